@@ -1,0 +1,3 @@
+//! The page, buffer, dentry and inode caches.
+
+pub mod buffer;

@@ -1,0 +1,87 @@
+//! What can go wrong in a file system, and the errno for each.
+
+use crate::{FsBlock, GroupNo, Ino};
+
+/// The result of a file-system operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed file-system operation: what failed and where.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device failed. Errno: `EIO`.
+    #[error(transparent)]
+    Device(#[from] larder_block::Error),
+    /// The superblock's magic number is wrong. Errno: `EINVAL`.
+    #[error("not an ext2, ext3 or ext4 file system: no magic number in the superblock")]
+    NotExt,
+    /// Incompatible features that this version does not know. Errno: `EOPNOTSUPP`.
+    #[error("unsupported feature: {0}")]
+    UnsupportedFeature(String),
+    /// Metadata that contradicts itself or its checksum. Errno: `EUCLEAN`.
+    #[error("{0}")]
+    Corrupt(#[from] Corrupt),
+    /// The inode's content is encrypted. Errno: `ENOKEY`.
+    #[error("inode {0}: content is encrypted, which is not supported")]
+    Encrypted(Ino),
+    /// The directory ignores case. Errno: `EOPNOTSUPP`.
+    #[error("inode {0}: lookup in a directory that ignores case is not supported")]
+    Casefolded(Ino),
+    /// A lookup or listing of something that is no directory. Errno: `ENOTDIR`.
+    #[error("inode {0}: not a directory")]
+    NotDirectory(Ino),
+    /// A link target asked of something that is no symbolic link. Errno: `EINVAL`.
+    #[error("inode {0}: not a symbolic link")]
+    NotSymlink(Ino),
+    /// The journal is on a device of its own and needs recovery. Errno: `EOPNOTSUPP`.
+    #[error(
+        "the journal is on another device and needs recovery; run e2fsck with both devices first"
+    )]
+    ExternalJournal,
+}
+
+/// Which structure is damaged, where, and how. Errno: `EUCLEAN`.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {what}")]
+pub struct Corrupt {
+    /// Where the damage is.
+    pub place: Place,
+    /// What is wrong, in a few words.
+    pub what: &'static str,
+}
+
+/// Where damage was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// The superblock.
+    Superblock,
+    /// The descriptor of a block group.
+    Group(GroupNo),
+    /// An inode, or what hangs below it.
+    Inode(Ino),
+    /// A block, and the inode that it belongs to.
+    Block(FsBlock, Ino),
+    /// A block of the journal, counted from the journal's start.
+    Journal(u32),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Superblock => write!(f, "superblock"),
+            Self::Group(group) => write!(f, "block group {group}"),
+            Self::Inode(ino) => write!(f, "inode {ino}"),
+            Self::Block(block, ino) => write!(f, "block {block} of inode {ino}"),
+            Self::Journal(block) => write!(f, "journal block {block}"),
+        }
+    }
+}
+
+impl Error {
+    /// Damage at `place`.
+    #[must_use]
+    pub fn corrupt(place: Place, what: &'static str) -> Self {
+        Self::Corrupt(Corrupt { place, what })
+    }
+}

@@ -1,0 +1,23 @@
+//! ext2, ext3 and ext4, read safely: the on-disk format and the walks over it.
+//!
+//! - [`ondisk`] is the codec: bytes to values and back, no I/O. On-disk names
+//!   (`s_`, `i_`, `bg_`) live only there.
+//! - [`journal`] finds what a journal left to be replayed, without writing.
+//! - [`Filesystem`] walks: inode by number, file block to device block, name to
+//!   inode, directory listings, attributes. It keeps no state of its own beyond
+//!   the superblock; metadata blocks live in the buffer cache.
+//!
+//! An image is hostile input: nothing here panics, loops or allocates without
+//! bound on any bytes whatever.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod inode;
+pub mod journal;
+pub mod ondisk;
+mod types;
+
+pub use error::{Error, Result};
+pub use inode::{INODE_BYTES, Inode};
+pub use types::{FileBlock, FsBlock, GroupNo, Ino};

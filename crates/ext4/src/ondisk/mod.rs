@@ -1,0 +1,1 @@
+//! The codec: bytes to values, no I/O.

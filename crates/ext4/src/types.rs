@@ -1,0 +1,39 @@
+//! Numbers that must not be mixed up.
+
+use std::fmt;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number!(
+    /// An inode number. The first inode is 1; 0 means none.
+    Ino(u32)
+);
+number!(
+    /// A block of the file system, counted from the start of the image.
+    FsBlock(u64)
+);
+number!(
+    /// A block of a file, counted from the start of the file.
+    FileBlock(u32)
+);
+number!(
+    /// A block group.
+    GroupNo(u32)
+);
+
+impl Ino {
+    /// The root directory.
+    pub const ROOT: Self = Self(2);
+}
