@@ -1,1 +1,45 @@
-//! x
+//! ext2, ext3 and ext4 images, read in process through the Linux kernel's
+//! cache stack: no mount, no root, no system call on a cache hit.
+//!
+//! A [`Volume`] is one open image with its page, buffer, dentry and inode
+//! caches and its readahead. It is `Send` and `Sync`: share it between threads
+//! by reference or in an `Arc`.
+//!
+//! ```no_run
+//! use larder::{OpenOptions, Volume};
+//! use std::ops::ControlFlow;
+//!
+//! # fn main() -> larder::Result<()> {
+//! let volume = Volume::open("disk.img", &OpenOptions::default())?;
+//!
+//! // Walk: list a directory.
+//! let etc = volume.resolve(b"/etc")?;
+//! volume.read_dir(etc, 0, &mut |entry| {
+//!     println!("{} {}", entry.ino, String::from_utf8_lossy(entry.name));
+//!     ControlFlow::Continue(())
+//! })?;
+//!
+//! // Read: the first bytes of a file, then where they came from.
+//! let ino = volume.lookup(etc, b"hostname")?;
+//! let mut buf = [0; 4096];
+//! let n = volume.read_at(ino, &mut buf, 0)?;
+//! println!("{}", String::from_utf8_lossy(&buf[..n]));
+//! println!("page cache hits: {}", volume.stats().page.hits);
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod metadata;
+mod options;
+mod stats;
+mod volume;
+
+pub use error::{Error, Result};
+pub use larder_ext4::Ino;
+pub use metadata::{DirEntry, FileKind, Info, JournalState, Metadata, StatFs, Timestamp};
+pub use options::OpenOptions;
+pub use stats::{CacheKind, CacheStats, DeviceStats, ReadaheadStats, Stats};
+pub use volume::Volume;

@@ -1,0 +1,78 @@
+//! What can go wrong with a volume, and the errno for each.
+
+use larder_ext4::Ino;
+use rustix::io::Errno;
+
+/// The result of a volume operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed operation: what failed and where.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file system or the device failed. Errno: by the cause.
+    #[error(transparent)]
+    Ext4(#[from] larder_ext4::Error),
+    /// No such name. Errno: `ENOENT`.
+    #[error("{0}: no such file or directory")]
+    NotFound(String),
+    /// A path with too many symbolic links. Errno: `ELOOP`.
+    #[error("{0}: too many symbolic links")]
+    TooManyLinks(String),
+    /// Reading the content of a directory. Errno: `EISDIR`.
+    #[error("inode {0}: is a directory")]
+    IsDirectory(Ino),
+    /// Reading the content of something that has none. Errno: `EINVAL`.
+    #[error("inode {0}: not a regular file")]
+    NotRegular(Ino),
+    /// No data, or no hole, behind the offset. Errno: `ENXIO`.
+    #[error("inode {0}: no data behind the offset")]
+    NoMoreData(Ino),
+    /// An option's value makes no sense. Errno: `EINVAL`.
+    #[error("{0}")]
+    Option(String),
+    /// A thread could not be started. Errno: the cause's.
+    #[error("cannot start a readahead thread: {0}")]
+    Thread(std::io::Error),
+}
+
+impl From<larder_block::Error> for Error {
+    fn from(error: larder_block::Error) -> Self {
+        Self::Ext4(error.into())
+    }
+}
+
+impl Error {
+    /// The errno that a system call would return.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::Ext4(error) => ext4_errno(error),
+            Self::NotFound(_) => Errno::NOENT,
+            Self::TooManyLinks(_) => Errno::LOOP,
+            Self::IsDirectory(_) => Errno::ISDIR,
+            Self::NotRegular(_) | Self::Option(_) => Errno::INVAL,
+            Self::NoMoreData(_) => Errno::NXIO,
+            Self::Thread(source) => Errno::from_io_error(source).unwrap_or(Errno::AGAIN),
+        }
+    }
+}
+
+fn ext4_errno(error: &larder_ext4::Error) -> Errno {
+    use larder_block::Error as Device;
+    use larder_ext4::Error as Ext4;
+    match error {
+        Ext4::Device(Device::Locked { .. }) => Errno::BUSY,
+        Ext4::Device(Device::Open { source, .. } | Device::Io { source, .. }) => {
+            Errno::from_io_error(source).unwrap_or(Errno::IO)
+        }
+        Ext4::NotExt | Ext4::NotSymlink(_) => Errno::INVAL,
+        Ext4::UnsupportedFeature(_) | Ext4::Casefolded(_) | Ext4::ExternalJournal => {
+            Errno::OPNOTSUPP
+        }
+        Ext4::Corrupt(_) => Errno::UCLEAN,
+        Ext4::Encrypted(_) => Errno::NOKEY,
+        Ext4::NotDirectory(_) => Errno::NOTDIR,
+        _ => Errno::IO,
+    }
+}

@@ -1,0 +1,157 @@
+//! What a volume says of its files and of itself.
+
+use larder_ext4::Ino;
+
+/// A point in time: seconds since 1970 (negative before) and nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp {
+    /// Seconds since 1970-01-01 00:00:00 UTC.
+    pub seconds: i64,
+    /// Nanoseconds after that second, below 1,000,000,000.
+    pub nanoseconds: u32,
+}
+
+/// The type of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A character device.
+    CharDevice,
+    /// A block device.
+    BlockDevice,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+/// What stat(2) tells of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metadata {
+    /// Inode number.
+    pub ino: Ino,
+    /// Generation of the inode number.
+    pub generation: u32,
+    /// Type.
+    pub kind: FileKind,
+    /// Permission, set-id and sticky bits (the low 12 bits of the mode).
+    pub permissions: u16,
+    /// Hard links.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number's major part, for devices.
+    pub rdev_major: u32,
+    /// Device number's minor part, for devices.
+    pub rdev_minor: u32,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Space used, in units of 512 bytes.
+    pub blocks_512: u64,
+    /// Last access.
+    pub accessed: Timestamp,
+    /// Last change of the content.
+    pub modified: Timestamp,
+    /// Last change of the inode.
+    pub changed: Timestamp,
+    /// Creation; zero if the image does not record it.
+    pub created: Timestamp,
+    /// Flags as in FS_IOC_GETFLAGS.
+    pub flags: u32,
+}
+
+/// An entry of a directory, while it is listed.
+#[derive(Clone, Copy, Debug)]
+pub struct DirEntry<'a> {
+    /// The name: any bytes but `/` and NUL.
+    pub name: &'a [u8],
+    /// The inode that it names.
+    pub ino: Ino,
+    /// The file's type, if the directory records it.
+    pub kind: Option<FileKind>,
+    /// Pass this to [`Volume::read_dir`](crate::Volume::read_dir) to go on behind this entry.
+    pub next_cookie: u64,
+}
+
+/// What statfs(2) tells of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatFs {
+    /// Block size in bytes.
+    pub block_size_bytes: u32,
+    /// Blocks that can hold data.
+    pub blocks: u64,
+    /// Free blocks.
+    pub blocks_free: u64,
+    /// Free blocks for users other than root.
+    pub blocks_available: u64,
+    /// Inodes.
+    pub files: u64,
+    /// Free inodes.
+    pub files_free: u64,
+}
+
+/// What the journal held when the volume was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum JournalState {
+    /// The image has no journal.
+    None,
+    /// The journal is clean: nothing to recover.
+    Clean,
+    /// The journal needed recovery, and its blocks are seen in place, from memory.
+    Recovered {
+        /// Transactions replayed.
+        transactions: u32,
+        /// Blocks replayed.
+        blocks: u32,
+        /// Fast commits replayed.
+        fast_commits: u32,
+    },
+    /// The journal needs recovery and was ignored (`noload`).
+    Ignored,
+}
+
+/// What the superblock says of a volume.
+#[derive(Clone, Debug, serde::Serialize)]
+#[non_exhaustive]
+pub struct Info {
+    /// The kind of file system, by its features: `ext2`, `ext3` or `ext4`.
+    pub kind: &'static str,
+    /// Label; empty if none.
+    pub label: String,
+    /// UUID, in the usual form.
+    pub uuid: String,
+    /// Where it was last mounted; empty if unknown.
+    pub last_mounted: String,
+    /// Names of the features, as mke2fs names them.
+    pub features: Vec<String>,
+    /// Block size in bytes.
+    pub block_size_bytes: u32,
+    /// Allocation unit in bytes: more than a block with bigalloc.
+    pub cluster_size_bytes: u32,
+    /// Inode size in bytes.
+    pub inode_size_bytes: u32,
+    /// All blocks.
+    pub blocks: u64,
+    /// Free blocks.
+    pub blocks_free: u64,
+    /// All inodes.
+    pub inodes: u32,
+    /// Free inodes.
+    pub inodes_free: u32,
+    /// Whether the superblock records errors or an unclean state.
+    pub clean: bool,
+    /// Bytes that the image lacks at its end, if it was cut short.
+    pub missing_bytes: u64,
+    /// The journal.
+    pub journal: JournalState,
+}

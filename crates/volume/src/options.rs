@@ -1,0 +1,33 @@
+//! How a volume is opened.
+
+/// Options of [`Volume::open`](crate::Volume::open), one field each.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// Where the file system starts inside the file or device, in bytes. Default: 0.
+    pub offset_bytes: u64,
+    /// Memory that all caches share, in bytes. Default: 256 MiB.
+    pub cache_size_bytes: u64,
+    /// Readahead policy by name: `off` or `ondemand`. Default: `ondemand`.
+    pub readahead: String,
+    /// The most that is read ahead at once, in bytes. Default: 1 MiB
+    /// (Linux: 128 KiB).
+    pub readahead_max_bytes: u64,
+    /// Threads that read ahead. Default: 2.
+    pub readahead_threads: usize,
+    /// Ignore the journal, even if it needs recovery. Default: false.
+    pub noload: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            offset_bytes: 0,
+            cache_size_bytes: 256 << 20,
+            readahead: "ondemand".to_owned(),
+            readahead_max_bytes: 1 << 20,
+            readahead_threads: 2,
+            noload: false,
+        }
+    }
+}
