@@ -1,0 +1,61 @@
+# Larder's commands. Each target installs what it needs on a Debian machine
+# that has a Rust toolchain; `make help` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+LARDER := target/release/larder
+
+# What the tests, the demo and the benches run: image tools and oracles, peers.
+RUN_PACKAGES := e2fsprogs fuse3 util-linux
+BENCH_PACKAGES := fuse2fs tar findutils
+
+.PHONY: help build demo test check bench fuzz sanitize install deps bench-deps clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build the larder command into target/release
+	$(CARGO) build --release --locked -p larder-cli
+
+demo: deps build ## Make an image of a real tree, mount it, walk and read it, print the stats
+	LARDER=$(LARDER) scripts/demo
+
+test: deps ## Run every test: unit, models, kernel as oracle, FUSE end to end
+	$(CARGO) build --locked -p larder-cli
+	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache --lib -- shuttle
+	$(CARGO) test --locked --workspace --no-fail-fast
+
+check: ## Format, lints and docs, warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+
+bench: deps bench-deps build ## Measure against the kernel, fuse2fs and the FUSE floor; keeps raw results
+	$(CARGO) run --release --locked -p larder-benches -- $(BENCH_ARGS)
+
+FUZZ_SECONDS ?= 60
+fuzz: ## Fuzz every on-disk parser (nightly toolchain; FUZZ_SECONDS each)
+	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
+	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
+		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); done
+
+install: build ## Install the command, mount.larder, man pages and completions (PREFIX, DESTDIR)
+	install -Dm755 $(LARDER) $(DESTDIR)$(PREFIX)/bin/larder
+	install -d $(DESTDIR)/sbin
+	ln -sf $(PREFIX)/bin/larder $(DESTDIR)/sbin/mount.larder
+	$(CARGO) run --release --locked -p xtask -- man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(CARGO) run --release --locked -p xtask -- completions $(DESTDIR)$(PREFIX)/share
+
+deps:
+	@scripts/install-packages $(RUN_PACKAGES)
+
+bench-deps:
+	@scripts/install-packages $(BENCH_PACKAGES)
+
+clean: ## Remove what was built
+	$(CARGO) clean
