@@ -1,1 +1,71 @@
-//! x
+//! Readahead policies as pure state machines: no I/O, no clock, no allocation.
+//!
+//! A reader that finds a page missing, or finds the page that carries the marker, hands the
+//! [`Policy`] one [`Read`] and gets back the [`Window`] to bring in. Fetching the pages, setting
+//! and clearing the marker, and waiting are the caller's; the same policy therefore runs under a
+//! mount, under a simulator and under the tests of this crate.
+//!
+//! All units are pages, of whatever size the caller's page cache has.
+//!
+//! # The window
+//!
+//! ```text
+//!            |<------------------ size ------------------>|
+//!            |                    |<----- async_size ---->|
+//!   ---------+--------------------+-----------------------+--------> page index
+//!            ^                    ^                        ^
+//!          start            marker: reading it      readahead index: the next
+//!                           asks for the next       window starts here
+//!                           window ahead of time
+//! ```
+//!
+//! The pages before the marker are what the reader is about to want. The pages from the marker on
+//! are the asynchronous part: whoever reads the marked page sets off the next window while there
+//! are still `async_size` pages to consume, so that the device and the reader work at once.
+//!
+//! # What a caller does
+//!
+//! ```
+//! use larder_readahead::{FileState, PageIndex, PolicyName, Read, Trigger, DEFAULT_MAX_PAGES};
+//! # use larder_readahead::{Residency, Window};
+//! # struct Cache;
+//! # impl Residency for Cache { fn is_resident(&self, _: PageIndex) -> bool { false } }
+//! # impl Cache { fn start_reading(&self, _: Window) {} }
+//! # let cache = Cache;
+//! let policy = "ondemand".parse::<PolicyName>()?.policy();
+//! let mut state = FileState::new(DEFAULT_MAX_PAGES);
+//!
+//! // Page 0 was looked up for a read of two pages, and is not there.
+//! let read = Read {
+//!     trigger: Trigger::Miss,
+//!     index: PageIndex(0),
+//!     request_start: PageIndex(0),
+//!     request_pages: 2,
+//!     file_pages: 1000,
+//!     congested: false,
+//! };
+//! let window = policy.decide(&mut state, &read, &cache).expect("a first read opens a window");
+//! assert_eq!((window.start, window.size, window.async_size), (PageIndex(0), 4, 2));
+//! assert_eq!(window.marker(), Some(PageIndex(2)));
+//! cache.start_reading(window); // skips pages that are resident or in flight
+//! policy.end_read(&mut state, &read);
+//! # Ok::<(), larder_readahead::UnknownPolicy>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod off;
+mod ondemand;
+mod policy;
+mod read;
+mod sizes;
+mod state;
+mod window;
+
+pub use off::Off;
+pub use ondemand::OnDemand;
+pub use policy::{Policy, PolicyName, UnknownPolicy};
+pub use read::{Read, Residency, Trigger};
+pub use state::{
+    DEFAULT_MAX_BYTES, DEFAULT_MAX_PAGES, FileState, MAX_PAGES_LIMIT, max_pages_from_bytes,
+};
+pub use window::{PageIndex, Window};

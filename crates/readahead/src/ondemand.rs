@@ -1,0 +1,95 @@
+//! On-demand readahead as it entered Linux 2.6.23 in 2007 (Fengguang Wu).
+//!
+//! Model: the policy is asked only for a page that is missing and for one that carries the marker,
+//! and tells four cases apart:
+//!
+//! | case | what was seen | window |
+//! |---|---|---|
+//! | sequential-next | the page that the last window expects next: its marker, or the page behind it | behind the last one, a step up the ramp, all asynchronous |
+//! | random | a miss away from the last read, of at most the largest window | the request as it is, no marker; the stream's window is left alone |
+//! | sequential-first | a miss at the start of a new file or next to the last read, or an oversize request | from the page, of the initial size; asynchronous behind the request, or all of it where the request fills it |
+//! | lookahead-clueless | a marker that the last window knows nothing of: streams interleave on one file | from the next page, four times the initial size; asynchronous as in sequential-first |
+//!
+//! Reads are sequential where the page is the last one read or the one behind it, in unsigned
+//! arithmetic; before the first read, page 0 is next. A window whose pages were reclaimed before
+//! they were read (thrashing) needs no case: the next miss is sequential-first and opens a window
+//! there, so that they come back in large reads.
+//!
+//! Deliberate choices:
+//! - Lookahead-clueless is that of the 2007 patch. From 2.6.24 Linux looks instead for the first
+//!   hole behind the marker and starts there, which needs a scan of the page cache; that belongs
+//!   to the later `modern` policy.
+//! - A marker on page 0 is never sequential-next, as in the original: the window that begins a
+//!   file with an oversize request costs its stream one miss more.
+//! - The answer is clipped to the end of the file, and the remembered window is not, as in Linux.
+//! - A congested device defers only what is asked for by a marker: the reader waits for a miss.
+//!
+//! Cost: a decision is a few comparisons on 32 bytes of state. A hit without a marker costs
+//! nothing, since the policy is not asked.
+//!
+//! Tests: the table and the properties in `tests/ondemand.rs`.
+
+use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Window, sizes};
+
+/// On-demand readahead of 2007.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OnDemand;
+
+impl Policy for OnDemand {
+    fn name(&self) -> PolicyName {
+        PolicyName::OnDemand
+    }
+
+    fn decide(&self, state: &mut FileState, read: &Read, _: &dyn Residency) -> Option<Window> {
+        let at_marker = match read.trigger {
+            Trigger::Access => return None,
+            Trigger::Miss => false,
+            Trigger::Marker => true,
+        };
+        if state.max_pages() == 0 || (at_marker && read.congested) {
+            return None;
+        }
+        let window = if expects(state.window, read) {
+            state.push_forward()
+        } else {
+            let request = read.rest_pages();
+            let oversize = request > state.max_pages();
+            if !at_marker && !oversize && !state.is_sequential(read.index) {
+                Window {
+                    start: read.index,
+                    size: request,
+                    async_size: 0,
+                }
+            } else {
+                state.window = open(read, request, state.max_pages());
+                state.window
+            }
+        };
+        window.clip(read.file_pages)
+    }
+}
+
+/// True if the page is where the stream of `last` arrives next.
+fn expects(last: Window, read: &Read) -> bool {
+    read.index.0 != 0 && (Some(read.index) == last.marker() || read.index == last.end())
+}
+
+/// The first window of a stream: sequential-first, or lookahead-clueless at a marker.
+fn open(read: &Read, request: u32, max_pages: u32) -> Window {
+    let size = sizes::initial(request, max_pages);
+    let async_size = if size > request { size - request } else { size };
+    if read.trigger == Trigger::Marker {
+        let start = read.index.plus(1);
+        Window {
+            start,
+            size: size.saturating_mul(4).min(max_pages),
+            async_size,
+        }
+    } else {
+        Window {
+            start: read.index,
+            size,
+            async_size,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The contract between a reader and a readahead policy, and the policies by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{FileState, Off, OnDemand, Read, Residency, Window};
+
+/// A readahead policy: one read in, at most one window out.
+///
+/// # What the caller does
+/// 1. Looks a page up. Before that, if the policy [wants every page](Policy::wants_every_page),
+///    it asks with [`Trigger::Access`](crate::Trigger::Access).
+/// 2. Page missing: asks with [`Trigger::Miss`](crate::Trigger::Miss). What the answer leaves
+///    missing of the request, the caller reads as it is: all of it where the answer is `None`, and
+///    the page itself where a reclaimed marker pushed the stream's window forward past it.
+/// 3. Page there with the marker: takes the marker off and asks with
+///    [`Trigger::Marker`](crate::Trigger::Marker). Otherwise a hit costs no call at all.
+/// 4. Brings in those pages of the window that are neither resident nor in flight, puts the marker
+///    on [`Window::marker`] if that page is one of them, and reports the number with
+///    [`Policy::window_read`]. Only pages of the request are waited for.
+/// 5. After the read, calls [`Policy::end_read`].
+///
+/// # What the policy does
+/// It answers within the file and within [`FileState::max_pages`], does no I/O, reads no clock
+/// and allocates nothing.
+pub trait Policy: fmt::Debug + Send + Sync {
+    /// The name that selects this policy.
+    fn name(&self) -> PolicyName;
+
+    /// True if the policy is to be asked for every page, hits without a marker included.
+    fn wants_every_page(&self) -> bool {
+        false
+    }
+
+    /// Decides what to bring in for `read`, and remembers it in `state`.
+    fn decide(
+        &self,
+        state: &mut FileState,
+        read: &Read,
+        resident: &dyn Residency,
+    ) -> Option<Window>;
+
+    /// Takes note that of `window`, `new_pages` were not resident and are being read.
+    fn window_read(&self, _state: &mut FileState, _window: Window, _new_pages: u32) {}
+
+    /// Takes note that the reader has got the whole request.
+    fn end_read(&self, state: &mut FileState, read: &Read) {
+        state.set_previous(read.last_page());
+    }
+}
+
+/// The policies by name, as in `--readahead NAME`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PolicyName {
+    /// No readahead: [`Off`].
+    Off,
+    /// On-demand readahead of 2007: [`OnDemand`].
+    #[default]
+    OnDemand,
+}
+
+impl PolicyName {
+    /// All names, in the order of their generations.
+    pub const ALL: &'static [Self] = &[Self::Off, Self::OnDemand];
+
+    /// The name as it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::OnDemand => "ondemand",
+        }
+    }
+
+    /// The policy of this name.
+    #[must_use]
+    pub fn policy(self) -> &'static dyn Policy {
+        match self {
+            Self::Off => &Off,
+            Self::OnDemand => &OnDemand,
+        }
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|policy| policy.as_str() == name)
+            .ok_or_else(|| UnknownPolicy {
+                name: name.to_owned(),
+            })
+    }
+}
+
+/// No policy has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no readahead policy is called {name:?}; there are {}", known())]
+pub struct UnknownPolicy {
+    name: String,
+}
+
+fn known() -> String {
+    PolicyName::ALL
+        .iter()
+        .map(|name| name.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_each_policy_parses_back_and_selects_it() {
+        for name in PolicyName::ALL {
+            assert_eq!(name.to_string().parse(), Ok(*name));
+            assert_eq!(name.policy().name(), *name);
+        }
+    }
+
+    #[test]
+    fn name_that_is_unknown_is_refused_with_those_that_are_known() {
+        let error = "wildcard".parse::<PolicyName>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            r#"no readahead policy is called "wildcard"; there are off, ondemand"#
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! How large a window is: the ramp that all generations of Linux readahead share.
+
+/// Size of the first window of a stream whose request is `request_pages`.
+///
+/// The request is rounded up to a power of two, then taken four times while it is tiny against
+/// `max_pages`, twice while it is small, and otherwise the window is as large as it may be.
+pub(crate) fn initial(request_pages: u32, max_pages: u32) -> u32 {
+    match request_pages.checked_next_power_of_two() {
+        Some(rounded) if rounded <= max_pages / 32 => rounded * 4,
+        Some(rounded) if rounded <= max_pages / 4 => rounded * 2,
+        _ => max_pages,
+    }
+}
+
+/// Size of the window that follows one of `size`: four times it while small, else twice.
+pub(crate) fn next(size: u32, max_pages: u32) -> u32 {
+    let factor = if size < max_pages / 16 { 4 } else { 2 };
+    size.saturating_mul(factor).min(max_pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn initial_size_for_each_request_follows_the_published_ramp() {
+        // (request, max, size)
+        let table = [
+            (1, 32, 4),
+            (2, 32, 4),
+            (3, 32, 8),
+            (4, 32, 8),
+            (5, 32, 16),
+            (8, 32, 16),
+            (9, 32, 32),
+            (32, 32, 32),
+            (33, 32, 32),
+            (u32::MAX, 32, 32),
+            (1, 256, 4),
+            (8, 256, 32),
+            (9, 256, 32),
+            (64, 256, 128),
+            (65, 256, 256),
+            (1, 1, 1),
+            (1, 3, 3),
+            (1, 4, 2),
+            (0, 32, 4),
+            (7, 0, 0),
+        ];
+        for (request, max, want) in table {
+            assert_eq!(initial(request, max), want, "initial({request}, {max})");
+        }
+    }
+
+    #[test]
+    fn next_size_quadruples_then_doubles_then_stays_at_the_limit() {
+        let ramp = |first: u32, max: u32| {
+            let mut sizes = vec![first];
+            while sizes.last() != Some(&max) {
+                sizes.push(next(sizes[sizes.len() - 1], max));
+            }
+            sizes
+        };
+        assert_eq!(ramp(4, 32), [4, 8, 16, 32]);
+        assert_eq!(ramp(1, 32), [1, 4, 8, 16, 32]);
+        assert_eq!(ramp(4, 256), [4, 16, 32, 64, 128, 256]);
+        assert_eq!(ramp(5, 24), [5, 10, 20, 24]);
+        assert_eq!(next(u32::MAX, u32::MAX), u32::MAX);
+    }
+}

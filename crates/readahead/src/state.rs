@@ -1,0 +1,124 @@
+//! What a policy remembers of one open file, and its one tunable.
+//!
+//! Model: Linux's `file_ra_state`. One struct serves every policy, so that a file's state does
+//! not depend on which policy runs, and a lab can switch policies between two reads.
+//!
+//! Cost: 32 bytes a file, `Copy`; whoever holds it decides how it is locked.
+//!
+//! Tunables: `max_pages`, the largest window in pages. Default [`DEFAULT_MAX_BYTES`] of 4 KiB
+//! pages, which is also Linux's (`read_ahead_kb` = 128). 0 switches readahead off for the file.
+
+use crate::{PageIndex, Window, sizes};
+
+/// The largest window by default, in bytes: 128 KiB, as in Linux.
+pub const DEFAULT_MAX_BYTES: u64 = 128 * 1024;
+
+/// The largest window by default, in pages of 4 KiB.
+pub const DEFAULT_MAX_PAGES: u32 = 32;
+
+/// No window is ever larger than this, whatever is configured: 256 MiB in pages of 4 KiB.
+pub const MAX_PAGES_LIMIT: u32 = 1 << 16;
+
+/// A window limit of `bytes` as pages of `page_size_bytes`: at least one page unless `bytes` is
+/// 0, and at most [`MAX_PAGES_LIMIT`].
+#[must_use]
+pub fn max_pages_from_bytes(bytes: u64, page_size_bytes: u32) -> u32 {
+    let pages = bytes.div_ceil(u64::from(page_size_bytes.max(1)));
+    u32::try_from(pages).map_or(MAX_PAGES_LIMIT, |pages| pages.min(MAX_PAGES_LIMIT))
+}
+
+/// What a policy remembers of one open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileState {
+    /// The last window, not clipped to the file: empty (size 0) until there is one.
+    pub(crate) window: Window,
+    /// The last page of the last read; `u64::MAX` before the first, so that page 0 follows it.
+    pub(crate) previous: PageIndex,
+    max_pages: u32,
+}
+
+impl FileState {
+    /// The state of a file that was just opened.
+    #[must_use]
+    pub fn new(max_pages: u32) -> Self {
+        Self {
+            window: Window {
+                start: PageIndex(0),
+                size: 0,
+                async_size: 0,
+            },
+            previous: PageIndex(u64::MAX),
+            max_pages: max_pages.min(MAX_PAGES_LIMIT),
+        }
+    }
+
+    /// The largest window this file gets.
+    #[must_use]
+    pub fn max_pages(&self) -> u32 {
+        self.max_pages
+    }
+
+    /// Sets the last page that was read. [`Policy::end_read`](crate::Policy::end_read) does this
+    /// too; a caller that keeps the page in an atomic of its own, so that hits need no lock,
+    /// brings it up to date here before it asks for a decision.
+    pub fn set_previous(&mut self, page: PageIndex) {
+        self.previous = page;
+    }
+
+    /// True if a read of `page` goes on where the last one ended, or repeats its last page.
+    pub(crate) fn is_sequential(&self, page: PageIndex) -> bool {
+        page.0.wrapping_sub(self.previous.0) <= 1
+    }
+
+    /// Opens the window behind the last one, a step up the ramp, all of it asynchronous.
+    pub(crate) fn push_forward(&mut self) -> Window {
+        let size = sizes::next(self.window.size, self.max_pages);
+        self.window = Window {
+            start: self.window.end(),
+            size,
+            async_size: size,
+        };
+        self.window
+    }
+}
+
+impl Default for FileState {
+    fn default() -> Self {
+        Self::new(DEFAULT_MAX_PAGES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn max_pages_from_bytes_rounds_up_and_stays_within_the_limit() {
+        assert_eq!(
+            max_pages_from_bytes(DEFAULT_MAX_BYTES, 4096),
+            DEFAULT_MAX_PAGES
+        );
+        assert_eq!(max_pages_from_bytes(DEFAULT_MAX_BYTES, 65536), 2);
+        assert_eq!(max_pages_from_bytes(1, 4096), 1);
+        assert_eq!(max_pages_from_bytes(0, 4096), 0);
+        assert_eq!(max_pages_from_bytes(u64::MAX, 0), MAX_PAGES_LIMIT);
+        assert_eq!(FileState::new(u32::MAX).max_pages(), MAX_PAGES_LIMIT);
+    }
+
+    #[test]
+    fn sequential_before_the_first_read_is_page_zero_alone() {
+        let mut state = FileState::default();
+        assert!(state.is_sequential(PageIndex(0)));
+        assert!(!state.is_sequential(PageIndex(1)));
+        state.set_previous(PageIndex(7));
+        let sequential: Vec<u64> = (0..20)
+            .filter(|p| state.is_sequential(PageIndex(*p)))
+            .collect();
+        assert_eq!(sequential, [7, 8]);
+    }
+
+    #[test]
+    fn state_of_a_file_stays_small() {
+        assert!(size_of::<FileState>() <= 40);
+    }
+}

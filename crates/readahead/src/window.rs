@@ -1,0 +1,130 @@
+//! The window: a run of pages to bring in, and the marker that asks for the one behind it.
+
+use std::fmt;
+
+/// Index of a page in its file, counted in pages from the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageIndex(pub u64);
+
+impl PageIndex {
+    /// The page `count` pages further on, or the last index there is.
+    #[must_use]
+    pub const fn plus(self, count: u64) -> Self {
+        Self(self.0.saturating_add(count))
+    }
+}
+
+impl fmt::Display for PageIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A run of pages to bring into the page cache.
+///
+/// # Invariants
+/// 1. `size` is at least 1, and `async_size` at most `size`.
+/// 2. A window that a [`Policy`](crate::Policy) answers with ends within the file, and is no
+///    larger than the limit of its [`FileState`](crate::FileState).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// First page of the window.
+    pub start: PageIndex,
+    /// How many pages it has.
+    pub size: u32,
+    /// How many pages, counted from the window's end, are ahead of what was asked for.
+    pub async_size: u32,
+}
+
+impl Window {
+    /// The page behind the window: the readahead index.
+    #[must_use]
+    pub const fn end(&self) -> PageIndex {
+        self.start.plus(self.size as u64)
+    }
+
+    /// The page that carries the marker, or `None` if reading the window shall set nothing off.
+    ///
+    /// The caller marks the page only if this window is what brought it in: a page that was
+    /// resident before belongs to whoever read it.
+    #[must_use]
+    pub const fn marker(&self) -> Option<PageIndex> {
+        if self.async_size == 0 {
+            return None;
+        }
+        Some(self.start.plus((self.size - self.async_size) as u64))
+    }
+
+    /// True if `page` lies within the window.
+    #[must_use]
+    pub const fn contains(&self, page: PageIndex) -> bool {
+        page.0 >= self.start.0 && page.0 < self.end().0
+    }
+
+    /// What of the window lies within a file of `file_pages` pages. The marker keeps its page; if
+    /// that lies behind the end of the file, there is nothing left to set off and it is dropped.
+    pub(crate) fn clip(self, file_pages: u64) -> Option<Self> {
+        let room = file_pages
+            .checked_sub(self.start.0)
+            .filter(|room| *room > 0)?;
+        let size = u32::try_from(room).map_or(self.size, |room| self.size.min(room));
+        let lost = self.size - size;
+        Some(Self {
+            size,
+            async_size: self.async_size.saturating_sub(lost),
+            ..self
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Window = Window {
+        start: PageIndex(10),
+        size: 8,
+        async_size: 3,
+    };
+
+    #[test]
+    fn marker_with_asynchronous_pages_is_the_first_of_them() {
+        assert_eq!(WINDOW.marker(), Some(PageIndex(15)));
+        assert_eq!(WINDOW.end(), PageIndex(18));
+        assert_eq!(
+            Window {
+                async_size: 0,
+                ..WINDOW
+            }
+            .marker(),
+            None
+        );
+        assert_eq!(
+            Window {
+                async_size: 8,
+                ..WINDOW
+            }
+            .marker(),
+            Some(PageIndex(10))
+        );
+    }
+
+    #[test]
+    fn clip_at_end_of_file_keeps_the_marker_on_its_page() {
+        let cases = [
+            (18, Some((8, 3))),
+            (100, Some((8, 3))),
+            (u64::MAX, Some((8, 3))),
+            (17, Some((7, 2))),
+            (16, Some((6, 1))),
+            (15, Some((5, 0))),
+            (11, Some((1, 0))),
+            (10, None),
+            (0, None),
+        ];
+        for (file_pages, want) in cases {
+            let got = WINDOW.clip(file_pages).map(|w| (w.size, w.async_size));
+            assert_eq!(got, want, "file of {file_pages} pages");
+        }
+    }
+}
