@@ -1,6 +1,6 @@
 //! A device in memory.
 
-use crate::{BlockDevice, Error, Result};
+use crate::{BlockDevice, Result, check_range};
 
 /// A device whose contents are a vector of bytes.
 #[derive(Clone, Debug, Default)]
@@ -22,15 +22,30 @@ impl BlockDevice for MemoryDevice {
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
-        let out_of_range = || Error::OutOfRange {
-            offset_bytes,
-            len_bytes: buf.len() as u64,
-            size_bytes: self.size_bytes(),
-        };
-        let start = usize::try_from(offset_bytes).map_err(|_| out_of_range())?;
-        let end = start.checked_add(buf.len()).ok_or_else(out_of_range)?;
-        let source = self.bytes.get(start..end).ok_or_else(out_of_range)?;
-        buf.copy_from_slice(source);
+        check_range(self.size_bytes(), offset_bytes, buf.len() as u64)?;
+        let start = usize::try_from(offset_bytes).expect("lies inside a vector");
+        buf.copy_from_slice(&self.bytes[start..start + buf.len()]);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn read_at_edges_of_range_checks_bounds() {
+        let device = MemoryDevice::new((0..100).collect());
+        let mut buf = [0; 4];
+        device.read_at(&mut buf, 96).unwrap();
+        assert_eq!(buf, [96, 97, 98, 99]);
+        device.read_at(&mut [], 100).unwrap();
+        for offset_bytes in [97, 100, 101, u64::MAX] {
+            assert!(matches!(
+                device.read_at(&mut buf, offset_bytes),
+                Err(Error::OutOfRange { .. })
+            ));
+        }
     }
 }
