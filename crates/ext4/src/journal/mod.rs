@@ -1,1 +1,5 @@
 //! The journal (jbd2).
+
+mod overlay;
+
+pub use overlay::{Overlay, OverlayEntry, RangeEdit};

@@ -1,0 +1,136 @@
+//! What fast commits changed: inodes, extents and directory entries that hold
+//! instead of what the image's blocks say.
+//!
+//! A fast commit logs changes as such ("this name now leads to that inode"),
+//! not as blocks, so its replay cannot be had by redirecting blocks. The
+//! overlay keeps the changes by inode and by directory, and the walks ask it:
+//!
+//! - after reading an on-disk inode: [`Overlay::patch_inode`];
+//! - before mapping a file's blocks: [`Overlay::range`];
+//! - before looking a name up: [`Overlay::entry`];
+//! - while listing a directory: [`Overlay::entry`] for each name found, to leave
+//!   out what was removed or replaced, and [`Overlay::entries`] at the end.
+//!
+//! Model: the kernel's replay of fast commits, which writes the same changes
+//! into the blocks. Allocation bitmaps, free counts and directory blocks stay
+//! as they are here: nothing that reads needs them.
+//!
+//! Invariants: the ranges of an inode do not overlap; each is at least one
+//! block long and ends at or before block 2^32.
+//!
+//! Cost: in proportion to the fast-commit area, whatever it contains.
+
+use crate::ondisk::fast_commit;
+use crate::{FileBlock, FsBlock, Ino};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The changes that fast commits left to be replayed.
+#[derive(Debug, Default)]
+pub struct Overlay {
+    inodes: BTreeMap<Ino, Box<[u8]>>,
+    fresh: BTreeSet<Ino>,
+    ranges: BTreeMap<Ino, BTreeMap<u32, Range>>,
+    entries: BTreeMap<Ino, BTreeMap<Box<[u8]>, Option<OverlayEntry>>>,
+}
+
+/// A name that fast commits added to a directory, or made lead elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverlayEntry {
+    /// The inode that the name leads to.
+    pub ino: Ino,
+    /// The file type, as directory entries code it on disk; 0 if unknown.
+    pub file_type: u8,
+}
+
+/// What fast commits say about a run of a file's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeEdit {
+    /// Nothing: the inode's own mapping holds.
+    Unchanged,
+    /// The blocks were removed: a hole.
+    Removed,
+    /// The blocks lie at this block of the image and the following.
+    Written(FsBlock),
+    /// As `Written`, but the blocks read as zeros.
+    Unwritten(FsBlock),
+}
+
+/// A run of file blocks, by its start in the map that holds it.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    blocks: u32,
+    edit: RangeEdit,
+}
+
+impl RangeEdit {
+    /// The edit for what lies `blocks` further on.
+    fn skip(self, blocks: u32) -> Self {
+        let later = |block: FsBlock| FsBlock(block.0.saturating_add(u64::from(blocks)));
+        match self {
+            Self::Unchanged | Self::Removed => self,
+            Self::Written(block) => Self::Written(later(block)),
+            Self::Unwritten(block) => Self::Unwritten(later(block)),
+        }
+    }
+}
+
+impl Overlay {
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inodes.is_empty() && self.ranges.is_empty() && self.entries.is_empty()
+    }
+
+    /// Applies what was logged for `ino` to `raw`, the inode as it is in the
+    /// inode table. Answers whether there was anything; if so, the checksum in
+    /// `raw` no longer means anything, and whether `raw` was a valid inode in
+    /// use before does not matter.
+    pub fn patch_inode(&self, ino: Ino, raw: &mut [u8]) -> bool {
+        match self.inodes.get(&ino) {
+            Some(logged) => {
+                fast_commit::patch_inode(raw, logged, self.fresh.contains(&ino));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What was logged for the run of `ino` that starts at `block`, and how many
+    /// blocks that holds for: at least one and at most `max_blocks`, unless
+    /// `max_blocks` is 0.
+    #[must_use]
+    pub fn range(&self, ino: Ino, block: FileBlock, max_blocks: u32) -> (RangeEdit, u32) {
+        let Some(ranges) = self.ranges.get(&ino) else {
+            return (RangeEdit::Unchanged, max_blocks);
+        };
+        if let Some((&start, range)) = ranges.range(..=block.0).next_back() {
+            let skipped = block.0 - start;
+            if skipped < range.blocks {
+                let blocks = (range.blocks - skipped).min(max_blocks);
+                return (range.edit.skip(skipped), blocks);
+            }
+        }
+        let until_next = ranges
+            .range(block.0..)
+            .next()
+            .map_or(u32::MAX, |(&start, _)| start - block.0);
+        (RangeEdit::Unchanged, until_next.min(max_blocks))
+    }
+
+    /// What was logged for `name` in the directory `parent`: nothing (`None`),
+    /// that it was removed (`Some(None)`), or where it leads now.
+    #[must_use]
+    pub fn entry(&self, parent: Ino, name: &[u8]) -> Option<Option<OverlayEntry>> {
+        self.entries.get(&parent)?.get(name).copied()
+    }
+
+    /// The names that were added to the directory `parent` or lead elsewhere
+    /// now, in a fixed order.
+    pub fn entries(&self, parent: Ino) -> impl Iterator<Item = (&[u8], OverlayEntry)> {
+        self.entries
+            .get(&parent)
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, entry)| entry.map(|entry| (&**name, entry)))
+    }
+}

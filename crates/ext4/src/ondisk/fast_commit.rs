@@ -1,0 +1,265 @@
+//! Fast commits: tags with lengths and values, in the journal's last blocks.
+//!
+//! Layout, little-endian, unlike the rest of the journal. A tag is four bytes,
+//! `fc_tag` and `fc_len` (16 bits each), then `fc_len` bytes of value. No tag
+//! crosses the end of a block; what is left over is covered by a `PAD` tag, or
+//! is too short for one. Fewer than four bytes at the end of a block hold
+//! nothing.
+//!
+//! | tag | name | value |
+//! |---|---|---|
+//! | 1 | `ADD_RANGE` | inode (4), `ext4_extent` (12) |
+//! | 2 | `DEL_RANGE` | inode (4), first file block (4), blocks (4) |
+//! | 3 | `CREAT` | parent (4), inode (4), name |
+//! | 4 | `LINK` | as `CREAT` |
+//! | 5 | `UNLINK` | as `CREAT` |
+//! | 6 | `INODE` | inode (4), the start of the on-disk inode |
+//! | 7 | `PAD` | nothing that matters |
+//! | 8 | `TAIL` | transaction (4), CRC-32C (4), the rest of the block |
+//! | 9 | `HEAD` | features (4), transaction (4) |
+
+use crate::{FileBlock, FsBlock, Ino};
+
+/// Bytes of a tag before its value.
+const HEADER_BYTES: usize = 4;
+
+/// Extents longer than this are unwritten, and that much shorter.
+const MAX_WRITTEN_BLOCKS: u16 = 0x8000;
+
+/// The longest name of a directory entry.
+const MAX_NAME_BYTES: usize = 255;
+
+/// A change that a fast commit logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag<'a> {
+    /// The first tag of the area's first commit.
+    Head {
+        /// Feature bits; none is defined.
+        features: u32,
+        /// The transaction that the commits follow.
+        tid: u32,
+    },
+    /// Blocks were added to a file.
+    AddRange {
+        /// The file.
+        ino: Ino,
+        /// First block in the file.
+        start: FileBlock,
+        /// Number of blocks, at least one.
+        blocks: u32,
+        /// First block in the image.
+        physical: FsBlock,
+        /// Whether they read as zeros.
+        unwritten: bool,
+    },
+    /// Blocks were removed from a file.
+    DelRange {
+        /// The file.
+        ino: Ino,
+        /// First block in the file.
+        start: FileBlock,
+        /// Number of blocks.
+        blocks: u32,
+    },
+    /// A file was created with this name.
+    Create(Entry<'a>),
+    /// A name was added for an existing file.
+    Link(Entry<'a>),
+    /// A name was removed.
+    Unlink(Entry<'a>),
+    /// The inode is now as given.
+    Inode {
+        /// Which inode.
+        ino: Ino,
+        /// The start of its on-disk form, at least 128 bytes.
+        raw: &'a [u8],
+    },
+    /// Nothing, up to the end of the block.
+    Pad,
+    /// The commit is complete.
+    Tail {
+        /// The transaction that the commit follows.
+        tid: u32,
+        /// The checksum of the commit's tags, up to and with `tid`.
+        checksum: u32,
+    },
+}
+
+/// A directory entry that a fast commit names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The directory.
+    pub parent: Ino,
+    /// The inode that the name leads to.
+    pub ino: Ino,
+    /// The name.
+    pub name: &'a [u8],
+}
+
+/// A tag of a block, with its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed<'a> {
+    /// What it says; `None` if it is not known or contradicts itself.
+    pub tag: Option<Tag<'a>>,
+    /// Header and value.
+    pub bytes: &'a [u8],
+}
+
+impl Placed<'_> {
+    /// The bytes that a commit's checksum covers: all of them, but of a tail
+    /// only those before the checksum itself.
+    #[must_use]
+    pub fn checked_bytes(&self) -> &[u8] {
+        match self.tag {
+            Some(Tag::Tail { .. }) => &self.bytes[..HEADER_BYTES + 4],
+            _ => self.bytes,
+        }
+    }
+}
+
+/// The tags of one block of the fast-commit area. Ends at the end of the block
+/// or at a tag whose value does not fit.
+pub fn tags(block: &[u8]) -> impl Iterator<Item = Placed<'_>> {
+    let mut rest = block;
+    std::iter::from_fn(move || {
+        let header: &[u8; HEADER_BYTES] = rest.first_chunk()?;
+        let code = u16::from_le_bytes([header[0], header[1]]);
+        let len = usize::from(u16::from_le_bytes([header[2], header[3]]));
+        let (bytes, later) = rest.split_at_checked(HEADER_BYTES + len)?;
+        rest = later;
+        let tag = parse(code, &bytes[HEADER_BYTES..]);
+        Some(Placed { tag, bytes })
+    })
+}
+
+fn parse(code: u16, value: &[u8]) -> Option<Tag<'_>> {
+    Some(match code {
+        1 => {
+            let length = le16(value, 8)?;
+            let unwritten = length > MAX_WRITTEN_BLOCKS;
+            let blocks = if unwritten {
+                length - MAX_WRITTEN_BLOCKS
+            } else {
+                length
+            };
+            let physical = u64::from(le16(value, 10)?) << 32 | u64::from(le32(value, 12)?);
+            let start = le32(value, 4)?;
+            // A file's last block is 2^32 - 2: its length in blocks has 32 bits.
+            if blocks == 0 || start.checked_add(u32::from(blocks)).is_none() {
+                return None;
+            }
+            Tag::AddRange {
+                ino: ino(value, 0)?,
+                start: FileBlock(start),
+                blocks: blocks.into(),
+                physical: FsBlock(physical),
+                unwritten,
+            }
+        }
+        2 => Tag::DelRange {
+            ino: ino(value, 0)?,
+            start: FileBlock(le32(value, 4)?),
+            blocks: le32(value, 8)?,
+        },
+        3 => Tag::Create(entry(value)?),
+        4 => Tag::Link(entry(value)?),
+        5 => Tag::Unlink(entry(value)?),
+        6 => Tag::Inode {
+            ino: ino(value, 0)?,
+            raw: value.get(4..).filter(|raw| raw.len() >= GOOD_OLD_BYTES)?,
+        },
+        7 => Tag::Pad,
+        8 => Tag::Tail {
+            tid: le32(value, 0)?,
+            checksum: le32(value, 4)?,
+        },
+        9 => Tag::Head {
+            features: le32(value, 0)?,
+            tid: le32(value, 4)?,
+        },
+        _ => return None,
+    })
+}
+
+fn entry(value: &[u8]) -> Option<Entry<'_>> {
+    let name = value.get(8..)?;
+    let forbidden = |byte: &u8| matches!(byte, 0 | b'/');
+    let good = (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.iter().any(forbidden);
+    good.then_some(Entry {
+        parent: ino(value, 0)?,
+        ino: ino(value, 4)?,
+        name,
+    })
+}
+
+fn ino(value: &[u8], at: usize) -> Option<Ino> {
+    le32(value, at).filter(|&number| number != 0).map(Ino)
+}
+
+fn le16(bytes: &[u8], at: usize) -> Option<u16> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(u16::from_le_bytes(*bytes))
+}
+
+fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*bytes))
+}
+
+// The on-disk inode, as far as replay needs to know it.
+const GOOD_OLD_BYTES: usize = 128;
+const I_MODE: usize = 0x0;
+const I_LINKS_COUNT: usize = 0x1a;
+const I_FLAGS: usize = 0x20;
+const I_BLOCK: std::ops::Range<usize> = 0x28..0x64;
+const EXTENTS_FL: u32 = 0x8_0000;
+/// The root of an extent tree with no extent in it and room for four.
+const EMPTY_EXTENT_ROOT: [u8; 12] = [0x0a, 0xf3, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0];
+
+/// `i_mode` of an on-disk inode; 0 if it is too short to have one.
+#[must_use]
+pub fn inode_mode(raw: &[u8]) -> u16 {
+    le16(raw, I_MODE).unwrap_or(0)
+}
+
+/// `i_links_count` of an on-disk inode; 0 if it is too short to have one.
+#[must_use]
+pub fn inode_links(raw: &[u8]) -> u16 {
+    le16(raw, I_LINKS_COUNT).unwrap_or(0)
+}
+
+/// Puts `links` into `i_links_count` of an on-disk inode.
+pub fn set_inode_links(raw: &mut [u8], links: u16) {
+    if let Some(field) = raw.get_mut(I_LINKS_COUNT..I_LINKS_COUNT + 2) {
+        field.copy_from_slice(&links.to_le_bytes());
+    }
+}
+
+/// Applies `logged`, the start of an inode from a fast commit, to `raw`, the
+/// inode as it is in the inode table.
+///
+/// A file mapped by extents keeps the extents that it has in the table, since
+/// changes of them are logged as ranges; if it is `fresh`, that is, what the
+/// table says belonged to another file, or the table has no extents for it, it
+/// starts with none. Any other inode has all that it is in what is logged.
+pub fn patch_inode(raw: &mut [u8], logged: &[u8], fresh: bool) {
+    let len = logged.len().min(raw.len());
+    let mapped_by_extents = le32(logged, I_FLAGS).is_some_and(|flags| flags & EXTENTS_FL != 0);
+    let kept: Option<[u8; I_BLOCK.end - I_BLOCK.start]> = raw
+        .get(I_BLOCK)
+        .and_then(|bytes| bytes.try_into().ok())
+        .filter(|bytes: &[u8; _]| !fresh && bytes[..2] == EMPTY_EXTENT_ROOT[..2]);
+    raw[..len].copy_from_slice(&logged[..len]);
+    if fresh {
+        raw[len..].fill(0);
+    }
+    if let Some(target) = raw.get_mut(I_BLOCK).filter(|_| mapped_by_extents) {
+        match kept {
+            Some(kept) => target.copy_from_slice(&kept),
+            None => {
+                target.fill(0);
+                target[..EMPTY_EXTENT_ROOT.len()].copy_from_slice(&EMPTY_EXTENT_ROOT);
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The journal superblock and the blocks of its log.
