@@ -12,6 +12,14 @@ pub enum Error {
     /// The device failed. Errno: `EIO`.
     #[error(transparent)]
     Device(#[from] larder_block::Error),
+    /// The device failed below a structure of the file system. Errno: `EIO`.
+    #[error("{place}: {source}")]
+    Unreadable {
+        /// What was to be read.
+        place: Place,
+        /// The device's error.
+        source: larder_block::Error,
+    },
     /// The superblock's magic number is wrong. Errno: `EINVAL`.
     #[error("not an ext2, ext3 or ext4 file system: no magic number in the superblock")]
     NotExt,
@@ -21,6 +29,12 @@ pub enum Error {
     /// Metadata that contradicts itself or its checksum. Errno: `EUCLEAN`.
     #[error("{0}")]
     Corrupt(#[from] Corrupt),
+    /// The inode is free: deleted, or never used. Errno: `ESTALE`.
+    #[error("inode {0}: not in use")]
+    StaleInode(Ino),
+    /// Blocks asked of an inode whose content lies in the inode. Errno: `EIO`.
+    #[error("inode {0}: content lies in the inode and has no blocks")]
+    InlineData(Ino),
     /// The inode's content is encrypted. Errno: `ENOKEY`.
     #[error("inode {0}: content is encrypted, which is not supported")]
     Encrypted(Ino),

@@ -1,12 +1,74 @@
 //! An inode in memory: the fixed part of the on-disk inode, decoded on access.
 //!
-//! Cost: 164 bytes, `Copy`, no heap, so that the inode cache can hold it in the
-//! words of a slot.
+//! Model: the kernel unpacks the on-disk inode into its own; here the inode cache
+//! holds the on-disk bytes and the few fields that are asked for are decoded on
+//! the way out. What depends on features of the file system (the high halves of
+//! sizes and block numbers) or on `i_extra_isize` is set to zero once, when the
+//! inode is read, so that decoding needs the inode alone.
+//!
+//! Cost: 164 bytes, `Copy`, no heap: the inode cache holds the 20 words of
+//! [`Inode::words`] and finds them by the inode number.
 
-use crate::Ino;
+use crate::error::Place;
+use crate::ondisk::features::{Incompat, RoCompat};
+use crate::ondisk::inode::{BASE_INODE_BYTES, InodeFlags, RawInode};
+use crate::ondisk::superblock::Superblock;
+use crate::ondisk::time::Timestamp;
+use crate::{Error, FsBlock, Ino, Result};
+use zerocopy::{FromZeros, IntoBytes, transmute, transmute_mut, transmute_ref};
 
 /// Bytes of an on-disk inode that [`Inode`] keeps: up to and with `i_projid`.
 pub const INODE_BYTES: usize = 160;
+
+/// Words of an inode in the inode cache.
+pub const INODE_WORDS: usize = INODE_BYTES / 8;
+
+const _: () = assert!(size_of::<RawInode>() == INODE_BYTES);
+
+/// The type of a file, as its mode tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// A FIFO.
+    Fifo,
+    /// A character device.
+    CharDevice,
+    /// A directory.
+    Directory,
+    /// A block device.
+    BlockDevice,
+    /// A regular file.
+    Regular,
+    /// A symbolic link.
+    Symlink,
+    /// A socket.
+    Socket,
+}
+
+impl FileKind {
+    /// The type in the upper four bits of `mode`.
+    #[must_use]
+    pub fn from_mode(mode: u16) -> Option<Self> {
+        match mode >> 12 {
+            0o01 => Some(Self::Fifo),
+            0o02 => Some(Self::CharDevice),
+            0o04 => Some(Self::Directory),
+            0o06 => Some(Self::BlockDevice),
+            0o10 => Some(Self::Regular),
+            0o12 => Some(Self::Symlink),
+            0o14 => Some(Self::Socket),
+            _ => None,
+        }
+    }
+}
+
+/// The number of a device special file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceNumber {
+    /// The driver.
+    pub major: u32,
+    /// The driver's device.
+    pub minor: u32,
+}
 
 /// An inode: its number and the fixed fields of its on-disk form.
 ///
@@ -20,9 +82,251 @@ pub struct Inode {
 }
 
 impl Inode {
+    /// Decodes the inode `ino`, which is in use, from its `bytes` in the inode
+    /// table, as many as the superblock says.
+    ///
+    /// # Errors
+    /// [`Error::StaleInode`] if the inode is free, [`Error::Corrupt`] if a field
+    /// contradicts another or the superblock.
+    pub fn decode(sb: &Superblock, ino: Ino, bytes: &[u8]) -> Result<Self> {
+        let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
+        if bytes.len() < BASE_INODE_BYTES {
+            return Err(corrupt("inode is cut off"));
+        }
+        let mut raw = [0; INODE_BYTES];
+        let kept = INODE_BYTES.min(bytes.len());
+        raw[..kept].copy_from_slice(&bytes[..kept]);
+        let mut inode = Self { ino, raw };
+        if inode.links() == 0 {
+            return Err(Error::StaleInode(ino));
+        }
+        let extra_bytes = usize::from(inode.extra_isize());
+        if bytes.len() == BASE_INODE_BYTES {
+            inode.raw[BASE_INODE_BYTES..].fill(0);
+        } else if extra_bytes > bytes.len() - BASE_INODE_BYTES || extra_bytes % 4 != 0 {
+            return Err(corrupt("size of the extra fields is wrong"));
+        } else if extra_bytes < INODE_BYTES - BASE_INODE_BYTES {
+            // The size itself stays readable, even where it says 0.
+            let known = (BASE_INODE_BYTES + extra_bytes).max(BASE_INODE_BYTES + 2);
+            inode.raw[known..].fill(0);
+        }
+        inode.mask_by_features(sb);
+        if FileKind::from_mode(inode.mode()).is_none() {
+            return Err(corrupt("mode has no known file type"));
+        }
+        if i64::try_from(inode.size_bytes()).is_err() {
+            return Err(corrupt("size is negative"));
+        }
+        Ok(inode)
+    }
+
+    /// Sets to zero what only features that the file system lacks give a meaning.
+    fn mask_by_features(&mut self, sb: &Superblock) {
+        let kind = FileKind::from_mode(self.mode());
+        let raw: &mut RawInode = transmute_mut!(&mut self.raw);
+        let has_large_dir = sb.incompat.contains(Incompat::LARGE_DIR);
+        if kind != Some(FileKind::Regular) && !has_large_dir {
+            raw.i_size_high.zero();
+        }
+        if !sb.ro_compat.contains(RoCompat::HUGE_FILE) {
+            raw.i_blocks_high.zero();
+            raw.i_flags &= !InodeFlags::HUGE_FILE.bits();
+        }
+        if !sb.incompat.contains(Incompat::BIT64) {
+            raw.i_file_acl_high.zero();
+        }
+    }
+
+    /// The inode as the inode cache holds it, beside its number.
+    #[must_use]
+    pub fn words(&self) -> [u64; INODE_WORDS] {
+        transmute!(self.raw)
+    }
+
+    /// The inode whose [`Inode::words`] are `words`.
+    #[must_use]
+    pub fn from_words(ino: Ino, words: [u64; INODE_WORDS]) -> Self {
+        Self {
+            ino,
+            raw: transmute!(words),
+        }
+    }
+
+    fn raw(&self) -> &RawInode {
+        transmute_ref!(&self.raw)
+    }
+
     /// The inode's number.
     #[must_use]
     pub fn ino(&self) -> Ino {
         self.ino
+    }
+
+    /// The file's type. [`Inode::decode`] lets no unknown one through.
+    #[must_use]
+    pub fn kind(&self) -> FileKind {
+        FileKind::from_mode(self.mode()).unwrap_or(FileKind::Regular)
+    }
+
+    /// Whether this is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.kind() == FileKind::Directory
+    }
+
+    /// Type and permissions, as in `st_mode`.
+    #[must_use]
+    pub fn mode(&self) -> u16 {
+        self.raw().i_mode.get()
+    }
+
+    /// The owner.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        u32::from(self.raw().i_uid.get()) | (u32::from(self.raw().i_uid_high.get()) << 16)
+    }
+
+    /// The owning group.
+    #[must_use]
+    pub fn gid(&self) -> u32 {
+        u32::from(self.raw().i_gid.get()) | (u32::from(self.raw().i_gid_high.get()) << 16)
+    }
+
+    /// Bytes of content. At most `i64::MAX`.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        u64::from(self.raw().i_size_lo.get()) | (u64::from(self.raw().i_size_high.get()) << 32)
+    }
+
+    /// Hard links. A directory with more subdirectories than can be counted has 1.
+    #[must_use]
+    pub fn links(&self) -> u16 {
+        self.raw().i_links_count.get()
+    }
+
+    /// Space taken, in units of 512 bytes, as in `st_blocks`.
+    #[must_use]
+    pub fn blocks_512(&self, block_size_bytes: u32) -> u64 {
+        let blocks = u64::from(self.raw().i_blocks_lo.get())
+            | (u64::from(self.raw().i_blocks_high.get()) << 32);
+        if self.flags().contains(InodeFlags::HUGE_FILE) {
+            blocks * u64::from(block_size_bytes / 512)
+        } else {
+            blocks
+        }
+    }
+
+    /// Last access.
+    #[must_use]
+    pub fn atime(&self) -> Timestamp {
+        Timestamp::from_inode(self.raw().i_atime.get(), self.raw().i_atime_extra.get())
+    }
+
+    /// Last change of the content.
+    #[must_use]
+    pub fn mtime(&self) -> Timestamp {
+        Timestamp::from_inode(self.raw().i_mtime.get(), self.raw().i_mtime_extra.get())
+    }
+
+    /// Last change of the inode.
+    #[must_use]
+    pub fn ctime(&self) -> Timestamp {
+        Timestamp::from_inode(self.raw().i_ctime.get(), self.raw().i_ctime_extra.get())
+    }
+
+    /// Creation, if the inode has room for it.
+    #[must_use]
+    pub fn crtime(&self) -> Option<Timestamp> {
+        const CRTIME_END: u16 = 0x94 - 0x80;
+        (self.extra_isize() >= CRTIME_END).then(|| {
+            Timestamp::from_inode(self.raw().i_crtime.get(), self.raw().i_crtime_extra.get())
+        })
+    }
+
+    /// Deletion, in seconds since 1970; for an orphan the next one's number.
+    #[must_use]
+    pub fn dtime(&self) -> u32 {
+        self.raw().i_dtime.get()
+    }
+
+    /// Tells apart the files that have had this inode's number.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.raw().i_generation.get()
+    }
+
+    /// The flags.
+    #[must_use]
+    pub fn flags(&self) -> InodeFlags {
+        InodeFlags::from_bits_retain(self.raw().i_flags.get())
+    }
+
+    /// Whether the content lies in the inode rather than in blocks.
+    #[must_use]
+    pub fn has_inline_data(&self) -> bool {
+        self.flags().contains(InodeFlags::INLINE_DATA)
+    }
+
+    /// Counts the changes of the file. For an inode that holds an attribute's
+    /// value, its upper half of references.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        u64::from(self.raw().i_version.get()) | (u64::from(self.raw().i_version_hi.get()) << 32)
+    }
+
+    /// The project, for quota.
+    #[must_use]
+    pub fn project_id(&self) -> u32 {
+        self.raw().i_projid.get()
+    }
+
+    /// The device that a special file stands for; `None` for other types.
+    #[must_use]
+    pub fn device(&self) -> Option<DeviceNumber> {
+        if !matches!(self.kind(), FileKind::CharDevice | FileKind::BlockDevice) {
+            return None;
+        }
+        let [a, b, c, d, e, f, g, h, ..] = *self.i_block();
+        let old = u32::from_le_bytes([a, b, c, d]);
+        if old != 0 {
+            return Some(DeviceNumber {
+                major: (old >> 8) & 0xFF,
+                minor: old & 0xFF,
+            });
+        }
+        let new = u32::from_le_bytes([e, f, g, h]);
+        Some(DeviceNumber {
+            major: (new >> 8) & 0xFFF,
+            minor: (new & 0xFF) | ((new >> 12) & 0xF_FF00),
+        })
+    }
+
+    /// The 60 bytes that hold block numbers, an extent tree's root, a short
+    /// link target, inline data or a device number.
+    #[must_use]
+    pub fn i_block(&self) -> &[u8; 60] {
+        &self.raw().i_block
+    }
+
+    /// The block of extended attributes.
+    #[must_use]
+    pub fn file_acl(&self) -> Option<FsBlock> {
+        let block = u64::from(self.raw().i_file_acl_lo.get())
+            | (u64::from(self.raw().i_file_acl_high.get()) << 32);
+        (block != 0).then_some(FsBlock(block))
+    }
+
+    /// Bytes of fixed fields behind the first 128: attributes in the inode start
+    /// behind them. At most the inode size less 128.
+    #[must_use]
+    pub fn extra_isize(&self) -> u16 {
+        self.raw().i_extra_isize.get()
+    }
+
+    /// The fixed fields as they lie on the disk, less what [`Inode::decode`]
+    /// sets to zero.
+    #[must_use]
+    pub fn raw_bytes(&self) -> &[u8] {
+        self.raw().as_bytes()
     }
 }

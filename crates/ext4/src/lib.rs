@@ -13,11 +13,15 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod fs;
 mod inode;
 pub mod journal;
+mod map;
 pub mod ondisk;
 mod types;
 
 pub use error::{Error, Result};
-pub use inode::{INODE_BYTES, Inode};
+pub use fs::{Filesystem, InodeBytes};
+pub use inode::{DeviceNumber, FileKind, INODE_BYTES, INODE_WORDS, Inode};
+pub use map::{Mapping, MappingKind};
 pub use types::{FileBlock, FsBlock, GroupNo, Ino};

@@ -1,0 +1,200 @@
+//! A file system: its superblock, and its metadata through the buffer cache.
+//!
+//! Model: the part of the kernel's `ext4_sb_info` that a reader needs. Nothing
+//! here is locked and nothing changes: the buffer cache below and the caches
+//! above hold all state.
+
+use crate::error::Place;
+use crate::journal::Overlay;
+use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
+use crate::ondisk::inode::checksum_is_right;
+use crate::ondisk::superblock::Superblock;
+use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result};
+use larder_cache::buffer::{Buffer, BufferCache};
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// Blocks of an inode table that are read ahead together, aligned.
+const INODE_READAHEAD_BLOCKS: u64 = 32;
+
+/// A file system that can be read.
+#[derive(Debug)]
+pub struct Filesystem {
+    sb: Superblock,
+    buffers: Arc<BufferCache>,
+    overlay: Option<Overlay>,
+}
+
+/// The bytes of one inode: as many as the superblock says.
+#[derive(Debug)]
+pub struct InodeBytes<'a>(InodeSource<'a>);
+
+#[derive(Debug)]
+enum InodeSource<'a> {
+    /// As they lie in the inode table.
+    Table(Buffer<'a>, Range<usize>),
+    /// As fast commits changed them.
+    Patched(Box<[u8]>),
+}
+
+impl Deref for InodeBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            InodeSource::Table(block, range) => block.get(range.clone()).unwrap_or_default(),
+            InodeSource::Patched(bytes) => bytes,
+        }
+    }
+}
+
+impl Filesystem {
+    /// The file system of superblock `sb`, read through `buffers`, whose blocks
+    /// must have the superblock's block size. `overlay` holds what fast commits
+    /// changed.
+    #[must_use]
+    pub fn new(sb: Superblock, buffers: Arc<BufferCache>, overlay: Option<Overlay>) -> Self {
+        Self {
+            sb,
+            buffers,
+            overlay,
+        }
+    }
+
+    /// The superblock.
+    #[must_use]
+    pub fn superblock(&self) -> &Superblock {
+        &self.sb
+    }
+
+    /// The cache of metadata blocks.
+    #[must_use]
+    pub fn buffers(&self) -> &Arc<BufferCache> {
+        &self.buffers
+    }
+
+    /// What fast commits changed, if anything.
+    #[must_use]
+    pub fn overlay(&self) -> Option<&Overlay> {
+        self.overlay.as_ref()
+    }
+
+    /// The contents of the metadata block `block`, which belongs to `ino`.
+    ///
+    /// `verify` checks the contents, a checksum say, once for each time that the
+    /// block is read from the device.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the block lies outside the file system,
+    /// [`Error::Unreadable`] if the device failed, or `verify`'s.
+    pub fn metadata_block(
+        &self,
+        block: FsBlock,
+        ino: Ino,
+        verify: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<Buffer<'_>> {
+        let place = Place::Block(block, ino);
+        if !self.sb.contains_blocks(block, 1) {
+            return Err(Error::corrupt(place, "lies outside the file system"));
+        }
+        self.read_block(block, place, verify)
+    }
+
+    fn read_block(
+        &self,
+        block: FsBlock,
+        place: Place,
+        verify: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<Buffer<'_>> {
+        self.buffers
+            .read(block.0, verify)
+            .map_err(|error: Error| match error {
+                Error::Device(source) => Error::Unreadable { place, source },
+                other => other,
+            })
+    }
+
+    /// The descriptor of `group`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if there is no such group or its descriptor is damaged,
+    /// or the device's error.
+    pub fn group(&self, group: GroupNo) -> Result<GroupDesc> {
+        let place = Place::Group(group);
+        if group.0 >= self.sb.groups_count {
+            return Err(Error::corrupt(place, "no such group"));
+        }
+        let at = DescriptorPlace::of(&self.sb, group);
+        let block = self.read_block(at.block, place, |_| Ok(()))?;
+        let bytes = block.get(at.offset_bytes..).unwrap_or_default();
+        GroupDesc::parse(&self.sb, group, bytes)
+    }
+
+    /// The bytes of inode `ino`, fast commits applied, otherwise unchecked.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if there is no such inode or the group's descriptor is
+    /// damaged, [`Error::StaleInode`] if the group's table was never used, or the
+    /// device's error.
+    pub fn inode_bytes(&self, ino: Ino) -> Result<InodeBytes<'_>> {
+        let (block, start, is_in_use) = self.inode_place(ino)?;
+        let buffer = self.read_block(block, Place::Inode(ino), |_| Ok(()))?;
+        let range = start..start.saturating_add(usize::from(self.sb.inode_size_bytes));
+        if let Some(overlay) = &self.overlay {
+            let mut bytes: Box<[u8]> = buffer.get(range.clone()).unwrap_or_default().into();
+            if overlay.patch_inode(ino, &mut bytes) {
+                return Ok(InodeBytes(InodeSource::Patched(bytes)));
+            }
+        }
+        if !is_in_use {
+            return Err(Error::StaleInode(ino));
+        }
+        Ok(InodeBytes(InodeSource::Table(buffer, range)))
+    }
+
+    /// The block of inode `ino`, where in it the inode starts in bytes, and
+    /// whether the inode table that it lies in was ever written to.
+    fn inode_place(&self, ino: Ino) -> Result<(FsBlock, usize, bool)> {
+        let place = Place::Inode(ino);
+        if ino.0 == 0 || ino.0 > self.sb.inodes_count {
+            return Err(Error::corrupt(place, "no such inode number"));
+        }
+        let index = ino.0 - 1;
+        let desc = self.group(GroupNo(index / self.sb.inodes_per_group))?;
+        let size_bytes = u64::from(self.sb.inode_size_bytes);
+        let offset_bytes = u64::from(index % self.sb.inodes_per_group) * size_bytes;
+        let block_in_table = offset_bytes >> self.sb.block_size_log2;
+        let first = block_in_table & !(INODE_READAHEAD_BLOCKS - 1);
+        let count = INODE_READAHEAD_BLOCKS.min(u64::from(self.sb.inode_table_blocks()) - first);
+        self.buffers.prefetch(
+            desc.inode_table.0 + first,
+            u32::try_from(count).unwrap_or(1),
+        );
+        let block = FsBlock(desc.inode_table.0 + block_in_table);
+        let in_block = offset_bytes & u64::from(self.sb.block_size_bytes() - 1);
+        Ok((
+            block,
+            usize::try_from(in_block).unwrap_or(usize::MAX),
+            !desc.flags.contains(GroupFlags::INODE_UNINIT),
+        ))
+    }
+
+    /// The inode `ino`, which is in use.
+    ///
+    /// # Errors
+    /// [`Error::StaleInode`] if the inode is free, [`Error::Corrupt`] if there is
+    /// no such inode or it is damaged, or the device's error.
+    pub fn inode(&self, ino: Ino) -> Result<Inode> {
+        let bytes = self.inode_bytes(ino)?;
+        let inode = Inode::decode(&self.sb, ino, &bytes)?;
+        let is_from_table = matches!(bytes.0, InodeSource::Table(..));
+        if is_from_table && self.sb.has_metadata_checksums() {
+            let seed = self.sb.inode_checksum_seed(ino, inode.generation());
+            if !checksum_is_right(&bytes, inode.extra_isize(), seed) {
+                let place = Place::Inode(ino);
+                return Err(Error::corrupt(place, "checksum of the inode is wrong"));
+            }
+        }
+        Ok(inode)
+    }
+}

@@ -1,0 +1,282 @@
+//! Feature bits of the superblock, and their names as mke2fs and dumpe2fs print
+//! them.
+//!
+//! An unknown *compatible* feature can be ignored, an unknown *read-only
+//! compatible* one can be ignored by a reader, an unknown *incompatible* one
+//! cannot: the image is refused by the feature's name.
+
+use crate::{Error, Result};
+use bitflags::bitflags;
+
+bitflags! {
+    /// Features that a reader and a writer may ignore.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Compat: u32 {
+        /// Directories get blocks ahead of need.
+        const DIR_PREALLOC = 0x1;
+        /// Inodes of the AFS server.
+        const IMAGIC_INODES = 0x2;
+        /// There is a journal.
+        const HAS_JOURNAL = 0x4;
+        /// Extended attributes.
+        const EXT_ATTR = 0x8;
+        /// Blocks are kept for a larger descriptor table.
+        const RESIZE_INODE = 0x10;
+        /// Directories may be indexed by hash.
+        const DIR_INDEX = 0x20;
+        /// Block groups that were never written (historic).
+        const LAZY_BG = 0x40;
+        /// Inode of the exclude bitmap (historic).
+        const EXCLUDE_INODE = 0x80;
+        /// Exclude bitmap for snapshots (historic).
+        const EXCLUDE_BITMAP = 0x100;
+        /// Two backups of the superblock, in groups that it names.
+        const SPARSE_SUPER2 = 0x200;
+        /// The journal has an area of fast commits.
+        const FAST_COMMIT = 0x400;
+        /// Inode numbers never change.
+        const STABLE_INODES = 0x800;
+        /// Orphans are listed in a file.
+        const ORPHAN_FILE = 0x1000;
+    }
+}
+
+bitflags! {
+    /// Features that a reader must know.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Incompat: u32 {
+        /// Compressed files.
+        const COMPRESSION = 0x1;
+        /// Directory entries carry the file type.
+        const FILETYPE = 0x2;
+        /// The journal must be replayed.
+        const RECOVER = 0x4;
+        /// This is no file system but another one's journal.
+        const JOURNAL_DEV = 0x8;
+        /// Descriptors lie in the groups that they describe.
+        const META_BG = 0x10;
+        /// Files may be mapped by extents.
+        const EXTENTS = 0x40;
+        /// Block numbers of 64 bits.
+        const BIT64 = 0x80;
+        /// A block that guards against being mounted twice.
+        const MMP = 0x100;
+        /// Bitmaps and inode tables may lie in other groups.
+        const FLEX_BG = 0x200;
+        /// Large attributes lie in inodes of their own.
+        const EA_INODE = 0x400;
+        /// Directory entries carry data.
+        const DIRDATA = 0x1000;
+        /// The checksum seed is stored rather than made from the UUID.
+        const CSUM_SEED = 0x2000;
+        /// Directories over 2 GiB, or with an index of three levels.
+        const LARGE_DIR = 0x4000;
+        /// Small files and directories lie in the inode.
+        const INLINE_DATA = 0x8000;
+        /// Encrypted inodes.
+        const ENCRYPT = 0x1_0000;
+        /// Directories that ignore case.
+        const CASEFOLD = 0x2_0000;
+    }
+}
+
+bitflags! {
+    /// Features that a writer must know and a reader may ignore.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct RoCompat: u32 {
+        /// Backups of the superblock in some groups only.
+        const SPARSE_SUPER = 0x1;
+        /// Files over 2 GiB.
+        const LARGE_FILE = 0x2;
+        /// Directories as B-trees (historic).
+        const BTREE_DIR = 0x4;
+        /// Files of more than 2^32 sectors.
+        const HUGE_FILE = 0x8;
+        /// Descriptors have a CRC-16 and groups may be uninitialised.
+        const GDT_CSUM = 0x10;
+        /// Directories with more subdirectories than a link count can hold.
+        const DIR_NLINK = 0x20;
+        /// Inodes have more than 128 bytes of fixed fields.
+        const EXTRA_ISIZE = 0x40;
+        /// A snapshot (historic).
+        const HAS_SNAPSHOT = 0x80;
+        /// Quota lies in hidden inodes.
+        const QUOTA = 0x100;
+        /// Space is given out in clusters of blocks.
+        const BIGALLOC = 0x200;
+        /// All metadata has a CRC-32C.
+        const METADATA_CSUM = 0x400;
+        /// Replicas (historic).
+        const REPLICA = 0x800;
+        /// Must not be written.
+        const READONLY = 0x1000;
+        /// Project identifiers and quota.
+        const PROJECT = 0x2000;
+        /// Files may share blocks; must not be written.
+        const SHARED_BLOCKS = 0x4000;
+        /// Files with a Merkle tree behind their content.
+        const VERITY = 0x8000;
+        /// The orphan file is not empty.
+        const ORPHAN_PRESENT = 0x1_0000;
+    }
+}
+
+/// What this reader understands.
+const READABLE: Incompat = Incompat::FILETYPE
+    .union(Incompat::RECOVER)
+    .union(Incompat::META_BG)
+    .union(Incompat::EXTENTS)
+    .union(Incompat::BIT64)
+    .union(Incompat::MMP)
+    .union(Incompat::FLEX_BG)
+    .union(Incompat::EA_INODE)
+    .union(Incompat::CSUM_SEED)
+    .union(Incompat::LARGE_DIR)
+    .union(Incompat::INLINE_DATA)
+    .union(Incompat::ENCRYPT)
+    .union(Incompat::CASEFOLD);
+
+const COMPAT_NAMES: &[(Compat, &str)] = &[
+    (Compat::DIR_PREALLOC, "dir_prealloc"),
+    (Compat::IMAGIC_INODES, "imagic_inodes"),
+    (Compat::HAS_JOURNAL, "has_journal"),
+    (Compat::EXT_ATTR, "ext_attr"),
+    (Compat::RESIZE_INODE, "resize_inode"),
+    (Compat::DIR_INDEX, "dir_index"),
+    (Compat::LAZY_BG, "lazy_bg"),
+    (Compat::EXCLUDE_BITMAP, "snapshot_bitmap"),
+    (Compat::SPARSE_SUPER2, "sparse_super2"),
+    (Compat::FAST_COMMIT, "fast_commit"),
+    (Compat::STABLE_INODES, "stable_inodes"),
+    (Compat::ORPHAN_FILE, "orphan_file"),
+];
+
+const INCOMPAT_NAMES: &[(Incompat, &str)] = &[
+    (Incompat::COMPRESSION, "compression"),
+    (Incompat::FILETYPE, "filetype"),
+    (Incompat::RECOVER, "needs_recovery"),
+    (Incompat::JOURNAL_DEV, "journal_dev"),
+    (Incompat::META_BG, "meta_bg"),
+    (Incompat::EXTENTS, "extent"),
+    (Incompat::BIT64, "64bit"),
+    (Incompat::MMP, "mmp"),
+    (Incompat::FLEX_BG, "flex_bg"),
+    (Incompat::EA_INODE, "ea_inode"),
+    (Incompat::DIRDATA, "dirdata"),
+    (Incompat::CSUM_SEED, "metadata_csum_seed"),
+    (Incompat::LARGE_DIR, "large_dir"),
+    (Incompat::INLINE_DATA, "inline_data"),
+    (Incompat::ENCRYPT, "encrypt"),
+    (Incompat::CASEFOLD, "casefold"),
+];
+
+const RO_COMPAT_NAMES: &[(RoCompat, &str)] = &[
+    (RoCompat::SPARSE_SUPER, "sparse_super"),
+    (RoCompat::LARGE_FILE, "large_file"),
+    (RoCompat::HUGE_FILE, "huge_file"),
+    (RoCompat::GDT_CSUM, "uninit_bg"),
+    (RoCompat::DIR_NLINK, "dir_nlink"),
+    (RoCompat::EXTRA_ISIZE, "extra_isize"),
+    (RoCompat::HAS_SNAPSHOT, "snapshot"),
+    (RoCompat::QUOTA, "quota"),
+    (RoCompat::BIGALLOC, "bigalloc"),
+    (RoCompat::METADATA_CSUM, "metadata_csum"),
+    (RoCompat::REPLICA, "replica"),
+    (RoCompat::READONLY, "read-only"),
+    (RoCompat::PROJECT, "project"),
+    (RoCompat::SHARED_BLOCKS, "shared_blocks"),
+    (RoCompat::VERITY, "verity"),
+    (RoCompat::ORPHAN_PRESENT, "orphan_present"),
+];
+
+/// The names of the set bits; a bit without a name is `FEATURE_` with the
+/// letter of its word and the bit's number, as dumpe2fs has it.
+fn names(
+    bits: u32,
+    letter: char,
+    name_of: impl Fn(u32) -> Option<&'static str>,
+) -> impl Iterator<Item = String> {
+    (0..u32::BITS)
+        .filter(move |bit| bits & (1 << bit) != 0)
+        .map(move |bit| match name_of(1 << bit) {
+            Some(name) => name.to_owned(),
+            None => format!("FEATURE_{letter}{bit}"),
+        })
+}
+
+impl Compat {
+    /// The names of the features, in the order of their bits.
+    pub fn names(self) -> impl Iterator<Item = String> {
+        names(self.bits(), 'C', |bit| {
+            let known = COMPAT_NAMES.iter().find(|(flag, _)| flag.bits() == bit);
+            known.map(|&(_, name)| name)
+        })
+    }
+}
+
+impl Incompat {
+    /// The names of the features, in the order of their bits.
+    pub fn names(self) -> impl Iterator<Item = String> {
+        names(self.bits(), 'I', |bit| {
+            let known = INCOMPAT_NAMES.iter().find(|(flag, _)| flag.bits() == bit);
+            known.map(|&(_, name)| name)
+        })
+    }
+
+    /// Refuses features without which the image would be misread.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedFeature`] with the names of all such features.
+    pub fn check_readable(self) -> Result<()> {
+        if self.contains(Self::JOURNAL_DEV) {
+            return Err(Error::UnsupportedFeature(
+                "journal_dev (this is the external journal of another file system)".to_owned(),
+            ));
+        }
+        let unknown = Self::from_bits_retain(self.bits() & !READABLE.bits());
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = unknown.names().collect();
+        Err(Error::UnsupportedFeature(names.join(", ")))
+    }
+}
+
+impl RoCompat {
+    /// The names of the features, in the order of their bits.
+    pub fn names(self) -> impl Iterator<Item = String> {
+        names(self.bits(), 'R', |bit| {
+            let known = RO_COMPAT_NAMES.iter().find(|(flag, _)| flag.bits() == bit);
+            known.map(|&(_, name)| name)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn incompat_unknown_bits_are_refused_by_name() {
+        let features = Incompat::EXTENTS
+            | Incompat::DIRDATA
+            | Incompat::COMPRESSION
+            | Incompat::from_bits_retain(1 << 30);
+        let error = features.check_readable().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "unsupported feature: compression, dirdata, FEATURE_I30"
+        );
+    }
+
+    #[test]
+    fn incompat_journal_device_is_refused_as_one() {
+        let error = Incompat::JOURNAL_DEV.check_readable().unwrap_err();
+        assert!(error.to_string().contains("external journal"));
+    }
+
+    #[test]
+    fn incompat_every_readable_feature_is_accepted() {
+        READABLE.check_readable().unwrap();
+    }
+}

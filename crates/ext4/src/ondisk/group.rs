@@ -1,0 +1,188 @@
+//! Group descriptors: where a block group's inode table and bitmaps lie.
+//!
+//! A descriptor has 32 bytes, or 64 and more with `64bit`; the high halves of
+//! its fields lie in the second part. With `uninit_bg` it carries a CRC-16, with
+//! `metadata_csum` the low half of a CRC-32C.
+
+use super::checksum::crc16;
+use super::features::Incompat;
+use super::superblock::Superblock;
+use crate::error::Place;
+use crate::{Error, FsBlock, GroupNo, Result};
+use bitflags::bitflags;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+bitflags! {
+    /// What of a group was left uninitialised. Valid only with a descriptor checksum.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct GroupFlags: u16 {
+        /// No inode is in use, the inode bitmap and table may be garbage.
+        const INODE_UNINIT = 0x1;
+        /// The block bitmap may be garbage.
+        const BLOCK_UNINIT = 0x2;
+        /// The unused part of the inode table is zeroed.
+        const INODE_ZEROED = 0x4;
+    }
+}
+
+/// The descriptor of a block group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupDesc {
+    /// The block of the block bitmap.
+    pub block_bitmap: FsBlock,
+    /// The block of the inode bitmap.
+    pub inode_bitmap: FsBlock,
+    /// First block of the inode table.
+    pub inode_table: FsBlock,
+    /// Free clusters (blocks, without bigalloc).
+    pub free_clusters: u32,
+    /// Free inodes.
+    pub free_inodes: u32,
+    /// Inodes that are directories.
+    pub used_directories: u32,
+    /// Inodes at the end of the table that were never used.
+    pub unused_inodes: u32,
+    /// What is uninitialised; empty where descriptors have no checksum.
+    pub flags: GroupFlags,
+}
+
+/// The block that holds a group's descriptor, and where in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorPlace {
+    /// The block.
+    pub block: FsBlock,
+    /// Where the descriptor starts in the block, in bytes.
+    pub offset_bytes: usize,
+}
+
+impl DescriptorPlace {
+    /// Where the descriptor of `group` lies: behind the superblock, or with
+    /// `meta_bg` at the start of the first of the groups that the block describes.
+    #[must_use]
+    pub fn of(sb: &Superblock, group: GroupNo) -> Self {
+        let size_bytes = u32::from(sb.descriptor_size_bytes);
+        let per_block = sb.block_size_bytes() / size_bytes;
+        let table_block = group.0 / per_block;
+        let offset_bytes = (group.0 % per_block) * size_bytes;
+        Self {
+            block: Self::table_block(sb, table_block, per_block),
+            offset_bytes: usize::try_from(offset_bytes).unwrap_or(usize::MAX),
+        }
+    }
+
+    fn table_block(sb: &Superblock, table_block: u32, per_block: u32) -> FsBlock {
+        let is_small = sb.block_size_log2 == 10;
+        if !sb.incompat.contains(Incompat::META_BG) || table_block < sb.first_meta_bg {
+            // The superblock starts at byte 1024: in block 1 if blocks have 1 KiB.
+            return FsBlock(u64::from(is_small) + 1 + u64::from(table_block));
+        }
+        let first = GroupNo(table_block.saturating_mul(per_block));
+        let mut skip = u64::from(sb.group_has_superblock(first));
+        if is_small && table_block == 0 && sb.first_data_block == 0 {
+            skip += 1;
+        }
+        FsBlock(sb.group_first_block(first).0 + skip)
+    }
+}
+
+impl GroupDesc {
+    /// Parses and checks the descriptor of `group`, which `bytes` start with.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the checksum is wrong, the inode table lies outside
+    /// the file system, or `bytes` are too few.
+    pub fn parse(sb: &Superblock, group: GroupNo, bytes: &[u8]) -> Result<Self> {
+        let corrupt = |what| Error::corrupt(Place::Group(group), what);
+        let size_bytes = usize::from(sb.descriptor_size_bytes);
+        let bytes = bytes
+            .get(..size_bytes)
+            .ok_or_else(|| corrupt("descriptor is cut off"))?;
+        let (low, rest) =
+            RawLow::ref_from_prefix(bytes).map_err(|_| corrupt("descriptor is cut off"))?;
+        if sb.has_descriptor_checksums() && checksum(sb, group, bytes) != low.bg_checksum.get() {
+            return Err(corrupt("checksum of the descriptor is wrong"));
+        }
+        let zero = RawHigh::default();
+        let high = RawHigh::ref_from_prefix(rest).map_or(&zero, |(high, _)| high);
+        let desc = Self::decode(sb, low, high);
+        if !sb.contains_blocks(desc.inode_table, u64::from(sb.inode_table_blocks())) {
+            return Err(corrupt("inode table lies outside the file system"));
+        }
+        Ok(desc)
+    }
+
+    fn decode(sb: &Superblock, low: &RawLow, high: &RawHigh) -> Self {
+        let block =
+            |low: U32, high: U32| FsBlock(u64::from(low.get()) | (u64::from(high.get()) << 32));
+        let count = |low: U16, high: U16| u32::from(low.get()) | (u32::from(high.get()) << 16);
+        let flags = if sb.has_descriptor_checksums() {
+            GroupFlags::from_bits_retain(low.bg_flags.get())
+        } else {
+            GroupFlags::empty()
+        };
+        Self {
+            block_bitmap: block(low.bg_block_bitmap, high.bg_block_bitmap),
+            inode_bitmap: block(low.bg_inode_bitmap, high.bg_inode_bitmap),
+            inode_table: block(low.bg_inode_table, high.bg_inode_table),
+            free_clusters: count(low.bg_free_blocks_count, high.bg_free_blocks_count),
+            free_inodes: count(low.bg_free_inodes_count, high.bg_free_inodes_count),
+            used_directories: count(low.bg_used_dirs_count, high.bg_used_dirs_count),
+            unused_inodes: count(low.bg_itable_unused, high.bg_itable_unused),
+            flags,
+        }
+    }
+}
+
+/// Where `bg_checksum` lies in a descriptor.
+const CHECKSUM_AT: usize = 0x1E;
+
+fn checksum(sb: &Superblock, group: GroupNo, bytes: &[u8]) -> u16 {
+    let (before, rest) = bytes.split_at(CHECKSUM_AT);
+    let after = &rest[2..];
+    if sb.has_metadata_checksums() {
+        let crc = sb.checksum_seed.u32(group.0);
+        let crc = crc.bytes(before).bytes(&[0, 0]).bytes(after);
+        let [low, high, ..] = crc.0.to_le_bytes();
+        return u16::from_le_bytes([low, high]);
+    }
+    let crc = crc16(sb.descriptor_crc16_seed(), &group.0.to_le_bytes());
+    crc16(crc16(crc, before), after)
+}
+
+/// The first 32 bytes of a descriptor.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawLow {
+    bg_block_bitmap: U32,
+    bg_inode_bitmap: U32,
+    bg_inode_table: U32,
+    bg_free_blocks_count: U16,
+    bg_free_inodes_count: U16,
+    bg_used_dirs_count: U16,
+    bg_flags: U16,
+    bg_exclude_bitmap: U32,
+    bg_block_bitmap_csum: U16,
+    bg_inode_bitmap_csum: U16,
+    bg_itable_unused: U16,
+    bg_checksum: U16,
+}
+
+/// The next 32 bytes: the high halves.
+#[derive(Default, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHigh {
+    bg_block_bitmap: U32,
+    bg_inode_bitmap: U32,
+    bg_inode_table: U32,
+    bg_free_blocks_count: U16,
+    bg_free_inodes_count: U16,
+    bg_used_dirs_count: U16,
+    bg_itable_unused: U16,
+    bg_exclude_bitmap: U32,
+    bg_block_bitmap_csum: U16,
+    bg_inode_bitmap_csum: U16,
+    bg_reserved: U32,
+}
+
+const _: () = assert!(size_of::<RawLow>() == 32 && size_of::<RawHigh>() == 32);

@@ -1,0 +1,137 @@
+//! An inode as it lies in an inode table: 128 bytes of fixed fields, then, where
+//! inodes are larger, `i_extra_isize` bytes of further ones, then attributes.
+
+use super::checksum::Crc32c;
+use bitflags::bitflags;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of the fixed fields that every inode has.
+pub const BASE_INODE_BYTES: usize = 128;
+
+/// The largest inode size there can be: that of the largest block.
+pub const INODE_SIZE_MAX_BYTES: usize = 65536;
+
+bitflags! {
+    /// Flags of an inode (`i_flags`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct InodeFlags: u32 {
+        /// To be overwritten when deleted.
+        const SECRM = 0x1;
+        /// To be recoverable when deleted.
+        const UNRM = 0x2;
+        /// To be compressed.
+        const COMPR = 0x4;
+        /// Written synchronously.
+        const SYNC = 0x8;
+        /// Cannot be changed.
+        const IMMUTABLE = 0x10;
+        /// Can only be appended to.
+        const APPEND = 0x20;
+        /// Left out by dump(8).
+        const NODUMP = 0x40;
+        /// The access time is not kept.
+        const NOATIME = 0x80;
+        /// Encrypted.
+        const ENCRYPT = 0x800;
+        /// A directory with a hash index.
+        const INDEX = 0x1000;
+        /// An AFS directory.
+        const IMAGIC = 0x2000;
+        /// Data goes through the journal.
+        const JOURNAL_DATA = 0x4000;
+        /// The tail is not merged.
+        const NOTAIL = 0x8000;
+        /// A directory written synchronously.
+        const DIRSYNC = 0x1_0000;
+        /// The top of a hierarchy of directories.
+        const TOPDIR = 0x2_0000;
+        /// Blocks are counted in blocks, not in sectors.
+        const HUGE_FILE = 0x4_0000;
+        /// Mapped by extents.
+        const EXTENTS = 0x8_0000;
+        /// Has a Merkle tree behind its content.
+        const VERITY = 0x10_0000;
+        /// Holds an attribute's value.
+        const EA_INODE = 0x20_0000;
+        /// Has blocks behind its end.
+        const EOFBLOCKS = 0x40_0000;
+        /// Accessed directly, without the page cache.
+        const DAX = 0x200_0000;
+        /// Content lies in the inode.
+        const INLINE_DATA = 0x1000_0000;
+        /// New entries of the directory get its project.
+        const PROJINHERIT = 0x2000_0000;
+        /// A directory that ignores case.
+        const CASEFOLD = 0x4000_0000;
+    }
+}
+
+/// The fixed fields, as they lie on the disk.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct RawInode {
+    pub i_mode: U16,
+    pub i_uid: U16,
+    pub i_size_lo: U32,
+    pub i_atime: U32,
+    pub i_ctime: U32,
+    pub i_mtime: U32,
+    pub i_dtime: U32,
+    pub i_gid: U16,
+    pub i_links_count: U16,
+    pub i_blocks_lo: U32,
+    pub i_flags: U32,
+    pub i_version: U32,
+    pub i_block: [u8; 60],
+    pub i_generation: U32,
+    pub i_file_acl_lo: U32,
+    pub i_size_high: U32,
+    pub i_obso_faddr: U32,
+    pub i_blocks_high: U16,
+    pub i_file_acl_high: U16,
+    pub i_uid_high: U16,
+    pub i_gid_high: U16,
+    pub i_checksum_lo: U16,
+    pub i_reserved: U16,
+    pub i_extra_isize: U16,
+    pub i_checksum_hi: U16,
+    pub i_ctime_extra: U32,
+    pub i_mtime_extra: U32,
+    pub i_atime_extra: U32,
+    pub i_crtime: U32,
+    pub i_crtime_extra: U32,
+    pub i_version_hi: U32,
+    pub i_projid: U32,
+}
+
+const CHECKSUM_LO_AT: usize = 0x7C;
+const CHECKSUM_HI_AT: usize = 0x82;
+/// The smallest `i_extra_isize` that has room for the checksum's high half.
+const EXTRA_WITH_CHECKSUM_HI: u16 = 4;
+
+/// Whether the checksum in the inode `bytes` is right. `seed` is the inode's:
+/// the file system's seed, continued with inode number and generation.
+///
+/// `bytes` are the whole inode, as many as the superblock says.
+#[must_use]
+pub fn checksum_is_right(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> bool {
+    let half = |at: usize| match bytes.get(at..at + 2) {
+        Some(&[low, high]) => u16::from_le_bytes([low, high]),
+        _ => 0,
+    };
+    let Some((before, rest)) = bytes.split_at_checked(CHECKSUM_LO_AT) else {
+        return false;
+    };
+    let crc = seed.bytes(before).bytes(&[0, 0]);
+    let has_high = bytes.len() > BASE_INODE_BYTES && extra_isize >= EXTRA_WITH_CHECKSUM_HI;
+    let low = half(CHECKSUM_LO_AT);
+    // From behind the low half on, counted in `rest`.
+    let high_at = CHECKSUM_HI_AT - CHECKSUM_LO_AT;
+    if has_high {
+        let crc = crc.bytes(&rest[2..high_at]).bytes(&[0, 0]);
+        let crc = crc.bytes(&rest[high_at + 2..]);
+        return crc.0 == u32::from(low) | (u32::from(half(CHECKSUM_HI_AT)) << 16);
+    }
+    crc.bytes(rest.get(2..).unwrap_or_default()).0 & 0xFFFF == u32::from(low)
+}
