@@ -1,0 +1,248 @@
+//! Directory entries, and the checksum at the end of a block of them.
+//!
+//! A block of a directory is a chain of records, each as long as its `rec_len`
+//! says, the last reaching to the end of the block. A record whose `inode` is 0
+//! is free space. Nodes of a hash tree and checksums look like free space, so
+//! that whoever does not know them steps over them.
+//!
+//! ```text
+//! byte  0     4         6          7           8
+//!       inode rec_len   name_len   file_type   name, padded to a multiple of 4
+//! ```
+
+use crate::Ino;
+
+/// The smallest record: eight bytes and a name of one byte, padded to four.
+const MIN_RECORD_BYTES: usize = 12;
+
+/// Where the name starts in a record.
+const NAME_OFFSET: usize = 8;
+
+/// What the last record of a block is where blocks carry checksums.
+const TAIL_BYTES: usize = 12;
+
+/// The file type that marks a tail.
+const TAIL_FILE_TYPE: u8 = 0xde;
+
+/// An entry in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dirent<'a> {
+    /// Where the record starts in the bytes that were parsed.
+    pub offset: usize,
+    /// Where the next record starts.
+    pub end: usize,
+    /// The inode, not yet compared with what the file system has. Never 0.
+    pub ino: Ino,
+    /// The name: 1 to 255 bytes, not all of which a path may have.
+    pub name: &'a [u8],
+    /// The type byte, which has a meaning only with the feature `filetype`.
+    pub file_type: u8,
+}
+
+impl Dirent<'_> {
+    /// Whether a file may be called that: a `/` or a zero byte is damage.
+    #[must_use]
+    pub fn has_legal_name(&self) -> bool {
+        !self.name.iter().any(|&byte| byte == b'/' || byte == 0)
+    }
+}
+
+/// The entries in use of one block, or of one part of an inline directory.
+///
+/// After an error the iteration is over: nothing says where the next record is.
+#[derive(Clone, Debug)]
+pub struct Dirents<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Dirents<'a> {
+    /// The entries of `bytes`, which are a chain of records from end to end.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    fn record(&self) -> Result<(usize, Option<Dirent<'a>>), &'static str> {
+        let rest = &self.bytes[self.at..];
+        let Some((header, _)) = rest.split_first_chunk::<MIN_RECORD_BYTES>() else {
+            return Err("directory record reaches past the end of its block");
+        };
+        let [i0, i1, i2, i3, len0, len1, name_len, file_type, ..] = *header;
+        let ino = Ino(u32::from_le_bytes([i0, i1, i2, i3]));
+        let len_bytes = record_bytes(u16::from_le_bytes([len0, len1]), self.bytes.len());
+        if len_bytes < MIN_RECORD_BYTES {
+            return Err("directory record is too short");
+        }
+        if !len_bytes.is_multiple_of(4) {
+            return Err("length of a directory record is no multiple of 4");
+        }
+        if len_bytes > rest.len() {
+            return Err("directory record reaches past the end of its block");
+        }
+        let end = self.at + len_bytes;
+        if ino == Ino(0) {
+            return Ok((end, None));
+        }
+        let name_end = NAME_OFFSET + usize::from(name_len);
+        let Some(name) = rest[..len_bytes].get(NAME_OFFSET..name_end) else {
+            return Err("name is longer than its directory record");
+        };
+        if name.is_empty() {
+            return Err("directory record has an empty name");
+        }
+        let dirent = Dirent {
+            offset: self.at,
+            end,
+            ino,
+            name,
+            file_type,
+        };
+        Ok((end, Some(dirent)))
+    }
+}
+
+impl<'a> Iterator for Dirents<'a> {
+    type Item = Result<Dirent<'a>, &'static str>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.at < self.bytes.len() {
+            match self.record() {
+                Ok((end, dirent)) => {
+                    self.at = end;
+                    if let Some(dirent) = dirent {
+                        return Some(Ok(dirent));
+                    }
+                }
+                Err(what) => {
+                    self.at = self.bytes.len();
+                    return Some(Err(what));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl std::iter::FusedIterator for Dirents<'_> {}
+
+/// The length of a record in bytes: 16 bits cannot say 64 KiB, so in a block of
+/// that size both 0 and 65535 do.
+fn record_bytes(rec_len: u16, block_size_bytes: usize) -> usize {
+    if block_size_bytes == 1 << 16 && matches!(rec_len, 0 | u16::MAX) {
+        block_size_bytes
+    } else {
+        usize::from(rec_len)
+    }
+}
+
+/// Splits a block into what its checksum covers and the checksum. `None` if
+/// there is no tail.
+#[must_use]
+pub fn split_tail(block: &[u8]) -> Option<(&[u8], u32)> {
+    let (covered, tail) = block.split_last_chunk::<TAIL_BYTES>()?;
+    let [0, 0, 0, 0, 12, 0, 0, TAIL_FILE_TYPE, c0, c1, c2, c3] = *tail else {
+        return None;
+    };
+    Some((covered, u32::from_le_bytes([c0, c1, c2, c3])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(ino: u32, rec_len: u16, name: &[u8]) -> Vec<u8> {
+        let mut bytes = ino.to_le_bytes().to_vec();
+        bytes.extend(rec_len.to_le_bytes());
+        bytes.push(u8::try_from(name.len()).unwrap());
+        bytes.push(1);
+        bytes.extend(name);
+        bytes.resize(usize::from(rec_len).max(bytes.len()), 0);
+        bytes
+    }
+
+    fn names(bytes: &[u8]) -> Vec<Result<&[u8], &'static str>> {
+        Dirents::new(bytes)
+            .map(|dirent| dirent.map(|dirent| dirent.name))
+            .collect()
+    }
+
+    #[test]
+    fn records_in_a_chain_are_all_found() {
+        let block = [
+            record(11, 16, b"first"),
+            record(0, 32, b"deleted"),
+            record(12, 980 - 4, b"x"),
+        ]
+        .concat();
+        assert_eq!(names(&block), [Ok(&b"first"[..]), Ok(b"x")]);
+        let first = Dirents::new(&block).next().unwrap().unwrap();
+        assert_eq!((first.offset, first.end, first.ino), (0, 16, Ino(11)));
+    }
+
+    #[test]
+    fn record_that_is_damaged_ends_the_block_with_an_error() {
+        let bad: [(&[u8], &str); 6] = [
+            (&[record(1, 8, b""), vec![0; 8]].concat(), "short"),
+            (&record(1, 0, b"a"), "short"),
+            (&record(1, 13, b"a"), "multiple of 4"),
+            (&record(1, 24, b"a")[..20], "past the end"),
+            (&record(1, 12, b"abcdef")[..12], "longer than"),
+            (&record(1, 12, b""), "empty name"),
+        ];
+        for (bytes, what) in bad {
+            let block = [&record(5, 12, b"ok"), bytes].concat();
+            let found = names(&block);
+            assert_eq!(found.len(), 2, "{what}");
+            assert!(found[1].unwrap_err().contains(what), "{what}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn record_of_64_kib_fits_its_block_only() {
+        for rec_len in [0, u16::MAX] {
+            let mut block = record(7, 12, b"whole");
+            block.resize(1 << 16, 0);
+            block[4..6].copy_from_slice(&rec_len.to_le_bytes());
+            assert_eq!(names(&block), [Ok(&b"whole"[..])]);
+            block.truncate(1 << 15);
+            assert!(names(&block)[0].is_err());
+        }
+    }
+
+    #[test]
+    fn tail_is_split_off_only_where_there_is_one() {
+        let mut block = record(0, 12, b"");
+        block.extend([0, 0, 0, 0, 12, 0, 0, 0xde, 1, 2, 3, 4]);
+        assert_eq!(split_tail(&block), Some((&block[..12], 0x0403_0201)));
+        block[19] = 0;
+        assert_eq!(split_tail(&block), None);
+        assert_eq!(split_tail(&block[..4]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn records_of_any_bytes_stay_in_their_block(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut end = 0;
+            for dirent in Dirents::new(&bytes).flatten() {
+                prop_assert!(dirent.offset >= end && dirent.end <= bytes.len());
+                end = dirent.end;
+            }
+            let _ = split_tail(&bytes);
+        }
+
+        #[test]
+        fn records_with_small_fields_stay_in_their_block(
+            fields in prop::collection::vec((0_u32..3, 0_u16..40, 0_u8..20), 0..30),
+        ) {
+            let bytes: Vec<u8> = fields.iter().flat_map(|&(ino, rec_len, name_len)| {
+                let mut bytes = record(ino, rec_len.max(12), b"abcd");
+                bytes[6] = name_len;
+                bytes
+            }).collect();
+            let found = Dirents::new(&bytes).flatten().count();
+            prop_assert!(found <= fields.len());
+        }
+    }
+}

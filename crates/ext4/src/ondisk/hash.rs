@@ -1,0 +1,257 @@
+//! The hash of a directory name, by which an indexed directory finds its leaf.
+//!
+//! Three functions, each in two forms: compilers have disagreed on whether a
+//! `char` has a sign, so file systems exist whose names with bytes above 127
+//! were hashed as negative numbers. The superblock's flags say which form holds.
+//! `HalfMd4` and `Tea` start from the superblock's seed, if it has one.
+//!
+//! The lowest bit of a hash is always zero: the index uses it to mark a leaf
+//! that continues the hash of the leaf before.
+
+/// The start of a hash that has no seed: MD4's.
+const DEFAULT_SEED: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
+
+/// The greatest hash, which marks the end of a directory, and what a name gets instead.
+const END_OF_DIRECTORY: u32 = 0xffff_fffe;
+const LAST_HASH: u32 = 0xffff_fffc;
+
+/// Which hash function an index was built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashFunction {
+    /// The function of the first indexed directories.
+    Legacy,
+    /// MD4 with three rounds of eight steps: the default.
+    HalfMd4,
+    /// The Tiny Encryption Algorithm as a hash.
+    Tea,
+}
+
+/// A hash function and how it widens bytes above 127.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashVersion {
+    /// The function.
+    pub function: HashFunction,
+    /// Whether bytes are numbers from -128 to 127, not from 0 to 255.
+    pub signed: bool,
+}
+
+impl HashVersion {
+    /// The version that number `version` of an index's root stands for.
+    ///
+    /// `unsigned_names` is the superblock's flag: it makes the versions that
+    /// leave the sign open unsigned. `None` for numbers that are no hash of
+    /// names in plain text: unknown ones and `siphash`, which takes a key.
+    #[must_use]
+    pub fn from_disk(version: u8, unsigned_names: bool) -> Option<Self> {
+        let function = match version % 3 {
+            0 => HashFunction::Legacy,
+            1 => HashFunction::HalfMd4,
+            _ => HashFunction::Tea,
+        };
+        match version {
+            0..=2 => Some(Self {
+                function,
+                signed: !unsigned_names,
+            }),
+            3..=5 => Some(Self {
+                function,
+                signed: false,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The hash of `name` under `seed` (all zero: the function's own start).
+    #[must_use]
+    pub fn hash(self, seed: [u32; 4], name: &[u8]) -> u32 {
+        let start = if seed == [0; 4] { DEFAULT_SEED } else { seed };
+        let hash = match self.function {
+            HashFunction::Legacy => legacy(name, self.signed),
+            HashFunction::HalfMd4 => {
+                let mut state = start;
+                let mut rest = name;
+                while !rest.is_empty() {
+                    half_md4(&mut state, &pack(rest, self.signed));
+                    rest = rest.get(32..).unwrap_or_default();
+                }
+                state[1]
+            }
+            HashFunction::Tea => {
+                let mut state = [start[0], start[1]];
+                let mut rest = name;
+                while !rest.is_empty() {
+                    tea(&mut state, &pack(rest, self.signed));
+                    rest = rest.get(16..).unwrap_or_default();
+                }
+                state[0]
+            }
+        } & !1;
+        if hash == END_OF_DIRECTORY {
+            LAST_HASH
+        } else {
+            hash
+        }
+    }
+}
+
+/// A byte of a name as the 32-bit number that the functions add up.
+fn widen(byte: u8, signed: bool) -> u32 {
+    if signed {
+        i32::from(byte.cast_signed()).cast_unsigned()
+    } else {
+        u32::from(byte)
+    }
+}
+
+fn legacy(name: &[u8], signed: bool) -> u32 {
+    let (mut current, mut previous) = (0x12a3_fe2d_u32, 0x37ab_e8f9_u32);
+    for &byte in name {
+        let mixed = current ^ widen(byte, signed).wrapping_mul(7_152_373);
+        let mut next = previous.wrapping_add(mixed);
+        if next & 0x8000_0000 != 0 {
+            next = next.wrapping_sub(0x7fff_ffff);
+        }
+        (previous, current) = (current, next);
+    }
+    current << 1
+}
+
+/// Packs the first bytes of `rest`, what is left of a name, big-endian into
+/// words. Bytes that are missing have the value of `rest`'s length.
+fn pack<const WORDS: usize>(rest: &[u8], signed: bool) -> [u32; WORDS] {
+    // A name has at most 255 bytes; of a longer one, the length's low byte pads.
+    let pad = u32::from_ne_bytes([rest.len().to_le_bytes()[0]; 4]);
+    let mut words = [pad; WORDS];
+    for (word, bytes) in words.iter_mut().zip(rest.chunks(4)) {
+        for &byte in bytes {
+            *word = (*word << 8).wrapping_add(widen(byte, signed));
+        }
+    }
+    words
+}
+
+/// One block of MD4 with half the words, hence half the steps a round.
+fn half_md4(state: &mut [u32; 4], words: &[u32; 8]) {
+    type Mix = fn(u32, u32, u32) -> u32;
+    /// Mixing function, constant, order of the words, rotations.
+    const ROUNDS: [(Mix, u32, [usize; 8], [u32; 4]); 3] = [
+        (choose, 0, [0, 1, 2, 3, 4, 5, 6, 7], [3, 7, 11, 19]),
+        (
+            majority,
+            0x5a82_7999,
+            [1, 3, 5, 7, 0, 2, 4, 6],
+            [3, 5, 9, 13],
+        ),
+        (
+            parity,
+            0x6ed9_eba1,
+            [3, 7, 2, 6, 1, 5, 0, 4],
+            [3, 9, 11, 15],
+        ),
+    ];
+    let [mut a, mut b, mut c, mut d] = *state;
+    for (mix, constant, order, rotations) in ROUNDS {
+        for (step, word) in order.into_iter().enumerate() {
+            let sum = a
+                .wrapping_add(mix(b, c, d))
+                .wrapping_add(words[word])
+                .wrapping_add(constant);
+            (a, d, c, b) = (d, c, b, sum.rotate_left(rotations[step % 4]));
+        }
+    }
+    for (word, add) in state.iter_mut().zip([a, b, c, d]) {
+        *word = word.wrapping_add(add);
+    }
+}
+
+fn choose(x: u32, y: u32, z: u32) -> u32 {
+    (x & y) | (!x & z)
+}
+
+fn majority(x: u32, y: u32, z: u32) -> u32 {
+    (x & y) | (x & z) | (y & z)
+}
+
+fn parity(x: u32, y: u32, z: u32) -> u32 {
+    x ^ y ^ z
+}
+
+/// Sixteen double rounds of the Tiny Encryption Algorithm with the name's
+/// words as the key, added to the state.
+fn tea(state: &mut [u32; 2], key: &[u32; 4]) {
+    let [mut left, mut right] = *state;
+    let mut sum = 0_u32;
+    let half = |half: u32, sum: u32, low: u32, high: u32| {
+        (half << 4).wrapping_add(low) ^ half.wrapping_add(sum) ^ (half >> 5).wrapping_add(high)
+    };
+    for _ in 0..16 {
+        sum = sum.wrapping_add(0x9e37_79b9);
+        left = left.wrapping_add(half(right, sum, key[0], key[1]));
+        right = right.wrapping_add(half(left, sum, key[2], key[3]));
+    }
+    state[0] = state[0].wrapping_add(left);
+    state[1] = state[1].wrapping_add(right);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes_of(hex: &str) -> Vec<u8> {
+        (0..hex.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+            .collect()
+    }
+
+    fn seed_of(hex: &str) -> [u32; 4] {
+        let bytes = bytes_of(hex);
+        std::array::from_fn(|at| u32::from_le_bytes(bytes[at * 4..][..4].try_into().unwrap()))
+    }
+
+    #[test]
+    fn hash_of_known_names_equals_debugfs() {
+        let table = include_str!("../../tests/data/name_hashes.tsv");
+        let mut rows = 0;
+        for row in table.lines().filter(|row| !row.starts_with('#')) {
+            let [version, seed, name, hash] = row.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("row {row:?}");
+            };
+            let version = HashVersion::from_disk(version.parse().unwrap(), false).unwrap();
+            assert_eq!(
+                version.hash(seed_of(seed), &bytes_of(name)),
+                u32::from_str_radix(hash, 16).unwrap(),
+                "{row}"
+            );
+            rows += 1;
+        }
+        assert_eq!(rows, 620, "rows of the table");
+    }
+
+    #[test]
+    fn version_with_unsigned_flag_is_unsigned() {
+        for version in 0..3 {
+            assert_eq!(
+                HashVersion::from_disk(version, true),
+                HashVersion::from_disk(version + 3, false)
+            );
+        }
+    }
+
+    #[test]
+    fn version_beyond_tea_unsigned_is_none() {
+        assert!((6..=255).all(|version| HashVersion::from_disk(version, false).is_none()));
+    }
+
+    proptest! {
+        #[test]
+        fn hash_of_any_bytes_keeps_the_low_bit_and_the_end_free(
+            version in 0_u8..6, seed in any::<[u32; 4]>(), name in prop::collection::vec(any::<u8>(), 0..600),
+        ) {
+            let hash = HashVersion::from_disk(version, false).unwrap().hash(seed, &name);
+            prop_assert_eq!(hash & 1, 0);
+            prop_assert_ne!(hash, END_OF_DIRECTORY);
+        }
+    }
+}
