@@ -38,8 +38,9 @@ mod stats;
 mod volume;
 
 pub use error::{Error, Result};
-pub use larder_ext4::Ino;
-pub use metadata::{DirEntry, FileKind, Info, JournalState, Metadata, StatFs, Timestamp};
+pub use larder_ext4::ondisk::time::Timestamp;
+pub use larder_ext4::{FileKind, Ino};
+pub use metadata::{DirEntry, Info, JournalState, Metadata, StatFs};
 pub use options::OpenOptions;
 pub use stats::{CacheKind, CacheStats, DeviceStats, ReadaheadStats, Stats};
 pub use volume::Volume;

@@ -1,34 +1,7 @@
 //! What a volume says of its files and of itself.
 
-use larder_ext4::Ino;
-
-/// A point in time: seconds since 1970 (negative before) and nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Timestamp {
-    /// Seconds since 1970-01-01 00:00:00 UTC.
-    pub seconds: i64,
-    /// Nanoseconds after that second, below 1,000,000,000.
-    pub nanoseconds: u32,
-}
-
-/// The type of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FileKind {
-    /// A regular file.
-    Regular,
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Symlink,
-    /// A character device.
-    CharDevice,
-    /// A block device.
-    BlockDevice,
-    /// A named pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-}
+use larder_ext4::ondisk::time::Timestamp;
+use larder_ext4::{FileKind, Ino, Inode};
 
 /// What stat(2) tells of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +35,37 @@ pub struct Metadata {
     pub modified: Timestamp,
     /// Last change of the inode.
     pub changed: Timestamp,
-    /// Creation; zero if the image does not record it.
-    pub created: Timestamp,
-    /// Flags as in FS_IOC_GETFLAGS.
+    /// Creation, if the image's inodes have room for it.
+    pub created: Option<Timestamp>,
+    /// Flags as in `FS_IOC_GETFLAGS`.
     pub flags: u32,
+    /// Project, for project quota.
+    pub project_id: u32,
+}
+
+impl Metadata {
+    pub(crate) fn new(inode: &Inode, block_size_bytes: u32) -> Self {
+        let device = inode.device();
+        Self {
+            ino: inode.ino(),
+            generation: inode.generation(),
+            kind: inode.kind(),
+            permissions: inode.mode() & 0o7777,
+            links: inode.links().into(),
+            uid: inode.uid(),
+            gid: inode.gid(),
+            rdev_major: device.map_or(0, |device| device.major),
+            rdev_minor: device.map_or(0, |device| device.minor),
+            size_bytes: inode.size_bytes(),
+            blocks_512: inode.blocks_512(block_size_bytes),
+            accessed: inode.atime(),
+            modified: inode.mtime(),
+            changed: inode.ctime(),
+            created: inode.crtime(),
+            flags: inode.flags().bits(),
+            project_id: inode.project_id(),
+        }
+    }
 }
 
 /// An entry of a directory, while it is listed.
