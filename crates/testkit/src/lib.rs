@@ -1,1 +1,20 @@
-//! x
+//! What Larder is tested with: images made by mke2fs, debugfs and the kernel,
+//! the kernel's own mount as the oracle, and seeded damage.
+//!
+//! Start with [`MATRIX`] and [`Image::get`].
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod image;
+pub mod mount;
+pub mod requirement;
+pub mod seed;
+pub mod tool;
+pub mod tree;
+
+pub use error::{Error, Result};
+pub use image::{Image, MATRIX, Recipe};
+pub use mount::{Access, LoopMount};
+pub use requirement::{Requirement, skip};
+pub use seed::{Random, Seed};

@@ -1,0 +1,216 @@
+//! Following a recipe.
+
+use super::{Change, Image, OracleKind, Populate, Recipe, copy_sparse};
+use crate::error::{Context, Error, Result};
+use crate::mount::{Access, LoopMount};
+use crate::requirement::can_loop_mount;
+use crate::seed::{Seed, mix};
+use crate::tool::{Tool, debugfs_write};
+use crate::tree;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The environment variable that moves the kept images elsewhere.
+pub const IMAGES_VARIABLE: &str = "LARDER_TEST_IMAGES";
+
+const UUID: &str = "6c617264-6572-4000-8000-746573746b69";
+const HASH_SEED: &str = "hash_seed=68617368-2073-4565-9400-6f6620746573";
+
+/// The sources that an image's content follows from.
+const SOURCES: [&str; 9] = [
+    include_str!("mke2fs.conf"),
+    include_str!("build.rs"),
+    include_str!("../tree/mod.rs"),
+    include_str!("../tree/attributes.rs"),
+    include_str!("../tree/builder.rs"),
+    include_str!("../tree/content.rs"),
+    include_str!("../tree/names.rs"),
+    include_str!("../tree/special.rs"),
+    include_str!("../tree/work.rs"),
+];
+
+/// Finds or makes the image of `recipe`. Other processes wait for one that makes it.
+pub(super) fn image(recipe: &Recipe) -> Result<Image> {
+    let mut recipe = *recipe;
+    let by_kernel = can_loop_mount();
+    if !by_kernel && !recipe.needs_kernel() {
+        // Without the kernel, the folder that mke2fs copies is the oracle, and
+        // what no tool can read back is left out.
+        recipe.populate = Populate::Mke2fs;
+        recipe.oracle = OracleKind::Source;
+        recipe.tree = tree::Tree::SMALL;
+    }
+    let folder = images_folder();
+    std::fs::create_dir_all(&folder).context("mkdir", &folder)?;
+    let tag = format!("{}-{}", recipe.name, recipe.tree.names);
+    let lock_path = folder.join(format!("{tag}.lock"));
+    let lock = File::create(&lock_path).context("create", &lock_path)?;
+    flock(&lock, FlockOperation::LockExclusive).context("lock", &lock_path)?;
+
+    let stem = format!("{tag}-{:016x}", key(&recipe)?);
+    let path = folder.join(format!("{stem}.img"));
+    let source = (recipe.populate == Populate::Mke2fs).then(|| folder.join(format!("{stem}.tree")));
+    if !path.exists() {
+        remove_older(&folder, &tag)?;
+        let unfinished = folder.join(format!("{stem}.tmp"));
+        build(&recipe, &unfinished, source.as_deref())?;
+        std::fs::rename(&unfinished, &path).context("rename", &unfinished)?;
+    }
+    Ok(Image {
+        recipe,
+        path,
+        source,
+    })
+}
+
+fn images_folder() -> PathBuf {
+    std::env::var_os(IMAGES_VARIABLE).map_or_else(
+        || workspace().join("target/testkit"),
+        PathBuf::from,
+    )
+}
+
+/// A number that changes with anything that the image follows from.
+fn key(recipe: &Recipe) -> Result<u64> {
+    static TOOLS: OnceLock<String> = OnceLock::new();
+    let tools = match TOOLS.get() {
+        Some(tools) => tools,
+        None => {
+            let version = Tool::new("e2fsck").arg("-V").run_with_messages()?;
+            TOOLS.get_or_init(|| version)
+        }
+    };
+    let recipe = format!("{recipe:?}");
+    let texts = SOURCES.iter().copied().chain([tools.as_str(), &recipe]);
+    Ok(texts
+        .flat_map(str::bytes)
+        .fold(0, |key, byte| mix(key ^ u64::from(byte)).wrapping_add(1)))
+}
+
+/// Removes what earlier versions of the recipe made.
+fn remove_older(folder: &Path, tag: &str) -> Result<()> {
+    for entry in std::fs::read_dir(folder).context("list", folder)? {
+        let path = entry.context("list", folder)?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        // Behind the tag, only the key of 16 digits.
+        let older = stem
+            .and_then(|stem| stem.strip_prefix(tag))
+            .and_then(|rest| rest.strip_prefix('-'))
+            .is_some_and(|key| key.len() == 16);
+        if older && path.is_dir() {
+            std::fs::remove_dir_all(&path).context("remove", &path)?;
+        } else if older {
+            std::fs::remove_file(&path).context("remove", &path)?;
+        }
+    }
+    Ok(())
+}
+
+fn build(recipe: &Recipe, path: &Path, source: Option<&Path>) -> Result<()> {
+    if let Some(source) = source {
+        std::fs::create_dir_all(source).context("mkdir", source)?;
+        tree::populate(source, &recipe.tree)?;
+    }
+    let copied = source.filter(|_| recipe.before.is_empty());
+    make_empty(recipe, path, copied)?;
+    for change in recipe.before {
+        apply(change, path)?;
+    }
+    if source.is_none() {
+        let mount = LoopMount::new(path, Access::ReadWrite, &["noinit_itable"])?;
+        tree::populate(&mount.path(), &recipe.tree)?;
+        mount.sync()?;
+    } else if copied.is_none() {
+        // mke2fs cannot copy into what was changed first; debugfs could, but
+        // without attributes. The change is what matters: leave the tree out.
+        return Err(Error::Inconsistent(format!(
+            "{}: changes before copying need the kernel",
+            recipe.name
+        )));
+    }
+    for change in recipe.after {
+        apply(change, path)?;
+    }
+    Ok(())
+}
+
+fn make_empty(recipe: &Recipe, path: &Path, copied: Option<&Path>) -> Result<()> {
+    let file = File::create(path).context("create", path)?;
+    let size_bytes = u64::from(recipe.size_mib) << 20;
+    file.set_len(size_bytes).context("truncate", path)?;
+    let configuration = path.with_extension("conf");
+    std::fs::write(&configuration, include_str!("mke2fs.conf")).context("write", &configuration)?;
+    let mut extended = vec![HASH_SEED, "lazy_itable_init=1", "lazy_journal_init=1"];
+    extended.extend(recipe.extended);
+    let mut tool = Tool::new("mke2fs")
+        .env("MKE2FS_CONFIG", &configuration)
+        .args([
+            "-q",
+            "-F",
+            "-m",
+            "1",
+            "-L",
+            recipe.name.get(..16).unwrap_or(recipe.name),
+        ])
+        .args(recipe.mkfs)
+        .arg("-E")
+        .arg(extended.join(","));
+    if !recipe.mkfs.contains(&"-r") {
+        tool = tool.args(["-U", UUID]);
+    }
+    if let Some(folder) = copied {
+        tool = tool.arg("-d").arg(folder);
+    }
+    tool.arg(path).run()?;
+    std::fs::remove_file(&configuration).context("remove", &configuration)
+}
+
+fn apply(change: &Change, path: &Path) -> Result<()> {
+    match *change {
+        Change::Tune(args) => {
+            Tool::new("tune2fs").args(args).arg(path).run()?;
+            Ok(())
+        }
+        Change::Debugfs(requests) => debugfs_write(path, requests),
+        Change::ShareBlocks => share_blocks(path),
+        Change::Encrypt => {
+            let mount = LoopMount::new(path, Access::ReadWrite, &["test_dummy_encryption"])?;
+            tree::encrypted_folder(&mount.path())?;
+            mount.sync()
+        }
+        Change::Crash { options, work } => {
+            let mount = LoopMount::new(path, Access::ReadWrite, options)?;
+            let open = tree::crash_work(&mount.path(), work, Seed(0xc4a5))?;
+            let copy = path.with_extension("crashed");
+            copy_sparse(path, &copy)?;
+            drop(open);
+            drop(mount);
+            std::fs::rename(&copy, path).context("rename", &copy)
+        }
+    }
+}
+
+/// Points the only extent of `/shared/b` at the blocks of `/shared/a`.
+fn share_blocks(path: &Path) -> Result<()> {
+    let blocks = Tool::new("debugfs")
+        .args(["-R", "blocks /shared/a"])
+        .arg(path)
+        .run()?;
+    let first: u64 = blocks
+        .split_whitespace()
+        .next()
+        .and_then(|block| block.parse().ok())
+        .ok_or_else(|| Error::Inconsistent(format!("debugfs shows no blocks: {blocks}")))?;
+    // Words 0 to 2 are the header, word 5 is the low half of the extent's start.
+    debugfs_write(
+        path,
+        &[format!("set_inode_field /shared/b block[5] {first}")],
+    )
+}
+
+fn workspace() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).unwrap_or(own)
+}

@@ -1,0 +1,129 @@
+//! The kernel's own mount of an image, through a loop device.
+//!
+//! Model: a detached mount, made with fsopen(2) and fsmount(2). It has no
+//! mount point and lives as long as its descriptor, and the loop device is set
+//! to detach itself, so nothing stays behind even if the process is killed.
+
+use crate::error::{Context, Error, Result};
+use crate::tool::Tool;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen,
+};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Whether the kernel may write to the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read-only, and without recovery of the journal: the image never changes.
+    ReadOnly,
+    /// Read and write; recovers the journal.
+    ReadWrite,
+}
+
+/// An image that the kernel has mounted, until this is dropped.
+#[derive(Debug)]
+pub struct LoopMount {
+    mount: OwnedFd,
+    image: PathBuf,
+}
+
+impl LoopMount {
+    /// Mounts `image` as ext4 (which reads ext2 and ext3 too). `options` are
+    /// the file system's own, as `key` or `key=value`.
+    pub fn new(image: &Path, access: Access, options: &[&str]) -> Result<Self> {
+        let device = LoopDevice::attach(image, access)?;
+        let context = fsopen("ext4", FsOpenFlags::FSOPEN_CLOEXEC).context("fsopen for", image)?;
+        let told = |result: rustix::io::Result<()>| {
+            result.map_err(|error| Error::Io {
+                what: format!("mount {}{}", image.display(), kernel_messages(&context)),
+                source: io::Error::from(error),
+            })
+        };
+        told(fsconfig_set_string(&context, "source", &device.path))?;
+        if access == Access::ReadOnly {
+            told(fsconfig_set_flag(&context, "ro"))?;
+            told(fsconfig_set_flag(&context, "noload"))?;
+        }
+        for option in options {
+            told(match option.split_once('=') {
+                Some((key, value)) => fsconfig_set_string(&context, key, value),
+                None => fsconfig_set_flag(&context, *option),
+            })?;
+        }
+        told(fsconfig_create(&context))?;
+        let mut attributes = MountAttrFlags::MOUNT_ATTR_NOATIME | MountAttrFlags::MOUNT_ATTR_NODEV;
+        if access == Access::ReadOnly {
+            attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+        }
+        let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+            .context("fsmount of", image)?;
+        Ok(Self {
+            mount,
+            image: image.to_owned(),
+        })
+    }
+
+    /// The root directory. The path works in this process and, for root, in
+    /// its children.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!(
+            "/proc/{}/fd/{}/",
+            std::process::id(),
+            self.mount.as_raw_fd()
+        ))
+    }
+
+    /// Writes everything to the image, as sync(1) does.
+    pub fn sync(&self) -> Result<()> {
+        let root = rustix::fs::open(
+            self.path(),
+            rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        )
+        .context("open the root of", &self.image)?;
+        rustix::fs::syncfs(&root).context("sync", &self.image)
+    }
+}
+
+/// A loop device that goes away with its last user.
+struct LoopDevice {
+    path: PathBuf,
+}
+
+impl LoopDevice {
+    fn attach(image: &Path, access: Access) -> Result<Self> {
+        let mut tool = Tool::new("losetup").args(["--find", "--show"]);
+        if access == Access::ReadOnly {
+            tool = tool.arg("--read-only");
+        }
+        let path = tool.arg(image).run()?;
+        Ok(Self {
+            path: PathBuf::from(path.trim()),
+        })
+    }
+}
+
+impl Drop for LoopDevice {
+    /// Detaches the device; while a mount holds it, the kernel does so when
+    /// that goes away.
+    fn drop(&mut self) {
+        if let Err(error) = Tool::new("losetup").arg("--detach").arg(&self.path).run() {
+            eprintln!("{error}");
+        }
+    }
+}
+
+/// What the kernel says of a refused mount.
+fn kernel_messages(context: &OwnedFd) -> String {
+    let mut text = String::new();
+    let mut buf = [0; 1024];
+    while let Ok(len @ 1..) = rustix::io::read(context, &mut buf) {
+        text.push_str(": ");
+        text.push_str(String::from_utf8_lossy(&buf[..len]).trim());
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! What a test needs of the machine, and how it says that it was skipped.
+
+use crate::tool;
+use std::path::Path;
+
+/// Something that not every machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// A program.
+    Tool(&'static str),
+    /// The rights of root.
+    Root,
+    /// Loop devices and a kernel with ext4.
+    LoopMount,
+}
+
+impl Requirement {
+    /// Why it is not met, if it is not.
+    #[must_use]
+    pub fn missing(self) -> Option<String> {
+        match self {
+            Self::Tool(name) => tool::find(name)
+                .is_none()
+                .then(|| format!("{name} is not installed")),
+            Self::Root => (!is_root()).then(|| "needs root".to_owned()),
+            Self::LoopMount => missing_loop_mount(),
+        }
+    }
+}
+
+/// Whether this process may mount.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether the kernel can mount images here.
+#[must_use]
+pub fn can_loop_mount() -> bool {
+    missing_loop_mount().is_none()
+}
+
+/// Prints `skipped: …` and returns true if a requirement is not met:
+///
+/// ```
+/// # use larder_testkit::{skip, Requirement};
+/// if skip(&[Requirement::Tool("mke2fs"), Requirement::LoopMount]) {
+///     return;
+/// }
+/// ```
+#[must_use]
+pub fn skip(requirements: &[Requirement]) -> bool {
+    let missing = requirements.iter().find_map(|needed| needed.missing());
+    if let Some(reason) = &missing {
+        eprintln!("skipped: {reason}");
+    }
+    missing.is_some()
+}
+
+fn missing_loop_mount() -> Option<String> {
+    if !is_root() {
+        return Some("mounting through the kernel needs root".to_owned());
+    }
+    if !Path::new("/dev/loop-control").exists() {
+        return Some("no loop devices (/dev/loop-control is missing)".to_owned());
+    }
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if !known.lines().any(|line| line.trim() == "ext4") {
+        return Some("this kernel has no ext4".to_owned());
+    }
+    Requirement::Tool("losetup").missing()
+}

@@ -1,0 +1,142 @@
+//! Randomness that can be repeated: everything random in the tests comes from
+//! a printed seed.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The environment variable that replaces a test's seed.
+pub const SEED_VARIABLE: &str = "LARDER_SEED";
+
+/// Where a random sequence starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seed(pub u64);
+
+impl Seed {
+    /// The seed in [`SEED_VARIABLE`] (decimal, or hexadecimal behind `0x`),
+    /// else `default`.
+    ///
+    /// # Panics
+    /// If the variable holds no number: a typing mistake must not look like a
+    /// successful repetition.
+    #[must_use]
+    pub fn from_environment(default: u64) -> Self {
+        match std::env::var(SEED_VARIABLE) {
+            Ok(text) => text
+                .parse()
+                .unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text}: not a number")),
+            Err(_) => Self(default),
+        }
+    }
+
+    /// Another seed, for part `number` of the work that this one stands for.
+    #[must_use]
+    pub fn part(self, number: u64) -> Self {
+        let mut random = Random::new(Self(self.0 ^ mix(number)));
+        Self(random.next_u64())
+    }
+}
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl FromStr for Seed {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => text.parse(),
+        }
+        .map(Self)
+    }
+}
+
+/// A sequence of random numbers: splitmix64, which is enough for test data.
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// The sequence that starts at `seed`.
+    #[must_use]
+    pub fn new(seed: Seed) -> Self {
+        Self { state: seed.0 }
+    }
+
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.state)
+    }
+
+    /// A number below `end`, or 0 if `end` is 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        let product = u128::from(self.next_u64()) * u128::from(end);
+        u64::try_from(product >> 64).unwrap_or(0)
+    }
+
+    /// A random byte.
+    pub fn byte(&mut self) -> u8 {
+        self.next_u64().to_le_bytes()[0]
+    }
+
+    /// One of `items`, or `None` if there are none.
+    pub fn choose<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
+        let index = self.below(items.len() as u64);
+        items.get(usize::try_from(index).ok()?)
+    }
+
+    /// Overwrites `bytes` with random ones.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let number = self.next_u64().to_le_bytes();
+            chunk.copy_from_slice(&number[..chunk.len()]);
+        }
+    }
+
+    /// `len` random bytes.
+    #[must_use]
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.fill(&mut bytes);
+        bytes
+    }
+}
+
+/// Spreads the bits of a number over the whole word.
+#[must_use]
+pub fn mix(number: u64) -> u64 {
+    let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_same_seed_repeats() {
+        let mut a = Random::new(Seed(7));
+        let mut b = Random::new(Seed(7));
+        assert!((0..100).all(|_| a.next_u64() == b.next_u64()));
+    }
+
+    #[test]
+    fn below_stays_below_end() {
+        let mut random = Random::new(Seed(1));
+        assert!((0..1000).all(|_| random.below(10) < 10));
+        assert_eq!(random.below(0), 0);
+    }
+
+    #[test]
+    fn seed_text_both_bases_parse() {
+        assert_eq!("0x10".parse(), Ok(Seed(16)));
+        assert_eq!("16".parse(), Ok(Seed(16)));
+        assert_eq!(Seed(16).to_string().parse(), Ok(Seed(16)));
+    }
+}

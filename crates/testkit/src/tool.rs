@@ -1,0 +1,132 @@
+//! Running the outside tools: mke2fs, debugfs, tune2fs, losetup, …
+//!
+//! They are started directly, never through a shell, with a fixed clock, a
+//! fixed configuration and a fixed language, so that two runs make the same image.
+
+use crate::error::{Error, Result};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The clock that e2fsprogs see: 2020-09-13 12:26:40 UTC.
+const FAKE_TIME: &str = "1600000000";
+
+/// Where system tools live when `PATH` leaves them out, as it does for users.
+const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+
+/// Finds a tool in `PATH` or in the system's folders.
+#[must_use]
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|candidate| candidate.is_file())
+}
+
+/// One run of a tool.
+#[derive(Debug)]
+pub struct Tool {
+    command: Command,
+    accepted: Vec<i32>,
+}
+
+impl Tool {
+    /// The tool `name`, without arguments so far.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let program = find(name).unwrap_or_else(|| PathBuf::from(name));
+        let mut command = Command::new(program);
+        command
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .env("E2FSPROGS_FAKE_TIME", FAKE_TIME)
+            .stdin(Stdio::null());
+        Self {
+            command,
+            accepted: vec![0],
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// Sets a variable of the tool's environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Takes `code` for success too.
+    #[must_use]
+    pub fn accept(mut self, code: i32) -> Self {
+        self.accepted.push(code);
+        self
+    }
+
+    /// Runs the tool and returns what it wrote to standard output.
+    pub fn run(self) -> Result<String> {
+        Ok(self.output()?.0)
+    }
+
+    /// Runs the tool and returns what it wrote to standard output, then to standard error.
+    pub fn run_with_messages(self) -> Result<String> {
+        let (text, messages) = self.output()?;
+        Ok(text + &messages)
+    }
+
+    fn output(mut self) -> Result<(String, String)> {
+        let line = format!("{:?}", self.command);
+        let failed = |reason: String| Error::Tool {
+            command: line.clone(),
+            reason,
+        };
+        let output = self
+            .command
+            .output()
+            .map_err(|error| failed(error.to_string()))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        match output.status.code() {
+            Some(code) if self.accepted.contains(&code) => Ok((text, messages)),
+            _ => Err(failed(format!("{}: {messages}{text}", output.status))),
+        }
+    }
+}
+
+/// Runs requests of debugfs that change `image`, one after the other.
+///
+/// debugfs ends with success even if a request fails, so its complaints on
+/// standard error are what counts.
+pub fn debugfs_write<S: AsRef<str>>(image: &Path, requests: &[S]) -> Result<()> {
+    for request in requests {
+        let request = request.as_ref();
+        let messages = Tool::new("debugfs")
+            .args(["-w", "-R", request])
+            .arg(image)
+            .output()?
+            .1;
+        let complaint = messages
+            .lines()
+            .find(|line| !line.starts_with("debugfs ") && !line.trim().is_empty());
+        if let Some(complaint) = complaint {
+            return Err(Error::Tool {
+                command: format!("debugfs -w -R '{request}' {}", image.display()),
+                reason: complaint.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Extended attributes: in the inode, in a block, in inodes of their own.
+
+use super::Tree;
+use super::builder::Builder;
+use crate::error::Result;
+use rustix::fs::{XattrFlags, lsetxattr};
+use std::path::Path;
+
+/// Values of every size.
+pub(super) fn sizes(builder: &mut Builder) -> Result<()> {
+    builder.folder("attributes")?;
+    for len in [
+        0, 1, 3, 4, 30, 60, 100, 400, 900, 3000, 3900, 4050, 9000, 60_000, 65_536,
+    ] {
+        let path = builder.path(format!("attributes/size-{len}"));
+        builder.file(&path, 10)?;
+        set(builder, &path, "user.value", len)?;
+        set(builder, &path, "user.small", 5)?;
+    }
+    // Some in the inode, the others in the block.
+    let path = builder.path("attributes/mixed");
+    builder.file(&path, 10)?;
+    for number in 0..12 {
+        set(builder, &path, &format!("user.mixed-{number}"), number * 9)?;
+    }
+    // With content that fits into the inode, they contend for its room.
+    let path = builder.path("attributes/with-inline-content");
+    builder.file(&path, 70)?;
+    set(builder, &path, "user.tag", 20)?;
+    Ok(())
+}
+
+/// Every namespace, on every type of file; the longest name.
+pub(super) fn namespaces(builder: &mut Builder) -> Result<()> {
+    for name in ["attributes/folder", "attributes/folder/inside"] {
+        let path = builder.folder(name)?;
+        set(builder, &path, "user.folder", 50)?;
+        set(builder, &path, "trusted.folder", 50)?;
+    }
+    let path = builder.path("attributes/names");
+    builder.file(&path, 10)?;
+    for name in [
+        "user.".to_owned() + &"x".repeat(250),
+        "user.a".to_owned(),
+        "user.dots.and spaces\u{e9}".to_owned(),
+        "trusted.overlay.opaque".to_owned(),
+        "trusted.t".to_owned(),
+        "security.larder".to_owned(),
+        "security.selinux".to_owned(),
+    ] {
+        set(builder, &path, &name, 25)?;
+    }
+    let path = builder.path("attributes/capability");
+    builder.file(&path, 10)?;
+    // Revision 2, effective; permitted: CAP_NET_BIND_SERVICE and CAP_SYS_PTRACE.
+    let words: [u32; 5] = [0x0200_0001, 0x0008_0400, 0, 0, 0];
+    let value: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    set_value(builder, &path, "security.capability", &value)?;
+    let path = builder.path("attributes/symlink");
+    builder.attempt("symlink", rustix::fs::symlink("names", &path))?;
+    set(builder, &path, "trusted.on-symlink", 15)?;
+    let path = builder.path("nodes/fifo");
+    set(builder, &path, "trusted.on-fifo", 15)
+}
+
+/// The same attributes on many files, which then share a block, and with one
+/// that differs, which then do not.
+pub(super) fn repeated(builder: &mut Builder, tree: &Tree) -> Result<()> {
+    builder.folder("attributes/repeated")?;
+    let value = builder.random.bytes(300);
+    for number in 0..tree.repeat {
+        let path = builder.path(format!("attributes/repeated/{number}"));
+        builder.create(&path)?;
+        set_value(builder, &path, "user.same", &value)?;
+        if number % 4 == 3 {
+            set(builder, &path, "user.own", 200)?;
+        }
+    }
+    Ok(())
+}
+
+/// Access control lists, and the ones that a directory hands down.
+pub(super) fn acls(builder: &mut Builder) -> Result<()> {
+    const OWNER: u16 = 1;
+    const USER: u16 = 2;
+    const GROUP: u16 = 8;
+    const OWNING_GROUP: u16 = 4;
+    const MASK: u16 = 16;
+    const OTHERS: u16 = 32;
+    const NOBODY: u32 = u32::MAX;
+    let acl = [
+        (OWNER, 7, NOBODY),
+        (USER, 5, 1000),
+        (USER, 4, 70_000),
+        (OWNING_GROUP, 5, NOBODY),
+        (GROUP, 6, 2000),
+        (MASK, 7, NOBODY),
+        (OTHERS, 1, NOBODY),
+    ];
+    let value: Vec<u8> = 2_u32
+        .to_le_bytes()
+        .into_iter()
+        .chain(acl.iter().flat_map(|&(tag, rights, id): &(u16, u16, u32)| {
+            let mut entry = tag.to_le_bytes().to_vec();
+            entry.extend(rights.to_le_bytes());
+            entry.extend(id.to_le_bytes());
+            entry
+        }))
+        .collect();
+    let folder = builder.folder("attributes/acl-folder")?;
+    set_value(builder, &folder, "system.posix_acl_default", &value)?;
+    set_value(builder, &folder, "system.posix_acl_access", &value)?;
+    builder.create(&folder.join("inherits"))?;
+    builder.folder(folder.join("inherits-too"))?;
+    let path = builder.path("attributes/acl");
+    builder.file(&path, 10)?;
+    set_value(builder, &path, "system.posix_acl_access", &value)
+}
+
+fn set(builder: &mut Builder, path: &Path, name: &str, len: usize) -> Result<()> {
+    let value = builder.random.bytes(len);
+    set_value(builder, path, name, &value)
+}
+
+fn set_value(builder: &mut Builder, path: &Path, name: &str, value: &[u8]) -> Result<()> {
+    let what = format!("attribute {name} of {} bytes", value.len());
+    builder.attempt(&what, lsetxattr(path, name, value, XattrFlags::empty()))?;
+    Ok(())
+}

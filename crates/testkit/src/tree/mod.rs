@@ -1,0 +1,118 @@
+//! The files of the test images: everything that is hard to read right.
+//!
+//! The tree follows from its description and its seed. A part that the file
+//! system or the rights of the user do not allow (an attribute of 60,000
+//! bytes, a device node) is left out and counted: what an image holds is what
+//! the oracle finds in it, so nothing goes unnoticed.
+
+mod attributes;
+mod builder;
+mod content;
+mod names;
+mod special;
+mod work;
+
+pub use builder::Summary;
+pub(crate) use work::{crash_work, encrypted_folder};
+
+use crate::error::Result;
+use crate::seed::Seed;
+use builder::Builder;
+use std::path::Path;
+
+/// How much of everything a tree has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// What the random parts follow from.
+    pub seed: u64,
+    /// Names in the largest directory.
+    pub names: u32,
+    /// What those names are.
+    pub names_are: NamesAre,
+    /// Directories below each other.
+    pub depth: u32,
+    /// Extents of the most fragmented file.
+    pub fragments: u32,
+    /// Bytes of the largest file without holes.
+    pub largest_bytes: u64,
+    /// Times that each small thing is repeated.
+    pub repeat: u32,
+}
+
+/// What the names of the largest directory stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamesAre {
+    /// Empty files of their own.
+    Files,
+    /// Links to a few files.
+    Links,
+    /// Links to a few files, under names of 250 bytes: the deepest index.
+    LongLinks,
+}
+
+impl Tree {
+    /// For the mutations, which read each image many times.
+    pub const SMALL: Self = Self {
+        seed: 0x1a7d_e700,
+        names: 180,
+        names_are: NamesAre::Links,
+        depth: 6,
+        fragments: 40,
+        largest_bytes: 40_000,
+        repeat: 2,
+    };
+    /// For most configurations.
+    pub const MEDIUM: Self = Self {
+        names: 6000,
+        depth: 60,
+        fragments: 1600,
+        largest_bytes: 3_000_000,
+        repeat: 20,
+        ..Self::SMALL
+    };
+    /// 100,000 names in one directory, each a file.
+    pub const FULL: Self = Self {
+        names: 100_000,
+        names_are: NamesAre::Files,
+        fragments: 5000,
+        largest_bytes: 9_000_000,
+        ..Self::MEDIUM
+    };
+    /// 100,000 names in one directory, on few inodes.
+    pub const FULL_LINKS: Self = Self {
+        names_are: NamesAre::Links,
+        ..Self::FULL
+    };
+    /// An index of three levels, even in blocks of 1 KiB.
+    pub const LONG_NAMES: Self = Self {
+        names: 60_000,
+        names_are: NamesAre::LongLinks,
+        ..Self::MEDIUM
+    };
+}
+
+/// Makes the tree in the empty directory `root`.
+pub fn populate(root: &Path, tree: &Tree) -> Result<Summary> {
+    let mut builder = Builder::new(root, Seed(tree.seed));
+    names::many(&mut builder, tree)?;
+    names::deep(&mut builder, tree)?;
+    names::odd(&mut builder)?;
+    names::deleted(&mut builder, tree)?;
+    names::folders(&mut builder)?;
+    names::links(&mut builder, tree)?;
+    content::sizes(&mut builder, tree)?;
+    content::sparse(&mut builder)?;
+    content::unwritten(&mut builder)?;
+    content::fragmented(&mut builder, tree)?;
+    content::shared(&mut builder)?;
+    special::symlinks(&mut builder)?;
+    special::nodes(&mut builder)?;
+    special::modes(&mut builder)?;
+    special::owners(&mut builder)?;
+    attributes::sizes(&mut builder)?;
+    attributes::namespaces(&mut builder)?;
+    attributes::repeated(&mut builder, tree)?;
+    attributes::acls(&mut builder)?;
+    special::times(&mut builder)?;
+    Ok(builder.finish())
+}
