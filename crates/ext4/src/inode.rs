@@ -286,15 +286,16 @@ impl Inode {
         if !matches!(self.kind(), FileKind::CharDevice | FileKind::BlockDevice) {
             return None;
         }
-        let [a, b, c, d, e, f, g, h, ..] = *self.i_block();
-        let old = u32::from_le_bytes([a, b, c, d]);
+        let numbers = crate::ondisk::indirect::numbers(self.i_block());
+        let number = |at: usize| numbers.get(at).map_or(0, |number| number.get());
+        let old = number(0);
         if old != 0 {
             return Some(DeviceNumber {
                 major: (old >> 8) & 0xFF,
                 minor: old & 0xFF,
             });
         }
-        let new = u32::from_le_bytes([e, f, g, h]);
+        let new = number(1);
         Some(DeviceNumber {
             major: (new >> 8) & 0xFFF,
             minor: (new & 0xFF) | ((new >> 12) & 0xF_FF00),

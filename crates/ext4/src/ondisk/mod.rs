@@ -1,13 +1,19 @@
 //! The codec: bytes to values, no I/O.
+#![allow(
+    clippy::struct_field_names,
+    reason = "on-disk structures keep the format's names, prefix and all"
+)]
 
 pub mod acl;
 pub mod checksum;
 pub mod dir;
 pub mod dx;
+pub mod extent;
 pub mod fast_commit;
 pub mod features;
 pub mod group;
 pub mod hash;
+pub mod indirect;
 pub mod inode;
 pub mod jbd2;
 pub mod superblock;

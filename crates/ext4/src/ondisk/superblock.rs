@@ -43,7 +43,7 @@ bitflags! {
     }
 }
 
-/// Bigalloc, or not: a cluster is the unit of allocation.
+/// A superblock whose numbers fit each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Superblock {
@@ -453,7 +453,7 @@ impl RawSuperblock {
             )?;
         }
 
-        let blocks_count = self.wide(incompat, self.s_blocks_count_lo, self.s_blocks_count_hi);
+        let blocks_count = Self::wide(incompat, self.s_blocks_count_lo, self.s_blocks_count_hi);
         let first_data_block = u64::from(self.s_first_data_block.get());
         check(blocks_count <= BLOCKS_MAX, "block count is too large")?;
         check(
@@ -526,7 +526,7 @@ impl RawSuperblock {
     }
 
     /// A count of blocks; its high half counts only with 64bit.
-    fn wide(&self, incompat: Incompat, low: U32, high: U32) -> u64 {
+    fn wide(incompat: Incompat, low: U32, high: U32) -> u64 {
         let high = if incompat.contains(Incompat::BIT64) {
             high.get()
         } else {
@@ -557,12 +557,12 @@ impl RawSuperblock {
         Superblock {
             inodes_count: self.s_inodes_count.get(),
             blocks_count: geometry.blocks_count,
-            reserved_blocks_count: self.wide(
+            reserved_blocks_count: Self::wide(
                 incompat,
                 self.s_r_blocks_count_lo,
                 self.s_r_blocks_count_hi,
             ),
-            free_blocks_count: self.wide(
+            free_blocks_count: Self::wide(
                 incompat,
                 self.s_free_blocks_count_lo,
                 self.s_free_blocks_count_hi,

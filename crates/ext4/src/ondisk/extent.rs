@@ -1,0 +1,445 @@
+//! Nodes of extent trees: the root in the inode, the others in blocks.
+//!
+//! ```text
+//! header: magic, entries, max, depth, generation           12 bytes
+//! depth > 0: index entries: first file block, child block  12 bytes each
+//! depth = 0: extents: first file block, length, block      12 bytes each
+//! behind `max` entries, with metadata_csum, not in the root: CRC-32C
+//! ```
+//!
+//! Invariants of a tree, each checked before it is relied on: a child's depth is
+//! one less than its parent's, and the root's is at most 5, so that there are no
+//! loops; entries are sorted and do not overlap; a node's entries lie between
+//! its own index entry and the next.
+
+use super::checksum::Crc32c;
+use crate::{FileBlock, FsBlock};
+use std::ops::Range;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+/// The greatest depth of a root.
+pub const DEPTH_MAX: u16 = 5;
+
+/// One more than the last block that a file can have.
+pub const FILE_BLOCKS: u64 = 1 << 32;
+
+const MAGIC: u16 = 0xF30A;
+
+/// The longest extent that is written; longer ones are unwritten, by as much.
+const WRITTEN_MAX: u16 = 1 << 15;
+
+const UNSORTED: Damage = "entries of an extent node overlap or are not sorted";
+
+/// What is wrong with a node.
+pub type Damage = &'static str;
+
+/// A node whose header fits its bytes.
+#[derive(Debug)]
+pub struct Node<'a> {
+    depth: u16,
+    entries: Entries<'a>,
+}
+
+#[derive(Debug)]
+enum Entries<'a> {
+    Leaf(&'a [RawExtent]),
+    Index(&'a [RawIndex]),
+}
+
+/// What a node knows about one file block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing is mapped from the block on until this one.
+    Hole(u64),
+    /// The extent that holds the block.
+    Extent(Extent),
+    /// The node that knows more.
+    Child(Child),
+}
+
+/// A run of file blocks, and where they lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The file's blocks.
+    pub file_blocks: Range<u64>,
+    /// The file system's block that holds the first.
+    pub block: FsBlock,
+    /// Whether they have been written.
+    pub is_written: bool,
+}
+
+/// A node below another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// The block that holds it.
+    pub block: FsBlock,
+    /// Its depth.
+    pub depth: u16,
+    /// The file blocks that it may map.
+    pub file_blocks: Range<u64>,
+}
+
+impl<'a> Node<'a> {
+    /// The node that `bytes` hold: a block, or the 60 bytes in the inode.
+    ///
+    /// # Errors
+    /// What is wrong with the header.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Damage> {
+        let Ok((header, rest)) = RawHeader::ref_from_prefix(bytes) else {
+            return Err("extent node is cut off");
+        };
+        if header.eh_magic.get() != MAGIC {
+            return Err("extent node has no magic number");
+        }
+        let depth = header.eh_depth.get();
+        if depth > DEPTH_MAX {
+            return Err("extent tree is too deep");
+        }
+        let count = usize::from(header.eh_entries.get());
+        let max = usize::from(header.eh_max.get());
+        if count > max || max > rest.len() / size_of::<RawExtent>() {
+            return Err("extent node has more entries than it can hold");
+        }
+        if depth == 0 {
+            let (extents, _) = <[RawExtent]>::ref_from_prefix_with_elems(rest, count)
+                .map_err(|_| "extent node is cut off")?;
+            return Ok(Self {
+                depth,
+                entries: Entries::Leaf(extents),
+            });
+        }
+        if count == 0 {
+            return Err("index node of an extent tree is empty");
+        }
+        let (indexes, _) = <[RawIndex]>::ref_from_prefix_with_elems(rest, count)
+            .map_err(|_| "extent node is cut off")?;
+        Ok(Self {
+            depth,
+            entries: Entries::Index(indexes),
+        })
+    }
+
+    /// Levels below this node.
+    #[must_use]
+    pub fn depth(&self) -> u16 {
+        self.depth
+    }
+
+    /// Checks that the entries are sorted and do not overlap.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn check_order(&self) -> Result<(), Damage> {
+        let mut free_from = 0;
+        match self.entries {
+            Entries::Leaf(extents) => {
+                for extent in extents {
+                    let blocks = extent.file_blocks();
+                    if blocks.is_empty() {
+                        return Err("extent has no length");
+                    }
+                    if blocks.start < free_from {
+                        return Err(UNSORTED);
+                    }
+                    if blocks.end > FILE_BLOCKS {
+                        return Err("extent passes the largest file");
+                    }
+                    free_from = blocks.end;
+                }
+            }
+            Entries::Index(indexes) => {
+                for index in indexes {
+                    if index.start() < free_from {
+                        return Err(UNSORTED);
+                    }
+                    free_from = index.start() + 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the node, which may map the file blocks `within`, knows about `target`.
+    ///
+    /// # Errors
+    /// What is wrong with the entries, if they map anything outside `within`.
+    pub fn find(&self, target: FileBlock, within: &Range<u64>) -> Result<Found, Damage> {
+        let target = u64::from(target.0);
+        let outside = "extent node maps blocks that belong to another node";
+        match self.entries {
+            Entries::Leaf(extents) => {
+                if extents
+                    .first()
+                    .is_some_and(|first| first.start() < within.start)
+                {
+                    return Err(outside);
+                }
+                let behind = extents.partition_point(|extent| extent.start() <= target);
+                let (before, after) = extents.split_at(behind);
+                if let Some(extent) = before.last()
+                    && extent.file_blocks().contains(&target)
+                {
+                    if extent.file_blocks().end > within.end {
+                        return Err(outside);
+                    }
+                    return Ok(Found::Extent(extent.decode()));
+                }
+                let next = after.first().map_or(within.end, RawExtent::start);
+                let end = next.min(within.end);
+                if end <= target {
+                    return Err(UNSORTED);
+                }
+                Ok(Found::Hole(end))
+            }
+            Entries::Index(indexes) => {
+                if indexes
+                    .first()
+                    .is_some_and(|first| first.start() < within.start)
+                {
+                    return Err(outside);
+                }
+                let behind = indexes.partition_point(|index| index.start() <= target);
+                let (before, after) = indexes.split_at(behind);
+                let next = after.first().map_or(within.end, RawIndex::start);
+                let end = next.min(within.end);
+                if end <= target {
+                    return Err(UNSORTED);
+                }
+                Ok(match before.last() {
+                    None => Found::Hole(end),
+                    Some(index) => Found::Child(Child {
+                        block: index.block(),
+                        depth: self.depth - 1,
+                        file_blocks: index.start()..end,
+                    }),
+                })
+            }
+        }
+    }
+}
+
+/// Whether the checksum behind the entries of the node in the block `bytes` is
+/// right. `seed` is the inode's.
+#[must_use]
+pub fn checksum_is_right(bytes: &[u8], seed: Crc32c) -> bool {
+    let Ok((header, _)) = RawHeader::ref_from_prefix(bytes) else {
+        return false;
+    };
+    let entries_bytes = usize::from(header.eh_max.get()) * size_of::<RawExtent>();
+    let Some((covered, tail)) = bytes.split_at_checked(size_of::<RawHeader>() + entries_bytes)
+    else {
+        return false;
+    };
+    U32::read_from_prefix(tail).is_ok_and(|(stored, _)| seed.bytes(covered).0 == stored.get())
+}
+
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    eh_magic: U16,
+    eh_entries: U16,
+    eh_max: U16,
+    eh_depth: U16,
+    eh_generation: U32,
+}
+
+#[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawExtent {
+    ee_block: U32,
+    ee_len: U16,
+    ee_start_hi: U16,
+    ee_start_lo: U32,
+}
+
+#[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawIndex {
+    ei_block: U32,
+    ei_leaf_lo: U32,
+    ei_leaf_hi: U16,
+    ei_unused: U16,
+}
+
+impl RawExtent {
+    fn start(&self) -> u64 {
+        u64::from(self.ee_block.get())
+    }
+
+    fn is_written(&self) -> bool {
+        self.ee_len.get() <= WRITTEN_MAX
+    }
+
+    fn file_blocks(&self) -> Range<u64> {
+        let length = self.ee_len.get();
+        let blocks = if self.is_written() {
+            length
+        } else {
+            length - WRITTEN_MAX
+        };
+        self.start()..self.start() + u64::from(blocks)
+    }
+
+    fn decode(&self) -> Extent {
+        let high = u64::from(self.ee_start_hi.get());
+        Extent {
+            file_blocks: self.file_blocks(),
+            block: FsBlock((high << 32) | u64::from(self.ee_start_lo.get())),
+            is_written: self.is_written(),
+        }
+    }
+}
+
+impl RawIndex {
+    fn start(&self) -> u64 {
+        u64::from(self.ei_block.get())
+    }
+
+    fn block(&self) -> FsBlock {
+        let high = u64::from(self.ei_leaf_hi.get());
+        FsBlock((high << 32) | u64::from(self.ei_leaf_lo.get()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A node with room for `max` entries, of (first file block, length or child).
+    fn node(depth: u16, max: u16, entries: &[(u32, u16, u32)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let count = u16::try_from(entries.len()).unwrap();
+        for field in [MAGIC, count, max, depth, 0, 0] {
+            bytes.extend(field.to_le_bytes());
+        }
+        for &(start, length, block) in entries {
+            bytes.extend(start.to_le_bytes());
+            if depth == 0 {
+                bytes.extend(length.to_le_bytes());
+                bytes.extend([0, 0]);
+                bytes.extend(block.to_le_bytes());
+            } else {
+                bytes.extend(block.to_le_bytes());
+                bytes.extend([0; 4]);
+            }
+        }
+        bytes.resize(12 + usize::from(max) * 12, 0);
+        bytes
+    }
+
+    const ALL: Range<u64> = 0..FILE_BLOCKS;
+
+    #[test]
+    fn leaf_blocks_in_and_between_extents_are_told_apart() {
+        let bytes = node(0, 4, &[(10, 5, 100), (20, 0x8000 + 2, 200)]);
+        let leaf = Node::parse(&bytes).unwrap();
+        leaf.check_order().unwrap();
+        let extent = |blocks, block, is_written| {
+            Found::Extent(Extent {
+                file_blocks: blocks,
+                block: FsBlock(block),
+                is_written,
+            })
+        };
+        let table = [
+            (0, Found::Hole(10)),
+            (9, Found::Hole(10)),
+            (10, extent(10..15, 100, true)),
+            (14, extent(10..15, 100, true)),
+            (15, Found::Hole(20)),
+            (21, extent(20..22, 200, false)),
+            (22, Found::Hole(FILE_BLOCKS)),
+        ];
+        for (target, expected) in table {
+            assert_eq!(leaf.find(FileBlock(target), &ALL), Ok(expected), "{target}");
+        }
+    }
+
+    #[test]
+    fn leaf_extent_of_32768_blocks_is_written() {
+        let bytes = node(0, 1, &[(0, 0x8000, 100)]);
+        let found = Node::parse(&bytes).unwrap().find(FileBlock(0), &ALL);
+        let Ok(Found::Extent(extent)) = found else {
+            panic!("{found:?}");
+        };
+        assert!(extent.is_written);
+        assert_eq!(extent.file_blocks, 0..32768);
+    }
+
+    #[test]
+    fn index_blocks_lead_to_the_child_that_may_map_them() {
+        let bytes = node(1, 4, &[(10, 0, 100), (20, 0, 200)]);
+        let index = Node::parse(&bytes).unwrap();
+        index.check_order().unwrap();
+        let child = |block, file_blocks| {
+            Found::Child(Child {
+                block: FsBlock(block),
+                depth: 0,
+                file_blocks,
+            })
+        };
+        assert_eq!(index.find(FileBlock(9), &(5..30)), Ok(Found::Hole(10)));
+        assert_eq!(index.find(FileBlock(19), &(5..30)), Ok(child(100, 10..20)));
+        assert_eq!(index.find(FileBlock(20), &(5..30)), Ok(child(200, 20..30)));
+    }
+
+    #[test]
+    fn node_damaged_header_is_refused() {
+        let good = node(0, 4, &[(0, 1, 100)]);
+        for (at, value) in [(0, 0), (2, 5), (4, 0), (4, 200), (6, 6)] {
+            let mut bytes = good.clone();
+            bytes[at] = value;
+            assert!(Node::parse(&bytes).is_err(), "byte {at} = {value}");
+        }
+        assert!(Node::parse(&good[..11]).is_err());
+        assert!(Node::parse(&node(1, 4, &[])).is_err());
+    }
+
+    #[test]
+    fn node_unsorted_or_overlapping_entries_are_refused() {
+        let table: [(u16, &[(u32, u16, u32)]); 5] = [
+            (0, &[(5, 2, 100), (0, 1, 200)]),
+            (0, &[(5, 2, 100), (6, 1, 200)]),
+            (0, &[(5, 0, 100)]),
+            (0, &[(u32::MAX, 2, 100)]),
+            (1, &[(5, 0, 100), (5, 0, 200)]),
+        ];
+        for (depth, entries) in table {
+            let bytes = node(depth, 4, entries);
+            let node = Node::parse(&bytes).unwrap();
+            assert!(node.check_order().is_err(), "{entries:?}");
+        }
+    }
+
+    #[test]
+    fn node_entries_outside_its_range_are_refused() {
+        let bytes = node(0, 4, &[(10, 5, 100)]);
+        let leaf = Node::parse(&bytes).unwrap();
+        assert!(leaf.find(FileBlock(12), &(11..30)).is_err());
+        assert!(leaf.find(FileBlock(12), &(0..13)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn node_arbitrary_bytes_are_survived(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..256),
+            header in any::<bool>(),
+            entries in 0_u8..20,
+            depth in 0_u8..3,
+            target in any::<u32>(),
+        ) {
+            if header && bytes.len() >= 12 {
+                bytes[..8].copy_from_slice(&[0x0A, 0xF3, entries, 0, 18, 0, depth, 0]);
+            }
+            let _ = checksum_is_right(&bytes, Crc32c::START);
+            if let Ok(node) = Node::parse(&bytes) {
+                let _ = node.check_order();
+                if let Ok(Found::Hole(end)) = node.find(FileBlock(target), &ALL) {
+                    prop_assert!(end > u64::from(target));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Trees of indirect blocks, which map files without extents.
+//!
+//! The inode has 15 block numbers: 12 of data blocks, then one each of a block
+//! of numbers, of a block of blocks of numbers, and of one level more. Number 0
+//! is a hole.
+
+use crate::{FileBlock, FsBlock};
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U32;
+
+/// Data blocks whose numbers lie in the inode.
+pub const DIRECT_BLOCKS: u64 = 12;
+
+/// Levels of blocks of numbers below the inode.
+const LEVELS: u32 = 3;
+
+/// Where a file block's number is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Which of the inode's 15 numbers to start from.
+    pub slot: usize,
+    /// Blocks of numbers to pass: 0 for a data block named in the inode.
+    pub levels: u32,
+    /// The file block, counted from the first below that slot.
+    pub offset: u64,
+}
+
+impl Path {
+    /// The way to `target` if blocks hold `1 << numbers_log2` numbers; `None`
+    /// behind the last block that such a tree can map.
+    #[must_use]
+    pub fn to(target: FileBlock, numbers_log2: u32) -> Option<Self> {
+        let target = u64::from(target.0);
+        if target < DIRECT_BLOCKS {
+            return Some(Self {
+                slot: usize::try_from(target).ok()?,
+                levels: 0,
+                offset: 0,
+            });
+        }
+        let mut offset = target - DIRECT_BLOCKS;
+        for levels in 1..=LEVELS {
+            let span = 1 << (numbers_log2 * levels);
+            if offset < span {
+                let slot = DIRECT_BLOCKS + u64::from(levels) - 1;
+                return Some(Self {
+                    slot: usize::try_from(slot).ok()?,
+                    levels,
+                    offset,
+                });
+            }
+            offset -= span;
+        }
+        None
+    }
+}
+
+/// The block numbers in `bytes`: an indirect block's, or the inode's.
+#[must_use]
+pub fn numbers(bytes: &[u8]) -> &[U32] {
+    let count = bytes.len() / size_of::<U32>();
+    <[U32]>::ref_from_prefix_with_elems(bytes, count).map_or(&[], |(numbers, _)| numbers)
+}
+
+/// How many of `numbers` from the first on map a hole (`None`), or blocks that
+/// follow each other from the one given.
+#[must_use]
+pub fn run(numbers: &[U32]) -> (Option<FsBlock>, usize) {
+    let Some(first) = numbers.first().map(|number| number.get()) else {
+        return (None, 0);
+    };
+    if first == 0 {
+        let holes = numbers.iter().take_while(|number| number.get() == 0);
+        return (None, holes.count());
+    }
+    let expected = u64::from(first)..;
+    let followers = numbers.iter().zip(expected);
+    let run = followers.take_while(|(number, block)| u64::from(number.get()) == *block);
+    (Some(FsBlock(u64::from(first))), run.count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_at_the_bounds_of_each_level_is_exact() {
+        // 256 numbers a block: blocks of 1 KiB.
+        let table = [
+            (0, Some((0, 0, 0))),
+            (11, Some((11, 0, 0))),
+            (12, Some((12, 1, 0))),
+            (267, Some((12, 1, 255))),
+            (268, Some((13, 2, 0))),
+            (65803, Some((13, 2, 65535))),
+            (65804, Some((14, 3, 0))),
+            (16_843_019, Some((14, 3, 16_777_215))),
+            (16_843_020, None),
+        ];
+        for (target, expected) in table {
+            let path = Path::to(FileBlock(target), 8);
+            let found = path.map(|path| (path.slot, path.levels, path.offset));
+            assert_eq!(found, expected, "block {target}");
+        }
+        assert!(Path::to(FileBlock(u32::MAX), 14).is_some());
+    }
+
+    #[test]
+    fn run_of_holes_and_of_consecutive_blocks_is_counted() {
+        let of = |values: &[u32]| {
+            let values: Vec<U32> = values.iter().map(|&value| U32::new(value)).collect();
+            run(&values)
+        };
+        assert_eq!(of(&[]), (None, 0));
+        assert_eq!(of(&[0, 0, 5]), (None, 2));
+        assert_eq!(of(&[5, 6, 7, 9]), (Some(FsBlock(5)), 3));
+        assert_eq!(of(&[u32::MAX, 0]), (Some(FsBlock(u64::from(u32::MAX))), 1));
+    }
+}
