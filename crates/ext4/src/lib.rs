@@ -12,16 +12,23 @@
 
 #![forbid(unsafe_code)]
 
+mod dir;
 mod error;
 mod fs;
+mod htree;
+mod inline;
 mod inode;
 pub mod journal;
 mod map;
 pub mod ondisk;
+mod symlink;
 mod types;
+mod xattr;
 
+pub use dir::DirEntry;
 pub use error::{Error, Result};
 pub use fs::{Filesystem, InodeBytes};
 pub use inode::{DeviceNumber, FileKind, INODE_BYTES, INODE_WORDS, Inode};
 pub use map::{Mapping, MappingKind};
+pub use ondisk::dir::FileTypeByte;
 pub use types::{FileBlock, FsBlock, GroupNo, Ino};

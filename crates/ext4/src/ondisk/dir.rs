@@ -10,7 +10,7 @@
 //!       inode rec_len   name_len   file_type   name, padded to a multiple of 4
 //! ```
 
-use crate::Ino;
+use crate::{FileKind, Ino};
 
 /// The smallest record: eight bytes and a name of one byte, padded to four.
 const MIN_RECORD_BYTES: usize = 12;
@@ -23,6 +23,30 @@ const TAIL_BYTES: usize = 12;
 
 /// The file type that marks a tail.
 const TAIL_FILE_TYPE: u8 = 0xde;
+
+/// The type byte of an entry. It has a meaning only with the feature `filetype`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileTypeByte(pub u8);
+
+impl FileTypeByte {
+    /// What entries without a type have.
+    pub const UNKNOWN: Self = Self(0);
+
+    /// The type, if the byte is that of one.
+    #[must_use]
+    pub fn kind(self) -> Option<FileKind> {
+        match self.0 {
+            1 => Some(FileKind::Regular),
+            2 => Some(FileKind::Directory),
+            3 => Some(FileKind::CharDevice),
+            4 => Some(FileKind::BlockDevice),
+            5 => Some(FileKind::Fifo),
+            6 => Some(FileKind::Socket),
+            7 => Some(FileKind::Symlink),
+            _ => None,
+        }
+    }
+}
 
 /// An entry in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

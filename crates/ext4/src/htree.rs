@@ -1,0 +1,197 @@
+//! Lookups through a directory's hash tree.
+//!
+//! Model: the kernel's `ext4_dx_find_entry`. The path from the root to a leaf is
+//! at most four blocks; when the name is not in its leaf and the next entry
+//! continues the same hash, the search goes on there.
+//!
+//! Cost: one block a level, one leaf; more leaves only where hashes collide. No
+//! more leaves are read than the directory has blocks, whatever the index says.
+
+use crate::dir::Target;
+use crate::error::Place;
+use crate::ondisk::dx::{DxInfo, DxNode};
+use crate::ondisk::features::{Compat, Incompat};
+use crate::ondisk::hash::HashVersion;
+use crate::ondisk::inode::InodeFlags;
+use crate::{Error, Filesystem, FsBlock, Inode, Result};
+use larder_cache::buffer::Buffer;
+
+/// Levels of nodes between root and leaves, without and with `large_dir`.
+const MAX_INDIRECT_LEVELS: u8 = 1;
+const MAX_INDIRECT_LEVELS_LARGE_DIR: u8 = 2;
+
+/// What the index said of a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Indexed {
+    /// What the name leads to, or that it is not there.
+    Answer(Option<Target>),
+    /// The index is of a kind that cannot be used: the whole directory must be
+    /// searched.
+    Unusable,
+}
+
+/// A node on the path to a leaf, and the entry that the path takes.
+struct Frame<'f> {
+    buffer: Buffer<'f>,
+    block: FsBlock,
+    is_root: bool,
+    index: usize,
+}
+
+/// A search through the tree of one directory.
+struct Search<'f> {
+    fs: &'f Filesystem,
+    dir: Inode,
+    hash: u32,
+    indirect_levels: usize,
+    /// From the root on.
+    path: Vec<Frame<'f>>,
+}
+
+impl Filesystem {
+    /// Whether `dir` has a hash tree.
+    pub(crate) fn is_indexed(&self, dir: &Inode) -> bool {
+        dir.flags().contains(InodeFlags::INDEX)
+            && self.superblock().compat.contains(Compat::DIR_INDEX)
+    }
+
+    /// Looks `name` up through the hash tree of `dir`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the tree is damaged, or the device's error.
+    pub(crate) fn lookup_indexed(&self, dir: &Inode, name: &[u8]) -> Result<Indexed> {
+        let corrupt = |what| Error::corrupt(Place::Inode(dir.ino()), what);
+        let root = self.dx_node_block(dir, 0)?;
+        let place = Place::Block(root.block, dir.ino());
+        let info = DxInfo::parse(&root.buffer).map_err(|what| Error::corrupt(place, what))?;
+        let sb = self.superblock();
+        let Some(version) = HashVersion::from_disk(info.hash_version, sb.hash_unsigned) else {
+            return Ok(Indexed::Unusable);
+        };
+        let max_levels = if sb.incompat.contains(Incompat::LARGE_DIR) {
+            MAX_INDIRECT_LEVELS_LARGE_DIR
+        } else {
+            MAX_INDIRECT_LEVELS
+        };
+        if info.indirect_levels > max_levels || info.unused_flags & 1 != 0 {
+            return Ok(Indexed::Unusable);
+        }
+        let mut search = Search {
+            fs: self,
+            dir: *dir,
+            hash: version.hash(sb.hash_seed, name),
+            indirect_levels: usize::from(info.indirect_levels),
+            path: vec![root],
+        };
+        search.descend_to_hash()?;
+        let dir_blocks = dir.size_bytes().div_ceil(u64::from(sb.block_size_bytes()));
+        for _ in 0..dir_blocks {
+            let leaf = search.leaf()?;
+            let read = self.dir_block(dir, leaf, |bytes, place| {
+                self.verify_dir_block(dir, bytes, place)
+            })?;
+            let Some((block, buffer)) = read else {
+                return Err(corrupt("hash tree leads to a hole"));
+            };
+            let place = Place::Block(block, dir.ino());
+            let found = self.search_block(&buffer, name, place)?;
+            if found.is_some() || !search.advance()? {
+                return Ok(Indexed::Answer(found));
+            }
+        }
+        Err(corrupt(
+            "hash tree has more leaves than the directory has blocks",
+        ))
+    }
+
+    /// The node of the tree in block `index` of the directory: block 0 is the root.
+    fn dx_node_block(&self, dir: &Inode, index: u32) -> Result<Frame<'_>> {
+        let is_root = index == 0;
+        let read = self.dir_block(dir, index, |bytes, place| {
+            let node = self.dx_node(bytes, is_root, place)?;
+            self.verify_dx_node(dir, &node, place)
+        })?;
+        let Some((block, buffer)) = read else {
+            let place = Place::Inode(dir.ino());
+            return Err(Error::corrupt(place, "hash tree leads to a hole"));
+        };
+        Ok(Frame {
+            buffer,
+            block,
+            is_root,
+            index: 0,
+        })
+    }
+
+    fn dx_node<'b>(&self, bytes: &'b [u8], is_root: bool, place: Place) -> Result<DxNode<'b>> {
+        let has_tail = self.superblock().has_metadata_checksums();
+        let node = if is_root {
+            DxNode::root(bytes, has_tail)
+        } else {
+            DxNode::node(bytes, has_tail)
+        };
+        node.map_err(|what| Error::corrupt(place, what))
+    }
+}
+
+impl<'f> Search<'f> {
+    fn node<'s>(&'s self, frame: &'s Frame<'f>) -> Result<DxNode<'s>> {
+        let place = Place::Block(frame.block, self.dir.ino());
+        self.fs.dx_node(&frame.buffer, frame.is_root, place)
+    }
+
+    /// The block that the deepest frame's entry leads to.
+    fn target(&self) -> Result<u32> {
+        let Some(frame) = self.path.last() else {
+            return Ok(0);
+        };
+        let node = self.node(frame)?;
+        // The index came from this node, or is the 0 that every node has.
+        let block = node.block(frame.index.min(node.count() - 1));
+        if block == 0 {
+            let place = Place::Block(frame.block, self.dir.ino());
+            return Err(Error::corrupt(place, "hash tree leads back to its root"));
+        }
+        Ok(block)
+    }
+
+    /// From the root down, at each node by the hash.
+    fn descend_to_hash(&mut self) -> Result<()> {
+        loop {
+            if let Some(frame) = self.path.last() {
+                let index = self.node(frame)?.search(self.hash);
+                if let Some(frame) = self.path.last_mut() {
+                    frame.index = index;
+                }
+            }
+            if self.path.len() > self.indirect_levels {
+                return Ok(());
+            }
+            let frame = self.fs.dx_node_block(&self.dir, self.target()?)?;
+            self.path.push(frame);
+        }
+    }
+
+    /// The leaf that the path leads to.
+    fn leaf(&mut self) -> Result<u32> {
+        while self.path.len() <= self.indirect_levels {
+            let frame = self.fs.dx_node_block(&self.dir, self.target()?)?;
+            self.path.push(frame);
+        }
+        self.target()
+    }
+
+    /// Moves on to the next leaf if it continues the hash; answers whether.
+    fn advance(&mut self) -> Result<bool> {
+        while let Some(mut frame) = self.path.pop() {
+            let node = self.node(&frame)?;
+            if frame.index + 1 < node.count() {
+                let continues = node.hash(frame.index + 1) & !1 == self.hash;
+                frame.index += 1;
+                self.path.push(frame);
+                return Ok(continues);
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,128 @@
+//! Inline data: content that lies in the inode itself.
+//!
+//! Model: the first 60 bytes are in `i_block`, the rest is the value of the
+//! attribute `system.data`, which is always in the inode too, so that there is
+//! never more than an inode can hold.
+//!
+//! An inline directory starts with the number of its parent's inode in place of
+//! "." and "..", which are made up here. Then come two chains of entries, one up
+//! to the end of `i_block`, one in the attribute. Its positions for cookies are 0
+//! for ".", 1 for "..", and from 4 on where the entry starts in both parts as one.
+
+use crate::dir::{Listing, Target};
+use crate::error::Place;
+use crate::ondisk::dir::FileTypeByte;
+use crate::{Error, Filesystem, Ino, Inode, Result};
+use std::ops::ControlFlow;
+
+/// Bytes of the parent's number.
+const PARENT_BYTES: usize = 4;
+
+/// The type byte of a directory.
+const DIRECTORY: FileTypeByte = FileTypeByte(2);
+
+/// The content of an inode with inline data.
+struct InlineParts<'i> {
+    i_block: &'i [u8; 60],
+    attribute: Vec<u8>,
+}
+
+impl InlineParts<'_> {
+    /// A directory's parent.
+    fn parent(&self) -> Ino {
+        let [a, b, c, d, ..] = *self.i_block;
+        Ino(u32::from_le_bytes([a, b, c, d]))
+    }
+
+    /// A directory's two chains of entries, each with its position.
+    fn chains(&self) -> [(u64, &[u8]); 2] {
+        let first = &self.i_block[PARENT_BYTES..];
+        [
+            (PARENT_BYTES as u64, first),
+            (self.i_block.len() as u64, &self.attribute),
+        ]
+    }
+}
+
+impl Filesystem {
+    /// The content of `inode`, whose content lies in the inode, as far as it is
+    /// stored: what the file's size has beyond that reads as zeros. Less than
+    /// the size of an inode.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the inode's attributes are damaged or it has no
+    /// inline data, or the device's error.
+    pub fn inline_data(&self, inode: &Inode) -> Result<Vec<u8>> {
+        let parts = self.inline_parts(inode)?;
+        let mut data = [parts.i_block, parts.attribute.as_slice()].concat();
+        data.truncate(usize::try_from(inode.size_bytes()).unwrap_or(usize::MAX));
+        Ok(data)
+    }
+
+    fn inline_parts<'i>(&self, inode: &'i Inode) -> Result<InlineParts<'i>> {
+        if !inode.has_inline_data() {
+            let place = Place::Inode(inode.ino());
+            return Err(Error::corrupt(place, "no content in the inode"));
+        }
+        Ok(InlineParts {
+            i_block: inode.i_block(),
+            attribute: self.inline_attribute(inode)?.unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn lookup_inline(&self, dir: &Inode, name: &[u8]) -> Result<Option<Target>> {
+        let parts = self.inline_parts(dir)?;
+        match name {
+            b"." => return Ok(Some((dir.ino(), DIRECTORY))),
+            b".." => return self.inline_parent(dir, &parts).map(Some),
+            _ => {}
+        }
+        let place = Place::Inode(dir.ino());
+        let mut damage = None;
+        for (_, chain) in parts.chains() {
+            match self.search_block(chain, name, place) {
+                Ok(None) => {}
+                Ok(found) => return Ok(found),
+                Err(error) => {
+                    damage.get_or_insert(error);
+                }
+            }
+        }
+        damage.map_or(Ok(None), Err)
+    }
+
+    fn inline_parent(&self, dir: &Inode, parts: &InlineParts<'_>) -> Result<Target> {
+        let parent = parts.parent();
+        if parent.0 == 0 || parent.0 > self.superblock().inodes_count {
+            let place = Place::Inode(dir.ino());
+            return Err(Error::corrupt(place, "parent of the directory is no inode"));
+        }
+        Ok((parent, DIRECTORY))
+    }
+
+    pub(crate) fn list_inline(
+        &self,
+        dir: &Inode,
+        at: u64,
+        listing: &mut Listing<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let parts = self.inline_parts(dir)?;
+        let place = Place::Inode(dir.ino());
+        let mut flow = ControlFlow::Continue(());
+        if at == 0 {
+            flow = listing.offer(b".", (dir.ino(), DIRECTORY), 1);
+        }
+        if at <= 1 && flow.is_continue() {
+            match self.inline_parent(dir, &parts) {
+                Ok(parent) => flow = listing.offer(b"..", parent, PARENT_BYTES as u64),
+                Err(error) => listing.note_damage(error),
+            }
+        }
+        for (start, chain) in parts.chains() {
+            if flow.is_continue() {
+                flow = listing.offer_part(chain, start, at, place);
+            }
+        }
+        Ok(flow)
+    }
+}

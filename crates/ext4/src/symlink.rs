@@ -1,0 +1,73 @@
+//! Targets of symbolic links.
+//!
+//! Model: a short target lies in `i_block` itself, a longer one in the link's
+//! only block. The size alone does not tell them apart: there are links whose
+//! short target was given a block.
+
+use crate::error::Place;
+use crate::ondisk::features::Incompat;
+use crate::ondisk::inode::InodeFlags;
+use crate::{Error, FileBlock, FileKind, Filesystem, Inode, MappingKind, Result};
+
+/// The longest target, with a zero byte that only programs see.
+const PATH_MAX_BYTES: u64 = 4096;
+
+impl Filesystem {
+    /// The target of the symbolic link `inode`.
+    ///
+    /// # Errors
+    /// [`Error::NotSymlink`], [`Error::Encrypted`], [`Error::Corrupt`] if there is
+    /// no target of the size that the inode says, or the device's error.
+    pub fn read_link(&self, inode: &Inode) -> Result<Vec<u8>> {
+        if inode.kind() != FileKind::Symlink {
+            return Err(Error::NotSymlink(inode.ino()));
+        }
+        if inode.flags().contains(InodeFlags::ENCRYPT)
+            && self.superblock().incompat.contains(Incompat::ENCRYPT)
+        {
+            return Err(Error::Encrypted(inode.ino()));
+        }
+        let corrupt = |what| Error::corrupt(Place::Inode(inode.ino()), what);
+        let size_bytes = inode.size_bytes();
+        let block_size_bytes = u64::from(self.superblock().block_size_bytes());
+        // Both limits fit in a `usize`.
+        let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
+        if size == 0 || size_bytes > block_size_bytes.min(PATH_MAX_BYTES) {
+            return Err(corrupt("length of the link's target is wrong"));
+        }
+        let target = if inode.has_inline_data() {
+            self.inline_data(inode)?
+        } else if self.is_fast_symlink(inode) {
+            inode.i_block()[..size].to_vec()
+        } else {
+            let MappingKind::Written(block) = self.map(inode, FileBlock(0), 1)?.kind else {
+                return Err(corrupt("link has no target"));
+            };
+            let block = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
+            block.get(..size).unwrap_or_default().to_vec()
+        };
+        if target.len() != size || target.contains(&0) {
+            return Err(corrupt("length of the link's target is wrong"));
+        }
+        Ok(target)
+    }
+
+    /// Whether the target lies in `i_block`: it must fit there, and the link must
+    /// have no block of its own. The block of its attributes is none. Where
+    /// attributes may lie in inodes, their space is counted too, so that the
+    /// count says nothing.
+    fn is_fast_symlink(&self, inode: &Inode) -> bool {
+        let sb = self.superblock();
+        if inode.size_bytes() >= inode.i_block().len() as u64
+            || inode.flags().contains(InodeFlags::EXTENTS)
+        {
+            return false;
+        }
+        let attributes_512 = match inode.file_acl() {
+            Some(_) => sb.cluster_size_bytes() / 512,
+            None => 0,
+        };
+        sb.incompat.contains(Incompat::EA_INODE)
+            || inode.blocks_512(sb.block_size_bytes()) <= attributes_512
+    }
+}

@@ -1,0 +1,221 @@
+//! Extended attributes of an inode.
+//!
+//! Model: the kernel's `ext4_xattr_get` and `ext4_xattr_list`. Attributes lie in
+//! the inode behind its fixed fields, then in one block that inodes may share; a
+//! long value is the content of an inode of its own. Names are full names, as
+//! programs use them; access control lists are converted to the form that
+//! programs get. `system.data`, which holds inline data, is not shown.
+
+use crate::error::Place;
+use crate::ondisk::acl;
+use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::inode::{BASE_INODE_BYTES, InodeFlags};
+use crate::ondisk::xattr::{NameIndex, ValuePlace, XattrEntries, XattrEntry, split_checksum};
+use crate::{Error, FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
+use larder_cache::buffer::Buffer;
+use std::ops::ControlFlow;
+
+/// The longest value that is read: what Linux lets programs get.
+const MAX_VALUE_BYTES: u32 = 1 << 16;
+
+/// The name of inline data behind its prefix.
+const INLINE_DATA_NAME: &[u8] = b"data";
+
+impl Filesystem {
+    /// The value of the attribute `name` of `inode`; `None` if it has none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the attributes or the value are damaged, or the
+    /// device's error.
+    pub fn xattr(&self, inode: &Inode, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        let Some((index, name)) = NameIndex::split(name) else {
+            return Ok(None);
+        };
+        if is_hidden(index, name) {
+            return Ok(None);
+        }
+        let mut found = None;
+        self.for_each_xattr(inode, &mut |entry, place| {
+            if entry.index != index || entry.name != name {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let value = self.xattr_value(inode, entry.value)?;
+            found = Some(
+                if matches!(index, NameIndex::ACL_ACCESS | NameIndex::ACL_DEFAULT) {
+                    acl::to_user_form(&value).map_err(|what| Error::corrupt(place, what))?
+                } else {
+                    value
+                },
+            );
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
+    }
+
+    /// The names of the attributes of `inode`, those in the inode first, in
+    /// stored order.
+    ///
+    /// # Errors
+    /// As [`Filesystem::xattr`].
+    pub fn xattrs(&self, inode: &Inode) -> Result<Vec<Vec<u8>>> {
+        let mut names = Vec::new();
+        self.for_each_xattr(inode, &mut |entry, _| {
+            if let Some(prefix) = entry.index.prefix()
+                && !is_hidden(entry.index, entry.name)
+            {
+                names.push([prefix, entry.name].concat());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(names)
+    }
+
+    /// The part of inline data that is an attribute.
+    pub(crate) fn inline_attribute(&self, inode: &Inode) -> Result<Option<Vec<u8>>> {
+        let mut found = None;
+        let _ = self.for_each_xattr_in_inode(inode, &mut |entry, place| {
+            if !is_hidden(entry.index, entry.name) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let ValuePlace::Here(value) = entry.value else {
+                return Err(Error::corrupt(place, "inline data lies outside the inode"));
+            };
+            found = Some(value.to_vec());
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
+    }
+
+    fn for_each_xattr(&self, inode: &Inode, visit: &mut Visit<'_>) -> Result<()> {
+        if self.for_each_xattr_in_inode(inode, visit)?.is_break() {
+            return Ok(());
+        }
+        if let Some(block) = inode.file_acl() {
+            let place = Place::Block(block, inode.ino());
+            let buffer = self.xattr_block(inode, block)?;
+            let entries = XattrEntries::in_block(&buffer);
+            let _ = visit_all(
+                entries.map_err(|what| Error::corrupt(place, what))?,
+                place,
+                visit,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn for_each_xattr_in_inode(
+        &self,
+        inode: &Inode,
+        visit: &mut Visit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        // Without extra fields the space behind them was never given out.
+        if inode.extra_isize() == 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let bytes = self.inode_bytes(inode.ino())?;
+        let start = BASE_INODE_BYTES + usize::from(inode.extra_isize());
+        let entries = XattrEntries::in_inode(bytes.get(start..).unwrap_or_default());
+        visit_all(entries, Place::Inode(inode.ino()), visit)
+    }
+
+    fn xattr_block(&self, inode: &Inode, block: FsBlock) -> Result<Buffer<'_>> {
+        let place = Place::Block(block, inode.ino());
+        self.metadata_block(block, inode.ino(), |bytes| {
+            let sb = self.superblock();
+            if !sb.has_metadata_checksums() {
+                return Ok(());
+            }
+            let Some((before, stored, behind)) = split_checksum(bytes) else {
+                return Err(Error::corrupt(place, "attribute block is too short"));
+            };
+            let seed: Crc32c = sb.checksum_seed.bytes(&block.0.to_le_bytes());
+            if seed.bytes(before).u32(0).bytes(behind).0 == stored {
+                Ok(())
+            } else {
+                Err(Error::corrupt(
+                    place,
+                    "checksum of the attribute block is wrong",
+                ))
+            }
+        })
+    }
+
+    fn xattr_value(&self, inode: &Inode, value: ValuePlace<'_>) -> Result<Vec<u8>> {
+        match value {
+            ValuePlace::Here(value) => Ok(value.to_vec()),
+            ValuePlace::Inode { ino, size_bytes } => self.xattr_inode_value(inode, ino, size_bytes),
+        }
+    }
+
+    /// The value of an attribute of `owner` that is the content of inode `ino`.
+    fn xattr_inode_value(&self, owner: &Inode, ino: Ino, size_bytes: u32) -> Result<Vec<u8>> {
+        let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
+        let inode = self.inode(ino)?;
+        if !inode.flags().contains(InodeFlags::EA_INODE) || inode.has_inline_data() {
+            return Err(corrupt("inode does not hold an attribute's value"));
+        }
+        if inode.size_bytes() != u64::from(size_bytes) {
+            return Err(corrupt("attribute value is not as long as its entry says"));
+        }
+        if size_bytes > MAX_VALUE_BYTES {
+            return Err(corrupt("attribute value is too long"));
+        }
+        let value = self.small_content(&inode, size_bytes)?;
+        // The content's hash is kept in place of the access time. Lustre's older
+        // form has no hash, but names its owner.
+        let (seconds, owner_seconds) = (inode.atime().seconds, inode.mtime().seconds);
+        let has_hash = low_half(seconds) == self.superblock().checksum_seed.bytes(&value).0;
+        let names_owner =
+            low_half(owner_seconds) == owner.ino().0 && inode.generation() == owner.generation();
+        if has_hash || names_owner {
+            Ok(value)
+        } else {
+            Err(corrupt("hash of the attribute value is wrong"))
+        }
+    }
+
+    /// The first `size_bytes` bytes of the content of `inode`, at most
+    /// [`MAX_VALUE_BYTES`].
+    fn small_content(&self, inode: &Inode, size_bytes: u32) -> Result<Vec<u8>> {
+        let block_size_bytes = self.superblock().block_size_bytes();
+        let mut content = Vec::new();
+        for index in 0..size_bytes.div_ceil(block_size_bytes) {
+            let left = usize::try_from(size_bytes - index * block_size_bytes).unwrap_or(0);
+            let MappingKind::Written(block) = self.map(inode, FileBlock(index), 1)?.kind else {
+                let place = Place::Inode(inode.ino());
+                return Err(Error::corrupt(place, "attribute value has a hole"));
+            };
+            let block = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
+            content.extend_from_slice(&block[..left.min(block.len())]);
+        }
+        Ok(content)
+    }
+}
+
+/// What is done with an attribute that was found at a place.
+type Visit<'v> = dyn FnMut(XattrEntry<'_>, Place) -> Result<ControlFlow<()>> + 'v;
+
+fn visit_all(
+    entries: XattrEntries<'_>,
+    place: Place,
+    visit: &mut Visit<'_>,
+) -> Result<ControlFlow<()>> {
+    for entry in entries {
+        let entry = entry.map_err(|what| Error::corrupt(place, what))?;
+        if visit(entry, place)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Whether an attribute is the file system's own: inline data.
+fn is_hidden(index: NameIndex, name: &[u8]) -> bool {
+    index == NameIndex::SYSTEM && name == INLINE_DATA_NAME
+}
+
+/// The low 32 bits, which are what an inode stores of a time.
+fn low_half(seconds: i64) -> u32 {
+    let [a, b, c, d, ..] = seconds.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
