@@ -1,9 +1,9 @@
 //! What the caches did, counted since the volume was opened.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One of the four caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
     /// File pages.
@@ -17,7 +17,7 @@ pub enum CacheKind {
 }
 
 /// One cache: its table's size and what lookups cost.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct CacheStats {
     /// Buckets of the hash table.
     pub buckets: u64,
@@ -40,7 +40,7 @@ pub struct CacheStats {
 }
 
 /// What readahead did.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ReadaheadStats {
     /// Windows read ahead.
     pub windows: u64,
@@ -53,7 +53,7 @@ pub struct ReadaheadStats {
 }
 
 /// What was read from the device.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceStats {
     /// Device reads.
     pub reads: u64,
@@ -62,7 +62,7 @@ pub struct DeviceStats {
 }
 
 /// Everything that is counted.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// The memory budget of all caches, in bytes.

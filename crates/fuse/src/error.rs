@@ -1,0 +1,154 @@
+//! What can go wrong with a mount, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The result of a mount operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed mount, unmount or question to a mount's server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The mount point does not exist. Errno: `ENOENT`.
+    #[error("mount point {} does not exist", .0.display())]
+    NoMountpoint(PathBuf),
+    /// The mount point is not a directory. Errno: `ENOTDIR`.
+    #[error("mount point {} is not a directory", .0.display())]
+    NotDirectory(PathBuf),
+    /// The mount point holds files. Errno: `ENOTEMPTY`.
+    #[error("mount point {} is not empty", .0.display())]
+    NotEmpty(PathBuf),
+    /// A larder mount is already there. Errno: `EBUSY`.
+    #[error("{} is already a larder mount of {source_name}", .mountpoint.display())]
+    InUse {
+        /// The mount point.
+        mountpoint: PathBuf,
+        /// What is mounted there.
+        source_name: String,
+    },
+    /// A FUSE mount without a server is there. Errno: `ENOTCONN`.
+    #[error("{} is a mount whose server is gone", .0.display())]
+    ServerGone(PathBuf),
+    /// The mount point cannot be looked at. Errno: the cause's.
+    #[error("cannot use mount point {}: {source}", .mountpoint.display())]
+    Mountpoint {
+        /// The mount point.
+        mountpoint: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The kernel's FUSE device is missing. Errno: `ENODEV`.
+    #[error("/dev/fuse does not exist: this system has no FUSE")]
+    NoFuseDevice,
+    /// The program that mounts for users other than root is missing. Errno: `ENOENT`.
+    #[error("fusermount3 was not found in PATH, and without root it is what mounts")]
+    NoFusermount,
+    /// `allow_other` or `allow_root` without the administrator's leave. Errno: `EPERM`.
+    #[error("the option {0} needs root, or the line user_allow_other in /etc/fuse.conf")]
+    AllowOther(&'static str),
+    /// `suid` or `dev` asked for by someone who is not root. Errno: `EPERM`.
+    #[error("the option {0} needs root")]
+    NeedsRoot(&'static str),
+    /// fusermount3 refused. Errno: `EPERM`.
+    #[error("{0}")]
+    Fusermount(String),
+    /// The system refused the mount. Errno: the cause's.
+    #[error("cannot mount on {}: {source}", .mountpoint.display())]
+    Mount {
+        /// The mount point.
+        mountpoint: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The path is no mount point. Errno: `EINVAL`.
+    #[error("{} is not mounted", .0.display())]
+    NotMounted(PathBuf),
+    /// What is mounted there is not ours. Errno: `EINVAL`.
+    #[error("{} is a mount of type {fs_type}, not of larder", .mountpoint.display())]
+    NotOurs {
+        /// The mount point.
+        mountpoint: PathBuf,
+        /// The type of what is mounted there.
+        fs_type: String,
+    },
+    /// Files of the mount are in use. Errno: `EBUSY`.
+    #[error("{} is in use", .0.display())]
+    Busy(PathBuf),
+    /// The system refused to unmount. Errno: the cause's.
+    #[error("cannot unmount {}: {source}", .mountpoint.display())]
+    Unmount {
+        /// The mount point.
+        mountpoint: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The session with the kernel failed. Errno: the cause's.
+    #[error("the FUSE session failed: {0}")]
+    Session(io::Error),
+    /// The list of mounts could not be read. Errno: the cause's.
+    #[error("cannot read /proc/self/mountinfo: {0}")]
+    MountInfo(io::Error),
+    /// The mount belongs to someone else. Errno: `EACCES`.
+    #[error("{} was mounted by user {owner}, who alone may ask for its statistics", .mountpoint.display())]
+    NotOwner {
+        /// The mount point.
+        mountpoint: PathBuf,
+        /// The user id of the one who mounted it.
+        owner: u32,
+    },
+    /// No server answers for the mount. Errno: `ECONNREFUSED`.
+    #[error("no larder server answers for {}", .0.display())]
+    NoServer(PathBuf),
+    /// The statistics socket failed or answered nonsense. Errno: `EPROTO`.
+    #[error("cannot get statistics: {0}")]
+    Stats(String),
+    /// No directory for the statistics socket is safe to use. Errno: `EACCES`.
+    #[error("cannot use {} for the statistics socket: {what}", .directory.display())]
+    SocketDirectory {
+        /// The directory.
+        directory: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl Error {
+    /// What the user can do about it, if that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoMountpoint(path) => format!("create it: mkdir -p {}", path.display()),
+            Self::NotDirectory(_) => "give a directory to mount on".to_owned(),
+            Self::NotEmpty(_) => {
+                "give an empty directory, or -o nonempty to hide what it holds".to_owned()
+            }
+            Self::InUse { mountpoint, .. } | Self::ServerGone(mountpoint) => {
+                format!("unmount it first: larder umount {}", mountpoint.display())
+            }
+            Self::NoFuseDevice => {
+                "load the kernel module: modprobe fuse (in a container, pass --device /dev/fuse)"
+                    .to_owned()
+            }
+            Self::NoFusermount => {
+                "install the package fuse3; without it, ls, cat and cp read images with no mount"
+                    .to_owned()
+            }
+            Self::AllowOther(_) => {
+                "ask the administrator to add user_allow_other to /etc/fuse.conf, or mount as root"
+                    .to_owned()
+            }
+            Self::NeedsRoot(option) => format!("leave out -o {option}, or mount as root"),
+            Self::Busy(path) => format!(
+                "close what uses it (fuser -vm {0}), or detach it now: larder umount --lazy {0}",
+                path.display()
+            ),
+            Self::NotOwner { owner, .. } => format!("ask as user {owner} or as root"),
+            Self::NoServer(path) => format!(
+                "if the server was killed, clean up: larder umount {}",
+                path.display()
+            ),
+            _ => return None,
+        })
+    }
+}

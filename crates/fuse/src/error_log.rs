@@ -1,0 +1,74 @@
+//! Failures of operations, each told once.
+//!
+//! A damaged inode fails as often as it is asked for. The first failure of an
+//! inode with an errno is logged; the rest only at the debug level. What was told
+//! is remembered for [`REMEMBERED`] failures, then forgotten all at once.
+
+use larder::Error;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use std::collections::HashSet;
+
+const REMEMBERED: usize = 1024;
+
+/// What has been told.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorLog {
+    told: Mutex<HashSet<(u64, i32)>>,
+}
+
+impl ErrorLog {
+    /// Logs that `operation` failed on `node`, and returns the errno to answer with.
+    pub(crate) fn failed(&self, operation: &'static str, node: u64, error: &Error) -> Errno {
+        let errno = error.errno();
+        if is_ordinary(errno) {
+            tracing::trace!(operation, node, %errno, "{error}");
+        } else if !self.is_first(node, errno) {
+            tracing::debug!(operation, node, %errno, "{error}");
+        } else if matches!(errno, Errno::UCLEAN | Errno::IO) {
+            tracing::error!(operation, node, "{error}");
+        } else {
+            tracing::warn!(operation, node, "{error}");
+        }
+        errno
+    }
+
+    fn is_first(&self, node: u64, errno: Errno) -> bool {
+        let mut told = self.told.lock();
+        if told.len() >= REMEMBERED {
+            told.clear();
+        }
+        told.insert((node, errno.raw_os_error()))
+    }
+}
+
+/// Whether programs meet the errno in daily work, on a healthy image.
+fn is_ordinary(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::NOENT | Errno::NXIO | Errno::ISDIR | Errno::NOTDIR | Errno::INVAL
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_failure_is_told_once() {
+        let log = ErrorLog::default();
+        assert!(log.is_first(12, Errno::UCLEAN));
+        assert!(!log.is_first(12, Errno::UCLEAN));
+        assert!(log.is_first(12, Errno::IO));
+        assert!(log.is_first(13, Errno::UCLEAN));
+    }
+
+    #[test]
+    fn memory_of_failures_is_bounded() {
+        let log = ErrorLog::default();
+        for node in 0..10 * REMEMBERED as u64 {
+            log.is_first(node, Errno::IO);
+            assert!(log.told.lock().len() <= REMEMBERED);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Attaching a mount: root asks the kernel, everyone else asks fusermount3.
+
+use super::{fusermount, info};
+use crate::{Error, MountEntry, MountOptions, Result};
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The kernel's FUSE device.
+pub(crate) const DEVICE: &str = "/dev/fuse";
+
+/// A mount that nobody serves yet.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    /// The connection to the kernel.
+    pub device: OwnedFd,
+    /// What the kernel says of it.
+    pub entry: MountEntry,
+}
+
+/// Mounts on `mountpoint`.
+pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attached> {
+    if !Path::new(DEVICE).exists() {
+        return Err(Error::NoFuseDevice);
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        for (asked, name) in [(options.suid, "suid"), (options.dev, "dev")] {
+            if asked {
+                return Err(Error::NeedsRoot(name));
+            }
+        }
+    }
+    let path = checked_mountpoint(mountpoint, options.nonempty)?;
+    let device = if is_root {
+        match mount_directly(&path, options) {
+            // Root of a container may lack the right that set-user-id gives.
+            Err(Error::Mount { source, .. })
+                if source.kind() == io::ErrorKind::PermissionDenied
+                    && fusermount::find().is_ok() =>
+            {
+                mount_through_fusermount(&path, options)?
+            }
+            result => result?,
+        }
+    } else {
+        mount_through_fusermount(&path, options)?
+    };
+    match info::mounted_at(&path)? {
+        Some(entry) => Ok(Attached { device, entry }),
+        None => Err(Error::NotMounted(path)),
+    }
+}
+
+/// Checks that something can be mounted there, and returns the canonical path.
+fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf> {
+    let failed = |source: io::Error| match Errno::from_io_error(&source) {
+        Some(Errno::NOENT) => Error::NoMountpoint(mountpoint.to_owned()),
+        Some(Errno::NOTDIR) => Error::NotDirectory(mountpoint.to_owned()),
+        Some(Errno::NOTCONN) => Error::ServerGone(mountpoint.to_owned()),
+        _ => Error::Mountpoint {
+            mountpoint: mountpoint.to_owned(),
+            source,
+        },
+    };
+    let path = info::canonical_mountpoint(mountpoint).map_err(failed)?;
+    let present = info::mounted_at(&path)?;
+    // Asked first: of a mount without a server nothing else can be asked.
+    if let Some(entry) = present.filter(|entry| entry.fs_type == "fuse.larder") {
+        if let Err(error) = fs::metadata(&path)
+            && Errno::from_io_error(&error) == Some(Errno::NOTCONN)
+        {
+            return Err(Error::ServerGone(path));
+        }
+        return Err(Error::InUse {
+            mountpoint: path,
+            source_name: entry.source.to_string_lossy().into_owned(),
+        });
+    }
+    let is_directory = fs::metadata(&path).map_err(failed)?.is_dir();
+    if !is_directory {
+        return Err(Error::NotDirectory(path));
+    }
+    // Without permission to look inside, the kernel has the last word.
+    let holds_files = fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some());
+    if holds_files && !may_hold_files {
+        return Err(Error::NotEmpty(path));
+    }
+    Ok(path)
+}
+
+fn mount_directly(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd> {
+    let failed = |source: io::Error| Error::Mount {
+        mountpoint: mountpoint.to_owned(),
+        source,
+    };
+    let device = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(DEVICE)
+        .map_err(|source| match Errno::from_io_error(&source) {
+            Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => Error::NoFuseDevice,
+            _ => failed(source),
+        })?;
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        device.as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    if options.allow_other || options.allow_root {
+        data.push_str(",allow_other");
+    }
+    let data = CString::new(data).map_err(|error| failed(error.into()))?;
+    let fs_type = match &options.subtype {
+        Some(subtype) => format!("fuse.{subtype}"),
+        None => "fuse".to_owned(),
+    };
+    rustix::mount::mount(
+        source_name(options),
+        mountpoint,
+        fs_type,
+        kernel_flags(options),
+        data.as_c_str(),
+    )
+    .map_err(|errno| match errno {
+        Errno::NODEV => Error::NoFuseDevice,
+        _ => failed(errno.into()),
+    })?;
+    Ok(device.into())
+}
+
+fn kernel_flags(options: &MountOptions) -> MountFlags {
+    let mut flags = MountFlags::RDONLY;
+    flags.set(MountFlags::NOSUID, !options.suid);
+    flags.set(MountFlags::NODEV, !options.dev);
+    flags.set(MountFlags::NOEXEC, options.noexec);
+    flags
+}
+
+fn mount_through_fusermount(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd> {
+    let program = fusermount::find()?;
+    let mut text = OsString::from("ro,nosuid,nodev,default_permissions");
+    if options.noexec {
+        text.push(",noexec");
+    }
+    if options.allow_other || options.allow_root {
+        text.push(",allow_other");
+    }
+    text.push(",fsname=");
+    text.push(fusermount::escaped(source_name(options)));
+    if let Some(subtype) = &options.subtype {
+        text.push(",subtype=");
+        text.push(fusermount::escaped(OsStr::new(subtype)));
+    }
+    fusermount::mount(&program, mountpoint, &text).map_err(|error| match error {
+        Error::AllowOther(_) if options.allow_root => Error::AllowOther("allow_root"),
+        error => error,
+    })
+}
+
+fn source_name(options: &MountOptions) -> &OsStr {
+    if options.fs_name.is_empty() {
+        OsStr::new("larder")
+    } else {
+        &options.fs_name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_mount_point_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = checked_mountpoint(&dir.path().join("none"), false).unwrap_err();
+        assert!(matches!(error, Error::NoMountpoint(_)), "{error}");
+    }
+
+    #[test]
+    fn file_as_mount_point_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = checked_mountpoint(file.path(), false).unwrap_err();
+        assert!(matches!(error, Error::NotDirectory(_)), "{error}");
+    }
+
+    #[test]
+    fn directory_below_a_file_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = checked_mountpoint(&file.path().join("x"), false).unwrap_err();
+        assert!(matches!(error, Error::NotDirectory(_)), "{error}");
+    }
+
+    #[test]
+    fn directory_with_files_needs_nonempty() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let error = checked_mountpoint(dir.path(), false).unwrap_err();
+        assert!(matches!(error, Error::NotEmpty(_)), "{error}");
+        assert!(error.hint().unwrap().contains("-o nonempty"));
+        checked_mountpoint(dir.path(), true).unwrap();
+    }
+
+    #[test]
+    fn flags_default_to_read_only_without_suid_and_devices() {
+        let flags = kernel_flags(&MountOptions::default());
+        assert_eq!(
+            flags,
+            MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! fusermount3, the set-user-id program that mounts for users other than root.
+//!
+//! It is told the number of one end of a socket pair, mounts, and sends back the
+//! descriptor of `/dev/fuse` over it. Our end of the pair goes to it as its
+//! standard input, so that no descriptor has to be made inheritable here.
+
+use crate::{Error, Result};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const PROGRAM: &str = "fusermount3";
+
+/// Where fusermount3 is.
+///
+/// # Errors
+/// [`Error::NoFusermount`] if no directory in PATH has it.
+pub(super) fn find() -> Result<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(PROGRAM))
+        .find(|program| program.is_file())
+        .ok_or(Error::NoFusermount)
+}
+
+/// Mounts on `mountpoint` with `options` (already joined with commas) and
+/// returns the descriptor of the FUSE device.
+pub(super) fn mount(program: &Path, mountpoint: &Path, options: &OsStr) -> Result<OwnedFd> {
+    let failed = |source| Error::Mount {
+        mountpoint: mountpoint.to_owned(),
+        source,
+    };
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    let child = Command::new(program)
+        .arg("-o")
+        .arg(options)
+        .arg("--")
+        .arg(mountpoint)
+        .env("_FUSE_COMMFD", "0")
+        .stdin(OwnedFd::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let received = receive_descriptor(&ours);
+    drop(ours);
+    let output = child.wait_with_output().map_err(failed)?;
+    match received {
+        Ok(Some(device)) if output.status.success() => Ok(device),
+        Err(source) if output.stderr.is_empty() => Err(failed(source)),
+        _ => Err(refusal(&output.stderr)),
+    }
+}
+
+/// Unmounts; with `lazy`, detaches now and unmounts when the last user is gone.
+///
+/// # Errors
+/// The program's own words.
+pub(super) fn unmount(program: &Path, mountpoint: &Path, lazy: bool) -> io::Result<()> {
+    let output = Command::new(program)
+        .arg("-u")
+        .args(lazy.then_some("-z"))
+        .arg("--")
+        .arg(mountpoint)
+        .stdin(Stdio::null())
+        .output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = own_words(&output.stderr);
+    let kind = if words.contains("busy") {
+        io::ErrorKind::ResourceBusy
+    } else {
+        io::ErrorKind::Other
+    };
+    Err(io::Error::new(kind, words))
+}
+
+/// Writes an option's value so that commas in it do not end it.
+pub(super) fn escaped(value: &OsStr) -> OsString {
+    let mut bytes = Vec::with_capacity(value.len());
+    for &byte in value.as_bytes() {
+        if matches!(byte, b',' | b'\\') {
+            bytes.push(b'\\');
+        }
+        bytes.push(byte);
+    }
+    OsString::from_vec(bytes)
+}
+
+fn receive_descriptor(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    rustix::io::retry_on_intr(|| {
+        recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut byte)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+    })?;
+    Ok(control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    }))
+}
+
+fn refusal(stderr: &[u8]) -> Error {
+    let words = own_words(stderr);
+    if words.contains("user_allow_other") {
+        Error::AllowOther("allow_other")
+    } else if words.contains("fuse device not found") {
+        Error::NoFuseDevice
+    } else {
+        Error::Fusermount(words)
+    }
+}
+
+fn own_words(stderr: &[u8]) -> String {
+    let words = String::from_utf8_lossy(stderr).trim().replace('\n', "; ");
+    if words.is_empty() {
+        format!("{PROGRAM} failed and did not say why")
+    } else {
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comma_and_backslash_in_a_value_are_escaped() {
+        assert_eq!(escaped(OsStr::new("/a,b\\c.img")), "/a\\,b\\\\c.img");
+    }
+
+    #[test]
+    fn refusal_of_allow_other_is_recognised() {
+        let words = b"fusermount3: option allow_other only allowed if 'user_allow_other' is set in /etc/fuse.conf\n";
+        assert!(matches!(refusal(words), Error::AllowOther(_)));
+    }
+
+    #[test]
+    fn refusal_without_words_still_says_something() {
+        assert!(refusal(b"").to_string().contains("did not say why"));
+    }
+}

@@ -1,0 +1,210 @@
+//! The list of mounts, as `/proc/self/mountinfo` tells it.
+//!
+//! stat(2) on a mount point asks the mount itself, which answers only its owner
+//! and, when its server is dead, nobody. The kernel's own list answers always.
+
+use crate::{Error, Result};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MountEntry {
+    /// Major part of the device number.
+    pub device_major: u32,
+    /// Minor part of the device number.
+    pub device_minor: u32,
+    /// Where it is mounted.
+    pub mountpoint: PathBuf,
+    /// File-system type, such as `fuse.larder`.
+    pub fs_type: String,
+    /// What is mounted.
+    pub source: OsString,
+    /// Options of the mount, such as `ro,nosuid`.
+    pub options: String,
+    /// Options of the file system, such as `user_id=1000`.
+    pub super_options: String,
+}
+
+impl MountEntry {
+    /// Whether it is a FUSE mount that larder may have made: the subtype is the
+    /// user's choice, so the type cannot tell for sure.
+    #[must_use]
+    pub fn is_fuse(&self) -> bool {
+        self.fs_type == "fuse" || self.fs_type.starts_with("fuse.")
+    }
+
+    /// The user id of the one who mounted it, for a FUSE mount.
+    #[must_use]
+    pub fn owner(&self) -> Option<u32> {
+        self.super_options
+            .split(',')
+            .find_map(|option| option.strip_prefix("user_id="))
+            .and_then(|uid| uid.parse().ok())
+    }
+}
+
+/// Finds the mount at `mountpoint`, the topmost if there are several.
+///
+/// # Errors
+/// [`Error::NotMounted`] if nothing is mounted there.
+pub fn find_mount(mountpoint: &Path) -> Result<MountEntry> {
+    let path = canonical_mountpoint(mountpoint).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::NoMountpoint(mountpoint.to_owned()),
+        _ => Error::Mountpoint {
+            mountpoint: mountpoint.to_owned(),
+            source,
+        },
+    })?;
+    mounted_at(&path)?.ok_or(Error::NotMounted(path))
+}
+
+/// The topmost mount at `path`, which must be canonical.
+pub(crate) fn mounted_at(path: &Path) -> Result<Option<MountEntry>> {
+    let list = fs::read("/proc/self/mountinfo").map_err(Error::MountInfo)?;
+    Ok(list
+        .split(|&byte| byte == b'\n')
+        .filter_map(parse_line)
+        .rfind(|entry| entry.mountpoint == path))
+}
+
+/// The mount point as the kernel names it: symbolic links followed, but with no
+/// question to a file system that may be mounted there.
+pub(crate) fn canonical_mountpoint(path: &Path) -> io::Result<PathBuf> {
+    // A symbolic link to the mount point is followed by its text; asking for the
+    // text of a mount's root fails, as it must, without involving a dead server.
+    let mut path = std::path::absolute(path)?;
+    for _ in 0..40 {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return fs::canonicalize(&path);
+        };
+        let joined = fs::canonicalize(parent)?.join(name);
+        if mounted_at(&joined).is_ok_and(|mount| mount.is_some()) {
+            return Ok(joined);
+        }
+        match fs::read_link(&joined) {
+            Ok(target) => path = joined.parent().unwrap_or(Path::new("/")).join(target),
+            Err(_) => return fs::canonicalize(&joined),
+        }
+    }
+    Err(io::Error::from_raw_os_error(
+        rustix::io::Errno::LOOP.raw_os_error(),
+    ))
+}
+
+/// Reads one line: `id parent major:minor root mountpoint options [tags] - type
+/// source super-options`, with blanks in names written in octal.
+fn parse_line(line: &[u8]) -> Option<MountEntry> {
+    let mut fields = line.split(|&byte| byte == b' ');
+    let device = std::str::from_utf8(fields.nth(2)?).ok()?;
+    let (major, minor) = device.split_once(':')?;
+    let mountpoint = fields.nth(1)?;
+    let options = fields.next()?;
+    fields.find(|&field| field == b"-")?;
+    let fs_type = fields.next()?;
+    let source = fields.next()?;
+    let super_options = fields.next().unwrap_or_default();
+    Some(MountEntry {
+        device_major: major.parse().ok()?,
+        device_minor: minor.parse().ok()?,
+        mountpoint: PathBuf::from(unescape(mountpoint)),
+        fs_type: String::from_utf8_lossy(fs_type).into_owned(),
+        source: unescape(source),
+        options: String::from_utf8_lossy(options).into_owned(),
+        super_options: String::from_utf8_lossy(super_options).into_owned(),
+    })
+}
+
+/// Undoes the kernel's `\040` for blanks, tabs, newlines and backslashes.
+fn unescape(field: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let octal = tail.get(..3).and_then(octal_byte);
+        if let (b'\\', Some(escaped)) = (byte, octal) {
+            bytes.push(escaped);
+            rest = &tail[3..];
+        } else {
+            bytes.push(byte);
+            rest = tail;
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+fn octal_byte(digits: &[u8]) -> Option<u8> {
+    let text = OsStr::from_bytes(digits).to_str()?;
+    u8::from_str_radix(text, 8).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_with_tags_and_blanks_is_read_whole() {
+        let entry = parse_line(
+            b"42 25 0:57 / /mnt/a\\040b ro,nosuid,nodev shared:7 master:1 - fuse.larder /x\\011y.img ro,user_id=1000,group_id=100",
+        )
+        .unwrap();
+        assert_eq!((entry.device_major, entry.device_minor), (0, 57));
+        assert_eq!(entry.mountpoint, Path::new("/mnt/a b"));
+        assert_eq!(entry.fs_type, "fuse.larder");
+        assert_eq!(entry.source, "/x\ty.img");
+        assert_eq!(entry.owner(), Some(1000));
+        assert!(entry.is_fuse());
+    }
+
+    #[test]
+    fn line_without_tags_is_read() {
+        let entry = parse_line(b"1 0 8:1 / / rw - ext4 /dev/sda1 rw").unwrap();
+        assert_eq!(entry.fs_type, "ext4");
+        assert_eq!(entry.owner(), None);
+        assert!(!entry.is_fuse());
+    }
+
+    #[test]
+    fn malformed_lines_are_skipped() {
+        for line in [
+            "",
+            "1",
+            "1 0 8:1 / /",
+            "1 0 x / / rw - ext4 a b",
+            "1 0 8:1 / / rw ext4 a b",
+        ] {
+            assert_eq!(parse_line(line.as_bytes()), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn backslash_that_escapes_nothing_stays() {
+        assert_eq!(unescape(b"a\\9b\\"), "a\\9b\\");
+        assert_eq!(unescape(b"\\134040"), "\\040");
+    }
+
+    #[test]
+    fn root_is_always_mounted() {
+        assert_eq!(
+            find_mount(Path::new("/")).unwrap().mountpoint,
+            Path::new("/")
+        );
+    }
+
+    #[test]
+    fn directory_without_mount_is_not_mounted() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(find_mount(dir.path()), Err(Error::NotMounted(_))));
+    }
+
+    #[test]
+    fn symlink_to_a_mount_point_finds_the_mount() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/proc", &link).unwrap();
+        assert_eq!(find_mount(&link).unwrap().mountpoint, Path::new("/proc"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Taking a mount away, also one whose server was killed.
+
+use super::{fusermount, info};
+use crate::{Error, MountEntry, Result, stats};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long an unmount waits for the server to let go of its image.
+const SERVER_EXIT: Duration = Duration::from_secs(5);
+
+/// How a mount went away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmounted {
+    /// It is gone.
+    Now,
+    /// It is gone from the tree; what still uses it keeps it alive.
+    WhenUnused,
+}
+
+/// Takes away the mount at `mountpoint`, and waits until its server has let go
+/// of the image.
+///
+/// With `lazy`, a mount in use is detached from the tree now and ends with its
+/// last user. A mount whose server was killed is detached in any case, and the
+/// socket that the server left behind is removed.
+///
+/// # Errors
+/// [`Error::NotMounted`], [`Error::NotOurs`], [`Error::Busy`], or what the
+/// system said.
+pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
+    let entry = info::find_mount(mountpoint)?;
+    if !entry.is_fuse() {
+        return Err(Error::NotOurs {
+            mountpoint: entry.mountpoint,
+            fs_type: entry.fs_type,
+        });
+    }
+    let path = &entry.mountpoint;
+    let outcome = match detach(path, false) {
+        Ok(()) => Ok(Unmounted::Now),
+        Err(error) if is_busy(&error) && (lazy || is_server_gone(path)) => {
+            detach(path, true).map(|()| Unmounted::WhenUnused)
+        }
+        Err(error) => Err(error),
+    };
+    let outcome = outcome.map_err(|source| failure(path, source))?;
+    if outcome == Unmounted::Now {
+        stats::await_server_exit(&entry, Instant::now() + SERVER_EXIT);
+    }
+    stats::remove_stale_socket(&entry);
+    Ok(outcome)
+}
+
+/// Takes away our own mount, unless it already is: something else may be
+/// mounted at its place by now.
+pub(crate) fn unmount_own(entry: &MountEntry) -> Result<Unmounted> {
+    let path = &entry.mountpoint;
+    let is_ours = info::mounted_at(path)?.is_some_and(|present| {
+        (present.device_major, present.device_minor) == (entry.device_major, entry.device_minor)
+    });
+    if !is_ours {
+        return Ok(Unmounted::Now);
+    }
+    let outcome = match detach(path, false) {
+        Ok(()) => Ok(Unmounted::Now),
+        Err(error) if is_busy(&error) => detach(path, true).map(|()| Unmounted::WhenUnused),
+        Err(error) => Err(error),
+    };
+    outcome.map_err(|source| failure(path, source))
+}
+
+fn detach(path: &Path, lazy: bool) -> io::Result<()> {
+    let mut flags = UnmountFlags::NOFOLLOW;
+    flags.set(UnmountFlags::DETACH, lazy);
+    match rustix::mount::unmount(path, flags) {
+        Ok(()) => Ok(()),
+        Err(Errno::PERM) => {
+            let program = fusermount::find().map_err(io::Error::other)?;
+            fusermount::unmount(&program, path, lazy)
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ResourceBusy
+}
+
+fn is_server_gone(path: &Path) -> bool {
+    std::fs::metadata(path).is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NOTCONN))
+}
+
+fn failure(path: &Path, source: io::Error) -> Error {
+    let mountpoint = path.to_owned();
+    if is_busy(&source) {
+        Error::Busy(mountpoint)
+    } else {
+        match source.downcast::<Error>() {
+            Ok(error) => error,
+            Err(source) => Error::Unmount { mountpoint, source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_that_is_no_mount_is_not_mounted() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(
+            unmount(dir.path(), false),
+            Err(Error::NotMounted(_))
+        ));
+    }
+
+    #[test]
+    fn mount_of_another_type_is_left_alone() {
+        assert!(matches!(
+            unmount(Path::new("/proc"), false),
+            Err(Error::NotOurs { .. })
+        ));
+    }
+}

@@ -1,0 +1,229 @@
+//! What a mount can be asked, answered from the volume, in no protocol's terms.
+//!
+//! Invariants:
+//! 1. The image never changes, so every answer, also that a name does not exist,
+//!    may be kept by the kernel for ever ([`FOREVER`]), unless who may see it is
+//!    decided here, request by request (`allow_root`).
+//! 2. No node is ever forgotten, since nothing is remembered: see [`crate::node`].
+
+use crate::error_log::ErrorLog;
+use crate::node::NodeId;
+use larder::{DirEntry, Ino, Metadata, StatFs, Volume};
+use rustix::io::Errno;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longer than any mount: 100 years. The kernel turns it into clock
+/// ticks and caps what does not fit.
+pub(crate) const FOREVER: Duration = Duration::from_hours(100 * 365 * 24);
+
+/// A file as an answer to the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// Its node.
+    pub node: NodeId,
+    /// What stat(2) tells.
+    pub metadata: Metadata,
+}
+
+/// An entry of a listing with what is known of its file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Listed {
+    /// `.` or `..`: the kernel wants no more than the number.
+    Dot,
+    /// The file can be read.
+    Known(Entry),
+    /// The file cannot be read: it is listed, and asking for it tells why.
+    Unreadable(NodeId),
+}
+
+/// Where lseek(2) looks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seek {
+    /// Data.
+    Data,
+    /// A hole.
+    Hole,
+}
+
+/// The volume behind a mount.
+#[derive(Debug)]
+pub(crate) struct Operations {
+    volume: Arc<Volume>,
+    log: ErrorLog,
+}
+
+type Answer<T> = Result<T, Errno>;
+
+impl Operations {
+    pub(crate) fn new(volume: Arc<Volume>) -> Self {
+        Self {
+            volume,
+            log: ErrorLog::default(),
+        }
+    }
+
+    /// The file that `name` names in `parent`; `None` if there is none.
+    ///
+    /// `.` and `..` are asked for by a server that exports the mount and holds
+    /// only a file's handle.
+    pub(crate) fn lookup(&self, parent: NodeId, name: &[u8]) -> Answer<Option<Entry>> {
+        const OPERATION: &str = "lookup";
+        let parent_ino = inode_of(parent)?;
+        if name == b"." {
+            return self.entry(OPERATION, parent).map(Some);
+        }
+        if name == b".." && parent == NodeId::ROOT {
+            return self.entry(OPERATION, NodeId::ROOT).map(Some);
+        }
+        match self.volume.lookup(parent_ino, name) {
+            Ok(ino) => {
+                let node = child_node(name, ino);
+                self.entry(OPERATION, node).map(Some)
+            }
+            Err(error) if error.errno() == Errno::NOENT => Ok(None),
+            Err(error) => Err(self.log.failed(OPERATION, parent.0, &error)),
+        }
+    }
+
+    /// What stat(2) tells of a node.
+    pub(crate) fn metadata(&self, node: NodeId) -> Answer<Metadata> {
+        self.entry("getattr", node).map(|entry| entry.metadata)
+    }
+
+    /// The target of a symbolic link.
+    pub(crate) fn read_link(&self, node: NodeId) -> Answer<Vec<u8>> {
+        let ino = inode_of(node)?;
+        self.volume
+            .read_link(ino)
+            .map_err(|error| self.log.failed("readlink", node.0, &error))
+    }
+
+    /// Fills `buf` from a file; less only at its end.
+    pub(crate) fn read(&self, node: NodeId, buf: &mut [u8], offset_bytes: u64) -> Answer<usize> {
+        let ino = inode_of(node)?;
+        self.volume
+            .read_at(ino, buf, offset_bytes)
+            .map_err(|error| self.log.failed("read", node.0, &error))
+    }
+
+    /// Lists a directory from `cookie` on, until `emit` breaks.
+    ///
+    /// A failure after the first entry ends the listing there; the kernel asks
+    /// again behind the last entry, and then gets the error.
+    pub(crate) fn read_dir(
+        &self,
+        node: NodeId,
+        cookie: u64,
+        emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Answer<()> {
+        let ino = inode_of(node)?;
+        let mut emitted = false;
+        let listed = self.volume.read_dir(ino, cookie, &mut |entry| {
+            let flow = emit(entry);
+            emitted |= flow.is_continue();
+            flow
+        });
+        match listed {
+            Ok(()) => Ok(()),
+            Err(_) if emitted => Ok(()),
+            Err(error) => Err(self.log.failed("readdir", node.0, &error)),
+        }
+    }
+
+    /// What is known of the file behind an entry of a listing.
+    pub(crate) fn listed(&self, entry: &DirEntry<'_>) -> Listed {
+        if matches!(entry.name, b"." | b"..") {
+            return Listed::Dot;
+        }
+        let node = child_node(entry.name, entry.ino);
+        match self.entry("readdirplus", node) {
+            Ok(entry) => Listed::Known(entry),
+            Err(_) => Listed::Unreadable(node),
+        }
+    }
+
+    /// The value of an attribute, if it is set.
+    pub(crate) fn xattr(&self, node: NodeId, name: &[u8]) -> Answer<Option<Vec<u8>>> {
+        let ino = inode_of(node)?;
+        self.volume
+            .xattr(ino, name)
+            .map_err(|error| self.log.failed("getxattr", node.0, &error))
+    }
+
+    /// The names of all attributes, each ended by a NUL. Those of the
+    /// administrator (`trusted.`) are for root's eyes only.
+    pub(crate) fn xattrs(&self, node: NodeId, is_root: bool) -> Answer<Vec<u8>> {
+        let ino = inode_of(node)?;
+        let names = self
+            .volume
+            .xattrs(ino)
+            .map_err(|error| self.log.failed("listxattr", node.0, &error))?;
+        let mut list = Vec::new();
+        for name in names {
+            if is_root || !name.starts_with(b"trusted.") {
+                list.extend_from_slice(&name);
+                list.push(0);
+            }
+        }
+        Ok(list)
+    }
+
+    /// The next data or hole at or behind an offset.
+    pub(crate) fn seek(&self, node: NodeId, what: Seek, offset_bytes: u64) -> Answer<u64> {
+        let ino = inode_of(node)?;
+        match what {
+            Seek::Data => self.volume.seek_data(ino, offset_bytes),
+            Seek::Hole => self.volume.seek_hole(ino, offset_bytes),
+        }
+        .map_err(|error| self.log.failed("lseek", node.0, &error))
+    }
+
+    /// Free and used space.
+    pub(crate) fn statfs(&self) -> StatFs {
+        self.volume.statfs()
+    }
+
+    fn entry(&self, operation: &'static str, node: NodeId) -> Answer<Entry> {
+        let ino = inode_of(node)?;
+        match self.volume.metadata(ino) {
+            Ok(metadata) => Ok(Entry { node, metadata }),
+            Err(error) => Err(self.log.failed(operation, node.0, &error)),
+        }
+    }
+}
+
+/// The inode of a node; a node that cannot have one is damage in the image,
+/// since the kernel only names nodes that it was told of.
+fn inode_of(node: NodeId) -> Answer<Ino> {
+    node.ino().ok_or(Errno::UCLEAN)
+}
+
+/// The node of a directory's entry. Only `..` may name the root: the kernel
+/// refuses a root that is its own child.
+fn child_node(name: &[u8], ino: Ino) -> NodeId {
+    if ino == Ino::ROOT && name != b".." {
+        NodeId::INVALID
+    } else {
+        NodeId::of(ino)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_that_names_the_root_is_invalid_unless_dot_dot() {
+        assert_eq!(child_node(b"loop", Ino::ROOT), NodeId::INVALID);
+        assert_eq!(child_node(b"..", Ino::ROOT), NodeId::ROOT);
+        assert_eq!(child_node(b"file", Ino(12)), NodeId(12));
+    }
+
+    #[test]
+    fn invalid_node_is_reported_as_damage() {
+        assert_eq!(inode_of(NodeId::INVALID), Err(Errno::UCLEAN));
+        assert_eq!(inode_of(NodeId::ROOT), Ok(Ino::ROOT));
+    }
+}

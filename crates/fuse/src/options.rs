@@ -1,0 +1,70 @@
+//! How a volume is mounted.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+
+/// Options of [`Server::mount`](crate::Server::mount), one field each.
+///
+/// A mount is always read-only and always checks permissions in the kernel
+/// (`default_permissions`).
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "mount(8) has as many switches"
+)]
+pub struct MountOptions {
+    /// What mount(8) shows as the source. Default: empty, shown as `larder`.
+    pub fs_name: OsString,
+    /// The part of the file-system type behind `fuse.`; `None` makes the type
+    /// exactly `fuse`. Default: `larder`.
+    pub subtype: Option<String>,
+    /// Let every user in. Default: false, only the one who mounts.
+    pub allow_other: bool,
+    /// Let root in, beside the one who mounts. Default: false.
+    pub allow_root: bool,
+    /// Honour set-user-id bits; only root may ask. Default: false.
+    pub suid: bool,
+    /// Honour device files; only root may ask. Default: false.
+    pub dev: bool,
+    /// Refuse to execute programs. Default: false.
+    pub noexec: bool,
+    /// Mount over a directory that is not empty. Default: false.
+    pub nonempty: bool,
+    /// Threads that answer requests. Default: twice the processors, at least 4
+    /// and at most 8.
+    pub threads: Option<NonZeroUsize>,
+    /// What the kernel may read ahead, in bytes; set only as root.
+    /// Default: 1 MiB (Linux: 128 KiB).
+    pub kernel_readahead_bytes: u64,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        Self {
+            fs_name: OsString::new(),
+            subtype: Some("larder".to_owned()),
+            allow_other: false,
+            allow_root: false,
+            suid: false,
+            dev: false,
+            noexec: false,
+            nonempty: false,
+            threads: None,
+            kernel_readahead_bytes: 1 << 20,
+        }
+    }
+}
+
+impl MountOptions {
+    /// The number of threads that answer requests.
+    #[must_use]
+    pub fn thread_count(&self) -> usize {
+        self.threads.map_or_else(
+            || {
+                let processors = std::thread::available_parallelism().map_or(1, usize::from);
+                processors.saturating_mul(2).clamp(4, 8)
+            },
+            usize::from,
+        )
+    }
+}

@@ -1,0 +1,132 @@
+//! A mounted volume and the threads that answer for it.
+
+use crate::mount::attach::{Attached, attach};
+use crate::mount::unmount::unmount_own;
+use crate::stats::Listener;
+use crate::transport::{self, Session};
+use crate::{MountEntry, MountOptions, Result, Unmounted};
+use larder::Volume;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A mounted volume.
+///
+/// Requests wait in the kernel until [`Server::serve`] runs. Dropped before, the
+/// mount goes away.
+#[derive(Debug)]
+pub struct Server {
+    session: Session,
+    volume: Arc<Volume>,
+    unmounter: Unmounter,
+    kernel_readahead_bytes: u64,
+}
+
+/// Takes a server's mount away, from any thread.
+#[derive(Clone, Debug)]
+pub struct Unmounter {
+    entry: MountEntry,
+}
+
+impl Unmounter {
+    /// Takes the mount away, or detaches it if it is in use; then
+    /// [`Server::serve`] returns once its last user is gone.
+    pub fn unmount(&self) -> Result<Unmounted> {
+        unmount_own(&self.entry)
+    }
+}
+
+/// Takes the mount away again if the session does not come about.
+struct Unserved(Option<Unmounter>);
+
+impl Drop for Unserved {
+    fn drop(&mut self) {
+        if let Some(unmounter) = self.0.take()
+            && let Err(error) = unmounter.unmount()
+        {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+impl Server {
+    /// Mounts `volume` on `mountpoint`, read-only.
+    pub fn mount(volume: Arc<Volume>, mountpoint: &Path, options: &MountOptions) -> Result<Self> {
+        let Attached { device, entry } = attach(mountpoint, options)?;
+        let unmounter = Unmounter { entry };
+        let mut guard = Unserved(Some(unmounter.clone()));
+        let session = transport::start(Arc::clone(&volume), device, options)?;
+        guard.0 = None;
+        Ok(Self {
+            session,
+            volume,
+            unmounter,
+            kernel_readahead_bytes: options.kernel_readahead_bytes,
+        })
+    }
+
+    /// Where the volume is mounted, as the kernel names it.
+    #[must_use]
+    pub fn mountpoint(&self) -> &Path {
+        &self.unmounter.entry.mountpoint
+    }
+
+    /// Something that can take the mount away while [`Server::serve`] runs.
+    #[must_use]
+    pub fn unmounter(&self) -> Unmounter {
+        self.unmounter.clone()
+    }
+
+    /// Answers requests until the mount is gone. `ready` is called once, when
+    /// the threads are about to start and the statistics socket answers.
+    ///
+    /// The volume is closed before the socket goes away, so that a socket where
+    /// nobody listens tells that the image is free.
+    ///
+    /// # Errors
+    /// [`Error::Session`](crate::Error::Session) if the connection to the kernel broke.
+    pub fn serve(self, ready: impl FnOnce()) -> Result<()> {
+        let Self {
+            session,
+            volume,
+            unmounter,
+            kernel_readahead_bytes,
+        } = self;
+        raise_kernel_readahead(&unmounter.entry, kernel_readahead_bytes);
+        let listener = match Listener::start(&unmounter.entry, Arc::downgrade(&volume)) {
+            Ok(listener) => Some(listener),
+            Err(error) => {
+                tracing::warn!("no statistics: {error}");
+                None
+            }
+        };
+        let mut guard = Unserved(Some(unmounter));
+        ready();
+        let outcome = session.run();
+        if outcome.is_ok() {
+            guard.0 = None;
+        }
+        drop(guard);
+        drop(volume);
+        if let Some(listener) = listener {
+            listener.stop();
+        }
+        outcome
+    }
+}
+
+/// Lets the kernel read ahead more than its 128 KiB: only root may, and only on
+/// a real /sys.
+fn raise_kernel_readahead(entry: &MountEntry, wanted_bytes: u64) {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let path = format!(
+        "/sys/class/bdi/{}:{}/read_ahead_kb",
+        entry.device_major, entry.device_minor
+    );
+    let wanted_kib = wanted_bytes / 1024;
+    if let Err(error) = fs::write(&path, wanted_kib.to_string()) {
+        tracing::info!("the kernel's readahead stays as it is: {path}: {error}");
+    }
+}

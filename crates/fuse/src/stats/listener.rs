@@ -1,0 +1,210 @@
+//! The server's end of the socket: one thread, one client at a time.
+
+use super::directory;
+use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
+use crate::{Error, MountEntry, Result};
+use larder::Volume;
+use rustix::net::sockopt::socket_peercred;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a client may take, in all.
+const CLIENT_TIME: Duration = Duration::from_secs(1);
+
+/// A listening socket and its thread.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    /// Removed when the listener has ended.
+    socket: SocketFile,
+    stopping: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+/// The socket's file, removed when this is dropped.
+#[derive(Debug)]
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Gone already is fine: an unmount may have cleaned up.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Listener {
+    /// Listens for questions about the volume mounted as `entry`, also after the
+    /// volume is closed.
+    pub(crate) fn start(entry: &MountEntry, volume: Weak<Volume>) -> Result<Self> {
+        let uid = rustix::process::geteuid().as_raw();
+        let path = directory::make(uid)?.join(directory::socket_name(entry));
+        Self::start_at(&path, move |question| answer(&volume, question))
+    }
+
+    fn start_at(path: &Path, answer: impl Fn(Question) -> Answer + Send + 'static) -> Result<Self> {
+        let failed = |error: io::Error| Error::Stats(format!("{}: {error}", path.display()));
+        // The device number is ours now: what bears its name is stale.
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        let socket = SocketFile(path.to_owned());
+        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopping);
+        let thread = std::thread::Builder::new()
+            .name("larder-stats".to_owned())
+            .spawn(move || listen(&listener, &stop, &answer))
+            .map_err(failed)?;
+        Ok(Self {
+            socket,
+            stopping,
+            thread,
+        })
+    }
+
+    /// Ends the thread and removes the socket.
+    pub(crate) fn stop(self) {
+        self.stopping.store(true, Ordering::Release);
+        // Wakes the thread; if somebody removed the file, it cannot be woken, and
+        // ends with the process.
+        if UnixStream::connect(&self.socket.0).is_ok() && self.thread.join().is_err() {
+            tracing::error!("the statistics thread panicked");
+        }
+    }
+}
+
+fn listen(listener: &UnixListener, stopping: &AtomicBool, answer: &dyn Fn(Question) -> Answer) {
+    for stream in listener.incoming() {
+        if stopping.load(Ordering::Acquire) {
+            return;
+        }
+        let served = stream.and_then(|stream| serve(stream, answer));
+        if let Err(error) = served {
+            tracing::debug!("a statistics client was turned away: {error}");
+        }
+    }
+}
+
+fn serve(mut stream: UnixStream, answer: &dyn Fn(Question) -> Answer) -> io::Result<()> {
+    let deadline = Instant::now() + CLIENT_TIME;
+    stream.set_write_timeout(Some(CLIENT_TIME))?;
+    let peer = socket_peercred(&stream)?;
+    if peer.uid != rustix::process::geteuid() && !peer.uid.is_root() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let reply = match receive(&mut stream, QUESTION_BYTES, deadline) {
+        Ok(question) => answer(question),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Answer::Error(error.to_string())
+        }
+        Err(error) => return Err(error),
+    };
+    send(&mut stream, &reply)
+}
+
+fn answer(volume: &Weak<Volume>, question: Question) -> Answer {
+    let Some(volume) = volume.upgrade() else {
+        return Answer::Error("the volume is being closed".to_owned());
+    };
+    match question {
+        Question::Stats => Answer::Stats(Box::new(volume.stats())),
+        Question::Histogram { cache } => Answer::Histogram(volume.histogram(cache)),
+    }
+}
+
+/// Whether a server listens on the socket.
+pub(super) fn is_alive(path: &Path) -> bool {
+    UnixStream::connect(path).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::protocol::ANSWER_BYTES;
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::MetadataExt;
+
+    fn listener(path: &Path) -> Listener {
+        Listener::start_at(path, |question| match question {
+            Question::Stats => Answer::Stats(Box::default()),
+            Question::Histogram { cache } => Answer::Histogram(format!("{cache:?}")),
+        })
+        .unwrap()
+    }
+
+    fn ask(path: &Path, line: &[u8]) -> io::Result<Answer> {
+        let mut stream = UnixStream::connect(path)?;
+        stream.write_all(line)?;
+        receive(
+            &mut stream,
+            ANSWER_BYTES,
+            Instant::now() + Duration::from_secs(10),
+        )
+    }
+
+    #[test]
+    fn listener_answers_one_client_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.sock");
+        let listener = listener(&path);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        for _ in 0..3 {
+            let heard = ask(&path, b"{\"ask\":\"histogram\",\"cache\":\"inode\"}\n").unwrap();
+            assert!(matches!(heard, Answer::Histogram(text) if text == "Inode"));
+        }
+        listener.stop();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn nonsense_is_answered_with_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.sock");
+        let listener = listener(&path);
+        assert!(matches!(ask(&path, b"hello\n").unwrap(), Answer::Error(_)));
+        let endless = vec![b'x'; 2 * QUESTION_BYTES];
+        // The listener may hang up while the rest is still being written.
+        assert!(matches!(
+            ask(&path, &endless),
+            Ok(Answer::Error(_)) | Err(_)
+        ));
+        assert!(matches!(
+            ask(&path, b"{\"ask\":\"stats\"}\n").unwrap(),
+            Answer::Stats(_)
+        ));
+        listener.stop();
+    }
+
+    #[test]
+    fn silent_client_delays_the_next_one_only_for_a_while() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.sock");
+        let listener = listener(&path);
+        let silent = UnixStream::connect(&path).unwrap();
+        assert!(matches!(
+            ask(&path, b"{\"ask\":\"stats\"}\n").unwrap(),
+            Answer::Stats(_)
+        ));
+        drop(silent);
+        listener.stop();
+    }
+
+    #[test]
+    fn stale_socket_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(!is_alive(&path));
+        let listener = listener(&path);
+        assert!(is_alive(&path));
+        listener.stop();
+    }
+}

@@ -1,0 +1,147 @@
+//! What is said over the socket, and how much of it.
+
+use larder::{CacheKind, Stats};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+/// The longest question in bytes.
+pub(super) const QUESTION_BYTES: usize = 1024;
+/// The longest answer in bytes: a histogram has few lines.
+pub(super) const ANSWER_BYTES: usize = 4 << 20;
+
+/// What can be asked, as in `{"ask":"histogram","cache":"page"}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "lowercase")]
+pub enum Question {
+    /// All counts.
+    Stats,
+    /// The bucket histogram of one cache.
+    Histogram {
+        /// Which cache.
+        cache: CacheKind,
+    },
+}
+
+/// What is answered, as in `{"histogram":"..."}`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// All counts.
+    Stats(Box<Stats>),
+    /// The bucket histogram, as text.
+    Histogram(String),
+    /// Why there is no answer.
+    Error(String),
+}
+
+/// Sends one line.
+pub(super) fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Receives one line of at most `limit_bytes`, until `deadline`.
+///
+/// # Errors
+/// `TimedOut` if the line is late, however slowly it drips in; `InvalidData` if
+/// it is too long or makes no sense.
+pub(super) fn receive<T: DeserializeOwned>(
+    stream: &mut UnixStream,
+    limit_bytes: usize,
+    deadline: Instant,
+) -> io::Result<T> {
+    let mut line = Vec::new();
+    let mut piece = [0; 4096];
+    while !line.contains(&b'\n') {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let len = match stream.read(&mut piece) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Err(error) => return Err(error),
+        };
+        if line.len() + len > limit_bytes {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the message is too long",
+            ));
+        }
+        line.extend_from_slice(&piece[..len]);
+    }
+    Ok(serde_json::from_slice(&line)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(10)
+    }
+
+    #[test]
+    fn question_and_answer_read_back() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        let question = Question::Histogram {
+            cache: CacheKind::Dentry,
+        };
+        send(&mut ours, &question).unwrap();
+        let heard: Question = receive(&mut theirs, QUESTION_BYTES, soon()).unwrap();
+        assert_eq!(heard, question);
+        send(&mut theirs, &Answer::Histogram("a\nb\n".to_owned())).unwrap();
+        let heard: Answer = receive(&mut ours, ANSWER_BYTES, soon()).unwrap();
+        assert!(matches!(heard, Answer::Histogram(text) if text == "a\nb\n"));
+    }
+
+    #[test]
+    fn question_is_written_as_documented() {
+        let question = Question::Histogram {
+            cache: CacheKind::Page,
+        };
+        assert_eq!(
+            serde_json::to_string(&question).unwrap(),
+            r#"{"ask":"histogram","cache":"page"}"#
+        );
+        assert_eq!(
+            serde_json::to_string(&Question::Stats).unwrap(),
+            r#"{"ask":"stats"}"#
+        );
+    }
+
+    #[test]
+    fn message_that_is_too_long_is_refused() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.write_all(&[b' '; QUESTION_BYTES + 1]).unwrap();
+        let error = receive::<Question>(&mut theirs, QUESTION_BYTES, soon()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn message_that_makes_no_sense_is_refused() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.write_all(b"{\"ask\":\"money\"}\n").unwrap();
+        let error = receive::<Question>(&mut theirs, QUESTION_BYTES, soon()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn message_that_never_ends_is_cut_off_by_the_deadline() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.write_all(b"{").unwrap();
+        let deadline = Instant::now() + Duration::from_millis(20);
+        let error = receive::<Question>(&mut theirs, QUESTION_BYTES, deadline).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}

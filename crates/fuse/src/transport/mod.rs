@@ -1,0 +1,66 @@
+//! The protocol: requests from the kernel, answers to it.
+//!
+//! Everything that knows the crate `fuser` is in this module, so that another
+//! transport (a ring shared with the kernel, or virtio-fs) can take its place:
+//! it has to offer [`start`] and [`Session::run`], and ask [`Operations`].
+
+mod attributes;
+mod filesystem;
+
+use crate::mount::attach::DEVICE;
+use crate::operations::Operations;
+use crate::{Error, MountOptions, Result};
+use filesystem::ReadOnly;
+use larder::Volume;
+use std::fs::OpenOptions;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A connection to the kernel, past the first handshake.
+#[derive(Debug)]
+pub(crate) struct Session {
+    inner: fuser::Session<ReadOnly>,
+}
+
+/// Shakes hands with the kernel over `device`.
+pub(crate) fn start(
+    volume: Arc<Volume>,
+    device: OwnedFd,
+    options: &MountOptions,
+) -> Result<Session> {
+    let threads = options.thread_count();
+    let mut config = fuser::Config::default();
+    config.n_threads = Some(threads);
+    // A descriptor of its own for each thread, where the device can be opened
+    // again; where only fusermount3 may open it, the threads share one.
+    config.clone_fd = threads > 1
+        && OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(DEVICE)
+            .is_ok();
+    // Who gets in is the kernel's business, but for `allow_root`, which it does
+    // not know.
+    let who = if options.allow_root && !options.allow_other {
+        fuser::SessionACL::RootAndOwner
+    } else {
+        fuser::SessionACL::All
+    };
+    config.acl = who;
+    tracing::debug!(
+        threads,
+        own_descriptors = config.clone_fd,
+        "starting the session"
+    );
+    let checks_each_request = who == fuser::SessionACL::RootAndOwner;
+    let filesystem = ReadOnly::new(Operations::new(volume), checks_each_request);
+    let inner = fuser::Session::from_fd(filesystem, device, who, config).map_err(Error::Session)?;
+    Ok(Session { inner })
+}
+
+impl Session {
+    /// Answers requests, on several threads, until the mount is gone.
+    pub(crate) fn run(self) -> Result<()> {
+        self.inner.run().map_err(Error::Session)
+    }
+}
