@@ -1,0 +1,176 @@
+//! The blocks of a directory: where they lie, their checksums, reading ahead.
+
+use crate::error::Place;
+use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::dir::split_tail;
+use crate::ondisk::dx::{DxNode, DxShape};
+use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
+use larder_cache::buffer::Buffer;
+
+/// Blocks of a directory that are read ahead together, at first and at most.
+const FIRST_READAHEAD_BLOCKS: u32 = 4;
+const MAX_READAHEAD_BLOCKS: u32 = 64;
+
+impl Filesystem {
+    /// The block `index` of the directory `dir`; `None` if it is a hole.
+    pub(crate) fn dir_block(
+        &self,
+        dir: &Inode,
+        index: u32,
+        verify: impl FnOnce(&[u8], Place) -> Result<()>,
+    ) -> Result<Option<(FsBlock, Buffer<'_>)>> {
+        match self.map(dir, FileBlock(index), 1)?.kind {
+            MappingKind::Written(block) => {
+                let place = Place::Block(block, dir.ino());
+                let buffer = self.metadata_block(block, dir.ino(), |bytes| verify(bytes, place))?;
+                Ok(Some((block, buffer)))
+            }
+            MappingKind::Hole | MappingKind::Unwritten(_) => Ok(None),
+        }
+    }
+
+    /// Checks the checksum of a block of `dir`, which may be a node of its hash tree.
+    pub(crate) fn verify_dir_block(&self, dir: &Inode, block: &[u8], place: Place) -> Result<()> {
+        let sb = self.superblock();
+        if !sb.has_metadata_checksums() {
+            return Ok(());
+        }
+        let node = match DxShape::of(block) {
+            DxShape::Root => DxNode::root(block, true),
+            DxShape::Node => DxNode::node(block, true),
+            DxShape::Leaf => {
+                let Some((covered, checksum)) = split_tail(block) else {
+                    return Err(Error::corrupt(place, "directory block has no checksum"));
+                };
+                let seed = sb.inode_checksum_seed(dir.ino(), dir.generation());
+                return check(seed.bytes(covered), checksum, place);
+            }
+        };
+        let node = node.map_err(|what| Error::corrupt(place, what))?;
+        self.verify_dx_node(dir, &node, place)
+    }
+
+    /// Checks the checksum and the order of a node of `dir`'s hash tree.
+    pub(crate) fn verify_dx_node(
+        &self,
+        dir: &Inode,
+        node: &DxNode<'_>,
+        place: Place,
+    ) -> Result<()> {
+        let sb = self.superblock();
+        if sb.has_metadata_checksums() {
+            let Some(parts) = node.checksum() else {
+                return Err(Error::corrupt(
+                    place,
+                    "node of the hash tree has no checksum",
+                ));
+            };
+            let seed = sb.inode_checksum_seed(dir.ino(), dir.generation());
+            let computed = seed.bytes(parts.head).bytes(parts.tail).u32(0);
+            check(computed, parts.checksum, place)?;
+        }
+        if !node.is_sorted() {
+            return Err(Error::corrupt(
+                place,
+                "hashes of the hash tree are out of order",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn check(computed: Crc32c, stored: u32, place: Place) -> Result<()> {
+    if computed.0 == stored {
+        Ok(())
+    } else {
+        Err(Error::corrupt(
+            place,
+            "checksum of the directory block is wrong",
+        ))
+    }
+}
+
+/// The blocks of a directory in their order, without its holes, read ahead.
+///
+/// Ends after an error of the mapping, which says nothing of what follows; goes
+/// on after an error of a block.
+pub(super) struct DirBlocks<'f> {
+    fs: &'f Filesystem,
+    dir: Inode,
+    next: u64,
+    end: u64,
+    /// What is known of the mapping: blocks of the directory from `next` on, and
+    /// where they lie.
+    run: Option<(u32, FsBlock)>,
+    /// Blocks from `next` on that were read ahead, and how many to ask for next.
+    ahead: u32,
+    ahead_window: u32,
+}
+
+impl<'f> DirBlocks<'f> {
+    pub(super) fn new(fs: &'f Filesystem, dir: Inode, first: u64) -> Self {
+        let block_size_bytes = u64::from(fs.superblock().block_size_bytes());
+        Self {
+            fs,
+            dir,
+            next: first,
+            end: dir.size_bytes().div_ceil(block_size_bytes),
+            run: None,
+            ahead: 0,
+            ahead_window: FIRST_READAHEAD_BLOCKS,
+        }
+    }
+
+    /// Moves to the next block that is no hole, if there is one.
+    fn find_run(&mut self) -> Result<Option<(u32, FsBlock)>> {
+        while self.next < self.end {
+            if let Some(run) = self.run {
+                return Ok(Some(run));
+            }
+            let Ok(start) = u32::try_from(self.next) else {
+                break;
+            };
+            let left = u32::try_from(self.end - self.next).unwrap_or(u32::MAX);
+            let mapping = self.fs.map(&self.dir, FileBlock(start), left)?;
+            match mapping.kind {
+                MappingKind::Written(block) => {
+                    self.run = Some((mapping.blocks, block));
+                    self.ahead = 0;
+                }
+                MappingKind::Hole | MappingKind::Unwritten(_) => {
+                    self.next += u64::from(mapping.blocks.max(1));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next block: its number in the directory, and where it lies and what it holds.
+    pub(super) fn next(&mut self) -> Option<(u64, Result<(FsBlock, Buffer<'f>)>)> {
+        let index = self.next;
+        let (blocks, block) = match self.find_run() {
+            Ok(Some(run)) => run,
+            Ok(None) => return None,
+            Err(error) => {
+                self.next = self.end;
+                return Some((index, Err(error)));
+            }
+        };
+        let index = self.next;
+        if self.ahead == 0 {
+            self.ahead = blocks.min(self.ahead_window);
+            self.ahead_window = (self.ahead_window * 2).min(MAX_READAHEAD_BLOCKS);
+            if self.ahead > 1 {
+                self.fs.buffers().prefetch(block.0, self.ahead);
+            }
+        }
+        self.ahead -= 1;
+        self.next += 1;
+        self.run = (blocks > 1).then(|| (blocks - 1, FsBlock(block.0 + 1)));
+        let (fs, dir) = (self.fs, self.dir);
+        let buffer = fs.metadata_block(block, dir.ino(), |bytes| {
+            fs.verify_dir_block(&dir, bytes, Place::Block(block, dir.ino()))
+        });
+        Some((index, buffer.map(|buffer| (block, buffer))))
+    }
+}

@@ -1,0 +1,118 @@
+//! A listing under way: what of a directory is shown, and what is remembered.
+//!
+//! Entries that fast commits removed or replaced are left out, names that no
+//! file can have are damage, and the first error is kept for the end.
+
+use super::{COOKIE_DAMAGE, COOKIE_OVERLAY, DirEntry, Target};
+use crate::error::Place;
+use crate::ondisk::dir::Dirents;
+use crate::{Error, Filesystem, Ino};
+use std::ops::ControlFlow;
+
+/// A listing under way: filters entries and remembers damage.
+pub(crate) struct Listing<'l> {
+    fs: &'l Filesystem,
+    dir: Ino,
+    emit: &'l mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    damage: Option<Error>,
+    had_damage: bool,
+}
+
+impl<'l> Listing<'l> {
+    /// A listing of the directory `dir` that goes to `emit`. `had_damage` says
+    /// whether an earlier call found damage.
+    pub(super) fn new(
+        fs: &'l Filesystem,
+        dir: Ino,
+        emit: &'l mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+        had_damage: bool,
+    ) -> Self {
+        Self {
+            fs,
+            dir,
+            emit,
+            damage: None,
+            had_damage,
+        }
+    }
+
+    /// The first error of the listing.
+    pub(super) fn into_damage(self) -> Option<Error> {
+        self.damage
+    }
+
+    /// Keeps the first error of the listing.
+    pub(crate) fn note_damage(&mut self, error: Error) {
+        self.damage.get_or_insert(error);
+        self.had_damage = true;
+    }
+
+    /// Offers one entry that the file system itself has. `next` is the position
+    /// behind it.
+    pub(crate) fn offer(&mut self, name: &[u8], target: Target, next: u64) -> ControlFlow<()> {
+        let overlay = self.fs.overlay();
+        if overlay.is_some_and(|overlay| overlay.entry(self.dir, name).is_some()) {
+            return ControlFlow::Continue(());
+        }
+        self.emit(name, target, next)
+    }
+
+    fn emit(&mut self, name: &[u8], target: Target, next: u64) -> ControlFlow<()> {
+        let damage = if self.had_damage { COOKIE_DAMAGE } else { 0 };
+        (self.emit)(DirEntry {
+            name,
+            ino: target.0,
+            file_type: target.1,
+            next_cookie: next | damage,
+        })
+    }
+
+    /// Offers those entries of `bytes`, which lie at position `start` of the
+    /// directory and at `place` of the image, that are at or behind position `at`.
+    pub(crate) fn offer_part(
+        &mut self,
+        bytes: &[u8],
+        start: u64,
+        at: u64,
+        place: Place,
+    ) -> ControlFlow<()> {
+        for dirent in Dirents::new(bytes) {
+            let dirent = match dirent {
+                Ok(dirent) if !dirent.has_legal_name() => {
+                    self.note_damage(Error::corrupt(
+                        place,
+                        "name contains a slash or a zero byte",
+                    ));
+                    continue;
+                }
+                Ok(dirent) => dirent,
+                Err(what) => {
+                    self.note_damage(Error::corrupt(place, what));
+                    break;
+                }
+            };
+            if start + dirent.offset as u64 >= at {
+                match self.fs.target(&dirent, place) {
+                    Ok(target) => {
+                        self.offer(dirent.name, target, start + dirent.end as u64)?;
+                    }
+                    Err(error) => self.note_damage(error),
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Offers the entries that fast commits added, from number `first` on.
+    pub(super) fn offer_overlay(&mut self, first: u64) -> ControlFlow<()> {
+        let (fs, dir) = (self.fs, self.dir);
+        let entries = fs.overlay().into_iter().flat_map(|o| o.entries(dir));
+        for (number, (name, entry)) in (0_u64..).zip(entries) {
+            if number >= first {
+                let target = (entry.ino, fs.file_type(entry.file_type));
+                self.emit(name, target, COOKIE_OVERLAY | (number + 1))?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

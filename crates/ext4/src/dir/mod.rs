@@ -1,0 +1,225 @@
+//! Directories: a name to its inode, and listings.
+//!
+//! Model: the kernel's `ext4_lookup` and `ext4_readdir`. A name is looked up
+//! through the hash tree where there is one ([`crate::htree`]) and block by block
+//! otherwise. A listing always goes through the blocks in their order, also of
+//! an indexed directory (the kernel goes by hash there): the nodes of the tree
+//! look like free space, and the inodes of files that were made one after the
+//! other are then asked for one after the other.
+//!
+//! Damage: a block that is damaged costs its own entries only. A lookup that
+//! finds the name elsewhere does not fail; a listing emits what can be read and
+//! fails at its end, naming the first damaged block.
+//!
+//! Cookies: where the next entry starts in the directory, in bytes. Two bits
+//! above any such position say more: [`COOKIE_OVERLAY`] that the rest is the
+//! number of an entry of the fast commits' overlay, [`COOKIE_DAMAGE`] that there
+//! was damage before, so that a listing in many calls does not forget it.
+
+mod blocks;
+mod listing;
+
+use crate::error::Place;
+use crate::htree::Indexed;
+use crate::ondisk::dir::{Dirent, Dirents, FileTypeByte};
+use crate::ondisk::features::Incompat;
+use crate::ondisk::inode::InodeFlags;
+use crate::{Error, Filesystem, Ino, Inode, Result};
+use blocks::DirBlocks;
+pub(crate) use listing::Listing;
+use std::ops::ControlFlow;
+
+/// In a cookie: the rest counts the overlay's entries.
+const COOKIE_OVERLAY: u64 = 1 << 61;
+/// In a cookie: a block before was damaged.
+const COOKIE_DAMAGE: u64 = 1 << 62;
+/// The longest name.
+const MAX_NAME_BYTES: usize = 255;
+
+/// An entry of a directory, as a listing shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirEntry<'a> {
+    /// The name: no slash, no zero byte, not empty.
+    pub name: &'a [u8],
+    /// The inode that it leads to.
+    pub ino: Ino,
+    /// The file's type, if the entry has it.
+    pub file_type: FileTypeByte,
+    /// Continues a listing behind this entry. Less than 2^63.
+    pub next_cookie: u64,
+}
+
+/// What a name leads to.
+pub(crate) type Target = (Ino, FileTypeByte);
+
+impl Filesystem {
+    /// What `name` leads to in the directory `dir`; `None` if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::NotDirectory`]; [`Error::Encrypted`] and [`Error::Casefolded`]
+    /// where names cannot be compared; [`Error::Corrupt`] if a damaged block
+    /// could have held the name; the device's error.
+    pub fn lookup(&self, dir: &Inode, name: &[u8]) -> Result<Option<(Ino, FileTypeByte)>> {
+        self.check_directory(dir)?;
+        let is_dots = matches!(name, b"." | b"..");
+        if !is_dots {
+            self.check_names(dir)?;
+            if dir.flags().contains(InodeFlags::CASEFOLD)
+                && self.superblock().incompat.contains(Incompat::CASEFOLD)
+            {
+                return Err(Error::Casefolded(dir.ino()));
+            }
+        }
+        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+            return Ok(None);
+        }
+        if let Some(changed) = self.overlay().and_then(|o| o.entry(dir.ino(), name)) {
+            return Ok(changed.map(|entry| (entry.ino, self.file_type(entry.file_type))));
+        }
+        if dir.has_inline_data() {
+            return self.lookup_inline(dir, name);
+        }
+        if !is_dots
+            && self.is_indexed(dir)
+            && let Indexed::Answer(found) = self.lookup_indexed(dir, name)?
+        {
+            return Ok(found);
+        }
+        self.lookup_linear(dir, name)
+    }
+
+    /// Emits the entries of `dir` from `cookie` on (0: from the start), until
+    /// there are no more or `emit` breaks.
+    ///
+    /// # Errors
+    /// As [`Filesystem::lookup`], but ignoring case is no obstacle. An error of a
+    /// block comes at the end, after all entries that can be read; who calls
+    /// again with the cookie of the last entry gets it again.
+    pub fn read_dir(
+        &self,
+        dir: &Inode,
+        cookie: u64,
+        emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.check_directory(dir)?;
+        self.check_names(dir)?;
+        let had_damage = cookie & COOKIE_DAMAGE != 0;
+        let mut listing = Listing::new(self, dir.ino(), emit, had_damage);
+        let at = cookie & !COOKIE_DAMAGE;
+        let mut flow = ControlFlow::Continue(());
+        let mut overlay_from = at & !COOKIE_OVERLAY;
+        if at & COOKIE_OVERLAY == 0 {
+            flow = if dir.has_inline_data() {
+                self.list_inline(dir, at, &mut listing)?
+            } else {
+                self.list_blocks(dir, at, &mut listing)
+            };
+            overlay_from = 0;
+        }
+        if flow.is_continue() {
+            flow = listing.offer_overlay(overlay_from);
+        }
+        if flow.is_break() {
+            return Ok(());
+        }
+        match listing.into_damage() {
+            Some(error) => Err(error),
+            // There was damage in an earlier call: find it again.
+            None if had_damage => self.read_dir(dir, 0, &mut |_| ControlFlow::Continue(())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_directory(&self, dir: &Inode) -> Result<()> {
+        if !dir.is_directory() {
+            return Err(Error::NotDirectory(dir.ino()));
+        }
+        // Directories grow by whole blocks; only damage makes one larger than
+        // everything. This bounds every walk over a directory.
+        if dir.size_bytes() > self.superblock().size_bytes() {
+            let place = Place::Inode(dir.ino());
+            return Err(Error::corrupt(
+                place,
+                "directory is larger than the file system",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the names of `dir` are there to be read.
+    fn check_names(&self, dir: &Inode) -> Result<()> {
+        let is_encrypted = dir.flags().contains(InodeFlags::ENCRYPT)
+            && self.superblock().incompat.contains(Incompat::ENCRYPT);
+        if is_encrypted {
+            return Err(Error::Encrypted(dir.ino()));
+        }
+        Ok(())
+    }
+
+    /// The type byte of an entry: unknown if entries have none.
+    fn file_type(&self, byte: u8) -> FileTypeByte {
+        if self.superblock().incompat.contains(Incompat::FILETYPE) {
+            FileTypeByte(byte)
+        } else {
+            FileTypeByte::UNKNOWN
+        }
+    }
+
+    fn lookup_linear(&self, dir: &Inode, name: &[u8]) -> Result<Option<Target>> {
+        let mut damage = None;
+        let mut blocks = DirBlocks::new(self, *dir, 0);
+        while let Some((_, block)) = blocks.next() {
+            let searched = block.and_then(|(fs_block, block)| {
+                self.search_block(&block, name, Place::Block(fs_block, dir.ino()))
+            });
+            match searched {
+                Ok(None) => {}
+                Ok(found) => return Ok(found),
+                Err(error) => {
+                    damage.get_or_insert(error);
+                }
+            }
+        }
+        damage.map_or(Ok(None), Err)
+    }
+
+    /// Searches the entries of one block, which is at `place`, for `name`.
+    pub(crate) fn search_block(
+        &self,
+        block: &[u8],
+        name: &[u8],
+        place: Place,
+    ) -> Result<Option<Target>> {
+        for dirent in Dirents::new(block) {
+            let dirent = dirent.map_err(|what| Error::corrupt(place, what))?;
+            if dirent.name == name {
+                return self.target(&dirent, place).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What `dirent`, found at `place`, leads to.
+    fn target(&self, dirent: &Dirent<'_>, place: Place) -> Result<Target> {
+        if dirent.ino.0 > self.superblock().inodes_count {
+            return Err(Error::corrupt(place, "entry leads to no inode"));
+        }
+        Ok((dirent.ino, self.file_type(dirent.file_type)))
+    }
+
+    fn list_blocks(&self, dir: &Inode, at: u64, listing: &mut Listing<'_>) -> ControlFlow<()> {
+        let block_size_bytes = u64::from(self.superblock().block_size_bytes());
+        let mut blocks = DirBlocks::new(self, *dir, at / block_size_bytes);
+        while let Some((index, block)) = blocks.next() {
+            let start = index * block_size_bytes;
+            match block {
+                Ok((fs_block, block)) => {
+                    let place = Place::Block(fs_block, dir.ino());
+                    listing.offer_part(&block, start, at, place)?;
+                }
+                Err(error) => listing.note_damage(error),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
