@@ -1,5 +1,198 @@
-//! The journal (jbd2).
+//! The journal (jbd2): what it left to be replayed, found without writing.
+//!
+//! A file system that was not unmounted has changes that only its journal holds.
+//! The kernel writes them home before it mounts. Here the image stays as it is:
+//! [`recover`] answers a device on which the blocks that the journal holds are
+//! read from there instead of from home, and which changes fast commits left,
+//! as an [`Overlay`] for the walks.
+//!
+//! ```text
+//!                  ,-> redirects, in a RemapDevice --> BufferCache, page cache
+//! image --> recover --> superblock, which may itself be redirected --.
+//!                  `-> overlay --------------------------------------> Filesystem
+//! ```
+//!
+//! To ignore the journal, as the mount option `noload` does, do not call
+//! [`recover`].
+//!
+//! - `log`: the walk over full transactions.
+//! - `fast_commit`: the walk over fast commits, which makes the overlay.
+//! - `file`: where the journal's blocks lie.
 
+mod fast_commit;
+mod file;
+mod log;
 mod overlay;
 
 pub use overlay::{Overlay, OverlayEntry, RangeEdit};
+
+use crate::error::Place;
+use crate::ondisk::features::{Compat, Incompat};
+use crate::ondisk::jbd2::{self, JournalSuperblock, MAGIC};
+use crate::ondisk::superblock::Superblock;
+use crate::{Error, Filesystem, Ino, Result};
+use file::JournalFile;
+use larder_block::{BlockDevice, Redirect, RemapDevice};
+use larder_cache::buffer::BufferCache;
+use log::Log;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+/// The state of a file system's journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JournalState {
+    /// There is no journal.
+    None,
+    /// The journal has nothing to be replayed, or the superblock says so.
+    Clean,
+    /// The journal is on another device and has nothing to be replayed.
+    External,
+    /// The journal was replayed, in memory.
+    Recovered,
+}
+
+/// A file system as its journal's replay would have left it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// The journal's state.
+    pub state: JournalState,
+    /// The superblock after the replay.
+    pub superblock: Superblock,
+    /// The device after the replay: the one given, if there is nothing to redirect.
+    pub device: Arc<dyn BlockDevice>,
+    /// What fast commits changed; `None` if nothing.
+    pub overlay: Option<Overlay>,
+    /// How much was found.
+    pub counts: RecoveryCounts,
+}
+
+/// How much a journal left to be replayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryCounts {
+    /// Completed transactions.
+    pub transactions: u32,
+    /// Blocks in them, those that later ones replaced or revoked included.
+    pub blocks: u64,
+    /// Revocations in them.
+    pub revocations: u64,
+    /// Blocks that are read from the journal instead of from home.
+    pub redirected_blocks: u64,
+    /// Completed fast commits behind the transactions.
+    pub fast_commits: u32,
+}
+
+/// Finds what the journal of the file system on `device` left to be replayed.
+///
+/// As for the kernel, the superblock's feature `needs_recovery` decides whether
+/// the journal is looked at.
+///
+/// # Errors
+/// [`Error::ExternalJournal`] if the journal is elsewhere and needs recovery,
+/// [`Error::UnsupportedFeature`] or [`Error::Corrupt`], naming the journal's
+/// block, if it cannot be trusted.
+pub fn recover(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recovery> {
+    let has_journal = superblock.compat.contains(Compat::HAS_JOURNAL);
+    let needs_recovery = superblock.incompat.contains(Incompat::RECOVER);
+    let is_external = superblock.journal_ino == Ino(0);
+    let state = match (has_journal, needs_recovery, is_external) {
+        (false, ..) => JournalState::None,
+        (true, true, true) => return Err(Error::ExternalJournal),
+        (true, false, true) => JournalState::External,
+        (true, false, false) => JournalState::Clean,
+        (true, true, false) => return replay(superblock, device),
+    };
+    Ok(nothing(state, superblock, device))
+}
+
+/// A recovery that has nothing to do.
+fn nothing(state: JournalState, superblock: Superblock, device: Arc<dyn BlockDevice>) -> Recovery {
+    Recovery {
+        state,
+        superblock,
+        device,
+        overlay: None,
+        counts: RecoveryCounts::default(),
+    }
+}
+
+/// Reads the journal in the superblock's journal inode.
+fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recovery> {
+    let fs = filesystem(&superblock, &device);
+    let inode = fs.inode(superblock.journal_ino)?;
+    let journal = read_superblock(&JournalFile::map(&fs, device.clone(), &inode, 1)?)?;
+    if journal.block_size_bytes != superblock.block_size_bytes() {
+        return Err(corrupt("block sizes of journal and file system differ"));
+    }
+    if journal.start == 0 {
+        return Ok(nothing(JournalState::Clean, superblock, device));
+    }
+    let file = JournalFile::map(&fs, device.clone(), &inode, journal.length_blocks)?;
+    let (log, end) = log::read(&file, &journal, &superblock)?;
+    let mut counts = RecoveryCounts {
+        transactions: log.transactions,
+        blocks: log.blocks,
+        revocations: log.revocations,
+        redirected_blocks: log.copies.len() as u64,
+        fast_commits: 0,
+    };
+    let device = redirected(&superblock, device, &file, log)?;
+    let replayed = Superblock::read(&*device)?;
+    if replayed.block_size_bytes() != superblock.block_size_bytes() {
+        return Err(corrupt("the journal changes the size of blocks"));
+    }
+    let fs = filesystem(&replayed, &device);
+    let (overlay, fast_commits) = fast_commit::read(&file, &journal, end, &fs)?;
+    counts.fast_commits = fast_commits;
+    Ok(Recovery {
+        state: JournalState::Recovered,
+        superblock: replayed,
+        device,
+        overlay: (!overlay.is_empty()).then_some(overlay),
+        counts,
+    })
+}
+
+fn read_superblock(file: &JournalFile) -> Result<JournalSuperblock> {
+    let mut bytes = [0; jbd2::SUPERBLOCK_BYTES];
+    file.read(0, &mut bytes)?;
+    JournalSuperblock::parse(&bytes)
+}
+
+/// A file system for the few blocks that recovery itself reads.
+fn filesystem(superblock: &Superblock, device: &Arc<dyn BlockDevice>) -> Filesystem {
+    let block_size_bytes = superblock.block_size_bytes() as usize;
+    let buffers = BufferCache::small(device.clone(), block_size_bytes);
+    Filesystem::new(superblock.clone(), Arc::new(buffers), None)
+}
+
+/// `device` with the homes of the log's blocks redirected to the journal.
+fn redirected(
+    superblock: &Superblock,
+    device: Arc<dyn BlockDevice>,
+    file: &JournalFile,
+    log: Log,
+) -> Result<Arc<dyn BlockDevice>> {
+    let block_size_bytes = NonZeroU32::new(superblock.block_size_bytes());
+    let Some(block_size_bytes) = block_size_bytes.filter(|_| !log.copies.is_empty()) else {
+        return Ok(device);
+    };
+    let mut redirects = Vec::with_capacity(log.copies.len());
+    for (home, copy) in log.copies {
+        redirects.push(Redirect {
+            home: home.0,
+            source: file.physical(copy.block)?.0,
+            first_bytes: copy.tag.is_escaped.then_some(MAGIC.to_be_bytes()),
+        });
+    }
+    Ok(Arc::new(RemapDevice::new(
+        device,
+        block_size_bytes,
+        redirects,
+    )?))
+}
+
+fn corrupt(what: &'static str) -> Error {
+    Error::corrupt(Place::Journal(0), what)
+}

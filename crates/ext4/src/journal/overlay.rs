@@ -16,7 +16,7 @@
 //! as they are here: nothing that reads needs them.
 //!
 //! Invariants: the ranges of an inode do not overlap; each is at least one
-//! block long and ends at or before block 2^32.
+//! block long and ends before block 2^32.
 //!
 //! Cost: in proportion to the fast-commit area, whatever it contains.
 
@@ -31,6 +31,8 @@ pub struct Overlay {
     fresh: BTreeSet<Ino>,
     ranges: BTreeMap<Ino, BTreeMap<u32, Range>>,
     entries: BTreeMap<Ino, BTreeMap<Box<[u8]>, Option<OverlayEntry>>>,
+    /// Subdirectories that a directory has more than its inode says.
+    subdirectories: BTreeMap<Ino, i32>,
 }
 
 /// A name that fast commits added to a directory, or made lead elsewhere.
@@ -86,13 +88,15 @@ impl Overlay {
     /// `raw` no longer means anything, and whether `raw` was a valid inode in
     /// use before does not matter.
     pub fn patch_inode(&self, ino: Ino, raw: &mut [u8]) -> bool {
-        match self.inodes.get(&ino) {
-            Some(logged) => {
-                fast_commit::patch_inode(raw, logged, self.fresh.contains(&ino));
-                true
-            }
-            None => false,
+        let logged = self.inodes.get(&ino);
+        if let Some(logged) = logged {
+            fast_commit::patch_inode(raw, logged, self.fresh.contains(&ino));
         }
+        let more = self.subdirectories.get(&ino);
+        if let Some(&more) = more {
+            fast_commit::add_directory_links(raw, more);
+        }
+        logged.is_some() || more.is_some()
     }
 
     /// What was logged for the run of `ino` that starts at `block`, and how many
@@ -132,5 +136,89 @@ impl Overlay {
             .into_iter()
             .flatten()
             .filter_map(|(name, entry)| entry.map(|entry| (&**name, entry)))
+    }
+
+    /// The mode of `ino`, if the inode was logged.
+    pub(super) fn mode(&self, ino: Ino) -> Option<u16> {
+        self.inodes
+            .get(&ino)
+            .map(|raw| fast_commit::inode_mode(raw))
+    }
+
+    /// Takes `raw` as the start of inode `ino`.
+    pub(super) fn set_inode(&mut self, ino: Ino, raw: &[u8]) {
+        self.inodes.insert(ino, raw.into());
+        self.subdirectories.remove(&ino);
+    }
+
+    /// Takes note that nothing that the image has under the number `ino` belongs
+    /// to the inode that has it now.
+    pub(super) fn set_fresh(&mut self, ino: Ino) {
+        self.fresh.insert(ino);
+    }
+
+    /// Forgets the inode `ino`, which was deleted.
+    pub(super) fn forget(&mut self, ino: Ino) {
+        self.inodes.remove(&ino);
+        self.ranges.remove(&ino);
+        self.entries.remove(&ino);
+        self.subdirectories.remove(&ino);
+        self.fresh.insert(ino);
+    }
+
+    /// Adds to the number of subdirectories of `ino`.
+    pub(super) fn add_subdirectories(&mut self, ino: Ino, more: i32) {
+        let count = self.subdirectories.entry(ino).or_default();
+        *count = count.saturating_add(more);
+    }
+
+    /// Makes `name` in `parent` lead to `entry`, or nowhere.
+    pub(super) fn set_entry(&mut self, parent: Ino, name: &[u8], entry: Option<OverlayEntry>) {
+        self.entries
+            .entry(parent)
+            .or_default()
+            .insert(name.into(), entry);
+    }
+
+    /// Sets the file types of all names, which `file_type` answers by inode.
+    pub(super) fn set_file_types(&mut self, mut file_type: impl FnMut(&Self, Ino) -> u8) {
+        let mut entries = std::mem::take(&mut self.entries);
+        for entry in entries
+            .values_mut()
+            .flat_map(BTreeMap::values_mut)
+            .flatten()
+        {
+            entry.file_type = file_type(self, entry.ino);
+        }
+        self.entries = entries;
+    }
+
+    /// Makes `edit` hold for the `blocks` blocks of `ino` from `start` on,
+    /// instead of whatever was said of them before.
+    pub(super) fn set_range(&mut self, ino: Ino, start: FileBlock, blocks: u32, edit: RangeEdit) {
+        let start = start.0;
+        let Some(end) = start.checked_add(blocks).filter(|end| *end > start) else {
+            return;
+        };
+        let ranges = self.ranges.entry(ino).or_default();
+        let overlapped: Vec<(u32, Range)> = ranges
+            .range(..end)
+            .rev()
+            .map(|(&at, &range)| (at, range))
+            .take_while(|(at, range)| at + range.blocks > start)
+            .collect();
+        for (at, range) in overlapped {
+            ranges.remove(&at);
+            if at < start {
+                let blocks = start - at;
+                ranges.insert(at, Range { blocks, ..range });
+            }
+            if at + range.blocks > end {
+                let blocks = at + range.blocks - end;
+                let edit = range.edit.skip(end - at);
+                ranges.insert(end, Range { blocks, edit });
+            }
+        }
+        ranges.insert(start, Range { blocks, edit });
     }
 }

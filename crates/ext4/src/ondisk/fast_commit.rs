@@ -228,10 +228,14 @@ pub fn inode_links(raw: &[u8]) -> u16 {
     le16(raw, I_LINKS_COUNT).unwrap_or(0)
 }
 
-/// Puts `links` into `i_links_count` of an on-disk inode.
-pub fn set_inode_links(raw: &mut [u8], links: u16) {
-    if let Some(field) = raw.get_mut(I_LINKS_COUNT..I_LINKS_COUNT + 2) {
-        field.copy_from_slice(&links.to_le_bytes());
+/// Adds `more` to `i_links_count` of an on-disk directory, unless the count is
+/// 1: then the directory has too many subdirectories to count them.
+pub fn add_directory_links(raw: &mut [u8], more: i32) {
+    let links = inode_links(raw);
+    let field = raw.get_mut(I_LINKS_COUNT..I_LINKS_COUNT + 2);
+    if let Some(field) = field.filter(|_| links > 1) {
+        let sum = i32::from(links).saturating_add(more).max(2);
+        field.copy_from_slice(&u16::try_from(sum).unwrap_or(1).to_le_bytes());
     }
 }
 
@@ -254,12 +258,8 @@ pub fn patch_inode(raw: &mut [u8], logged: &[u8], fresh: bool) {
         raw[len..].fill(0);
     }
     if let Some(target) = raw.get_mut(I_BLOCK).filter(|_| mapped_by_extents) {
-        match kept {
-            Some(kept) => target.copy_from_slice(&kept),
-            None => {
-                target.fill(0);
-                target[..EMPTY_EXTENT_ROOT.len()].copy_from_slice(&EMPTY_EXTENT_ROOT);
-            }
-        }
+        let mut empty = [0; I_BLOCK.end - I_BLOCK.start];
+        empty[..EMPTY_EXTENT_ROOT.len()].copy_from_slice(&EMPTY_EXTENT_ROOT);
+        target.copy_from_slice(&kept.unwrap_or(empty));
     }
 }

@@ -1,0 +1,109 @@
+//! The journal as a file: from its blocks to the image's.
+
+use crate::error::Place;
+use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
+use larder_block::BlockDevice;
+use std::sync::Arc;
+
+/// Where each block of the journal lies, and the device to read it from.
+///
+/// Cost: 16 bytes for each run of adjoining blocks.
+#[derive(Debug)]
+pub(super) struct JournalFile {
+    device: Arc<dyn BlockDevice>,
+    block_size_bytes: u32,
+    length_blocks: u32,
+    runs: Vec<Run>,
+}
+
+#[derive(Debug)]
+struct Run {
+    /// The run's first block, counted from the start of the journal.
+    start: u32,
+    /// That block's place in the image.
+    physical: FsBlock,
+}
+
+impl JournalFile {
+    /// Maps the first `length_blocks` blocks, at least one, of the journal in
+    /// `inode`.
+    pub(super) fn map(
+        fs: &Filesystem,
+        device: Arc<dyn BlockDevice>,
+        inode: &Inode,
+        length_blocks: u32,
+    ) -> Result<Self> {
+        let corrupt = |block, what| Err(Error::corrupt(Place::Journal(block), what));
+        let block_size_bytes = fs.superblock().block_size_bytes();
+        if inode.size_bytes() / u64::from(block_size_bytes) < u64::from(length_blocks) {
+            return corrupt(0, "the journal is longer than its file");
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        let mut start = 0;
+        while start < length_blocks {
+            let mapping = fs.map(inode, FileBlock(start), length_blocks - start)?;
+            let MappingKind::Written(physical) = mapping.kind else {
+                return corrupt(start, "the journal's file has a hole");
+            };
+            let adjoins = runs.last().is_some_and(|last| {
+                last.physical.0.checked_add(u64::from(start - last.start)) == Some(physical.0)
+            });
+            if !adjoins {
+                runs.push(Run { start, physical });
+            }
+            start = start.saturating_add(mapping.blocks.max(1));
+        }
+        Ok(Self {
+            device,
+            block_size_bytes,
+            length_blocks,
+            runs,
+        })
+    }
+
+    /// Bytes of a block.
+    pub(super) fn block_size_bytes(&self) -> usize {
+        self.block_size_bytes as usize
+    }
+
+    /// The run that holds the journal's `block`, and where that one lies.
+    fn locate(&self, block: u32) -> Result<(usize, FsBlock)> {
+        let outside = || Error::corrupt(Place::Journal(block), "lies outside the journal");
+        if block >= self.length_blocks {
+            return Err(outside());
+        }
+        let behind = self.runs.partition_point(|run| run.start <= block);
+        let index = behind.checked_sub(1).ok_or_else(outside)?;
+        let run = &self.runs[index];
+        let physical = run.physical.0.saturating_add(u64::from(block - run.start));
+        Ok((index, FsBlock(physical)))
+    }
+
+    /// Where the journal's `block` lies in the image.
+    pub(super) fn physical(&self, block: u32) -> Result<FsBlock> {
+        self.locate(block).map(|(_, physical)| physical)
+    }
+
+    /// How many of the `wanted` blocks from `block` on adjoin in the image.
+    pub(super) fn adjoining_blocks(&self, block: u32, wanted: u32) -> Result<u32> {
+        let (index, _) = self.locate(block)?;
+        let run_end = self
+            .runs
+            .get(index + 1)
+            .map_or(self.length_blocks, |next| next.start);
+        Ok(wanted.min(run_end - block))
+    }
+
+    /// Fills `buf` from the start of the journal's `block` on; what it fills
+    /// must adjoin in the image.
+    pub(super) fn read(&self, block: u32, buf: &mut [u8]) -> Result<()> {
+        let physical = self.physical(block)?;
+        let offset_bytes = physical.0.saturating_mul(self.block_size_bytes.into());
+        self.device
+            .read_at(buf, offset_bytes)
+            .map_err(|source| Error::Unreadable {
+                place: Place::Journal(block),
+                source,
+            })
+    }
+}
