@@ -5,9 +5,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod device;
 pub mod error;
 pub mod image;
 pub mod mount;
+pub mod mutate;
+pub mod oracle;
 pub mod requirement;
 pub mod seed;
 pub mod tool;
@@ -16,5 +19,6 @@ pub mod tree;
 pub use error::{Error, Result};
 pub use image::{Image, MATRIX, Recipe};
 pub use mount::{Access, LoopMount};
+pub use oracle::{Comparison, DirectorySource, Fields, Oracle, Source, VolumeSource, compare};
 pub use requirement::{Requirement, skip};
 pub use seed::{Random, Seed};

@@ -44,7 +44,8 @@ pub(super) fn image(recipe: &Recipe) -> Result<Image> {
     }
     let folder = images_folder();
     std::fs::create_dir_all(&folder).context("mkdir", &folder)?;
-    let tag = format!("{}-{}", recipe.name, recipe.tree.names);
+    let plain = if recipe.checksums { "" } else { "-plain" };
+    let tag = format!("{}-{}{plain}", recipe.name, recipe.tree.names);
     let lock_path = folder.join(format!("{tag}.lock"));
     let lock = File::create(&lock_path).context("create", &lock_path)?;
     flock(&lock, FlockOperation::LockExclusive).context("lock", &lock_path)?;
@@ -66,10 +67,8 @@ pub(super) fn image(recipe: &Recipe) -> Result<Image> {
 }
 
 fn images_folder() -> PathBuf {
-    std::env::var_os(IMAGES_VARIABLE).map_or_else(
-        || workspace().join("target/testkit"),
-        PathBuf::from,
-    )
+    std::env::var_os(IMAGES_VARIABLE)
+        .map_or_else(|| workspace().join("target/testkit"), PathBuf::from)
 }
 
 /// A number that changes with anything that the image follows from.
@@ -154,7 +153,7 @@ fn make_empty(recipe: &Recipe, path: &Path, copied: Option<&Path>) -> Result<()>
             "-L",
             recipe.name.get(..16).unwrap_or(recipe.name),
         ])
-        .args(recipe.mkfs)
+        .args(arguments(recipe))
         .arg("-E")
         .arg(extended.join(","));
     if !recipe.mkfs.contains(&"-r") {
@@ -165,6 +164,22 @@ fn make_empty(recipe: &Recipe, path: &Path, copied: Option<&Path>) -> Result<()>
     }
     tool.arg(path).run()?;
     std::fs::remove_file(&configuration).context("remove", &configuration)
+}
+
+/// The arguments of mke2fs, in which only the last `-O` would count.
+fn arguments(recipe: &Recipe) -> Vec<String> {
+    let mut arguments: Vec<String> = recipe.mkfs.iter().map(|&arg| arg.to_owned()).collect();
+    if !recipe.checksums {
+        let features = arguments
+            .iter()
+            .position(|arg| arg == "-O")
+            .map(|at| at + 1);
+        match features.and_then(|at| arguments.get_mut(at)) {
+            Some(features) => features.push_str(",^metadata_csum"),
+            None => arguments.extend(["-O", "^metadata_csum"].map(String::from)),
+        }
+    }
+    arguments
 }
 
 fn apply(change: &Change, path: &Path) -> Result<()> {

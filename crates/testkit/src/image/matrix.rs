@@ -8,6 +8,7 @@ const EXT4: Recipe = Recipe {
     size_mib: 512,
     mkfs: &["-t", "ext4", "-b", "4096"],
     extended: &[],
+    checksums: true,
     before: &[],
     tree: Tree::MEDIUM,
     populate: Populate::Kernel,
@@ -269,7 +270,10 @@ pub const MATRIX: &[Recipe] = &[
         name: "dirty-no-checksums",
         mkfs: &["-t", "ext4", "-b", "1024", "-O", "^metadata_csum,^64bit"],
         tree: Tree::SMALL,
-        after: &[crash(&["journal_async_commit"], Work::Transactions)],
+        after: &[crash(
+            &["data=writeback", "journal_async_commit"],
+            Work::Transactions,
+        )],
         oracle: OracleKind::MountRecovered,
         ..EXT4
     },

@@ -13,6 +13,8 @@ pub struct Recipe {
     pub mkfs: &'static [&'static str],
     /// What mke2fs takes behind `-E`.
     pub extended: &'static [&'static str],
+    /// Whether metadata may carry checksums; without them, damage goes deeper.
+    pub checksums: bool,
     /// What is changed in the empty file system.
     pub before: &'static [Change],
     /// The files.
@@ -33,6 +35,13 @@ impl Recipe {
     #[must_use]
     pub fn small(mut self) -> Self {
         self.tree = Tree::SMALL;
+        self
+    }
+
+    /// The same file system without checksums.
+    #[must_use]
+    pub fn without_checksums(mut self) -> Self {
+        self.checksums = false;
         self
     }
 

@@ -1,0 +1,7 @@
+//! Devices that only tests need; those that count, record or fail are in larder-block.
+
+mod patched;
+mod pattern;
+
+pub use patched::PatchedDevice;
+pub use pattern::{PatternDevice, pattern_at};

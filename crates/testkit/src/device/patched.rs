@@ -1,0 +1,157 @@
+//! A device with changed bytes, which copies only the pages that are changed.
+
+use larder_block::{BlockDevice, Error, Result};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PAGE_BYTES: u64 = 4096;
+
+/// Another device under patches, perhaps cut short, and read at most a given number of times.
+#[derive(Debug)]
+pub struct PatchedDevice {
+    inner: Arc<dyn BlockDevice>,
+    pages: BTreeMap<u64, Vec<u8>>,
+    size_bytes: u64,
+    reads: AtomicU64,
+    read_limit: u64,
+}
+
+impl PatchedDevice {
+    /// `inner`, not changed so far. After `read_limit` reads, each one fails.
+    #[must_use]
+    pub fn new(inner: Arc<dyn BlockDevice>, read_limit: u64) -> Self {
+        Self {
+            size_bytes: inner.size_bytes(),
+            inner,
+            pages: BTreeMap::new(),
+            reads: AtomicU64::new(0),
+            read_limit,
+        }
+    }
+
+    /// Overwrites the bytes at `offset_bytes`; what lies behind the end is dropped.
+    ///
+    /// # Errors
+    /// If the device below cannot be read.
+    pub fn patch(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
+        for (at, &byte) in (offset_bytes..self.inner.size_bytes()).zip(bytes) {
+            let page = self.page(at / PAGE_BYTES)?;
+            if let Some(target) = usize::try_from(at % PAGE_BYTES)
+                .ok()
+                .and_then(|at| page.get_mut(at))
+            {
+                *target = byte;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the device to `size_bytes`, or leaves it if it is shorter.
+    pub fn truncate(&mut self, size_bytes: u64) {
+        self.size_bytes = self.size_bytes.min(size_bytes);
+    }
+
+    /// Reads so far, the refused ones included.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Whether a read was refused.
+    #[must_use]
+    pub fn limit_reached(&self) -> bool {
+        self.reads() > self.read_limit
+    }
+
+    fn page(&mut self, number: u64) -> Result<&mut Vec<u8>> {
+        if !self.pages.contains_key(&number) {
+            let start = number * PAGE_BYTES;
+            let len = (self.inner.size_bytes() - start).min(PAGE_BYTES);
+            let mut page = vec![0; usize::try_from(len).unwrap_or(0)];
+            self.inner.read_at(&mut page, start)?;
+            self.pages.insert(number, page);
+        }
+        Ok(self.pages.entry(number).or_default())
+    }
+}
+
+impl BlockDevice for PatchedDevice {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        let len_bytes = buf.len() as u64;
+        if self.reads.fetch_add(1, Ordering::Relaxed) >= self.read_limit {
+            return Err(Error::Io {
+                offset_bytes,
+                len_bytes,
+                source: io::Error::other("the test's limit of reads is reached"),
+            });
+        }
+        let end = offset_bytes.checked_add(len_bytes);
+        if end.is_none_or(|end| end > self.size_bytes) {
+            return Err(Error::OutOfRange {
+                offset_bytes,
+                len_bytes,
+                size_bytes: self.size_bytes,
+            });
+        }
+        self.inner.read_at(buf, offset_bytes)?;
+        let end = offset_bytes + len_bytes;
+        let touched = offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
+        for (&number, page) in self.pages.range(touched) {
+            let start = number * PAGE_BYTES;
+            let from = start.max(offset_bytes);
+            let to = (start + page.len() as u64).min(end);
+            let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            let source = page.get(index(from - start)..index(to - start));
+            let target = buf.get_mut(index(from - offset_bytes)..index(to - offset_bytes));
+            if let (Some(source), Some(target)) = (source, target) {
+                target.copy_from_slice(source);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_block::MemoryDevice;
+
+    fn numbered() -> Arc<MemoryDevice> {
+        let bytes = (0..10_000_u32).map(|i| i.to_le_bytes()[0]).collect();
+        Arc::new(MemoryDevice::new(bytes))
+    }
+
+    #[test]
+    fn read_across_patches_sees_them_and_the_rest() {
+        let mut device = PatchedDevice::new(numbered(), 10);
+        device.patch(4090, &[99; 10]).unwrap();
+        let mut buf = [0; 20];
+        device.read_at(&mut buf, 4085).unwrap();
+        let mut expected: Vec<u8> = (4085..4105_u32).map(|i| i.to_le_bytes()[0]).collect();
+        expected[5..15].fill(99);
+        assert_eq!(buf[..], expected);
+    }
+
+    #[test]
+    fn read_past_truncation_fails() {
+        let mut device = PatchedDevice::new(numbered(), 10);
+        device.truncate(100);
+        device.read_at(&mut [0; 100], 0).unwrap();
+        device.read_at(&mut [0; 100], 1).unwrap_err();
+    }
+
+    #[test]
+    fn read_past_limit_fails() {
+        let device = PatchedDevice::new(numbered(), 1);
+        device.read_at(&mut [0; 1], 0).unwrap();
+        assert!(!device.limit_reached());
+        device.read_at(&mut [0; 1], 0).unwrap_err();
+        assert!(device.limit_reached());
+    }
+}

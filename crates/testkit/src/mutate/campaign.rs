@@ -1,0 +1,148 @@
+//! Many damaged versions of one image, each walked.
+
+use super::map::open_options;
+use super::{MetadataMap, Plan, WalkLimits, walk};
+use crate::error::Result;
+use crate::seed::Seed;
+use larder::Volume;
+use larder_block::BlockDevice;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Reads that any walk may take, beyond a multiple of what the clean one takes.
+const SPARE_READS: u64 = 20_000;
+/// How long one image may take before the process is ended. This only reports
+/// a loop that reads nothing; it decides nothing else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An image to be damaged.
+#[derive(Debug)]
+pub struct Campaign {
+    name: String,
+    base: Arc<dyn BlockDevice>,
+    map: MetadataMap,
+    seed: Seed,
+}
+
+/// What became of the damaged images.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Images.
+    pub images: u64,
+    /// Images that were refused when opened.
+    pub refused: u64,
+    /// Images with at least one error in the walk.
+    pub with_errors: u64,
+    /// Images in which nothing seemed wrong.
+    pub without_errors: u64,
+    /// The most device reads that one image took.
+    pub most_reads: u64,
+}
+
+impl Campaign {
+    /// Prepares the damage of `base`, called `name` in messages.
+    pub fn new(name: &str, base: Arc<dyn BlockDevice>, seed: Seed) -> Result<Self> {
+        let map = MetadataMap::of(&base)?;
+        Ok(Self {
+            name: name.to_owned(),
+            base,
+            map,
+            seed,
+        })
+    }
+
+    /// Where the damage goes.
+    #[must_use]
+    pub fn map(&self) -> &MetadataMap {
+        &self.map
+    }
+
+    /// Damages and walks `count` images.
+    ///
+    /// # Panics
+    /// If a walk panics or does not end within its reads; the message holds
+    /// the plan, from whose seed [`Campaign::run_plan`] repeats it.
+    #[must_use]
+    pub fn run(&self, count: u64) -> Tally {
+        let mut tally = Tally::default();
+        let watchdog = Watchdog::start();
+        for number in 0..count {
+            let plan = Plan::new(self.seed.part(number), &self.map);
+            watchdog.begin(format!("{}: image {number}, {plan:?}", self.name));
+            let result = catch_unwind(AssertUnwindSafe(|| self.run_plan(&plan, &mut tally)));
+            assert!(
+                result.is_ok(),
+                "{}: image {number} of the campaign with seed {} panicked: {plan:?}",
+                self.name,
+                self.seed
+            );
+        }
+        tally
+    }
+
+    /// Damages and walks one image.
+    ///
+    /// # Panics
+    /// As [`Campaign::run`].
+    pub fn run_plan(&self, plan: &Plan, tally: &mut Tally) {
+        let limit = self.map.reads() * 20 + SPARE_READS;
+        let device = plan
+            .apply(&self.base, limit)
+            .expect("the base image is readable");
+        let device = Arc::new(device);
+        tally.images += 1;
+        match Volume::open_device(device.clone(), &open_options()) {
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                tally.refused += 1;
+            }
+            Ok(volume) => {
+                let outcome = walk(&volume, &WalkLimits::default());
+                if outcome.errors > 0 {
+                    tally.with_errors += 1;
+                } else {
+                    tally.without_errors += 1;
+                }
+            }
+        }
+        assert!(
+            !device.limit_reached(),
+            "{}: more than {limit} device reads",
+            self.name
+        );
+        tally.most_reads = tally.most_reads.max(device.reads());
+    }
+}
+
+/// Names the image that never ended, then ends the process.
+struct Watchdog {
+    news: Sender<String>,
+}
+
+impl Watchdog {
+    fn start() -> Self {
+        let (news, received) = channel::<String>();
+        thread::spawn(move || {
+            let mut current = String::new();
+            loop {
+                match received.recv_timeout(PATIENCE) {
+                    Ok(begun) => current = begun,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) => {
+                        eprintln!("no end after {PATIENCE:?}: {current}");
+                        std::process::abort();
+                    }
+                }
+            }
+        });
+        Self { news }
+    }
+
+    fn begin(&self, what: String) {
+        // The watchdog ends only with us.
+        let _ = self.news.send(what);
+    }
+}

@@ -1,0 +1,83 @@
+//! The oracle that belongs to an image.
+
+use super::{DirectorySource, Fields};
+use crate::error::{Context, Error, Result};
+use crate::image::{Image, OracleKind, copy_sparse};
+use crate::mount::{Access, LoopMount};
+use crate::tool::debugfs_write;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A view of an image that is right by definition, for as long as it is held.
+#[derive(Debug)]
+pub struct Oracle {
+    source: DirectorySource,
+    fields: Fields,
+    // Dropped in this order: the mount before the copy below it.
+    _mount: Option<LoopMount>,
+    _copy: Option<TempDir>,
+}
+
+impl Oracle {
+    /// The oracle of `image`. The image is not changed.
+    pub fn of(image: &Image) -> Result<Self> {
+        match image.recipe().oracle {
+            OracleKind::Mount => Self::mounted(image.path(), Access::ReadOnly, None),
+            OracleKind::MountRecovered => {
+                let (copy, path) = copy_of(image)?;
+                Self::mounted(&path, Access::ReadWrite, Some(copy))
+            }
+            OracleKind::MountAfter(requests) => {
+                let (copy, path) = copy_of(image)?;
+                debugfs_write(&path, requests)?;
+                Self::mounted(&path, Access::ReadOnly, Some(copy))
+            }
+            OracleKind::Source => {
+                let folder = image.source().ok_or_else(|| {
+                    Error::Inconsistent(format!("{} has no source", image.recipe().name))
+                })?;
+                Ok(Self {
+                    source: DirectorySource::new("source", folder),
+                    fields: Fields::COPIED,
+                    _mount: None,
+                    _copy: None,
+                })
+            }
+        }
+    }
+
+    /// The kernel's view of any image file.
+    pub fn mounted(path: &Path, access: Access, copy: Option<TempDir>) -> Result<Self> {
+        let mount = LoopMount::new(path, access, &[])?;
+        Ok(Self {
+            source: DirectorySource::new("kernel", &mount.path()),
+            fields: Fields::all(),
+            _mount: Some(mount),
+            _copy: copy,
+        })
+    }
+
+    /// The files.
+    #[must_use]
+    pub fn source(&self) -> &DirectorySource {
+        &self.source
+    }
+
+    /// What can be compared with it.
+    #[must_use]
+    pub fn fields(&self) -> Fields {
+        self.fields
+    }
+}
+
+/// A copy of an image in a folder that goes away.
+fn copy_of(image: &Image) -> Result<(TempDir, std::path::PathBuf)> {
+    let folder = image.path().parent().unwrap_or(Path::new("."));
+    let copy = tempfile::Builder::new()
+        .prefix("copy-")
+        .tempdir_in(folder)
+        .context("mkdir in", folder)?;
+    let path = copy.path().join("copy.img");
+    copy_sparse(image.path(), &path)?;
+    Ok((copy, path))
+}
