@@ -1,48 +1,118 @@
 //! The buffer cache: metadata blocks, found by device and block number.
+//!
+//! # Model
+//! `sb_bread` over the block device's own page cache. A frame holds as many
+//! neighbouring blocks as fit, and is read at once; a bit for each block says
+//! that it was verified (its checksum, say), since a frame's blocks belong to
+//! different structures. The bits lie in the slot, so they go with the frame.
+//!
+//! # Bad blocks
+//! If reading a frame fails, the block that was asked for is read alone, past
+//! the cache: a bad sector does not take its neighbours along.
+//!
+//! # The end of the device
+//! may fall inside a frame. What follows it reads as zeros in the frame, but is
+//! never handed out: a block that does not lie on the device in full is the
+//! device's error.
+//!
+//! # Cost
+//! A hit is a lookup that pins, and no lock; for the rest see [`crate::frame`].
 
+use crate::frame::{Frame, FrameEntry, FrameKey, Frames, FramesConfig, Holder, NewFrame};
+use crate::stats::CacheStats;
+use crate::table::histogram::Report;
 use larder_block::BlockDevice;
-use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::marker::PhantomData;
-use std::ops::Deref;
+use std::io::IoSliceMut;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Interim: a locked map, with the interface that the real cache keeps.
+/// The only device so far.
+const DEVICE: u64 = 0;
+
+/// Frames of a [`BufferCache::small`].
+const SMALL_FRAMES: u32 = 64;
+
+/// Most bytes that [`BufferCache::prefetch`] reads for one call.
+const PREFETCH_MAX_BYTES: usize = 1 << 20;
+
+/// The buffer cache of a device.
 #[derive(Debug)]
 pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
     block_size_bytes: usize,
-    blocks: Mutex<HashMap<u64, Arc<[u8]>>>,
+    frames: Arc<Frames>,
 }
 
-/// A block's contents, pinned while this lives. Exactly one file-system block long.
+/// A block's contents, held in place while this lives. Exactly one file-system
+/// block long.
 #[derive(Debug)]
 pub struct Buffer<'a> {
-    bytes: Arc<[u8]>,
-    cache: PhantomData<&'a BufferCache>,
+    contents: Contents<'a>,
+    block: Range<usize>,
+}
+
+#[derive(Debug)]
+enum Contents<'a> {
+    Cached(Frame<'a>),
+    /// Read past the cache.
+    Own(Box<[u8]>),
 }
 
 impl Deref for Buffer<'_> {
     type Target = [u8];
+
+    #[inline]
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        match &self.contents {
+            Contents::Cached(frame) => &frame[self.block.clone()],
+            Contents::Own(bytes) => bytes,
+        }
     }
 }
 
 impl BufferCache {
     /// A cache of its own for `device`, as large as a handful of blocks: what
     /// reading the journal needs before the real caches exist.
+    ///
+    /// # Panics
+    /// As [`BufferCache::new`], or if there is no memory.
     #[must_use]
     pub fn small(device: Arc<dyn BlockDevice>, block_size_bytes: usize) -> Self {
+        let config = FramesConfig {
+            frame_bytes: block_size_bytes.max(4096),
+            frames: SMALL_FRAMES,
+            page_bits: 0,
+            buffer_bits: SMALL_FRAMES.ilog2(),
+            retirable: 0,
+        };
+        let frames = Frames::new(&config).expect("memory for a handful of blocks");
+        Self::new(Arc::new(frames), device, block_size_bytes)
+    }
+
+    /// The buffer cache of `device` on `frames`.
+    ///
+    /// # Panics
+    /// If the block size is not a power of two, at least 128 bytes, and at most
+    /// the size of a frame.
+    #[must_use]
+    pub fn new(frames: Arc<Frames>, device: Arc<dyn BlockDevice>, block_size_bytes: usize) -> Self {
+        let frame_bytes = frames.frame_bytes();
+        assert!(
+            block_size_bytes.is_power_of_two()
+                && block_size_bytes <= frame_bytes
+                && frame_bytes / block_size_bytes <= 32,
+            "blocks of {block_size_bytes} bytes in frames of {frame_bytes}"
+        );
         Self {
             device,
             block_size_bytes,
-            blocks: Mutex::new(HashMap::new()),
+            frames,
         }
     }
 
     /// Size of a block in bytes.
     #[must_use]
+    #[inline]
     pub fn block_size_bytes(&self) -> usize {
         self.block_size_bytes
     }
@@ -55,33 +125,219 @@ impl BufferCache {
     ///
     /// # Errors
     /// The device's error, or `verify`'s.
+    #[inline]
     pub fn read<E: From<larder_block::Error>>(
         &self,
         block: u64,
         verify: impl FnOnce(&[u8]) -> Result<(), E>,
     ) -> Result<Buffer<'_>, E> {
-        if let Some(bytes) = self.blocks.lock().get(&block) {
-            return Ok(Buffer {
-                bytes: bytes.clone(),
-                cache: PhantomData,
-            });
+        let place = self.place(block);
+        let key = frame_key(place.frame);
+        let buffer = match self.frames.get(Holder::Buffer, key) {
+            // The end of the device may cut the frame, and so the block.
+            Some(frame) if self.is_inside(block) => place.buffer(frame),
+            _ => self.read_slow(block, &place)?,
+        };
+        let verified = match &buffer.contents {
+            Contents::Cached(frame) => frame.slot().aux() & place.bit != 0,
+            Contents::Own(_) => false,
+        };
+        if !verified {
+            verify(&buffer)?;
+            if let Contents::Cached(frame) = &buffer.contents {
+                frame.slot().set_aux_bits(place.bit);
+            }
         }
-        let mut bytes = vec![0; self.block_size_bytes];
-        self.device.read_at(
-            &mut bytes,
-            block.saturating_mul(self.block_size_bytes as u64),
-        )?;
-        verify(&bytes)?;
-        let bytes: Arc<[u8]> = bytes.into();
-        self.blocks.lock().insert(block, bytes.clone());
-        Ok(Buffer {
-            bytes,
-            cache: PhantomData,
-        })
+        Ok(buffer)
     }
 
     /// Hints that `count` blocks from `block` on will be read soon: they are
     /// read from the device together if they are not cached. Errors are left
-    /// for [`BufferCache::read`] to find.
-    pub fn prefetch(&self, _block: u64, _count: u32) {}
+    /// for [`BufferCache::read`] to find. Long ranges are cut.
+    pub fn prefetch(&self, block: u64, count: u32) {
+        let frame_bytes = self.frames.frame_bytes();
+        let Some(last) = u64::from(count)
+            .checked_sub(1)
+            .and_then(|more| block.checked_add(more))
+        else {
+            return;
+        };
+        // Not so much that it pushes itself out.
+        let most = (PREFETCH_MAX_BYTES / frame_bytes)
+            .min(self.frames.capacity() as usize / 4)
+            .max(1);
+        let first = self.place(block).frame;
+        let frames = first..=self.place(last).frame;
+        let mut run: Vec<NewFrame> = Vec::new();
+        let mut run_start = first;
+        for frame in frames.take(most) {
+            if self.offset_bytes(frame) >= self.device.size_bytes() {
+                break;
+            }
+            match self.frames.insert_absent(Holder::Buffer, frame_key(frame)) {
+                Some(new) => {
+                    if run.is_empty() {
+                        run_start = frame;
+                    }
+                    run.push(new);
+                }
+                None => self.fill(std::mem::take(&mut run), run_start),
+            }
+        }
+        self.fill(run, run_start);
+    }
+
+    /// The table's size and what lookups cost. Looks at every bucket.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        self.frames.stats(Holder::Buffer)
+    }
+
+    /// The histogram of chain lengths.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let table = self.frames.table(Holder::Buffer);
+        Report {
+            cache: "Buffer",
+            objects: "buffers",
+            function: "find_buffer",
+            counts: table.counts(),
+            histogram: table.histogram(),
+        }
+    }
+
+    #[cold]
+    fn read_slow<E: From<larder_block::Error>>(
+        &self,
+        block: u64,
+        place: &Place,
+    ) -> Result<Buffer<'_>, E> {
+        if !self.is_inside(block) {
+            return Ok(self.read_alone(block)?);
+        }
+        loop {
+            match self
+                .frames
+                .get_or_insert(Holder::Buffer, frame_key(place.frame))
+            {
+                FrameEntry::Uptodate(frame) => return Ok(place.buffer(frame)),
+                FrameEntry::Busy(wait) => {
+                    if let Some(frame) = wait.wait() {
+                        return Ok(place.buffer(frame));
+                    }
+                }
+                FrameEntry::Full => return Ok(self.read_alone(block)?),
+                FrameEntry::New(mut new) => {
+                    if self.read_frame(&mut new, place.frame).is_ok() {
+                        return Ok(place.buffer(new.complete_pinned(&self.frames)));
+                    }
+                    drop(new);
+                    return Ok(self.read_alone(block)?);
+                }
+            }
+        }
+    }
+
+    /// Reads one block past the cache.
+    fn read_alone(&self, block: u64) -> larder_block::Result<Buffer<'_>> {
+        let mut bytes = vec![0; self.block_size_bytes].into_boxed_slice();
+        // An offset that cannot be is beyond every device: its error to give.
+        let offset_bytes = block.saturating_mul(self.block_size_bytes as u64);
+        self.device.read_at(&mut bytes, offset_bytes)?;
+        Ok(Buffer {
+            contents: Contents::Own(bytes),
+            block: 0..self.block_size_bytes,
+        })
+    }
+
+    fn read_frame(&self, bytes: &mut [u8], frame: u64) -> larder_block::Result<()> {
+        let on_device = self.frame_len_bytes(frame);
+        let (inside, beyond) = bytes.split_at_mut(on_device);
+        beyond.fill(0);
+        self.device.read_at(inside, self.offset_bytes(frame))
+    }
+
+    /// Fills neighbouring frames with one device read. On failure they are
+    /// dropped, and so taken back.
+    fn fill(&self, mut run: Vec<NewFrame>, first: u64) {
+        if run.is_empty() {
+            return;
+        }
+        let mut parts: Vec<IoSliceMut<'_>> = Vec::with_capacity(run.len());
+        for (frame, new) in (first..).zip(&mut run) {
+            let (inside, beyond) = new.split_at_mut(self.frame_len_bytes(frame));
+            beyond.fill(0);
+            parts.push(IoSliceMut::new(inside));
+        }
+        let read = self
+            .device
+            .read_vectored_at(&mut parts, self.offset_bytes(first));
+        if read.is_ok() {
+            run.into_iter().for_each(NewFrame::complete);
+        }
+    }
+
+    /// Where frame number `frame` starts on the device, or beyond every device.
+    fn offset_bytes(&self, frame: u64) -> u64 {
+        frame.saturating_mul(self.frames.frame_bytes() as u64)
+    }
+
+    /// How much of frame number `frame` lies on the device.
+    fn frame_len_bytes(&self, frame: u64) -> usize {
+        let left = self
+            .device
+            .size_bytes()
+            .saturating_sub(self.offset_bytes(frame));
+        usize::try_from(left)
+            .unwrap_or(usize::MAX)
+            .min(self.frames.frame_bytes())
+    }
+
+    /// Whether all of `block` lies on the device.
+    #[inline]
+    fn is_inside(&self, block: u64) -> bool {
+        block < self.device.size_bytes() / self.block_size_bytes as u64
+    }
+
+    #[inline]
+    fn place(&self, block: u64) -> Place {
+        let block_bytes = self.block_size_bytes;
+        // Both are powers of two.
+        let shift = (self.frames.frame_bytes() / block_bytes).trailing_zeros();
+        let within = block & ((1 << shift) - 1);
+        let start = usize::try_from(within).unwrap_or_default() * block_bytes;
+        Place {
+            frame: block >> shift,
+            block: start..start + block_bytes,
+            bit: 1 << within,
+        }
+    }
+}
+
+/// Where a block lies.
+struct Place {
+    /// The frame's number on the device.
+    frame: u64,
+    /// Its bytes in the frame.
+    block: Range<usize>,
+    /// Its bit among the frame's blocks.
+    bit: u32,
+}
+
+impl Place {
+    #[inline]
+    fn buffer<'a>(&self, frame: Frame<'a>) -> Buffer<'a> {
+        Buffer {
+            contents: Contents::Cached(frame),
+            block: self.block.clone(),
+        }
+    }
+}
+
+#[inline]
+fn frame_key(index: u64) -> FrameKey {
+    FrameKey {
+        object: DEVICE,
+        index,
+    }
 }

@@ -1,0 +1,192 @@
+//! The memory budget: how it is divided, and what happens when it is used up.
+//!
+//! # Model
+//! `do_shrink_slab` and `shrink_lruvec`: under pressure everything that caches
+//! is asked to scan a share of its objects, 1/4096 at first (priority 12), twice
+//! as much each time, in the end everything. The pool of frames comes first, as
+//! the LRU lists do, then the registered shrinkers.
+//!
+//! # What the budget holds
+//! Frames, their slots, and all bucket heads are accounted for from the start,
+//! resident or not. The slots of dentries and inodes are mapped up to a cap, but
+//! accounted for as they are touched: whenever an arena outgrows what it was
+//! granted by a frame's worth of slots, the pool gives up a frame for good. At
+//! its cap an arena reuses its own slots. They are not shrunk again: slots are
+//! reused, never freed, since readers may stand on them.
+//!
+//! Outside the budget, some 100 KiB whatever its size: counters and wait queues.
+//!
+//! # Tunables
+//! See [`BudgetConfig`].
+
+use crate::frame::FramesConfig;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Something that caches, and can be asked for memory.
+///
+/// The caller asks `count_objects` and then `scan_objects` with a part of that,
+/// possibly from several threads at once and with no lock held. The callee looks
+/// at up to `count` objects, gives up those that are not in use, may not wait for
+/// I/O or for a lock that is held during an allocation of frames, and says how
+/// many frames it gave back.
+pub trait Shrinker: Debug + Send + Sync {
+    /// Objects that could be scanned now.
+    fn count_objects(&self) -> u64;
+    /// Scans up to `count` objects; returns the number of frames given back.
+    fn scan_objects(&self, count: u64) -> u64;
+}
+
+/// How gently reclaim starts: with 1/4096 of the objects. Linux's
+/// `DEF_PRIORITY`.
+const PRIORITY: u32 = 12;
+
+/// Objects scanned at a time, so as to stop soon after enough is freed. Linux's
+/// `SHRINK_BATCH` is 128.
+const BATCH: u64 = 32;
+
+/// Asks `pool`, then `others`, to scan ever larger shares until `want` frames
+/// are freed; returns how many were.
+pub(crate) fn reclaim(pool: &dyn Shrinker, others: &[Arc<dyn Shrinker>], want: u64) -> u64 {
+    let mut freed = 0;
+    // The last two rounds are full turns: one clears what is referenced, the
+    // next takes it.
+    for priority in (0..=PRIORITY).rev().chain([0]) {
+        for shrinker in std::iter::once(pool).chain(others.iter().map(AsRef::as_ref)) {
+            let mut left = shrinker.count_objects() >> priority;
+            while left > 0 && freed < want {
+                let batch = left.min(BATCH);
+                freed += shrinker.scan_objects(batch);
+                left -= batch;
+            }
+        }
+        if freed >= want {
+            break;
+        }
+    }
+    freed
+}
+
+/// How a budget is to be divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetConfig {
+    /// The budget in bytes. Below about 64 KiB the least that works is used: one
+    /// frame, and a page for each arena.
+    pub budget_bytes: u64,
+    /// Size of a file-system block in bytes: a power of two up to 64 KiB.
+    pub block_size_bytes: usize,
+    /// At most one part in so many of the budget is for dentries. Default: 8.
+    pub dentry_part: u64,
+    /// At most one part in so many of the budget is for inodes. Default: 8.
+    pub inode_part: u64,
+}
+
+impl BudgetConfig {
+    /// The defaults for a budget and a block size.
+    #[must_use]
+    pub fn new(budget_bytes: u64, block_size_bytes: usize) -> Self {
+        Self {
+            budget_bytes,
+            block_size_bytes,
+            dentry_part: 8,
+            inode_part: 8,
+        }
+    }
+}
+
+/// The sizes of an arena whose slots are accounted for as they are touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArenaConfig {
+    /// Slots at most.
+    pub slots: u32,
+    /// Slots for each frame given up.
+    pub chunk: u32,
+    /// The table has 2^`bits` buckets.
+    pub bits: u32,
+}
+
+impl ArenaConfig {
+    /// At most `bytes` for slots of `slot_bytes` and their buckets.
+    fn new(bytes: u64, slot_bytes: usize, frame_bytes: usize) -> Self {
+        let chunk = to_number((frame_bytes / slot_bytes).max(1) as u64);
+        let slots = to_number(bytes / (slot_bytes as u64 + HEAD_BYTES)).max(chunk);
+        Self {
+            slots,
+            chunk,
+            bits: slots.ilog2(),
+        }
+    }
+
+    /// Bytes accounted for from the start: the first chunk and the buckets.
+    fn prepaid_bytes(&self, frame_bytes: usize) -> u64 {
+        frame_bytes as u64 + (HEAD_BYTES << self.bits)
+    }
+}
+
+/// A budget divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// Pages and buffers.
+    pub frames: FramesConfig,
+    /// Dentries with short names.
+    pub short_names: ArenaConfig,
+    /// Dentries with long names.
+    pub long_names: ArenaConfig,
+    /// Inodes.
+    pub inodes: ArenaConfig,
+}
+
+/// The size of a bucket head in bytes.
+const HEAD_BYTES: u64 = 4;
+/// The size of a frame's slot in bytes.
+const FRAME_SLOT_BYTES: u64 = 32;
+/// Most buckets for a frame, of pages (4/3) and of buffers (1/4), in bytes,
+/// rounded up.
+const FRAME_HEADS_BYTES: u64 = 7;
+
+impl Division {
+    /// Divides as `config` says, for inodes in slots of `inode_slot_bytes`.
+    ///
+    /// # Panics
+    /// If the block size is not a power of two up to 64 KiB.
+    #[must_use]
+    pub fn new(config: &BudgetConfig, inode_slot_bytes: usize) -> Self {
+        let block = config.block_size_bytes;
+        assert!(
+            block.is_power_of_two() && block <= 1 << 16,
+            "a block size of {block} bytes"
+        );
+        let frame_bytes = block.max(4096);
+        let names = config.budget_bytes / config.dentry_part.max(1);
+        let inodes = config.budget_bytes / config.inode_part.max(1);
+        // Long names are rare: an eighth of the names' part.
+        let short_names = ArenaConfig::new(names / 8 * 7, crate::dentry::SHORT_BYTES, frame_bytes);
+        let long_names = ArenaConfig::new(names / 8, crate::dentry::LONG_BYTES, frame_bytes);
+        let inodes = ArenaConfig::new(inodes, inode_slot_bytes, frame_bytes);
+        let arenas = [short_names, long_names, inodes];
+        let prepaid: u64 = arenas.iter().map(|a| a.prepaid_bytes(frame_bytes)).sum();
+        let each = frame_bytes as u64 + FRAME_SLOT_BYTES + FRAME_HEADS_BYTES;
+        let frames = to_number(config.budget_bytes.saturating_sub(prepaid) / each).max(1);
+        let chunks: u32 = arenas.iter().map(|a| a.slots.div_ceil(a.chunk) - 1).sum();
+        Self {
+            frames: FramesConfig {
+                frame_bytes,
+                frames,
+                page_bits: (u64::from(frames) * 4 / 3).ilog2(),
+                buffer_bits: (frames / 4).max(1).ilog2(),
+                retirable: chunks.min(frames / 2),
+            },
+            short_names,
+            long_names,
+            inodes,
+        }
+    }
+}
+
+/// `count` as a slot number's type; budgets that would need more slots than
+/// there are numbers are cut to what there are.
+fn to_number(count: u64) -> u32 {
+    u32::try_from(count)
+        .unwrap_or(u32::MAX)
+        .min(crate::table::NUMBERS / 2)
+}

@@ -1,0 +1,139 @@
+//! From frames to slices: the second place with unsafe code, and the last.
+//!
+//! What makes it sound is the life of a frame as [`super`] draws it:
+//! - a frame's bytes are written only through its [`NewFrame`], which exists
+//!   once, while the slot is busy; a busy slot cannot be pinned or evicted;
+//! - they are read only through [`Frame`], which holds a pin; a pinned slot
+//!   cannot be evicted, so it does not become busy;
+//! - filling ends with a release of the state word that pinning acquires, and
+//!   unpinning with a release that eviction acquires, so writes and reads of
+//!   different threads are ordered.
+#![allow(unsafe_code, reason = "makes slices of frames")]
+
+use super::{FRAME_WORDS, Frames, Holder};
+use crate::sync::Relaxed;
+use crate::table::{Pin, Slot, State};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// An uptodate frame, pinned while this lives.
+#[derive(Debug)]
+pub(crate) struct Frame<'a> {
+    pin: Pin<'a, FRAME_WORDS>,
+    bytes: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    #[inline]
+    pub(super) fn new(frames: &'a Frames, pin: Pin<'a, FRAME_WORDS>) -> Self {
+        let start = frames.memory.address(pin.index());
+        // SAFETY: the frame lies inside the mapping, which `frames` keeps. It was
+        // filled before it could be pinned, and nobody writes to it while it is
+        // pinned, which it is until `Self` is dropped; `Deref` lends the bytes for
+        // no longer. Zeroed or filled, they are initialised.
+        let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), frames.frame_bytes()) };
+        Self { pin, bytes }
+    }
+
+    /// The frame's slot.
+    #[inline]
+    pub(crate) fn slot(&self) -> &'a Slot<FRAME_WORDS> {
+        self.pin.slot()
+    }
+}
+
+impl Deref for Frame<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.bytes
+    }
+}
+
+/// A frame to fill, the holder's alone. Dropped before [`NewFrame::complete`],
+/// it is taken back, as after a failed read, and who waits for it tries in turn.
+#[derive(Debug)]
+pub(crate) struct NewFrame {
+    frames: Arc<Frames>,
+    holder: Holder,
+    index: u32,
+    complete: bool,
+}
+
+impl NewFrame {
+    /// For the thread that inserted `index` as busy, once.
+    pub(super) fn new(frames: &Arc<Frames>, holder: Holder, index: u32) -> Self {
+        Self {
+            frames: Arc::clone(frames),
+            holder,
+            index,
+            complete: false,
+        }
+    }
+
+    /// Marks the page as one that triggers the next readahead.
+    pub(crate) fn set_marker(&mut self) {
+        self.slot().set_flags(State::MARKER);
+    }
+
+    /// Marks the page as read before anyone asked for it.
+    pub(crate) fn set_readahead(&mut self) {
+        self.slot().set_flags(State::READAHEAD);
+    }
+
+    /// The frame is filled: whoever wants it may have it.
+    pub(crate) fn complete(self) {
+        self.fill(0);
+    }
+
+    /// [`NewFrame::complete`], and a pin for the caller. `frames` must be the
+    /// pool that the frame is from.
+    pub(crate) fn complete_pinned(self, frames: &Arc<Frames>) -> Frame<'_> {
+        assert!(Arc::ptr_eq(&self.frames, frames), "a frame of another pool");
+        let index = self.index;
+        self.fill(1);
+        Frame::new(frames, Pin::adopt(frames.arena.slot(index), index))
+    }
+
+    /// Ends the filling, with `pins` for the caller.
+    fn fill(mut self, pins: u32) {
+        if self.slot().state().has(State::READAHEAD) {
+            self.frames.pages_ahead.fetch_add(1, Relaxed);
+        }
+        self.complete = true;
+        self.frames.fill(self.index, pins);
+    }
+
+    fn slot(&self) -> &Slot<FRAME_WORDS> {
+        self.frames.arena.slot(self.index)
+    }
+}
+
+impl Drop for NewFrame {
+    fn drop(&mut self) {
+        if !self.complete {
+            self.frames.abandon(self.holder, self.index);
+        }
+    }
+}
+
+impl Deref for NewFrame {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let start = self.frames.memory.address(self.index);
+        // SAFETY: as for `deref_mut`; a shared borrow of `self` excludes that.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.frames.frame_bytes()) }
+    }
+}
+
+impl DerefMut for NewFrame {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let start = self.frames.memory.address(self.index);
+        // SAFETY: the frame lies inside the mapping, which `self.frames` keeps. The
+        // slot is busy until `self` is consumed, so nobody can pin it, and `self` is
+        // the only one of its kind. Zeroed or filled, the bytes are initialised.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.frames.frame_bytes()) }
+    }
+}

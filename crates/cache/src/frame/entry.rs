@@ -1,0 +1,132 @@
+//! Finding and claiming frames: what the page and the buffer cache share.
+
+use super::{Frame, FrameKey, Frames, Holder, NewFrame};
+use crate::sync::Relaxed;
+use crate::table::{Found, Inserted, State};
+use std::sync::Arc;
+
+/// What became of asking for a frame.
+#[derive(Debug)]
+pub(crate) enum FrameEntry<'a> {
+    Uptodate(Frame<'a>),
+    /// Another is filling it.
+    Busy(FrameWait<'a>),
+    /// The caller is to fill it.
+    New(NewFrame),
+    /// Every frame is held.
+    Full,
+}
+
+/// A frame that another thread is filling.
+#[derive(Debug)]
+pub(crate) struct FrameWait<'a> {
+    frames: &'a Frames,
+    holder: Holder,
+    key: FrameKey,
+    index: u32,
+    seen: State,
+}
+
+impl<'a> FrameWait<'a> {
+    /// Parks until it is filled or given up. `None` if it was given up, or
+    /// evicted since: then whoever wants it tries themselves.
+    pub(crate) fn wait(self) -> Option<Frame<'a>> {
+        let slot = self.frames.arena.slot(self.index);
+        self.frames.waits.wait(slot, self.index, self.seen);
+        match self.frames.table(self.holder).get_again(&self.key) {
+            Some(Found::Pinned(pin, before)) => Some(self.frames.used(pin, before)),
+            _ => None,
+        }
+    }
+}
+
+impl Frames {
+    /// The uptodate frame for `key`, pinned.
+    #[inline]
+    pub(crate) fn get(&self, holder: Holder, key: FrameKey) -> Option<Frame<'_>> {
+        match self.table(holder).get(&key) {
+            Some(Found::Pinned(pin, before)) => Some(self.used(pin, before)),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn used<'a>(&'a self, pin: crate::table::Pin<'a, 2>, before: State) -> Frame<'a> {
+        if before.has(State::READAHEAD) {
+            self.pages_used.fetch_add(1, Relaxed);
+        }
+        Frame::new(self, pin)
+    }
+
+    fn found<'a>(&'a self, holder: Holder, key: FrameKey, found: Found<'a, 2>) -> FrameEntry<'a> {
+        match found {
+            Found::Pinned(pin, before) => FrameEntry::Uptodate(self.used(pin, before)),
+            Found::Busy(index, seen) => FrameEntry::Busy(FrameWait {
+                frames: self,
+                holder,
+                key,
+                index,
+                seen,
+            }),
+            Found::Saturated => FrameEntry::Full,
+        }
+    }
+
+    /// The frame for `key`, or a new one for the caller to fill. Meant for after
+    /// a [`Frames::get`] that found nothing, so it counts no lookup.
+    pub(crate) fn get_or_insert<'a>(
+        self: &'a Arc<Self>,
+        holder: Holder,
+        key: FrameKey,
+    ) -> FrameEntry<'a> {
+        // First without a frame in hand: nothing need be evicted to wait.
+        if let Some(found) = self.table(holder).get_again(&key) {
+            return self.found(holder, key, found);
+        }
+        let Some(vacant) = self.take() else {
+            return FrameEntry::Full;
+        };
+        let flags = State::BUSY | holder.flags();
+        let inserted = self
+            .table(holder)
+            .get_or_insert(&key, vacant, flags, |slot| slot.set_aux(0));
+        match inserted {
+            Inserted::New(index) => FrameEntry::New(NewFrame::new(self, holder, index)),
+            Inserted::Existing(found) => self.found(holder, key, found),
+        }
+    }
+
+    /// A new frame for `key` if it is not there, neither waiting nor counting.
+    pub(crate) fn insert_absent(
+        self: &Arc<Self>,
+        holder: Holder,
+        key: FrameKey,
+    ) -> Option<NewFrame> {
+        if self.table(holder).contains(&key) {
+            return None;
+        }
+        let vacant = self.take()?;
+        let flags = State::BUSY | holder.flags();
+        match self
+            .table(holder)
+            .get_or_insert(&key, vacant, flags, |slot| slot.set_aux(0))
+        {
+            Inserted::New(index) => Some(NewFrame::new(self, holder, index)),
+            Inserted::Existing(_) => None,
+        }
+    }
+
+    /// Ends the filling of frame `index`, with `pins` for the caller.
+    pub(super) fn fill(&self, index: u32, pins: u32) {
+        if self.arena.slot(index).fill(pins) {
+            self.waits.wake(index);
+        }
+    }
+
+    /// Takes back the frame `index`, which was to be filled.
+    pub(super) fn abandon(&self, holder: Holder, index: u32) {
+        if self.table(holder).abandon(index) {
+            self.waits.wake(index);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The frames' memory: one mapping, cut into equal frames.
+
+use crate::memory::{Pages, Region};
+use std::io;
+use std::ptr::NonNull;
+
+/// Memory of a number of frames. It hands out addresses; [`super::bytes`] makes
+/// references of them.
+#[derive(Debug)]
+pub(super) struct FrameMemory {
+    region: Region,
+    frame_bytes: usize,
+}
+
+impl FrameMemory {
+    pub(super) fn new(count: u32, frame_bytes: usize) -> io::Result<Self> {
+        let len_bytes = frame_bytes
+            .checked_mul(count as usize)
+            .ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self {
+            region: Region::new(len_bytes, Pages::Huge)?,
+            frame_bytes,
+        })
+    }
+
+    #[inline]
+    pub(super) fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
+    fn offset_bytes(&self, frame: u32) -> usize {
+        let offset = self.frame_bytes * frame as usize;
+        debug_assert!(offset + self.frame_bytes <= self.region.len_bytes());
+        offset
+    }
+
+    /// Where `frame` starts.
+    #[inline]
+    pub(super) fn address(&self, frame: u32) -> NonNull<u8> {
+        self.region.at(self.offset_bytes(frame))
+    }
+
+    /// Gives the memory of `frame`, which the caller owns, back to the kernel.
+    pub(super) fn discard(&self, frame: u32) {
+        self.region
+            .discard(self.offset_bytes(frame), self.frame_bytes);
+    }
+}

@@ -1,0 +1,322 @@
+//! Frames: the memory that pages and buffers share.
+//!
+//! # Model
+//! Linux keeps metadata blocks in the page cache of the block device, so that
+//! file pages and buffers come from one pool and one reclaim. Here too: slot
+//! `i` of one arena describes frame `i` of one mapping, whether it holds a page
+//! or a buffer; each kind has a hash table of its own over that arena. So
+//! memory moves between the two with nothing to move, one clock hand judges both
+//! by the same measure, and a slot needs no frame number.
+//!
+//! # A frame's life
+//! ```text
+//!           take          get_or_insert        complete
+//!   free ---------> vacant ----------> busy ----------> uptodate
+//!    ^ ^                                 | dropped          |
+//!    | +---------------------------------+ (read failed)    |
+//!    +------------------------------------------------------+
+//!                  evicted by the clock hand: unpinned, unreferenced
+//! ```
+//! Busy: [`NewFrame`] alone may write the bytes. Uptodate: whoever pins may read
+//! them. Vacant and free: nobody looks.
+//!
+//! # Invariants
+//! 1. Every touched slot is free, vacant, busy, uptodate or retired.
+//! 2. A frame's bytes change only while it is busy.
+//!
+//! # Cost
+//! 32 bytes for the slot and 4 to 7 for buckets, a frame.
+
+mod bytes;
+mod entry;
+mod memory;
+mod wait;
+
+pub(crate) use bytes::{Frame, NewFrame};
+pub(crate) use entry::{FrameEntry, FrameWait};
+
+use crate::budget::{Shrinker, reclaim};
+use crate::stats::CacheStats;
+use crate::sync::RwLock;
+use crate::table::{Arena, Growth, Hash64, Layout, Slot, State, Table, Vacant};
+use memory::FrameMemory;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use wait::WaitQueues;
+
+/// Words of a frame's slot.
+pub(crate) const FRAME_WORDS: usize = 2;
+
+/// What a frame holds: part of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameKey {
+    /// An inode number, or a device's.
+    pub object: u64,
+    /// Which frame's worth of it.
+    pub index: u64,
+}
+
+impl From<FrameKey> for u64 {
+    /// Keeps the indexes of one object in order, for the hash to spread evenly,
+    /// and sets objects far apart.
+    #[inline]
+    fn from(key: FrameKey) -> Self {
+        key.index
+            .wrapping_add(key.object.wrapping_mul(0xd6e8_feb8_6659_fd93))
+    }
+}
+
+/// [`FrameKey`] in a slot's two words.
+#[derive(Debug)]
+pub struct FrameLayout;
+
+impl Layout<FRAME_WORDS> for FrameLayout {
+    type Key<'k> = FrameKey;
+    type Hashed = FrameKey;
+
+    #[inline]
+    fn hashed(key: &FrameKey) -> FrameKey {
+        *key
+    }
+
+    fn hashed_in(slot: &Slot<FRAME_WORDS>) -> FrameKey {
+        FrameKey {
+            object: slot.word(0),
+            index: slot.word(1),
+        }
+    }
+
+    #[inline]
+    fn matches(key: &FrameKey, slot: &Slot<FRAME_WORDS>) -> bool {
+        slot.word(1) == key.index && slot.word(0) == key.object
+    }
+
+    fn store(key: &FrameKey, slot: &Slot<FRAME_WORDS>) {
+        slot.set_word(0, key.object);
+        slot.set_word(1, key.index);
+    }
+}
+
+/// Which cache a frame belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Page,
+    Buffer,
+}
+
+impl Holder {
+    fn flags(self) -> u64 {
+        match self {
+            Self::Page => 0,
+            Self::Buffer => State::BUFFER,
+        }
+    }
+}
+
+/// The sizes of a pool of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FramesConfig {
+    /// Size of a frame in bytes: a power of two, at least 4096.
+    pub frame_bytes: usize,
+    /// Number of frames, at least 1.
+    pub frames: u32,
+    /// The page table has 2^`page_bits` buckets.
+    pub page_bits: u32,
+    /// The buffer table has 2^`buffer_bits` buckets.
+    pub buffer_bits: u32,
+    /// Frames that may be given up for other uses of memory.
+    pub retirable: u32,
+}
+
+/// What became of pages read ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadaheadCounts {
+    /// Pages read before anyone asked for them.
+    pub pages_ahead: u64,
+    /// Of these, pages that were used.
+    pub pages_used: u64,
+    /// Of these, pages that were evicted before use.
+    pub pages_wasted: u64,
+}
+
+/// The pool of frames, with the tables of those who use it.
+#[derive(Debug)]
+pub struct Frames {
+    arena: Arc<Arena<FRAME_WORDS>>,
+    memory: FrameMemory,
+    pages: Table<FrameLayout, Hash64, FRAME_WORDS>,
+    buffers: Table<FrameLayout, Hash64, FRAME_WORDS>,
+    waits: WaitQueues,
+    shrinkers: RwLock<Vec<Arc<dyn Shrinker>>>,
+    retirable: AtomicU32,
+    retired: AtomicU32,
+    pages_ahead: AtomicU64,
+    pages_used: AtomicU64,
+    pages_wasted: AtomicU64,
+}
+
+impl Frames {
+    /// A pool of frames, none of them resident yet.
+    ///
+    /// # Errors
+    /// The kernel's, for want of address space most likely.
+    ///
+    /// # Panics
+    /// If the sizes are none that [`FramesConfig`] allows.
+    pub fn new(config: &FramesConfig) -> io::Result<Self> {
+        assert!(
+            config.frame_bytes.is_power_of_two() && config.frame_bytes >= 4096 && config.frames > 0,
+            "sizes as documented: {config:?}"
+        );
+        let arena = Arc::new(Arena::new(config.frames, Growth::Prepaid)?);
+        let pages = Table::new(Arc::clone(&arena), config.page_bits, 0, Hash64)?;
+        let buffers = Table::new(
+            Arc::clone(&arena),
+            config.buffer_bits,
+            pages.bucket_count(),
+            Hash64,
+        )?;
+        Ok(Self {
+            memory: FrameMemory::new(config.frames, config.frame_bytes)?,
+            arena,
+            pages,
+            buffers,
+            waits: WaitQueues::new(),
+            shrinkers: RwLock::default(),
+            retirable: AtomicU32::new(config.retirable),
+            retired: AtomicU32::new(0),
+            pages_ahead: AtomicU64::new(0),
+            pages_used: AtomicU64::new(0),
+            pages_wasted: AtomicU64::new(0),
+        })
+    }
+
+    /// Size of a frame in bytes.
+    #[must_use]
+    #[inline]
+    pub fn frame_bytes(&self) -> usize {
+        self.memory.frame_bytes()
+    }
+
+    /// Frames that there are, without those given up.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        self.arena
+            .capacity()
+            .saturating_sub(self.retired.load(Relaxed))
+    }
+
+    /// The figures of one of the two tables.
+    pub(crate) fn stats(&self, holder: Holder) -> CacheStats {
+        CacheStats::of(
+            self.table(holder),
+            self.capacity().into(),
+            self.frame_bytes() as u64,
+        )
+    }
+
+    /// What became of pages read ahead.
+    #[must_use]
+    pub fn readahead_counts(&self) -> ReadaheadCounts {
+        ReadaheadCounts {
+            pages_ahead: self.pages_ahead.load(Relaxed),
+            pages_used: self.pages_used.load(Relaxed),
+            pages_wasted: self.pages_wasted.load(Relaxed),
+        }
+    }
+
+    /// Lets `shrinker` be asked, too, when frames run out.
+    pub fn register(&self, shrinker: Arc<dyn Shrinker>) {
+        self.shrinkers.write().push(shrinker);
+    }
+
+    /// Gives up a frame for good, memory and all, so that its bytes may be used
+    /// elsewhere. False if none can be spared.
+    pub fn retire(&self) -> bool {
+        let spare = self
+            .retirable
+            .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        if spare.is_err() {
+            return false;
+        }
+        let Some(vacant) = self.take() else {
+            self.retirable.fetch_add(1, Relaxed);
+            return false;
+        };
+        self.memory.discard(vacant.into_index());
+        self.retired.fetch_add(1, Relaxed);
+        true
+    }
+
+    #[inline]
+    pub(crate) fn table(&self, holder: Holder) -> &Table<FrameLayout, Hash64, FRAME_WORDS> {
+        match holder {
+            Holder::Page => &self.pages,
+            Holder::Buffer => &self.buffers,
+        }
+    }
+
+    /// A frame to use; `None` if all are held, however hard the pool was asked.
+    fn take(&self) -> Option<Vacant<'_, FRAME_WORDS>> {
+        /// Rounds lost to other threads that took what this one freed.
+        const ROUNDS: u32 = 16;
+        /// Most frames to free at once, for others that come soon.
+        const BATCH: u64 = 16;
+        let want = (u64::from(self.capacity()) / 64).clamp(1, BATCH);
+        for _ in 0..ROUNDS {
+            if let Some(vacant) = self.arena.take_free() {
+                return Some(vacant);
+            }
+            if reclaim(self, &self.shrinkers.read(), want) == 0 {
+                // Another thread may have freed some and left us none to free.
+                return self.arena.take_free();
+            }
+        }
+        None
+    }
+
+    /// Takes an evicted entry, `index`, from the table it was in.
+    fn unlink(&self, index: u32, state: State) {
+        let holder = if state.has(State::BUFFER) {
+            Holder::Buffer
+        } else {
+            Holder::Page
+        };
+        self.table(holder).unlink(index);
+        if state.has(State::READAHEAD) {
+            self.pages_wasted.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Panics if an invariant does not hold. Only when nobody else uses the pool.
+    pub fn check_invariants(&self) {
+        let same = |a: &Slot<FRAME_WORDS>, b: &Slot<FRAME_WORDS>| {
+            FrameLayout::hashed_in(a) == FrameLayout::hashed_in(b)
+        };
+        self.pages.check_invariants(same);
+        self.buffers.check_invariants(same);
+        let used = self.pages.objects() + self.buffers.objects();
+        let accounted = used + u64::from(self.retired.load(Relaxed) + self.arena.count_free());
+        assert_eq!(
+            accounted,
+            u64::from(self.arena.touched()),
+            "frames used, retired and free are all that were touched"
+        );
+    }
+}
+
+impl Shrinker for Frames {
+    fn count_objects(&self) -> u64 {
+        // All that the hand passes over, so that as many steps are a full turn.
+        u64::from(self.arena.touched())
+    }
+
+    fn scan_objects(&self, count: u64) -> u64 {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        u64::from(
+            self.arena
+                .scan(count, |index, state| self.unlink(index, state)),
+        )
+    }
+}

@@ -1,0 +1,66 @@
+//! A cache's figures.
+
+use crate::table::{HashFunction, Layout, Table};
+
+/// One cache's table: its size and what lookups cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Buckets of the hash table.
+    pub buckets: u64,
+    /// Objects held.
+    pub objects: u64,
+    /// Objects that fit.
+    pub capacity: u64,
+    /// Lookups.
+    pub lookups: u64,
+    /// Lookups that found their object.
+    pub hits: u64,
+    /// Links walked by lookups that hit.
+    pub links_on_hits: u64,
+    /// Links walked by lookups that missed.
+    pub links_on_misses: u64,
+    /// Length of the longest chain now.
+    pub longest_chain: u64,
+    /// Memory used, in bytes: contents, slots and buckets.
+    pub bytes: u64,
+}
+
+impl CacheStats {
+    /// The figures of `table`, whose objects take `object_bytes` besides slots.
+    pub(crate) fn of<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize>(
+        table: &Table<L, H, W>,
+        capacity: u64,
+        object_bytes: u64,
+    ) -> Self {
+        let counts = table.counts();
+        let objects = table.objects();
+        let buckets = u64::from(table.bucket_count());
+        let slot_bytes = size_of::<crate::table::Slot<W>>() as u64;
+        Self {
+            buckets,
+            objects,
+            capacity,
+            lookups: counts.lookups(),
+            hits: counts.hits,
+            links_on_hits: counts.links_on_hits,
+            links_on_misses: counts.links_on_misses,
+            longest_chain: table.histogram().longest_chain(),
+            bytes: buckets * 4 + objects * (slot_bytes + object_bytes),
+        }
+    }
+
+    /// Both tables of a cache that has two.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            buckets: self.buckets + other.buckets,
+            objects: self.objects + other.objects,
+            capacity: self.capacity + other.capacity,
+            lookups: self.lookups + other.lookups,
+            hits: self.hits + other.hits,
+            links_on_hits: self.links_on_hits + other.links_on_hits,
+            links_on_misses: self.links_on_misses + other.links_on_misses,
+            longest_chain: self.longest_chain.max(other.longest_chain),
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The synchronisation primitives of this crate: the machine's, or, under
+//! `cfg(shuttle)`, those of the model checker that tries many interleavings.
+//!
+//! Everything whose interleavings matter takes its atomics and locks from here.
+//! Counters do not: they are no part of any protocol.
+
+#[cfg(not(shuttle))]
+mod imp {
+    pub(crate) use crossbeam_utils::Backoff;
+    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+    pub(crate) use std::sync::atomic::{
+        AtomicU32, AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+    };
+
+    /// Waits for `condvar`, giving up the lock meanwhile.
+    pub(crate) fn wait<'a, T>(
+        condvar: &Condvar,
+        mut guard: MutexGuard<'a, T>,
+    ) -> MutexGuard<'a, T> {
+        condvar.wait(&mut guard);
+        guard
+    }
+}
+
+#[cfg(shuttle)]
+mod imp {
+    pub(crate) use shuttle::sync::atomic::{
+        AtomicU32, AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+    };
+    pub(crate) use shuttle::sync::{Condvar, MutexGuard};
+
+    /// The model checker's mutex with the interface of `parking_lot`.
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(shuttle::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap()
+        }
+    }
+
+    /// The model checker's lock with the interface of `parking_lot`.
+    #[derive(Debug, Default)]
+    pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(crate) fn read(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
+            self.0.read().unwrap()
+        }
+
+        pub(crate) fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap()
+        }
+    }
+
+    /// Waits for `condvar`, giving up the lock meanwhile.
+    pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        condvar.wait(guard).unwrap()
+    }
+
+    /// A spinning thread lets the others run: spinning alone would never end.
+    #[derive(Debug, Default)]
+    pub(crate) struct Backoff;
+
+    impl Backoff {
+        pub(crate) fn new() -> Self {
+            Self
+        }
+
+        pub(crate) fn snooze(&self) {
+            shuttle::thread::yield_now();
+        }
+    }
+}
+
+pub(crate) use imp::*;

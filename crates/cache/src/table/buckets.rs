@@ -1,0 +1,120 @@
+//! Bucket heads: where each chain starts, and the bit that locks it.
+//!
+//! # Locking
+//! Writers lock one bucket at a time, by [`LOCKED`] in its head, and hold it for
+//! one walk of the chain; nothing else is locked or awaited meanwhile. Readers
+//! do not look at the bit.
+
+use super::link::Link;
+use crate::memory::{Array, Pages};
+use crate::sync::{Acquire, AtomicU32, Backoff, Relaxed, Release};
+use std::io;
+
+/// Set in a head whose bucket is locked.
+const LOCKED: u32 = 1 << 31;
+
+/// The heads of 2^bits buckets. A head is 0 if the bucket is empty, otherwise
+/// the number of its first slot plus 1, so that zeroed memory is an empty table.
+#[derive(Debug)]
+pub(super) struct Buckets {
+    heads: Array<AtomicU32>,
+    bits: u32,
+    /// Number of the first bucket: tables that share an arena number their
+    /// buckets apart, so that chains' ends differ.
+    first: u32,
+}
+
+impl Buckets {
+    pub(super) fn new(bits: u32, first: u32) -> io::Result<Self> {
+        assert!(
+            bits < 30 && first <= super::NUMBERS - (1 << bits),
+            "more buckets than numbers"
+        );
+        Ok(Self {
+            heads: Array::zeroed(1 << bits, Pages::Huge)?,
+            bits,
+            first,
+        })
+    }
+
+    #[inline]
+    pub(super) fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        1 << self.bits
+    }
+
+    /// What marks the end of `bucket`'s chain.
+    #[inline]
+    pub(super) fn end(&self, bucket: u32) -> Link {
+        Link::End(self.first + bucket)
+    }
+
+    /// Where the chain of `bucket` starts.
+    #[inline]
+    pub(super) fn first(&self, bucket: u32) -> Link {
+        self.decode(bucket, self.heads[bucket as usize].load(Acquire))
+    }
+
+    #[inline]
+    fn decode(&self, bucket: u32, head: u32) -> Link {
+        match head & !LOCKED {
+            0 => self.end(bucket),
+            slot => Link::Slot(slot - 1),
+        }
+    }
+
+    /// Locks `bucket`, excluding other writers.
+    pub(super) fn lock(&self, bucket: u32) -> Locked<'_> {
+        let head = &self.heads[bucket as usize];
+        let backoff = Backoff::new();
+        loop {
+            let raw = head.load(Relaxed);
+            if raw & LOCKED == 0
+                && head
+                    .compare_exchange(raw, raw | LOCKED, Acquire, Relaxed)
+                    .is_ok()
+            {
+                return Locked {
+                    head,
+                    first: self.decode(bucket, raw),
+                };
+            }
+            backoff.snooze();
+        }
+    }
+}
+
+/// A locked bucket; dropping it unlocks.
+pub(super) struct Locked<'a> {
+    head: &'a AtomicU32,
+    first: Link,
+}
+
+impl Locked<'_> {
+    /// Where the chain starts.
+    pub(super) fn first(&self) -> Link {
+        self.first
+    }
+
+    /// Lets the chain start at `first`, for readers to see at once.
+    pub(super) fn set_first(&mut self, first: Link) {
+        self.first = first;
+        self.head.store(self.raw() | LOCKED, Release);
+    }
+
+    fn raw(&self) -> u32 {
+        match self.first {
+            Link::Slot(slot) => slot + 1,
+            Link::End(_) => 0,
+        }
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.head.store(self.raw(), Release);
+    }
+}

@@ -1,0 +1,173 @@
+//! Counters of lookups, cheap enough to be always on.
+//!
+//! # Model
+//! Per-CPU counters. Here each thread owns a shard, as long as there are shards:
+//! then counting is a plain load and store to a line that nobody else writes.
+//! Threads beyond share the last shard and add atomically. Sums are made when a
+//! snapshot is asked for.
+//!
+//! # Cost
+//! Two loads and stores a lookup, of a line that stays in the first cache;
+//! 8 KiB a table.
+
+use crossbeam_utils::CachePadded;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
+
+/// Threads that own a shard each. One bit each in [`TAKEN`].
+const OWNED: usize = 64;
+
+/// Which shards have an owner.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Not asked yet.
+const UNKNOWN: usize = usize::MAX;
+
+thread_local! {
+    /// This thread's shard. Has no destructor, so that access is one instruction.
+    static SHARD: Cell<usize> = const { Cell::new(UNKNOWN) };
+    /// Gives the shard back when the thread ends.
+    static OWNER: Owner = Owner::new();
+}
+
+#[derive(Debug)]
+struct Owner(usize);
+
+impl Owner {
+    fn new() -> Self {
+        let mut taken = TAKEN.load(Relaxed);
+        while taken != u64::MAX {
+            let shard = taken.trailing_ones();
+            match TAKEN.compare_exchange(taken, taken | 1 << shard, AcqRel, Relaxed) {
+                Ok(_) => return Self(shard as usize),
+                Err(now) => taken = now,
+            }
+        }
+        Self(OWNED)
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // What this thread still counts while it ends goes to the shared shard.
+        SHARD.set(OWNED);
+        if self.0 < OWNED {
+            TAKEN.fetch_and(!(1 << self.0), AcqRel);
+        }
+    }
+}
+
+#[inline]
+fn shard() -> usize {
+    match SHARD.get() {
+        UNKNOWN => find_shard(),
+        shard => shard,
+    }
+}
+
+#[cold]
+fn find_shard() -> usize {
+    let shard = OWNER.try_with(|owner| owner.0).unwrap_or(OWNED);
+    SHARD.set(shard);
+    shard
+}
+
+/// One thread's counts.
+#[derive(Debug, Default)]
+struct Shard {
+    hits: AtomicU64,
+    links_on_hits: AtomicU64,
+    misses: AtomicU64,
+    links_on_misses: AtomicU64,
+}
+
+/// What lookups did, since the table was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lookups that found their object.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Links walked by lookups that hit. The first object of a chain is one link.
+    pub links_on_hits: u64,
+    /// Links walked by lookups that missed.
+    pub links_on_misses: u64,
+}
+
+impl Counts {
+    /// All lookups.
+    #[must_use]
+    pub fn lookups(&self) -> u64 {
+        self.hits + self.misses
+    }
+
+    /// All links walked.
+    #[must_use]
+    pub fn links(&self) -> u64 {
+        self.links_on_hits + self.links_on_misses
+    }
+}
+
+impl std::ops::Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            links_on_hits: self.links_on_hits + other.links_on_hits,
+            links_on_misses: self.links_on_misses + other.links_on_misses,
+        }
+    }
+}
+
+/// Sharded counters.
+#[derive(Debug)]
+pub(super) struct Counters {
+    shards: Box<[CachePadded<Shard>; OWNED + 1]>,
+}
+
+impl Counters {
+    pub(super) fn new() -> Self {
+        Self {
+            shards: Box::new(std::array::from_fn(|_| CachePadded::default())),
+        }
+    }
+
+    #[inline]
+    pub(super) fn hit(&self, links: u64) {
+        let shard = shard();
+        let counts = &self.shards[shard];
+        add(shard, &counts.hits, 1);
+        add(shard, &counts.links_on_hits, links);
+    }
+
+    #[inline]
+    pub(super) fn miss(&self, links: u64) {
+        let shard = shard();
+        let counts = &self.shards[shard];
+        add(shard, &counts.misses, 1);
+        add(shard, &counts.links_on_misses, links);
+    }
+
+    pub(super) fn sum(&self) -> Counts {
+        let mut sum = Counts::default();
+        for shard in self.shards.iter() {
+            sum.hits += shard.hits.load(Relaxed);
+            sum.misses += shard.misses.load(Relaxed);
+            sum.links_on_hits += shard.links_on_hits.load(Relaxed);
+            sum.links_on_misses += shard.links_on_misses.load(Relaxed);
+        }
+        sum
+    }
+}
+
+#[inline]
+fn add(shard: usize, counter: &AtomicU64, count: u64) {
+    if shard < OWNED {
+        // Nobody else writes it.
+        counter.store(counter.load(Relaxed) + count, Relaxed);
+    } else {
+        counter.fetch_add(count, Relaxed);
+    }
+}

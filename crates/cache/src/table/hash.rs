@@ -1,0 +1,37 @@
+//! Hash functions: from what identifies an object to a bucket.
+
+use std::fmt::Debug;
+
+/// A hash function for things identified by a `T`.
+pub trait HashFunction<T>: Debug + Send + Sync {
+    /// The bucket of `value` in a table of 2^`bits` buckets. `bits` is at most
+    /// 29; the result must be below 2^`bits`.
+    fn bucket(&self, value: T, bits: u32) -> u32;
+}
+
+/// Multiplication by the golden ratio, the upper bits of the product: the
+/// kernel's `hash_64`. Neighbours land far apart, evenly.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hash64;
+
+/// 2^64 divided by the golden ratio, odd.
+const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl<T: Into<u64>> HashFunction<T> for Hash64 {
+    #[inline]
+    fn bucket(&self, value: T, bits: u32) -> u32 {
+        let product = value.into().wrapping_mul(GOLDEN_RATIO);
+        // In two steps, since a shift by 64 is none. The rest fits: `bits` are
+        // left of the 64.
+        u32::try_from(product >> 1 >> (63 - bits)).unwrap_or_default()
+    }
+}
+
+/// Mixes a second word into a hash: a product's halves, folded.
+#[must_use]
+#[inline]
+pub(crate) fn fold(word: u64, by: u64) -> u64 {
+    let product = u128::from(word ^ 0x2d35_8dcc_aa6c_78a5) * u128::from(by | 1);
+    let low = product & u128::from(u64::MAX);
+    u64::try_from((product >> 64) ^ low).unwrap_or_default()
+}

@@ -1,0 +1,278 @@
+//! Histograms of chain lengths, in the form in which Lever published them
+//! (Histograms 1 to 5 of "Linux Kernel Hash Table Behavior", 2000), and how far
+//! they are from what a perfect hash function would give.
+
+use super::Counts;
+use std::fmt;
+
+/// Chain lengths of their own row; longer ones share the last.
+const SINGLE_SIZES: usize = 16;
+
+/// How many buckets have chains of what length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// Buckets with chains of 0 to 15 objects.
+    buckets: [u64; SINGLE_SIZES],
+    /// Buckets with longer chains.
+    long_buckets: u64,
+    /// Objects in longer chains.
+    long_objects: u64,
+    longest: u64,
+}
+
+/// A chi-square statistic.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChiSquare {
+    /// Sum of squared differences, each relative to its expectation.
+    pub statistic: f64,
+    /// Classes compared, less two: one for the sum, one for the mean.
+    pub degrees_of_freedom: u32,
+}
+
+impl Histogram {
+    /// Adds a bucket whose chain is `length` long.
+    pub fn add(&mut self, length: u64) {
+        match usize::try_from(length) {
+            Ok(size) if size < SINGLE_SIZES => self.buckets[size] += 1,
+            _ => {
+                self.long_buckets += 1;
+                self.long_objects += length;
+            }
+        }
+        self.longest = self.longest.max(length);
+    }
+
+    /// Number of buckets.
+    #[must_use]
+    pub fn buckets(&self) -> u64 {
+        self.buckets.iter().sum::<u64>() + self.long_buckets
+    }
+
+    /// Number of objects in all chains.
+    #[must_use]
+    pub fn objects(&self) -> u64 {
+        self.rows().map(|(_, _, objects)| objects).sum()
+    }
+
+    /// Length of the longest chain.
+    #[must_use]
+    pub fn longest_chain(&self) -> u64 {
+        self.longest
+    }
+
+    /// The rows: chain length (none in the last row, of longer chains), buckets,
+    /// objects.
+    pub fn rows(&self) -> impl Iterator<Item = (Option<u64>, u64, u64)> {
+        let single = (0u64..).zip(self.buckets);
+        single
+            .map(|(size, buckets)| (Some(size), buckets, size * buckets))
+            .chain([(None, self.long_buckets, self.long_objects)])
+    }
+
+    /// Compares the buckets with what throwing the objects at random gives: a
+    /// Poisson distribution with the mean chain length. Classes where fewer than
+    /// five buckets are expected are joined with their neighbours, as is usual.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a statistic: counts over 2^53 would lose nothing that matters"
+    )]
+    pub fn chi_square(&self) -> ChiSquare {
+        const LEAST_EXPECTED: f64 = 5.0;
+        let buckets = self.buckets() as f64;
+        let mean = self.objects() as f64 / buckets.max(1.0);
+        let mut term = buckets * (-mean).exp();
+        let mut left = buckets;
+        let mut classes: Vec<(f64, f64)> = Vec::new();
+        let mut open = (0.0, 0.0);
+        for (size, observed, _) in self.rows() {
+            let expected = match size {
+                Some(size) => {
+                    let expected = term;
+                    term *= mean / (size + 1) as f64;
+                    left -= expected;
+                    expected
+                }
+                None => left.max(0.0),
+            };
+            open = (open.0 + observed as f64, open.1 + expected);
+            if open.1 >= LEAST_EXPECTED {
+                classes.push(std::mem::take(&mut open));
+            }
+        }
+        match classes.last_mut() {
+            Some(last) => *last = (last.0 + open.0, last.1 + open.1),
+            None => classes.push(open),
+        }
+        let statistic = classes
+            .iter()
+            .filter(|(_, expected)| *expected > 0.0)
+            .map(|(observed, expected)| (observed - expected).powi(2) / expected)
+            .sum();
+        ChiSquare {
+            statistic,
+            degrees_of_freedom: u32::try_from(classes.len().saturating_sub(2)).unwrap_or(0),
+        }
+    }
+}
+
+impl std::ops::Add for Histogram {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            buckets: std::array::from_fn(|size| self.buckets[size] + other.buckets[size]),
+            long_buckets: self.long_buckets + other.long_buckets,
+            long_objects: self.long_objects + other.long_objects,
+            longest: self.longest.max(other.longest),
+        }
+    }
+}
+
+/// A cache's histogram with the words that go around it. Displayed, it is the
+/// published form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The cache: `Buffer`.
+    pub cache: &'static str,
+    /// What it holds: `buffers`.
+    pub objects: &'static str,
+    /// The function that looks up: `find_buffer`.
+    pub function: &'static str,
+    /// What lookups did.
+    pub counts: Counts,
+    /// Chain lengths.
+    pub histogram: Histogram,
+}
+
+/// `part` of `whole` times `scale`, rounded down; 0 of nothing.
+fn share(part: u64, whole: u64, scale: u64) -> u128 {
+    (u128::from(part) * u128::from(scale))
+        .checked_div(u128::from(whole))
+        .unwrap_or(0)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            cache,
+            objects: noun,
+            function,
+            counts,
+            histogram,
+        } = self;
+        let lookups = counts.lookups();
+        let objects = histogram.objects();
+        writeln!(
+            f,
+            "{cache} cache total lookups: {lookups:<7} (hit rate: {}%)",
+            share(counts.hits, lookups, 100)
+        )?;
+        writeln!(f, " hash table size is {} buckets", histogram.buckets())?;
+        writeln!(f, " hash table contains {objects} objects")?;
+        writeln!(f, " largest bucket contains {} {noun}", histogram.longest)?;
+        writeln!(
+            f,
+            " {function}() iterations/lookup: {}/1000",
+            share(counts.links(), lookups, 1000)
+        )?;
+        writeln!(f, " hash table histogram:")?;
+        writeln!(f, "  size  buckets {noun:>8}  sum-pct")?;
+        let mut sum = 0;
+        for (size, buckets, objects_here) in histogram.rows() {
+            sum += objects_here;
+            let size = size.map_or_else(|| ">15".to_owned(), |size| size.to_string());
+            let percent = share(sum, objects, 100);
+            writeln!(f, "{size:>5} {buckets:>8} {objects_here:>8} {percent:>7}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Histogram 1 of the paper, rebuilt from its rows.
+    fn published() -> Report {
+        let rows = [
+            12047, 1037, 381, 295, 325, 399, 188, 303, 160, 169, 224, 64, 49, 15, 3, 4,
+        ];
+        let mut histogram = Histogram::default();
+        for (size, buckets) in (0..).zip(rows) {
+            (0..buckets).for_each(|_| histogram.add(size));
+        }
+        // 721 buckets with 21398 objects, the largest of 116.
+        histogram.add(116);
+        (0..720).for_each(|i| histogram.add(if i < 402 { 30 } else { 29 }));
+        histogram.long_objects = 21398;
+        Report {
+            cache: "Buffer",
+            objects: "buffers",
+            function: "find_buffer",
+            counts: Counts {
+                hits: 162_000,
+                misses: 296_481 - 162_000,
+                links_on_hits: 600_000,
+                links_on_misses: 38_917,
+            },
+            histogram,
+        }
+    }
+
+    #[test]
+    fn report_of_published_table_reads_as_published() {
+        let expected = "\
+Buffer cache total lookups: 296481  (hit rate: 54%)
+ hash table size is 16384 buckets
+ hash table contains 37256 objects
+ largest bucket contains 116 buffers
+ find_buffer() iterations/lookup: 2155/1000
+ hash table histogram:
+  size  buckets  buffers  sum-pct
+    0    12047        0       0
+    1     1037     1037       2
+    2      381      762       4
+    3      295      885       7
+    4      325     1300      10
+    5      399     1995      16
+    6      188     1128      19
+    7      303     2121      24
+    8      160     1280      28
+    9      169     1521      32
+   10      224     2240      38
+   11       64      704      40
+   12       49      588      41
+   13       15      195      42
+   14        3       42      42
+   15        4       60      42
+  >15      721    21398     100
+";
+        assert_eq!(published().to_string(), expected);
+    }
+
+    #[test]
+    fn report_of_empty_table_divides_nothing_by_zero() {
+        let mut report = published();
+        report.histogram = Histogram::default();
+        report.counts = Counts::default();
+        assert!(report.to_string().contains("(hit rate: 0%)"));
+    }
+
+    #[test]
+    fn chi_square_of_poisson_counts_is_small() {
+        // 100,000 buckets, mean 1: what Poisson expects, rounded.
+        let mut histogram = Histogram::default();
+        for (size, buckets) in (0..).zip([36788, 36788, 18394, 6131, 1533, 307, 51, 7, 1]) {
+            (0..buckets).for_each(|_| histogram.add(size));
+        }
+        let chi = histogram.chi_square();
+        assert!(chi.statistic < 1.0, "{chi:?}");
+        assert_eq!(chi.degrees_of_freedom, 6);
+    }
+
+    #[test]
+    fn chi_square_of_published_bad_hash_is_huge() {
+        assert!(published().histogram.chi_square().statistic > 100_000.0);
+    }
+}

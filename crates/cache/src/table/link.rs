@@ -1,0 +1,39 @@
+//! Links between slots: a slot's number, or the end of a chain.
+
+/// What follows in a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    /// A slot of the arena.
+    Slot(u32),
+    /// The end of the chain of this bucket. A reader that arrives at another
+    /// bucket's end was led astray by a slot reused under it, and starts again.
+    End(u32),
+}
+
+const END: u32 = 1 << 31;
+
+/// The end of the free list, a bucket that no table has.
+pub(super) const END_OF_FREE: Link = Link::End(END - 1);
+
+/// Slots and buckets are numbered below this, which leaves room for a flag in
+/// links and for the lock bit and an offset of one in bucket heads.
+pub const NUMBERS: u32 = 1 << 30;
+
+impl Link {
+    #[inline]
+    pub(super) fn from_raw(raw: u32) -> Self {
+        if raw & END == 0 {
+            Self::Slot(raw)
+        } else {
+            Self::End(raw & !END)
+        }
+    }
+
+    #[inline]
+    pub(super) fn raw(self) -> u32 {
+        match self {
+            Self::Slot(slot) => slot,
+            Self::End(bucket) => END | bucket,
+        }
+    }
+}

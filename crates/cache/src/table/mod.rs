@@ -1,0 +1,539 @@
+//! The hash table through which everything cached is found: chained, over a
+//! fixed arena of slots.
+//!
+//! # Model
+//! The kernel's `hlist` tables under RCU (`inode_hashtable`, `dentry_hashtable`,
+//! the page hash of 2.4), with slot numbers for pointers and, instead of RCU's
+//! grace period, slots that are never freed, only reused.
+//!
+//! # How a reader stays right without a lock
+//! A reader may stand on a slot while it is evicted and reused. What it can
+//! then see is:
+//! - *another key in the slot*: it compares the state word before and after
+//!   ([`Table::copy`]), or pins by exchanging the state word it saw before the
+//!   comparison ([`Table::get`]); the generation in that word gives it away;
+//! - *another chain behind the slot*: that chain ends in another bucket's
+//!   number, so the reader starts again;
+//! - *its own chain, from the front*: slots are inserted at the front only, so
+//!   what is behind contains all that was there when the reader started.
+//!
+//! So an entry that stays in the table is always found, and what is found is
+//! whole.
+//!
+//! # Invariants
+//! Checked by [`Table::check_invariants`] when nobody writes:
+//! 1. A chain ends in its own bucket's number.
+//! 2. Every entry in it hashes to its bucket, and is live.
+//! 3. No two entries of a chain have the same key.
+//! 4. The chains together hold as many entries as are counted.
+//!
+//! # Locking
+//! One bucket at a time, for one walk ([`buckets`]). A slot is taken, or
+//! evicted elsewhere, before the lock, so locks never nest.
+//!
+//! # Cost
+//! A hit reads the head and the slots up to the one sought, one cache line each;
+//! pinning writes that line, copying does not unless the entry was not yet
+//! referenced. 4 bytes a bucket.
+
+mod arena;
+mod buckets;
+mod counters;
+mod hash;
+pub mod histogram;
+mod link;
+mod slot;
+#[cfg(test)]
+mod tests;
+
+pub use arena::{Arena, Charge, Growth, Vacant};
+pub use counters::Counts;
+pub(crate) use hash::fold;
+pub use hash::{Hash64, HashFunction};
+pub use histogram::Histogram;
+pub use link::NUMBERS;
+pub use slot::{Slot, State};
+
+use crate::sync::{AtomicU64, Relaxed};
+use buckets::{Buckets, Locked};
+use counters::Counters;
+use link::Link;
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+/// How a kind of entry lies in a slot of `W` words.
+pub trait Layout<const W: usize>: Debug + Send + Sync + 'static {
+    /// What finds an entry.
+    type Key<'k>;
+    /// What the hash function gets to see of a key; kept in the slot.
+    type Hashed: Copy;
+
+    /// What the hash function sees of `key`.
+    fn hashed(key: &Self::Key<'_>) -> Self::Hashed;
+    /// What the hash function saw of the key in `slot`.
+    fn hashed_in(slot: &Slot<W>) -> Self::Hashed;
+    /// Whether `slot` has `key`. May be asked of a slot that is being changed,
+    /// and must then return something.
+    fn matches(key: &Self::Key<'_>, slot: &Slot<W>) -> bool;
+    /// Writes `key` into `slot`.
+    fn store(key: &Self::Key<'_>, slot: &Slot<W>);
+}
+
+/// A chained hash table with lookups that take no lock.
+#[derive(Debug)]
+pub struct Table<L, H, const W: usize> {
+    arena: Arc<Arena<W>>,
+    buckets: Buckets,
+    hash: H,
+    counters: Counters,
+    objects: AtomicU64,
+    layout: std::marker::PhantomData<L>,
+}
+
+/// An entry held in place: not evicted nor reused while this lives.
+#[derive(Debug)]
+pub struct Pin<'a, const W: usize> {
+    slot: &'a Slot<W>,
+    index: u32,
+}
+
+impl<'a, const W: usize> Pin<'a, W> {
+    /// The entry's slot.
+    #[must_use]
+    #[inline]
+    pub fn slot(&self) -> &'a Slot<W> {
+        self.slot
+    }
+
+    /// The slot's number.
+    #[must_use]
+    #[inline]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The pin that the caller took on the slot some other way.
+    pub(crate) fn adopt(slot: &'a Slot<W>, index: u32) -> Self {
+        Self { slot, index }
+    }
+}
+
+impl<const W: usize> Drop for Pin<'_, W> {
+    #[inline]
+    fn drop(&mut self) {
+        self.slot.unpin();
+    }
+}
+
+/// What a lookup that pins found.
+#[derive(Debug)]
+pub enum Found<'a, const W: usize> {
+    /// The entry, pinned, and the state that it was in before.
+    Pinned(Pin<'a, W>, State),
+    /// The entry, still being filled: its slot and state.
+    Busy(u32, State),
+    /// The entry, with as many pins as there can be.
+    Saturated,
+}
+
+/// What became of a slot offered for an entry.
+#[derive(Debug)]
+pub enum Inserted<'a, const W: usize> {
+    /// It holds the entry now.
+    New(u32),
+    /// The entry was there already; the slot went back.
+    Existing(Found<'a, W>),
+}
+
+/// What a visitor says of a slot with the right key.
+enum Visit<T> {
+    Found(T),
+    /// Not the entry sought: walk on.
+    Pass,
+    /// The slot changed underneath: start again.
+    Raced,
+}
+
+impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
+    /// A table of 2^`bits` buckets over `arena`. Tables that share an arena need
+    /// bucket numbers of their own: this one's start at `first_bucket`.
+    ///
+    /// # Errors
+    /// The kernel's, for want of address space most likely.
+    pub fn new(arena: Arc<Arena<W>>, bits: u32, first_bucket: u32, hash: H) -> io::Result<Self> {
+        Ok(Self {
+            arena,
+            buckets: Buckets::new(bits, first_bucket)?,
+            hash,
+            counters: Counters::new(),
+            objects: AtomicU64::new(0),
+            layout: std::marker::PhantomData,
+        })
+    }
+
+    /// The arena that the entries lie in.
+    #[must_use]
+    pub fn arena(&self) -> &Arena<W> {
+        &self.arena
+    }
+
+    /// Number of buckets.
+    #[must_use]
+    pub fn bucket_count(&self) -> u32 {
+        self.buckets.count()
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn objects(&self) -> u64 {
+        self.objects.load(Relaxed)
+    }
+
+    /// What lookups did so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counters.sum()
+    }
+
+    /// A slot to put an entry into, from this table's arena, which it does not
+    /// share: where none is left, the clock hand evicts. `None` if all are held.
+    pub fn take(&self) -> Option<Vacant<'_, W>> {
+        /// Slots that the hand passes over before another look.
+        const BATCH: u32 = 8;
+        let mut turns = self.arena.touched() / BATCH * 2 + 2;
+        loop {
+            if let Some(vacant) = self.arena.take_free() {
+                return Some(vacant);
+            }
+            turns = turns.checked_sub(1)?;
+            self.arena.scan(BATCH, |index, _| self.unlink(index));
+        }
+    }
+
+    /// Finds `key` and pins it. An entry that is busy counts as a hit: it need
+    /// not be read again.
+    #[inline]
+    pub fn get(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
+        let (found, links) = self.walk(key, |index, state| self.pin(index, state));
+        self.count(found.is_some(), links);
+        found
+    }
+
+    /// [`Table::get`] without counting, for a second look after a miss.
+    pub fn get_again(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
+        self.walk(key, |index, state| self.pin(index, state)).0
+    }
+
+    /// Finds `key` and returns what `read` makes of its slot. `read` may see a
+    /// slot that is being changed; then what it returned is dropped and the walk
+    /// starts again. Writes nothing that is shared, but for the first hit since
+    /// the clock hand passed.
+    #[inline]
+    pub fn copy<T>(&self, key: &L::Key<'_>, read: impl Fn(&Slot<W>) -> T) -> Option<T> {
+        let (found, links) = self.walk(key, |index, state| {
+            if !state.has(State::LIVE) {
+                return Visit::Pass;
+            }
+            let slot = self.arena.slot(index);
+            let value = read(slot);
+            let after = slot.state();
+            if !after.is_same_entry(state) {
+                return Visit::Raced;
+            }
+            if !after.has(State::REFERENCED) {
+                // Whoever changed it instead says no less.
+                let _ = slot.exchange(after, after.referenced());
+            }
+            Visit::Found(value)
+        });
+        self.count(found.is_some(), links);
+        found
+    }
+
+    /// Whether `key` is in the table. Neither counts nor references.
+    pub fn contains(&self, key: &L::Key<'_>) -> bool {
+        let found = self.walk(key, |index, state| {
+            if !state.has(State::LIVE) {
+                Visit::Pass
+            } else if self.arena.slot(index).state().is_same_entry(state) {
+                Visit::Found(())
+            } else {
+                Visit::Raced
+            }
+        });
+        found.0.is_some()
+    }
+
+    /// Puts `key` into `vacant` unless it is in the table already. `flags` are
+    /// the new entry's; `fill` writes what comes with the key.
+    pub fn get_or_insert<'a>(
+        &'a self,
+        key: &L::Key<'_>,
+        vacant: Vacant<'a, W>,
+        flags: u64,
+        fill: impl FnOnce(&Slot<W>),
+    ) -> Inserted<'a, W> {
+        let bucket = self.bucket(L::hashed(key));
+        let mut locked = self.buckets.lock(bucket);
+        for index in self.chain(locked.first()) {
+            let slot = self.arena.slot(index);
+            // Its key does not change while the bucket is locked; whether it is
+            // live does, when it is evicted.
+            if !L::matches(key, slot) {
+                continue;
+            }
+            loop {
+                match self.pin(index, slot.state()) {
+                    Visit::Found(found) => return Inserted::Existing(found),
+                    Visit::Pass => break,
+                    Visit::Raced => {}
+                }
+            }
+        }
+        L::store(key, vacant.slot());
+        fill(vacant.slot());
+        Inserted::New(self.push(&mut locked, vacant, flags))
+    }
+
+    /// Puts `key` into `vacant`, in place of the entry that the table has for it
+    /// if any; a reader finds the one or the other. For entries that are copied:
+    /// one that is pinned or busy would stay, behind the new one.
+    pub fn replace(&self, key: &L::Key<'_>, vacant: Vacant<'_, W>, fill: impl FnOnce(&Slot<W>)) {
+        L::store(key, vacant.slot());
+        fill(vacant.slot());
+        let bucket = self.bucket(L::hashed(key));
+        let mut locked = self.buckets.lock(bucket);
+        let old = self.find_live(&locked, key);
+        self.push(&mut locked, vacant, 0);
+        let Some(old) = old else { return };
+        if self.claim(old) {
+            self.unlink_locked(&mut locked, old);
+            drop(locked);
+            drop(self.arena.vacant(old));
+        }
+    }
+
+    /// Takes `key` out; false if it is not there, or held.
+    pub fn remove(&self, key: &L::Key<'_>) -> bool {
+        let bucket = self.bucket(L::hashed(key));
+        let mut locked = self.buckets.lock(bucket);
+        let Some(index) = self.find_live(&locked, key) else {
+            return false;
+        };
+        if !self.claim(index) {
+            return false;
+        }
+        self.unlink_locked(&mut locked, index);
+        drop(locked);
+        drop(self.arena.vacant(index));
+        true
+    }
+
+    /// Takes the slot `index`, which the caller has claimed, out of its chain.
+    pub fn unlink(&self, index: u32) {
+        let bucket = self.bucket(L::hashed_in(self.arena.slot(index)));
+        self.unlink_locked(&mut self.buckets.lock(bucket), index);
+    }
+
+    /// Takes back the busy entry `index`, which the caller was to fill. Returns
+    /// whether somebody is parked on it.
+    pub(crate) fn abandon(&self, index: u32) -> bool {
+        let slot = self.arena.slot(index);
+        let mut state = slot.state();
+        while let Err(now) = slot.exchange(state, state.claimed()) {
+            state = now;
+        }
+        self.unlink(index);
+        drop(self.arena.vacant(index));
+        state.has(State::WAITERS)
+    }
+
+    #[inline]
+    fn bucket(&self, hashed: L::Hashed) -> u32 {
+        self.hash.bucket(hashed, self.buckets.bits())
+    }
+
+    #[inline]
+    fn count(&self, hit: bool, links: u64) {
+        if hit {
+            self.counters.hit(links);
+        } else {
+            self.counters.miss(links);
+        }
+    }
+
+    /// Walks the chain of `key` and lets `visit` judge the slots that have it.
+    /// Returns its finding and the links walked, those of false starts too.
+    #[inline]
+    fn walk<T>(
+        &self,
+        key: &L::Key<'_>,
+        visit: impl Fn(u32, State) -> Visit<T>,
+    ) -> (Option<T>, u64) {
+        let bucket = self.bucket(L::hashed(key));
+        let mut links = 0;
+        'start: loop {
+            let mut at = self.buckets.first(bucket);
+            while let Link::Slot(index) = at {
+                let slot = self.arena.slot(index);
+                links += 1;
+                let state = slot.state();
+                if state.has(State::FREE) {
+                    // Led into the free list. It would end in its own mark, but
+                    // may be long.
+                    continue 'start;
+                }
+                if L::matches(key, slot) {
+                    match visit(index, state) {
+                        Visit::Found(found) => return (Some(found), links),
+                        Visit::Pass => {}
+                        Visit::Raced => continue 'start,
+                    }
+                }
+                at = slot.next();
+            }
+            if at == self.buckets.end(bucket) {
+                return (None, links);
+            }
+        }
+    }
+
+    /// Pins the entry that was in `state` when its key was compared.
+    #[inline]
+    fn pin(&self, index: u32, seen: State) -> Visit<Found<'_, W>> {
+        let slot = self.arena.slot(index);
+        let mut state = seen;
+        loop {
+            if !state.is_same_entry(seen) {
+                return Visit::Raced;
+            }
+            if !state.can_pin() {
+                return Self::refused(slot, index, state);
+            }
+            match slot.exchange(state, state.pinned()) {
+                Ok(()) => return Visit::Found(Found::Pinned(Pin { slot, index }, state)),
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Why an entry cannot be pinned.
+    #[cold]
+    fn refused<'a>(slot: &Slot<W>, index: u32, state: State) -> Visit<Found<'a, W>> {
+        if !state.has(State::LIVE) {
+            return Visit::Pass;
+        }
+        if !slot.state().is_same_entry(state) {
+            // The key may not have been this entry's.
+            return Visit::Raced;
+        }
+        Visit::Found(if state.has(State::BUSY) {
+            Found::Busy(index, state)
+        } else {
+            Found::Saturated
+        })
+    }
+
+    /// The slots of a locked chain.
+    fn chain(&self, first: Link) -> impl Iterator<Item = u32> {
+        let mut at = first;
+        std::iter::from_fn(move || match at {
+            Link::Slot(index) => {
+                at = self.arena.slot(index).next();
+                Some(index)
+            }
+            Link::End(_) => None,
+        })
+    }
+
+    /// Inserts at the front, for readers to see.
+    fn push(&self, locked: &mut Locked<'_>, vacant: Vacant<'_, W>, flags: u64) -> u32 {
+        let slot = vacant.slot();
+        slot.set_next(locked.first());
+        locked.set_first(Link::Slot(vacant.index()));
+        slot.set_state(slot.state().with(State::LIVE | flags));
+        self.objects.fetch_add(1, Relaxed);
+        vacant.into_index()
+    }
+
+    /// The entry for `key` in a locked chain. Evicted meanwhile, it stays in
+    /// the chain as long as the lock is held.
+    fn find_live(&self, locked: &Locked<'_>, key: &L::Key<'_>) -> Option<u32> {
+        self.chain(locked.first()).find(|&index| {
+            let slot = self.arena.slot(index);
+            L::matches(key, slot) && slot.state().has(State::LIVE)
+        })
+    }
+
+    /// Claims the entry `index` of a locked chain; false if it is held, or was
+    /// claimed by another.
+    fn claim(&self, index: u32) -> bool {
+        let slot = self.arena.slot(index);
+        let mut state = slot.state();
+        while state.can_claim() {
+            match slot.exchange(state, state.claimed()) {
+                Ok(()) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    fn unlink_locked(&self, locked: &mut Locked<'_>, index: u32) {
+        let after = self.arena.slot(index).next();
+        if locked.first() == Link::Slot(index) {
+            locked.set_first(after);
+        } else {
+            let before = self
+                .chain(locked.first())
+                .find(|&at| self.arena.slot(at).next() == Link::Slot(index));
+            match before {
+                Some(before) => self.arena.slot(before).set_next(after),
+                None => debug_assert!(false, "slot {index} is not in its chain"),
+            }
+        }
+        self.objects.fetch_sub(1, Relaxed);
+    }
+
+    /// Chain lengths, bucket by bucket.
+    #[must_use]
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        for bucket in 0..self.buckets.count() {
+            if self.buckets.first(bucket) == self.buckets.end(bucket) {
+                histogram.add(0);
+                continue;
+            }
+            let locked = self.buckets.lock(bucket);
+            let length = self.chain(locked.first()).count();
+            drop(locked);
+            histogram.add(length as u64);
+        }
+        histogram
+    }
+
+    /// Panics if an invariant of the module's list does not hold. Only when
+    /// nobody else uses the table.
+    pub fn check_invariants(&self, same_key: impl Fn(&Slot<W>, &Slot<W>) -> bool) {
+        let mut objects = 0;
+        for bucket in 0..self.buckets.count() {
+            let mut chain: Vec<&Slot<W>> = Vec::new();
+            let mut at = self.buckets.first(bucket);
+            while let Link::Slot(index) = at {
+                let slot = self.arena.slot(index);
+                assert!(slot.state().has(State::LIVE), "slot {index} is live");
+                assert_eq!(self.bucket(L::hashed_in(slot)), bucket, "slot {index}");
+                assert!(
+                    !chain.iter().any(|other| same_key(slot, other)),
+                    "slot {index} has a key of its own"
+                );
+                chain.push(slot);
+                at = slot.next();
+            }
+            assert_eq!(at, self.buckets.end(bucket), "end of a chain");
+            objects += chain.len() as u64;
+        }
+        assert_eq!(objects, self.objects(), "objects counted");
+    }
+}

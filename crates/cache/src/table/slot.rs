@@ -1,0 +1,248 @@
+//! A slot: one cached entry, and the state word that every protocol turns on.
+//!
+//! # Model
+//! `struct page`'s flags, reference count and hash link in one place. There is
+//! no `struct list_head`: the clock hand walks the arena itself.
+//!
+//! # State word
+//! ```text
+//! 63            32 31        20 19           0
+//! | generation    | flags      | pins         |
+//! ```
+//! A slot's words change only while it is out of every chain and owned by one
+//! thread. It was taken by [`State::claimed`], which steps the generation; so a
+//! reader that finds the generation unchanged after reading read one entry.
+//!
+//! # Cost
+//! 16 bytes and 8 for each word: 32 bytes for a page.
+
+use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Release};
+use crate::table::link::Link;
+
+/// The state word's value at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State(u64);
+
+const PIN: u64 = 1;
+const PINS: u64 = (1 << 20) - 1;
+const GENERATION: u64 = 1 << 32;
+
+impl State {
+    /// Can be found.
+    pub const LIVE: u64 = 1 << 20;
+    /// Was found since the clock hand passed.
+    pub const REFERENCED: u64 = 1 << 21;
+    /// Is being filled by its one owner; nobody else may look at its contents.
+    pub const BUSY: u64 = 1 << 22;
+    /// Somebody is parked until it is no longer busy.
+    pub const WAITERS: u64 = 1 << 23;
+    /// Reaching this page triggers the next readahead.
+    pub const MARKER: u64 = 1 << 24;
+    /// Was read ahead and not asked for since.
+    pub const READAHEAD: u64 = 1 << 25;
+    /// Holds a buffer, not a page, where both share an arena.
+    pub const BUFFER: u64 = 1 << 26;
+    /// Lies on the free list.
+    pub(super) const FREE: u64 = 1 << 27;
+
+    /// Whether any of `flags` is set.
+    #[must_use]
+    #[inline]
+    pub fn has(self, flags: u64) -> bool {
+        self.0 & flags != 0
+    }
+
+    /// How many pins hold the entry in place.
+    #[must_use]
+    pub fn pins(self) -> u32 {
+        u32::try_from(self.0 & PINS).unwrap_or(u32::MAX)
+    }
+
+    /// Whether `self` and `other` are states of the same entry.
+    #[inline]
+    pub(super) fn is_same_entry(self, other: Self) -> bool {
+        self.0 / GENERATION == other.0 / GENERATION
+    }
+
+    /// Can be found, is full, and can take one more pin.
+    #[inline]
+    pub(super) fn can_pin(self) -> bool {
+        self.0 & (Self::LIVE | Self::BUSY) == Self::LIVE && self.0 & PINS != PINS
+    }
+
+    /// The clock hand and removal may take it.
+    pub(super) fn can_claim(self) -> bool {
+        self.0 & (Self::LIVE | Self::BUSY | PINS) == Self::LIVE
+    }
+
+    /// One pin more. The first use of a page that was read ahead stands for the
+    /// read that would have brought it in, so only the next one counts as a
+    /// reference: a file read once from end to end leaves no referenced pages.
+    #[inline]
+    pub(super) fn pinned(self) -> Self {
+        Self(self.used().0 + PIN)
+    }
+
+    /// As after being found.
+    #[inline]
+    fn used(self) -> Self {
+        if self.has(Self::READAHEAD) {
+            Self(self.0 & !Self::READAHEAD)
+        } else {
+            Self(self.0 | Self::REFERENCED)
+        }
+    }
+
+    #[inline]
+    pub(super) fn referenced(self) -> Self {
+        Self(self.0 | Self::REFERENCED)
+    }
+
+    pub(super) fn unreferenced(self) -> Self {
+        Self(self.0 & !Self::REFERENCED)
+    }
+
+    /// As taken out of use: the generation steps, nothing else remains.
+    pub(super) fn claimed(self) -> Self {
+        Self((self.0 & !(GENERATION - 1)).wrapping_add(GENERATION))
+    }
+
+    pub(super) fn with(self, flags: u64) -> Self {
+        Self(self.0 | flags)
+    }
+
+    /// Filled: what waited for it may have it. `pins` of them are the caller's.
+    fn filled(self, pins: u32) -> Self {
+        Self((self.0 & !(Self::BUSY | Self::WAITERS)) + PIN * u64::from(pins))
+    }
+}
+
+/// One entry of a table: state, link, and `W` words of key and value.
+#[derive(Debug)]
+pub struct Slot<const W: usize> {
+    state: AtomicU64,
+    next: AtomicU32,
+    aux: AtomicU32,
+    words: [AtomicU64; W],
+}
+
+impl<const W: usize> Default for Slot<W> {
+    fn default() -> Self {
+        Self {
+            state: AtomicU64::new(0),
+            next: AtomicU32::new(0),
+            aux: AtomicU32::new(0),
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+}
+
+impl<const W: usize> Slot<W> {
+    /// Word `index` of key and value.
+    #[must_use]
+    #[inline]
+    pub fn word(&self, index: usize) -> u64 {
+        // Acquire keeps the check of the generation after it.
+        self.words[index].load(Acquire)
+    }
+
+    /// Sets word `index`. Only for a layout that fills a slot it was handed.
+    #[inline]
+    pub fn set_word(&self, index: usize, value: u64) {
+        // Release keeps it after the step of the generation.
+        self.words[index].store(value, Release);
+    }
+
+    /// The half word beside the link: a layout's to use.
+    #[must_use]
+    #[inline]
+    pub fn aux(&self) -> u32 {
+        self.aux.load(Acquire)
+    }
+
+    /// Sets the half word. Only for a layout that fills a slot it was handed.
+    pub fn set_aux(&self, value: u32) {
+        self.aux.store(value, Release);
+    }
+
+    /// Sets bits of the half word of an entry that the caller has pinned.
+    pub(crate) fn set_aux_bits(&self, bits: u32) {
+        self.aux.fetch_or(bits, AcqRel);
+    }
+
+    /// The state at this moment.
+    #[must_use]
+    #[inline]
+    pub fn state(&self) -> State {
+        State(self.state.load(Acquire))
+    }
+
+    #[inline]
+    pub(super) fn exchange(&self, from: State, to: State) -> Result<(), State> {
+        match self.state.compare_exchange(from.0, to.0, AcqRel, Acquire) {
+            Ok(_) => Ok(()),
+            Err(now) => Err(State(now)),
+        }
+    }
+
+    /// Sets the state of a slot that the caller owns.
+    pub(super) fn set_state(&self, state: State) {
+        self.state.store(state.0, Release);
+    }
+
+    #[inline]
+    pub(super) fn next(&self) -> Link {
+        Link::from_raw(self.next.load(Acquire))
+    }
+
+    pub(super) fn set_next(&self, next: Link) {
+        self.next.store(next.raw(), Release);
+    }
+
+    #[inline]
+    pub(super) fn unpin(&self) {
+        // Release: the reads through the pin come before the slot's next owner.
+        let before = State(self.state.fetch_sub(PIN, Release));
+        debug_assert!(before.pins() > 0, "unpinned more often than pinned");
+    }
+
+    /// Sets flags of an entry that the caller has pinned or is filling.
+    pub(crate) fn set_flags(&self, flags: u64) {
+        self.state.fetch_or(flags, AcqRel);
+    }
+
+    /// Clears `flag` of an entry that the caller has pinned; says whether this
+    /// call cleared it.
+    #[inline]
+    pub(crate) fn take_flag(&self, flag: u64) -> bool {
+        self.state().has(flag) && State(self.state.fetch_and(!flag, AcqRel)).has(flag)
+    }
+
+    /// Ends the filling of a busy entry with `pins` for the caller; says whether
+    /// somebody is parked on it.
+    pub(crate) fn fill(&self, pins: u32) -> bool {
+        let mut state = self.state();
+        loop {
+            debug_assert!(state.has(State::BUSY), "filled twice");
+            match self.exchange(state, state.filled(pins)) {
+                Ok(()) => return state.has(State::WAITERS),
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Notes that somebody will park until the entry `seen` is no longer busy;
+    /// false if it is not busy any more.
+    pub(crate) fn announce_waiter(&self, seen: State) -> bool {
+        let mut state = self.state();
+        loop {
+            if !state.is_same_entry(seen) || !state.has(State::BUSY) {
+                return false;
+            }
+            match self.exchange(state, state.with(State::WAITERS)) {
+                Ok(()) => return true,
+                Err(now) => state = now,
+            }
+        }
+    }
+}
