@@ -6,8 +6,8 @@ use crate::mount::{Access, LoopMount};
 use crate::requirement::can_loop_mount;
 use crate::seed::{Seed, mix};
 use crate::tool::{Tool, debugfs_write};
-use crate::tree;
-use rustix::fs::{FlockOperation, flock};
+use crate::tree::{self, Limits};
+use rustix::fs::{FlockOperation, Mode, flock};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -110,7 +110,12 @@ fn remove_older(folder: &Path, tag: &str) -> Result<()> {
 fn build(recipe: &Recipe, path: &Path, source: Option<&Path>) -> Result<()> {
     if let Some(source) = source {
         std::fs::create_dir_all(source).context("mkdir", source)?;
-        tree::populate(source, &recipe.tree)?;
+        // mke2fs makes its own, so the oracle must have it too.
+        let found = source.join("lost+found");
+        std::fs::create_dir(&found).context("mkdir", &found)?;
+        rustix::fs::chmod(&found, Mode::RWXU).context("chmod", &found)?;
+        let limits = Limits::of_blocks(recipe.block_size_bytes());
+        tree::populate(source, &recipe.tree, limits)?;
     }
     let copied = source.filter(|_| recipe.before.is_empty());
     make_empty(recipe, path, copied)?;
@@ -119,7 +124,7 @@ fn build(recipe: &Recipe, path: &Path, source: Option<&Path>) -> Result<()> {
     }
     if source.is_none() {
         let mount = LoopMount::new(path, Access::ReadWrite, &["noinit_itable"])?;
-        tree::populate(&mount.path(), &recipe.tree)?;
+        tree::populate(&mount.path(), &recipe.tree, Limits::NONE)?;
         mount.sync()?;
     } else if copied.is_none() {
         // mke2fs cannot copy into what was changed first; debugfs could, but

@@ -45,6 +45,16 @@ impl Recipe {
         self
     }
 
+    /// The block size that mke2fs is asked for.
+    #[must_use]
+    pub fn block_size_bytes(&self) -> usize {
+        let mut arguments = self.mkfs.iter();
+        arguments
+            .find(|&&argument| argument == "-b")
+            .and_then(|_| arguments.next()?.parse().ok())
+            .unwrap_or(1024)
+    }
+
     /// Whether only the kernel can make this image.
     #[must_use]
     pub fn needs_kernel(&self) -> bool {

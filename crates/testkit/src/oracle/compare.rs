@@ -184,7 +184,7 @@ impl<A: Source, B: Source> Walk<'_, A, B> {
             self.same(path, "modified", &a.modified, &b.modified);
             self.same(path, "changed", &a.changed, &b.changed);
             self.same(path, "created", &a.created, &b.created);
-        } else if fields.contains(Fields::MODIFIED) {
+        } else if fields.contains(Fields::MODIFIED) && a.kind != FileKind::Directory {
             self.same(path, "modified", &a.modified.0, &b.modified.0);
         }
     }

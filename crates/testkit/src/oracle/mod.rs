@@ -29,7 +29,7 @@ bitflags::bitflags! {
         const INODES = 1;
         /// Space used, and the sizes of directories.
         const SPACE = 1 << 1;
-        /// Seconds of the last change of the content.
+        /// Seconds of the last change of the content, of what is no directory.
         const MODIFIED = 1 << 2;
         /// All times, to the nanosecond.
         const TIMES = 1 << 3;

@@ -3,7 +3,6 @@
 use super::Tree;
 use super::builder::Builder;
 use crate::error::Result;
-use rustix::fs::{XattrFlags, lsetxattr};
 use std::path::Path;
 
 /// Values of every size.
@@ -55,9 +54,9 @@ pub(super) fn namespaces(builder: &mut Builder) -> Result<()> {
     // Revision 2, effective; permitted: CAP_NET_BIND_SERVICE and CAP_SYS_PTRACE.
     let words: [u32; 5] = [0x0200_0001, 0x0008_0400, 0, 0, 0];
     let value: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    set_value(builder, &path, "security.capability", &value)?;
+    builder.attribute(&path, "security.capability", &value)?;
     let path = builder.path("attributes/symlink");
-    builder.attempt("symlink", rustix::fs::symlink("names", &path))?;
+    builder.symlink(b"names", &path)?;
     set(builder, &path, "trusted.on-symlink", 15)?;
     let path = builder.path("nodes/fifo");
     set(builder, &path, "trusted.on-fifo", 15)
@@ -71,7 +70,7 @@ pub(super) fn repeated(builder: &mut Builder, tree: &Tree) -> Result<()> {
     for number in 0..tree.repeat {
         let path = builder.path(format!("attributes/repeated/{number}"));
         builder.create(&path)?;
-        set_value(builder, &path, "user.same", &value)?;
+        builder.attribute(&path, "user.same", &value)?;
         if number % 4 == 3 {
             set(builder, &path, "user.own", 200)?;
         }
@@ -108,22 +107,16 @@ pub(super) fn acls(builder: &mut Builder) -> Result<()> {
         }))
         .collect();
     let folder = builder.folder("attributes/acl-folder")?;
-    set_value(builder, &folder, "system.posix_acl_default", &value)?;
-    set_value(builder, &folder, "system.posix_acl_access", &value)?;
+    builder.attribute(&folder, "system.posix_acl_default", &value)?;
+    builder.attribute(&folder, "system.posix_acl_access", &value)?;
     builder.create(&folder.join("inherits"))?;
     builder.folder(folder.join("inherits-too"))?;
     let path = builder.path("attributes/acl");
     builder.file(&path, 10)?;
-    set_value(builder, &path, "system.posix_acl_access", &value)
+    builder.attribute(&path, "system.posix_acl_access", &value)
 }
 
 fn set(builder: &mut Builder, path: &Path, name: &str, len: usize) -> Result<()> {
     let value = builder.random.bytes(len);
-    set_value(builder, path, name, &value)
-}
-
-fn set_value(builder: &mut Builder, path: &Path, name: &str, value: &[u8]) -> Result<()> {
-    let what = format!("attribute {name} of {} bytes", value.len());
-    builder.attempt(&what, lsetxattr(path, name, value, XattrFlags::empty()))?;
-    Ok(())
+    builder.attribute(path, name, &value)
 }

@@ -2,8 +2,9 @@
 
 use crate::error::{Context, Error, Result};
 use crate::seed::{Random, Seed};
-use rustix::fs::{CWD, Mode};
+use rustix::fs::{CWD, Mode, XattrFlags, lsetxattr};
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -19,19 +20,59 @@ pub struct Summary {
     pub left_out: Vec<String>,
 }
 
+/// What the file system takes, where it cannot be asked: mke2fs gives up on the
+/// first attribute or link that does not fit, while the kernel only refuses it;
+/// and it copies times of 32 bits, and a link to a symbolic link as another one.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// All attributes of one file, in bytes, as a block stores them.
+    pub attributes_bytes: usize,
+    /// The target of a symbolic link, in bytes.
+    pub target_bytes: usize,
+    /// The last time, in seconds since 1970.
+    pub last_second: i64,
+    /// Whether symbolic links may have several names.
+    pub symlink_links: bool,
+}
+
+impl Limits {
+    /// As the kernel says.
+    pub const NONE: Self = Self {
+        attributes_bytes: usize::MAX,
+        target_bytes: usize::MAX,
+        last_second: i64::MAX,
+        symlink_links: true,
+    };
+
+    /// What mke2fs can put into blocks of this size.
+    #[must_use]
+    pub fn of_blocks(block_size_bytes: usize) -> Self {
+        Self {
+            attributes_bytes: block_size_bytes.saturating_sub(64),
+            target_bytes: block_size_bytes.saturating_sub(1),
+            last_second: 0x7fff_ffff,
+            symlink_links: false,
+        }
+    }
+}
+
 /// A directory that is being filled.
 pub(super) struct Builder {
     root: PathBuf,
     pub(super) random: Random,
     summary: Summary,
+    pub(super) limits: Limits,
+    attributes_bytes: HashMap<PathBuf, usize>,
 }
 
 impl Builder {
-    pub(super) fn new(root: &Path, seed: Seed) -> Self {
+    pub(super) fn new(root: &Path, seed: Seed, limits: Limits) -> Self {
         Self {
             root: root.to_owned(),
             random: Random::new(seed),
             summary: Summary::default(),
+            limits,
+            attributes_bytes: HashMap::new(),
         }
     }
 
@@ -84,6 +125,35 @@ impl Builder {
     pub(super) fn hard_link(&mut self, from: &Path, to: &Path) -> Result<()> {
         self.summary.made += 1;
         std::fs::hard_link(from, to).context("link to", to)
+    }
+
+    pub(super) fn symlink(&mut self, target: &[u8], path: &Path) -> Result<()> {
+        let what = format!("symlink of {} bytes", target.len());
+        let made = if target.len() > self.limits.target_bytes {
+            Err(Errno::NAMETOOLONG)
+        } else {
+            rustix::fs::symlink(target, path)
+        };
+        self.attempt(&what, made)?;
+        Ok(())
+    }
+
+    /// Sets an attribute, if it has room.
+    pub(super) fn attribute(&mut self, path: &Path, name: &str, value: &[u8]) -> Result<()> {
+        // An entry's 16 bytes, then name and value, each filled up to a multiple of 4.
+        let entry_bytes = 16 + name.len().next_multiple_of(4) + value.len().next_multiple_of(4);
+        let used = self.attributes_bytes.entry(path.to_owned()).or_default();
+        let set = if *used + entry_bytes > self.limits.attributes_bytes {
+            Err(Errno::NOSPC)
+        } else {
+            lsetxattr(path, name, value, XattrFlags::empty())
+        };
+        if set.is_ok() {
+            *used += entry_bytes;
+        }
+        let what = format!("attribute {name} of {} bytes", value.len());
+        self.attempt(&what, set)?;
+        Ok(())
     }
 
     /// Notes the result of something that may not be possible here; true if it was.

@@ -12,7 +12,7 @@ mod names;
 mod special;
 mod work;
 
-pub use builder::Summary;
+pub use builder::{Limits, Summary};
 pub(crate) use work::{crash_work, encrypted_folder};
 
 use crate::error::Result;
@@ -92,8 +92,8 @@ impl Tree {
 }
 
 /// Makes the tree in the empty directory `root`.
-pub fn populate(root: &Path, tree: &Tree) -> Result<Summary> {
-    let mut builder = Builder::new(root, Seed(tree.seed));
+pub fn populate(root: &Path, tree: &Tree, limits: Limits) -> Result<Summary> {
+    let mut builder = Builder::new(root, Seed(tree.seed), limits);
     names::many(&mut builder, tree)?;
     names::deep(&mut builder, tree)?;
     names::odd(&mut builder)?;

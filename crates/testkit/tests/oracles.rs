@@ -1,0 +1,75 @@
+//! The oracles themselves: what they call equal is equal, and images hold what
+//! their trees promise.
+
+use larder_testkit::image::{OracleKind, Populate, recipe};
+use larder_testkit::tree::Tree;
+use larder_testkit::{
+    Access, Comparison, DirectorySource, Fields, Image, LoopMount, Oracle, Recipe, Requirement,
+    Source, compare, skip,
+};
+
+const NEEDED: [Requirement; 3] = [
+    Requirement::Tool("mke2fs"),
+    Requirement::Tool("debugfs"),
+    Requirement::LoopMount,
+];
+
+fn image(recipe: &Recipe) -> Image {
+    Image::get(recipe).unwrap_or_else(|error| panic!("{}: {error}", recipe.name))
+}
+
+fn named(name: &str) -> &'static Recipe {
+    recipe(name).unwrap_or_else(|| panic!("no recipe {name}"))
+}
+
+#[test]
+fn mount_twice_of_one_image_is_the_same() {
+    if skip(&NEEDED) {
+        return;
+    }
+    let image = image(named("ext2-4k"));
+    let sides = [Oracle::of(&image).unwrap(), Oracle::of(&image).unwrap()];
+    let comparison = Comparison {
+        fields: Fields::all(),
+        closed: &[],
+    };
+    let report = compare(sides[0].source(), sides[1].source(), &comparison);
+    report.assert_same("two mounts");
+    assert!(report.entries > 7000, "{report}");
+    assert!(report.attributes > 80, "{report}");
+    assert!(report.bytes > 10_000_000, "{report}");
+}
+
+#[test]
+fn copy_by_mke2fs_is_the_same_as_its_source() {
+    if skip(&NEEDED) {
+        return;
+    }
+    let recipe = Recipe {
+        populate: Populate::Mke2fs,
+        oracle: OracleKind::Source,
+        tree: Tree::SMALL,
+        ..*named("ext4-2k-no-journal")
+    };
+    let image = image(&recipe);
+    let source = Oracle::of(&image).unwrap();
+    let mount = LoopMount::new(image.path(), Access::ReadOnly, &[]).unwrap();
+    let comparison = Comparison {
+        fields: Fields::COPIED,
+        closed: &[],
+    };
+    let kernel = DirectorySource::new("kernel", &mount.path());
+    let report = compare(source.source(), &kernel, &comparison);
+    report.assert_same("copy and source");
+}
+
+#[test]
+fn largest_directory_has_100000_names() {
+    if skip(&NEEDED) {
+        return;
+    }
+    let oracle = Oracle::of(&image(named("ext4-100000-files"))).unwrap();
+    let source = oracle.source();
+    let entries = source.entries(&source.root().join("many")).unwrap();
+    assert_eq!(entries.len(), 100_000);
+}
