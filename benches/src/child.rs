@@ -1,0 +1,98 @@
+//! Running programs with a deadline, and with their complaints kept.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A workload that takes longer has hung.
+pub const DEADLINE: Duration = Duration::from_mins(2);
+
+/// Runs `command` to its end, feeds its standard output to `consume` block by block, and returns
+/// the seconds from just before it was started until it had ended. Complaints go to `log`.
+pub fn run(mut command: Command, log: &Path, mut consume: impl FnMut(&[u8])) -> Result<f64> {
+    let line = format!("{command:?}");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(File::create(log)?);
+    let mut block = vec![0; 1 << 20];
+    let started = Instant::now();
+    let mut child = command.spawn().with_context(|| line.clone())?;
+    let watchdog = Watchdog::new(&child, DEADLINE);
+    if let Some(mut pipe) = child.stdout.take() {
+        loop {
+            match pipe.read(&mut block) {
+                Ok(0) => break,
+                Ok(len) => consume(&block[..len]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).with_context(|| line),
+            }
+        }
+    }
+    let status = child.wait()?;
+    let seconds = started.elapsed().as_secs_f64();
+    if watchdog.stop() {
+        bail!("{line}: not done after {} s", DEADLINE.as_secs());
+    }
+    if !status.success() {
+        bail!("{line}: {status}: {}", tail(log));
+    }
+    Ok(seconds)
+}
+
+/// The end of what a program wrote to `log`, on one line.
+#[must_use]
+pub fn tail(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().rev().take(3).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("; ")
+}
+
+/// Waits for `child` to end, for at most `limit`.
+pub fn wait_for(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let give_up = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() > give_up {
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Kills a child that takes too long, so that a mount that hangs does not hang the run.
+struct Watchdog {
+    done: mpsc::Sender<()>,
+    thread: JoinHandle<bool>,
+}
+
+impl Watchdog {
+    fn new(child: &Child, limit: Duration) -> Self {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let (done, wait) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let expired = wait.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
+            if let (true, Some(pid)) = (expired, pid) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            expired
+        });
+        Self { done, thread }
+    }
+
+    /// True if the child had to be killed.
+    fn stop(self) -> bool {
+        let _ = self.done.send(());
+        self.thread.join().unwrap_or(false)
+    }
+}

@@ -1,0 +1,292 @@
+//! The peers that mount, and the guards that unmount them whatever happens.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use larder_testkit::requirement::{can_loop_mount, is_root};
+use larder_testkit::{Access, LoopMount, tool};
+use serde::Serialize;
+
+use crate::child::{tail, wait_for};
+use crate::tree::{BIG_FILE, Tree};
+use crate::user::User;
+
+/// How long a server may take to mount, and to go away.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What `larder mount` lets the kernel read ahead as root, for the floor to be alike.
+const READ_AHEAD_KIB: &str = "1024";
+
+/// One side of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Peer {
+    /// `larder mount`.
+    Larder,
+    /// fuse2fs.
+    Fuse2fs,
+    /// The kernel's ext4 on a loop device.
+    Kernel,
+    /// The FUSE server that answers from a constant.
+    Floor,
+    /// The image file itself, where its file system is not asked.
+    Device,
+    /// The library `larder` in process.
+    Volume,
+    /// The system call that does the same.
+    Syscall,
+}
+
+impl Peer {
+    /// The name as it is printed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Larder => "larder",
+            Self::Fuse2fs => "fuse2fs",
+            Self::Kernel => "kernel",
+            Self::Floor => "floor",
+            Self::Device => "device",
+            Self::Volume => "volume",
+            Self::Syscall => "syscall",
+        }
+    }
+
+    /// Whether what it serves is the image, and can be checked.
+    #[must_use]
+    pub const fn has_content(self) -> bool {
+        matches!(self, Self::Larder | Self::Fuse2fs | Self::Kernel)
+    }
+}
+
+/// The programs that the peers are.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// This crate's binary, for the floor and for reading as another user.
+    pub harness: PathBuf,
+    /// The `larder` binary, if there is one.
+    pub larder: Option<PathBuf>,
+}
+
+impl Programs {
+    /// Why `peer` cannot be measured here, if it cannot.
+    #[must_use]
+    pub fn missing(&self, peer: Peer) -> Option<String> {
+        let fuse = || match () {
+            () if !Path::new("/dev/fuse").exists() => Some("there is no /dev/fuse".to_owned()),
+            () if !is_root() && tool::find("fusermount3").is_none() => {
+                Some("fusermount3 is not installed".to_owned())
+            }
+            () => None,
+        };
+        match peer {
+            Peer::Larder if self.larder.is_none() => {
+                Some("no larder binary: build it, or name it with --larder".to_owned())
+            }
+            Peer::Fuse2fs if tool::find("fuse2fs").is_none() => {
+                Some("fuse2fs is not installed".to_owned())
+            }
+            Peer::Larder | Peer::Fuse2fs | Peer::Floor => fuse(),
+            Peer::Kernel => (!can_loop_mount()).then(|| "needs root and loop devices".to_owned()),
+            Peer::Device | Peer::Volume | Peer::Syscall => None,
+        }
+    }
+}
+
+/// A mounted peer, until this is dropped.
+#[derive(Debug)]
+pub struct Mounted {
+    root: PathBuf,
+    _guard: Guard,
+}
+
+#[derive(Debug)]
+enum Guard {
+    Loop { _mount: LoopMount },
+    Server { _server: Server },
+}
+
+impl Mounted {
+    /// Mounts `tree`'s image by way of `peer`. Mount points and logs go below `folder`.
+    pub fn new(
+        programs: &Programs,
+        peer: Peer,
+        user: User,
+        tree: &Tree,
+        folder: &Path,
+    ) -> Result<Self> {
+        if peer == Peer::Kernel {
+            let mount = LoopMount::new(&tree.image, Access::ReadOnly, &[])?;
+            return Ok(Self {
+                root: mount.path(),
+                _guard: Guard::Loop { _mount: mount },
+            });
+        }
+        let server = Server::start(programs, peer, user, tree, folder)?;
+        Ok(Self {
+            root: server.mountpoint.clone(),
+            _guard: Guard::Server { _server: server },
+        })
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The big file.
+    #[must_use]
+    pub fn big_file(&self) -> PathBuf {
+        self.root.join(BIG_FILE)
+    }
+}
+
+/// A FUSE server in the foreground, and the mount that it serves.
+#[derive(Debug)]
+struct Server {
+    child: Child,
+    mountpoint: PathBuf,
+    user: User,
+    /// How it is unmounted, without the mount point.
+    unmount: Vec<PathBuf>,
+}
+
+impl Server {
+    fn start(
+        programs: &Programs,
+        peer: Peer,
+        user: User,
+        tree: &Tree,
+        folder: &Path,
+    ) -> Result<Self> {
+        let mountpoint = folder.join(format!("mnt-{}", peer.name()));
+        fs::create_dir_all(&mountpoint)?;
+        user.own(&mountpoint)?;
+        let program =
+            |name: &str| tool::find(name).with_context(|| format!("{name} is not installed"));
+        let (mut command, unmount) = match peer {
+            Peer::Larder => {
+                let larder = programs.larder.clone().context("no larder binary")?;
+                let mut command = user.command(&larder);
+                command
+                    .arg("mount")
+                    .arg(&tree.image)
+                    .arg(&mountpoint)
+                    .arg("--foreground");
+                (command, vec![larder, "umount".into()])
+            }
+            Peer::Fuse2fs => {
+                let mut command = user.command(&program("fuse2fs")?);
+                command
+                    .arg(&tree.image)
+                    .arg(&mountpoint)
+                    .args(["-f", "-o", "ro"]);
+                (command, vec![program("fusermount3")?, "-u".into()])
+            }
+            Peer::Floor => {
+                let mut command = user.command(&programs.harness);
+                command
+                    .arg("floor")
+                    .arg(&mountpoint)
+                    .arg(tree.big_file_bytes.to_string());
+                (command, vec![program("fusermount3")?, "-u".into()])
+            }
+            _ => bail!("{} is not a FUSE server", peer.name()),
+        };
+        let log = folder.join(format!("{}.log", peer.name()));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log)?);
+        let child = command.spawn().with_context(|| format!("{command:?}"))?;
+        let mut server = Self {
+            child,
+            mountpoint,
+            user,
+            unmount,
+        };
+        server.wait_until_mounted(&command, &log)?;
+        if peer == Peer::Floor {
+            server.raise_read_ahead();
+        }
+        Ok(server)
+    }
+
+    fn wait_until_mounted(&mut self, command: &Command, log: &Path) -> Result<()> {
+        let give_up = Instant::now() + PATIENCE;
+        while device_number(&self.mountpoint)?.is_none() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{command:?}: {status}: {}", tail(log));
+            }
+            if Instant::now() > give_up {
+                bail!(
+                    "{command:?}: not mounted after {} s: {}",
+                    PATIENCE.as_secs(),
+                    tail(log)
+                );
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Only root may; otherwise the kernel's default stays.
+    fn raise_read_ahead(&self) {
+        if let Ok(Some(device)) = device_number(&self.mountpoint) {
+            let file = format!("/sys/class/bdi/{device}/read_ahead_kb");
+            let _ = fs::write(file, READ_AHEAD_KIB);
+        }
+    }
+
+    fn run_unmount(&self) -> bool {
+        let Some((program, args)) = self.unmount.split_first() else {
+            return false;
+        };
+        let mut command = self.user.command(program);
+        command.args(args).arg(&self.mountpoint);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Server {
+    /// Unmounts and waits until the server has let go of the image; failing that, takes the mount
+    /// away and ends the server, so that nothing stays behind.
+    fn drop(&mut self) {
+        let clean = device_number(&self.mountpoint).is_ok_and(|device| device.is_some())
+            && self.run_unmount()
+            && wait_for(&mut self.child, PATIENCE).is_ok_and(|status| status.is_some());
+        if clean {
+            return;
+        }
+        let _ = Command::new("fusermount3")
+            .args(["-u", "-z"])
+            .arg(&self.mountpoint)
+            .stderr(Stdio::null())
+            .status();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The device number of what is mounted at `mountpoint`, as `major:minor`; asks the kernel's list
+/// and not the mount, which may be another user's or dead.
+fn device_number(mountpoint: &Path) -> Result<Option<String>> {
+    let list = fs::read_to_string("/proc/self/mountinfo")?;
+    let wanted = mountpoint
+        .to_str()
+        .context("the mount point's path is not UTF-8")?;
+    Ok(list.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let device = fields.next()?;
+        (fields.nth(1) == Some(wanted)).then(|| device.to_owned())
+    }))
+}

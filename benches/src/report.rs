@@ -1,0 +1,116 @@
+//! A run as a table.
+
+use std::fmt::Write;
+
+use crate::measure::{Measure, Target, Unit};
+use crate::peer::Peer;
+use crate::results::{Results, Samples};
+
+/// One column of values: the system calls go to the kernel's mount, and stand where it does.
+const COLUMNS: [(&str, &[Peer]); 5] = [
+    ("larder", &[Peer::Larder, Peer::Volume]),
+    ("fuse2fs", &[Peer::Fuse2fs]),
+    ("kernel", &[Peer::Kernel, Peer::Syscall]),
+    ("floor", &[Peer::Floor]),
+    ("device", &[Peer::Device]),
+];
+
+/// The whole report.
+#[must_use]
+pub fn table(results: &Results, measures: &[Measure], samples: &Samples) -> String {
+    let mut text = heading(results);
+    for measure in measures {
+        text.push_str(&row(*measure, samples));
+    }
+    for line in &results.skipped {
+        let _ = writeln!(text, "skipped: {line}");
+    }
+    for line in &results.failures {
+        let _ = writeln!(text, "failed: {line}");
+    }
+    text
+}
+
+fn heading(results: &Results) -> String {
+    let plan = &results.plan;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{} x {}, kernel {}, commit {}",
+        results.processors,
+        results.processor,
+        results.kernel,
+        results.commit.as_deref().unwrap_or("unknown"),
+    );
+    let _ = writeln!(
+        text,
+        "{} files and one of {} MiB; medians of {}; ratios in this run\n",
+        plan.files,
+        plan.big_file_bytes >> 20,
+        plan.runs,
+    );
+    let _ = write!(text, "{:24}", "");
+    for (name, _) in COLUMNS {
+        let _ = write!(text, "{name:>11}");
+    }
+    let _ = writeln!(
+        text,
+        "  {:<5}{:>11}  {:>15}  target",
+        "unit", "x fuse2fs", "ratio"
+    );
+    text
+}
+
+fn row(measure: Measure, samples: &Samples) -> String {
+    let mut text = format!("{:24}", measure.name());
+    for (_, peers) in COLUMNS {
+        let value = peers.iter().find_map(|peer| samples.median(measure, *peer));
+        let value = value.map_or("-".to_owned(), |value| number(value, measure.unit()));
+        let _ = write!(text, "{value:>11}");
+    }
+    let unit = match measure.unit() {
+        Unit::Seconds => "s",
+        Unit::MegabytesPerSecond => "MB/s",
+        Unit::ReadsPerSecond => "1/s",
+        Unit::Nanoseconds => "ns",
+        Unit::Percent => "%",
+    };
+    let gain = samples
+        .ratio(measure, Peer::Fuse2fs)
+        .map_or("-".to_owned(), |ratio| {
+            let times = if measure.unit() == Unit::Seconds {
+                1.0 / ratio
+            } else {
+                ratio
+            };
+            format!("{times:.1}")
+        });
+    let _ = write!(text, "  {unit:<5}{gain:>11}");
+    let target = measure.target();
+    let figure = samples.figure(measure);
+    let ratio = match (figure, target.against()) {
+        (Some(figure), Some(peer)) => format!("{figure:.2} {:>7}", peer.name()),
+        (Some(figure), None) => format!("{figure:.2} {unit:>7}"),
+        (None, _) => "-".to_owned(),
+    };
+    let (sign, limit) = match target {
+        Target::AtMostTimes(limit, _) | Target::AtMost(limit) => ("at most", limit),
+        Target::AtLeastTimes(limit, _) => ("at least", limit),
+    };
+    let verdict = match figure.map(|figure| target.is_met_by(figure)) {
+        Some(true) => "met",
+        Some(false) => "missed",
+        None => "not measured",
+    };
+    let _ = writeln!(text, "  {ratio:>15}  {sign} {limit}: {verdict}");
+    text
+}
+
+fn number(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Seconds => format!("{value:.3}"),
+        Unit::MegabytesPerSecond | Unit::ReadsPerSecond => format!("{value:.0}"),
+        Unit::Nanoseconds => format!("{value:.1}"),
+        Unit::Percent => format!("{value:.2}"),
+    }
+}

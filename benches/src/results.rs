@@ -1,0 +1,191 @@
+//! What a run came to: every single value, and what they say of the targets.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::measure::{Measure, Target, Unit, median};
+use crate::peer::Peer;
+use crate::plan::Plan;
+
+/// All values of a run, in the order in which they were measured.
+#[derive(Debug, Default)]
+pub struct Samples {
+    values: BTreeMap<(Measure, Peer), Vec<f64>>,
+    /// What could not be measured at all, and why.
+    pub skipped: Vec<String>,
+    /// What went wrong.
+    pub failures: Vec<String>,
+}
+
+impl Samples {
+    /// Adds one value.
+    pub fn add(&mut self, measure: Measure, peer: Peer, value: f64) {
+        self.values.entry((measure, peer)).or_default().push(value);
+    }
+
+    /// The values of one side of a measure.
+    #[must_use]
+    pub fn of(&self, measure: Measure, peer: Peer) -> &[f64] {
+        self.values.get(&(measure, peer)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Their median.
+    #[must_use]
+    pub fn median(&self, measure: Measure, peer: Peer) -> Option<f64> {
+        median(self.of(measure, peer))
+    }
+
+    /// Ours divided by `peer`'s.
+    #[must_use]
+    pub fn ratio(&self, measure: Measure, peer: Peer) -> Option<f64> {
+        Some(self.median(measure, measure.ours())? / self.median(measure, peer)?)
+    }
+
+    /// What [`Target::is_met_by`] asks for: the ratio, or our own value.
+    #[must_use]
+    pub fn figure(&self, measure: Measure) -> Option<f64> {
+        match measure.target().against() {
+            Some(peer) => self.ratio(measure, peer),
+            None => self.median(measure, measure.ours()),
+        }
+    }
+}
+
+/// A run as it is kept.
+#[derive(Debug, Serialize)]
+pub struct Results {
+    /// When it began, in UTC.
+    pub date: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// The commit that was checked out, if there is one; with `-dirty` if files were changed.
+    pub commit: Option<String>,
+    /// The processor's name.
+    pub processor: String,
+    /// Processors.
+    pub processors: usize,
+    /// The peers' versions, as they tell them.
+    pub fuse2fs: Option<String>,
+    /// How much was done.
+    pub plan: Plan,
+    /// Each measure that was asked for.
+    pub measures: Vec<MeasureResult>,
+    /// What was not measured, and why.
+    pub skipped: Vec<String>,
+    /// What went wrong.
+    pub failures: Vec<String>,
+}
+
+/// One measure as it is kept.
+#[derive(Debug, Serialize)]
+pub struct MeasureResult {
+    /// Its name.
+    pub name: &'static str,
+    /// The unit of all values.
+    pub unit: Unit,
+    /// Each value, by peer.
+    pub runs: BTreeMap<&'static str, Vec<f64>>,
+    /// Their medians.
+    pub medians: BTreeMap<&'static str, f64>,
+    /// Ours divided by the target's peer, or ours where the target has none.
+    pub figure: Option<f64>,
+    /// What was to be reached.
+    pub target: Target,
+    /// Whether it was; `None` if there is no figure.
+    pub met: Option<bool>,
+}
+
+impl Results {
+    /// Puts `samples` of `measures` together with what is known of the machine.
+    #[must_use]
+    pub fn new(plan: &Plan, measures: &[Measure], samples: &Samples) -> Self {
+        let uname = rustix::system::uname();
+        Self {
+            date: jiff::Timestamp::now()
+                .strftime("%Y-%m-%dT%H:%M:%SZ")
+                .to_string(),
+            kernel: uname.release().to_string_lossy().into_owned(),
+            commit: commit(),
+            processor: processor(),
+            processors: std::thread::available_parallelism().map_or(0, usize::from),
+            fuse2fs: first_line(Command::new("fuse2fs").arg("-V")),
+            plan: plan.clone(),
+            measures: measures
+                .iter()
+                .map(|measure| summary(*measure, samples))
+                .collect(),
+            skipped: samples.skipped.clone(),
+            failures: samples.failures.clone(),
+        }
+    }
+
+    /// Writes it to `folder`, under its date and commit, and returns the file's path.
+    pub fn save(&self, folder: &Path) -> Result<PathBuf> {
+        fs::create_dir_all(folder)?;
+        let date = self.date.replace(':', "");
+        let commit = self.commit.as_deref().unwrap_or("unknown");
+        let path = folder.join(format!("{date}-{commit}.json"));
+        let mut json = serde_json::to_string_pretty(self)?;
+        json.push('\n');
+        fs::write(&path, json).with_context(|| format!("write {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+fn summary(measure: Measure, samples: &Samples) -> MeasureResult {
+    let sides = || measure.peers().iter().copied();
+    let figure = samples.figure(measure);
+    MeasureResult {
+        name: measure.name(),
+        unit: measure.unit(),
+        runs: sides()
+            .map(|peer| (peer.name(), samples.of(measure, peer).to_vec()))
+            .filter(|(_, values)| !values.is_empty())
+            .collect(),
+        medians: sides()
+            .filter_map(|peer| Some((peer.name(), samples.median(measure, peer)?)))
+            .collect(),
+        figure,
+        target: measure.target(),
+        met: figure.map(|figure| measure.target().is_met_by(figure)),
+    }
+}
+
+fn commit() -> Option<String> {
+    let git = |args: &[&str]| first_line(Command::new("git").args(args));
+    let hash = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some();
+    Some(if changed {
+        format!("{hash}-dirty")
+    } else {
+        hash
+    })
+}
+
+fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
+    name.unwrap_or("unknown").trim().to_owned()
+}
+
+/// The first line that a program writes, if it writes any.
+fn first_line(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    let text = if output.stdout.is_empty() {
+        output.stderr
+    } else {
+        output.stdout
+    };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.lines()
+        .next()
+        .filter(|line| !line.is_empty() && output.status.success())
+        .map(str::to_owned)
+}

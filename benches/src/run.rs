@@ -1,0 +1,284 @@
+//! A run: rounds of workloads, and in each the peers in turn.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::evict::{evict, resident_bytes};
+use crate::in_process;
+use crate::measure::Measure;
+use crate::peer::{Mounted, Peer, Programs};
+use crate::plan::Plan;
+use crate::results::Samples;
+use crate::tree::{BIG_FILE, PAGE_BYTES, Tree};
+use crate::user::{OpenFuseDevice, User};
+use crate::work::{self, ReadResult};
+
+/// An image counts as cold if no more of it than this is in the page cache.
+const COLD_BYTES: u64 = 1 << 20;
+
+/// Measures that one mount of a peer yields together.
+const GROUPS: [&[Measure]; 9] = [
+    &[Measure::ColdFind, Measure::WarmFind],
+    &[Measure::ColdTar, Measure::WarmTar],
+    &[Measure::Sequential],
+    &[Measure::SequentialUnprivileged],
+    &[Measure::Random],
+    &[Measure::PageRead],
+    &[Measure::Lookup],
+    &[Measure::Bookkeeping],
+    &[Measure::Decision],
+];
+
+/// A run of the benches.
+#[derive(Debug)]
+pub struct Run {
+    plan: Plan,
+    programs: Programs,
+    measures: Vec<Measure>,
+    interrupted: Arc<AtomicBool>,
+    progress: fn(&str),
+    folder: TempDir,
+    tree: Tree,
+    tar_bytes: Option<u64>,
+}
+
+impl Run {
+    /// Makes the image in a folder of its own below `work_folder`, which must be on the storage
+    /// that is to be measured. `interrupted` ends the run early, with everything unmounted.
+    pub fn new(
+        plan: Plan,
+        programs: Programs,
+        measures: Vec<Measure>,
+        work_folder: &Path,
+        interrupted: Arc<AtomicBool>,
+        progress: fn(&str),
+    ) -> Result<Self> {
+        fs::create_dir_all(work_folder)?;
+        let folder = tempfile::Builder::new()
+            .prefix("larder-bench-")
+            .tempdir_in(work_folder)?;
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+        progress("making the image");
+        let tree = Tree::make(folder.path(), &plan)?;
+        // fuse2fs opens the image for writing even where it mounts read-only.
+        fs::set_permissions(&tree.image, Permissions::from_mode(0o666))?;
+        Ok(Self {
+            plan,
+            programs,
+            measures,
+            interrupted,
+            progress,
+            folder,
+            tree,
+            tar_bytes: None,
+        })
+    }
+
+    /// Runs everything and returns all values. A peer that fails is noted, and the run goes on.
+    pub fn measure(&mut self) -> Samples {
+        let mut samples = Samples::default();
+        let _open = self
+            .wants(&[Measure::SequentialUnprivileged])
+            .then(OpenFuseDevice::new);
+        self.note_missing(&mut samples);
+        for round in 0..self.plan.runs {
+            for group in GROUPS {
+                if self.wants(group) && !self.is_interrupted() {
+                    (self.progress)(&format!(
+                        "round {} of {}: {}",
+                        round + 1,
+                        self.plan.runs,
+                        group[0].name()
+                    ));
+                    self.measure_group(group, round, &mut samples);
+                }
+            }
+        }
+        if self.is_interrupted() {
+            samples.failures.push("interrupted".to_owned());
+        }
+        samples
+    }
+
+    fn wants(&self, group: &[Measure]) -> bool {
+        group.iter().any(|measure| self.measures.contains(measure))
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    fn note_missing(&self, samples: &mut Samples) {
+        let peers: BTreeSet<Peer> = self
+            .measures
+            .iter()
+            .flat_map(|measure| measure.peers())
+            .copied()
+            .collect();
+        for peer in peers {
+            if let Some(reason) = self.programs.missing(peer) {
+                samples.skipped.push(format!("{}: {reason}", peer.name()));
+            }
+        }
+        if let (true, Some(reason)) = (
+            self.wants(&[Measure::SequentialUnprivileged]),
+            User::Nobody.missing(),
+        ) {
+            let name = Measure::SequentialUnprivileged.name();
+            samples.skipped.push(format!("{name}: {reason}"));
+        }
+    }
+
+    fn measure_group(&mut self, group: &[Measure], round: usize, samples: &mut Samples) {
+        let first = group[0];
+        if first.ours() == Peer::Volume {
+            match in_process::measure(first, &self.tree, &self.plan, &self.programs, round) {
+                Ok(values) => {
+                    for (measure, peer, value) in values {
+                        samples.add(measure, peer, value);
+                    }
+                }
+                Err(error) => samples
+                    .failures
+                    .push(format!("{}: {error:#}", first.name())),
+            }
+            return;
+        }
+        let peers = first.peers();
+        for turn in 0..peers.len() {
+            let peer = peers[(turn + round) % peers.len()];
+            if self.programs.missing(peer).is_some() || self.is_interrupted() {
+                continue;
+            }
+            match self.measure_peer(first, peer, round) {
+                Ok(values) => {
+                    for (measure, value) in values {
+                        if self.measures.contains(&measure) {
+                            samples.add(measure, peer, value);
+                        }
+                    }
+                }
+                Err(error) => {
+                    let what = format!("{} of {}: {error:#}", first.name(), peer.name());
+                    samples.failures.push(what);
+                }
+            }
+        }
+    }
+
+    /// Makes the image cold, mounts it by way of `peer`, and runs the workload of `first`'s group.
+    fn measure_peer(
+        &mut self,
+        first: Measure,
+        peer: Peer,
+        round: usize,
+    ) -> Result<Vec<(Measure, f64)>> {
+        let user = match first {
+            Measure::SequentialUnprivileged => User::Nobody,
+            _ => User::Own,
+        };
+        if user.missing().is_some() {
+            return Ok(Vec::new());
+        }
+        self.make_cold()?;
+        if peer == Peer::Device {
+            let image = self.tree.image.clone();
+            return Ok(vec![(first, self.read(first, peer, user, &image, round)?)]);
+        }
+        let folder = self
+            .folder
+            .path()
+            .join(if user == User::Own { "own" } else { "nobody" });
+        fs::create_dir_all(&folder)?;
+        let mounted = Mounted::new(&self.programs, peer, user, &self.tree, &folder)?;
+        let root = mounted.root();
+        let log = self.log();
+        match first {
+            Measure::ColdFind => {
+                let cold = work::find(root, &self.tree, &log)?;
+                let warm = work::find(root, &self.tree, &log)?;
+                Ok(vec![(Measure::ColdFind, cold), (Measure::WarmFind, warm)])
+            }
+            Measure::ColdTar => {
+                let (cold, cold_bytes) = work::tar(root, &self.tree, &log)?;
+                let (warm, warm_bytes) = work::tar(root, &self.tree, &log)?;
+                let expected = *self.tar_bytes.get_or_insert(cold_bytes);
+                ensure!(
+                    cold_bytes == expected && warm_bytes == expected,
+                    "tar wrote {cold_bytes} and {warm_bytes} bytes, and of another mount {expected}"
+                );
+                Ok(vec![(Measure::ColdTar, cold), (Measure::WarmTar, warm)])
+            }
+            _ => {
+                let file = root.join(BIG_FILE);
+                Ok(vec![(first, self.read(first, peer, user, &file, round)?)])
+            }
+        }
+    }
+
+    fn make_cold(&self) -> Result<()> {
+        evict(&self.tree.image)?;
+        let left_bytes = resident_bytes(&self.tree.image)?.unwrap_or(0);
+        ensure!(
+            left_bytes <= COLD_BYTES,
+            "{left_bytes} bytes of the image cannot be evicted"
+        );
+        Ok(())
+    }
+
+    /// Reads `file` as `measure` says, in a process of its own, and returns the rate.
+    fn read(
+        &self,
+        measure: Measure,
+        peer: Peer,
+        user: User,
+        file: &Path,
+        round: usize,
+    ) -> Result<f64> {
+        let mut command: Command = user.command(&self.programs.harness);
+        if measure == Measure::Random {
+            command.arg("read-random").arg(file).args([
+                round.to_string(),
+                self.plan.random_threads.to_string(),
+                self.plan.random_reads.to_string(),
+            ]);
+        } else {
+            command.arg("read-sequential").arg(file);
+        }
+        let result: ReadResult = work::read_result(command, &self.log())?;
+        if peer.has_content() && result.wrong_pages > 0 {
+            bail!("{} of {} pages are wrong", result.wrong_pages, result.pages);
+        }
+        if peer.has_content() && measure != Measure::Random {
+            let bytes = result.pages * PAGE_BYTES as u64;
+            ensure!(
+                bytes == self.tree.big_file_bytes,
+                "the file ends after {bytes} bytes"
+            );
+        }
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "pages of a file of some gigabytes"
+        )]
+        let pages = result.pages as f64;
+        #[expect(clippy::cast_precision_loss, reason = "4096")]
+        let megabytes = pages * PAGE_BYTES as f64 / 1e6;
+        Ok(if measure == Measure::Random {
+            pages
+        } else {
+            megabytes
+        } / result.seconds)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("work.log")
+    }
+}

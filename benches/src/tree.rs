@@ -1,0 +1,126 @@
+//! The tree that everything reads, and the ext4 image it lies in.
+//!
+//! Small files of 0 to 16 KiB, [`FILES_PER_FOLDER`] a folder, four folders deep, so that each path
+//! has five components; beside them one big file. Names, sizes and content depend on nothing but
+//! the plan. Each page of the big file begins with a number that only its index determines, so
+//! that a reader can check what it gets without knowing the rest.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use larder_testkit::seed::mix;
+use larder_testkit::tool::Tool;
+use larder_testkit::{Random, Seed};
+
+use crate::plan::Plan;
+
+/// Name of the big file, at the root.
+pub const BIG_FILE: &str = "big.bin";
+
+/// The page in which files are read and checked.
+pub const PAGE_BYTES: usize = 4096;
+
+const FILES_PER_FOLDER: u32 = 100;
+const SEED: Seed = Seed(0x1a4d_e4be);
+
+/// The image and what is in it.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// The image.
+    pub image: PathBuf,
+    /// Names that `find` lists, the root and `lost+found` included.
+    pub entries: u64,
+    /// Size of the big file.
+    pub big_file_bytes: u64,
+    /// A path of five components in each folder, from the root.
+    pub deep_paths: Vec<String>,
+}
+
+impl Tree {
+    /// Makes the tree under `folder` and an image of it, then removes the tree.
+    pub fn make(folder: &Path, plan: &Plan) -> Result<Self> {
+        let source = folder.join("tree");
+        let (folders, deep_paths) = make_small_files(&source, plan.files)?;
+        make_big_file(&source.join(BIG_FILE), plan.big_file_bytes)?;
+        let image = folder.join("image.ext4");
+        make_image(&source, &image, plan)?;
+        fs::remove_dir_all(&source)?;
+        let own = 3; // the root, lost+found and the big file
+        Ok(Self {
+            image,
+            entries: u64::from(plan.files) + folders + own,
+            big_file_bytes: plan.big_file_bytes,
+            deep_paths,
+        })
+    }
+}
+
+/// The first eight bytes of a page of the big file.
+#[must_use]
+pub fn page_word(page: u64) -> u64 {
+    mix(page ^ SEED.0.rotate_left(32))
+}
+
+/// Folder `number` of the small files, four levels deep.
+fn folder_path(number: u32) -> String {
+    let (top, second) = (number / 25, number / 5 % 5);
+    format!(
+        "area-{top:02}/hall-{second}/row-{}/shelf-{number:03}",
+        number % 5
+    )
+}
+
+/// Returns how many folders there are, and a path in each of the innermost ones.
+fn make_small_files(root: &Path, files: u32) -> Result<(u64, Vec<String>)> {
+    let mut random = Random::new(SEED);
+    let mut deep_paths = Vec::new();
+    let mut folders = std::collections::BTreeSet::new();
+    for number in 0..files {
+        let folder = folder_path(number / FILES_PER_FOLDER);
+        if number % FILES_PER_FOLDER == 0 {
+            fs::create_dir_all(root.join(&folder))?;
+            let parents = Path::new(&folder)
+                .ancestors()
+                .filter(|path| *path != Path::new(""));
+            folders.extend(parents.map(Path::to_owned));
+            deep_paths.push(format!("{folder}/item-{number:05}"));
+        }
+        let size = usize::try_from(random.below(16 << 10))?;
+        fs::write(
+            root.join(format!("{folder}/item-{number:05}")),
+            random.bytes(size),
+        )?;
+    }
+    Ok((folders.len() as u64, deep_paths))
+}
+
+fn make_big_file(path: &Path, size_bytes: u64) -> Result<()> {
+    let mut random = Random::new(SEED.part(1));
+    // The rest of each page is the same for all: making it costs a run more than it tells.
+    let mut page = random.bytes(PAGE_BYTES);
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    for index in 0..size_bytes / PAGE_BYTES as u64 {
+        page[..8].copy_from_slice(&page_word(index).to_le_bytes());
+        file.write_all(&page)?;
+    }
+    file.flush().context("write the big file")
+}
+
+fn make_image(source: &Path, image: &Path, plan: &Plan) -> Result<()> {
+    let content_bytes = plan.big_file_bytes + u64::from(plan.files) * (20 << 10);
+    let size_mib = (content_bytes + content_bytes / 4).div_ceil(1 << 20) + 64;
+    Tool::new("mke2fs")
+        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-L", "larder-bench"])
+        .args(["-U", "6c617264-6572-2d62-656e-636865730000"])
+        .args(["-E", "hash_seed=6c617264-6572-2d73-6565-640000000000"])
+        .arg("-N")
+        .arg((plan.files * 5 / 4 + 1_000).to_string())
+        .arg("-d")
+        .arg(source)
+        .arg(image)
+        .arg(format!("{size_mib}M"))
+        .run()?;
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The whole harness on a tiny tree: counts are asserted, times are not.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use larder_benches::measure::Measure;
+use larder_benches::peer::{Peer, Programs};
+use larder_benches::plan::Plan;
+use larder_benches::report;
+use larder_benches::results::{Results, Samples};
+use larder_benches::run::Run;
+use larder_benches::user::User;
+
+/// The `larder` binary of the same build, if it was built.
+fn larder() -> Option<PathBuf> {
+    let binary = Path::new(env!("CARGO_BIN_EXE_larder-benches")).with_file_name("larder");
+    binary.is_file().then_some(binary)
+}
+
+fn programs() -> Programs {
+    Programs {
+        harness: env!("CARGO_BIN_EXE_larder-benches").into(),
+        larder: larder(),
+    }
+}
+
+fn run(measures: &[Measure], plan: &Plan) -> Samples {
+    let folder = tempfile::tempdir().unwrap();
+    // Another user has to reach the image.
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let work = folder.path().join("work");
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let mut run = Run::new(
+        plan.clone(),
+        programs(),
+        measures.to_vec(),
+        &work,
+        interrupted,
+        |_| {},
+    )
+    .unwrap();
+    let samples = run.measure();
+    drop(run);
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(
+        !mounts.contains(folder.path().to_str().unwrap()),
+        "{mounts}"
+    );
+    assert_eq!(
+        std::fs::read_dir(&work).unwrap().count(),
+        0,
+        "something was left behind"
+    );
+    let results = Results::new(plan, measures, &samples);
+    let saved = results.save(folder.path()).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
+    assert_eq!(json["measures"].as_array().unwrap().len(), measures.len());
+    let table = report::table(&results, measures, &samples);
+    println!("{table}");
+    for measure in measures {
+        assert!(table.contains(measure.name()), "{table}");
+    }
+    samples
+}
+
+/// Each side that can be measured here has one value a run, above 0; the others say why not.
+fn assert_counts(samples: &Samples, measures: &[Measure], plan: &Plan) {
+    assert_eq!(samples.failures, Vec::<String>::new());
+    let programs = programs();
+    for measure in measures {
+        let as_user = *measure == Measure::SequentialUnprivileged;
+        for peer in measure.peers() {
+            let needs = if *peer == Peer::Syscall {
+                Peer::Kernel
+            } else {
+                *peer
+            };
+            if programs.missing(needs).is_some() || (as_user && User::Nobody.missing().is_some()) {
+                eprintln!("skipped: {} of {}", measure.name(), peer.name());
+                continue;
+            }
+            let values = samples.of(*measure, *peer);
+            assert_eq!(
+                values.len(),
+                plan.runs,
+                "{} of {}",
+                measure.name(),
+                peer.name()
+            );
+            assert!(
+                values
+                    .iter()
+                    .all(|value| *value >= 0.0 && value.is_finite())
+            );
+        }
+    }
+}
+
+#[test]
+fn mounts_on_a_tiny_tree_are_measured_and_released() {
+    let measures = [
+        Measure::ColdFind,
+        Measure::WarmFind,
+        Measure::ColdTar,
+        Measure::WarmTar,
+        Measure::Sequential,
+        Measure::SequentialUnprivileged,
+        Measure::Random,
+    ];
+    let plan = Plan::tiny();
+    let samples = run(&measures, &plan);
+    assert_counts(&samples, &measures, &plan);
+}
+
+#[test]
+fn library_on_a_tiny_tree_is_measured_beside_system_calls() {
+    let measures = [
+        Measure::PageRead,
+        Measure::Lookup,
+        Measure::Bookkeeping,
+        Measure::Decision,
+    ];
+    let plan = Plan {
+        runs: 2,
+        ..Plan::tiny()
+    };
+    let samples = run(&measures, &plan);
+    assert_counts(&samples, &measures, &plan);
+}
