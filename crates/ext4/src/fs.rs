@@ -1,8 +1,8 @@
 //! A file system: its superblock, and its metadata through the buffer cache.
 //!
 //! Model: the part of the kernel's `ext4_sb_info` that a reader needs. Nothing
-//! here is locked and nothing changes: the buffer cache below and the caches
-//! above hold all state.
+//! here is locked and nothing changes, but for the sum of free blocks, which is
+//! made once: the buffer cache below and the caches above hold all state.
 
 use crate::error::Place;
 use crate::journal::Overlay;
@@ -12,7 +12,7 @@ use crate::ondisk::superblock::Superblock;
 use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result};
 use larder_cache::buffer::{Buffer, BufferCache};
 use std::ops::{Deref, Range};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Blocks of an inode table that are read ahead together, aligned.
 const INODE_READAHEAD_BLOCKS: u64 = 32;
@@ -23,6 +23,8 @@ pub struct Filesystem {
     sb: Superblock,
     buffers: Arc<BufferCache>,
     overlay: Option<Overlay>,
+    /// Free blocks and inodes, once somebody has asked.
+    pub(crate) free_counts: OnceLock<(u64, u64)>,
 }
 
 /// The bytes of one inode: as many as the superblock says.
@@ -58,6 +60,7 @@ impl Filesystem {
             sb,
             buffers,
             overlay,
+            free_counts: OnceLock::new(),
         }
     }
 

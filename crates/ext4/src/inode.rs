@@ -204,16 +204,19 @@ impl Inode {
         self.raw().i_links_count.get()
     }
 
-    /// Space taken, in units of 512 bytes, as in `st_blocks`.
+    /// Space taken, in units of 512 bytes, as in `st_blocks`. A regular file
+    /// whose content lies in the inode counts as not sparse, as in the kernel.
     #[must_use]
     pub fn blocks_512(&self, block_size_bytes: u32) -> u64 {
-        let blocks = u64::from(self.raw().i_blocks_lo.get())
-            | (u64::from(self.raw().i_blocks_high.get()) << 32);
+        let low = u64::from(self.raw().i_blocks_lo.get());
+        let blocks = low | (u64::from(self.raw().i_blocks_high.get()) << 32);
         if self.flags().contains(InodeFlags::HUGE_FILE) {
-            blocks * u64::from(block_size_bytes / 512)
-        } else {
-            blocks
+            return blocks * u64::from(block_size_bytes / 512);
         }
+        if self.has_inline_data() && self.kind() == FileKind::Regular {
+            return blocks + self.size_bytes().div_ceil(512);
+        }
+        blocks
     }
 
     /// Last access.

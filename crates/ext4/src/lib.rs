@@ -21,14 +21,16 @@ mod inode;
 pub mod journal;
 mod map;
 pub mod ondisk;
+mod statfs;
 mod symlink;
 mod types;
 mod xattr;
 
 pub use dir::DirEntry;
-pub use error::{Error, Result};
+pub use error::{Corrupt, Error, Place, Result};
 pub use fs::{Filesystem, InodeBytes};
 pub use inode::{DeviceNumber, FileKind, INODE_BYTES, INODE_WORDS, Inode};
 pub use map::{Mapping, MappingKind};
 pub use ondisk::dir::FileTypeByte;
+pub use statfs::Statfs;
 pub use types::{FileBlock, FsBlock, GroupNo, Ino};

@@ -1,0 +1,136 @@
+//! The numbers of statfs(2).
+//!
+//! Model: the kernel's default (`bsddf`): what metadata takes is left out of the
+//! number of blocks, and what is kept back from ordinary users, by the
+//! superblock or for delayed allocation, is left out of the available ones.
+//!
+//! Cost: one pass over all group descriptors, once for each file system.
+
+use crate::ondisk::features::{Compat, Incompat};
+use crate::{Filesystem, GroupNo};
+
+/// Group descriptors that are read for the free counts. Beyond, 128 TiB at
+/// blocks of 4 KiB, the superblock's counts are taken.
+const GROUPS_READ_MAX: u32 = 1 << 20;
+
+/// Clusters that the kernel keeps back for delayed allocation, at most.
+const DELAYED_CLUSTERS_MAX: u64 = 4096;
+
+/// The numbers of statfs(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statfs {
+    /// Bytes of a block, the unit of the following three.
+    pub block_size_bytes: u32,
+    /// Blocks for files, used and free.
+    pub blocks: u64,
+    /// Free blocks.
+    pub free_blocks: u64,
+    /// Free blocks that ordinary users may fill.
+    pub available_blocks: u64,
+    /// Inodes, used and free.
+    pub files: u64,
+    /// Free inodes.
+    pub free_files: u64,
+    /// Identifies the file system.
+    pub fsid: u64,
+}
+
+impl Filesystem {
+    /// The numbers of statfs(2). Where group descriptors are damaged, the free
+    /// counts are the superblock's.
+    #[must_use]
+    pub fn statfs(&self) -> Statfs {
+        let sb = self.superblock();
+        let (free_blocks, free_files) = *self.free_counts.get_or_init(|| {
+            self.sum_of_free()
+                .unwrap_or((sb.free_blocks_count, u64::from(sb.free_inodes_count)))
+        });
+        let blocks = sb.blocks_count.saturating_sub(self.overhead_blocks());
+        let kept_back = sb
+            .reserved_blocks_count
+            .saturating_add(self.delayed_blocks());
+        let (low, high) = sb.uuid.as_u64_pair();
+        Statfs {
+            block_size_bytes: sb.block_size_bytes(),
+            blocks,
+            free_blocks,
+            available_blocks: free_blocks.saturating_sub(kept_back),
+            files: u64::from(sb.inodes_count),
+            free_files,
+            // The kernel takes the halves of the UUID as little-endian.
+            fsid: low.swap_bytes() ^ high.swap_bytes(),
+        }
+    }
+
+    /// Free blocks and inodes by the group descriptors.
+    fn sum_of_free(&self) -> Option<(u64, u64)> {
+        let sb = self.superblock();
+        if sb.groups_count > GROUPS_READ_MAX {
+            return None;
+        }
+        let (mut clusters, mut inodes) = (0, 0);
+        for group in 0..sb.groups_count {
+            let desc = self.group(GroupNo(group)).ok()?;
+            clusters += u64::from(desc.free_clusters);
+            inodes += u64::from(desc.free_inodes);
+        }
+        Some((clusters << sb.cluster_blocks_log2, inodes))
+    }
+
+    /// Blocks that the kernel keeps back for delayed allocation.
+    fn delayed_blocks(&self) -> u64 {
+        let sb = self.superblock();
+        if !sb.incompat.contains(Incompat::EXTENTS) {
+            return 0;
+        }
+        let clusters = sb.blocks_count >> sb.cluster_blocks_log2;
+        (clusters / 50).min(DELAYED_CLUSTERS_MAX) << sb.cluster_blocks_log2
+    }
+
+    /// Blocks of metadata that are there from the start: superblocks,
+    /// descriptors, bitmaps, inode tables and the journal.
+    fn overhead_blocks(&self) -> u64 {
+        let sb = self.superblock();
+        if sb.overhead_clusters != 0 {
+            return u64::from(sb.overhead_clusters) << sb.cluster_blocks_log2;
+        }
+        if sb.groups_count > GROUPS_READ_MAX {
+            return 0;
+        }
+        let bitmaps_and_table = u64::from(sb.inode_table_blocks()) + 2;
+        let in_groups: u64 = (0..sb.groups_count)
+            .map(|group| self.leading_blocks(GroupNo(group)) + bitmaps_and_table)
+            .sum();
+        u64::from(sb.first_data_block) + in_groups + self.journal_blocks()
+    }
+
+    /// Blocks at the start of `group` that hold a superblock and descriptors.
+    fn leading_blocks(&self, group: GroupNo) -> u64 {
+        let sb = self.superblock();
+        let per_block = sb.block_size_bytes() / u32::from(sb.descriptor_size_bytes);
+        let has_superblock = sb.group_has_superblock(group);
+        let all = sb.groups_count.div_ceil(per_block);
+        let has_meta_bg = sb.incompat.contains(Incompat::META_BG);
+        let descriptors = if has_meta_bg && group.0 / per_block >= sb.first_meta_bg {
+            // In the first, the second and the last group of those described.
+            let index = group.0 % per_block;
+            u64::from(index <= 1 || index == per_block - 1)
+        } else if has_superblock {
+            let in_front = if has_meta_bg { sb.first_meta_bg } else { all };
+            u64::from(in_front) + u64::from(sb.reserved_descriptor_blocks)
+        } else {
+            0
+        };
+        u64::from(has_superblock) + descriptors
+    }
+
+    fn journal_blocks(&self) -> u64 {
+        let sb = self.superblock();
+        if !sb.compat.contains(Compat::HAS_JOURNAL) || sb.journal_ino.0 == 0 {
+            return 0;
+        }
+        self.inode(sb.journal_ino)
+            .map_or(0, |journal| journal.size_bytes() >> sb.block_size_log2)
+    }
+}

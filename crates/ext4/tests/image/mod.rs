@@ -1,0 +1,140 @@
+//! Small images made by mke2fs, and the tools and the kernel as oracles for them.
+#![allow(dead_code, reason = "each test binary uses a part of this module")]
+
+use larder_block::{BlockDevice, FileDevice, FileRange};
+use larder_cache::buffer::BufferCache;
+use larder_ext4::Filesystem;
+use larder_ext4::ondisk::superblock::Superblock;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// An image in a directory of its own.
+pub struct Image {
+    dir: TempDir,
+    path: PathBuf,
+    made_by: String,
+}
+
+impl Image {
+    /// Runs mke2fs; `None`, and a line that says so, if there is none.
+    pub fn make(arguments: &str, size: &str) -> Option<Self> {
+        let dir = TempDir::new().expect("temporary directory");
+        let path = dir.path().join("image");
+        let output = Command::new("mke2fs")
+            .args(["-q", "-F"])
+            .args(arguments.split_whitespace())
+            .arg(&path)
+            .arg(size)
+            .output();
+        match output {
+            Ok(output) => {
+                let reason = String::from_utf8_lossy(&output.stderr);
+                assert!(
+                    output.status.success(),
+                    "mke2fs {arguments} {size}: {reason}"
+                );
+            }
+            Err(error) => {
+                println!("skipped: cannot run mke2fs: {error}");
+                return None;
+            }
+        }
+        let made_by = format!("mke2fs {arguments} {size}");
+        Some(Self { dir, path, made_by })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Standard output of dumpe2fs.
+    pub fn dumpe2fs(&self) -> String {
+        run(Command::new("dumpe2fs").arg(&self.path))
+    }
+
+    /// Standard output of one debugfs command.
+    pub fn debugfs(&self, command: &str) -> String {
+        run(Command::new("debugfs")
+            .arg("-R")
+            .arg(command)
+            .arg(&self.path))
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        std::fs::read(&self.path).expect("image")
+    }
+
+    /// The file system, and the device that it is read from.
+    pub fn open(&self) -> (Filesystem, Arc<dyn BlockDevice>) {
+        let file = FileDevice::open(&self.path, FileRange::default()).expect("image");
+        let device: Arc<dyn BlockDevice> = Arc::new(file);
+        (open(&device), device)
+    }
+
+    /// Mounts the image through the kernel; `None`, and a line that says so,
+    /// without the rights to.
+    pub fn mount(&self, options: &str) -> Option<Mount> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: mounting needs root");
+            return None;
+        }
+        let point = self.dir.path().join("mount");
+        std::fs::create_dir_all(&point).expect("mount point");
+        let output = Command::new("mount")
+            .args(["-t", "ext4", "-o"])
+            .arg(format!("loop,{options}"))
+            .arg(&self.path)
+            .arg(&point)
+            .output()
+            .expect("mount");
+        if !output.status.success() {
+            let reason = String::from_utf8_lossy(&output.stderr);
+            println!(
+                "skipped: the kernel does not mount {}: {reason}",
+                self.made_by
+            );
+            return None;
+        }
+        Some(Mount { point })
+    }
+}
+
+/// The file system on `device`.
+pub fn open(device: &Arc<dyn BlockDevice>) -> Filesystem {
+    let sb = Superblock::read(&**device).expect("superblock");
+    open_with(sb, device)
+}
+
+/// The file system of superblock `sb` on `device`.
+pub fn open_with(sb: Superblock, device: &Arc<dyn BlockDevice>) -> Filesystem {
+    let block_bytes = usize::try_from(sb.block_size_bytes()).expect("block size");
+    let buffers = BufferCache::small(Arc::clone(device), block_bytes);
+    Filesystem::new(sb, Arc::new(buffers), None)
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().expect("the tool runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A loop mount, undone when dropped.
+pub struct Mount {
+    point: PathBuf,
+}
+
+impl Mount {
+    pub fn path(&self) -> &Path {
+        &self.point
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(&self.point).status();
+        if !unmounted.is_ok_and(|status| status.success()) {
+            let _ = Command::new("umount").arg("-l").arg(&self.point).status();
+        }
+    }
+}
