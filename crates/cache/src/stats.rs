@@ -3,7 +3,7 @@
 use crate::table::{HashFunction, Layout, Table};
 
 /// One cache's table: its size and what lookups cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CacheStats {
     /// Buckets of the hash table.
     pub buckets: u64,

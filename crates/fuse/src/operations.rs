@@ -8,7 +8,7 @@
 
 use crate::error_log::ErrorLog;
 use crate::node::NodeId;
-use larder::{DirEntry, Ino, Metadata, StatFs, Volume};
+use larder::{DirEntry, Ino, Metadata, Statfs, Volume};
 use rustix::io::Errno;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl Operations {
     }
 
     /// Free and used space.
-    pub(crate) fn statfs(&self) -> StatFs {
+    pub(crate) fn statfs(&self) -> Statfs {
         self.volume.statfs()
     }
 

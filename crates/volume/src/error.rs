@@ -31,6 +31,9 @@ pub enum Error {
     /// An option's value makes no sense. Errno: `EINVAL`.
     #[error("{0}")]
     Option(String),
+    /// The caches could not be made. Errno: `ENOMEM`.
+    #[error(transparent)]
+    Cache(#[from] larder_cache::Error),
     /// A thread could not be started. Errno: the cause's.
     #[error("cannot start a readahead thread: {0}")]
     Thread(std::io::Error),
@@ -53,6 +56,7 @@ impl Error {
             Self::IsDirectory(_) => Errno::ISDIR,
             Self::NotRegular(_) | Self::Option(_) => Errno::INVAL,
             Self::NoMoreData(_) => Errno::NXIO,
+            Self::Cache(_) => Errno::NOMEM,
             Self::Thread(source) => Errno::from_io_error(source).unwrap_or(Errno::AGAIN),
         }
     }
@@ -63,7 +67,7 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
     use larder_ext4::Error as Ext4;
     match error {
         Ext4::Device(Device::Locked { .. }) => Errno::BUSY,
-        Ext4::Device(Device::Open { source, .. } | Device::Io { source, .. }) => {
+        Ext4::Device(Device::Open { source, .. }) => {
             Errno::from_io_error(source).unwrap_or(Errno::IO)
         }
         Ext4::NotExt | Ext4::NotSymlink(_) => Errno::INVAL,
@@ -73,6 +77,9 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::Corrupt(_) => Errno::UCLEAN,
         Ext4::Encrypted(_) => Errno::NOKEY,
         Ext4::NotDirectory(_) => Errno::NOTDIR,
+        Ext4::StaleInode(_) => Errno::STALE,
+        // The device's own errno would be misread: ENOENT of a network file
+        // system says nothing of the file in the image.
         _ => Errno::IO,
     }
 }

@@ -32,15 +32,20 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod fill;
 mod metadata;
+mod open;
 mod options;
+mod read;
+mod readahead;
 mod stats;
 mod volume;
 
 pub use error::{Error, Result};
+pub use larder_cache::CacheStats;
 pub use larder_ext4::ondisk::time::Timestamp;
-pub use larder_ext4::{FileKind, Ino};
-pub use metadata::{DirEntry, Info, JournalState, Metadata, StatFs};
+pub use larder_ext4::{FileKind, Ino, Statfs};
+pub use metadata::{DirEntry, Info, JournalState, Metadata};
 pub use options::OpenOptions;
-pub use stats::{CacheKind, CacheStats, DeviceStats, ReadaheadStats, Stats};
+pub use stats::{CacheKind, DeviceStats, ReadaheadStats, Stats};
 pub use volume::Volume;

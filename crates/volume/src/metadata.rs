@@ -1,7 +1,10 @@
 //! What a volume says of its files and of itself.
 
+use larder_ext4::journal::Recovery;
+use larder_ext4::ondisk::features::{Compat, Incompat, RoCompat};
+use larder_ext4::ondisk::superblock::{State, Superblock};
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{FileKind, Ino, Inode};
+use larder_ext4::{FileKind, Ino, Inode, Statfs};
 
 /// What stat(2) tells of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,23 +84,6 @@ pub struct DirEntry<'a> {
     pub next_cookie: u64,
 }
 
-/// What statfs(2) tells of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StatFs {
-    /// Block size in bytes.
-    pub block_size_bytes: u32,
-    /// Blocks that can hold data.
-    pub blocks: u64,
-    /// Free blocks.
-    pub blocks_free: u64,
-    /// Free blocks for users other than root.
-    pub blocks_available: u64,
-    /// Inodes.
-    pub files: u64,
-    /// Free inodes.
-    pub files_free: u64,
-}
-
 /// What the journal held when the volume was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
@@ -107,17 +93,35 @@ pub enum JournalState {
     None,
     /// The journal is clean: nothing to recover.
     Clean,
+    /// The journal is on another device, and clean.
+    External,
     /// The journal needed recovery, and its blocks are seen in place, from memory.
     Recovered {
         /// Transactions replayed.
         transactions: u32,
         /// Blocks replayed.
-        blocks: u32,
+        blocks: u64,
         /// Fast commits replayed.
         fast_commits: u32,
     },
     /// The journal needs recovery and was ignored (`noload`).
     Ignored,
+}
+
+impl JournalState {
+    pub(crate) fn new(recovery: &Recovery) -> Self {
+        use larder_ext4::journal::JournalState as State;
+        match recovery.state {
+            State::Clean => Self::Clean,
+            State::External => Self::External,
+            State::Recovered => Self::Recovered {
+                transactions: recovery.counts.transactions,
+                blocks: recovery.counts.redirected_blocks,
+                fast_commits: recovery.counts.fast_commits,
+            },
+            _ => Self::None,
+        }
+    }
 }
 
 /// What the superblock says of a volume.
@@ -148,10 +152,57 @@ pub struct Info {
     pub inodes: u32,
     /// Free inodes.
     pub inodes_free: u32,
-    /// Whether the superblock records errors or an unclean state.
+    /// Whether the file system was unmounted cleanly and no error is recorded.
     pub clean: bool,
     /// Bytes that the image lacks at its end, if it was cut short.
     pub missing_bytes: u64,
     /// The journal.
     pub journal: JournalState,
+}
+
+impl Info {
+    pub(crate) fn new(
+        sb: &Superblock,
+        free: &Statfs,
+        journal: JournalState,
+        device_size_bytes: u64,
+    ) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            kind: kind(sb),
+            label: text(&sb.label),
+            uuid: sb.uuid.to_string(),
+            last_mounted: text(&sb.last_mounted),
+            features: sb
+                .compat
+                .names()
+                .chain(sb.incompat.names())
+                .chain(sb.ro_compat.names())
+                .collect(),
+            block_size_bytes: sb.block_size_bytes(),
+            cluster_size_bytes: u32::try_from(sb.cluster_size_bytes()).unwrap_or(u32::MAX),
+            inode_size_bytes: sb.inode_size_bytes.into(),
+            blocks: sb.blocks_count,
+            blocks_free: free.free_blocks,
+            inodes: sb.inodes_count,
+            inodes_free: u32::try_from(free.free_files).unwrap_or(u32::MAX),
+            clean: sb.state.contains(State::VALID) && !sb.state.contains(State::ERROR),
+            missing_bytes: sb.missing_bytes(device_size_bytes),
+            journal,
+        }
+    }
+}
+
+/// The kind of file system, as blkid tells it: what only ext4 has makes ext4,
+/// a journal ext3.
+fn kind(sb: &Superblock) -> &'static str {
+    let ext3_incompat = Incompat::FILETYPE | Incompat::RECOVER | Incompat::META_BG;
+    let ext3_ro_compat = RoCompat::SPARSE_SUPER | RoCompat::LARGE_FILE | RoCompat::BTREE_DIR;
+    if !ext3_incompat.contains(sb.incompat) || !ext3_ro_compat.contains(sb.ro_compat) {
+        "ext4"
+    } else if sb.compat.contains(Compat::HAS_JOURNAL) {
+        "ext3"
+    } else {
+        "ext2"
+    }
 }

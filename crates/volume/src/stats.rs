@@ -1,5 +1,7 @@
 //! What the caches did, counted since the volume was opened.
 
+use crate::read::Reader;
+use larder_cache::CacheStats;
 use serde::{Deserialize, Serialize};
 
 /// One of the four caches.
@@ -14,29 +16,6 @@ pub enum CacheKind {
     Dentry,
     /// Inodes.
     Inode,
-}
-
-/// One cache: its table's size and what lookups cost.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct CacheStats {
-    /// Buckets of the hash table.
-    pub buckets: u64,
-    /// Objects held.
-    pub objects: u64,
-    /// Objects that fit.
-    pub capacity: u64,
-    /// Lookups.
-    pub lookups: u64,
-    /// Lookups that found their object.
-    pub hits: u64,
-    /// Links walked by lookups that hit.
-    pub links_on_hits: u64,
-    /// Links walked by lookups that missed.
-    pub links_on_misses: u64,
-    /// Length of the longest chain now.
-    pub longest_chain: u64,
-    /// Memory used, in bytes, table and contents.
-    pub bytes: u64,
 }
 
 /// What readahead did.
@@ -79,4 +58,29 @@ pub struct Stats {
     pub readahead: ReadaheadStats,
     /// The device.
     pub device: DeviceStats,
+}
+
+impl Stats {
+    pub(crate) fn new(reader: &Reader) -> Self {
+        let caches = &reader.caches;
+        let ahead = caches.pages.readahead_counts();
+        let device = reader.counting.counts();
+        Self {
+            cache_size_bytes: reader.cache_size_bytes,
+            page: caches.pages.stats(),
+            buffer: caches.buffers.stats(),
+            dentry: caches.dentries.stats(),
+            inode: caches.inodes.stats(),
+            readahead: ReadaheadStats {
+                windows: reader.streams.windows(),
+                pages_ahead: ahead.pages_ahead,
+                pages_used: ahead.pages_used,
+                pages_wasted: ahead.pages_wasted,
+            },
+            device: DeviceStats {
+                reads: device.reads,
+                bytes: device.bytes,
+            },
+        }
+    }
 }

@@ -1,115 +1,297 @@
-//! An open image: names, metadata, content.
+//! An open image: names, metadata, attributes.
+//!
+//! Model: the kernel's VFS as ext4 sees it: dentries and inodes come from their
+//! caches, and from the file system on a miss. Content is in [`crate::read`].
+//!
+//! Locking: none of its own. Every hit is a lookup that takes no lock.
 
-use crate::{CacheKind, DirEntry, Info, Metadata, OpenOptions, Result, StatFs, Stats};
+use crate::read::Reader;
+use crate::readahead::Readers;
+use crate::{
+    CacheKind, DirEntry, Error, FileKind, Info, JournalState, Metadata, OpenOptions, Result,
+    Statfs, Stats, open,
+};
 use larder_block::BlockDevice;
-use larder_ext4::Ino;
+use larder_cache::dentry::Dentry;
+use larder_ext4::{FileTypeByte, Filesystem, Ino, Inode};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Symbolic links followed in one path, as in Linux.
+const MAX_LINKS: u32 = 40;
+
 /// An open ext2, ext3 or ext4 image.
 #[derive(Debug)]
-pub struct Volume {}
+pub struct Volume {
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) journal: JournalState,
+    /// Joined when the volume is dropped.
+    _readahead: Readers,
+}
 
-#[expect(unused_variables, clippy::todo, reason = "bodies follow")]
 impl Volume {
     /// Opens the image at `path`, a regular file or a block device, read-only
     /// and with a shared lock. A journal that needs recovery is replayed in
     /// memory; the image is never written.
+    ///
+    /// # Errors
+    /// What is wrong with the image, the file or the options.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
-        todo!()
+        Self::open_device(open::file(path.as_ref(), options)?, options)
     }
 
-    /// As [`Volume::open`], on any device; `options.offset_bytes` must be 0.
+    /// As [`Volume::open`], on any device; `options.offset_bytes` is not looked at.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
     pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Self> {
-        todo!()
+        let (reader, journal) = open::device(device, options)?;
+        let reader = Arc::new(reader);
+        let readahead = Readers::start(&reader, options.readahead_threads)?;
+        Ok(Self {
+            reader,
+            journal,
+            _readahead: readahead,
+        })
+    }
+
+    fn fs(&self) -> &Filesystem {
+        &self.reader.fs
     }
 
     /// What the superblock says.
     #[must_use]
     pub fn info(&self) -> Info {
-        todo!()
+        Info::new(
+            self.fs().superblock(),
+            &self.statfs(),
+            self.journal,
+            self.reader.counting.size_bytes(),
+        )
     }
 
     /// Free and used space.
     #[must_use]
-    pub fn statfs(&self) -> StatFs {
-        todo!()
+    pub fn statfs(&self) -> Statfs {
+        self.fs().statfs()
     }
 
     /// The inode at `path`, from the root, following symbolic links in the
     /// middle and at the end. Leading, doubled and trailing slashes are ignored.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::TooManyLinks`], or what is wrong with the image.
     pub fn resolve(&self, path: &[u8]) -> Result<Ino> {
-        todo!()
+        self.walk(path, true)
     }
 
     /// As [`Volume::resolve`], but a symbolic link at the end is not followed.
+    ///
+    /// # Errors
+    /// As [`Volume::resolve`].
     pub fn resolve_no_follow(&self, path: &[u8]) -> Result<Ino> {
-        todo!()
+        self.walk(path, false)
+    }
+
+    fn walk(&self, path: &[u8], follow_last: bool) -> Result<Ino> {
+        let shown = || String::from_utf8_lossy(path).into_owned();
+        // What is left to walk, the next name last; a link pushes its target's names.
+        let mut rest: Vec<Vec<u8>> = Vec::new();
+        let mut names = components(path).peekable();
+        let mut at = Ino::ROOT;
+        let mut links = 0;
+        loop {
+            let from_link = rest.pop();
+            let name = match &from_link {
+                Some(name) => name.as_slice(),
+                None => match names.next() {
+                    Some(name) => name,
+                    None => return Ok(at),
+                },
+            };
+            let (ino, kind) = match self.lookup_kind(at, name) {
+                Err(Error::NotFound(_)) => return Err(Error::NotFound(shown())),
+                other => other?,
+            };
+            let is_last = rest.is_empty() && names.peek().is_none();
+            if kind != FileKind::Symlink || (is_last && !follow_last) {
+                at = ino;
+                continue;
+            }
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Error::TooManyLinks(shown()));
+            }
+            let target = self.read_link(ino)?;
+            if target.first() == Some(&b'/') {
+                at = Ino::ROOT;
+            }
+            rest.extend(components(&target).rev().map(<[u8]>::to_vec));
+        }
     }
 
     /// The inode that `name` names in the directory `parent`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], or what is wrong with the image.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
-        todo!()
+        let found = self.lookup_entry(parent, name)?;
+        found
+            .map(|(ino, _)| ino)
+            .ok_or_else(|| Error::NotFound(String::from_utf8_lossy(name).into_owned()))
+    }
+
+    fn lookup_kind(&self, parent: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
+        let (ino, file_type) = self
+            .lookup_entry(parent, name)?
+            .ok_or_else(|| Error::NotFound(String::from_utf8_lossy(name).into_owned()))?;
+        // Old directories do not record the type.
+        match file_type.kind() {
+            Some(kind) => Ok((ino, kind)),
+            None => Ok((ino, self.inode(ino)?.kind())),
+        }
+    }
+
+    fn lookup_entry(&self, parent: Ino, name: &[u8]) -> Result<Option<(Ino, FileTypeByte)>> {
+        let dentries = &self.reader.caches.dentries;
+        match dentries.get(parent.0, name) {
+            Some(Dentry::Positive { ino, file_type }) => {
+                return Ok(Some((Ino(ino), FileTypeByte(file_type))));
+            }
+            Some(Dentry::Negative) => return Ok(None),
+            None => {}
+        }
+        let directory = self.inode(parent)?;
+        let found = self.fs().lookup(&directory, name)?;
+        dentries.insert(
+            parent.0,
+            name,
+            found.map_or(Dentry::Negative, |(ino, file_type)| Dentry::Positive {
+                ino: ino.0,
+                file_type: file_type.0,
+            }),
+        );
+        Ok(found)
+    }
+
+    fn inode(&self, ino: Ino) -> Result<Inode> {
+        let inodes = &self.reader.caches.inodes;
+        if let Some(words) = inodes.get(ino.0) {
+            return Ok(Inode::from_words(ino, words));
+        }
+        let inode = self.fs().inode(ino)?;
+        inodes.insert(ino.0, &inode.words());
+        Ok(inode)
     }
 
     /// What stat(2) tells.
+    ///
+    /// # Errors
+    /// What is wrong with the image.
     pub fn metadata(&self, ino: Ino) -> Result<Metadata> {
-        todo!()
+        let block_size_bytes = self.fs().superblock().block_size_bytes();
+        Ok(Metadata::new(&self.inode(ino)?, block_size_bytes))
     }
 
     /// Fills `buf` from `offset_bytes` of a regular file and returns the
     /// number of bytes read: less than asked only at the end of the file.
+    ///
+    /// # Errors
+    /// [`Error::IsDirectory`], [`Error::NotRegular`], or what is wrong with the
+    /// image. Some of `buf` may have been filled.
     pub fn read_at(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        todo!()
+        self.reader.read_at(&self.inode(ino)?, buf, offset_bytes)
     }
 
     /// Calls `emit` for each entry of the directory from `cookie` on, 0 being
     /// the start, until it breaks or the listing ends.
+    ///
+    /// # Errors
+    /// What is wrong with the image. A damaged block does not end a listing:
+    /// the entries behind it are emitted, and the error returned at the end.
     pub fn read_dir(
         &self,
         ino: Ino,
         cookie: u64,
         emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        todo!()
+        let directory = self.inode(ino)?;
+        self.fs().read_dir(&directory, cookie, &mut |entry| {
+            emit(DirEntry {
+                name: entry.name,
+                ino: entry.ino,
+                kind: entry.file_type.kind(),
+                next_cookie: entry.next_cookie,
+            })
+        })?;
+        Ok(())
     }
 
     /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// What is wrong with the image, or that it is no link.
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
-        todo!()
+        Ok(self.fs().read_link(&self.inode(ino)?)?)
     }
 
     /// The value of the attribute `name` (with its prefix, as in `user.tag`), if set.
+    ///
+    /// # Errors
+    /// What is wrong with the image.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        todo!()
+        Ok(self.fs().xattr(&self.inode(ino)?, name)?)
     }
 
     /// The names of all attributes.
+    ///
+    /// # Errors
+    /// What is wrong with the image.
     pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        todo!()
+        Ok(self.fs().xattrs(&self.inode(ino)?)?)
     }
 
     /// The first byte of data at or behind `offset_bytes`, as lseek(2)'s `SEEK_DATA`.
+    ///
+    /// # Errors
+    /// [`Error::NoMoreData`] if only a hole follows, or what is wrong with the image.
     pub fn seek_data(&self, ino: Ino, offset_bytes: u64) -> Result<u64> {
-        todo!()
+        let found = self.fs().seek_data(&self.inode(ino)?, offset_bytes)?;
+        found.ok_or(Error::NoMoreData(ino))
     }
 
     /// The first byte of a hole at or behind `offset_bytes`, as lseek(2)'s
     /// `SEEK_HOLE`; the end of the file counts as one.
+    ///
+    /// # Errors
+    /// [`Error::NoMoreData`] behind the end, or what is wrong with the image.
     pub fn seek_hole(&self, ino: Ino, offset_bytes: u64) -> Result<u64> {
-        todo!()
+        let found = self.fs().seek_hole(&self.inode(ino)?, offset_bytes)?;
+        found.ok_or(Error::NoMoreData(ino))
     }
 
     /// Counts since the volume was opened.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        todo!()
+        Stats::new(&self.reader)
     }
 
     /// The bucket histogram of a cache, in the form that the published ones have.
     #[must_use]
     pub fn histogram(&self, cache: CacheKind) -> String {
-        todo!()
+        let caches = &self.reader.caches;
+        match cache {
+            CacheKind::Page => caches.pages.report().to_string(),
+            CacheKind::Buffer => caches.buffers.report().to_string(),
+            CacheKind::Dentry => caches.dentries.report().to_string(),
+            CacheKind::Inode => caches.inodes.report().to_string(),
+        }
     }
+}
+
+/// The names in `path`, without slashes.
+fn components(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/')
+        .filter(|name| !name.is_empty())
 }

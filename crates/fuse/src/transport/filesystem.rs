@@ -304,10 +304,10 @@ impl Filesystem for ReadOnly {
         let stat = self.operations.statfs();
         reply.statfs(
             stat.blocks,
-            stat.blocks_free,
-            stat.blocks_available,
+            stat.free_blocks,
+            stat.available_blocks,
             stat.files,
-            stat.files_free,
+            stat.free_files,
             stat.block_size_bytes,
             NAME_BYTES,
             stat.block_size_bytes,

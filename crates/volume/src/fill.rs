@@ -1,0 +1,192 @@
+//! Filling pages from the device.
+//!
+//! Model: `mpage_readahead`: contiguous pages of a file are mapped to runs of
+//! device blocks, and each run that is contiguous on the device is one read,
+//! scattered over the pages. Holes, unwritten extents and what lies behind the
+//! end of the file become zeros, with no read.
+
+use crate::Result;
+use larder_block::BlockDevice;
+use larder_ext4::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Place};
+use std::io::IoSliceMut;
+use std::ops::{DerefMut, Range};
+
+/// Where the bytes of a segment come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Zeros,
+    Device { offset_bytes: u64 },
+}
+
+/// Bytes of the pages, counted from the first page's start, with one source.
+#[derive(Clone, Debug)]
+struct Segment {
+    bytes: Range<usize>,
+    source: Source,
+}
+
+/// Fills `pages`, the pages of `inode` from page `first` on, from `device`.
+///
+/// # Errors
+/// The first error; the contents of the pages are then unspecified.
+pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
+    fs: &Filesystem,
+    device: &dyn BlockDevice,
+    inode: &Inode,
+    first: u64,
+    pages: &mut [P],
+) -> Result<()> {
+    for segment in segments(fs, inode, first, pages)? {
+        let slices = slices(pages, segment.bytes);
+        match segment.source {
+            Source::Zeros => slices.for_each(|slice| slice.fill(0)),
+            Source::Device { offset_bytes } => {
+                let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
+                device
+                    .read_vectored_at(&mut slices, offset_bytes)
+                    .map_err(|source| Error::Unreadable {
+                        place: Place::Block(
+                            FsBlock(offset_bytes >> fs.superblock().block_size_log2),
+                            inode.ino(),
+                        ),
+                        source,
+                    })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The segments that make up `pages`, in order.
+fn segments<P: DerefMut<Target = [u8]>>(
+    fs: &Filesystem,
+    inode: &Inode,
+    first: u64,
+    pages: &[P],
+) -> Result<Vec<Segment>> {
+    let page_bytes = pages.first().map_or(0, |page| page.len());
+    let block_bytes = u64::from(fs.superblock().block_size_bytes());
+    let start = first * page_bytes as u64;
+    let len = pages.len() * page_bytes;
+    // Blocks behind the end of the file may be there (preallocated) but are not read.
+    let left = inode.size_bytes().saturating_sub(start);
+    let left = usize::try_from(left).unwrap_or(usize::MAX);
+    let end = left
+        .next_multiple_of(usize::try_from(block_bytes).unwrap_or(1))
+        .min(len);
+
+    let mut segments = Vec::new();
+    let mut at = 0;
+    while at < end {
+        let too_far = || Error::corrupt(Place::Inode(inode.ino()), "size passes the last block");
+        let block = u32::try_from((start + at as u64) / block_bytes).map_err(|_| too_far())?;
+        let blocks_left = ((end - at) as u64).div_ceil(block_bytes);
+        let mapping = fs.map(
+            inode,
+            FileBlock(block),
+            u32::try_from(blocks_left).unwrap_or(u32::MAX),
+        )?;
+        let run_bytes = u64::from(mapping.blocks.max(1)) * block_bytes;
+        let until =
+            usize::try_from(run_bytes).map_or(end, |bytes| end.min(at.saturating_add(bytes)));
+        let source = match mapping.kind {
+            MappingKind::Hole | MappingKind::Unwritten(_) => Source::Zeros,
+            MappingKind::Written(block) => Source::Device {
+                offset_bytes: block.0 * block_bytes,
+            },
+        };
+        push(&mut segments, at..until, source);
+        at = until;
+    }
+    if end < len {
+        push(&mut segments, end..len, Source::Zeros);
+    }
+    Ok(segments)
+}
+
+/// Appends a segment, to the last one if it goes on where that ends.
+fn push(segments: &mut Vec<Segment>, bytes: Range<usize>, source: Source) {
+    if let Some(last) = segments.last_mut() {
+        let goes_on = match (last.source, source) {
+            (Source::Zeros, Source::Zeros) => true,
+            (
+                Source::Device {
+                    offset_bytes: before,
+                },
+                Source::Device { offset_bytes },
+            ) => before + last.bytes.len() as u64 == offset_bytes,
+            _ => false,
+        };
+        if goes_on {
+            last.bytes.end = bytes.end;
+            return;
+        }
+    }
+    segments.push(Segment { bytes, source });
+}
+
+/// The parts of `pages` that cover `bytes`, counted from the first page's start.
+fn slices<P: DerefMut<Target = [u8]>>(
+    pages: &mut [P],
+    bytes: Range<usize>,
+) -> impl Iterator<Item = &mut [u8]> {
+    let page_bytes = pages.first().map_or(1, |page| page.len());
+    pages
+        .iter_mut()
+        .enumerate()
+        .skip(bytes.start / page_bytes)
+        .take_while({
+            let end = bytes.end;
+            move |(index, _)| index * page_bytes < end
+        })
+        .map(move |(index, page)| {
+            let base = index * page_bytes;
+            let from = bytes.start.saturating_sub(base);
+            let to = page_bytes.min(bytes.end - base);
+            &mut page[from..to]
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_of_a_range_cover_just_that_range() {
+        let mut pages: Vec<Vec<u8>> = vec![vec![0; 4]; 3];
+        let cut: Vec<usize> = slices(&mut pages, 3..9).map(|slice| slice.len()).collect();
+        assert_eq!(cut, [1, 4, 1]);
+        slices(&mut pages, 3..9).for_each(|slice| slice.fill(7));
+        assert_eq!(pages.concat(), [0, 0, 0, 7, 7, 7, 7, 7, 7, 0, 0, 0]);
+        assert_eq!(slices(&mut pages, 4..8).count(), 1);
+        assert_eq!(
+            slices(&mut pages, 5..5)
+                .map(|slice| slice.len())
+                .sum::<usize>(),
+            0
+        );
+    }
+
+    #[test]
+    fn segments_that_go_on_are_merged_and_others_not() {
+        let device = |offset_bytes| Source::Device { offset_bytes };
+        let mut segments = Vec::new();
+        push(&mut segments, 0..4, device(100));
+        push(&mut segments, 4..8, device(104));
+        push(&mut segments, 8..12, device(200));
+        push(&mut segments, 12..16, Source::Zeros);
+        push(&mut segments, 16..20, Source::Zeros);
+        let got: Vec<_> = segments
+            .iter()
+            .map(|s| (s.bytes.clone(), s.source))
+            .collect();
+        assert_eq!(
+            got,
+            [
+                (0..8, device(100)),
+                (8..12, device(200)),
+                (12..20, Source::Zeros)
+            ]
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! Opening an image: the device, the journal, the superblock, the caches.
+
+use crate::read::Reader;
+use crate::readahead::{Queue, Streams};
+use crate::{Error, JournalState, OpenOptions, Result};
+use larder_block::{BlockDevice, CountingDevice, FileDevice, FileRange};
+use larder_cache::Caches;
+use larder_cache::budget::BudgetConfig;
+use larder_ext4::Filesystem;
+use larder_ext4::journal::{self, Overlay};
+use larder_ext4::ondisk::features::Incompat;
+use larder_ext4::ondisk::superblock::Superblock;
+use larder_readahead::{PolicyName, max_pages_from_bytes};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The file or block device at `path`, from `options.offset_bytes` on.
+pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>> {
+    let range = FileRange {
+        offset_bytes: options.offset_bytes,
+        size_bytes: None,
+    };
+    Ok(Arc::new(FileDevice::open(path, range)?))
+}
+
+/// What reads the file system on `device`, and what its journal held.
+pub(crate) fn device(
+    device: Arc<dyn BlockDevice>,
+    options: &OpenOptions,
+) -> Result<(Reader, JournalState)> {
+    let policy: PolicyName = options
+        .readahead
+        .parse()
+        .map_err(|unknown: larder_readahead::UnknownPolicy| Error::Option(unknown.to_string()))?;
+    let counting = Arc::new(CountingDevice::new(device));
+    let superblock = Superblock::read(&*counting)?;
+    let replayed = replay(superblock, &counting, options)?;
+    let superblock = replayed.superblock;
+
+    let block_size_bytes = superblock.block_size_bytes() as usize;
+    let caches = Caches::new(
+        &BudgetConfig::new(options.cache_size_bytes, block_size_bytes),
+        Arc::clone(&replayed.device),
+    )?;
+    let max_pages = max_pages_from_bytes(
+        options.readahead_max_bytes,
+        u32::try_from(caches.pages.page_bytes()).unwrap_or(u32::MAX),
+    );
+    let reader = Reader {
+        fs: Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay),
+        streams: Streams::new(policy.policy(), max_pages),
+        queue: Queue::default(),
+        device: replayed.device,
+        counting,
+        caches,
+        cache_size_bytes: options.cache_size_bytes,
+    };
+    Ok((reader, replayed.journal))
+}
+
+/// What the journal says: the superblock and the device to read, and what is
+/// to be read instead of them.
+struct Replayed {
+    superblock: Superblock,
+    device: Arc<dyn BlockDevice>,
+    overlay: Option<Overlay>,
+    journal: JournalState,
+}
+
+fn replay(
+    superblock: Superblock,
+    device: &Arc<CountingDevice>,
+    options: &OpenOptions,
+) -> Result<Replayed> {
+    let device: Arc<dyn BlockDevice> = Arc::clone(device) as _;
+    if options.noload && superblock.incompat.contains(Incompat::RECOVER) {
+        return Ok(Replayed {
+            superblock,
+            device,
+            overlay: None,
+            journal: JournalState::Ignored,
+        });
+    }
+    let recovery = journal::recover(superblock, device)?;
+    Ok(Replayed {
+        journal: JournalState::new(&recovery),
+        superblock: recovery.superblock,
+        device: recovery.device,
+        overlay: recovery.overlay,
+    })
+}
