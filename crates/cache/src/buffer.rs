@@ -151,6 +151,15 @@ impl BufferCache {
         Ok(buffer)
     }
 
+    /// Whether `block` is cached or being read, without counting as a lookup.
+    #[must_use]
+    pub fn contains(&self, block: u64) -> bool {
+        let frame = self.place(block).frame;
+        self.frames
+            .table(Holder::Buffer)
+            .contains(&frame_key(frame))
+    }
+
     /// Hints that `count` blocks from `block` on will be read soon: they are
     /// read from the device together if they are not cached. Errors are left
     /// for [`BufferCache::read`] to find. Long ranges are cut.

@@ -167,13 +167,13 @@ impl Filesystem {
         let size_bytes = u64::from(self.sb.inode_size_bytes);
         let offset_bytes = u64::from(index % self.sb.inodes_per_group) * size_bytes;
         let block_in_table = offset_bytes >> self.sb.block_size_log2;
-        let first = block_in_table & !(INODE_READAHEAD_BLOCKS - 1);
-        let count = INODE_READAHEAD_BLOCKS.min(u64::from(self.sb.inode_table_blocks()) - first);
-        self.buffers.prefetch(
-            desc.inode_table.0 + first,
-            u32::try_from(count).unwrap_or(1),
-        );
         let block = FsBlock(desc.inode_table.0 + block_in_table);
+        if !self.buffers.contains(block.0) {
+            let first = block_in_table & !(INODE_READAHEAD_BLOCKS - 1);
+            let behind = u64::from(self.sb.inode_table_blocks()) - first;
+            let count = u32::try_from(behind.min(INODE_READAHEAD_BLOCKS)).unwrap_or(1);
+            self.buffers.prefetch(desc.inode_table.0 + first, count);
+        }
         let in_block = offset_bytes & u64::from(self.sb.block_size_bytes() - 1);
         Ok((
             block,
