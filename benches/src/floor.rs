@@ -16,11 +16,15 @@ use fuser::{
     ReplyEntry, ReplyOpen, Request, Session,
 };
 
+use larder_fuse::MountOptions;
+
 use crate::tree::BIG_FILE;
 
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 const FILE: INodeNo = INodeNo(2);
 const REQUEST_BYTES: u32 = 1 << 20;
+const MAX_BACKGROUND: u16 = 128;
+const CONGESTION_THRESHOLD: u16 = 96;
 
 /// Mounts the floor at `mountpoint` with a file of `size_bytes`, and serves it until unmounted.
 pub fn serve(mountpoint: &Path, size_bytes: u64) -> Result<()> {
@@ -32,7 +36,7 @@ pub fn serve(mountpoint: &Path, size_bytes: u64) -> Result<()> {
         MountOption::DefaultPermissions,
         MountOption::FSName("floor".to_owned()),
     ];
-    config.n_threads = Some(thread_count());
+    config.n_threads = Some(MountOptions::default().thread_count());
     config.clone_fd = true;
     let floor = Floor {
         size_bytes,
@@ -40,14 +44,6 @@ pub fn serve(mountpoint: &Path, size_bytes: u64) -> Result<()> {
     };
     let session = Session::new(floor, mountpoint, &config).context("mount the floor")?;
     session.run().context("serve the floor")
-}
-
-/// As many threads as `larder mount` has by default.
-fn thread_count() -> usize {
-    std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .saturating_mul(2)
-        .clamp(4, 8)
 }
 
 struct Floor {
@@ -89,6 +85,7 @@ impl Filesystem for Floor {
             InitFlags::FUSE_NO_OPEN_SUPPORT,
             InitFlags::FUSE_NO_OPENDIR_SUPPORT,
             InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_ASYNC_DIO,
         ] {
             let _ = config.add_capabilities(flag);
         }
@@ -96,7 +93,8 @@ impl Filesystem for Floor {
         if let Err(most) = config.set_max_readahead(REQUEST_BYTES) {
             let _ = config.set_max_readahead(most);
         }
-        let _ = config.set_max_background(64);
+        let _ = config.set_max_background(MAX_BACKGROUND);
+        let _ = config.set_congestion_threshold(CONGESTION_THRESHOLD);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use larder_fuse::{MountEntry, MountOptions};
 use larder_testkit::requirement::{can_loop_mount, is_root};
 use larder_testkit::{Access, LoopMount, tool};
 use serde::Serialize;
@@ -17,9 +18,6 @@ use crate::user::User;
 
 /// How long a server may take to mount, and to go away.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// What `larder mount` lets the kernel read ahead as root, for the floor to be alike.
-const READ_AHEAD_KIB: &str = "1024";
 
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -219,7 +217,7 @@ impl Server {
 
     fn wait_until_mounted(&mut self, command: &Command, log: &Path) -> Result<()> {
         let give_up = Instant::now() + PATIENCE;
-        while device_number(&self.mountpoint)?.is_none() {
+        while mounted_at(&self.mountpoint).is_none() {
             if let Some(status) = self.child.try_wait()? {
                 bail!("{command:?}: {status}: {}", tail(log));
             }
@@ -235,11 +233,17 @@ impl Server {
         Ok(())
     }
 
-    /// Only root may; otherwise the kernel's default stays.
+    /// As `larder mount` does for its own. Only root may; otherwise the kernel's default stays.
     fn raise_read_ahead(&self) {
-        if let Ok(Some(device)) = device_number(&self.mountpoint) {
-            let file = format!("/sys/class/bdi/{device}/read_ahead_kb");
-            let _ = fs::write(file, READ_AHEAD_KIB);
+        if let Some(MountEntry {
+            device_major,
+            device_minor,
+            ..
+        }) = mounted_at(&self.mountpoint)
+        {
+            let file = format!("/sys/class/bdi/{device_major}:{device_minor}/read_ahead_kb");
+            let kib = MountOptions::default().kernel_readahead_bytes >> 10;
+            let _ = fs::write(file, kib.to_string());
         }
     }
 
@@ -261,7 +265,7 @@ impl Drop for Server {
     /// Unmounts and waits until the server has let go of the image; failing that, takes the mount
     /// away and ends the server, so that nothing stays behind.
     fn drop(&mut self) {
-        let clean = device_number(&self.mountpoint).is_ok_and(|device| device.is_some())
+        let clean = mounted_at(&self.mountpoint).is_some()
             && self.run_unmount()
             && wait_for(&mut self.child, PATIENCE).is_ok_and(|status| status.is_some());
         if clean {
@@ -277,16 +281,8 @@ impl Drop for Server {
     }
 }
 
-/// The device number of what is mounted at `mountpoint`, as `major:minor`; asks the kernel's list
-/// and not the mount, which may be another user's or dead.
-fn device_number(mountpoint: &Path) -> Result<Option<String>> {
-    let list = fs::read_to_string("/proc/self/mountinfo")?;
-    let wanted = mountpoint
-        .to_str()
-        .context("the mount point's path is not UTF-8")?;
-    Ok(list.lines().find_map(|line| {
-        let mut fields = line.split(' ').skip(2);
-        let device = fields.next()?;
-        (fields.nth(1) == Some(wanted)).then(|| device.to_owned())
-    }))
+/// What is mounted at `mountpoint`: asks the kernel's list and not the mount, which may be another
+/// user's or dead.
+fn mounted_at(mountpoint: &Path) -> Option<MountEntry> {
+    larder_fuse::find_mount(mountpoint).ok()
 }
