@@ -207,16 +207,16 @@ mod tests {
 
     #[test]
     fn record_that_is_damaged_ends_the_block_with_an_error() {
-        let bad: [(&[u8], &str); 6] = [
-            (&[record(1, 8, b""), vec![0; 8]].concat(), "short"),
-            (&record(1, 0, b"a"), "short"),
-            (&record(1, 13, b"a"), "multiple of 4"),
-            (&record(1, 24, b"a")[..20], "past the end"),
-            (&record(1, 12, b"abcdef")[..12], "longer than"),
-            (&record(1, 12, b""), "empty name"),
+        let bad = [
+            ([record(1, 8, b"").as_slice(), &[0; 8]].concat(), "short"),
+            (record(1, 0, b"abcd"), "short"),
+            (record(1, 13, b"a"), "multiple of 4"),
+            (record(1, 24, b"a")[..20].to_vec(), "past the end"),
+            (record(1, 12, b"abcdef")[..12].to_vec(), "longer than"),
+            (record(1, 12, b""), "empty name"),
         ];
         for (bytes, what) in bad {
-            let block = [&record(5, 12, b"ok"), bytes].concat();
+            let block = [record(5, 12, b"ok"), bytes].concat();
             let found = names(&block);
             assert_eq!(found.len(), 2, "{what}");
             assert!(found[1].unwrap_err().contains(what), "{what}: {found:?}");
