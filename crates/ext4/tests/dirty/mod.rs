@@ -1,0 +1,111 @@
+//! Images whose journal needs recovery: copied while the kernel had them mounted.
+#![allow(dead_code, reason = "each test binary uses a part of this module")]
+
+use larder_testkit::tool::Tool;
+use larder_testkit::{Access, LoopMount};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// An image in a directory of its own.
+pub struct Dirty {
+    dir: TempDir,
+    path: PathBuf,
+}
+
+impl Dirty {
+    /// An image as mke2fs makes it.
+    pub fn unmounted(arguments: &str, size: &str) -> Self {
+        let dir = TempDir::new().expect("temporary directory");
+        let path = dir.path().join("image");
+        Tool::new("mke2fs")
+            .args(["-q", "-F"])
+            .args(arguments.split_whitespace())
+            .arg(&path)
+            .arg(size)
+            .run()
+            .expect("mke2fs");
+        Self { dir, path }
+    }
+
+    /// An image as a crash leaves it: mounted with `options`, changed by `work`,
+    /// which calls its second argument to have everything committed, and copied
+    /// without being unmounted.
+    pub fn make(
+        arguments: &str,
+        size: &str,
+        options: &str,
+        work: impl FnOnce(&Path, &dyn Fn()),
+    ) -> Self {
+        let image = Self::unmounted(arguments, size);
+        let crashed = image.dir.path().join("crashed");
+        let options: Vec<&str> = options
+            .split(',')
+            .filter(|option| !option.is_empty())
+            .collect();
+        {
+            let mount = LoopMount::new(&image.path, Access::ReadWrite, &options).expect("mount");
+            work(&mount.path(), &|| mount.sync().expect("sync"));
+            copy(&image.path, &crashed);
+        }
+        std::fs::rename(&crashed, &image.path).expect("rename");
+        image
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn copy(&self) -> Self {
+        let dir = TempDir::new().expect("temporary directory");
+        let path = dir.path().join("image");
+        copy(&self.path, &path);
+        Self { dir, path }
+    }
+
+    /// The blocks that the journal lies in.
+    pub fn journal_blocks(&self) -> BTreeSet<u64> {
+        let text = Tool::new("debugfs")
+            .args(["-R", "blocks <8>"])
+            .arg(&self.path)
+            .run()
+            .expect("debugfs");
+        text.split_whitespace()
+            .map(|number| number.parse().expect("block number"))
+            .collect()
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    Tool::new("cp")
+        .args(["--sparse=always", "--reflink=never"])
+        .args([from, to])
+        .run()
+        .expect("cp");
+}
+
+/// Copies of an image, their journal replayed by others.
+pub mod replayed_by {
+    use super::{Access, Dirty, LoopMount, Tool};
+
+    pub fn kernel(image: &Dirty) -> Dirty {
+        let copy = image.copy();
+        let mount = LoopMount::new(&copy.path, Access::ReadWrite, &["ro"]).expect("mount");
+        drop(mount);
+        copy
+    }
+
+    pub fn debugfs(image: &Dirty) -> Dirty {
+        let copy = image.copy();
+        Tool::new("debugfs")
+            .args(["-w", "-R", "jr"])
+            .arg(&copy.path)
+            .run()
+            .expect("debugfs");
+        copy
+    }
+}
