@@ -8,6 +8,7 @@
 pub mod device;
 pub mod error;
 pub mod image;
+pub mod memory;
 pub mod mount;
 pub mod mutate;
 pub mod oracle;

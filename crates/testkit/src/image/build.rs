@@ -74,12 +74,11 @@ fn images_folder() -> PathBuf {
 /// A number that changes with anything that the image follows from.
 fn key(recipe: &Recipe) -> Result<u64> {
     static TOOLS: OnceLock<String> = OnceLock::new();
-    let tools = match TOOLS.get() {
-        Some(tools) => tools,
-        None => {
-            let version = Tool::new("e2fsck").arg("-V").run_with_messages()?;
-            TOOLS.get_or_init(|| version)
-        }
+    let tools = if let Some(version) = TOOLS.get() {
+        version
+    } else {
+        let version = Tool::new("e2fsck").arg("-V").run_with_messages()?;
+        TOOLS.get_or_init(|| version)
     };
     let recipe = format!("{recipe:?}");
     let texts = SOURCES.iter().copied().chain([tools.as_str(), &recipe]);
@@ -117,8 +116,7 @@ fn build(recipe: &Recipe, path: &Path, source: Option<&Path>) -> Result<()> {
         let limits = Limits::of_blocks(recipe.block_size_bytes());
         tree::populate(source, &recipe.tree, limits)?;
     }
-    let copied = source.filter(|_| recipe.before.is_empty());
-    make_empty(recipe, path, copied)?;
+    make_empty(recipe, path, source)?;
     for change in recipe.before {
         apply(change, path)?;
     }
@@ -126,13 +124,6 @@ fn build(recipe: &Recipe, path: &Path, source: Option<&Path>) -> Result<()> {
         let mount = LoopMount::new(path, Access::ReadWrite, &["noinit_itable"])?;
         tree::populate(&mount.path(), &recipe.tree, Limits::NONE)?;
         mount.sync()?;
-    } else if copied.is_none() {
-        // mke2fs cannot copy into what was changed first; debugfs could, but
-        // without attributes. The change is what matters: leave the tree out.
-        return Err(Error::Inconsistent(format!(
-            "{}: changes before copying need the kernel",
-            recipe.name
-        )));
     }
     for change in recipe.after {
         apply(change, path)?;

@@ -29,6 +29,8 @@ pub const MATRIX: &[Recipe] = &[
         name: "ext2-rev0-1k",
         mkfs: &["-t", "ext2", "-r", "0", "-b", "1024"],
         size_mib: 256,
+        // The kernel makes it revision 1 when it first writes; reading, it takes both.
+        after: &[Change::Debugfs(&["set_super_value rev_level 0"])],
         ..EXT4
     },
     Recipe {

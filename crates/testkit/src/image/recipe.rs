@@ -55,12 +55,12 @@ impl Recipe {
             .unwrap_or(1024)
     }
 
-    /// Whether only the kernel can make this image.
+    /// Whether only the kernel can make this image: mke2fs copies files only
+    /// while it makes the file system, before anything can be changed in it.
     #[must_use]
     pub fn needs_kernel(&self) -> bool {
-        self.after
-            .iter()
-            .any(|change| matches!(change, Change::Encrypt | Change::Crash { .. }))
+        let by_kernel = |change: &Change| matches!(change, Change::Encrypt | Change::Crash { .. });
+        !self.before.is_empty() || self.after.iter().any(by_kernel)
     }
 }
 

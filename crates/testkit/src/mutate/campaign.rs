@@ -16,7 +16,7 @@ use std::time::Duration;
 const SPARE_READS: u64 = 20_000;
 /// How long one image may take before the process is ended. This only reports
 /// a loop that reads nothing; it decides nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// An image to be damaged.
 #[derive(Debug)]

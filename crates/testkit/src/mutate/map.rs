@@ -55,7 +55,7 @@ impl MetadataMap {
             content: false,
             ..WalkLimits::default()
         };
-        walk(&volume, &limits);
+        let _ = walk(&volume, &limits);
         let block_size_bytes = u64::from(volume.info().block_size_bytes);
         drop(volume);
         let ranges: Vec<_> = recorder
@@ -113,6 +113,6 @@ impl MetadataMap {
 pub(super) fn open_options() -> OpenOptions {
     let mut options = OpenOptions::default();
     options.cache_size_bytes = 4 << 20;
-    options.readahead = "off".to_owned();
+    "off".clone_into(&mut options.readahead);
     options
 }

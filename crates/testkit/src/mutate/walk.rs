@@ -59,6 +59,7 @@ impl WalkOutcome {
 }
 
 /// Lists, stats, looks up, reads and seeks everything that can be reached.
+#[must_use]
 pub fn walk(volume: &Volume, limits: &WalkLimits) -> WalkOutcome {
     let mut outcome = WalkOutcome::default();
     let mut buf = vec![0; limits.piece_bytes];
@@ -99,7 +100,7 @@ fn list(volume: &Volume, ino: Ino, limits: &WalkLimits, outcome: &mut WalkOutcom
     let listed = volume.read_dir(ino, 0, &mut |entry| {
         outcome.entries += 1;
         found.push(entry.ino);
-        if outcome.entries % 8 == 0 {
+        if outcome.entries.is_multiple_of(8) {
             names.push((entry.name.to_vec(), entry.next_cookie));
         }
         if outcome.entries < limits.entries {

@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn ranges_between_runs_sample_hole_edges() {
-        let runs = [10_000..20_000];
+        let runs = vec![10_000..20_000, 50_000..50_001];
         let ranges = ranges_to_read(&runs, &runs, 100_000);
         assert_eq!(ranges.first(), Some(&(0..4096)));
         assert!(ranges.contains(&(10_000..20_000)));
