@@ -1,0 +1,341 @@
+//! The command line.
+
+use crate::size;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Read and mount ext2, ext3 and ext4 images, without root.
+#[derive(Debug, Parser)]
+#[command(
+    name = "larder",
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  larder mount disk.img /mnt/disk      mount an image, read-only
+  larder umount /mnt/disk              and unmount it
+  larder ls -l disk.img /etc           look inside with no mount at all
+  larder cp -r disk.img /home backup   copy a tree out
+
+The environment variable LARDER_LOG sets what is logged, as in LARDER_LOG=debug."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Mount(MountArgs),
+    Umount(UmountArgs),
+    Ls(LsArgs),
+    Stat(StatArgs),
+    Cat(CatArgs),
+    Cp(CpArgs),
+    Info(InfoArgs),
+    Stats(StatsArgs),
+}
+
+/// How an image is opened, for every command that opens one.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct VolumeArgs {
+    /// Where the file system starts inside the image, in bytes (suffixes K, M, G, T)
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    pub offset: Option<u64>,
+    /// Memory for all caches together [default: 256M]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub cache_size: Option<u64>,
+    /// Ignore the journal, even if it needs recovery
+    #[arg(long)]
+    pub noload: bool,
+}
+
+/// Mount an image, read-only
+///
+/// Returns once the image is mounted; a server process stays behind and ends with
+/// the mount. Works without root through fusermount3 (package fuse3), and as root
+/// without it. The image is never written; a journal that needs recovery is
+/// replayed in memory.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Options of -o, separated by commas:
+  offset=, cache_size=, readahead=, readahead_max=, threads=, fsname=, subtype=,
+  noload, allow_other, allow_root, nonempty      as the long flags of the same name
+  ro                                             always on; rw is taken as ro
+  suid, dev                                      honour set-id bits, devices (root only)
+  noexec                                         refuse to run programs
+  defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
+                                                 accepted for mount(8) and fstab, no effect
+
+Examples:
+  larder mount disk.img /mnt/disk
+  larder mount -o offset=1M,allow_other sdcard.img /mnt/card
+  larder mount --foreground --cache-size 1G disk.img /mnt/disk
+
+Installed as mount.larder, fstab(5) can have lines such as
+  /srv/disk.img  /mnt/disk  larder  ro,noauto,user  0 0")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
+pub(crate) struct MountArgs {
+    /// The image: a file or a block device
+    pub image: PathBuf,
+    /// The directory to mount on
+    pub mountpoint: PathBuf,
+    /// Options in the style of mount(8); may be given several times
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    pub options: Vec<OsString>,
+    /// Stay in the foreground; Ctrl-C unmounts
+    #[arg(short, long)]
+    pub foreground: bool,
+    #[command(flatten)]
+    pub volume: VolumeArgs,
+    /// Readahead policy: off or ondemand [default: ondemand]
+    #[arg(long, value_name = "POLICY")]
+    pub readahead: Option<String>,
+    /// The most that is read ahead at once [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub readahead_max: Option<u64>,
+    /// Threads that answer requests [default: twice the processors, 4 to 8]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Let every user in, as far as the files' permissions allow
+    #[arg(long)]
+    pub allow_other: bool,
+    /// Let root in, beside yourself
+    #[arg(long)]
+    pub allow_root: bool,
+    /// Mount over a directory that is not empty
+    #[arg(long)]
+    pub nonempty: bool,
+    /// What mount(8) shows as the source [default: the image's path]
+    #[arg(long, value_name = "NAME")]
+    pub fsname: Option<OsString>,
+    /// The type is fuse.NAME; with an empty name exactly fuse [default: larder]
+    #[arg(long, value_name = "NAME")]
+    pub subtype: Option<String>,
+    /// Append the log to FILE (in the background, it is otherwise lost)
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+}
+
+/// Unmount, and wait until the image is free again
+///
+/// Also cleans up after a server that was killed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder umount /mnt/disk
+  larder umount --lazy /mnt/disk    detach now, end when the last file is closed")]
+pub(crate) struct UmountArgs {
+    /// The directory that an image is mounted on
+    pub mountpoint: PathBuf,
+    /// Detach a mount that is in use; it ends with its last user
+    #[arg(short, long)]
+    pub lazy: bool,
+}
+
+/// List a directory of an image
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder ls disk.img                  the root directory
+  larder ls -la disk.img /etc
+  larder ls --json disk.img /home | jq '.entries[].name'
+
+JSON: {\"path\", \"entries\": [{\"name\", \"name_hex\" if not UTF-8, and the keys of stat}]}")]
+pub(crate) struct LsArgs {
+    #[command(flatten)]
+    pub volume: VolumeArgs,
+    /// Show type, permissions, links, owner, size and time too
+    #[arg(short, long)]
+    pub long: bool,
+    /// Show names that start with a dot
+    #[arg(short, long)]
+    pub all: bool,
+    /// Write JSON, one object
+    #[arg(long)]
+    pub json: bool,
+    /// The image: a file or a block device
+    pub image: PathBuf,
+    /// A path inside the image
+    #[arg(default_value = "/")]
+    pub path: OsString,
+}
+
+/// Show everything about one file of an image
+///
+/// A symbolic link at the end of the path is shown, not followed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder stat disk.img /etc/passwd
+  larder stat --json disk.img /bin/sh | jq .size_bytes
+
+JSON: path, ino, type, mode, permissions, links, uid, gid, size_bytes, blocks_512,
+accessed, modified, changed, created (each {seconds, nanoseconds}), flags,
+generation, project_id, rdev_major and rdev_minor for devices, target for
+symbolic links, xattrs (names)")]
+pub(crate) struct StatArgs {
+    #[command(flatten)]
+    pub volume: VolumeArgs,
+    /// Write JSON, one object
+    #[arg(long)]
+    pub json: bool,
+    /// The image: a file or a block device
+    pub image: PathBuf,
+    /// A path inside the image
+    pub path: OsString,
+}
+
+/// Write files of an image to standard output
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder cat disk.img /etc/os-release
+  larder cat disk.img /var/log/syslog /var/log/syslog.1 | grep error")]
+pub(crate) struct CatArgs {
+    #[command(flatten)]
+    pub volume: VolumeArgs,
+    /// The image: a file or a block device
+    pub image: PathBuf,
+    /// Paths inside the image
+    #[arg(required = true)]
+    pub paths: Vec<OsString>,
+}
+
+/// Copy files out of an image
+///
+/// Keeps holes, permissions, times, symbolic and hard links and attributes; owners
+/// and device files only as root. Nothing is written outside DEST, whatever names
+/// and links the image holds.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder cp disk.img /etc/fstab .             one file
+  larder cp -r disk.img /home /root backup/   trees, into an existing directory
+  larder cp -r disk.img / everything          the whole image")]
+pub(crate) struct CpArgs {
+    #[command(flatten)]
+    pub volume: VolumeArgs,
+    /// Copy directories with all that is in them
+    #[arg(short, long, visible_short_alias = 'R', short_alias = 'a')]
+    pub recursive: bool,
+    /// The image: a file or a block device
+    pub image: PathBuf,
+    /// Paths inside the image, then the destination
+    #[arg(required = true, num_args = 2.., value_names = ["PATH", "DEST"])]
+    pub paths: Vec<OsString>,
+}
+
+/// Show what the superblock says: label, UUID, features, sizes, journal
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder info disk.img
+  larder info --json disk.img | jq -r .uuid
+
+JSON: kind, label, uuid, last_mounted, features, block_size_bytes,
+cluster_size_bytes, inode_size_bytes, blocks, blocks_free, inodes, inodes_free,
+clean, missing_bytes, journal {state, ...}")]
+pub(crate) struct InfoArgs {
+    #[command(flatten)]
+    pub volume: VolumeArgs,
+    /// Write JSON, one object
+    #[arg(long)]
+    pub json: bool,
+    /// The image: a file or a block device
+    pub image: PathBuf,
+}
+
+/// Show what the caches behind a mount did
+///
+/// Only the user who mounted the image, and root, may ask.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder stats /mnt/disk
+  larder stats --json /mnt/disk | jq .page.hits
+  larder stats --histogram dentry /mnt/disk
+
+JSON: cache_size_bytes; page, buffer, dentry, inode (each buckets, objects,
+capacity, lookups, hits, links_on_hits, links_on_misses, longest_chain, bytes);
+readahead {windows, pages_ahead, pages_used, pages_wasted}; device {reads, bytes}")]
+pub(crate) struct StatsArgs {
+    /// The directory that an image is mounted on
+    pub mountpoint: PathBuf,
+    /// Write JSON, one object
+    #[arg(long, conflicts_with = "histogram")]
+    pub json: bool,
+    /// Show how many buckets of a cache's hash table hold how many objects
+    #[arg(long, value_enum, value_name = "CACHE")]
+    pub histogram: Option<Cache>,
+}
+
+/// One of the four caches.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Cache {
+    /// File pages
+    Page,
+    /// Metadata blocks
+    Buffer,
+    /// Names
+    Dentry,
+    /// Inodes
+    Inode,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string);
+            assert!(
+                help.is_some_and(|text| text.contains("Examples:")),
+                "{}",
+                command.get_name()
+            );
+        }
+    }
+
+    #[test]
+    fn options_and_long_flags_parse_together() {
+        let cli = Cli::try_parse_from([
+            "larder",
+            "mount",
+            "-o",
+            "ro,offset=1M",
+            "--cache-size",
+            "64M",
+            "-f",
+            "x.img",
+            "/mnt",
+        ])
+        .unwrap();
+        let Command::Mount(args) = cli.command else {
+            panic!("not a mount");
+        };
+        assert_eq!(args.volume.cache_size, Some(64 << 20));
+        assert!(args.foreground);
+        assert_eq!(args.options, ["ro,offset=1M"]);
+    }
+
+    #[test]
+    fn copy_needs_a_source_and_a_destination() {
+        assert!(Cli::try_parse_from(["larder", "cp", "x.img", "/etc"]).is_err());
+        assert!(Cli::try_parse_from(["larder", "cp", "x.img", "/etc", "."]).is_ok());
+    }
+}

@@ -1,0 +1,76 @@
+//! Going into the background, once the mount is there.
+//!
+//! The command starts itself again as a child that mounts, with the child's
+//! standard output as a pipe to the parent. The child tells of failures on the
+//! standard error that both share, and ends. When it has mounted, it writes a
+//! line to the pipe, leaves its terminal, and the parent ends.
+
+use rustix::process::setsid;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
+
+/// Tells the child that it is the child.
+const MARK: &str = "_LARDER_BACKGROUND";
+const READY: &[u8] = b"ready\n";
+
+/// What became of the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Child {
+    /// It serves.
+    Ready,
+    /// It told why not, and ended with this exit code.
+    Failed(u8),
+}
+
+/// Whether this process is the child.
+pub(crate) fn is_child() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+/// Runs the same command line in a child, until it serves or ends.
+pub(crate) fn run_child() -> io::Result<Child> {
+    let mut args = std::env::args_os();
+    let program = args.next().unwrap_or_else(|| OsString::from("larder"));
+    let mut child = Command::new("/proc/self/exe")
+        .arg0(program)
+        .args(args)
+        .env(MARK, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut said = Vec::new();
+    if let Some(output) = child.stdout.take() {
+        output.take(READY.len() as u64).read_to_end(&mut said)?;
+    }
+    if said == READY {
+        return Ok(Child::Ready);
+    }
+    let status = child.wait()?;
+    if let Some(signal) = status.signal() {
+        return Err(io::Error::other(format!(
+            "it was killed by signal {signal}"
+        )));
+    }
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    // A child that ends without a word is a failure, whatever its code says.
+    Ok(Child::Failed(code.unwrap_or(1).max(1)))
+}
+
+/// In the child: lets go of the terminal and of the current directory, and tells
+/// the parent to end.
+pub(crate) fn leave_terminal() -> io::Result<()> {
+    // Fails only if this is the leader of a group already, which is as good.
+    let _ = setsid();
+    std::env::set_current_dir("/")?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    let mut stdout = io::stdout();
+    // A parent that was killed does not keep the mount from being served.
+    let _ = stdout.write_all(READY).and_then(|()| stdout.flush());
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! `larder cat`.
+
+use super::open;
+use crate::args::CatArgs;
+use crate::failure::{Failure, Result, of_path};
+use larder::Volume;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+
+/// What is read and written at once, in bytes.
+const PIECE_BYTES: usize = 1 << 20;
+
+pub(super) fn run(args: &CatArgs) -> Result<ExitCode> {
+    let volume = open(&args.image, &args.volume)?;
+    let mut out = io::stdout().lock();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut code = ExitCode::SUCCESS;
+    for path in &args.paths {
+        match write_file(&volume, path.as_bytes(), &mut piece, &mut out) {
+            Ok(()) => {}
+            Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
+            Err(failure) => code = failure.tell(1),
+        }
+    }
+    out.flush()?;
+    Ok(code)
+}
+
+fn write_file(volume: &Volume, path: &[u8], piece: &mut [u8], out: &mut impl Write) -> Result<()> {
+    let failed = |error| of_path(path, &error);
+    let ino = volume.resolve(path).map_err(failed)?;
+    let mut offset_bytes = 0;
+    loop {
+        let len = volume.read_at(ino, piece, offset_bytes).map_err(failed)?;
+        out.write_all(&piece[..len])?;
+        offset_bytes += len as u64;
+        if len < piece.len() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! `larder cp`: files out of an image, into the system's file system.
+//!
+//! The image is hostile: its names, links and loops must not lead outside the
+//! destination or to an endless copy.
+//!
+//! Invariants:
+//! 1. Everything below the destination is reached from an open directory by one
+//!    name, never through a symbolic link, and a name is none of `.`, `..`, empty,
+//!    or with a slash.
+//! 2. What is in the way is removed if it is no directory, never written into; a
+//!    directory in the way is entered only if it really is one.
+//! 3. No directory of the image is entered twice, so that loops end.
+
+mod attributes;
+mod content;
+mod progress;
+mod tree;
+
+use super::open;
+use crate::args::CpArgs;
+use crate::failure::{Failure, Result, of_path};
+use crate::name;
+use larder::{FileKind, Ino, Volume};
+use progress::Progress;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::ExitCode;
+use tree::TreeCopy;
+
+/// Where one source goes.
+struct Target<'a> {
+    /// The directory that holds it.
+    parent: OwnedFd,
+    /// Its name there; `None` for the directory itself.
+    name: Option<&'a OsStr>,
+}
+
+pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
+    let volume = open(&args.image, &args.volume)?;
+    let Some((destination, sources)) = args.paths.split_last() else {
+        return Err(Failure::Usage(
+            "cp wants a path and a destination".to_owned(),
+        ));
+    };
+    let destination = Path::new(destination);
+    if sources.len() > 1 && !destination.is_dir() {
+        return Err(Failure::with_hint(
+            format!("destination {} is not a directory", destination.display()),
+            "several paths need an existing directory to go into",
+        ));
+    }
+    raise_descriptor_limit();
+    let progress = Progress::new(|| {
+        let trees = sources
+            .iter()
+            .filter_map(|source| volume.resolve_no_follow(source.as_bytes()).ok());
+        trees.map(|ino| progress::tree_bytes(&volume, ino)).sum()
+    });
+    let mut has_failed = false;
+    for source in sources {
+        let source = source.as_bytes();
+        let copied = copy_one(&volume, source, destination, args.recursive, &progress);
+        match copied {
+            Ok(is_whole) => has_failed |= !is_whole,
+            Err(failure) => {
+                progress.suspend(|| failure.tell(1));
+                has_failed = true;
+            }
+        }
+    }
+    progress.finish();
+    Ok(ExitCode::from(u8::from(has_failed)))
+}
+
+/// Copies one source; false if some of it could not be copied, and was told.
+fn copy_one(
+    volume: &Volume,
+    source: &[u8],
+    destination: &Path,
+    is_recursive: bool,
+    progress: &Progress,
+) -> Result<bool> {
+    let ino = resolve(volume, source, is_recursive)?;
+    let metadata = volume
+        .metadata(ino)
+        .map_err(|error| of_path(source, &error))?;
+    if metadata.kind == FileKind::Directory && !is_recursive {
+        return Err(Failure::with_hint(
+            format!("{} is a directory", name::escaped(source)),
+            "give -r to copy directories",
+        ));
+    }
+    let target = target(source, destination)?;
+    let mut copy = TreeCopy::new(volume, target.parent, progress);
+    match target.name {
+        Some(name) => copy.copy(ino, name, source),
+        None if metadata.kind == FileKind::Directory => copy.copy_into(ino, source),
+        None => {
+            return Err(Failure::new(format!(
+                "destination {} is a directory",
+                destination.display()
+            )));
+        }
+    }
+    Ok(!copy.has_failed())
+}
+
+/// As cp(1): links given by name are followed, but not where trees are copied.
+fn resolve(volume: &Volume, source: &[u8], is_recursive: bool) -> Result<Ino> {
+    if is_recursive {
+        volume.resolve_no_follow(source)
+    } else {
+        volume.resolve(source)
+    }
+    .map_err(|error| of_path(source, &error))
+}
+
+/// As cp(1): into the destination if it is a directory, else in its place.
+fn target<'a>(source: &'a [u8], destination: &'a Path) -> Result<Target<'a>> {
+    if destination.is_dir() {
+        return Ok(Target {
+            parent: open_directory(destination)?,
+            name: last_name(source),
+        });
+    }
+    let name = destination.file_name().ok_or_else(|| {
+        Failure::new(format!(
+            "destination {} does not exist",
+            destination.display()
+        ))
+    })?;
+    let parent = match destination.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Ok(Target {
+        parent: open_directory(parent)?,
+        name: Some(name),
+    })
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|errno| Failure::new(format!("cannot open directory {}: {errno}", path.display())))
+}
+
+/// The last name of a path inside the image; `None` for the root, and for names
+/// that stand for a directory elsewhere.
+fn last_name(path: &[u8]) -> Option<&OsStr> {
+    path.split(|&byte| byte == b'/')
+        .rfind(|name| !name.is_empty())
+        .filter(|&name| tree::is_plain_name(name))
+        .map(OsStr::from_bytes)
+}
+
+/// A tree keeps one descriptor open a level: take all that the system grants.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(errno) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!("the limit of open files stays as it is: {errno}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_name_of_a_path_is_its_file() {
+        for (path, name) in [
+            ("/etc/passwd", Some("passwd")),
+            ("etc//init.d/", Some("init.d")),
+            ("/", None),
+            ("", None),
+            ("/etc/..", None),
+            ("/etc/.", None),
+        ] {
+            assert_eq!(last_name(path.as_bytes()), name.map(OsStr::new), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! A tree, directory by directory, depth first, with no recursion.
+
+use super::progress::Progress;
+use super::{attributes, content};
+use crate::failure::{Failure, Result};
+use crate::name;
+use larder::{FileKind, Ino, Metadata, Volume};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, linkat, makedev, mkdirat, mknodat, openat,
+    openat2, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// Entries of a directory that are held at once.
+const BATCH: usize = 1024;
+
+/// A copy under way.
+#[derive(Debug)]
+pub(super) struct TreeCopy<'a> {
+    volume: &'a Volume,
+    progress: &'a Progress,
+    /// The directory that the whole copy goes into.
+    root: OwnedFd,
+    /// Directories entered: none is entered twice.
+    entered: HashSet<Ino>,
+    /// Files with several names, and the path from the root of their first copy.
+    linked: HashMap<Ino, Vec<u8>>,
+    /// What content is gathered in.
+    piece: Vec<u8>,
+    has_failed: bool,
+}
+
+/// A directory that is being copied.
+struct Level {
+    metadata: Metadata,
+    copy: OwnedFd,
+    /// Its path in the image, for messages.
+    source: Vec<u8>,
+    /// Its path from the copy's root.
+    target: Vec<u8>,
+    batch: VecDeque<(Vec<u8>, Ino)>,
+    next_cookie: u64,
+    is_listed: bool,
+}
+
+/// Whether a name can be made in a directory and stays there.
+pub(super) fn is_plain_name(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
+}
+
+impl<'a> TreeCopy<'a> {
+    pub(super) fn new(volume: &'a Volume, root: OwnedFd, progress: &'a Progress) -> Self {
+        Self {
+            volume,
+            progress,
+            root,
+            entered: HashSet::new(),
+            linked: HashMap::new(),
+            piece: vec![0; content::PIECE_BYTES],
+            has_failed: false,
+        }
+    }
+
+    /// Whether something could not be copied, and was told.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Copies `ino`, which is `source` in the image, to `name` in the root.
+    pub(super) fn copy(&mut self, ino: Ino, name: &OsStr, source: &[u8]) {
+        let root = self
+            .root
+            .try_clone()
+            .map_err(|error| Failure::new(error.to_string()));
+        let first =
+            root.and_then(|root| self.entry(ino, root.as_fd(), name, source, name.as_bytes()));
+        self.walk(first, source);
+    }
+
+    /// Copies what is in the directory `ino` into the root itself.
+    pub(super) fn copy_into(&mut self, ino: Ino, source: &[u8]) {
+        let root = self
+            .root
+            .try_clone()
+            .map_err(|error| Failure::new(error.to_string()));
+        let first = root.and_then(|root| {
+            let metadata = self.metadata(ino)?;
+            self.enter(metadata, root, source, b"").map(Some)
+        });
+        self.walk(first, source);
+    }
+
+    fn walk(&mut self, first: Result<Option<Level>>, source: &[u8]) {
+        let mut levels = Vec::new();
+        match first {
+            Ok(level) => levels.extend(level),
+            Err(failure) => self.tell(source, &failure),
+        }
+        while let Some(level) = levels.last_mut() {
+            let Some((name, ino)) = self.next_entry(level) else {
+                self.leave(level);
+                levels.pop();
+                continue;
+            };
+            let source = joined(&level.source, &name);
+            let target = joined(&level.target, &name);
+            let name = OsStr::from_bytes(&name);
+            match self.entry(ino, level.copy.as_fd(), name, &source, &target) {
+                Ok(below) => levels.extend(below),
+                Err(failure) => self.tell(&source, &failure),
+            }
+        }
+    }
+
+    /// The next entry of a directory; what cannot be copied is told and passed over.
+    fn next_entry(&mut self, level: &mut Level) -> Option<(Vec<u8>, Ino)> {
+        loop {
+            if level.batch.is_empty() && !level.is_listed {
+                self.list(level);
+            }
+            let (name, ino) = level.batch.pop_front()?;
+            if matches!(name.as_slice(), b"." | b"..") {
+                continue;
+            }
+            if is_plain_name(&name) {
+                return Some((name, ino));
+            }
+            let failure = Failure::new("no file can have this name");
+            self.tell(&joined(&level.source, &name), &failure);
+        }
+    }
+
+    fn list(&mut self, level: &mut Level) {
+        let Level {
+            batch, next_cookie, ..
+        } = level;
+        let ino = level.metadata.ino;
+        let from = *next_cookie;
+        let listed = self.volume.read_dir(ino, from, &mut |entry| {
+            batch.push_back((entry.name.to_vec(), entry.ino));
+            *next_cookie = entry.next_cookie;
+            if batch.len() < BATCH {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+        // A listing that does not get on is at its end, or would never be.
+        level.is_listed = level.batch.len() < BATCH || level.next_cookie == from;
+        if let Err(error) = listed {
+            level.is_listed = true;
+            self.tell(&level.source, &Failure::new(error.to_string()));
+        }
+    }
+
+    /// Copies one file; a directory is made, and returned to be gone through.
+    fn entry(
+        &mut self,
+        ino: Ino,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        source: &[u8],
+        target: &[u8],
+    ) -> Result<Option<Level>> {
+        let metadata = self.metadata(ino)?;
+        if metadata.kind == FileKind::Directory {
+            let copy = made_directory(parent, name)?;
+            return self.enter(metadata, copy, source, target).map(Some);
+        }
+        remove(parent, name)?;
+        if metadata.links > 1 && self.link(ino, parent, name) {
+            return Ok(None);
+        }
+        match metadata.kind {
+            FileKind::Regular => self.regular(&metadata, parent, name)?,
+            FileKind::Symlink => self.symlink(&metadata, parent, name)?,
+            _ => self.special(&metadata, parent, name)?,
+        }
+        if metadata.links > 1 {
+            self.linked.insert(ino, target.to_vec());
+        }
+        Ok(None)
+    }
+
+    fn enter(
+        &mut self,
+        metadata: Metadata,
+        copy: OwnedFd,
+        source: &[u8],
+        target: &[u8],
+    ) -> Result<Level> {
+        if !self.entered.insert(metadata.ino) {
+            return Err(Failure::with_hint(
+                format!(
+                    "directory inode {} has two names: the image is damaged",
+                    metadata.ino
+                ),
+                "see what e2fsck -n says",
+            ));
+        }
+        Ok(Level {
+            metadata,
+            copy,
+            source: source.to_vec(),
+            target: target.to_vec(),
+            batch: VecDeque::new(),
+            next_cookie: 0,
+            is_listed: false,
+        })
+    }
+
+    /// A directory is done: only now may it become read-only and old.
+    fn leave(&mut self, level: &Level) {
+        if let Err(errno) = attributes::set_open(self.volume, &level.metadata, &level.copy) {
+            self.tell(&level.source, &written(errno));
+        }
+    }
+
+    /// Makes another name of a file that is copied already; false if there is
+    /// none, or the destination cannot.
+    fn link(&self, ino: Ino, parent: BorrowedFd<'_>, name: &OsStr) -> bool {
+        let Some(first) = self.linked.get(&ino) else {
+            return false;
+        };
+        let (directory, first_name) = match first.iter().rposition(|&byte| byte == b'/') {
+            Some(at) => (&first[..at], &first[at + 1..]),
+            None => (&b"."[..], &first[..]),
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let stays_inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let opened = openat2(
+            &self.root,
+            OsStr::from_bytes(directory),
+            flags,
+            Mode::empty(),
+            stays_inside,
+        );
+        let linked = opened.and_then(|directory| {
+            let first_name = OsStr::from_bytes(first_name);
+            linkat(&directory, first_name, parent, name, AtFlags::empty())
+        });
+        linked.is_ok()
+    }
+
+    fn regular(&mut self, metadata: &Metadata, parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = openat(parent, name, flags | OFlags::CLOEXEC, mode).map_err(written)?;
+        let file = File::from(file);
+        content::copy(
+            self.volume,
+            metadata.ino,
+            metadata.size_bytes,
+            &file,
+            &mut self.piece,
+            self.progress,
+        )
+        .map_err(|error| Failure::new(error.to_string()))?;
+        attributes::set_open(self.volume, metadata, &file).map_err(written)
+    }
+
+    fn symlink(&mut self, metadata: &Metadata, parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+        let target = self
+            .volume
+            .read_link(metadata.ino)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        symlinkat(OsStr::from_bytes(&target), parent, name).map_err(written)?;
+        attributes::set_link(self.volume, metadata, parent, name).map_err(written)
+    }
+
+    fn special(&mut self, metadata: &Metadata, parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+        let kind = match metadata.kind {
+            FileKind::CharDevice => FileType::CharacterDevice,
+            FileKind::BlockDevice => FileType::BlockDevice,
+            FileKind::Fifo => FileType::Fifo,
+            _ => FileType::Socket,
+        };
+        let device = makedev(metadata.rdev_major, metadata.rdev_minor);
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(parent, name, kind, mode, device).map_err(|errno| match errno {
+            Errno::PERM => {
+                Failure::with_hint("device files need root", "copy as root, or do without")
+            }
+            errno => written(errno),
+        })?;
+        attributes::set_special(self.volume, metadata, parent, name).map_err(written)
+    }
+
+    fn metadata(&self, ino: Ino) -> Result<Metadata> {
+        self.volume
+            .metadata(ino)
+            .map_err(|error| Failure::new(error.to_string()))
+    }
+
+    fn tell(&mut self, source: &[u8], failure: &Failure) {
+        self.has_failed = true;
+        let source = name::escaped(source);
+        self.progress
+            .suspend(|| crate::failure::tell_error(&format!("{source}: {failure}")));
+    }
+}
+
+/// Makes a directory, or enters the one that is there.
+fn made_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
+    match mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(written(errno)),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, name, flags, Mode::empty()).map_err(|errno| match errno {
+        Errno::NOTDIR | Errno::LOOP => {
+            Failure::new("cannot make a directory where another file is")
+        }
+        Errno::MFILE => Failure::new("the tree is deeper than the limit of open files"),
+        errno => written(errno),
+    })
+}
+
+/// Removes what is in the way of a file.
+fn remove(parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+    match unlinkat(parent, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::ISDIR) => Err(Failure::new("cannot replace a directory with a file")),
+        Err(errno) => Err(written(errno)),
+    }
+}
+
+fn written(errno: Errno) -> Failure {
+    Failure::new(format!("cannot write the copy: {errno}"))
+}
+
+fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = directory.to_vec();
+    if !path.is_empty() && !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::CWD;
+
+    fn opened(path: &std::path::Path) -> OwnedFd {
+        openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_not_plain() {
+        for name in ["", ".", "..", "a/b", "/", "a\0b"] {
+            assert!(!is_plain_name(name.as_bytes()), "{name:?}");
+        }
+        for name in ["a", "...", ".a", "a b", "\u{ff}"] {
+            assert!(is_plain_name(name.as_bytes()), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn directory_is_not_made_through_a_symbolic_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(outside.path(), dir.path().join("link")).unwrap();
+        let parent = opened(dir.path());
+        assert!(made_directory(parent.as_fd(), OsStr::new("link")).is_err());
+        assert!(made_directory(parent.as_fd(), OsStr::new("new")).is_ok());
+        assert!(made_directory(parent.as_fd(), OsStr::new("new")).is_ok());
+    }
+
+    #[test]
+    fn symbolic_link_in_the_way_is_removed_and_its_target_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(outside.path(), &link).unwrap();
+        remove(opened(dir.path()).as_fd(), OsStr::new("link")).unwrap();
+        assert!(link.symlink_metadata().is_err());
+        assert!(outside.path().exists());
+    }
+
+    #[test]
+    fn paths_are_joined_with_one_slash() {
+        assert_eq!(joined(b"/", b"etc"), b"/etc");
+        assert_eq!(joined(b"/etc", b"x"), b"/etc/x");
+        assert_eq!(joined(b"", b"x"), b"x");
+    }
+}

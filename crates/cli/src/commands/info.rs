@@ -1,0 +1,95 @@
+//! `larder info`.
+
+use super::open;
+use crate::args::InfoArgs;
+use crate::failure::Result;
+use crate::{json, name, size};
+use larder::{Info, JournalState};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
+    let info = open(&args.image, &args.volume)?.info();
+    if args.json {
+        json::print(&info)?;
+    } else {
+        print_text(&info)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_text(info: &Info) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let total_bytes = info.blocks.saturating_mul(info.block_size_bytes.into());
+    let free_bytes = info
+        .blocks_free
+        .saturating_mul(info.block_size_bytes.into());
+    let mut row = |key: &str, value: &str| writeln!(out, "{key:<14} {value}");
+    row("Type", info.kind)?;
+    row("Label", or_none(&info.label).as_str())?;
+    row("UUID", &info.uuid)?;
+    row("Last mounted", or_none(&info.last_mounted).as_str())?;
+    row("State", if info.clean { "clean" } else { "not clean" })?;
+    row("Journal", &journal(&info.journal))?;
+    row(
+        "Size",
+        &format!(
+            "{} ({} free)",
+            size::human(total_bytes),
+            size::human(free_bytes)
+        ),
+    )?;
+    row(
+        "Blocks",
+        &format!(
+            "{} of {} bytes ({} free)",
+            info.blocks, info.block_size_bytes, info.blocks_free
+        ),
+    )?;
+    if info.cluster_size_bytes != info.block_size_bytes {
+        row("Clusters", &format!("of {} bytes", info.cluster_size_bytes))?;
+    }
+    row(
+        "Inodes",
+        &format!(
+            "{} of {} bytes ({} free)",
+            info.inodes, info.inode_size_bytes, info.inodes_free
+        ),
+    )?;
+    row("Features", &info.features.join(" "))?;
+    if info.missing_bytes > 0 {
+        row(
+            "Cut short",
+            &format!(
+                "the image lacks {} at its end",
+                size::human(info.missing_bytes)
+            ),
+        )?;
+    }
+    Ok(out.flush()?)
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        name::escaped(text.as_bytes())
+    }
+}
+
+fn journal(state: &JournalState) -> String {
+    match state {
+        JournalState::None => "none".to_owned(),
+        JournalState::Clean => "clean".to_owned(),
+        JournalState::Recovered {
+            transactions,
+            blocks,
+            fast_commits,
+            ..
+        } => format!(
+            "recovered in memory: {transactions} transactions, {blocks} blocks, {fast_commits} fast commits"
+        ),
+        JournalState::Ignored => "needs recovery, ignored".to_owned(),
+        other => format!("{other:?}"),
+    }
+}

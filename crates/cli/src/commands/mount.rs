@@ -1,0 +1,99 @@
+//! `larder mount`.
+
+use crate::args::MountArgs;
+use crate::background::{self, Child};
+use crate::failure::{self, Failure, Result, tell_note};
+use crate::logging;
+use crate::mount_options::Options;
+use larder::Volume;
+use larder_fuse::{Server, Unmounted, Unmounter};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+pub(crate) fn run(args: &MountArgs) -> Result<ExitCode> {
+    let options = Options::of(args)?;
+    if args.foreground {
+        logging::start(args.log.as_deref())?;
+        serve(&args.image, &args.mountpoint, options, false)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let log = args.log.as_deref();
+    in_background(&args.image, &args.mountpoint, options, log).map(ExitCode::from)
+}
+
+/// Mounts, and returns while a child serves; or serves, in that child.
+pub(crate) fn in_background(
+    image: &Path,
+    mountpoint: &Path,
+    options: Options,
+    log: Option<&Path>,
+) -> Result<u8> {
+    if background::is_child() {
+        logging::start(log)?;
+        serve(image, mountpoint, options, true)?;
+        return Ok(0);
+    }
+    match background::run_child() {
+        Ok(Child::Ready) => Ok(0),
+        Ok(Child::Failed(code)) => Ok(code),
+        Err(error) => Err(Failure::new(format!("cannot start the server: {error}"))),
+    }
+}
+
+fn serve(image: &Path, mountpoint: &Path, options: Options, in_background: bool) -> Result<()> {
+    let Options {
+        volume,
+        mut mount,
+        asks_to_write,
+    } = options;
+    if asks_to_write {
+        tell_note("mounted read-only: this version does not write");
+    }
+    if mount.fs_name.is_empty() {
+        mount.fs_name = fs::canonicalize(image)
+            .unwrap_or_else(|_| image.to_owned())
+            .into_os_string();
+    }
+    let volume = Volume::open(image, &volume).map_err(|error| failure::of_image(image, &error))?;
+    // From here on, a signal unmounts instead of leaving a mount without a server.
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let server = Server::mount(Arc::new(volume), mountpoint, &mount)?;
+    let at = server.mountpoint().to_owned();
+    unmount_on_signal(signals, server.unmounter())?;
+    let mut left_terminal = Ok(());
+    server.serve(|| {
+        if in_background {
+            left_terminal = background::leave_terminal();
+        } else if io::stderr().is_terminal() {
+            tell_note(&format!("mounted on {}; Ctrl-C unmounts", at.display()));
+        }
+    })?;
+    Ok(left_terminal?)
+}
+
+/// The first signal unmounts; a second one, while files are still open, ends the
+/// server and with it the mount.
+fn unmount_on_signal(mut signals: Signals, unmounter: Unmounter) -> io::Result<()> {
+    std::thread::Builder::new()
+        .name("larder-signals".to_owned())
+        .spawn(move || {
+            for (count, _) in signals.forever().enumerate() {
+                if count > 0 {
+                    std::process::exit(1);
+                }
+                match unmounter.unmount() {
+                    Ok(Unmounted::Now) => {}
+                    Ok(_) => tracing::warn!(
+                        "the mount is in use: detached, ends when its last file is closed"
+                    ),
+                    Err(error) => tracing::error!("{error}"),
+                }
+            }
+        })?;
+    Ok(())
+}

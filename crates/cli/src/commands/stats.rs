@@ -1,0 +1,144 @@
+//! `larder stats`.
+
+use crate::args::{Cache, StatsArgs};
+use crate::failure::Result;
+use crate::{json, size};
+use larder::{CacheKind, CacheStats, Stats};
+use larder_fuse::stats::{histogram, stats};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
+    if let Some(cache) = args.histogram {
+        let text = histogram(&args.mountpoint, kind(cache))?;
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        if !text.ends_with('\n') {
+            out.write_all(b"\n")?;
+        }
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stats = stats(&args.mountpoint)?;
+    if args.json {
+        json::print(&stats)?;
+    } else {
+        let mut out = io::stdout().lock();
+        print_text(&mut out, &stats)?;
+        out.flush()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn kind(cache: Cache) -> CacheKind {
+    match cache {
+        Cache::Page => CacheKind::Page,
+        Cache::Buffer => CacheKind::Buffer,
+        Cache::Dentry => CacheKind::Dentry,
+        Cache::Inode => CacheKind::Inode,
+    }
+}
+
+fn print_text(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:<7} {:>9} {:>9} {:>9} {:>11} {:>7} {:>10} {:>10} {:>8} {:>10}",
+        "cache",
+        "buckets",
+        "objects",
+        "capacity",
+        "lookups",
+        "hits",
+        "links/hit",
+        "links/miss",
+        "longest",
+        "memory"
+    )?;
+    let mut total_bytes = 0_u64;
+    for (name, cache) in [
+        ("page", &stats.page),
+        ("buffer", &stats.buffer),
+        ("dentry", &stats.dentry),
+        ("inode", &stats.inode),
+    ] {
+        print_cache(out, name, cache)?;
+        total_bytes = total_bytes.saturating_add(cache.bytes);
+    }
+    let readahead = &stats.readahead;
+    writeln!(
+        out,
+        "\nmemory     {} of {}",
+        size::human(total_bytes),
+        size::human(stats.cache_size_bytes)
+    )?;
+    writeln!(
+        out,
+        "readahead  {} windows, {} pages ahead, {} used, {} wasted",
+        readahead.windows, readahead.pages_ahead, readahead.pages_used, readahead.pages_wasted
+    )?;
+    writeln!(
+        out,
+        "device     {} reads, {}",
+        stats.device.reads,
+        size::human(stats.device.bytes)
+    )
+}
+
+fn print_cache(out: &mut impl Write, name: &str, cache: &CacheStats) -> io::Result<()> {
+    let misses = cache.lookups.saturating_sub(cache.hits);
+    let hit_rate = ratio(cache.hits.saturating_mul(100), cache.lookups, 1);
+    writeln!(
+        out,
+        "{name:<7} {:>9} {:>9} {:>9} {:>11} {:>7} {:>10} {:>10} {:>8} {:>10}",
+        cache.buckets,
+        cache.objects,
+        cache.capacity,
+        cache.lookups,
+        hit_rate.map_or("-".to_owned(), |rate| rate + "%"),
+        ratio(cache.links_on_hits, cache.hits, 2).unwrap_or("-".to_owned()),
+        ratio(cache.links_on_misses, misses, 2).unwrap_or("-".to_owned()),
+        cache.longest_chain,
+        size::human(cache.bytes),
+    )
+}
+
+/// A share with some decimals; `None` of nothing.
+#[expect(clippy::cast_precision_loss, reason = "shown with two decimals")]
+fn ratio(part: u64, whole: u64, decimals: usize) -> Option<String> {
+    (whole > 0).then(|| format!("{:.decimals$}", part as f64 / whole as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_shows_rates_and_links_per_lookup() {
+        let mut stats = Stats::default();
+        stats.cache_size_bytes = 1 << 20;
+        stats.page = CacheStats {
+            buckets: 1024,
+            objects: 100,
+            capacity: 200,
+            lookups: 1000,
+            hits: 750,
+            links_on_hits: 900,
+            links_on_misses: 125,
+            longest_chain: 4,
+            bytes: 400 << 10,
+        };
+        let mut out = Vec::new();
+        print_text(&mut out, &stats).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let page = text.lines().nth(1).unwrap();
+        let cells: Vec<&str> = page.split_whitespace().collect();
+        assert_eq!(
+            cells,
+            [
+                "page", "1024", "100", "200", "1000", "75.0%", "1.20", "0.50", "4", "400.0", "KiB"
+            ]
+        );
+        assert!(text.lines().nth(2).unwrap().contains(" - "), "{text}");
+        assert!(text.contains("memory     400.0 KiB of 1.0 MiB"), "{text}");
+    }
+}

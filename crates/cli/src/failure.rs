@@ -1,0 +1,155 @@
+//! Failures as the user sees them: a line `error:` and, if something can be done
+//! about it, a line `hint:`.
+
+use crate::name;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something to tell.
+    Told {
+        /// What failed.
+        message: String,
+        /// What can be done about it.
+        hint: Option<String>,
+    },
+    /// Arguments that make no sense together.
+    Usage(String),
+    /// Whoever read our output has had enough.
+    BrokenPipe,
+}
+
+/// The result of a command.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self::Told {
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Told {
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
+    }
+
+    /// Tells the user, and returns the exit code; `failed` is the one for plain failures.
+    pub(crate) fn tell(&self, failed: u8) -> ExitCode {
+        match self {
+            Self::Told { message, hint } => {
+                tell_error(message);
+                if let Some(hint) = hint {
+                    tell("hint", hint);
+                }
+                ExitCode::from(failed)
+            }
+            Self::Usage(message) => {
+                tell_error(message);
+                ExitCode::from(2)
+            }
+            Self::BrokenPipe => ExitCode::SUCCESS,
+        }
+    }
+}
+
+/// Prints one line `error:` and lets the command go on.
+pub(crate) fn tell_error(message: &str) {
+    tell("error", message);
+}
+
+/// Prints one line `note:`.
+pub(crate) fn tell_note(message: &str) {
+    tell("note", message);
+}
+
+fn tell(what: &str, message: &str) {
+    // There is nowhere left to report that standard error is closed.
+    let _ = writeln!(io::stderr(), "{what}: {message}");
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::BrokenPipe
+        } else {
+            Self::new(error.to_string())
+        }
+    }
+}
+
+impl From<larder_fuse::Error> for Failure {
+    fn from(error: larder_fuse::Error) -> Self {
+        Self::Told {
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+/// An image that cannot be opened: what is wrong with it, and which flag helps.
+pub(crate) fn of_image(image: &Path, error: &larder::Error) -> Failure {
+    use larder_block::Error as Device;
+    use larder_ext4::Error as Ext4;
+    let path = image.display();
+    let larder::Error::Ext4(cause) = error else {
+        return Failure::new(format!("{path}: {error}"));
+    };
+    match cause {
+        Ext4::Device(Device::Open { source, .. }) => match source.kind() {
+            io::ErrorKind::NotFound => Failure::with_hint(
+                format!("image {path} does not exist"),
+                "give the path of a file or a block device",
+            ),
+            io::ErrorKind::PermissionDenied => Failure::with_hint(
+                format!("no permission to read image {path}"),
+                "reading is enough: larder never writes to the image",
+            ),
+            _ => Failure::new(format!("cannot open image {path}: {source}")),
+        },
+        Ext4::Device(Device::Locked { .. }) => Failure::with_hint(
+            format!("image {path} is locked by another process"),
+            "something has it open for writing: find out what with lsof or fuser, and end it",
+        ),
+        Ext4::NotExt => Failure::with_hint(
+            format!("{path} is not an ext2, ext3 or ext4 image"),
+            "if the file system starts further inside, as in a disk image with partitions, \
+             give --offset BYTES (fdisk -l shows sectors of 512 bytes)",
+        ),
+        Ext4::Corrupt(_) | Ext4::Device(Device::OutOfRange { .. }) => Failure::with_hint(
+            format!("{path}: {error}"),
+            "see what e2fsck -n says; --noload skips the journal",
+        ),
+        _ => Failure::new(format!("{path}: {error}")),
+    }
+}
+
+/// A failure at a path inside an image.
+pub(crate) fn of_path(path: &[u8], error: &larder::Error) -> Failure {
+    let path = name::escaped(path);
+    match error {
+        larder::Error::NotFound(_) => Failure::with_hint(
+            format!("{path}: no such file or directory in the image"),
+            "larder ls IMAGE lists what is there",
+        ),
+        larder::Error::IsDirectory(_) => Failure::new(format!("{path}: is a directory")),
+        larder::Error::NotRegular(_) => Failure::new(format!("{path}: not a regular file")),
+        larder::Error::TooManyLinks(_) => Failure::new(format!("{path}: too many symbolic links")),
+        _ => Failure::new(format!("{path}: {error}")),
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Told { message, .. } | Self::Usage(message) => f.write_str(message),
+            Self::BrokenPipe => f.write_str("broken pipe"),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What `--json` writes: stable keys, one object.
+
+use crate::failure::Result;
+use crate::mode;
+use larder::{FileKind, Metadata, Timestamp};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// A name: as text, and if it is none, the bytes too.
+#[derive(Debug, Serialize)]
+pub(crate) struct Name {
+    /// The name, with U+FFFD for what is not UTF-8.
+    name: String,
+    /// The bytes in hexadecimal, if they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_hex: Option<String>,
+}
+
+impl Name {
+    pub(crate) fn new(name: &[u8]) -> Self {
+        Self {
+            name: String::from_utf8_lossy(name).into_owned(),
+            name_hex: std::str::from_utf8(name).is_err().then(|| {
+                name.iter().fold(String::new(), |mut hex, byte| {
+                    // Writing to a string does not fail.
+                    let _ = write!(hex, "{byte:02x}");
+                    hex
+                })
+            }),
+        }
+    }
+}
+
+/// A point in time.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Time {
+    seconds: i64,
+    nanoseconds: u32,
+}
+
+impl From<Timestamp> for Time {
+    fn from(timestamp: Timestamp) -> Self {
+        Self {
+            seconds: timestamp.seconds,
+            nanoseconds: timestamp.nanoseconds,
+        }
+    }
+}
+
+/// What stat tells of a file.
+#[derive(Debug, Serialize)]
+pub(crate) struct File {
+    ino: u32,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    mode: String,
+    permissions: String,
+    links: u32,
+    uid: u32,
+    gid: u32,
+    size_bytes: u64,
+    blocks_512: u64,
+    accessed: Time,
+    modified: Time,
+    changed: Time,
+    created: Option<Time>,
+    flags: u32,
+    generation: u32,
+    project_id: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rdev_major: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rdev_minor: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+}
+
+impl File {
+    /// `target` is the target of a symbolic link.
+    pub(crate) fn new(metadata: &Metadata, target: Option<&[u8]>) -> Self {
+        let is_device = mode::is_device(metadata.kind);
+        Self {
+            ino: metadata.ino.0,
+            kind: mode::word(metadata.kind),
+            mode: mode::string(metadata),
+            permissions: format!("{:04o}", metadata.permissions),
+            links: metadata.links,
+            uid: metadata.uid,
+            gid: metadata.gid,
+            size_bytes: metadata.size_bytes,
+            blocks_512: metadata.blocks_512,
+            accessed: metadata.accessed.into(),
+            modified: metadata.modified.into(),
+            changed: metadata.changed.into(),
+            created: metadata.created.map(Time::from),
+            flags: metadata.flags,
+            generation: metadata.generation,
+            project_id: metadata.project_id,
+            rdev_major: is_device.then_some(metadata.rdev_major),
+            rdev_minor: is_device.then_some(metadata.rdev_minor),
+            target: target
+                .filter(|_| metadata.kind == FileKind::Symlink)
+                .map(|target| String::from_utf8_lossy(target).into_owned()),
+        }
+    }
+}
+
+/// Writes one object and ends the line.
+pub(crate) fn print(value: &impl Serialize) -> Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_that_is_no_text_keeps_its_bytes() {
+        let json = serde_json::to_value(Name::new(b"a\xff")).unwrap();
+        assert_eq!(json["name"], "a\u{fffd}");
+        assert_eq!(json["name_hex"], "61ff");
+        let json = serde_json::to_value(Name::new(b"ab")).unwrap();
+        assert_eq!(json.get("name_hex"), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! The command `larder`: arguments and output, nothing else.
+//!
+//! A library so that the manual pages and the shells' completions are made from
+//! the same definition, [`command`], that parses.
+//!
+//! Exit codes: 0 for success, 1 for failure, 2 for arguments that make no sense.
+//! Called as `mount.larder`, by mount(8), those that mount(8) documents: 1 for
+//! arguments, 32 for a failed mount. A failure prints a line `error:` and, where
+//! something can be done, a line `hint:` to standard error. A reader that closes
+//! the pipe early is no failure.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod background;
+mod commands;
+mod failure;
+mod json;
+mod logging;
+mod mode;
+mod mount_helper;
+mod mount_options;
+mod name;
+mod size;
+mod time;
+
+use clap::{CommandFactory, Parser};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The definition of the command line, for manual pages and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    args::Cli::command()
+}
+
+/// Runs the command with `args`, the first of which is the program's name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let program = args.first().map(Path::new).and_then(Path::file_name);
+    if program == Some(OsStr::new(mount_helper::NAME)) {
+        return mount_helper::run(args);
+    }
+    let cli = match args::Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => return tell_usage(&error),
+    };
+    match commands::run(cli.command) {
+        Ok(code) => code,
+        Err(failure) => failure.tell(1),
+    }
+}
+
+/// Prints what clap has to say: help and version to standard output.
+fn tell_usage(error: &clap::Error) -> ExitCode {
+    // A closed pipe is no failure.
+    let _ = error.print();
+    if error.use_stderr() {
+        ExitCode::from(2)
+    } else {
+        ExitCode::SUCCESS
+    }
+}

@@ -1,0 +1,56 @@
+//! Types and permissions: `drwxr-xr-x`.
+
+use larder::{FileKind, Metadata};
+
+/// The ten characters of `ls -l`.
+pub(crate) fn string(metadata: &Metadata) -> String {
+    let bits = metadata.permissions;
+    let mut text = String::with_capacity(10);
+    text.push(letter(metadata.kind));
+    for (shift, special, with_x, without_x) in [
+        (6, 0o4000, 's', 'S'),
+        (3, 0o2000, 's', 'S'),
+        (0, 0o1000, 't', 'T'),
+    ] {
+        let class = bits >> shift;
+        text.push(if class & 4 != 0 { 'r' } else { '-' });
+        text.push(if class & 2 != 0 { 'w' } else { '-' });
+        text.push(match (class & 1 != 0, bits & special != 0) {
+            (true, false) => 'x',
+            (false, false) => '-',
+            (true, true) => with_x,
+            (false, true) => without_x,
+        });
+    }
+    text
+}
+
+fn letter(kind: FileKind) -> char {
+    match kind {
+        FileKind::Regular => '-',
+        FileKind::Directory => 'd',
+        FileKind::Symlink => 'l',
+        FileKind::CharDevice => 'c',
+        FileKind::BlockDevice => 'b',
+        FileKind::Fifo => 'p',
+        FileKind::Socket => 's',
+    }
+}
+
+/// The type in words, as in JSON.
+pub(crate) fn word(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "regular",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "symlink",
+        FileKind::CharDevice => "char-device",
+        FileKind::BlockDevice => "block-device",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+    }
+}
+
+/// Whether the file stands for a device.
+pub(crate) fn is_device(kind: FileKind) -> bool {
+    matches!(kind, FileKind::CharDevice | FileKind::BlockDevice)
+}

@@ -1,0 +1,85 @@
+//! `mount.larder`, as mount(8) calls it:
+//! `mount.larder SPEC DIR [-sfnv] [-N namespace] [-o options] [-t type]`.
+//!
+//! With it in `/sbin`, `mount -t larder` and lines of fstab(5) work.
+
+use crate::commands::mount;
+use crate::failure::{Failure, tell_note};
+use crate::mount_options::Options;
+use clap::Parser;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The name that it is called by.
+pub(crate) const NAME: &str = "mount.larder";
+
+/// What mount(8) expects of a mount that failed.
+const MOUNT_FAILED: u8 = 32;
+/// And of arguments that make no sense.
+const USAGE_FAILED: u8 = 1;
+
+/// Called by mount(8) for the type larder; see larder mount --help
+#[derive(Debug, Parser)]
+#[command(name = NAME, version)]
+struct HelperArgs {
+    /// The image: a file or a block device
+    image: PathBuf,
+    /// The directory to mount on
+    mountpoint: PathBuf,
+    /// Ignore options that are not known
+    #[arg(short = 's')]
+    sloppy: bool,
+    /// Check the arguments only
+    #[arg(short = 'f')]
+    fake: bool,
+    /// Do not write to mtab (there is none)
+    #[arg(short = 'n')]
+    no_mtab: bool,
+    /// Say more
+    #[arg(short = 'v', action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// The mount namespace; mount(8) has entered it already
+    #[arg(short = 'N', value_name = "NAMESPACE")]
+    namespace: Option<OsString>,
+    /// Options in the style of mount(8)
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<OsString>,
+    /// The type that was asked for
+    #[arg(short = 't', value_name = "TYPE")]
+    fs_type: Option<OsString>,
+}
+
+pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
+    let args = match HelperArgs::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => {
+            // A closed pipe is no failure.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { USAGE_FAILED } else { 0 });
+        }
+    };
+    let mut options = Options::default();
+    for list in &args.options {
+        if let Err(failure) = options.add_list(list, args.sloppy) {
+            failure.tell(USAGE_FAILED);
+            return ExitCode::from(USAGE_FAILED);
+        }
+    }
+    if args.verbose > 0 && (args.no_mtab || args.namespace.is_some() || args.fs_type.is_some()) {
+        tell_note("-n, -N and -t make no difference here");
+    }
+    // mount(8) passes rw whenever ro is not given: that is no wish to write.
+    options.asks_to_write &= args.verbose > 0;
+    if args.fake {
+        return ExitCode::SUCCESS;
+    }
+    match mount::in_background(&args.image, &args.mountpoint, options, None) {
+        Ok(code) => ExitCode::from(code),
+        Err(Failure::Usage(message)) => {
+            Failure::Usage(message).tell(USAGE_FAILED);
+            ExitCode::from(USAGE_FAILED)
+        }
+        Err(failure) => failure.tell(MOUNT_FAILED),
+    }
+}

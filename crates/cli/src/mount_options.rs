@@ -1,0 +1,328 @@
+//! The options of a mount: from `-o`, in the style of mount(8), and from flags.
+
+use crate::args::{MountArgs, VolumeArgs};
+use crate::failure::{Failure, Result};
+use crate::{name, size};
+use larder::OpenOptions;
+use larder_fuse::MountOptions;
+use std::ffi::{OsStr, OsString};
+use std::num::NonZeroUsize;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// What mount(8), fstab(5) and libfuse pass along, and what makes no difference
+/// to a read-only mount of an image.
+const IGNORED: &[&str] = &[
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "nofail",
+    "_netdev",
+    "loop",
+    "async",
+    "sync",
+    "dirsync",
+    "atime",
+    "noatime",
+    "diratime",
+    "nodiratime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nostrictatime",
+    "lazytime",
+    "nolazytime",
+    "iversion",
+    "noiversion",
+    "mand",
+    "nomand",
+    "silent",
+    "loud",
+    "exec",
+    "nosuid",
+    "nodev",
+    "default_permissions",
+    "kernel_cache",
+];
+
+/// Options of the same kind whose value makes no difference either.
+const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment=", "user=", "loop="];
+
+/// Everything that decides how an image is mounted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// How the image is opened.
+    pub volume: OpenOptions,
+    /// How it is mounted.
+    pub mount: MountOptions,
+    /// Whether writing was asked for.
+    pub asks_to_write: bool,
+}
+
+impl Options {
+    /// From `-o`, then from the flags, which win.
+    pub(crate) fn of(args: &MountArgs) -> Result<Self> {
+        let mut options = Self::default();
+        for list in &args.options {
+            options.add_list(list, false)?;
+        }
+        apply_volume(&mut options.volume, &args.volume);
+        if let Some(policy) = &args.readahead {
+            options.volume.readahead.clone_from(policy);
+        }
+        if let Some(bytes) = args.readahead_max {
+            options.volume.readahead_max_bytes = bytes;
+        }
+        let mount = &mut options.mount;
+        mount.threads = args.threads.or(mount.threads);
+        mount.allow_other |= args.allow_other;
+        mount.allow_root |= args.allow_root;
+        mount.nonempty |= args.nonempty;
+        if let Some(fs_name) = &args.fsname {
+            mount.fs_name.clone_from(fs_name);
+        }
+        if let Some(subtype) = &args.subtype {
+            mount.subtype = checked_subtype(subtype)?;
+        }
+        mount.kernel_readahead_bytes = options.volume.readahead_max_bytes;
+        Ok(options)
+    }
+
+    /// Adds a list as `-o` takes it. With `is_sloppy`, what is not known is ignored.
+    pub(crate) fn add_list(&mut self, list: &OsStr, is_sloppy: bool) -> Result<()> {
+        for option in split(list) {
+            if option.is_empty() {
+                continue;
+            }
+            if !self.add(&option)? && !is_sloppy {
+                return Err(Failure::with_hint(
+                    format!(
+                        "unknown mount option `{}`",
+                        name::escaped(option.as_bytes())
+                    ),
+                    "larder mount --help lists the options of -o",
+                ));
+            }
+        }
+        self.mount.kernel_readahead_bytes = self.volume.readahead_max_bytes;
+        Ok(())
+    }
+
+    /// Adds one option; false if it is not known.
+    fn add(&mut self, option: &OsStr) -> Result<bool> {
+        let bytes = option.as_bytes();
+        if let Some(at) = bytes.iter().position(|&byte| byte == b'=') {
+            let value = OsStr::from_bytes(&bytes[at + 1..]);
+            let known = std::str::from_utf8(&bytes[..at]).is_ok_and(|key| !key.is_empty());
+            if known && self.add_value(&String::from_utf8_lossy(&bytes[..at]), value)? {
+                return Ok(true);
+            }
+        } else if option
+            .to_str()
+            .is_some_and(|switch| self.add_switch(switch))
+        {
+            return Ok(true);
+        }
+        Ok(option.to_str().is_some_and(is_ignored))
+    }
+
+    fn add_switch(&mut self, switch: &str) -> bool {
+        match switch {
+            "ro" => self.asks_to_write = false,
+            "rw" => self.asks_to_write = true,
+            "allow_other" => self.mount.allow_other = true,
+            "allow_root" => self.mount.allow_root = true,
+            "nonempty" => self.mount.nonempty = true,
+            "noload" | "norecovery" => self.volume.noload = true,
+            "suid" => self.mount.suid = true,
+            "nosuid" => self.mount.suid = false,
+            "dev" => self.mount.dev = true,
+            "nodev" => self.mount.dev = false,
+            "exec" => self.mount.noexec = false,
+            "noexec" => self.mount.noexec = true,
+            _ => return false,
+        }
+        true
+    }
+
+    fn add_value(&mut self, key: &str, value: &OsStr) -> Result<bool> {
+        match key {
+            "fsname" => value.clone_into(&mut self.mount.fs_name),
+            "subtype" => self.mount.subtype = checked_subtype(text(key, value)?)?,
+            "offset" => self.volume.offset_bytes = bytes(key, value)?,
+            "cache_size" => self.volume.cache_size_bytes = bytes(key, value)?,
+            "readahead" => text(key, value)?.clone_into(&mut self.volume.readahead),
+            "readahead_max" => self.volume.readahead_max_bytes = bytes(key, value)?,
+            "threads" => {
+                let threads: NonZeroUsize = text(key, value)?
+                    .parse()
+                    .map_err(|_| bad_value(key, "a number of threads, at least 1"))?;
+                self.mount.threads = Some(threads);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// How an image is opened, for the commands that do not mount.
+pub(crate) fn open_options(args: &VolumeArgs) -> OpenOptions {
+    let mut options = OpenOptions::default();
+    apply_volume(&mut options, args);
+    options
+}
+
+fn apply_volume(options: &mut OpenOptions, args: &VolumeArgs) {
+    options.offset_bytes = args.offset.unwrap_or(options.offset_bytes);
+    options.cache_size_bytes = args.cache_size.unwrap_or(options.cache_size_bytes);
+    options.noload |= args.noload;
+}
+
+fn is_ignored(option: &str) -> bool {
+    IGNORED.contains(&option)
+        || IGNORED_PREFIXES
+            .iter()
+            .any(|prefix| option.starts_with(prefix))
+}
+
+/// Splits at commas; a backslash takes the special meaning from what follows.
+fn split(list: &OsStr) -> Vec<OsString> {
+    let mut options = vec![Vec::new()];
+    let mut bytes = list.as_bytes().iter().copied();
+    while let Some(byte) = bytes.next() {
+        let literal = match byte {
+            b',' => {
+                options.push(Vec::new());
+                continue;
+            }
+            b'\\' => bytes.next().unwrap_or(b'\\'),
+            byte => byte,
+        };
+        if let Some(option) = options.last_mut() {
+            option.push(literal);
+        }
+    }
+    options.into_iter().map(OsString::from_vec).collect()
+}
+
+fn bytes(key: &str, value: &OsStr) -> Result<u64> {
+    size::parse(text(key, value)?).map_err(|error| Failure::Usage(format!("option {key}: {error}")))
+}
+
+fn text<'a>(key: &str, value: &'a OsStr) -> Result<&'a str> {
+    value.to_str().ok_or_else(|| bad_value(key, "text"))
+}
+
+fn bad_value(key: &str, wanted: &str) -> Failure {
+    Failure::Usage(format!("option {key} wants {wanted}"))
+}
+
+/// The subtype goes into the kernel's name of the type, where blanks and dots
+/// would confuse those who read the list of mounts.
+fn checked_subtype(subtype: &str) -> Result<Option<String>> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    match subtype {
+        "" => Ok(None),
+        name if name.chars().all(is_plain) => Ok(Some(name.to_owned())),
+        _ => Err(bad_value("subtype", "letters, digits, - and _ only")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(list: &str) -> Result<Options> {
+        let mut options = Options::default();
+        options.add_list(OsStr::new(list), false)?;
+        Ok(options)
+    }
+
+    #[test]
+    fn options_with_values_are_read() {
+        let options = parsed(
+            "ro,offset=1M,cache_size=64m,readahead=off,readahead_max=128K,threads=3,fsname=a\\,b",
+        )
+        .unwrap();
+        assert_eq!(options.volume.offset_bytes, 1 << 20);
+        assert_eq!(options.volume.cache_size_bytes, 64 << 20);
+        assert_eq!(options.volume.readahead, "off");
+        assert_eq!(options.volume.readahead_max_bytes, 128 << 10);
+        assert_eq!(options.mount.kernel_readahead_bytes, 128 << 10);
+        assert_eq!(options.mount.threads, NonZeroUsize::new(3));
+        assert_eq!(options.mount.fs_name, "a,b");
+        assert!(!options.asks_to_write);
+    }
+
+    #[test]
+    fn switches_are_read_and_the_last_wins() {
+        let options =
+            parsed("allow_other,nonempty,noload,suid,nosuid,nodev,dev,noexec,rw").unwrap();
+        assert!(options.mount.allow_other && options.mount.nonempty && options.volume.noload);
+        assert!(!options.mount.suid && options.mount.dev && options.mount.noexec);
+        assert!(options.asks_to_write);
+    }
+
+    #[test]
+    fn subtype_can_be_named_and_left_out() {
+        assert_eq!(
+            parsed("ro").unwrap().mount.subtype.as_deref(),
+            Some("larder")
+        );
+        assert_eq!(
+            parsed("subtype=x4").unwrap().mount.subtype.as_deref(),
+            Some("x4")
+        );
+        assert_eq!(parsed("subtype=").unwrap().mount.subtype, None);
+        assert!(parsed("subtype=a b").is_err());
+    }
+
+    #[test]
+    fn what_mount_and_fstab_pass_is_accepted() {
+        parsed("defaults,noauto,user,users,nofail,_netdev,x-systemd.automount,X-mount.mkdir")
+            .unwrap();
+        parsed("comment=hello,relatime,noatime,exec,user=me,loop,loop=/dev/loop0,,").unwrap();
+    }
+
+    #[test]
+    fn unknown_option_is_named() {
+        for list in ["ro,frobnicate", "frobnicate=1,ro", "=", "=x"] {
+            let failure = parsed(list).unwrap_err();
+            assert!(
+                failure.to_string().contains("unknown mount option"),
+                "{failure}"
+            );
+        }
+        assert!(
+            parsed("ro,frobnicate")
+                .unwrap_err()
+                .to_string()
+                .contains("`frobnicate`")
+        );
+    }
+
+    #[test]
+    fn unknown_option_is_ignored_when_sloppy() {
+        let mut options = Options::default();
+        options
+            .add_list(OsStr::new("frobnicate,noload"), true)
+            .unwrap();
+        assert!(options.volume.noload);
+    }
+
+    #[test]
+    fn bad_values_name_their_option() {
+        for (list, option) in [
+            ("offset=x", "offset"),
+            ("threads=0", "threads"),
+            ("cache_size=1.5G", "cache_size"),
+        ] {
+            let failure = parsed(list).unwrap_err();
+            assert!(failure.to_string().contains(option), "{failure}");
+        }
+    }
+}
