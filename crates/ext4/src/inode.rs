@@ -15,7 +15,7 @@ use crate::ondisk::inode::{BASE_INODE_BYTES, InodeFlags, RawInode};
 use crate::ondisk::superblock::Superblock;
 use crate::ondisk::time::Timestamp;
 use crate::{Error, FsBlock, Ino, Result};
-use zerocopy::{FromZeros, IntoBytes, transmute, transmute_mut, transmute_ref};
+use zerocopy::{FromZeros, transmute, transmute_mut, transmute_ref};
 
 /// Bytes of an on-disk inode that [`Inode`] keeps: up to and with `i_projid`.
 pub const INODE_BYTES: usize = 160;
@@ -271,7 +271,7 @@ impl Inode {
     }
 
     /// Counts the changes of the file. For an inode that holds an attribute's
-    /// value, its upper half of references.
+    /// value, the lower 32 bits count its references.
     #[must_use]
     pub fn version(&self) -> u64 {
         u64::from(self.raw().i_version.get()) | (u64::from(self.raw().i_version_hi.get()) << 32)
@@ -326,11 +326,135 @@ impl Inode {
     pub fn extra_isize(&self) -> u16 {
         self.raw().i_extra_isize.get()
     }
+}
 
-    /// The fixed fields as they lie on the disk, less what [`Inode::decode`]
-    /// sets to zero.
-    #[must_use]
-    pub fn raw_bytes(&self) -> &[u8] {
-        self.raw().as_bytes()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+
+    /// A superblock of revision 1 with inodes of 256 bytes and these features.
+    fn superblock(incompat: Incompat, ro_compat: RoCompat) -> Superblock {
+        let mut bytes = [0; 1024];
+        for (at, value) in [
+            (0x00, 64_u32),
+            (0x04, 8192),
+            (0x14, 1),
+            (0x20, 8192),
+            (0x28, 64),
+            (0x38, 0xEF53),
+            (0x4C, 1),
+            (0x58, 256),
+            (0x60, incompat.bits()),
+            (0x64, ro_compat.bits()),
+            (0xFC, 64 << 16),
+        ] {
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        Superblock::parse(&bytes).unwrap()
+    }
+
+    /// An inode in use whose every other bit is set, with these `extra` bytes.
+    fn full(mode: u16, extra: u8) -> [u8; 256] {
+        let mut bytes = [0xFF; 256];
+        bytes[..2].copy_from_slice(&mode.to_le_bytes());
+        bytes[0x6F] = 0x7F; // size_high: not negative
+        bytes[0x80..0x82].copy_from_slice(&[extra, 0]);
+        bytes
+    }
+
+    #[test]
+    fn inode_fields_without_their_feature_read_as_zero() {
+        let plain = superblock(Incompat::empty(), RoCompat::empty());
+        let rich = superblock(Incompat::LARGE_DIR | Incompat::BIT64, RoCompat::HUGE_FILE);
+        let directory = full(0o040_755, 32);
+        let on_plain = Inode::decode(&plain, Ino(12), &directory).unwrap();
+        let on_rich = Inode::decode(&rich, Ino(12), &directory).unwrap();
+        assert_eq!(on_plain.size_bytes(), 0xFFFF_FFFF);
+        assert_eq!(on_rich.size_bytes(), 0x7FFF_FFFF_FFFF_FFFF);
+        assert_eq!(on_plain.file_acl(), Some(FsBlock(0xFFFF_FFFF)));
+        assert_eq!(on_rich.file_acl(), Some(FsBlock(0xFFFF_FFFF_FFFF)));
+        assert_eq!(on_plain.blocks_512(1024), 0xFFFF_FFFF);
+        assert_eq!(on_rich.blocks_512(1024), 0xFFFF_FFFF_FFFF * 2);
+    }
+
+    #[test]
+    fn inode_fields_behind_the_extra_size_read_as_zero() {
+        let sb = superblock(Incompat::empty(), RoCompat::empty());
+        let inode = Inode::decode(&sb, Ino(12), &full(0o100_644, 8)).unwrap();
+        assert_eq!(inode.extra_isize(), 8);
+        assert_eq!(inode.ctime().nanoseconds, 999_999_999);
+        assert_eq!(inode.mtime().nanoseconds, 0);
+        assert_eq!(inode.crtime(), None);
+        assert_eq!(inode.project_id(), 0);
+        let all = Inode::decode(&sb, Ino(12), &full(0o100_644, 32)).unwrap();
+        assert!(all.crtime().is_some());
+        assert_eq!(all.project_id(), u32::MAX);
+        let small = Inode::decode(&sb, Ino(12), &full(0o100_644, 32)[..128]).unwrap();
+        assert_eq!((small.extra_isize(), small.project_id()), (0, 0));
+    }
+
+    #[test]
+    fn inode_that_contradicts_itself_is_refused() {
+        let sb = superblock(Incompat::empty(), RoCompat::empty());
+        let decode = |bytes: &[u8]| Inode::decode(&sb, Ino(12), bytes);
+        assert!(matches!(
+            decode(&full(0o030_644, 32)),
+            Err(Error::Corrupt(_))
+        ));
+        assert!(matches!(
+            decode(&full(0o100_644, 132)),
+            Err(Error::Corrupt(_))
+        ));
+        assert!(matches!(
+            decode(&full(0o100_644, 30)),
+            Err(Error::Corrupt(_))
+        ));
+        assert!(matches!(decode(&[1; 100]), Err(Error::Corrupt(_))));
+        let mut negative = full(0o100_644, 32);
+        negative[0x6F] = 0x80;
+        assert!(matches!(decode(&negative), Err(Error::Corrupt(_))));
+        let mut free = full(0o100_644, 32);
+        free[0x1A..0x1C].fill(0);
+        assert!(matches!(decode(&free), Err(Error::StaleInode(Ino(12)))));
+    }
+
+    #[test]
+    fn inode_device_numbers_of_both_encodings_are_decoded() {
+        let sb = superblock(Incompat::empty(), RoCompat::empty());
+        let device = |old: u32, new: u32| {
+            let mut bytes = full(0o020_600, 32);
+            bytes[0x28..0x2C].copy_from_slice(&old.to_le_bytes());
+            bytes[0x2C..0x30].copy_from_slice(&new.to_le_bytes());
+            let inode = Inode::decode(&sb, Ino(12), &bytes).unwrap();
+            inode.device().map(|device| (device.major, device.minor))
+        };
+        assert_eq!(device(0x0103, 0), Some((1, 3)));
+        assert_eq!(device(0, 0x1234_5678), Some((0x456, 0x1_2378)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(0),
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn inode_arbitrary_bytes_are_survived(
+            bytes in proptest::collection::vec(any::<u8>(), 0..300),
+            words in any::<[u64; INODE_WORDS]>(),
+        ) {
+            let sb = superblock(Incompat::empty(), RoCompat::HUGE_FILE);
+            for inode in Inode::decode(&sb, Ino(12), &bytes)
+                .into_iter()
+                .chain([Inode::from_words(Ino(12), words)])
+            {
+                let _ = (inode.kind(), inode.device(), inode.crtime(), inode.flags());
+                let _ = (inode.blocks_512(65536), inode.version(), inode.file_acl());
+                let again = Inode::from_words(inode.ino(), inode.words());
+                prop_assert_eq!(inode, again);
+            }
+        }
     }
 }

@@ -9,9 +9,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes of the fixed fields that every inode has.
 pub const BASE_INODE_BYTES: usize = 128;
 
-/// The largest inode size there can be: that of the largest block.
-pub const INODE_SIZE_MAX_BYTES: usize = 65536;
-
 bitflags! {
     /// Flags of an inode (`i_flags`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

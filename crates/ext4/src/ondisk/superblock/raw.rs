@@ -1,290 +1,45 @@
-//! The superblock: 1,024 bytes at byte 1,024 of the image.
-//!
-//! Parsing checks everything that later arithmetic relies on, so that no number
-//! in a [`Superblock`] can make a division by zero, an overflow or an unbounded
-//! loop further up. The fields are the decoded ones: sizes in bytes, 64-bit
-//! counts put together, features that change a field's meaning applied.
+//! The superblock as it lies on the disk, and the checks of its numbers.
 
-use super::checksum::{Crc32c, crc16};
-use super::features::{Compat, Incompat, RoCompat};
-use super::time::Timestamp;
+use super::{SUPERBLOCK_BYTES, State, Superblock};
 use crate::error::Place;
+use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::features::{Compat, Incompat, RoCompat};
+use crate::ondisk::time::Timestamp;
 use crate::{Error, FsBlock, GroupNo, Ino, Result};
-use bitflags::bitflags;
-use larder_block::BlockDevice;
 use uuid::Uuid;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// Where the superblock starts, in bytes, whatever the block size.
-pub const SUPERBLOCK_OFFSET_BYTES: u64 = 1024;
-/// Bytes of a superblock.
-pub const SUPERBLOCK_BYTES: usize = 1024;
-
-const MAGIC: u16 = 0xEF53;
+pub(super) const MAGIC: u16 = 0xEF53;
 const CHECKSUM_TYPE_CRC32C: u8 = 1;
 /// Bytes of the superblock that its checksum covers: all before it.
 const CHECKSUMMED_BYTES: usize = 0x3FC;
 /// Physical block numbers in extents have 48 bits.
 const BLOCKS_MAX: u64 = 1 << 48;
+/// The largest offset in a device, so that byte offsets of blocks do not overflow.
+const SIZE_MAX_BYTES: u64 = i64::MAX.cast_unsigned();
 
-bitflags! {
-    /// How the file system was left (`s_state`).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct State: u16 {
-        /// Unmounted cleanly.
-        const VALID = 0x1;
-        /// The kernel found errors.
-        const ERROR = 0x2;
-        /// Orphans are being cleaned up.
-        const ORPHAN = 0x4;
-        /// Fast commits are being replayed.
-        const FC_REPLAY = 0x20;
+/// See [`Superblock::parse`].
+pub(super) fn parse(bytes: &[u8]) -> Result<Superblock> {
+    let Ok((raw, _)) = RawSuperblock::ref_from_prefix(bytes) else {
+        return Err(Error::NotExt);
+    };
+    if raw.s_magic.get() != MAGIC {
+        return Err(Error::NotExt);
     }
-}
-
-/// A superblock whose numbers fit each other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Superblock {
-    /// Inodes, used and free.
-    pub inodes_count: u32,
-    /// Blocks, used and free.
-    pub blocks_count: u64,
-    /// Blocks that only the super-user may fill.
-    pub reserved_blocks_count: u64,
-    /// Free blocks by the superblock, which may be behind the group descriptors.
-    pub free_blocks_count: u64,
-    /// Free inodes by the superblock, which may be behind the group descriptors.
-    pub free_inodes_count: u32,
-    /// First block of group 0: 1 where blocks have 1 KiB, else 0.
-    pub first_data_block: u32,
-    /// Binary logarithm of the block size: 10 to 16.
-    pub block_size_log2: u8,
-    /// Blocks in a cluster, as a binary logarithm; 0 without bigalloc.
-    pub cluster_blocks_log2: u8,
-    /// Blocks in each group but the last.
-    pub blocks_per_group: u32,
-    /// Inodes in each group.
-    pub inodes_per_group: u32,
-    /// Number of block groups.
-    pub groups_count: u32,
-    /// Revision: 0 has fixed sizes and no features.
-    pub revision: u32,
-    /// How the file system was left.
-    pub state: State,
-    /// Bytes of an inode in the inode tables.
-    pub inode_size_bytes: u16,
-    /// Bytes of a group descriptor: 32, or 64 and more with 64bit.
-    pub descriptor_size_bytes: u16,
-    /// First inode that is not reserved.
-    pub first_ino: Ino,
-    /// Compatible features.
-    pub compat: Compat,
-    /// Incompatible features.
-    pub incompat: Incompat,
-    /// Read-only compatible features.
-    pub ro_compat: RoCompat,
-    /// Identifies the file system.
-    pub uuid: Uuid,
-    /// The label, up to the first NUL.
-    pub label: Vec<u8>,
-    /// Where the file system was mounted last, up to the first NUL.
-    pub last_mounted: Vec<u8>,
-    /// When it was made.
-    pub created: Timestamp,
-    /// When it was mounted last.
-    pub mounted: Timestamp,
-    /// When it was written last.
-    pub written: Timestamp,
-    /// When it was checked last.
-    pub checked: Timestamp,
-    /// Mounts since the last check.
-    pub mount_count: u16,
-    /// Errors that the kernel has found since the last check.
-    pub error_count: u32,
-    /// When the kernel found the first of them.
-    pub first_error: Timestamp,
-    /// When the kernel found the last of them.
-    pub last_error: Timestamp,
-    /// The inode of the journal; 0 if it is on another device or there is none.
-    pub journal_ino: Ino,
-    /// The UUID of the journal's superblock if it is on another device.
-    pub journal_uuid: Uuid,
-    /// First of the list of inodes that are to be deleted.
-    pub last_orphan: Ino,
-    /// The inode of the orphan file; 0 without the feature.
-    pub orphan_file_ino: Ino,
-    /// Seed of directory hashes.
-    pub hash_seed: [u32; 4],
-    /// Hash version of new directories.
-    pub default_hash_version: u8,
-    /// Whether directory hashes take the bytes of a name as unsigned.
-    pub hash_unsigned: bool,
-    /// First block group of descriptors that lie in their own groups.
-    pub first_meta_bg: u32,
-    /// Groups whose bitmaps and inode tables lie together, as a binary logarithm.
-    pub flex_bg_groups_log2: u8,
-    /// Blocks kept after the descriptors for more of them.
-    pub reserved_descriptor_blocks: u16,
-    /// The two groups that hold backups with `sparse_super2`; 0 means none.
-    pub backup_groups: [GroupNo; 2],
-    /// The block that guards against being mounted twice.
-    pub mmp_block: FsBlock,
-    /// Seconds between updates of that block.
-    pub mmp_interval_seconds: u16,
-    /// Clusters of metadata as counted when the file system was made; 0: unknown.
-    pub overhead_clusters: u32,
-    /// Character encoding of names that ignore case.
-    pub encoding: u16,
-    /// Flags of that encoding.
-    pub encoding_flags: u16,
-    /// Hidden inodes of user, group and project quota; 0 for none.
-    pub quota_inos: [Ino; 3],
-    /// Start of every checksum but the superblock's own.
-    pub checksum_seed: Crc32c,
-}
-
-impl Superblock {
-    /// Reads and parses the superblock of `device`.
-    ///
-    /// # Errors
-    /// As [`Superblock::parse`], or the device's error.
-    pub fn read(device: &dyn BlockDevice) -> Result<Self> {
-        let mut bytes = [0; SUPERBLOCK_BYTES];
-        if device.size_bytes() < SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES as u64 {
-            return Err(Error::NotExt);
-        }
-        device.read_at(&mut bytes, SUPERBLOCK_OFFSET_BYTES)?;
-        Self::parse(&bytes)
+    let features = raw.features();
+    let (_, incompat, ro_compat) = features;
+    incompat.check_readable()?;
+    if ro_compat.contains(RoCompat::METADATA_CSUM) {
+        check(
+            raw.s_checksum_type == CHECKSUM_TYPE_CRC32C,
+            "unknown checksum type",
+        )?;
+        let computed = Crc32c::START.bytes(&bytes[..CHECKSUMMED_BYTES]);
+        check(computed.0 == raw.s_checksum.get(), "checksum is wrong")?;
     }
-
-    /// Parses a superblock and checks that its numbers fit each other.
-    ///
-    /// # Errors
-    /// [`Error::NotExt`] without the magic number, [`Error::UnsupportedFeature`],
-    /// or [`Error::Corrupt`].
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let Ok((raw, _)) = RawSuperblock::ref_from_prefix(bytes) else {
-            return Err(Error::NotExt);
-        };
-        if raw.s_magic.get() != MAGIC {
-            return Err(Error::NotExt);
-        }
-        let revision = raw.s_rev_level.get();
-        let (compat, incompat, ro_compat) = raw.features();
-        incompat.check_readable()?;
-        let has_checksums = ro_compat.contains(RoCompat::METADATA_CSUM);
-        if has_checksums {
-            check(
-                raw.s_checksum_type == CHECKSUM_TYPE_CRC32C,
-                "unknown checksum type",
-            )?;
-            let computed = Crc32c::START.bytes(&bytes[..CHECKSUMMED_BYTES]);
-            check(computed.0 == raw.s_checksum.get(), "checksum is wrong")?;
-        }
-        let geometry = raw.geometry()?;
-        Ok(raw.decode(revision, (compat, incompat, ro_compat), &geometry))
-    }
-
-    /// Bytes of a block.
-    #[must_use]
-    pub fn block_size_bytes(&self) -> u32 {
-        1 << self.block_size_log2
-    }
-
-    /// Bytes of a cluster: of a block, without bigalloc.
-    #[must_use]
-    pub fn cluster_size_bytes(&self) -> u64 {
-        u64::from(self.block_size_bytes()) << self.cluster_blocks_log2
-    }
-
-    /// Bytes of the file system.
-    #[must_use]
-    pub fn size_bytes(&self) -> u64 {
-        self.blocks_count << self.block_size_log2
-    }
-
-    /// Bytes of the file system that a device of `device_size_bytes` lacks: not
-    /// zero if the image was cut off. Such an image can be read up to the cut.
-    #[must_use]
-    pub fn missing_bytes(&self, device_size_bytes: u64) -> u64 {
-        self.size_bytes().saturating_sub(device_size_bytes)
-    }
-
-    /// Blocks of one group's inode table.
-    #[must_use]
-    pub fn inode_table_blocks(&self) -> u32 {
-        let bytes = u64::from(self.inodes_per_group) * u64::from(self.inode_size_bytes);
-        let blocks = bytes.div_ceil(u64::from(self.block_size_bytes()));
-        u32::try_from(blocks).unwrap_or(u32::MAX)
-    }
-
-    /// Whether metadata carries a CRC-32C.
-    #[must_use]
-    pub fn has_metadata_checksums(&self) -> bool {
-        self.ro_compat.contains(RoCompat::METADATA_CSUM)
-    }
-
-    /// Whether group descriptors carry a checksum, of either kind.
-    #[must_use]
-    pub fn has_descriptor_checksums(&self) -> bool {
-        self.ro_compat
-            .intersects(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM)
-    }
-
-    /// The start of the checksum of an inode and of the blocks that belong to it.
-    #[must_use]
-    pub fn inode_checksum_seed(&self, ino: Ino, generation: u32) -> Crc32c {
-        self.checksum_seed.u32(ino.0).u32(generation)
-    }
-
-    /// The CRC-16 of the UUID, with which a descriptor's CRC-16 starts.
-    pub(crate) fn descriptor_crc16_seed(&self) -> u16 {
-        crc16(!0, self.uuid.as_bytes())
-    }
-
-    /// Whether the `blocks` blocks from `start` on can be what a file or an
-    /// inode table is made of: behind the superblock, and inside the file system.
-    #[must_use]
-    pub fn contains_blocks(&self, start: FsBlock, blocks: u64) -> bool {
-        start.0 > u64::from(self.first_data_block)
-            && start
-                .0
-                .checked_add(blocks)
-                .is_some_and(|end| end <= self.blocks_count)
-    }
-
-    /// First block of `group`.
-    #[must_use]
-    pub fn group_first_block(&self, group: GroupNo) -> FsBlock {
-        let offset = u64::from(group.0) * u64::from(self.blocks_per_group);
-        FsBlock(u64::from(self.first_data_block) + offset)
-    }
-
-    /// Whether `group` starts with a superblock: the first one or a backup.
-    #[must_use]
-    pub fn group_has_superblock(&self, group: GroupNo) -> bool {
-        if group.0 == 0 {
-            return true;
-        }
-        if self.compat.contains(Compat::SPARSE_SUPER2) {
-            return self.backup_groups.contains(&group);
-        }
-        if group.0 == 1 || !self.ro_compat.contains(RoCompat::SPARSE_SUPER) {
-            return true;
-        }
-        [3, 5, 7].iter().any(|&base| is_power_of(base, group.0))
-    }
-}
-
-/// Whether `number` is a power of `base`, 1 included.
-fn is_power_of(base: u32, number: u32) -> bool {
-    let mut rest = number;
-    while rest > 1 && rest.is_multiple_of(base) {
-        rest /= base;
-    }
-    rest == 1
+    let geometry = raw.geometry()?;
+    Ok(raw.decode(features, &geometry))
 }
 
 fn check(holds: bool, what: &'static str) -> Result<()> {
@@ -455,7 +210,10 @@ impl RawSuperblock {
 
         let blocks_count = Self::wide(incompat, self.s_blocks_count_lo, self.s_blocks_count_hi);
         let first_data_block = u64::from(self.s_first_data_block.get());
-        check(blocks_count <= BLOCKS_MAX, "block count is too large")?;
+        check(
+            blocks_count <= BLOCKS_MAX && blocks_count <= SIZE_MAX_BYTES >> (log_block_size + 10),
+            "block count is too large",
+        )?;
         check(
             first_data_block < blocks_count && first_data_block <= 1,
             "first data block is out of range",
@@ -543,12 +301,13 @@ impl RawSuperblock {
         }
     }
 
+    /// The decoded fields, one line each.
     fn decode(
         &self,
-        revision: u32,
         (compat, incompat, ro_compat): (Compat, Incompat, RoCompat),
         geometry: &Geometry,
     ) -> Superblock {
+        let revision = self.s_rev_level.get();
         let first_ino = if revision == 0 {
             11
         } else {
