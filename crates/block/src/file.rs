@@ -4,11 +4,13 @@
 //! on read-only storage and two readers may share it, while whoever wants it
 //! alone (and says so by an exclusive lock) is kept out.
 //!
-//! The kernel is told that reads come in random order: reading ahead is done
-//! above, by the page cache's own policy, and doing it twice wastes memory.
+//! The kernel's own readahead on the file stays on. The page cache above reads
+//! ahead in each file, but only the kernel sees that small files which lie side
+//! by side are read one after the other: telling it that reads are random made
+//! a cold `tar` of 54,000 files take up to twice as long.
 
 use crate::{BlockDevice, Error, Result, check_range, total_bytes};
-use rustix::fs::{Advice, FileType, FlockOperation, Mode, OFlags, SeekFrom};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -80,10 +82,6 @@ impl FileDevice {
             None => file_bytes.saturating_sub(range.offset_bytes),
         };
         check_range(file_bytes, range.offset_bytes, size_bytes)?;
-        if kind == FileType::RegularFile {
-            // Only a hint: a file system that ignores it is no worse off.
-            let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
-        }
         Ok(Self {
             file,
             start_bytes: range.offset_bytes,
