@@ -222,3 +222,97 @@ impl Overlay {
         ranges.insert(start, Range { blocks, edit });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const INO: Ino = Ino(12);
+
+    /// What is said of each single block.
+    fn expanded(overlay: &Overlay, blocks: u32) -> Vec<RangeEdit> {
+        (0..blocks)
+            .map(|block| overlay.range(INO, FileBlock(block), 1).0)
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_set_in_any_order_match_blocks_set_one_by_one(
+            edits in prop::collection::vec((0_u32..60, 0_u32..30, 0_u8..3), 0..30),
+        ) {
+            let mut overlay = Overlay::default();
+            let mut model = vec![RangeEdit::Unchanged; 100];
+            for (number, (start, blocks, kind)) in (0_u64..).zip(edits) {
+                let physical = FsBlock(1000 * number);
+                let edit = match kind {
+                    0 => RangeEdit::Removed,
+                    1 => RangeEdit::Written(physical),
+                    _ => RangeEdit::Unwritten(physical),
+                };
+                overlay.set_range(INO, FileBlock(start), blocks, edit);
+                for skipped in 0..blocks {
+                    model[(start + skipped) as usize] = edit.skip(skipped);
+                }
+            }
+            prop_assert_eq!(expanded(&overlay, 100), model);
+            // A run says of its blocks what they say one by one.
+            let mut at = 0;
+            while at < 100 {
+                let (edit, blocks) = overlay.range(INO, FileBlock(at), 100 - at);
+                prop_assert!(blocks > 0);
+                for skipped in 0..blocks {
+                    let single = overlay.range(INO, FileBlock(at + skipped), 1).0;
+                    prop_assert_eq!(edit.skip(skipped), single);
+                }
+                at += blocks;
+            }
+        }
+    }
+
+    #[test]
+    fn range_at_the_last_block_is_split() {
+        let mut overlay = Overlay::default();
+        let last = FileBlock(u32::MAX - 1);
+        overlay.set_range(INO, FileBlock(0), u32::MAX, RangeEdit::Removed);
+        overlay.set_range(INO, last, 1, RangeEdit::Written(FsBlock(5)));
+        overlay.set_range(INO, last, 2, RangeEdit::Removed);
+        let written = (RangeEdit::Written(FsBlock(5)), 1);
+        assert_eq!(overlay.range(INO, last, u32::MAX), written);
+        let before = overlay.range(INO, FileBlock(1), u32::MAX);
+        assert_eq!(before, (RangeEdit::Removed, u32::MAX - 2));
+        let behind = overlay.range(INO, FileBlock(u32::MAX), 1);
+        assert_eq!(behind, (RangeEdit::Unchanged, 1));
+    }
+
+    #[test]
+    fn entry_removed_is_told_from_entry_unknown() {
+        let mut overlay = Overlay::default();
+        let entry = OverlayEntry {
+            ino: INO,
+            file_type: 1,
+        };
+        overlay.set_entry(Ino::ROOT, b"new", Some(entry));
+        overlay.set_entry(Ino::ROOT, b"gone", None);
+        assert_eq!(overlay.entry(Ino::ROOT, b"new"), Some(Some(entry)));
+        assert_eq!(overlay.entry(Ino::ROOT, b"gone"), Some(None));
+        assert_eq!(overlay.entry(Ino::ROOT, b"other"), None);
+        let names: Vec<_> = overlay.entries(Ino::ROOT).map(|(name, _)| name).collect();
+        assert_eq!(names, [b"new"]);
+    }
+
+    #[test]
+    fn inode_forgotten_leaves_only_that_it_is_fresh() {
+        let mut overlay = Overlay::default();
+        overlay.set_inode(INO, &[1; 128]);
+        overlay.set_range(INO, FileBlock(0), 5, RangeEdit::Removed);
+        overlay.forget(INO);
+        assert_eq!(overlay.mode(INO), None);
+        assert_eq!(
+            overlay.range(INO, FileBlock(0), 9),
+            (RangeEdit::Unchanged, 9)
+        );
+        assert!(!overlay.patch_inode(INO, &mut [0; 128]));
+    }
+}

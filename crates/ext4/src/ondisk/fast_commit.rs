@@ -263,3 +263,112 @@ pub fn patch_inode(raw: &mut [u8], logged: &[u8], fresh: bool) {
         target.copy_from_slice(&kept.unwrap_or(empty));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn inode(flags: u32, i_block: [u8; 60], filler: u8, len: usize) -> Vec<u8> {
+        let mut raw = vec![filler; len];
+        raw[I_FLAGS..I_FLAGS + 4].copy_from_slice(&flags.to_le_bytes());
+        raw[I_BLOCK].copy_from_slice(&i_block);
+        raw
+    }
+
+    fn extents(marker: u8) -> [u8; 60] {
+        let mut bytes = [marker; 60];
+        bytes[..12].copy_from_slice(&EMPTY_EXTENT_ROOT);
+        bytes
+    }
+
+    #[test]
+    fn extents_of_table_are_kept() {
+        let mut raw = inode(0, extents(1), 2, 256);
+        patch_inode(&mut raw, &inode(EXTENTS_FL, extents(3), 4, 160), false);
+        assert_eq!(raw[I_BLOCK], extents(1));
+        assert_eq!((raw[0], raw[159], raw[160]), (4, 4, 2));
+    }
+
+    #[test]
+    fn fresh_inode_has_nothing_of_table() {
+        for (table, fresh) in [(extents(1), true), ([1; 60], false)] {
+            let mut raw = inode(0, table, 2, 256);
+            patch_inode(&mut raw, &inode(EXTENTS_FL, extents(3), 4, 160), fresh);
+            let mut empty = [0; 60];
+            empty[..12].copy_from_slice(&EMPTY_EXTENT_ROOT);
+            assert_eq!(raw[I_BLOCK], empty);
+            assert_eq!(raw[160], if fresh { 0 } else { 2 });
+        }
+    }
+
+    #[test]
+    fn inode_without_extents_is_as_logged() {
+        let mut raw = inode(EXTENTS_FL, extents(1), 2, 128);
+        patch_inode(&mut raw, &inode(0, [5; 60], 4, 160), false);
+        assert_eq!(raw, inode(0, [5; 60], 4, 128));
+    }
+
+    #[test]
+    fn directory_links_one_stays_one() {
+        for (links, more, expected) in
+            [(2, 1, 3), (3, -1, 2), (2, -5, 2), (1, 3, 1), (65_535, 1, 1)]
+        {
+            let mut raw = vec![0; 128];
+            raw[I_LINKS_COUNT..I_LINKS_COUNT + 2].copy_from_slice(&u16::to_le_bytes(links));
+            add_directory_links(&mut raw, more);
+            assert_eq!(inode_links(&raw), expected, "{links} and {more}");
+        }
+    }
+
+    #[test]
+    fn range_of_each_kind_parses() {
+        let bytes = |length: u16| {
+            let mut bytes = vec![1, 0, 16, 0, 12, 0, 0, 0, 7, 0, 0, 0];
+            bytes.extend(length.to_le_bytes());
+            bytes.extend([1, 0, 9, 0, 0, 0]);
+            bytes
+        };
+        let range = |blocks, unwritten| {
+            Some(Tag::AddRange {
+                ino: Ino(12),
+                start: FileBlock(7),
+                blocks,
+                physical: FsBlock(0x1_0000_0009),
+                unwritten,
+            })
+        };
+        let cases = [
+            (0, None),
+            (3, range(3, false)),
+            (0x8000, range(0x8000, false)),
+            (0x8003, range(3, true)),
+        ];
+        for (length, expected) in cases {
+            let bytes = bytes(length);
+            let placed = tags(&bytes).next().unwrap();
+            assert_eq!((placed.tag, placed.bytes.len()), (expected, 20));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_block_yields_tags_inside_it(
+            mut block in prop::collection::vec(any::<u8>(), 0..600),
+            codes in prop::collection::vec((0_usize..600, 0_u8..10), 0..20),
+        ) {
+            for (at, code) in codes {
+                if let Some(header) = block.get_mut(at..at + 4) {
+                    header.copy_from_slice(&[code, 0, 24, 0]);
+                }
+            }
+            let total: usize = tags(&block)
+                .map(|placed| placed.bytes.len().max(placed.checked_bytes().len()))
+                .sum();
+            prop_assert!(total <= block.len());
+            let mut raw = vec![0; 256];
+            patch_inode(&mut raw, &block, false);
+            patch_inode(&mut block.clone(), &raw, true);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The journal's superblock: its first block.
+
+use super::{Format, MAGIC, Tid, be32, zeroed};
+use crate::error::Place;
+use crate::ondisk::checksum::Crc32c;
+use crate::{Error, Result};
+use bitflags::bitflags;
+
+/// Bytes of the journal's superblock.
+pub const SUPERBLOCK_BYTES: usize = 1024;
+
+const UUID_BYTES: usize = 16;
+const CHECKSUM_TYPE_CRC32C: u8 = 4;
+const S_CHECKSUM: usize = 0xfc;
+/// Blocks of the fast-commit area where the superblock does not say.
+const DEFAULT_FAST_COMMIT_BLOCKS: u32 = 256;
+
+bitflags! {
+    /// Features of a journal that a reader must know.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Features: u32 {
+        /// There may be revoke blocks.
+        const REVOKE = 0x1;
+        /// Block numbers of 64 bits.
+        const BIT64 = 0x2;
+        /// Commit blocks are written without waiting for what they commit.
+        const ASYNC_COMMIT = 0x4;
+        /// Checksums, 16 bits of them in tags.
+        const CSUM_V2 = 0x8;
+        /// Checksums, all 32 bits of them in tags.
+        const CSUM_V3 = 0x10;
+        /// The last blocks are for fast commits.
+        const FAST_COMMIT = 0x20;
+    }
+}
+
+/// Compatible feature: commit blocks hold a CRC-32 of the transaction.
+const COMPAT_CHECKSUM: u32 = 0x1;
+
+/// The journal's superblock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalSuperblock {
+    /// 1 or 2; only 2 has features.
+    pub version: u8,
+    /// Bytes of a block.
+    pub block_size_bytes: u32,
+    /// Blocks of the journal, this one included.
+    pub length_blocks: u32,
+    /// The log's first block.
+    pub first: u32,
+    /// The block behind the log's last.
+    pub end: u32,
+    /// The first transaction that the log holds.
+    pub sequence: Tid,
+    /// Where that transaction starts; 0 if the log is empty.
+    pub start: u32,
+    /// The error because of which the journal was aborted; 0 if none.
+    pub errno: u32,
+    /// Features.
+    pub features: Features,
+    /// Whether commit blocks hold a CRC-32 of the whole transaction.
+    pub has_commit_crc32: bool,
+    /// The journal's UUID.
+    pub uuid: [u8; UUID_BYTES],
+}
+
+impl JournalSuperblock {
+    /// Parses a superblock and checks that its numbers fit each other.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedFeature`] for a feature that this version does not
+    /// know, [`Error::Corrupt`] otherwise.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let bytes: &[u8; SUPERBLOCK_BYTES] = bytes
+            .first_chunk()
+            .ok_or_else(|| corrupt("journal superblock is cut off"))?;
+        let word = |at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        check(
+            word(0) == MAGIC,
+            "no magic number in the journal superblock",
+        )?;
+        let version = match word(4) {
+            3 => 1,
+            4 => 2,
+            _ => return Err(corrupt("unknown type of journal superblock")),
+        };
+        let (compat, incompat) = match version {
+            1 => (0, 0),
+            _ => (word(0x24), word(0x28)),
+        };
+        let features = known_features(incompat)?;
+        let has_commit_crc32 = compat & COMPAT_CHECKSUM != 0;
+        check_checksums(bytes, features, has_commit_crc32)?;
+        let mut sb = Self {
+            version,
+            block_size_bytes: word(0xc),
+            length_blocks: word(0x10),
+            first: word(0x14),
+            end: word(0x10),
+            sequence: Tid(word(0x18)),
+            start: word(0x1c),
+            errno: word(0x20),
+            features,
+            has_commit_crc32,
+            uuid: [0; UUID_BYTES],
+        };
+        if version == 2 {
+            sb.uuid.copy_from_slice(&bytes[0x30..0x40]);
+        }
+        if features.contains(Features::FAST_COMMIT) {
+            let blocks = match word(0x54) {
+                0 => DEFAULT_FAST_COMMIT_BLOCKS,
+                blocks => blocks,
+            };
+            sb.end = sb.length_blocks.saturating_sub(blocks);
+        }
+        check(
+            sb.first > 0 && sb.first < sb.end,
+            "the journal has no room for a log",
+        )?;
+        check(
+            sb.start == 0 || (sb.first..sb.end).contains(&sb.start),
+            "the log starts outside the journal",
+        )?;
+        Ok(sb)
+    }
+
+    /// The blocks for fast commits: empty without the feature. The block between
+    /// them and the log is not used.
+    #[must_use]
+    pub fn fast_commit_blocks(&self) -> std::ops::Range<u32> {
+        self.end.saturating_add(1).min(self.length_blocks)..self.length_blocks
+    }
+
+    /// How the blocks of this journal's log are laid out.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        let has_checksums = self
+            .features
+            .intersects(Features::CSUM_V2 | Features::CSUM_V3);
+        Format {
+            features: self.features,
+            seed: has_checksums.then(|| Crc32c::START.bytes(&self.uuid)),
+        }
+    }
+}
+
+fn known_features(incompat: u32) -> Result<Features> {
+    let unknown = incompat & !Features::all().bits();
+    if unknown != 0 {
+        let bit = unknown.trailing_zeros();
+        return Err(Error::UnsupportedFeature(format!("journal_incompat_{bit}")));
+    }
+    Ok(Features::from_bits_truncate(incompat))
+}
+
+fn check_checksums(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+    features: Features,
+    has_commit_crc32: bool,
+) -> Result<()> {
+    let (v2, v3) = (
+        features.contains(Features::CSUM_V2),
+        features.contains(Features::CSUM_V3),
+    );
+    let kinds = u8::from(v2) + u8::from(v3) + u8::from(has_commit_crc32);
+    check(kinds <= 1, "the journal has several kinds of checksum")?;
+    if v2 || v3 {
+        check(
+            bytes[0x50] == CHECKSUM_TYPE_CRC32C,
+            "unknown type of checksum in the journal",
+        )?;
+        let computed = zeroed(Crc32c::START, bytes, S_CHECKSUM);
+        check(
+            Some(computed.0) == be32(bytes, S_CHECKSUM),
+            "checksum of the journal superblock is wrong",
+        )?;
+    }
+    Ok(())
+}
+
+fn corrupt(what: &'static str) -> Error {
+    Error::corrupt(Place::Journal(0), what)
+}
+
+fn check(holds: bool, what: &'static str) -> Result<()> {
+    if holds { Ok(()) } else { Err(corrupt(what)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A superblock of version 2: the words that are not zero.
+    fn bytes(words: &[(usize, u32)]) -> [u8; SUPERBLOCK_BYTES] {
+        let mut bytes = [0; SUPERBLOCK_BYTES];
+        let usual = [
+            (0, MAGIC),
+            (4, 4),
+            (0xc, 1024),
+            (0x10, 1024),
+            (0x14, 1),
+            (0x18, 9),
+        ];
+        for (at, word) in usual.iter().chain(words) {
+            bytes[*at..at + 4].copy_from_slice(&word.to_be_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn fast_commit_area_takes_the_last_blocks() {
+        let sb = JournalSuperblock::parse(&bytes(&[(0x28, 0x20), (0x54, 16)])).unwrap();
+        assert_eq!((sb.end, sb.fast_commit_blocks()), (1008, 1009..1024));
+        let sb = JournalSuperblock::parse(&bytes(&[(0x28, 0x20)])).unwrap();
+        assert_eq!((sb.end, sb.fast_commit_blocks()), (768, 769..1024));
+        let sb = JournalSuperblock::parse(&bytes(&[])).unwrap();
+        assert!(sb.fast_commit_blocks().is_empty());
+    }
+
+    #[test]
+    fn unknown_incompatible_feature_is_refused_by_bit() {
+        let error = JournalSuperblock::parse(&bytes(&[(0x28, 0x80)])).unwrap_err();
+        assert!(matches!(error, Error::UnsupportedFeature(name) if name == "journal_incompat_7"));
+        // Version 1 has no features, whatever its bytes say.
+        assert!(JournalSuperblock::parse(&bytes(&[(4, 3), (0x28, 0x80)])).is_ok());
+    }
+
+    #[test]
+    fn numbers_that_contradict_are_corrupt() {
+        let cases: &[&[(usize, u32)]] = &[
+            &[(0, 1)],
+            &[(4, 1)],
+            &[(0x14, 0)],
+            &[(0x14, 1024)],
+            &[(0x10, 0)],
+            &[(0x1c, 1024)],
+            &[(0x14, 8), (0x1c, 7)],
+            &[(0x28, 0x20), (0x54, 1024)],
+            &[(0x28, 0x20), (0x54, u32::MAX)],
+            &[(0x28, 0x18)],
+            &[(0x24, 1), (0x28, 0x10)],
+            &[(0x28, 0x10)],
+            &[(0x28, 0x10), (0x50, 4 << 24)],
+        ];
+        for words in cases {
+            let outcome = JournalSuperblock::parse(&bytes(words));
+            assert!(matches!(outcome, Err(Error::Corrupt(_))), "{words:x?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_superblock_parses_to_a_log_inside_the_journal(
+            words in prop::collection::vec((2_usize..32, any::<u32>()), 0..8),
+        ) {
+            let words: Vec<_> = words.iter().map(|(at, word)| (at * 4, *word)).collect();
+            if let Ok(sb) = JournalSuperblock::parse(&bytes(&words)) {
+                prop_assert!(sb.first > 0 && sb.first < sb.end && sb.end <= sb.length_blocks);
+                prop_assert!(sb.start == 0 || (sb.first..sb.end).contains(&sb.start));
+                prop_assert!(sb.fast_commit_blocks().end <= sb.length_blocks);
+            }
+        }
+    }
+}
