@@ -79,11 +79,15 @@ impl Filesystem {
         if dir.has_inline_data() {
             return self.lookup_inline(dir, name);
         }
-        if !is_dots
-            && self.is_indexed(dir)
-            && let Indexed::Answer(found) = self.lookup_indexed(dir, name)?
-        {
-            return Ok(found);
+        if !is_dots && self.is_indexed(dir) {
+            match self.lookup_indexed(dir, name) {
+                Ok(Indexed::Answer(found)) => return Ok(found),
+                Ok(Indexed::Unusable) => {}
+                // A fast commit logs that a directory has an index now, but not
+                // the index.
+                Err(Error::Corrupt(_)) if self.has_overlay_entries(dir) => {}
+                Err(error) => return Err(error),
+            }
         }
         self.lookup_linear(dir, name)
     }
@@ -163,6 +167,15 @@ impl Filesystem {
         } else {
             FileTypeByte::UNKNOWN
         }
+    }
+
+    /// Whether fast commits added entries to `dir`.
+    fn has_overlay_entries(&self, dir: &Inode) -> bool {
+        let mut entries = self
+            .overlay()
+            .into_iter()
+            .flat_map(|o| o.entries(dir.ino()));
+        entries.next().is_some()
     }
 
     fn lookup_linear(&self, dir: &Inode, name: &[u8]) -> Result<Option<Target>> {
