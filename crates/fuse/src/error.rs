@@ -41,6 +41,9 @@ pub enum Error {
     /// The kernel's FUSE device is missing. Errno: `ENODEV`.
     #[error("/dev/fuse does not exist: this system has no FUSE")]
     NoFuseDevice,
+    /// The kernel's FUSE device is closed to this user. Errno: `EACCES`.
+    #[error("no permission to open /dev/fuse")]
+    DeviceClosed,
     /// The program that mounts for users other than root is missing. Errno: `ENOENT`.
     #[error("fusermount3 was not found in PATH, and without root it is what mounts")]
     NoFusermount,
@@ -129,6 +132,9 @@ impl Error {
             Self::NoFuseDevice => {
                 "load the kernel module: modprobe fuse (in a container, pass --device /dev/fuse)"
                     .to_owned()
+            }
+            Self::DeviceClosed => {
+                "as root: chmod 666 /dev/fuse, which is the mode that udev gives it".to_owned()
             }
             Self::NoFusermount => {
                 "install the package fuse3; without it, ls, cat and cp read images with no mount"

@@ -1,7 +1,7 @@
 //! Attaching a mount: root asks the kernel, everyone else asks fusermount3.
 
-use super::{fusermount, info};
-use crate::{Error, MountEntry, MountOptions, Result};
+use super::{fusermount, info, unmount};
+use crate::{Error, MountEntry, MountOptions, Result, stats};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use std::ffi::{CString, OsStr, OsString};
@@ -61,25 +61,24 @@ fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf
     let failed = |source: io::Error| match Errno::from_io_error(&source) {
         Some(Errno::NOENT) => Error::NoMountpoint(mountpoint.to_owned()),
         Some(Errno::NOTDIR) => Error::NotDirectory(mountpoint.to_owned()),
-        Some(Errno::NOTCONN) => Error::ServerGone(mountpoint.to_owned()),
         _ => Error::Mountpoint {
             mountpoint: mountpoint.to_owned(),
             source,
         },
     };
     let path = info::canonical_mountpoint(mountpoint).map_err(failed)?;
-    let present = info::mounted_at(&path)?;
-    // Asked first: of a mount without a server nothing else can be asked.
-    if let Some(entry) = present.filter(|entry| entry.fs_type == "fuse.larder") {
-        if let Err(error) = fs::metadata(&path)
-            && Errno::from_io_error(&error) == Some(Errno::NOTCONN)
-        {
+    let present = info::mounted_at(&path)?.filter(MountEntry::is_fuse);
+    if let Some(entry) = present {
+        // Asked first: of a mount without a server nothing else can be asked.
+        if unmount::is_server_gone(&path) {
             return Err(Error::ServerGone(path));
         }
-        return Err(Error::InUse {
-            mountpoint: path,
-            source_name: entry.source.to_string_lossy().into_owned(),
-        });
+        if entry.fs_type == "fuse.larder" || stats::is_answering(&entry) {
+            return Err(Error::InUse {
+                mountpoint: path,
+                source_name: entry.source.to_string_lossy().into_owned(),
+            });
+        }
     }
     let is_directory = fs::metadata(&path).map_err(failed)?.is_dir();
     if !is_directory {

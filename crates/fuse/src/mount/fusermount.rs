@@ -120,6 +120,8 @@ fn refusal(stderr: &[u8]) -> Error {
         Error::AllowOther("allow_other")
     } else if words.contains("fuse device not found") {
         Error::NoFuseDevice
+    } else if words.contains("failed to open /dev/fuse") {
+        Error::DeviceClosed
     } else {
         Error::Fusermount(words)
     }
@@ -147,6 +149,14 @@ mod tests {
     fn refusal_of_allow_other_is_recognised() {
         let words = b"fusermount3: option allow_other only allowed if 'user_allow_other' is set in /etc/fuse.conf\n";
         assert!(matches!(refusal(words), Error::AllowOther(_)));
+    }
+
+    #[test]
+    fn refusal_of_the_device_is_recognised() {
+        let words = b"fusermount3: fuse device not found, try 'modprobe fuse' first\n";
+        assert!(matches!(refusal(words), Error::NoFuseDevice));
+        let words = b"fusermount3: failed to open /dev/fuse: Permission denied\n";
+        assert!(matches!(refusal(words), Error::DeviceClosed));
     }
 
     #[test]

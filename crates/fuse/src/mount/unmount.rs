@@ -89,8 +89,14 @@ fn is_busy(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ResourceBusy
 }
 
-fn is_server_gone(path: &Path) -> bool {
-    std::fs::metadata(path).is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NOTCONN))
+/// Whether a mount has no server any more: the first who asks is told that the
+/// connection was cut, all others that there is none.
+pub(super) fn is_server_gone(path: &Path) -> bool {
+    let Err(error) = std::fs::metadata(path) else {
+        return false;
+    };
+    let errno = Errno::from_io_error(&error);
+    matches!(errno, Some(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
 fn failure(path: &Path, source: io::Error) -> Error {

@@ -101,6 +101,11 @@ fn unexpected(answer: Answer) -> Error {
     })
 }
 
+/// Whether a larder server listens for the mount.
+pub(crate) fn is_answering(entry: &MountEntry) -> bool {
+    owner_of(entry).is_ok_and(|owner| sockets(entry, owner).any(|socket| is_alive(&socket)))
+}
+
 /// Waits until the server of a mount that is gone has closed its image, which it
 /// tells by no longer listening.
 pub(crate) fn await_server_exit(entry: &MountEntry, deadline: Instant) {
