@@ -48,18 +48,22 @@ fn populate(root: &Path, block: u64) {
     sparse.set_len(5_000_000_000).expect("sparse");
     create("hole").set_len(10_000_000).expect("hole");
 
-    // Every other block taken away again: as many extents as blocks are left.
+    // Every other block (cluster) taken away again: as many extents as blocks are
+    // left, which with 1 KiB make a tree of depth 3, and without extents a tree of
+    // indirect blocks to the third level.
     let holey = create("holey");
-    let blocks = 16_000;
-    for first in (0..blocks).step_by(1000) {
-        let bytes = usize::try_from(1000 * block.min(2048)).expect("size");
-        fill(&holey, 4, first * block.min(2048), bytes);
+    let unit = if block == 1024 { block } else { 16_384 };
+    let units = if block == 1024 { 68_000 } else { 1_000 };
+    let chunk = 1 << 20;
+    for start in (0..units * unit).step_by(chunk) {
+        fill(&holey, 4, start, chunk);
     }
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    let step = block.max(16384 * u64::from(block == 4096));
-    for first in (0..blocks * block.min(2048)).step_by(usize::try_from(2 * step).expect("step")) {
-        // Refused by ext2 and ext3, whose files stay whole.
-        let _ = sys::fallocate(&holey, punch, first, step);
+    for even in (0..units).step_by(2) {
+        // Refused by ext2 and ext3, whose file stays whole.
+        if sys::fallocate(&holey, punch, even * unit, unit).is_err() {
+            break;
+        }
     }
 
     let unwritten = create("unwritten");

@@ -164,10 +164,9 @@ const _: () = assert!(size_of::<RawSuperblock>() == SUPERBLOCK_BYTES);
 impl RawSuperblock {
     const FLAG_UNSIGNED_HASH: u32 = 0x2;
 
+    /// The features. Revision 0 had none yet, but where it says so, they are in
+    /// use all the same, as the kernel and e2fsprogs have it.
     fn features(&self) -> (Compat, Incompat, RoCompat) {
-        if self.s_rev_level.get() == 0 {
-            return Default::default();
-        }
         (
             Compat::from_bits_retain(self.s_feature_compat.get()),
             Incompat::from_bits_retain(self.s_feature_incompat.get()),
