@@ -9,6 +9,8 @@ const TAIL_BYTES: usize = 4;
 const UUID_BYTES: usize = 16;
 const CHECKSUM_TYPE_CRC32: u8 = 1;
 const COMMIT_CHECKSUM: usize = 0x10;
+/// Bytes of a commit block that say something.
+const COMMIT_BYTES: usize = 64;
 
 const TAG_ESCAPED: u32 = 0x1;
 const TAG_SAME_UUID: u32 = 0x2;
@@ -72,6 +74,10 @@ pub struct Commit {
 impl Format {
     /// Whether a block of the log carries the right checksum, as far as its kind
     /// and the journal's features provide for one.
+    ///
+    /// Of a commit block only the start says something, and that is written at
+    /// once; what a torn write leaves behind it is taken as the zeros that it
+    /// should be.
     #[must_use]
     pub fn block_is_intact(&self, kind: BlockKind, block: &[u8]) -> bool {
         let Some(seed) = self.seed else { return true };
@@ -79,7 +85,13 @@ impl Format {
             BlockKind::Commit => COMMIT_CHECKSUM,
             BlockKind::Descriptor | BlockKind::Revoke => block.len().saturating_sub(TAIL_BYTES),
         };
-        be32(block, at) == Some(zeroed(seed, block, at).0)
+        let stored = be32(block, at).map(Crc32c);
+        if stored == Some(zeroed(seed, block, at)) {
+            return true;
+        }
+        let start = block.get(..COMMIT_BYTES).unwrap_or(block);
+        let rest = vec![0; block.len() - start.len()];
+        kind == BlockKind::Commit && stored == Some(zeroed(seed, start, at).bytes(&rest))
     }
 
     /// Whether `data`, as it lies in the journal, is what `tag` of transaction

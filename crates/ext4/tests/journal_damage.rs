@@ -1,0 +1,176 @@
+//! Damaged and hostile journals: the same verdict as the kernel's where only
+//! one byte is wrong, and no panic, loop or unbounded memory whatever is wrong.
+
+mod dirty;
+
+use dirty::Dirty;
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_ext4::journal::{Recovery, recover};
+use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::{Error, Result};
+use larder_testkit::{Access, LoopMount, Random, Requirement, Seed, skip};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+const MAGIC: [u8; 4] = [0xC0, 0x3B, 0x39, 0x98];
+
+fn recovered(image: Vec<u8>) -> Result<Recovery> {
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(image));
+    let superblock = Superblock::read(&*device)?;
+    recover(superblock, device)
+}
+
+/// A few transactions, with revocations, in a journal of 1024 blocks.
+fn work(root: &Path, sync: &dyn Fn()) {
+    for round in 0..3 {
+        let dir = root.join(format!("dir{round}"));
+        fs::create_dir(&dir).unwrap();
+        for number in 0..30 {
+            fs::write(dir.join(number.to_string()), "x".repeat(3000)).unwrap();
+        }
+        sync();
+    }
+    fs::remove_dir_all(root.join("dir1")).unwrap();
+    sync();
+    fs::write(root.join("last"), "last").unwrap();
+    sync();
+}
+
+/// Places of the image, in bytes, of the journal's blocks.
+fn journal_offsets(image: &Dirty) -> Vec<usize> {
+    let blocks = image.journal_blocks();
+    let offset = |block| usize::try_from(block * 1024).unwrap();
+    blocks.into_iter().map(offset).collect()
+}
+
+/// Blocks of the journal that are in use: its superblock and the log.
+fn used(image: &[u8], journal: &[usize]) -> Vec<usize> {
+    let is_used = |at: &usize| image[*at..*at + 1024].iter().any(|byte| *byte != 0);
+    journal.iter().copied().filter(is_used).collect()
+}
+
+fn read_all(recovery: &Recovery) -> Vec<u8> {
+    let len = usize::try_from(recovery.device.size_bytes()).unwrap();
+    let mut bytes = vec![0; len];
+    recovery.device.read_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// An image with its journal blanked.
+fn without(journal: &[usize], mut image: Vec<u8>) -> Vec<u8> {
+    for at in journal {
+        image[*at..*at + 1024].fill(0);
+    }
+    image
+}
+
+/// The blocks in which two images differ, but for those of the journal and the
+/// superblock.
+fn differing(ours: &[u8], theirs: &[u8], journal: &[usize]) -> Vec<usize> {
+    let journal: BTreeSet<usize> = journal.iter().copied().collect();
+    (0..ours.len())
+        .step_by(1024)
+        .filter(|at| *at != 1024 && !journal.contains(at))
+        .filter(|at| ours[*at..*at + 1024] != theirs[*at..*at + 1024])
+        .map(|at| at / 1024)
+        .collect()
+}
+
+#[test]
+fn one_wrong_byte_in_the_log_gets_the_kernels_verdict() {
+    if skip(&[Requirement::LoopMount, Requirement::Tool("debugfs")]) {
+        return;
+    }
+    let seed = Seed::from_environment(0x6a62_6432);
+    println!("seed {seed}");
+    let mut refused = 0;
+    for (part, options) in (0..).zip(["", "journal_async_commit,data=writeback"]) {
+        let mut random = Random::new(seed.part(part));
+        let dirty = Dirty::make("-t ext4 -b 1024 -J size=1", "8M", options, work);
+        let image = fs::read(dirty.path()).unwrap();
+        let journal = journal_offsets(&dirty);
+        let log = used(&image, &journal);
+        let undamaged = without(&journal, read_all(&recovered(image.clone()).unwrap()));
+        for round in 0..24 {
+            // Headers and commit blocks matter most.
+            let headers: Vec<usize> = log
+                .iter()
+                .copied()
+                .filter(|at| image[*at..*at + 4] == MAGIC)
+                .collect();
+            let blocks = if round % 3 == 0 { &log } else { &headers };
+            let block = *random.choose(blocks).unwrap();
+            let at = block
+                + usize::try_from(random.below(if round % 2 == 0 { 64 } else { 1024 })).unwrap();
+            let mut damaged = image.clone();
+            damaged[at] ^= 1 << random.below(8);
+            fs::write(dirty.path(), &damaged).unwrap();
+            let kernel = LoopMount::new(dirty.path(), Access::ReadWrite, &["ro"]).map(drop);
+            let what = format!("{options}: byte {} of block {}", at % 1024, at / 1024);
+            match (recovered(damaged), kernel) {
+                (Ok(ours), Ok(())) => {
+                    let bytes = read_all(&ours);
+                    let theirs = fs::read(dirty.path()).unwrap();
+                    let blocks = differing(&bytes, &theirs, &journal);
+                    assert!(
+                        blocks.is_empty(),
+                        "{what}: {:?}: blocks {blocks:?} differ",
+                        ours.counts
+                    );
+                }
+                (Err(Error::Corrupt(_) | Error::UnsupportedFeature(_)), Err(_)) => refused += 1,
+                // The kernel also checks copies that a later one replaces.
+                (Ok(ours), Err(_)) if without(&journal, read_all(&ours)) == undamaged => {}
+                (ours, kernel) => panic!(
+                    "{what}: ours {:?}, the kernel's {kernel:?}",
+                    ours.map(|ours| ours.counts)
+                ),
+            }
+        }
+    }
+    assert!(refused > 0, "nothing was refused");
+}
+
+#[test]
+fn random_damage_of_journal_never_panics() {
+    if skip(&[Requirement::LoopMount, Requirement::Tool("debugfs")]) {
+        return;
+    }
+    let seed = Seed::from_environment(0x6a62_6433);
+    println!("seed {seed}");
+    for (part, arguments) in (0..).zip([
+        "-t ext4 -b 1024 -J size=1",
+        "-t ext3 -b 1024 -J size=1",
+        "-t ext4 -b 1024 -O fast_commit,^metadata_csum",
+    ]) {
+        let mut random = Random::new(seed.part(part));
+        let dirty = Dirty::make(arguments, "16M", "", |root, sync| {
+            work(root, sync);
+            fs::write(root.join("fast"), "fast").unwrap();
+            fs::File::open(root.join("fast"))
+                .unwrap()
+                .sync_all()
+                .unwrap();
+        });
+        let image = fs::read(dirty.path()).unwrap();
+        let blocks = used(&image, &journal_offsets(&dirty));
+        let mut outcomes = [0; 2];
+        for _ in 0..300 {
+            let mut damaged = image.clone();
+            for _ in 0..=random.below(6) {
+                let block = *random.choose(&blocks).unwrap();
+                let at = block + usize::try_from(random.below(1000)).unwrap();
+                let len = usize::try_from(random.below(9)).unwrap();
+                random.fill(&mut damaged[at..at + len]);
+            }
+            let outcome = recovered(damaged);
+            outcomes[usize::from(outcome.is_err())] += 1;
+        }
+        println!(
+            "{arguments}: {} recovered, {} refused",
+            outcomes[0], outcomes[1]
+        );
+    }
+}
