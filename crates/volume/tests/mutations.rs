@@ -1,7 +1,7 @@
 //! Damaged images: no panic, no endless walk, no memory without bound.
 //!
-//! `LARDER_SEED` repeats a campaign with another seed; a failure prints the
-//! plan, so that one image can be repeated.
+//! `LARDER_SEED` replaces the seed of every campaign and `LARDER_IMAGES` the
+//! number of images in each; a failure prints the seed and the plan.
 
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_testkit::image::recipe;
@@ -10,7 +10,7 @@ use larder_testkit::mutate::Campaign;
 use larder_testkit::{Image, Requirement, Seed, skip};
 use std::sync::Arc;
 
-/// Damaged images of each kind.
+/// Damaged images of each kind, if `LARDER_IMAGES` does not say otherwise.
 const IMAGES_EACH: u64 = 120;
 /// Caches of 4 MiB, code and test data included.
 const MOST_GROWTH_BYTES: u64 = 192 << 20;
@@ -23,25 +23,26 @@ fn survive(name: &str, number: u64) {
     if skip(&tools) || (recipe.needs_kernel() && skip(&[Requirement::LoopMount])) {
         return;
     }
-    let seed = Seed::from_environment(0x2000 + number);
+    let images = std::env::var("LARDER_IMAGES").map_or(IMAGES_EACH, |count| count.parse().unwrap());
     for recipe in [recipe.small(), recipe.small().without_checksums()] {
+        let seed = Seed::from_environment(0x2000 + number).part(u64::from(recipe.checksums));
         let image = Image::get(&recipe).unwrap_or_else(|error| panic!("{name}: {error}"));
         let base: Arc<dyn BlockDevice> =
             Arc::new(FileDevice::open(image.path(), FileRange::default()).unwrap());
         let campaign =
             Campaign::new(name, base, seed).unwrap_or_else(|error| panic!("{name}: {error}"));
         let before = peak_resident_bytes();
-        let tally = campaign.run(IMAGES_EACH);
+        let tally = campaign.run(images);
         let growth = peak_resident_bytes().saturating_sub(before);
         println!(
             "{name}, checksums {}, seed {seed}: {} metadata blocks, {tally:?}, peak grew {growth} bytes",
             recipe.checksums,
             campaign.map().block_count()
         );
-        assert_eq!(tally.images, IMAGES_EACH);
+        assert_eq!(tally.images, images);
         // A campaign that damages nothing, or only what is never read, proves nothing.
         assert!(
-            tally.with_errors + tally.refused > IMAGES_EACH / 20,
+            tally.with_errors + tally.refused > images / 20,
             "{name}: {tally:?}"
         );
         assert!(

@@ -4,4 +4,4 @@ mod patched;
 mod pattern;
 
 pub use patched::PatchedDevice;
-pub use pattern::{PatternDevice, pattern_at};
+pub use pattern::{PatternDevice, fill_pattern, pattern_at};

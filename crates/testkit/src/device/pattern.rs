@@ -11,6 +11,25 @@ pub fn pattern_at(offset_bytes: u64) -> [u8; 8] {
     mix(offset_bytes).to_le_bytes()
 }
 
+/// Writes the content of the file from `offset_bytes` on into `buf`.
+pub fn fill_pattern(buf: &mut [u8], offset_bytes: u64) {
+    let skip = usize::try_from(offset_bytes % 8).unwrap_or(0);
+    let mut at = offset_bytes - skip as u64;
+    let mut rest = buf;
+    if skip > 0 {
+        let word = pattern_at(at);
+        let len = rest.len().min(8 - skip);
+        let (head, tail) = rest.split_at_mut(len);
+        head.copy_from_slice(&word[skip..skip + len]);
+        rest = tail;
+        at += 8;
+    }
+    for chunk in rest.chunks_mut(8) {
+        chunk.copy_from_slice(&pattern_at(at)[..chunk.len()]);
+        at += 8;
+    }
+}
+
 /// Another device, in which some ranges hold the content of one large file.
 #[derive(Debug)]
 pub struct PatternDevice {
@@ -45,18 +64,11 @@ impl BlockDevice for PatternDevice {
             if range.start >= end {
                 break;
             }
-            let mut at = range.start.max(offset_bytes);
-            let stop = range.end.min(end);
-            while at < stop {
-                let in_file = file_offset + (at - range.start);
-                let skip = in_file % 8;
-                let len = (8 - skip).min(stop - at);
-                let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-                let target = index(at - offset_bytes)..index(at + len - offset_bytes);
-                let word = pattern_at(in_file - skip);
-                buf[target].copy_from_slice(&word[index(skip)..index(skip + len)]);
-                at += len;
-            }
+            let from = range.start.max(offset_bytes);
+            let to = range.end.min(end);
+            let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            let target = &mut buf[index(from - offset_bytes)..index(to - offset_bytes)];
+            fill_pattern(target, file_offset + (from - range.start));
         }
         Ok(())
     }

@@ -19,9 +19,10 @@ const UUID: &str = "6c617264-6572-4000-8000-746573746b69";
 const HASH_SEED: &str = "hash_seed=68617368-2073-4565-9400-6f6620746573";
 
 /// The sources that an image's content follows from.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     include_str!("mke2fs.conf"),
     include_str!("build.rs"),
+    include_str!("large.rs"),
     include_str!("../tree/mod.rs"),
     include_str!("../tree/attributes.rs"),
     include_str!("../tree/builder.rs"),
@@ -42,28 +43,40 @@ pub(super) fn image(recipe: &Recipe) -> Result<Image> {
         recipe.oracle = OracleKind::Source;
         recipe.tree = tree::Tree::SMALL;
     }
-    let folder = images_folder();
-    std::fs::create_dir_all(&folder).context("mkdir", &folder)?;
     let plain = if recipe.checksums { "" } else { "-plain" };
     let tag = format!("{}-{}{plain}", recipe.name, recipe.tree.names);
-    let lock_path = folder.join(format!("{tag}.lock"));
-    let lock = File::create(&lock_path).context("create", &lock_path)?;
-    flock(&lock, FlockOperation::LockExclusive).context("lock", &lock_path)?;
-
-    let stem = format!("{tag}-{:016x}", key(&recipe)?);
-    let path = folder.join(format!("{stem}.img"));
-    let source = (recipe.populate == Populate::Mke2fs).then(|| folder.join(format!("{stem}.tree")));
-    if !path.exists() {
-        remove_older(&folder, &tag)?;
-        let unfinished = folder.join(format!("{stem}.tmp"));
-        build(&recipe, &unfinished, source.as_deref())?;
-        std::fs::rename(&unfinished, &path).context("rename", &unfinished)?;
-    }
+    let path = keep(&tag, &format!("{recipe:?}"), |unfinished, source| {
+        let source = (recipe.populate == Populate::Mke2fs).then_some(source);
+        build(&recipe, unfinished, source)
+    })?;
+    let source = (recipe.populate == Populate::Mke2fs).then(|| path.with_extension("tree"));
     Ok(Image {
         recipe,
         path,
         source,
     })
+}
+
+/// Finds the image that `tag` and `recipe` describe, or has it made in its
+/// first argument, with its second for a folder to copy from.
+pub(super) fn keep(
+    tag: &str,
+    recipe: &str,
+    make: impl FnOnce(&Path, &Path) -> Result<()>,
+) -> Result<PathBuf> {
+    let folder = images_folder();
+    std::fs::create_dir_all(&folder).context("mkdir", &folder)?;
+    let lock_path = folder.join(format!("{tag}.lock"));
+    let lock = File::create(&lock_path).context("create", &lock_path)?;
+    flock(&lock, FlockOperation::LockExclusive).context("lock", &lock_path)?;
+    let path = folder.join(format!("{tag}-{:016x}.img", key(recipe)?));
+    if !path.exists() {
+        remove_older(&folder, tag)?;
+        let unfinished = path.with_extension("tmp");
+        make(&unfinished, &path.with_extension("tree"))?;
+        std::fs::rename(&unfinished, &path).context("rename", &unfinished)?;
+    }
+    Ok(path)
 }
 
 fn images_folder() -> PathBuf {
@@ -72,7 +85,7 @@ fn images_folder() -> PathBuf {
 }
 
 /// A number that changes with anything that the image follows from.
-fn key(recipe: &Recipe) -> Result<u64> {
+fn key(recipe: &str) -> Result<u64> {
     static TOOLS: OnceLock<String> = OnceLock::new();
     let tools = if let Some(version) = TOOLS.get() {
         version
@@ -80,8 +93,7 @@ fn key(recipe: &Recipe) -> Result<u64> {
         let version = Tool::new("e2fsck").arg("-V").run_with_messages()?;
         TOOLS.get_or_init(|| version)
     };
-    let recipe = format!("{recipe:?}");
-    let texts = SOURCES.iter().copied().chain([tools.as_str(), &recipe]);
+    let texts = SOURCES.iter().copied().chain([tools.as_str(), recipe]);
     Ok(texts
         .flat_map(str::bytes)
         .fold(0, |key, byte| mix(key ^ u64::from(byte)).wrapping_add(1)))

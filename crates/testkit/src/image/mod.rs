@@ -7,11 +7,13 @@
 
 mod build;
 mod copy;
+mod large;
 mod matrix;
 mod recipe;
 
 pub use build::IMAGES_VARIABLE;
 pub use copy::copy_sparse;
+pub use large::LargeFile;
 pub use matrix::{MATRIX, recipe};
 pub use recipe::{Change, OracleKind, Populate, Recipe, Work};
 

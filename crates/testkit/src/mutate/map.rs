@@ -55,7 +55,12 @@ impl MetadataMap {
             content: false,
             ..WalkLimits::default()
         };
-        let _ = walk(&volume, &limits);
+        let outcome = walk(&volume, &limits);
+        if outcome.errors > 0 || outcome.entries == 0 {
+            return Err(Error::Inconsistent(format!(
+                "the clean image is not read cleanly: {outcome:?}"
+            )));
+        }
         let block_size_bytes = u64::from(volume.info().block_size_bytes);
         drop(volume);
         let ranges: Vec<_> = recorder

@@ -34,7 +34,7 @@ impl Default for WalkLimits {
 pub struct WalkOutcome {
     /// Entries listed.
     pub entries: u64,
-    /// Operations that succeeded.
+    /// Operations that succeeded, or said rightly that there is nothing.
     pub successes: u64,
     /// Operations that returned an error.
     pub errors: u64,
@@ -51,7 +51,12 @@ impl WalkOutcome {
                 // The text is part of what must not panic.
                 debug_assert!(!error.to_string().is_empty());
                 let _ = error.errno();
-                self.errors += 1;
+                // The end of the data is an answer.
+                if matches!(error, larder::Error::NoMoreData(_)) {
+                    self.successes += 1;
+                } else {
+                    self.errors += 1;
+                }
                 None
             }
         }
@@ -125,7 +130,12 @@ fn list(volume: &Volume, ino: Ino, limits: &WalkLimits, outcome: &mut WalkOutcom
         });
         outcome.count(listed);
     }
-    outcome.count(volume.lookup(ino, b"no such name"));
+    match volume.lookup(ino, b"no such name") {
+        Err(larder::Error::NotFound(_)) => outcome.successes += 1,
+        other => {
+            outcome.count(other);
+        }
+    }
     found
 }
 

@@ -165,12 +165,13 @@ impl<A: Source, B: Source> Walk<'_, A, B> {
 
     fn stats(&mut self, path: &[u8], a: &Stat, b: &Stat) {
         let fields = self.comparison.fields;
+        let directory = a.kind == FileKind::Directory;
         self.same(path, "type", &a.kind, &b.kind);
         self.same(path, "permissions", &a.permissions, &b.permissions);
         self.same(path, "links", &a.links, &b.links);
         self.same(path, "owners", &a.owners, &b.owners);
         self.same(path, "device number", &a.rdev, &b.rdev);
-        if a.kind != FileKind::Directory || fields.contains(Fields::SPACE) {
+        if !directory || fields.contains(Fields::SPACE) {
             self.same(path, "size", &a.size_bytes, &b.size_bytes);
         }
         if fields.contains(Fields::INODES) {
@@ -179,12 +180,17 @@ impl<A: Source, B: Source> Walk<'_, A, B> {
         if fields.contains(Fields::SPACE) {
             self.same(path, "space", &a.blocks_512, &b.blocks_512);
         }
-        if fields.contains(Fields::TIMES) {
+        let times = if directory {
+            Fields::DIRECTORY_TIMES
+        } else {
+            Fields::TIMES
+        };
+        if fields.contains(times) {
             self.same(path, "accessed", &a.accessed, &b.accessed);
             self.same(path, "modified", &a.modified, &b.modified);
             self.same(path, "changed", &a.changed, &b.changed);
             self.same(path, "created", &a.created, &b.created);
-        } else if fields.contains(Fields::MODIFIED) && a.kind != FileKind::Directory {
+        } else if fields.contains(Fields::MODIFIED) && !directory {
             self.same(path, "modified", &a.modified.0, &b.modified.0);
         }
     }

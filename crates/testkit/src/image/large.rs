@@ -1,0 +1,103 @@
+//! An image with one large file, whose content nobody stores.
+//!
+//! mke2fs and debugfs make a file of allocated blocks full of zeros; the copy
+//! of the image that is kept has holes in their place, and [`PatternDevice`]
+//! fills them with a pattern that follows from the offset in the file.
+
+use super::build::keep;
+use super::copy_sparse;
+use crate::device::PatternDevice;
+use crate::error::{Context, Error, Result};
+use crate::tool::{Tool, debugfs_write};
+use larder_block::{BlockDevice, FileDevice, FileRange};
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+const BLOCK_BYTES: u64 = 4096;
+
+/// The file `/large` in an image of its own.
+#[derive(Debug)]
+pub struct LargeFile {
+    /// The image.
+    pub device: Arc<PatternDevice>,
+    /// The path of the file.
+    pub path: &'static str,
+    /// Its size.
+    pub size_bytes: u64,
+}
+
+impl LargeFile {
+    /// A file of `size_mib`, reached through indirect blocks to the third level.
+    pub fn new(size_mib: u64) -> Result<Self> {
+        let path = keep(&format!("large-{size_mib}"), "", |unfinished, _| {
+            make(unfinished, size_mib)
+        })?;
+        let blocks = Tool::new("debugfs")
+            .args(["-R", "stat /large"])
+            .arg(&path)
+            .run()?;
+        let device = FileDevice::open(&path, FileRange::default())
+            .map_err(|error| Error::Inconsistent(format!("{}: {error}", path.display())))?;
+        let base: Arc<dyn BlockDevice> = Arc::new(device);
+        Ok(Self {
+            device: Arc::new(PatternDevice::new(base, ranges(&blocks))),
+            path: "/large",
+            size_bytes: size_mib << 20,
+        })
+    }
+}
+
+fn make(path: &Path, size_mib: u64) -> Result<()> {
+    let whole = path.with_extension("whole");
+    let file = File::create(&whole).context("create", &whole)?;
+    file.set_len((size_mib + size_mib / 8 + 16) << 20)
+        .context("truncate", &whole)?;
+    Tool::new("mke2fs")
+        .args([
+            "-q", "-F", "-t", "ext2", "-b", "4096", "-N", "64", "-m", "0",
+        ])
+        .arg(&whole)
+        .run()?;
+    let size_bytes = size_mib << 20;
+    // debugfs names the inode that it makes on standard output only.
+    debugfs_write(
+        &whole,
+        &[
+            "write /dev/null large".to_owned(),
+            format!("set_inode_field large size {size_bytes}"),
+            format!("fallocate large 0 {}", size_bytes / BLOCK_BYTES - 1),
+        ],
+    )?;
+    copy_sparse(&whole, path)?;
+    std::fs::remove_file(&whole).context("remove", &whole)
+}
+
+/// Reads what debugfs says of a file's blocks: `(0-11):85-96, (IND):97, (12):98, …`.
+fn ranges(stat: &str) -> Vec<(Range<u64>, u64)> {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let item = |item: &str| {
+        let (in_file, on_disk) = item.trim().strip_prefix('(')?.split_once("):")?;
+        let first = number(in_file.split('-').next()?)?;
+        let mut ends = on_disk.split('-');
+        let start = number(ends.next()?)?;
+        let end = ends.next().map_or(Some(start), number)? + 1;
+        Some((start * BLOCK_BYTES..end * BLOCK_BYTES, first * BLOCK_BYTES))
+    };
+    stat.split([',', '\n']).filter_map(item).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_debugfs_text_leave_out_indirect_blocks() {
+        let text = "BLOCKS:\n(0-11):85-96, (IND):97, (12):98\nTOTAL: 14\n";
+        assert_eq!(
+            ranges(text),
+            [(85 * 4096..97 * 4096, 0), (98 * 4096..99 * 4096, 12 * 4096)]
+        );
+    }
+}
