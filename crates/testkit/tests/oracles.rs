@@ -1,12 +1,17 @@
 //! The oracles themselves: what they call equal is equal, and images hold what
 //! their trees promise.
 
+use larder::{OpenOptions, Volume};
+use larder_block::{BlockDevice, FileDevice, FileRange};
+use larder_testkit::device::PatchedDevice;
 use larder_testkit::image::{OracleKind, Populate, recipe};
+use larder_testkit::tool::Tool;
 use larder_testkit::tree::Tree;
 use larder_testkit::{
     Access, Comparison, DirectorySource, Fields, Image, LoopMount, Oracle, Recipe, Requirement,
-    Source, compare, skip,
+    Source, VolumeSource, compare, skip,
 };
+use std::sync::Arc;
 
 const NEEDED: [Requirement; 3] = [
     Requirement::Tool("mke2fs"),
@@ -72,4 +77,34 @@ fn largest_directory_has_100000_names() {
     let source = oracle.source();
     let entries = source.entries(&source.root().join("many")).unwrap();
     assert_eq!(entries.len(), 100_000);
+}
+
+#[test]
+fn volume_with_one_wrong_byte_differs_from_the_kernel() {
+    if skip(&NEEDED) {
+        return;
+    }
+    let image = image(named("ext2-4k"));
+    let blocks = Tool::new("debugfs")
+        .args(["-R", "blocks /sizes/largest"])
+        .arg(image.path())
+        .run()
+        .unwrap();
+    let block: u64 = blocks.split_whitespace().nth(5).unwrap().parse().unwrap();
+    let base = Arc::new(FileDevice::open(image.path(), FileRange::default()).unwrap());
+    let mut wrong = [0];
+    base.read_at(&mut wrong, block * 4096 + 99).unwrap();
+    let mut device = PatchedDevice::new(base, u64::MAX);
+    device.patch(block * 4096 + 99, &[!wrong[0]]).unwrap();
+    let volume = Volume::open_device(Arc::new(device), &OpenOptions::default()).unwrap();
+
+    let oracle = Oracle::of(&image).unwrap();
+    let comparison = Comparison {
+        fields: oracle.fields(),
+        closed: &[],
+    };
+    let report = compare(oracle.source(), &VolumeSource::new(&volume), &comparison);
+    assert_eq!(report.difference_count, 1, "{report}");
+    let expected = format!("/sizes/largest: byte {}", 5 * 4096 + 99);
+    assert!(report.differences[0].starts_with(&expected), "{report}");
 }
