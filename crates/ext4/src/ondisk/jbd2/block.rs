@@ -232,9 +232,10 @@ mod tests {
 
     #[test]
     fn tags_of_each_size_parse() {
+        type Case<'a> = (Features, &'a [u8], &'a [u8], u64, u32);
         let uuid = [0xee; UUID_BYTES];
         let wide = Features::BIT64;
-        let cases: [(Features, &[u8], &[u8], u64, u32); 5] = [
+        let cases: [Case<'_>; 5] = [
             (
                 Features::empty(),
                 &[0, 0, 0, 5, 0, 0, 0, 1],
