@@ -144,7 +144,7 @@ struct Walk<'a> {
     sb: &'a Superblock,
     log: Log,
     pending: Pending,
-    last_commit: Option<(u64, u32)>,
+    last_commit_seconds: Option<u64>,
     /// The block being looked at.
     at: u32,
     /// Blocks gone past: the log cannot be longer than the journal.
@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
             sb,
             log: Log::default(),
             pending: Pending::default(),
-            last_commit: None,
+            last_commit_seconds: None,
             at: journal.start,
             passed: 0,
             tid: journal.sequence,
@@ -257,7 +257,9 @@ impl<'a> Walk<'a> {
         let Some(commit) = jbd2::commit(block) else {
             return Ok(Step::End);
         };
-        let is_left_over = self.last_commit.is_some_and(|last| commit.time < last);
+        let is_left_over = self
+            .last_commit_seconds
+            .is_some_and(|last| commit.time_seconds < last);
         if let Some(damaged) = self.pending.damaged {
             if is_left_over {
                 return Ok(Step::End);
@@ -272,7 +274,7 @@ impl<'a> Walk<'a> {
             }
             return Err(self.corrupt("checksum of the commit block is wrong"));
         }
-        self.last_commit = Some(commit.time);
+        self.last_commit_seconds = Some(commit.time_seconds);
         self.apply()?;
         self.tid = self.tid.next();
         Ok(Step::Forward(1))

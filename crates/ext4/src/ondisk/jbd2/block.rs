@@ -65,8 +65,9 @@ pub struct Tag {
 /// A commit block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// When the transaction was committed: seconds, nanoseconds.
-    pub time: (u64, u32),
+    /// When the transaction was committed, in whole seconds: as much as tells one
+    /// round of the log from another.
+    pub time_seconds: u64,
     /// CRC-32 of the transaction's descriptor and data blocks, if there is one.
     pub crc32: Option<u32>,
 }
@@ -199,11 +200,11 @@ impl Format {
 /// What a commit block says; `None` if it is too short.
 #[must_use]
 pub fn commit(block: &[u8]) -> Option<Commit> {
-    let seconds = u64::from(be32(block, 0x30)?) << 32 | u64::from(be32(block, 0x34)?);
+    let time_seconds = u64::from(be32(block, 0x30)?) << 32 | u64::from(be32(block, 0x34)?);
     let has_crc32 = *block.get(HEADER_BYTES)? == CHECKSUM_TYPE_CRC32
         && usize::from(*block.get(HEADER_BYTES + 1)?) == size_of::<u32>();
     Some(Commit {
-        time: (seconds, be32(block, 0x38)?),
+        time_time_seconds,
         crc32: has_crc32.then_some(be32(block, COMMIT_CHECKSUM)?),
     })
 }
