@@ -1,0 +1,451 @@
+//! `larder ls`, `stat`, `cat`, `cp` and `info`, with no mount.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::{
+    Fixture, User, assert_fails, can_make_images, command, content, larder, larder_ok, name_of,
+    text, tool,
+};
+
+#[test]
+fn ls_lists_names_in_order_and_hides_dots() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let output = larder(["ls".as_ref(), fixture.image().as_os_str()]);
+    assert_eq!(
+        output.stdout,
+        b"dir\nhello\nlink\nlost+found\nno\xfftext\noutward\nsparse\n",
+        "{}",
+        text(&output.stderr)
+    );
+    let all = larder_ok(["ls", "-a", fixture.image().to_str().unwrap()]);
+    assert!(all.starts_with(".\n..\ndir\n"), "{all}");
+}
+
+#[test]
+fn ls_long_shows_type_links_size_and_target() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let output = larder(["ls".as_ref(), "-l".as_ref(), fixture.image().as_os_str()]);
+    let listing = text(&output.stdout);
+    let line = |name: &str| {
+        let line = listing.lines().find(|line| line.contains(name)).unwrap();
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let hello = line(" hello");
+    assert_eq!(
+        (hello[0].as_str(), hello[1].as_str(), hello[4].as_str()),
+        ("-rw-r--r--", "2", "14")
+    );
+    assert!(line("link ->").ends_with(&["link".into(), "->".into(), "hello".into()]));
+    assert!(line(" dir")[0].starts_with("drwx"));
+}
+
+#[test]
+fn ls_json_has_the_documented_keys() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let json = larder_ok(["ls", "--json", fixture.image().to_str().unwrap(), "/"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["path"], "/");
+    let entries = json["entries"].as_array().unwrap();
+    let named = |name: &str| entries.iter().find(|entry| entry["name"] == name).unwrap();
+    assert_eq!(named("hello")["size_bytes"], 14);
+    assert_eq!(named("hello")["type"], "regular");
+    assert_eq!(named("link")["target"], "hello");
+    assert_eq!(named("no\u{fffd}text")["name_hex"], "6e6fff74657874");
+}
+
+#[test]
+fn stat_tells_of_a_link_itself() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let shown = larder_ok(["stat".as_ref(), image.as_os_str(), "/link".as_ref()]);
+    assert!(shown.contains("/link -> hello"), "{shown}");
+    assert!(shown.contains("Type: symlink"), "{shown}");
+    let json = larder_ok(["stat", "--json", image.to_str().unwrap(), "/hello"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["links"], 2);
+    let source = fs::metadata(fixture.path("tree/hello")).unwrap();
+    assert_eq!(json["modified"]["seconds"], source.mtime());
+    for key in [
+        "path",
+        "ino",
+        "mode",
+        "permissions",
+        "uid",
+        "gid",
+        "blocks_512",
+        "accessed",
+        "changed",
+        "created",
+        "flags",
+        "generation",
+        "project_id",
+        "xattrs",
+    ] {
+        assert!(json.get(key).is_some(), "{key}");
+    }
+}
+
+#[test]
+fn cat_writes_files_one_after_the_other() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let output = larder([
+        "cat".as_ref(),
+        image.as_os_str(),
+        "/link".as_ref(),
+        "dir/large".as_ref(),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut expected = b"hello, larder\n".to_vec();
+    expected.extend(content(3 << 20));
+    assert!(output.stdout == expected);
+}
+
+#[test]
+fn cat_goes_on_after_a_failure_and_exits_with_one() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let output = larder([
+        "cat".as_ref(),
+        image.as_os_str(),
+        "/none".as_ref(),
+        "/dir".as_ref(),
+        "/hello".as_ref(),
+    ]);
+    assert_fails(
+        &output,
+        1,
+        &[
+            "/none: no such file or directory in the image",
+            "/dir: is a directory",
+        ],
+    );
+    assert_eq!(output.stdout, b"hello, larder\n");
+}
+
+#[test]
+fn cat_into_a_closed_pipe_is_quiet() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut child = command("larder", User::Same)
+        .args([
+            "cat".as_ref(),
+            fixture.image().as_os_str(),
+            "/dir/large".as_ref(),
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new())
+    );
+}
+
+#[test]
+fn info_shows_label_and_features() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    fixture.make_image("ext3", &[]);
+    let image = fixture.image();
+    let shown = larder_ok(["info".as_ref(), image.as_os_str()]);
+    assert!(
+        shown.contains("pantry") && shown.contains("ext3"),
+        "{shown}"
+    );
+    let json = larder_ok(["info", "--json", image.to_str().unwrap()]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["kind"], "ext3");
+    assert_eq!(json["label"], "pantry");
+    assert_eq!(json["journal"]["state"], "clean");
+    assert!(
+        json["features"]
+            .as_array()
+            .unwrap()
+            .contains(&"has_journal".into())
+    );
+}
+
+#[test]
+fn image_inside_a_larger_file_is_found_by_offset() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let disk = fixture.path("disk");
+    let mut bytes = vec![0; 1 << 20];
+    bytes.extend(fs::read(fixture.image()).unwrap());
+    fs::write(&disk, bytes).unwrap();
+    let disk = disk.to_str().unwrap();
+    assert_fails(
+        &larder(["ls", disk]),
+        1,
+        &["is not an ext2, ext3 or ext4 image", "--offset"],
+    );
+    assert!(larder_ok(["cat", "--offset", "1M", disk, "/hello"]).starts_with("hello"));
+}
+
+#[test]
+fn cp_of_the_whole_image_equals_the_source() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let out = fixture.path("out");
+    larder_ok([
+        "cp".as_ref(),
+        "-r".as_ref(),
+        fixture.image().as_os_str(),
+        "/".as_ref(),
+        out.as_os_str(),
+    ]);
+    let source = fixture.path("tree");
+    let mut paths = BTreeSet::new();
+    walk(&source, &source, &mut paths);
+    let mut copied = BTreeSet::new();
+    walk(&out, &out, &mut copied);
+    copied.remove(Path::new("lost+found"));
+    assert_eq!(paths, copied);
+    for path in &paths {
+        let (from, to) = (source.join(path), out.join(path));
+        let (expected, found) = (
+            from.symlink_metadata().unwrap(),
+            to.symlink_metadata().unwrap(),
+        );
+        assert_eq!(expected.mode(), found.mode(), "{}", path.display());
+        assert_eq!(expected.mtime(), found.mtime(), "{}", path.display());
+        if expected.is_symlink() {
+            assert_eq!(fs::read_link(&from).unwrap(), fs::read_link(&to).unwrap());
+        } else if expected.is_file() {
+            assert_eq!(expected.nlink(), found.nlink(), "{}", path.display());
+            assert!(
+                fs::read(&from).unwrap() == fs::read(&to).unwrap(),
+                "{}",
+                path.display()
+            );
+        }
+    }
+    let sparse = fs::metadata(out.join("sparse")).unwrap();
+    assert!(
+        sparse.blocks() * 512 < 1 << 20,
+        "holes were filled: {} blocks",
+        sparse.blocks()
+    );
+    let (hello, again) = (out.join("hello"), out.join("dir/again"));
+    assert_eq!(
+        fs::metadata(hello).unwrap().ino(),
+        fs::metadata(again).unwrap().ino()
+    );
+}
+
+fn walk(root: &Path, directory: &Path, paths: &mut BTreeSet<std::path::PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        paths.insert(path.strip_prefix(root).unwrap().to_owned());
+        if path.symlink_metadata().unwrap().is_dir() {
+            walk(root, &path, paths);
+        }
+    }
+}
+
+#[test]
+fn cp_goes_into_a_directory_or_takes_its_place() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let image = image.to_str().unwrap();
+    let into = fixture.directory("into", User::Same);
+    larder_ok(["cp", image, "/hello", "/link", into.to_str().unwrap()]);
+    assert!(into.join("hello").is_file());
+    // Without -r, a link given by name is followed.
+    assert!(into.join("link").symlink_metadata().unwrap().is_file());
+    let renamed = fixture.path("renamed");
+    larder_ok(["cp", image, "/hello", renamed.to_str().unwrap()]);
+    assert_eq!(fs::read(renamed).unwrap(), b"hello, larder\n");
+    let output = larder(["cp", image, "/dir", into.to_str().unwrap()]);
+    assert_fails(&output, 1, &["/dir is a directory", "give -r"]);
+    let output = larder([
+        "cp",
+        image,
+        "/hello",
+        "/link",
+        fixture.path("absent").to_str().unwrap(),
+    ]);
+    assert_fails(&output, 1, &["is not a directory", "existing directory"]);
+}
+
+#[test]
+fn cp_does_not_write_through_links_that_are_in_the_way() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let precious = fixture.path("precious");
+    fs::write(&precious, "precious").unwrap();
+    let outside = fixture.directory("outside", User::Same);
+    let out = fixture.directory("out", User::Same);
+    symlink(&precious, out.join("hello")).unwrap();
+    symlink(&outside, out.join("dir")).unwrap();
+    let output = larder([
+        "cp",
+        "-r",
+        fixture.image().to_str().unwrap(),
+        "/",
+        out.to_str().unwrap(),
+    ]);
+    assert_fails(
+        &output,
+        1,
+        &["cannot make a directory where another file is"],
+    );
+    assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    assert_eq!(fs::read(out.join("hello")).unwrap(), b"hello, larder\n");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn cp_of_an_image_with_a_name_twice_stays_inside() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let outside = fixture.directory("outside", User::Same);
+    fs::remove_dir_all(fixture.path("tree")).unwrap();
+    fs::create_dir_all(fixture.path("tree/real")).unwrap();
+    fs::write(fixture.path("tree/real/file"), "content").unwrap();
+    symlink(&outside, fixture.path("tree/evil")).unwrap();
+    fixture.make_image("ext2", &["-O", "^dir_index"]);
+    // The directory gets a second name, which then becomes the link's.
+    let linked = Command::new(tool("debugfs"))
+        .args(["-w", "-R", "link real evik"])
+        .arg(fixture.image())
+        .output();
+    if linked.is_err() {
+        eprintln!("skipped: debugfs is not installed");
+        return;
+    }
+    let mut image = fs::read(fixture.image()).unwrap();
+    let at = image.windows(4).position(|bytes| bytes == b"evik").unwrap();
+    image[at..at + 4].copy_from_slice(b"evil");
+    fs::write(fixture.image(), image).unwrap();
+    let out = fixture.path("out");
+    let output = larder([
+        "cp",
+        "-r",
+        fixture.image().to_str().unwrap(),
+        "/",
+        out.to_str().unwrap(),
+    ]);
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    assert_fails(
+        &output,
+        1,
+        &["/evil: cannot make a directory where another file is"],
+    );
+}
+
+#[test]
+fn cp_of_a_directory_loop_ends() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let linked = Command::new(tool("debugfs"))
+        .args(["-w", "-R", "link dir dir/deep/loop"])
+        .arg(fixture.image())
+        .output();
+    if linked.is_err() {
+        eprintln!("skipped: debugfs is not installed");
+        return;
+    }
+    let out = fixture.path("out");
+    let output = larder([
+        "cp",
+        "-r",
+        fixture.image().to_str().unwrap(),
+        "/",
+        out.to_str().unwrap(),
+    ]);
+    assert_fails(&output, 1, &["/dir/deep/loop", "has two names"]);
+    assert!(out.join("hello").is_file());
+}
+
+#[test]
+fn cp_as_another_user_drops_set_id_bits_of_foreign_owners() {
+    if !can_make_images() || !support::has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let tree = fixture.path("tree");
+    fs::set_permissions(tree.join("hello"), fs::Permissions::from_mode(0o4755)).unwrap();
+    fixture.make_image("ext4", &[]);
+    let out = fixture.directory("out", User::Nobody);
+    let output = command("larder", User::Nobody)
+        .args([
+            "cp".as_ref(),
+            fixture.image().as_os_str(),
+            "/hello".as_ref(),
+            out.as_os_str(),
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let copied = fs::metadata(out.join("hello")).unwrap();
+    assert_eq!(
+        (copied.mode() & 0o7777, copied.uid()),
+        (0o755, support::NOBODY)
+    );
+}
+
+#[test]
+fn names_that_are_no_text_can_be_given() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let name = name_of(b"/no\xfftext");
+    let output = larder([
+        "cat".as_ref(),
+        fixture.image().as_os_str(),
+        name.as_os_str(),
+    ]);
+    assert_eq!(output.stdout, b"bytes\n", "{}", text(&output.stderr));
+    assert_eq!(name.as_bytes()[3], 0xff);
+}

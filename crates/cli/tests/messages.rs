@@ -1,0 +1,361 @@
+//! Every failure that has a message of its own, with its hint and exit code.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use support::{
+    Fixture, Mountpoint, User, assert_fails, can_make_images, can_mount, command, has_root, larder,
+    text, tool,
+};
+
+#[test]
+fn arguments_that_make_no_sense_exit_with_two() {
+    assert_eq!(larder(["frobnicate"]).status.code(), Some(2));
+    assert_eq!(larder::<&str>([]).status.code(), Some(2));
+    assert_fails(
+        &larder(["ls", "--cache-size", "1.5G", "x"]),
+        2,
+        &["--cache-size", "is not a size"],
+    );
+    assert_fails(
+        &larder(["mount", "-o", "threads=none", "x", "y"]),
+        2,
+        &["option threads"],
+    );
+}
+
+#[test]
+fn help_and_version_exit_with_zero() {
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["mount", "--help"],
+        &["help", "cp"],
+    ] {
+        let output = larder(args);
+        assert!(output.status.success(), "{args:?}");
+        assert!(text(&output.stdout).contains("larder"), "{args:?}");
+    }
+}
+
+#[test]
+fn unknown_mount_option_is_named() {
+    let output = larder(["mount", "-o", "ro,frobnicate=1", "image", "/mnt"]);
+    assert_fails(
+        &output,
+        1,
+        &[
+            "error: unknown mount option `frobnicate=1`",
+            "hint: larder mount --help",
+        ],
+    );
+}
+
+#[test]
+fn image_that_does_not_exist_is_named() {
+    let output = larder(["info", "/nonexistent/image"]);
+    assert_fails(
+        &output,
+        1,
+        &["error: image /nonexistent/image does not exist", "hint:"],
+    );
+}
+
+#[test]
+fn image_that_is_closed_to_the_user_is_named() {
+    if !can_make_images() || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    fs::set_permissions(fixture.image(), fs::Permissions::from_mode(0o600)).unwrap();
+    let output = command("larder", User::Nobody)
+        .args(["info".as_ref(), fixture.image().as_os_str()])
+        .output()
+        .unwrap();
+    assert_fails(
+        &output,
+        1,
+        &[
+            "error: no permission to read image",
+            "hint: reading is enough",
+        ],
+    );
+}
+
+#[test]
+fn file_that_is_no_image_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, vec![7; 1 << 20]).unwrap();
+    let output = larder(["info".as_ref(), file.as_os_str()]);
+    assert_fails(
+        &output,
+        1,
+        &["is not an ext2, ext3 or ext4 image", "hint:", "--offset"],
+    );
+}
+
+#[test]
+fn image_that_another_process_locks_is_named() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fs::File::options()
+        .write(true)
+        .open(fixture.image())
+        .unwrap();
+    rustix::fs::flock(&image, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let output = larder(["info".as_ref(), fixture.image().as_os_str()]);
+    assert_fails(
+        &output,
+        1,
+        &[
+            "error: image",
+            "is locked by another process",
+            "hint:",
+            "lsof",
+        ],
+    );
+}
+
+#[test]
+fn path_that_is_not_in_the_image_is_named() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let output = larder([
+        "stat".as_ref(),
+        fixture.image().as_os_str(),
+        "/dir/none".as_ref(),
+    ]);
+    assert_fails(
+        &output,
+        1,
+        &["error: /dir/none: no such file or directory in the image"],
+    );
+}
+
+#[test]
+fn mount_points_that_cannot_be_used_are_told_apart() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mount = |mountpoint: &str| {
+        larder([
+            "mount".as_ref(),
+            fixture.image().as_os_str(),
+            fixture.path(mountpoint).as_os_str(),
+        ])
+    };
+    assert_fails(
+        &mount("none"),
+        1,
+        &["does not exist", "hint: create it: mkdir -p"],
+    );
+    assert_fails(&mount("tree/hello"), 1, &["is not a directory", "hint:"]);
+    assert_fails(&mount("tree"), 1, &["is not empty", "-o nonempty"]);
+}
+
+#[test]
+fn mount_point_in_use_is_told() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let mount = |options: &str| {
+        larder([
+            "mount".as_ref(),
+            "-o".as_ref(),
+            options.as_ref(),
+            fixture.image().as_os_str(),
+            mountpoint.0.as_os_str(),
+        ])
+    };
+    let first = mount("subtype=");
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert_fails(
+        &mount("ro"),
+        1,
+        &[
+            "is already a larder mount of",
+            "hint: unmount it first: larder umount",
+        ],
+    );
+}
+
+#[test]
+fn missing_fusermount_is_told() {
+    if !can_mount(User::Nobody) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Nobody));
+    let output = command("larder", User::Nobody)
+        .env("PATH", "/nonexistent")
+        .args([
+            "mount".as_ref(),
+            fixture.image().as_os_str(),
+            mountpoint.0.as_os_str(),
+        ])
+        .output()
+        .unwrap();
+    assert_fails(
+        &output,
+        1,
+        &[
+            "fusermount3 was not found",
+            "hint: install the package fuse3",
+        ],
+    );
+}
+
+#[test]
+fn options_that_need_root_are_told() {
+    if !can_mount(User::Nobody) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Nobody));
+    let mount = |options: &str| {
+        command("larder", User::Nobody)
+            .args([
+                "mount".as_ref(),
+                "-o".as_ref(),
+                options.as_ref(),
+                fixture.image().as_os_str(),
+                mountpoint.0.as_os_str(),
+            ])
+            .output()
+            .unwrap()
+    };
+    assert_fails(
+        &mount("suid"),
+        1,
+        &["the option suid needs root", "hint: leave out -o suid"],
+    );
+    assert_fails(&mount("dev"), 1, &["the option dev needs root"]);
+    let config = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
+    if config.lines().any(|line| line.trim() == "user_allow_other") {
+        eprintln!("skipped: this system lets everyone use allow_other");
+        return;
+    }
+    let refused = mount("allow_other");
+    if support::is_fuse_open() {
+        assert_fails(
+            &refused,
+            1,
+            &["the option allow_other needs root", "user_allow_other"],
+        );
+    } else {
+        assert_fails(&refused, 1, &["/dev/fuse"]);
+    }
+}
+
+#[test]
+fn missing_fuse_device_is_told() {
+    if !can_mount(User::Same)
+        || !has_root()
+        || !support::in_own_namespace("missing_fuse_device_is_told")
+    {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    support::sh(
+        "mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3",
+        &[],
+    );
+    let output = larder([
+        "mount".as_ref(),
+        fixture.image().as_os_str(),
+        mountpoint.0.as_os_str(),
+    ]);
+    assert_fails(
+        &output,
+        1,
+        &["/dev/fuse does not exist", "hint:", "modprobe fuse"],
+    );
+}
+
+#[test]
+fn umount_of_what_is_no_mount_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = larder(["umount".as_ref(), dir.path().as_os_str()]);
+    assert_fails(&output, 1, &["error:", "is not mounted"]);
+    assert_fails(
+        &larder(["umount", "/proc"]),
+        1,
+        &["is a mount of type proc, not of larder"],
+    );
+    assert_fails(
+        &larder(["umount", "/nonexistent/x"]),
+        1,
+        &["does not exist"],
+    );
+}
+
+#[test]
+fn stats_of_what_is_no_larder_mount_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = larder(["stats".as_ref(), dir.path().as_os_str()]);
+    assert_fails(&output, 1, &["is not mounted"]);
+    assert_fails(&larder(["stats", "/proc"]), 1, &["not of larder"]);
+}
+
+#[test]
+fn damaged_superblock_is_told_with_a_hint() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fs::File::options()
+        .write(true)
+        .open(fixture.image())
+        .unwrap();
+    // s_log_block_size: far too large.
+    std::os::unix::fs::FileExt::write_all_at(&image, &[0xff; 4], 1024 + 24).unwrap();
+    let output = larder(["info".as_ref(), fixture.image().as_os_str()]);
+    assert_fails(
+        &output,
+        1,
+        &["error:", "superblock", "hint: see what e2fsck -n says"],
+    );
+}
+
+#[test]
+fn truncated_image_is_not_a_panic() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    for size_bytes in [0, 1, 1024, 1500, 2048, 4096, 1 << 20] {
+        fs::File::options()
+            .write(true)
+            .open(fixture.image())
+            .unwrap()
+            .set_len(size_bytes)
+            .unwrap();
+        for args in [&["info"][..], &["ls"]] {
+            let output = Command::new(env!("CARGO_BIN_EXE_larder"))
+                .args(args)
+                .arg(fixture.image())
+                .output()
+                .unwrap();
+            assert!(
+                matches!(output.status.code(), Some(0 | 1)),
+                "{size_bytes}: {}",
+                text(&output.stderr)
+            );
+        }
+        if size_bytes == 0 {
+            fixture.make_image("ext4", &[]);
+        }
+    }
+    assert!(tool("mke2fs").exists());
+}

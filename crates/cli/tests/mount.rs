@@ -1,0 +1,597 @@
+//! `larder mount`, `umount` and `stats`, end to end.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use support::{
+    Fixture, Mountpoint, Server, User, assert_fails, can_mount, command, content, has_root,
+    in_own_namespace, is_mounted, mount_line, name_of, sh, text, tool, wait_until,
+};
+
+fn run(user: User, args: &[&std::ffi::OsStr]) -> Output {
+    command("larder", user).args(args).output().unwrap()
+}
+
+#[track_caller]
+fn mount(user: User, fixture: &Fixture, mountpoint: &Path, options: &str) {
+    let output = run(
+        user,
+        &[
+            "mount".as_ref(),
+            "-o".as_ref(),
+            options.as_ref(),
+            fixture.image().as_ref(),
+            mountpoint.as_ref(),
+        ],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(is_mounted(mountpoint));
+}
+
+#[track_caller]
+fn umount(user: User, mountpoint: &Path) {
+    let output = run(user, &["umount".as_ref(), mountpoint.as_ref()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!is_mounted(mountpoint));
+}
+
+/// A foreground server, mounted.
+fn serve(fixture: &Fixture, mountpoint: &Path) -> Server {
+    let child = command("larder", User::Same)
+        .args([
+            "mount".as_ref(),
+            "-f".as_ref(),
+            fixture.image().as_os_str(),
+            mountpoint.as_os_str(),
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the mount", || is_mounted(mountpoint));
+    Server(child)
+}
+
+fn signal(server: &Server, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(server.0.id()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// The socket of the mount at `mountpoint`, among the directories for `uid`.
+fn socket(mountpoint: &Path, uid: u32) -> Option<PathBuf> {
+    let line = mount_line(mountpoint)?;
+    let device = line.split(' ').nth(2)?.replace(':', "-");
+    let name = format!("{device}.sock");
+    [
+        "/run/larder".to_owned(),
+        format!("/run/user/{uid}/larder"),
+        format!("/tmp/larder-{uid}"),
+    ]
+    .iter()
+    .map(|directory| Path::new(directory).join(&name))
+    .find(|path| path.exists())
+}
+
+#[test]
+fn mounted_tree_equals_the_source() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    mount(User::Same, &fixture, &mountpoint.0, "ro");
+    compare(&fixture.path("tree"), &mountpoint.0);
+    // Again, from the kernel's caches.
+    compare(&fixture.path("tree"), &mountpoint.0);
+    assert_eq!(fs::metadata(&mountpoint.0).unwrap().ino(), 2);
+    umount(User::Same, &mountpoint.0);
+}
+
+fn compare(source: &Path, mounted: &Path) {
+    let names = |path: &Path| {
+        let mut names: Vec<_> = fs::read_dir(path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.retain(|name| name != "lost+found");
+        names.sort();
+        names
+    };
+    assert_eq!(names(source), names(mounted));
+    for name in names(source) {
+        let (from, to) = (source.join(&name), mounted.join(&name));
+        let (expected, found) = (
+            from.symlink_metadata().unwrap(),
+            to.symlink_metadata().unwrap(),
+        );
+        assert_eq!(expected.mode(), found.mode(), "{}", to.display());
+        assert_eq!(expected.nlink(), found.nlink(), "{}", to.display());
+        assert_eq!(expected.mtime(), found.mtime(), "{}", to.display());
+        if expected.is_dir() {
+            compare(&from, &to);
+        } else if expected.is_symlink() {
+            assert_eq!(fs::read_link(&from).unwrap(), fs::read_link(&to).unwrap());
+        } else {
+            assert_eq!(expected.len(), found.len(), "{}", to.display());
+            assert!(
+                fs::read(&from).unwrap() == fs::read(&to).unwrap(),
+                "{}",
+                to.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn mounted_file_can_be_read_anywhere_and_its_holes_found() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    mount(User::Same, &fixture, &mountpoint.0, "threads=2");
+    let mut large = fs::File::open(mountpoint.0.join("dir/large")).unwrap();
+    let mut piece = vec![0; 10_000];
+    large.seek(SeekFrom::Start(1_234_567)).unwrap();
+    large.read_exact(&mut piece).unwrap();
+    assert!(piece == content(3 << 20)[1_234_567..1_244_567]);
+    let sparse = fs::File::open(mountpoint.0.join("sparse")).unwrap();
+    let data = rustix::fs::seek(&sparse, rustix::fs::SeekFrom::Data(0)).unwrap();
+    let hole = rustix::fs::seek(&sparse, rustix::fs::SeekFrom::Hole(data)).unwrap();
+    assert!(
+        data <= 32 << 20 && hole > 32 << 20 && hole < 33 << 20,
+        "{data} {hole}"
+    );
+    let past = rustix::fs::seek(&sparse, rustix::fs::SeekFrom::Data(hole)).unwrap_err();
+    assert_eq!(past, rustix::io::Errno::NXIO);
+    drop((large, sparse));
+    umount(User::Same, &mountpoint.0);
+}
+
+#[test]
+fn mount_refuses_to_be_written() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let before = fs::read(fixture.image()).unwrap();
+    let output = run(
+        User::Same,
+        &[
+            "mount".as_ref(),
+            "-o".as_ref(),
+            "rw".as_ref(),
+            fixture.image().as_ref(),
+            mountpoint.0.as_ref(),
+        ],
+    );
+    assert!(
+        text(&output.stderr).contains("note: mounted read-only"),
+        "{}",
+        text(&output.stderr)
+    );
+    for result in [
+        fs::write(mountpoint.0.join("new"), "x"),
+        fs::write(mountpoint.0.join("hello"), "x"),
+        fs::remove_file(mountpoint.0.join("hello")),
+        fs::create_dir(mountpoint.0.join("d")),
+        fs::rename(mountpoint.0.join("hello"), mountpoint.0.join("x")),
+    ] {
+        assert_eq!(
+            result.unwrap_err().kind(),
+            std::io::ErrorKind::ReadOnlyFilesystem
+        );
+    }
+    umount(User::Same, &mountpoint.0);
+    assert!(before == fs::read(fixture.image()).unwrap());
+}
+
+#[test]
+fn mount_type_follows_the_subtype() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    for (options, fs_type) in [
+        ("ro", " - fuse.larder "),
+        ("subtype=", " - fuse "),
+        ("subtype=x4", " - fuse.x4 "),
+    ] {
+        mount(User::Same, &fixture, &mountpoint.0, options);
+        let line = mount_line(&mountpoint.0).unwrap();
+        assert!(line.contains(fs_type), "{line}");
+        assert!(line.contains(" ro,nosuid,nodev"), "{line}");
+        assert!(line.contains("default_permissions"), "{line}");
+        umount(User::Same, &mountpoint.0);
+    }
+    mount(
+        User::Same,
+        &fixture,
+        &mountpoint.0,
+        "suid,dev,noexec,allow_other,fsname=a\\,b",
+    );
+    let line = mount_line(&mountpoint.0).unwrap();
+    assert!(
+        line.contains(" ro,noexec") && line.contains("allow_other") && line.contains(" a,b "),
+        "{line}"
+    );
+    umount(User::Same, &mountpoint.0);
+}
+
+#[test]
+fn stats_are_the_owners_and_roots() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    mount(User::Same, &fixture, &mountpoint.0, "cache_size=32M");
+    fs::read(mountpoint.0.join("dir/large")).unwrap();
+    let table = run(User::Same, &["stats".as_ref(), mountpoint.0.as_ref()]);
+    let shown = text(&table.stdout);
+    assert!(
+        shown.contains("32.0 MiB") && shown.contains("readahead"),
+        "{shown}{}",
+        text(&table.stderr)
+    );
+    let json = run(
+        User::Same,
+        &["stats".as_ref(), "--json".as_ref(), mountpoint.0.as_ref()],
+    );
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert!(json["page"]["lookups"].as_u64().unwrap() > 0, "{json}");
+    assert!(
+        json["device"]["bytes"].as_u64().unwrap() >= 3 << 20,
+        "{json}"
+    );
+    for cache in ["page", "buffer", "dentry", "inode"] {
+        let output = run(
+            User::Same,
+            &[
+                "stats".as_ref(),
+                "--histogram".as_ref(),
+                cache.as_ref(),
+                mountpoint.0.as_ref(),
+            ],
+        );
+        assert!(!output.stdout.is_empty(), "{}", text(&output.stderr));
+    }
+    let other = run(User::Nobody, &["stats".as_ref(), mountpoint.0.as_ref()]);
+    assert_fails(
+        &other,
+        1,
+        &["was mounted by user 0", "hint: ask as user 0 or as root"],
+    );
+    let socket = socket(&mountpoint.0, 0).unwrap();
+    assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o777, 0o600);
+    umount(User::Same, &mountpoint.0);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn umount_waits_until_the_image_is_free() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    mount(User::Same, &fixture, &mountpoint.0, "ro");
+    let image = fs::File::open(fixture.image()).unwrap();
+    let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    assert!(
+        rustix::fs::flock(&image, exclusive).is_err(),
+        "the image is not locked"
+    );
+    umount(User::Same, &mountpoint.0);
+    rustix::fs::flock(&image, exclusive).unwrap();
+}
+
+#[test]
+fn mount_in_use_is_unmounted_only_lazily() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    mount(User::Same, &fixture, &mountpoint.0, "ro");
+    let mut open = fs::File::open(mountpoint.0.join("hello")).unwrap();
+    let output = run(User::Same, &["umount".as_ref(), mountpoint.0.as_ref()]);
+    assert_fails(&output, 1, &["is in use", "hint:", "--lazy"]);
+    let output = run(
+        User::Same,
+        &["umount".as_ref(), "-l".as_ref(), mountpoint.0.as_ref()],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!is_mounted(&mountpoint.0));
+    let mut read = String::new();
+    open.read_to_string(&mut read).unwrap();
+    assert_eq!(read, "hello, larder\n");
+}
+
+#[test]
+fn signal_unmounts_a_foreground_server() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    for number in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut server = serve(&fixture, &mountpoint.0);
+        assert!(mountpoint.0.join("hello").exists());
+        signal(&server, number);
+        assert!(server.0.wait().unwrap().success());
+        assert!(!is_mounted(&mountpoint.0));
+    }
+}
+
+#[test]
+fn signal_detaches_a_mount_in_use() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let mut server = serve(&fixture, &mountpoint.0);
+    let open = fs::File::open(mountpoint.0.join("hello")).unwrap();
+    signal(&server, Signal::TERM);
+    wait_until("the detached mount", || !is_mounted(&mountpoint.0));
+    assert!(server.0.try_wait().unwrap().is_none());
+    drop(open);
+    assert!(server.0.wait().unwrap().success());
+}
+
+#[test]
+fn server_ends_when_the_system_unmounts() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let mut server = serve(&fixture, &mountpoint.0);
+    wait_until("an unmount", || {
+        rustix::mount::unmount(&mountpoint.0, rustix::mount::UnmountFlags::empty()).is_ok()
+    });
+    assert!(server.0.wait().unwrap().success());
+}
+
+#[test]
+fn killed_server_is_cleaned_up_after() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let mut server = serve(&fixture, &mountpoint.0);
+    wait_until("the socket", || socket(&mountpoint.0, 0).is_some());
+    let socket = socket(&mountpoint.0, 0).unwrap();
+    signal(&server, Signal::KILL);
+    server.0.wait().unwrap();
+    assert!(is_mounted(&mountpoint.0) && socket.exists());
+    let again = run(
+        User::Same,
+        &[
+            "mount".as_ref(),
+            fixture.image().as_ref(),
+            mountpoint.0.as_ref(),
+        ],
+    );
+    assert_fails(
+        &again,
+        1,
+        &[
+            "is a mount whose server is gone",
+            "hint: unmount it first: larder umount",
+        ],
+    );
+    let stats = run(User::Same, &["stats".as_ref(), mountpoint.0.as_ref()]);
+    assert_fails(&stats, 1, &["no larder server answers", "hint:"]);
+    umount(User::Same, &mountpoint.0);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn whole_life_of_a_mount_without_root() {
+    if !can_mount(User::Nobody) {
+        return;
+    }
+    if !support::is_fuse_open() {
+        if !has_root() || !in_own_namespace("whole_life_of_a_mount_without_root") {
+            return;
+        }
+        // As udev would have it.
+        let device = Fixture::new();
+        let node = device.path("fuse");
+        sh(
+            "mknod \"$1\" c 10 229; chmod 666 \"$1\"; mount --bind \"$1\" /dev/fuse",
+            &[&node],
+        );
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Nobody));
+    mount(
+        User::Nobody,
+        &fixture,
+        &mountpoint.0,
+        "subtype=larder,cache_size=16M",
+    );
+    let line = mount_line(&mountpoint.0).unwrap();
+    assert!(
+        line.contains(" - fuse.larder ") && line.contains("nosuid,nodev"),
+        "{line}"
+    );
+    let read = as_nobody("cat", &mountpoint.0.join("hello"));
+    assert_eq!(
+        text(&read.stdout),
+        "hello, larder\n",
+        "{}",
+        text(&read.stderr)
+    );
+    let listed = as_nobody("ls", &mountpoint.0);
+    assert!(listed.stdout.starts_with(b"dir\nhello\n"));
+    // The kernel checks permissions: this directory is root's alone.
+    if has_root() {
+        assert!(
+            !as_nobody("ls", &mountpoint.0.join("dir/deep"))
+                .status
+                .success()
+        );
+        assert!(
+            fs::metadata(&mountpoint.0).is_err(),
+            "root is kept out without allow_root"
+        );
+    }
+    for user in [User::Nobody, User::Same] {
+        let stats = run(user, &["stats".as_ref(), mountpoint.0.as_ref()]);
+        assert!(stats.status.success(), "{}", text(&stats.stderr));
+    }
+    let again = run(
+        User::Nobody,
+        &[
+            "mount".as_ref(),
+            fixture.image().as_ref(),
+            mountpoint.0.as_ref(),
+        ],
+    );
+    assert_fails(&again, 1, &["is already a larder mount of"]);
+    umount(User::Nobody, &mountpoint.0);
+    mount(User::Nobody, &fixture, &mountpoint.0, "subtype=");
+    assert!(mount_line(&mountpoint.0).unwrap().contains(" - fuse "));
+    umount(User::Nobody, &mountpoint.0);
+}
+
+/// Runs a program on a path as a user with no rights.
+fn as_nobody(program: &str, path: &Path) -> Output {
+    let mut command = if larder_testkit::requirement::is_root() {
+        let id = support::NOBODY.to_string();
+        let mut command = Command::new(tool("setpriv"));
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", program]);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.arg(path).env("LC_ALL", "C").output().unwrap()
+}
+
+#[test]
+fn mount_by_type_and_fstab_work() {
+    let name = "mount_by_type_and_fstab_work";
+    if !can_mount(User::Same) || !has_root() || !in_own_namespace(name) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    // A folder of programs for this namespace alone, with ours among them.
+    let sbin = fixture.directory("sbin", User::Same);
+    sh(
+        "cp -a /sbin/. \"$1\"; cp \"$2/larder\" \"$1/mount.larder\"; mount --bind \"$1\" \"$(readlink -f /sbin)\"",
+        &[&sbin, &support::binary_folder()],
+    );
+    let system_mount =
+        |args: &[&std::ffi::OsStr]| Command::new("mount").args(args).output().unwrap();
+    let output = system_mount(&[
+        "-t".as_ref(),
+        "larder".as_ref(),
+        "-o".as_ref(),
+        "ro,noatime,cache_size=16M".as_ref(),
+        fixture.image().as_ref(),
+        mountpoint.0.as_ref(),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(
+        fs::read(mountpoint.0.join("hello")).unwrap(),
+        b"hello, larder\n"
+    );
+    assert!(
+        Command::new("umount")
+            .arg(&mountpoint.0)
+            .status()
+            .unwrap()
+            .success()
+    );
+
+    let fstab = fixture.path("fstab");
+    let line = format!(
+        "{} {} larder ro,noauto,user,x-test 0 0\n",
+        fixture.image().display(),
+        mountpoint.0.display()
+    );
+    fs::write(&fstab, line).unwrap();
+    let output = system_mount(&["-T".as_ref(), fstab.as_ref(), mountpoint.0.as_ref()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(mount_line(&mountpoint.0).unwrap().contains("noexec"));
+    umount(User::Same, &mountpoint.0);
+
+    let output = system_mount(&[
+        "-t".as_ref(),
+        "larder".as_ref(),
+        "/nonexistent".as_ref(),
+        mountpoint.0.as_ref(),
+    ]);
+    assert_fails(&output, 32, &["error: image /nonexistent does not exist"]);
+    let output = system_mount(&[
+        "-t".as_ref(),
+        "larder".as_ref(),
+        "-o".as_ref(),
+        "frobnicate".as_ref(),
+        fixture.image().as_ref(),
+        mountpoint.0.as_ref(),
+    ]);
+    assert_fails(&output, 1, &["unknown mount option `frobnicate`"]);
+}
+
+#[test]
+fn helper_takes_the_flags_of_mount() {
+    let helper = |args: &[&str]| {
+        command("mount.larder", User::Same)
+            .args(args)
+            .output()
+            .unwrap()
+    };
+    let fake = helper(&[
+        "/nonexistent",
+        "/mnt",
+        "-f",
+        "-n",
+        "-s",
+        "-v",
+        "-t",
+        "larder",
+        "-o",
+        "rw,frobnicate",
+    ]);
+    assert!(fake.status.success(), "{}", text(&fake.stderr));
+    assert_fails(
+        &helper(&["/nonexistent", "/mnt", "-o", "frobnicate"]),
+        1,
+        &["frobnicate"],
+    );
+    assert_fails(&helper(&["/nonexistent"]), 1, &["Usage"]);
+}
+
+#[test]
+fn names_that_are_no_text_can_be_read() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    mount(User::Same, &fixture, &mountpoint.0, "ro");
+    assert_eq!(
+        fs::read(mountpoint.0.join(name_of(b"no\xfftext"))).unwrap(),
+        b"bytes\n"
+    );
+    assert_eq!(
+        fs::metadata(mountpoint.0.join("absent"))
+            .unwrap_err()
+            .kind(),
+        std::io::ErrorKind::NotFound
+    );
+    umount(User::Same, &mountpoint.0);
+}
