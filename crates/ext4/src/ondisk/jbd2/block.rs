@@ -204,7 +204,7 @@ pub fn commit(block: &[u8]) -> Option<Commit> {
     let has_crc32 = *block.get(HEADER_BYTES)? == CHECKSUM_TYPE_CRC32
         && usize::from(*block.get(HEADER_BYTES + 1)?) == size_of::<u32>();
     Some(Commit {
-        time_time_seconds,
+        time_seconds,
         crc32: has_crc32.then_some(be32(block, COMMIT_CHECKSUM)?),
     })
 }
