@@ -19,10 +19,11 @@ const UUID: &str = "6c617264-6572-4000-8000-746573746b69";
 const HASH_SEED: &str = "hash_seed=68617368-2073-4565-9400-6f6620746573";
 
 /// The sources that an image's content follows from.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     include_str!("mke2fs.conf"),
     include_str!("build.rs"),
     include_str!("large.rs"),
+    include_str!("recipe.rs"),
     include_str!("../tree/mod.rs"),
     include_str!("../tree/attributes.rs"),
     include_str!("../tree/builder.rs"),
@@ -120,13 +121,16 @@ fn remove_older(folder: &Path, tag: &str) -> Result<()> {
 
 fn build(recipe: &Recipe, path: &Path, source: Option<&Path>) -> Result<()> {
     if let Some(source) = source {
-        std::fs::create_dir_all(source).context("mkdir", source)?;
+        // One that was interrupted leaves half a tree.
+        if source.exists() {
+            std::fs::remove_dir_all(source).context("remove", source)?;
+        }
+        std::fs::create_dir(source).context("mkdir", source)?;
         // mke2fs makes its own, so the oracle must have it too.
         let found = source.join("lost+found");
         std::fs::create_dir(&found).context("mkdir", &found)?;
         rustix::fs::chmod(&found, Mode::RWXU).context("chmod", &found)?;
-        let limits = Limits::of_blocks(recipe.block_size_bytes());
-        tree::populate(source, &recipe.tree, limits)?;
+        tree::populate(source, &recipe.tree, recipe.limits())?;
     }
     make_empty(recipe, path, source)?;
     for change in recipe.before {
@@ -151,6 +155,10 @@ fn make_empty(recipe: &Recipe, path: &Path, copied: Option<&Path>) -> Result<()>
     std::fs::write(&configuration, include_str!("mke2fs.conf")).context("write", &configuration)?;
     let mut extended = vec![HASH_SEED, "lazy_itable_init=1", "lazy_journal_init=1"];
     extended.extend(recipe.extended);
+    // As that of everything that it copies.
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let owner = format!("root_owner={}:{}", user.as_raw(), group.as_raw());
+    extended.push(&owner);
     let mut tool = Tool::new("mke2fs")
         .env("MKE2FS_CONFIG", &configuration)
         .args([

@@ -79,11 +79,12 @@ fn ranges(stat: &str) -> Vec<(Range<u64>, u64)> {
     let number = |text: &str| text.parse::<u64>().ok();
     let item = |item: &str| {
         let (in_file, on_disk) = item.trim().strip_prefix('(')?.split_once("):")?;
-        let first = number(in_file.split('-').next()?)?;
-        let mut ends = on_disk.split('-');
-        let start = number(ends.next()?)?;
-        let end = ends.next().map_or(Some(start), number)? + 1;
-        Some((start * BLOCK_BYTES..end * BLOCK_BYTES, first * BLOCK_BYTES))
+        let offset_bytes = number(in_file.split('-').next()?)? * BLOCK_BYTES;
+        let mut blocks = on_disk.split('-');
+        let first = number(blocks.next()?)?;
+        let last = blocks.next().map_or(Some(first), number)?;
+        let range = first * BLOCK_BYTES..(last + 1) * BLOCK_BYTES;
+        Some((range, offset_bytes))
     };
     stat.split([',', '\n']).filter_map(item).collect()
 }

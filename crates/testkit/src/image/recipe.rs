@@ -1,6 +1,6 @@
 //! How a test image is made, as plain data.
 
-use crate::tree::Tree;
+use crate::tree::{Limits, Tree};
 
 /// One configuration of the matrix.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +45,19 @@ impl Recipe {
         self
     }
 
-    /// The block size that mke2fs is asked for.
+    /// What mke2fs can copy into this file system.
     #[must_use]
-    pub fn block_size_bytes(&self) -> usize {
+    pub fn limits(&self) -> Limits {
+        let extents = self.mkfs.contains(&"ext4");
+        let mut limits = Limits::of_blocks(self.block_size_bytes(), extents);
+        if self.mkfs.contains(&"-r") {
+            // Revision 0 has no attributes.
+            limits.attributes_bytes = 0;
+        }
+        limits
+    }
+
+    fn block_size_bytes(&self) -> usize {
         let mut arguments = self.mkfs.iter();
         arguments
             .find(|&&argument| argument == "-b")
@@ -55,12 +65,21 @@ impl Recipe {
             .unwrap_or(1024)
     }
 
-    /// Whether only the kernel can make this image: mke2fs copies files only
-    /// while it makes the file system, before anything can be changed in it.
+    /// Whether this image needs the kernel, to make it or to know what it
+    /// holds: mke2fs copies files only while it makes the file system, before
+    /// anything can be changed in it, and with inline data it cuts sparse
+    /// files short.
     #[must_use]
     pub fn needs_kernel(&self) -> bool {
-        let by_kernel = |change: &Change| matches!(change, Change::Encrypt | Change::Crash { .. });
-        !self.before.is_empty() || self.after.iter().any(by_kernel)
+        let by_kernel = |change: &Change| {
+            matches!(
+                change,
+                Change::ShareBlocks | Change::Encrypt | Change::Crash { .. }
+            )
+        };
+        !self.before.is_empty()
+            || self.after.iter().any(by_kernel)
+            || self.mkfs.contains(&"inline_data")
     }
 }
 

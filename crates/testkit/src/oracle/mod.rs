@@ -2,7 +2,7 @@
 //!
 //! A [`Source`] is anything that files can be listed in and read from: a
 //! directory ([`DirectorySource`], which does for the kernel's mount and for a
-//! FUSE mount alike) or a [`larder::Volume`] ([`VolumeSource`]). [`compare`]
+//! FUSE mount alike) or a [`larder::Volume`] ([`VolumeSource`]). [`compare()`]
 //! walks two of them at once and tells where they differ.
 
 mod compare;

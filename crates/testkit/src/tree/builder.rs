@@ -2,7 +2,7 @@
 
 use crate::error::{Context, Error, Result};
 use crate::seed::{Random, Seed};
-use rustix::fs::{CWD, Mode, XattrFlags, lsetxattr};
+use rustix::fs::{CWD, Mode, XattrFlags, ftruncate, lsetxattr};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -31,6 +31,8 @@ pub struct Limits {
     pub target_bytes: usize,
     /// The last time, in seconds since 1970.
     pub last_second: i64,
+    /// The size of a file, in bytes, holes included.
+    pub file_bytes: u64,
     /// Whether symbolic links may have several names.
     pub symlink_links: bool,
 }
@@ -41,16 +43,24 @@ impl Limits {
         attributes_bytes: usize::MAX,
         target_bytes: usize::MAX,
         last_second: i64::MAX,
+        file_bytes: u64::MAX,
         symlink_links: true,
     };
 
-    /// What mke2fs can put into blocks of this size.
+    /// What mke2fs can put into blocks of this size, with or without extents.
     #[must_use]
-    pub fn of_blocks(block_size_bytes: usize) -> Self {
+    pub fn of_blocks(block_size_bytes: usize, extents: bool) -> Self {
+        let block_bytes = block_size_bytes as u64;
         Self {
             attributes_bytes: block_size_bytes.saturating_sub(64),
             target_bytes: block_size_bytes.saturating_sub(1),
             last_second: 0x7fff_ffff,
+            file_bytes: if extents {
+                block_bytes << 31
+            } else {
+                // Three levels of blocks full of numbers of 4 bytes.
+                (block_bytes / 4).pow(3) * block_bytes
+            },
             symlink_links: false,
         }
     }
@@ -125,6 +135,16 @@ impl Builder {
     pub(super) fn hard_link(&mut self, from: &Path, to: &Path) -> Result<()> {
         self.summary.made += 1;
         std::fs::hard_link(from, to).context("link to", to)
+    }
+
+    /// Gives a file a size, holes included; true if it can have it.
+    pub(super) fn size(&mut self, file: &File, path: &Path, len_bytes: u64) -> Result<bool> {
+        let sized = if len_bytes > self.limits.file_bytes {
+            Err(Errno::FBIG)
+        } else {
+            ftruncate(file, len_bytes)
+        };
+        self.attempt(&format!("{} of {len_bytes} bytes", path.display()), sized)
     }
 
     pub(super) fn symlink(&mut self, target: &[u8], path: &Path) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::Tree;
 use super::builder::Builder;
 use crate::error::{Context, Result};
-use rustix::fs::{FallocateFlags, fallocate, ftruncate};
+use rustix::fs::{FallocateFlags, fallocate};
 use std::path::Path;
 
 /// Sizes around those of inodes, blocks and pages.
@@ -70,10 +70,7 @@ pub(super) fn sparse(builder: &mut Builder) -> Result<()> {
     for (name, len_bytes, data_at) in tables {
         let path = builder.path(format!("sparse/{name}"));
         let file = builder.create(&path)?;
-        let fits = builder.attempt(
-            &format!("{name}, {len_bytes} bytes"),
-            ftruncate(&file, len_bytes),
-        )?;
+        let fits = builder.size(&file, &path, len_bytes)?;
         for &offset_bytes in data_at.iter().filter(|_| fits) {
             let len = (len_bytes - offset_bytes).min(2000);
             builder.write(
