@@ -115,15 +115,16 @@ impl Reader {
     /// The page `index`, cached or brought in; `None` if there is no room for it.
     #[inline]
     fn page(&self, inode: &Inode, index: u64, request: &Request) -> Result<Option<Page<'_>>> {
-        match self.caches.pages.get(key(inode.ino(), index)) {
-            Some(page) => {
-                if page.take_marker() {
-                    self.read_ahead(inode, index, request);
-                }
-                Ok(Some(page))
-            }
-            None => self.bring_in(inode, index, request),
+        let page = match self.caches.pages.get(key(inode.ino(), index)) {
+            Some(page) => Some(page),
+            None => self.bring_in(inode, index, request)?,
+        };
+        if let Some(page) = &page
+            && page.take_marker()
+        {
+            self.read_ahead(inode, index, request);
         }
+        Ok(page)
     }
 
     /// Reads page `index` and those behind it that the request misses as well.
@@ -148,14 +149,15 @@ impl Reader {
         let window = self.decide(inode, Trigger::Miss, index, request);
         if let Some(window) = window {
             let place = |page: PageIndex| usize::try_from(page.0.checked_sub(index)?).ok();
-            if let Some(page) = window
-                .marker()
-                .and_then(place)
-                .and_then(|at| own.get_mut(at))
-            {
+            let marked = window.marker().and_then(place);
+            if let Some(page) = marked.filter(|at| *at > 0).and_then(|at| own.get_mut(at)) {
                 page.set_marker();
             }
             self.queue_window(inode, window);
+            if marked == Some(0) {
+                // The request fills its window: the next one goes before the wait for this one.
+                self.read_ahead(inode, index, request);
+            }
         }
         self.fill_each(inode, index, own).map(Some)
     }
