@@ -41,10 +41,6 @@ pub trait Shrinker: Debug + Send + Sync {
 /// `DEF_PRIORITY`.
 const PRIORITY: u32 = 12;
 
-/// Objects scanned at a time, so as to stop soon after enough is freed. Linux's
-/// `SHRINK_BATCH` is 128.
-const BATCH: u64 = 32;
-
 /// Asks `pool`, then `others`, to scan ever larger shares until `want` frames
 /// are freed; returns how many were.
 pub(crate) fn reclaim(pool: &dyn Shrinker, others: &[Arc<dyn Shrinker>], want: u64) -> u64 {
@@ -55,7 +51,8 @@ pub(crate) fn reclaim(pool: &dyn Shrinker, others: &[Arc<dyn Shrinker>], want: u
         for shrinker in std::iter::once(pool).chain(others.iter().map(AsRef::as_ref)) {
             let mut left = shrinker.count_objects() >> priority;
             while left > 0 && freed < want {
-                let batch = left.min(BATCH);
+                // No more than could be enough.
+                let batch = left.min(want - freed);
                 freed += shrinker.scan_objects(batch);
                 left -= batch;
             }

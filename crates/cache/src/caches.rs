@@ -78,8 +78,10 @@ impl<const W: usize> Caches<W> {
         })
     }
 
-    /// Panics if an invariant of a cache does not hold. Only when nobody else
-    /// uses them.
+    /// Checks the invariants. Only when nobody else uses it.
+    ///
+    /// # Panics
+    /// If one does not hold.
     pub fn check_invariants(&self) {
         self.pages.frames().check_invariants();
         self.dentries.check_invariants();

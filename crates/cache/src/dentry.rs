@@ -88,6 +88,32 @@ impl<const N: usize> Name<N> {
     }
 }
 
+/// A name, in the form of the table where it belongs.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives on the stack, for one lookup"
+)]
+enum KeyedName {
+    Short(Name<{ SHORT_WORDS - 1 }>),
+    Long(Name<{ LONG_WORDS - 1 }>),
+}
+
+impl KeyedName {
+    /// `None` for a name that no directory can have.
+    #[inline]
+    fn new(parent: u32, name: &[u8]) -> Option<Self> {
+        match Name::new(parent, name) {
+            Some(name) => Some(Self::Short(name)),
+            None => Self::new_long(parent, name),
+        }
+    }
+
+    #[cold]
+    fn new_long(parent: u32, name: &[u8]) -> Option<Self> {
+        Name::new(parent, name).map(Self::Long)
+    }
+}
+
 /// An odd number without pattern.
 const MIX: u64 = 0xa076_1d64_78bd_642f;
 
@@ -236,37 +262,29 @@ impl DentryCache {
     #[must_use]
     #[inline]
     pub fn get(&self, parent: u32, name: &[u8]) -> Option<Dentry> {
-        if let Some(name) = Name::new(parent, name) {
-            self.short.get(&name)
-        } else {
-            self.get_long(parent, name)
+        match KeyedName::new(parent, name)? {
+            KeyedName::Short(name) => self.short.get(&name),
+            KeyedName::Long(name) => self.long.get(&name),
         }
-    }
-
-    #[cold]
-    fn get_long(&self, parent: u32, name: &[u8]) -> Option<Dentry> {
-        self.long.get(&Name::new(parent, name)?)
     }
 
     /// Caches what `name` in directory `parent` stands for, in place of what is
     /// cached for it. Does nothing if there is no room, or with a name that no
     /// directory can have: it is a cache.
     pub fn insert(&self, parent: u32, name: &[u8], dentry: Dentry) {
-        if let Some(name) = Name::new(parent, name) {
-            self.short.insert(&name, dentry);
-        } else if let Some(name) = Name::new(parent, name) {
-            self.long.insert(&name, dentry);
+        match KeyedName::new(parent, name) {
+            Some(KeyedName::Short(name)) => self.short.insert(&name, dentry),
+            Some(KeyedName::Long(name)) => self.long.insert(&name, dentry),
+            None => {}
         }
     }
 
     /// Drops `name` in directory `parent`; false if it is not cached.
     pub fn remove(&self, parent: u32, name: &[u8]) -> bool {
-        if let Some(name) = Name::new(parent, name) {
-            self.short.table.remove(&name)
-        } else if let Some(name) = Name::new(parent, name) {
-            self.long.table.remove(&name)
-        } else {
-            false
+        match KeyedName::new(parent, name) {
+            Some(KeyedName::Short(name)) => self.short.table.remove(&name),
+            Some(KeyedName::Long(name)) => self.long.table.remove(&name),
+            None => false,
         }
     }
 
@@ -297,8 +315,10 @@ impl DentryCache {
         }
     }
 
-    /// Panics if an invariant of the tables does not hold. Only when nobody else
-    /// uses the cache.
+    /// Checks the invariants. Only when nobody else uses it.
+    ///
+    /// # Panics
+    /// If one does not hold.
     pub fn check_invariants(&self) {
         self.short.check_invariants();
         self.long.check_invariants();

@@ -113,8 +113,10 @@ impl<const W: usize> InodeCache<W> {
         }
     }
 
-    /// Panics if an invariant of the table does not hold. Only when nobody else
-    /// uses the cache.
+    /// Checks the invariants. Only when nobody else uses it.
+    ///
+    /// # Panics
+    /// If one does not hold.
     pub fn check_invariants(&self) {
         self.table.check_invariants(|a, b| a.aux() == b.aux());
     }

@@ -123,6 +123,7 @@ impl PageCache {
     /// The page, or the duty to read it, or the chance to wait for who has that.
     /// Meant for after a [`PageCache::get`] that found nothing, so it counts no
     /// lookup.
+    #[must_use]
     pub fn get_or_insert(&self, key: PageKey) -> Entry<'_> {
         match self.frames.get_or_insert(Holder::Page, key.into()) {
             FrameEntry::Uptodate(frame) => Entry::Uptodate(Page(frame)),
@@ -148,15 +149,18 @@ impl PageCache {
         self.frames.table(Holder::Page).contains(&key.into())
     }
 
-    /// The page is filled: whoever wants it may have it, the caller first.
+    /// The page is filled: whoever wants it may have it, the caller first. See
+    /// [`NewPage::complete`] for when the caller does not.
     ///
     /// # Panics
     /// If `page` is from another cache.
+    #[must_use]
     pub fn complete(&self, page: NewPage) -> Page<'_> {
         Page(page.0.complete_pinned(&self.frames))
     }
 
     /// Drops the page from the cache; false if it is not here, or in use.
+    #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn remove(&self, key: PageKey) -> bool {
         self.frames.table(Holder::Page).remove(&key.into())
     }
@@ -196,6 +200,7 @@ impl PageCache {
 impl Page<'_> {
     /// Whether this page triggers the next readahead. Says so once: whoever asks
     /// first has to do it.
+    #[must_use]
     #[inline]
     pub fn take_marker(&self) -> bool {
         self.0.slot().take_flag(State::MARKER)

@@ -74,11 +74,7 @@ impl Frames {
 
     /// The frame for `key`, or a new one for the caller to fill. Meant for after
     /// a [`Frames::get`] that found nothing, so it counts no lookup.
-    pub(crate) fn get_or_insert<'a>(
-        self: &'a Arc<Self>,
-        holder: Holder,
-        key: FrameKey,
-    ) -> FrameEntry<'a> {
+    pub(crate) fn get_or_insert(self: &Arc<Self>, holder: Holder, key: FrameKey) -> FrameEntry<'_> {
         // First without a frame in hand: nothing need be evicted to wait.
         if let Some(found) = self.table(holder).get_again(&key) {
             return self.found(holder, key, found);

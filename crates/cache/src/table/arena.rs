@@ -75,6 +75,9 @@ impl<const W: usize> Arena<W> {
     ///
     /// # Errors
     /// The kernel's, for want of address space most likely.
+    ///
+    /// # Panics
+    /// If `capacity` is more than [`NUMBERS`].
     pub fn new(capacity: u32, growth: Growth) -> io::Result<Self> {
         assert!(capacity <= NUMBERS, "more slots than numbers");
         let (granted, pages) = match growth {
@@ -115,11 +118,10 @@ impl<const W: usize> Arena<W> {
         Some(self.vacant(index))
     }
 
-    /// A slot for `table_of` to unlink from: passes the hand over up to `count`
-    /// slots, evicts what is neither referenced nor held, and lets `unlink` take
-    /// each from its chain; it gets the state that the entry had. Returns how
-    /// many slots went to the free list.
-    pub fn scan(&self, count: u32, mut unlink: impl FnMut(u32, State)) -> u32 {
+    /// Passes the hand over `count` slots: evicts what is neither referenced nor
+    /// held, and lets `unlink` take each from its chain; it gets the slot's number
+    /// and the state that the entry had. Returns how many slots were freed.
+    pub(crate) fn scan(&self, count: u32, mut unlink: impl FnMut(u32, State)) -> u32 {
         let touched = u64::from(self.touched());
         if touched == 0 {
             return 0;

@@ -199,15 +199,16 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// A slot to put an entry into, from this table's arena, which it does not
     /// share: where none is left, the clock hand evicts. `None` if all are held.
     pub fn take(&self) -> Option<Vacant<'_, W>> {
-        /// Slots that the hand passes over before another look.
-        const BATCH: u32 = 8;
-        let mut turns = self.arena.touched() / BATCH * 2 + 2;
+        // What the hand passes over before another look, so that a few slots are
+        // free for those who come next.
+        let batch = (self.arena.touched() / 4).clamp(1, 8);
+        let mut turns = self.arena.touched() / batch * 2 + 2;
         loop {
             if let Some(vacant) = self.arena.take_free() {
                 return Some(vacant);
             }
             turns = turns.checked_sub(1)?;
-            self.arena.scan(BATCH, |index, _| self.unlink(index));
+            self.arena.scan(batch, |index, _| self.unlink(index));
         }
     }
 
@@ -331,7 +332,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     /// Takes the slot `index`, which the caller has claimed, out of its chain.
-    pub fn unlink(&self, index: u32) {
+    pub(crate) fn unlink(&self, index: u32) {
         let bucket = self.bucket(L::hashed_in(self.arena.slot(index)));
         self.unlink_locked(&mut self.buckets.lock(bucket), index);
     }
@@ -513,8 +514,10 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         histogram
     }
 
-    /// Panics if an invariant of the module's list does not hold. Only when
-    /// nobody else uses the table.
+    /// Checks the invariants. Only when nobody else uses it.
+    ///
+    /// # Panics
+    /// If one does not hold.
     pub fn check_invariants(&self, same_key: impl Fn(&Slot<W>, &Slot<W>) -> bool) {
         let mut objects = 0;
         for bucket in 0..self.buckets.count() {

@@ -1,1 +1,235 @@
+//! The table against a `BTreeMap`, and the clock hand's turns.
 
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// Every key in bucket 0: one chain for all.
+#[derive(Debug)]
+struct Zero;
+
+impl HashFunction<u64> for Zero {
+    fn bucket(&self, _: u64, _: u32) -> u32 {
+        0
+    }
+}
+
+/// The key in the first word, the value in the second.
+#[derive(Debug)]
+pub(super) struct Number;
+
+impl Layout<2> for Number {
+    type Key<'k> = u64;
+    type Hashed = u64;
+
+    fn hashed(key: &u64) -> u64 {
+        *key
+    }
+
+    fn hashed_in(slot: &Slot<2>) -> u64 {
+        slot.word(0)
+    }
+
+    fn matches(key: &u64, slot: &Slot<2>) -> bool {
+        slot.word(0) == *key
+    }
+
+    fn store(key: &u64, slot: &Slot<2>) {
+        slot.set_word(0, *key);
+    }
+}
+
+type Numbers<H> = Table<Number, H, 2>;
+
+fn numbers<H: HashFunction<u64>>(capacity: u32, bits: u32, hash: H) -> Numbers<H> {
+    let arena = Arena::new(capacity, Growth::Prepaid).unwrap();
+    Table::new(Arc::new(arena), bits, 0, hash).unwrap()
+}
+
+fn check<H: HashFunction<u64>>(table: &Numbers<H>) {
+    table.check_invariants(|a, b| a.word(0) == b.word(0));
+    let arena = table.arena();
+    let used = table.objects() + u64::from(arena.count_free());
+    assert_eq!(used, u64::from(arena.touched()), "no slot is lost");
+}
+
+fn put<H: HashFunction<u64>>(table: &Numbers<H>, key: u64, value: u64) {
+    let vacant = table.take().expect("a slot");
+    table.replace(&key, vacant, |slot| slot.set_word(1, value));
+}
+
+fn value<H: HashFunction<u64>>(table: &Numbers<H>, key: u64) -> Option<u64> {
+    table.copy(&key, |slot| slot.word(1))
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u64, u64),
+    InsertOnce(u64, u64),
+    Copy(u64),
+    Get(u64),
+    Remove(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let key = 0..24u64;
+    let step = prop_oneof![
+        (key.clone(), any::<u64>()).prop_map(|(k, v)| Step::Put(k, v)),
+        (key.clone(), any::<u64>()).prop_map(|(k, v)| Step::InsertOnce(k, v)),
+        key.clone().prop_map(Step::Copy),
+        key.clone().prop_map(Step::Get),
+        key.prop_map(Step::Remove),
+    ];
+    proptest::collection::vec(step, 1..200)
+}
+
+/// Runs `steps` on a table and a map. A table that is too small may have evicted
+/// what the map has, but nothing else may differ.
+fn run<H: HashFunction<u64>>(table: &Numbers<H>, steps: Vec<Step>, evicts: bool) {
+    let mut map = BTreeMap::new();
+    for step in steps {
+        let (key, found) = match step {
+            Step::Put(key, value) => {
+                put(table, key, value);
+                map.insert(key, value);
+                continue;
+            }
+            Step::InsertOnce(key, value) => {
+                let vacant = table.take().expect("a slot");
+                let fill = |slot: &Slot<2>| slot.set_word(1, value);
+                match table.get_or_insert(&key, vacant, 0, fill) {
+                    Inserted::New(_) => {
+                        assert!(evicts || !map.contains_key(&key));
+                        map.insert(key, value);
+                        continue;
+                    }
+                    Inserted::Existing(Found::Pinned(pin, _)) => (key, Some(pin.slot().word(1))),
+                    Inserted::Existing(other) => panic!("nobody else fills: {other:?}"),
+                }
+            }
+            Step::Copy(key) => (key, value(table, key)),
+            Step::Get(key) => match table.get(&key) {
+                Some(Found::Pinned(pin, _)) => {
+                    assert!(!table.remove(&key), "a pinned entry stays");
+                    (key, Some(pin.slot().word(1)))
+                }
+                None => (key, None),
+                Some(other) => panic!("nobody fills: {other:?}"),
+            },
+            Step::Remove(key) => {
+                let removed = table.remove(&key);
+                assert!(removed == map.contains_key(&key) || evicts);
+                map.remove(&key);
+                continue;
+            }
+        };
+        if found.is_some() || !evicts {
+            assert_eq!(found, map.get(&key).copied());
+        }
+    }
+    check(table);
+}
+
+proptest! {
+    #[test]
+    fn table_of_any_size_agrees_with_map(steps in steps(), bits in 0..8u32) {
+        run(&numbers(25, bits, Hash64), steps, false);
+    }
+
+    #[test]
+    fn table_with_one_chain_agrees_with_map(steps in steps()) {
+        run(&numbers(25, 3, Zero), steps, false);
+    }
+
+    #[test]
+    fn table_that_evicts_returns_only_what_was_put(
+        steps in steps(), bits in 0..4u32, capacity in 1..8u32
+    ) {
+        run(&numbers(capacity, bits, Hash64), steps, true);
+    }
+}
+
+#[test]
+fn clock_referenced_entry_survives_one_turn() {
+    let table = numbers(4, 2, Hash64);
+    (0..4).for_each(|key| put(&table, key, key));
+    assert_eq!(value(&table, 2), Some(2));
+    let turn = || table.arena.scan(4, |index, _| table.unlink(index));
+    assert_eq!(turn(), 3, "the unreferenced go");
+    assert!(table.contains(&2));
+    assert_eq!(turn(), 1, "it was not referenced again");
+    assert!(!table.contains(&2));
+    check(&table);
+}
+
+#[test]
+fn clock_pinned_entry_survives_every_turn() {
+    let table = numbers(2, 1, Hash64);
+    put(&table, 7, 70);
+    put(&table, 8, 80);
+    let pin = table.get(&7);
+    assert!(matches!(pin, Some(Found::Pinned(..))));
+    for turn in 0..3 {
+        let freed = table.arena.scan(2, |index, _| table.unlink(index));
+        assert_eq!(freed, u32::from(turn == 0), "turn {turn}");
+    }
+    assert!(table.contains(&7));
+    drop(pin);
+    check(&table);
+}
+
+#[test]
+fn take_with_every_entry_pinned_returns_none() {
+    let table = numbers(2, 1, Hash64);
+    put(&table, 7, 70);
+    put(&table, 8, 80);
+    let pins = (table.get(&7), table.get(&8));
+    assert!(table.take().is_none());
+    drop(pins);
+    assert!(table.take().is_some());
+}
+
+#[test]
+fn get_counts_hits_misses_and_links() {
+    let table = numbers(8, 0, Zero);
+    (0..3).for_each(|key| put(&table, key, key));
+    // The last inserted is first in the chain.
+    assert!(value(&table, 0).is_some());
+    assert!(value(&table, 2).is_some());
+    assert!(value(&table, 9).is_none());
+    assert!(table.get(&1).is_some());
+    let expected = Counts {
+        hits: 3,
+        misses: 1,
+        links_on_hits: 3 + 1 + 2,
+        links_on_misses: 3,
+    };
+    assert_eq!(table.counts(), expected);
+    assert_eq!(table.histogram().longest_chain(), 3);
+}
+
+#[test]
+fn counts_of_more_threads_than_shards_lose_nothing() {
+    let table = numbers(8, 0, Zero);
+    put(&table, 1, 1);
+    std::thread::scope(|scope| {
+        for _ in 0..100 {
+            scope.spawn(|| (0..1000).for_each(|_| assert!(value(&table, 1).is_some())));
+        }
+    });
+    assert_eq!(table.counts().hits, 100_000);
+}
+
+#[test]
+fn arena_refused_memory_makes_do_with_what_it_has() {
+    let refuse = Growth::Charged {
+        chunk: 3,
+        charge: Box::new(|| false),
+    };
+    let arena = Arena::new(100, refuse).unwrap();
+    let table: Numbers<Hash64> = Table::new(Arc::new(arena), 4, 0, Hash64).unwrap();
+    (0..50).for_each(|key| put(&table, key, key));
+    assert_eq!(table.arena().touched(), 3);
+    assert_eq!(table.objects(), 3);
+    check(&table);
+}

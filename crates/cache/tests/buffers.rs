@@ -1,0 +1,221 @@
+//! The buffer cache: what it reads from the device, and what it verifies.
+
+use larder_block::{BlockDevice, Error, MemoryDevice, Result};
+use larder_cache::buffer::BufferCache;
+use std::io::IoSliceMut;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
+
+/// Every 512 bytes hold their number; reads are counted; one range is bad.
+#[derive(Debug)]
+struct Device {
+    bytes: MemoryDevice,
+    reads: AtomicU64,
+    bad: std::ops::Range<u64>,
+}
+
+impl Device {
+    fn new(len_bytes: usize, bad: std::ops::Range<u64>) -> Arc<Self> {
+        let bytes = (0..len_bytes)
+            .map(|at| (at / 512 % 251).try_into().unwrap())
+            .collect();
+        Arc::new(Self {
+            bytes: MemoryDevice::new(bytes),
+            reads: AtomicU64::new(0),
+            bad,
+        })
+    }
+
+    fn reads(&self) -> u64 {
+        self.reads.load(Relaxed)
+    }
+
+    fn check(&self, len_bytes: u64, offset_bytes: u64) -> Result<()> {
+        self.reads.fetch_add(1, Relaxed);
+        if offset_bytes < self.bad.end && self.bad.start < offset_bytes + len_bytes {
+            return Err(Error::Io {
+                offset_bytes,
+                len_bytes,
+                source: std::io::ErrorKind::Other.into(),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl BlockDevice for Device {
+    fn size_bytes(&self) -> u64 {
+        self.bytes.size_bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        self.check(buf.len() as u64, offset_bytes)?;
+        self.bytes.read_at(buf, offset_bytes)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        let len_bytes = bufs.iter().map(|buf| buf.len() as u64).sum();
+        self.check(len_bytes, offset_bytes)?;
+        self.bytes.read_vectored_at(bufs, offset_bytes)
+    }
+}
+
+fn unverified(_: &[u8]) -> Result<()> {
+    Ok(())
+}
+
+/// The first byte of `block` of `size` bytes.
+fn first_byte(block: u64, size: u64) -> u8 {
+    (block * size / 512 % 251).try_into().unwrap()
+}
+
+#[test]
+fn blocks_of_one_frame_are_read_together() {
+    for size in [1024, 2048, 4096] {
+        let device = Device::new(16384, 0..0);
+        let buffers = BufferCache::small(device.clone(), size);
+        for block in 0..(16384 / size as u64) {
+            let buffer = buffers.read(block, unverified).unwrap();
+            assert_eq!(buffer.len(), size);
+            assert_eq!(buffer[0], first_byte(block, size as u64));
+        }
+        assert_eq!(device.reads(), 4, "frames of 4096 bytes");
+    }
+}
+
+#[test]
+fn block_is_verified_once_it_succeeded() {
+    let buffers = BufferCache::small(Device::new(8192, 0..0), 1024);
+    let calls = AtomicU64::new(0);
+    let verify = |good: bool| {
+        let calls = &calls;
+        move |_: &[u8]| {
+            calls.fetch_add(1, Relaxed);
+            if good {
+                Ok(())
+            } else {
+                Err(Error::Locked { path: "x".into() })
+            }
+        }
+    };
+    assert!(buffers.read(1, verify(false)).is_err());
+    assert!(buffers.read(1, verify(false)).is_err(), "fails again");
+    assert!(buffers.read(1, verify(true)).is_ok());
+    assert!(buffers.read(1, verify(false)).is_ok(), "verified before");
+    assert_eq!(calls.load(Relaxed), 3);
+    assert!(
+        buffers.read(2, verify(false)).is_err(),
+        "its neighbour was not"
+    );
+}
+
+#[test]
+fn block_verified_is_verified_again_after_eviction() {
+    let buffers = BufferCache::small(Device::new(4 << 20, 0..0), 4096);
+    let calls = AtomicU64::new(0);
+    let verify = |_: &[u8]| -> Result<()> {
+        calls.fetch_add(1, Relaxed);
+        Ok(())
+    };
+    buffers.read(0, verify).unwrap();
+    for block in 1..1024 {
+        buffers.read(block, unverified).unwrap();
+    }
+    buffers.read(0, verify).unwrap();
+    assert_eq!(calls.load(Relaxed), 2);
+}
+
+#[test]
+fn block_at_cut_end_of_device_reads_and_beyond_fails() {
+    // Five blocks and a half: the last frame is cut.
+    let device = Device::new(5 * 1024 + 512, 0..0);
+    let buffers = BufferCache::small(device, 1024);
+    assert_eq!(buffers.read(4, unverified).unwrap()[0], 8);
+    for block in [5, 6, 7, 8, u64::MAX / 1024, u64::MAX] {
+        let error = buffers.read(block, unverified).unwrap_err();
+        assert!(matches!(error, Error::OutOfRange { .. }), "{error}");
+    }
+}
+
+#[test]
+fn bad_sector_spares_its_neighbours() {
+    let device = Device::new(8192, 1024..1536);
+    let buffers = BufferCache::small(device, 1024);
+    for block in [0, 2, 3, 4] {
+        assert_eq!(
+            buffers.read(block, unverified).unwrap()[0],
+            first_byte(block, 1024)
+        );
+    }
+    assert!(matches!(
+        buffers.read(1, unverified),
+        Err(Error::Io {
+            offset_bytes: 1024,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn prefetch_reads_neighbours_at_once() {
+    let device = Device::new(1 << 20, 0..0);
+    let buffers = BufferCache::small(device.clone(), 4096);
+    buffers.prefetch(3, 8);
+    assert_eq!(device.reads(), 1);
+    for block in 3..11 {
+        assert_eq!(
+            buffers.read(block, unverified).unwrap()[0],
+            first_byte(block, 4096)
+        );
+    }
+    assert_eq!(device.reads(), 1);
+    buffers.prefetch(1, 12);
+    assert_eq!(device.reads(), 3, "what is cached divides what is read");
+}
+
+#[test]
+fn prefetch_of_anything_neither_fails_nor_overflows() {
+    let device = Device::new(10_000, 4096..8192);
+    let buffers = BufferCache::small(device, 1024);
+    for (block, count) in [
+        (0, 0),
+        (0, 100),
+        (9, u32::MAX),
+        (u64::MAX, 1),
+        (u64::MAX, 9),
+    ] {
+        buffers.prefetch(block, count);
+    }
+    assert_eq!(buffers.read(8, unverified).unwrap()[0], 16);
+    assert!(buffers.read(4, unverified).is_err());
+}
+
+#[test]
+fn block_asked_for_by_many_is_read_once() {
+    let device = Device::new(1 << 16, 0..0);
+    let buffers = BufferCache::small(device.clone(), 1024);
+    let barrier = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                barrier.wait();
+                for block in 0..64 {
+                    let buffer = buffers.read(block, unverified).unwrap();
+                    assert_eq!(buffer[1023], first_byte(block, 1024) + 1);
+                }
+            });
+        }
+    });
+    assert_eq!(device.reads(), 16);
+}
+
+#[test]
+fn buffers_held_beyond_capacity_are_read_past_the_cache() {
+    let buffers = BufferCache::small(Device::new(1 << 20, 0..0), 4096);
+    let held: Vec<_> = (0..256)
+        .map(|block| buffers.read(block, unverified).unwrap())
+        .collect();
+    for (block, buffer) in (0..).zip(&held) {
+        assert_eq!(buffer[0], first_byte(block, 4096));
+    }
+}
