@@ -20,6 +20,7 @@ pub struct Server {
     volume: Arc<Volume>,
     unmounter: Unmounter,
     kernel_readahead_bytes: u64,
+    guard: Unserved,
 }
 
 /// Takes a server's mount away, from any thread.
@@ -36,7 +37,8 @@ impl Unmounter {
     }
 }
 
-/// Takes the mount away again if the session does not come about.
+/// Takes the mount away when dropped, unless it went away while it was served.
+#[derive(Debug)]
 struct Unserved(Option<Unmounter>);
 
 impl Drop for Unserved {
@@ -54,14 +56,14 @@ impl Server {
     pub fn mount(volume: Arc<Volume>, mountpoint: &Path, options: &MountOptions) -> Result<Self> {
         let Attached { device, entry } = attach(mountpoint, options)?;
         let unmounter = Unmounter { entry };
-        let mut guard = Unserved(Some(unmounter.clone()));
+        let guard = Unserved(Some(unmounter.clone()));
         let session = transport::start(Arc::clone(&volume), device, options)?;
-        guard.0 = None;
         Ok(Self {
             session,
             volume,
             unmounter,
             kernel_readahead_bytes: options.kernel_readahead_bytes,
+            guard,
         })
     }
 
@@ -91,6 +93,7 @@ impl Server {
             volume,
             unmounter,
             kernel_readahead_bytes,
+            mut guard,
         } = self;
         raise_kernel_readahead(&unmounter.entry, kernel_readahead_bytes);
         let listener = match Listener::start(&unmounter.entry, Arc::downgrade(&volume)) {
@@ -100,7 +103,6 @@ impl Server {
                 None
             }
         };
-        let mut guard = Unserved(Some(unmounter));
         ready();
         let outcome = session.run();
         if outcome.is_ok() {

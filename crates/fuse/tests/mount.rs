@@ -1,0 +1,416 @@
+//! A mount served in this process, seen through the kernel.
+
+use larder::{OpenOptions, Volume};
+use larder_fuse::{MountOptions, Server, Unmounter};
+use larder_testkit::{Requirement, skip, tool};
+use rustix::fs::{IFlags, XattrFlags, ioctl_getflags};
+use rustix::io::Errno;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+
+/// A user with no rights.
+const NOBODY: u32 = 65534;
+
+fn can_mount() -> bool {
+    let needed = [
+        Requirement::Tool("mke2fs"),
+        Requirement::Tool("debugfs"),
+        Requirement::Root,
+    ];
+    if skip(&needed) {
+        return false;
+    }
+    let has_device = Path::new("/dev/fuse").exists();
+    if !has_device {
+        eprintln!("skipped: /dev/fuse does not exist");
+    }
+    has_device
+}
+
+/// A folder that everyone can reach, with `tree`, `image` and `mnt`.
+fn folder() -> TempDir {
+    let dir = tempfile::Builder::new()
+        .prefix("larder-fuse-test-")
+        .permissions(Permissions::from_mode(0o755))
+        .tempdir_in("/tmp")
+        .unwrap();
+    for name in ["tree", "mnt"] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    dir
+}
+
+fn make_image(dir: &Path) -> PathBuf {
+    let image = dir.join("image");
+    File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    let made = Command::new(tool::find("mke2fs").unwrap())
+        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-d"])
+        .args([&dir.join("tree"), &image])
+        .output()
+        .unwrap();
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    image
+}
+
+fn debugfs(image: &Path, request: &str) -> String {
+    let output = Command::new(tool::find("debugfs").unwrap())
+        .args(["-w", "-R", request])
+        .arg(image)
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A served mount, unmounted when dropped.
+struct Mounted {
+    path: PathBuf,
+    volume: Arc<Volume>,
+    unmounter: Unmounter,
+    thread: Option<JoinHandle<larder_fuse::Result<()>>>,
+}
+
+impl Mounted {
+    fn new(dir: &Path, options: &MountOptions) -> Self {
+        let volume = Arc::new(Volume::open(dir.join("image"), &OpenOptions::default()).unwrap());
+        let server = Server::mount(Arc::clone(&volume), &dir.join("mnt"), options).unwrap();
+        let path = server.mountpoint().to_owned();
+        let unmounter = server.unmounter();
+        let thread = std::thread::spawn(move || server.serve(|| {}));
+        Self {
+            path,
+            volume,
+            unmounter,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.unmounter.unmount().unwrap();
+        let served = self.thread.take().unwrap().join();
+        if !std::thread::panicking() {
+            served.unwrap().unwrap();
+        }
+    }
+}
+
+fn as_nobody(args: &[&std::ffi::OsStr]) -> Output {
+    let id = NOBODY.to_string();
+    Command::new(tool::find("setpriv").unwrap())
+        .args(["--reuid", &id, "--regid", &id, "--clear-groups"])
+        .args(args)
+        .env("LC_ALL", "C")
+        .output()
+        .unwrap()
+}
+
+/// Lists, looks at and reads everything, and asks for what is not there.
+fn visit(directory: &Path) -> u64 {
+    let mut files = 0;
+    assert!(!directory.join("absent").exists());
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let metadata = path.symlink_metadata().unwrap();
+        files += 1;
+        if metadata.is_dir() {
+            files += visit(&path);
+        } else if metadata.is_symlink() {
+            fs::read_link(&path).unwrap();
+        } else {
+            assert_eq!(fs::read(&path).unwrap().len() as u64, metadata.len());
+        }
+    }
+    files
+}
+
+#[test]
+fn second_visit_is_answered_by_the_kernel_alone() {
+    if !can_mount() {
+        return;
+    }
+    let dir = folder();
+    let tree = dir.path().join("tree");
+    for number in 0..50 {
+        let directory = tree.join(format!("dir-{number}"));
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("file"), vec![1; 5000]).unwrap();
+        symlink("file", directory.join("link")).unwrap();
+    }
+    make_image(dir.path());
+    let mounted = Mounted::new(dir.path(), &MountOptions::default());
+    assert_eq!(visit(&mounted.path), 151);
+    let first = mounted.volume.stats();
+    assert_eq!(visit(&mounted.path), 151);
+    let second = mounted.volume.stats();
+    assert!(first.page.lookups > 0 && first.inode.lookups > 0);
+    for (name, before, after) in [
+        ("page", first.page, second.page),
+        ("buffer", first.buffer, second.buffer),
+        ("dentry", first.dentry, second.dentry),
+        ("inode", first.inode, second.inode),
+    ] {
+        assert_eq!(before.lookups, after.lookups, "lookups in the {name} cache");
+    }
+}
+
+#[test]
+fn directory_of_many_names_is_listed_whole() {
+    if !can_mount() {
+        return;
+    }
+    let dir = folder();
+    let tree = dir.path().join("tree");
+    for number in 0..5000 {
+        File::create(tree.join(format!("a-rather-long-name-of-file-{number}"))).unwrap();
+    }
+    make_image(dir.path());
+    let mounted = Mounted::new(dir.path(), &MountOptions::default());
+    for _ in 0..2 {
+        // And lost+found.
+        assert_eq!(fs::read_dir(&mounted.path).unwrap().count(), 5001);
+    }
+}
+
+#[test]
+fn many_readers_at_once_get_the_right_bytes() {
+    if !can_mount() {
+        return;
+    }
+    let dir = folder();
+    let content: Vec<u8> = (0..8_u32 << 20)
+        .map(|at| ((at >> 10) ^ at).to_le_bytes()[0])
+        .collect();
+    fs::write(dir.path().join("tree/file"), &content).unwrap();
+    make_image(dir.path());
+    let mounted = Mounted::new(dir.path(), &MountOptions::default());
+    let path = mounted.path.join("file");
+    std::thread::scope(|scope| {
+        for reader in 0..8_usize {
+            let (path, content) = (&path, &content);
+            scope.spawn(move || {
+                let file = File::open(path).unwrap();
+                let mut piece = vec![0; 70_001];
+                for step in 0..100_usize {
+                    let at = (reader * 1_048_573 + step * 77_777) % (content.len() - piece.len());
+                    file.read_exact_at(&mut piece, at as u64).unwrap();
+                    assert!(
+                        piece == content[at..at + piece.len()],
+                        "reader {reader} at {at}"
+                    );
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn attributes_and_flags_are_seen() {
+    if !can_mount() {
+        return;
+    }
+    let dir = folder();
+    let file = dir.path().join("tree/file");
+    fs::write(&file, "x").unwrap();
+    for (name, value) in [
+        ("user.tag", &b"value"[..]),
+        ("trusted.secret", b"s"),
+        ("user.empty", b""),
+    ] {
+        if let Err(errno) = rustix::fs::setxattr(&file, name, value, XattrFlags::empty()) {
+            eprintln!("skipped: the folder for tests takes no attributes: {errno}");
+            return;
+        }
+    }
+    let image = make_image(dir.path());
+    // FS_IMMUTABLE_FL and FS_EXTENT_FL.
+    debugfs(&image, "set_inode_field file flags 0x80010");
+    let options = MountOptions {
+        allow_other: true,
+        ..MountOptions::default()
+    };
+    let mounted = Mounted::new(dir.path(), &options);
+    let file = mounted.path.join("file");
+    let mut buf = [0; 64];
+    assert_eq!(rustix::fs::getxattr(&file, "user.tag", &mut buf), Ok(5));
+    assert_eq!(&buf[..5], b"value");
+    assert_eq!(
+        rustix::fs::getxattr(&file, "user.tag", &mut [0; 4]),
+        Err(Errno::RANGE)
+    );
+    assert_eq!(rustix::fs::getxattr_query(&file, "user.tag"), Ok(5));
+    assert_eq!(rustix::fs::getxattr(&file, "user.empty", &mut buf), Ok(0));
+    assert_eq!(
+        rustix::fs::getxattr(&file, "user.none", &mut buf),
+        Err(Errno::NODATA)
+    );
+    let len = rustix::fs::listxattr(&file, &mut buf).unwrap();
+    let names: Vec<&[u8]> = buf[..len].split(|&byte| byte == 0).collect();
+    assert!(names.contains(&&b"trusted.secret"[..]) && names.contains(&&b"user.tag"[..]));
+    let flags = ioctl_getflags(File::open(&file).unwrap()).unwrap();
+    assert!(flags.contains(IFlags::IMMUTABLE), "{flags:?}");
+    if let Some(getfattr) = tool::find("getfattr") {
+        let seen = as_nobody(&[
+            getfattr.as_ref(),
+            "-m".as_ref(),
+            "-".as_ref(),
+            file.as_ref(),
+        ]);
+        let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
+        assert!(
+            seen.contains("user.tag") && !seen.contains("trusted.secret"),
+            "{seen}"
+        );
+    }
+}
+
+#[test]
+fn access_lists_are_enforced() {
+    if !can_mount() || skip(&[Requirement::Tool("setpriv")]) {
+        return;
+    }
+    let dir = folder();
+    let tree = dir.path().join("tree");
+    for name in ["open", "closed"] {
+        fs::write(tree.join(name), "content").unwrap();
+        fs::set_permissions(tree.join(name), Permissions::from_mode(0o640)).unwrap();
+        chown(tree.join(name), Some(0), Some(0)).unwrap();
+    }
+    // Version 2; then tag, permissions and id of: owner, user 65534, group, mask, others.
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in [
+        (1_u16, 6_u16, u32::MAX),
+        (2, 4, NOBODY),
+        (4, 4, u32::MAX),
+        (16, 4, u32::MAX),
+        (32, 0, u32::MAX),
+    ] {
+        list.extend(tag.to_le_bytes());
+        list.extend(permissions.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    let set = rustix::fs::setxattr(
+        tree.join("open"),
+        "system.posix_acl_access",
+        &list,
+        XattrFlags::empty(),
+    );
+    if let Err(errno) = set {
+        eprintln!("skipped: the folder for tests takes no access lists: {errno}");
+        return;
+    }
+    make_image(dir.path());
+    let options = MountOptions {
+        allow_other: true,
+        ..MountOptions::default()
+    };
+    let mounted = Mounted::new(dir.path(), &options);
+    let read = |name: &str| as_nobody(&["cat".as_ref(), mounted.path.join(name).as_ref()]);
+    assert_eq!(read("open").stdout, b"content");
+    assert!(!read("closed").status.success());
+}
+
+#[test]
+fn other_users_are_kept_out_unless_allowed() {
+    if !can_mount() || skip(&[Requirement::Tool("setpriv")]) {
+        return;
+    }
+    let dir = folder();
+    fs::write(dir.path().join("tree/file"), "content").unwrap();
+    make_image(dir.path());
+    for (allow_other, allow_root, allowed) in [
+        (false, false, false),
+        (false, true, false),
+        (true, false, true),
+    ] {
+        let options = MountOptions {
+            allow_other,
+            allow_root,
+            ..MountOptions::default()
+        };
+        let mounted = Mounted::new(dir.path(), &options);
+        // What the owner has in the kernel's caches is no way in for others.
+        assert_eq!(fs::read(mounted.path.join("file")).unwrap(), b"content");
+        let read = as_nobody(&["cat".as_ref(), mounted.path.join("file").as_ref()]);
+        assert_eq!(read.status.success(), allowed, "{allow_other} {allow_root}");
+    }
+}
+
+#[test]
+fn damaged_inode_is_listed_and_only_it_fails() {
+    if !can_mount() {
+        return;
+    }
+    let dir = folder();
+    let tree = dir.path().join("tree");
+    for name in ["before", "damaged", "whole"] {
+        fs::write(tree.join(name), name).unwrap();
+    }
+    let image = make_image(dir.path());
+    // "Inode 13 is part of block group 0\n\tlocated at block 38, offset 0x0c00"
+    let place = debugfs(&image, "imap damaged");
+    let block: u64 = place
+        .split("block ")
+        .last()
+        .unwrap()
+        .split(',')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let offset = place.trim().rsplit("0x").next().unwrap();
+    let offset = u64::from_str_radix(offset, 16).unwrap();
+    let file = File::options().write(true).open(&image).unwrap();
+    file.write_all_at(&[0xff; 4], block * 4096 + offset + 4)
+        .unwrap();
+    let mounted = Mounted::new(dir.path(), &MountOptions::default());
+    for _ in 0..2 {
+        let mut names: Vec<_> = fs::read_dir(&mounted.path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["before", "damaged", "lost+found", "whole"]);
+        let error = fs::metadata(mounted.path.join("damaged")).unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::UCLEAN), "{error}");
+        assert_eq!(fs::read(mounted.path.join("whole")).unwrap(), b"whole");
+    }
+}
+
+#[test]
+fn root_keeps_its_number_and_space_is_told() {
+    if !can_mount() {
+        return;
+    }
+    let dir = folder();
+    make_image(dir.path());
+    let mounted = Mounted::new(dir.path(), &MountOptions::default());
+    assert_eq!(fs::metadata(&mounted.path).unwrap().ino(), 2);
+    let stat = rustix::fs::statvfs(&mounted.path).unwrap();
+    assert_eq!((stat.f_bsize, stat.f_namemax), (4096, 255));
+    assert!(stat.f_blocks > 0 && stat.f_bfree <= stat.f_blocks && stat.f_files > 0);
+}
+
+#[test]
+fn dropped_server_takes_its_mount_along() {
+    if !can_mount() {
+        return;
+    }
+    let dir = folder();
+    make_image(dir.path());
+    let volume = Arc::new(Volume::open(dir.path().join("image"), &OpenOptions::default()).unwrap());
+    let server = Server::mount(volume, &dir.path().join("mnt"), &MountOptions::default()).unwrap();
+    let path = server.mountpoint().to_owned();
+    assert!(larder_fuse::find_mount(&path).is_ok());
+    drop(server);
+    assert!(larder_fuse::find_mount(&path).is_err());
+}
