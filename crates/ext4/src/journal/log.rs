@@ -34,6 +34,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most blocks of the journal that one read takes.
 const READ_BLOCKS: u32 = 64;
 
+/// The most blocks to be replayed, and the most revocations in one transaction:
+/// what a journal of 4 GiB can hold with blocks of 4 KiB. At some 100 bytes for
+/// each, a journal made to use up memory is refused at about 100 MiB.
+const RECORDS_MAX: usize = 1 << 20;
+
 /// What the log holds.
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -176,7 +181,7 @@ impl<'a> Walk<'a> {
             let step = match jbd2::log_block(&block) {
                 Some((kind, tid)) if tid == self.tid => match kind {
                     BlockKind::Descriptor => self.descriptor(&block)?,
-                    BlockKind::Revoke => self.revoke(&block),
+                    BlockKind::Revoke => self.revoke(&block)?,
                     BlockKind::Commit => self.commit(&block)?,
                 },
                 _ => Step::End,
@@ -225,6 +230,7 @@ impl<'a> Walk<'a> {
             let at = self.wrapped(self.at, count);
             self.pending.copies.push((at, tag));
         }
+        self.check_records(self.log.copies.len() + self.pending.copies.len())?;
         if self.journal.has_commit_crc32 {
             let crc = self.pending.crc32.unwrap_or(Crc32::START).bytes(block);
             self.pending.crc32 = Some(self.data_crc32(crc, count)?);
@@ -242,7 +248,15 @@ impl<'a> Walk<'a> {
         Ok(crc)
     }
 
-    fn revoke(&mut self, block: &[u8]) -> Step {
+    /// Refuses to hold more than [`RECORDS_MAX`] of something.
+    fn check_records(&self, records: usize) -> Result<()> {
+        if records > RECORDS_MAX {
+            return Err(self.corrupt("more is to be replayed than fits in memory; run e2fsck"));
+        }
+        Ok(())
+    }
+
+    fn revoke(&mut self, block: &[u8]) -> Result<Step> {
         self.check(BlockKind::Revoke, block);
         match self.format.revoked(block) {
             Some(revoked) => self.pending.revoked.extend(revoked),
@@ -250,7 +264,8 @@ impl<'a> Walk<'a> {
                 self.pending.damaged.get_or_insert(self.at);
             }
         }
-        Step::Forward(1)
+        self.check_records(self.pending.revoked.len())?;
+        Ok(Step::Forward(1))
     }
 
     fn commit(&mut self, block: &[u8]) -> Result<Step> {
