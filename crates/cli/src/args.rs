@@ -11,7 +11,6 @@ use std::path::PathBuf;
 #[command(
     name = "larder",
     version,
-    about,
     max_term_width = 100,
     after_help = "\
 Examples:
@@ -214,11 +213,14 @@ pub(crate) struct CatArgs {
 /// and device files only as root. Nothing is written outside DEST, whatever names
 /// and links the image holds.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>",
+    after_help = "\
 Examples:
   larder cp disk.img /etc/fstab .             one file
   larder cp -r disk.img /home /root backup/   trees, into an existing directory
-  larder cp -r disk.img / everything          the whole image")]
+  larder cp -r disk.img / everything          the whole image"
+)]
 pub(crate) struct CpArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,

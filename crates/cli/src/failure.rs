@@ -98,8 +98,16 @@ pub(crate) fn of_image(image: &Path, error: &larder::Error) -> Failure {
     use larder_block::Error as Device;
     use larder_ext4::Error as Ext4;
     let path = image.display();
-    let larder::Error::Ext4(cause) = error else {
-        return Failure::new(format!("{path}: {error}"));
+    let cause = match error {
+        larder::Error::Ext4(cause) => cause,
+        larder::Error::Option(what) => {
+            return Failure::with_hint(
+                what,
+                "the flags are --offset, --cache-size, --readahead and --readahead-max, \
+                 or the options of -o with the same names",
+            );
+        }
+        _ => return Failure::new(format!("{path}: {error}")),
     };
     match cause {
         Ext4::Device(Device::Open { source, .. }) => match source.kind() {
@@ -140,6 +148,9 @@ pub(crate) fn of_path(path: &[u8], error: &larder::Error) -> Failure {
         ),
         larder::Error::IsDirectory(_) => Failure::new(format!("{path}: is a directory")),
         larder::Error::NotRegular(_) => Failure::new(format!("{path}: not a regular file")),
+        larder::Error::Ext4(larder_ext4::Error::NotDirectory(_)) => {
+            Failure::new(format!("{path}: part of the path is not a directory"))
+        }
         larder::Error::TooManyLinks(_) => Failure::new(format!("{path}: too many symbolic links")),
         _ => Failure::new(format!("{path}: {error}")),
     }

@@ -54,6 +54,40 @@ fn unknown_mount_option_is_named() {
 }
 
 #[test]
+fn readahead_policy_that_does_not_exist_is_named() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let output = larder([
+        "mount".as_ref(),
+        "--readahead=psychic".as_ref(),
+        fixture.image().as_os_str(),
+        mountpoint.0.as_os_str(),
+    ]);
+    assert_fails(&output, 1, &["psychic", "ondemand", "hint:", "--readahead"]);
+}
+
+#[test]
+fn path_through_a_file_is_told() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let output = larder([
+        "stat".as_ref(),
+        fixture.image().as_os_str(),
+        "/hello/x".as_ref(),
+    ]);
+    assert_fails(
+        &output,
+        1,
+        &["/hello/x: part of the path is not a directory"],
+    );
+}
+
+#[test]
 fn image_that_does_not_exist_is_named() {
     let output = larder(["info", "/nonexistent/image"]);
     assert_fails(
