@@ -108,3 +108,57 @@ fn volume_with_one_wrong_byte_differs_from_the_kernel() {
     let expected = format!("/sizes/largest: byte {}", 5 * 4096 + 99);
     assert!(report.differences[0].starts_with(&expected), "{report}");
 }
+
+/// What debugfs answers to a request about the image of a recipe.
+fn ask(name: &str, request: &str) -> String {
+    let image = image(named(name));
+    Tool::new("debugfs")
+        .args(["-R", request])
+        .arg(image.path())
+        .run()
+        .unwrap()
+}
+
+#[test]
+fn images_hold_the_structures_that_they_promise() {
+    if skip(&NEEDED) {
+        return;
+    }
+    for (name, request, expected) in [
+        // Extent trees of three levels, in large blocks and in small ones.
+        (
+            "ext4-100000-files",
+            "dump_extents /fragmented/comb",
+            " 0/ 2 ",
+        ),
+        ("hash-tea", "dump_extents /fragmented/comb", " 0/ 2 "),
+        // Block maps to the third level.
+        ("ext2-rev0-1k", "stat /sparse/levels", "(TIND)"),
+        ("ext3-1k", "stat /sparse/levels", "(TIND)"),
+        ("ext3-2k", "stat /sparse/levels", "(TIND)"),
+        // Indexes of three levels and of two.
+        ("large-dir-1k", "htree_dump /many", "Indirect levels: 2"),
+        (
+            "ext4-1k-100000-links",
+            "htree_dump /many",
+            "Indirect levels: 1",
+        ),
+        ("hash-legacy", "htree_dump /many", "Hash Version: 0"),
+        ("hash-tea", "htree_dump /many", "Hash Version: 2"),
+        ("inline-data", "stat /folders/3", "Size of inline data"),
+        ("inline-data", "stat /sizes/100", "Size of inline data"),
+        (
+            "ea-inode",
+            "stat /attributes/size-60000",
+            "user.value (60000)",
+        ),
+        ("ext2-rev0-1k", "stats -h", "0 (original)"),
+        ("ext4-64k", "stats -h", "65536"),
+        ("dirty-ext4", "stats -h", "needs_recovery"),
+        ("dirty-fast-commit", "stats -h", "needs_recovery"),
+    ] {
+        let answer = ask(name, request);
+        let start: String = answer.chars().take(400).collect();
+        assert!(answer.contains(expected), "{name}: {request}: {start}");
+    }
+}
