@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use larder_benches::measure::Measure;
 use larder_benches::peer::Programs;
 use larder_benches::plan::Plan;
-use larder_benches::results::Results;
+use larder_benches::results::{Origin, Results};
 use larder_benches::run::Run;
 use larder_benches::{floor, report, work};
 use larder_testkit::tool;
@@ -101,6 +101,7 @@ impl Args {
         };
         plan.runs = self.runs.unwrap_or(plan.runs).max(1);
         let measures = self.measures()?;
+        let origin = Origin::now();
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
@@ -128,7 +129,7 @@ impl Args {
         )?;
         let samples = run.measure();
         drop(run);
-        let results = Results::new(&plan, &measures, &samples);
+        let results = Results::new(origin, &plan, &measures, &samples);
         print!("{}", report::table(&results, &measures, &samples));
         println!("\nraw results: {}", results.save(&self.results)?.display());
         Ok(if results.failures.is_empty() {

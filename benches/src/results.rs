@@ -56,6 +56,27 @@ impl Samples {
     }
 }
 
+/// When a run began, and on which commit: both may be others by the time it ends.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    date: String,
+    commit: Option<String>,
+}
+
+impl Origin {
+    /// The present.
+    #[must_use]
+    pub fn now() -> Self {
+        let date = jiff::Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%SZ")
+            .to_string();
+        Self {
+            date,
+            commit: commit(),
+        }
+    }
+}
+
 /// A run as it is kept.
 #[derive(Debug, Serialize)]
 pub struct Results {
@@ -69,7 +90,7 @@ pub struct Results {
     pub processor: String,
     /// Processors.
     pub processors: usize,
-    /// The peers' versions, as they tell them.
+    /// The version of fuse2fs, as it tells it.
     pub fuse2fs: Option<String>,
     /// How much was done.
     pub plan: Plan,
@@ -103,14 +124,12 @@ pub struct MeasureResult {
 impl Results {
     /// Puts `samples` of `measures` together with what is known of the machine.
     #[must_use]
-    pub fn new(plan: &Plan, measures: &[Measure], samples: &Samples) -> Self {
+    pub fn new(origin: Origin, plan: &Plan, measures: &[Measure], samples: &Samples) -> Self {
         let uname = rustix::system::uname();
         Self {
-            date: jiff::Timestamp::now()
-                .strftime("%Y-%m-%dT%H:%M:%SZ")
-                .to_string(),
+            date: origin.date,
             kernel: uname.release().to_string_lossy().into_owned(),
-            commit: commit(),
+            commit: origin.commit,
             processor: processor(),
             processors: std::thread::available_parallelism().map_or(0, usize::from),
             fuse2fs: first_line(Command::new("fuse2fs").arg("-V")),

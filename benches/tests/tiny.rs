@@ -10,7 +10,7 @@ use larder_benches::measure::Measure;
 use larder_benches::peer::{Peer, Programs};
 use larder_benches::plan::Plan;
 use larder_benches::report;
-use larder_benches::results::{Results, Samples};
+use larder_benches::results::{Origin, Results, Samples};
 use larder_benches::run::Run;
 use larder_benches::user::User;
 
@@ -54,7 +54,7 @@ fn run(measures: &[Measure], plan: &Plan) -> Samples {
         0,
         "something was left behind"
     );
-    let results = Results::new(plan, measures, &samples);
+    let results = Results::new(Origin::now(), plan, measures, &samples);
     let saved = results.save(folder.path()).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
     assert_eq!(json["measures"].as_array().unwrap().len(), measures.len());
