@@ -20,6 +20,8 @@ pub mod frame;
 pub mod inode;
 mod memory;
 pub mod page;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 mod stats;
 mod sync;
 pub mod table;

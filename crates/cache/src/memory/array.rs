@@ -53,7 +53,7 @@ impl<T: Zeroed> std::ops::Deref for Array<T> {
         // SAFETY: the region is `len` values long (or longer), is aligned to
         // pages, was zeroed, which is a valid `T`, and lives as long as `self`.
         // No one makes exclusive references to it.
-        unsafe { std::slice::from_raw_parts(self.region.start().as_ptr().cast::<T>(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.region.at(0).as_ptr().cast::<T>(), self.len) }
     }
 }
 

@@ -61,12 +61,6 @@ impl Region {
         Ok(region)
     }
 
-    /// The region's first byte.
-    #[inline]
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-
     /// The byte at `offset_bytes`, which must lie inside the region.
     #[inline]
     pub(crate) fn at(&self, offset_bytes: usize) -> NonNull<u8> {

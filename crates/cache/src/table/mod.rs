@@ -43,7 +43,7 @@ mod hash;
 pub mod histogram;
 mod link;
 mod slot;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 pub use arena::{Arena, Charge, Growth, Vacant};
@@ -375,7 +375,9 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         let bucket = self.bucket(L::hashed(key));
         let mut links = 0;
         'start: loop {
-            let mut at = self.buckets.first(bucket);
+            let first = self.buckets.first(bucket);
+            let mut at = first;
+            let mut dead: Option<(&Slot<W>, State)> = None;
             while let Link::Slot(index) = at {
                 let slot = self.arena.slot(index);
                 links += 1;
@@ -388,13 +390,18 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 if L::matches(key, slot) {
                     match visit(index, state) {
                         Visit::Found(found) => return (Some(found), links),
-                        Visit::Pass => {}
+                        Visit::Pass => dead = dead.or(Some((slot, state))),
                         Visit::Raced => continue 'start,
                     }
                 }
                 at = slot.next();
             }
-            if at == self.buckets.end(bucket) {
+            let is_stale = |(slot, state): (&Slot<W>, State)| {
+                // Not merely evicted, but replaced by one put in front since, or
+                // that very one, not yet live when it was passed.
+                self.buckets.first(bucket) != first || slot.state() != state
+            };
+            if at == self.buckets.end(bucket) && !dead.is_some_and(is_stale) {
                 return (None, links);
             }
         }

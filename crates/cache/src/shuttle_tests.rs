@@ -1,0 +1,316 @@
+//! Models of the concurrent parts, run under many interleavings:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg shuttle" cargo test -p larder-cache --lib shuttle
+//! ```
+//!
+//! A failure prints the schedule that led to it, for `shuttle::replay`.
+
+use crate::frame::{Frames, FramesConfig};
+use crate::page::{Entry, NewPage, PageCache, PageKey};
+use crate::sync::{AtomicU32, Relaxed};
+use crate::table::{Arena, Found, Growth, HashFunction, Inserted, Layout, Slot, Table};
+use std::sync::Arc;
+
+/// Interleavings tried of each model, chosen at random and again by priorities.
+const SCHEDULES: usize = 10_000;
+
+fn check(model: fn()) {
+    shuttle::check_random(model, SCHEDULES);
+    shuttle::check_pct(model, SCHEDULES, 3);
+}
+
+/// The key in the first word, its image in the second.
+#[derive(Debug)]
+struct Number;
+
+impl Layout<2> for Number {
+    type Key<'k> = u64;
+    type Hashed = u64;
+
+    fn hashed(key: &u64) -> u64 {
+        *key
+    }
+
+    fn hashed_in(slot: &Slot<2>) -> u64 {
+        slot.word(0)
+    }
+
+    fn matches(key: &u64, slot: &Slot<2>) -> bool {
+        slot.word(0) == *key
+    }
+
+    fn store(key: &u64, slot: &Slot<2>) {
+        slot.set_word(0, *key);
+    }
+}
+
+/// Two buckets: even and odd.
+#[derive(Debug)]
+struct Parity;
+
+impl HashFunction<u64> for Parity {
+    fn bucket(&self, value: u64, _: u32) -> u32 {
+        u32::from(value % 2 == 1)
+    }
+}
+
+type Numbers = Table<Number, Parity, 2>;
+
+/// What belongs to `key`, so that a mixture of two entries shows.
+fn image(key: u64) -> u64 {
+    !key
+}
+
+fn numbers(capacity: u32, keys: &[u64]) -> Arc<Numbers> {
+    let arena = Arc::new(Arena::new(capacity, Growth::Prepaid).unwrap());
+    let table = Table::new(arena, 1, 0, Parity).unwrap();
+    keys.iter().for_each(|key| put(&table, *key));
+    Arc::new(table)
+}
+
+fn put(table: &Numbers, key: u64) {
+    if let Some(vacant) = table.take() {
+        table.replace(&key, vacant, |slot| slot.set_word(1, image(key)));
+    }
+}
+
+fn copy(table: &Numbers, key: u64) -> Option<u64> {
+    let found = table.copy(&key, |slot| (slot.word(0), slot.word(1)));
+    found.map(|(found, value)| {
+        assert_eq!((found, value), (key, image(key)), "one whole entry");
+        value
+    })
+}
+
+fn finish(table: &Numbers) {
+    table.check_invariants(|a, b| a.word(0) == b.word(0));
+    let used = table.objects() + u64::from(table.arena().count_free());
+    assert_eq!(used, u64::from(table.arena().touched()), "no slot is lost");
+}
+
+/// Runs both at once, and then checks the table.
+fn race(table: &Arc<Numbers>, one: fn(&Numbers), other: fn(&Numbers)) {
+    let theirs = Arc::clone(table);
+    let thread = shuttle::thread::spawn(move || one(&theirs));
+    other(table);
+    thread.join().unwrap();
+    finish(table);
+}
+
+#[test]
+fn shuttle_entry_that_stays_is_found_while_its_chain_changes() {
+    check(|| {
+        // 2 stays at the end of its chain; slots before it come and go, and
+        // move to the other chain and back.
+        race(
+            &numbers(3, &[2, 4, 6]),
+            |table| {
+                table.remove(&4);
+                put(table, 5);
+                table.remove(&6);
+                put(table, 8);
+                table.remove(&5);
+                put(table, 4);
+            },
+            |table| {
+                for _ in 0..2 {
+                    assert!(copy(table, 2).is_some(), "2 was never removed");
+                    assert!(matches!(table.get(&2), Some(Found::Pinned(..))));
+                    assert!(table.contains(&2));
+                }
+            },
+        );
+    });
+}
+
+#[test]
+fn shuttle_copy_of_a_reused_slot_is_whole() {
+    check(|| {
+        race(
+            &numbers(1, &[2]),
+            |table| {
+                table.remove(&2);
+                put(table, 4);
+                table.remove(&4);
+                put(table, 2);
+            },
+            |table| {
+                copy(table, 2);
+                copy(table, 4);
+                copy(table, 2);
+            },
+        );
+    });
+}
+
+#[test]
+fn shuttle_replaced_entry_is_always_found() {
+    check(|| {
+        race(
+            &numbers(3, &[2]),
+            |table| {
+                put(table, 2);
+                put(table, 2);
+            },
+            |table| {
+                assert!(copy(table, 2).is_some());
+                assert!(copy(table, 2).is_some());
+            },
+        );
+    });
+}
+
+#[test]
+fn shuttle_pinned_entry_is_not_reused() {
+    check(|| {
+        race(
+            &numbers(2, &[2, 3]),
+            |table| {
+                put(table, 4);
+                put(table, 5);
+                table.remove(&2);
+            },
+            |table| {
+                for key in [2, 4] {
+                    if let Some(Found::Pinned(pin, _)) = table.get(&key) {
+                        assert_eq!(pin.slot().word(0), key);
+                        shuttle::thread::yield_now();
+                        assert_eq!(pin.slot().word(1), image(key));
+                    }
+                }
+            },
+        );
+    });
+}
+
+#[test]
+fn shuttle_key_inserted_by_two_is_in_the_table_once() {
+    fn insert(table: &Numbers) {
+        for key in [2, 4] {
+            let Some(vacant) = table.take() else { continue };
+            let fill = |slot: &Slot<2>| slot.set_word(1, image(key));
+            match table.get_or_insert(&key, vacant, 0, fill) {
+                Inserted::New(_) => {}
+                Inserted::Existing(Found::Pinned(pin, _)) => {
+                    assert_eq!(pin.slot().word(1), image(key));
+                }
+                Inserted::Existing(other) => panic!("{other:?}"),
+            }
+        }
+    }
+    check(|| race(&numbers(4, &[]), insert, insert));
+    // So small that they evict each other's.
+    check(|| race(&numbers(2, &[6]), insert, insert));
+}
+
+#[test]
+fn shuttle_hands_of_two_do_not_take_the_same_slot() {
+    fn churn(table: &Numbers) {
+        for key in [2, 3, 4] {
+            put(table, key);
+            copy(table, key);
+        }
+    }
+    check(|| race(&numbers(2, &[]), churn, churn));
+}
+
+fn cache_of(frames: u32) -> PageCache {
+    let config = FramesConfig {
+        frame_bytes: 4096,
+        frames,
+        page_bits: 0,
+        buffer_bits: 0,
+        retirable: 0,
+    };
+    PageCache::new(Arc::new(Frames::new(&config).unwrap()))
+}
+
+fn key(index: u64) -> PageKey {
+    PageKey { ino: 12, index }
+}
+
+fn fill(page: &mut NewPage, index: u64) {
+    page[0] = u8::try_from(index).unwrap();
+    shuttle::thread::yield_now();
+    page[4095] = page[0];
+}
+
+fn check_bytes(page: &[u8], index: u64) {
+    assert_eq!(u64::from(page[0]), index);
+    shuttle::thread::yield_now();
+    assert_eq!(u64::from(page[4095]), index);
+}
+
+/// Reads page `index`; the first `failures` reads of the device fail. Returns
+/// whether it was this thread that read it.
+fn read(pages: &PageCache, index: u64, failures: &AtomicU32) -> bool {
+    loop {
+        if let Some(page) = pages.get(key(index)) {
+            check_bytes(&page, index);
+            return false;
+        }
+        match pages.get_or_insert(key(index)) {
+            Entry::Uptodate(page) => {
+                check_bytes(&page, index);
+                return false;
+            }
+            Entry::Busy(wait) => {
+                if let Some(page) = wait.wait() {
+                    check_bytes(&page, index);
+                    return false;
+                }
+            }
+            Entry::New(mut page) => {
+                fill(&mut page, index);
+                let failed = failures.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+                if failed.is_err() {
+                    check_bytes(&pages.complete(page), index);
+                    return true;
+                }
+            }
+            Entry::Full => return false,
+        }
+    }
+}
+
+/// Reads `indexes` in each of three threads; returns how often the device was
+/// read to the end. Each may hold a frame that it finds it does not need.
+fn read_by_three(frames: u32, indexes: &'static [u64], failures: u32) -> usize {
+    let pages = cache_of(frames);
+    let failures = Arc::new(AtomicU32::new(failures));
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let (pages, failures) = (pages.clone(), Arc::clone(&failures));
+            shuttle::thread::spawn(move || {
+                let reads = indexes
+                    .iter()
+                    .filter(|index| read(&pages, **index, &failures));
+                reads.count()
+            })
+        })
+        .collect();
+    let reads = threads.into_iter().map(|t| t.join().unwrap()).sum();
+    pages.frames().check_invariants();
+    reads
+}
+
+#[test]
+fn shuttle_page_asked_for_by_three_is_read_once() {
+    check(|| assert_eq!(read_by_three(4, &[1], 0), 1));
+}
+
+#[test]
+fn shuttle_page_whose_read_fails_is_read_by_a_waiter() {
+    check(|| assert_eq!(read_by_three(4, &[1], 2), 1));
+}
+
+#[test]
+fn shuttle_pinned_page_is_not_evicted() {
+    check(|| {
+        read_by_three(1, &[1, 2], 0);
+    });
+    check(|| {
+        read_by_three(2, &[1, 2, 3], 1);
+    });
+}
