@@ -490,8 +490,8 @@ fn mount_by_type_and_fstab_work() {
     // A folder of programs for this namespace alone, with ours among them.
     let sbin = fixture.directory("sbin", User::Same);
     sh(
-        "cp -a /sbin/. \"$1\"; cp \"$2/larder\" \"$1/mount.larder\"; mount --bind \"$1\" \"$(readlink -f /sbin)\"",
-        &[&sbin, &support::binary_folder()],
+        "cp -a /sbin/. \"$1\"; cp \"$2\" \"$1/mount.larder\"; mount --bind \"$1\" \"$(readlink -f /sbin)\"",
+        &[&sbin, support::binary()],
     );
     let system_mount =
         |args: &[&std::ffi::OsStr]| Command::new("mount").args(args).output().unwrap();

@@ -7,6 +7,7 @@ use larder_testkit::requirement::is_root;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
@@ -115,50 +116,30 @@ pub enum User {
     Nobody,
 }
 
-/// The binary, where every user can run it.
-fn binary(name: &str) -> PathBuf {
-    use std::sync::OnceLock;
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let folder = tempfile::Builder::new()
-            .prefix("larder-bin-")
-            .permissions(Permissions::from_mode(0o755))
-            .tempdir_in("/tmp")
-            .unwrap();
-        for name in ["larder", "mount.larder"] {
-            let to = folder.path().join(name);
-            let from = env!("CARGO_BIN_EXE_larder");
-            if fs::hard_link(from, &to).is_err() {
-                fs::copy(from, &to).unwrap();
-            }
-        }
-        folder
-    });
-    folder.path().join(name)
+/// The binary.
+pub fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_larder"))
 }
 
-/// The folder that holds the binary also as `mount.larder`.
-pub fn binary_folder() -> PathBuf {
-    binary("larder").parent().unwrap().to_owned()
-}
-
-/// A command line for `program`, `larder` or `mount.larder`.
+/// A command line for the binary, called `program`: `larder` or `mount.larder`.
 pub fn command(program: &str, user: User) -> Command {
-    let binary = binary(program);
     let mut command = if user == User::Nobody && is_root() {
         let id = NOBODY.to_string();
         let mut command = Command::new(tool("setpriv"));
         command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
-        command.arg(binary);
+        // The folder of the binary may be closed to the user; an open file is not.
+        command.arg("/proc/self/fd/0");
+        command.stdin(fs::File::open(binary()).unwrap());
         command
     } else {
-        Command::new(binary)
+        let mut command = Command::new(binary());
+        command.arg0(program).stdin(Stdio::null());
+        command
     };
     command
         .env_remove("LARDER_LOG")
         .env_remove("XDG_RUNTIME_DIR")
-        .env("TZ", "UTC")
-        .stdin(Stdio::null());
+        .env("TZ", "UTC");
     command
 }
 
