@@ -14,7 +14,9 @@ use crate::{FileState, Off, OnDemand, Read, Residency, Window};
 ///    missing of the request, the caller reads as it is: all of it where the answer is `None`, and
 ///    the page itself where a reclaimed marker pushed the stream's window forward past it.
 /// 3. Page there with the marker: takes the marker off and asks with
-///    [`Trigger::Marker`](crate::Trigger::Marker). Otherwise a hit costs no call at all.
+///    [`Trigger::Marker`](crate::Trigger::Marker). Otherwise a hit costs no call at all. This goes
+///    for each page that the reader gets, also one that is still in flight or that its own miss
+///    has just brought in: where a request fills its window, the marker is on the first page.
 /// 4. Brings in those pages of the window that are neither resident nor in flight, puts the marker
 ///    on [`Window::marker`] if that page is one of them, and reports the number with
 ///    [`Policy::window_read`]. Only pages of the request are waited for.
