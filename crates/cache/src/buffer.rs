@@ -117,6 +117,12 @@ impl BufferCache {
         self.block_size_bytes
     }
 
+    /// Size of the device in bytes.
+    #[must_use]
+    pub fn device_size_bytes(&self) -> u64 {
+        self.device.size_bytes()
+    }
+
     /// The contents of `block`, read from the device if not cached.
     ///
     /// `verify` checks the contents (a checksum, say) and runs until it has

@@ -82,6 +82,15 @@ impl Filesystem {
         self.overlay.as_ref()
     }
 
+    /// Blocks that the superblock claims and the device has, one cut off at the
+    /// end included. What is longer than that maps some block more than once,
+    /// which bounds walks over what a hostile image makes of a few blocks.
+    pub(crate) fn present_blocks(&self) -> u64 {
+        let block_size_bytes = u64::from(self.sb.block_size_bytes());
+        let on_device = self.buffers.device_size_bytes().div_ceil(block_size_bytes);
+        self.sb.blocks_count.min(on_device)
+    }
+
     /// The contents of the metadata block `block`, which belongs to `ino`.
     ///
     /// `verify` checks the contents, a checksum say, once for each time that the

@@ -272,7 +272,13 @@ impl Filesystem {
         let sb = self.superblock();
         let end = size_bytes.div_ceil(u64::from(sb.block_size_bytes()));
         let mut block = offset_bytes >> sb.block_size_log2;
+        // A run with content has a block of its own, and a hole is behind one.
+        let mut runs_left = self.present_blocks().saturating_mul(2).saturating_add(2);
         while block < end {
+            runs_left = runs_left.checked_sub(1).ok_or_else(|| {
+                let place = Place::Inode(inode.ino());
+                Error::corrupt(place, "file has more runs than the file system has blocks")
+            })?;
             let Ok(start) = u32::try_from(block) else {
                 // Behind the largest file: a hole.
                 return Ok(wanted(MappingKind::Hole).then_some(block << sb.block_size_log2));

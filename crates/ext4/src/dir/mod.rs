@@ -140,7 +140,8 @@ impl Filesystem {
         }
         // Directories grow by whole blocks; only damage makes one larger than
         // everything. This bounds every walk over a directory.
-        if dir.size_bytes() > self.superblock().size_bytes() {
+        let block_size_bytes = u64::from(self.superblock().block_size_bytes());
+        if dir.size_bytes().div_ceil(block_size_bytes) > self.present_blocks() {
             let place = Place::Inode(dir.ino());
             return Err(Error::corrupt(
                 place,

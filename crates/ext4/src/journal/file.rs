@@ -38,6 +38,9 @@ impl JournalFile {
         if inode.size_bytes() / u64::from(block_size_bytes) < u64::from(length_blocks) {
             return corrupt(0, "the journal is longer than its file");
         }
+        if u64::from(length_blocks) > fs.present_blocks() {
+            return corrupt(0, "the journal is longer than the file system");
+        }
         let mut runs: Vec<Run> = Vec::new();
         let mut start = 0;
         while start < length_blocks {

@@ -1,0 +1,125 @@
+//! Maps that lead to one block over and over, so that an image of a few blocks
+//! claims to hold billions: walks end, in time and memory that the image's own
+//! size bounds.
+
+mod image;
+
+use image::Image;
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_ext4::journal::recover;
+use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::{Error, Ino, Inode, Result};
+use std::sync::Arc;
+
+const BLOCK_BYTES: usize = 1024;
+
+/// A block behind all that mke2fs gives out.
+const ALIASED: u32 = 8000;
+
+/// The first inode that is not reserved: `lost+found`.
+const FIRST: Ino = Ino(11);
+
+const JOURNAL: Ino = Ino(8);
+
+/// An image of 8,192 blocks, in which the triple indirect block of `inode`, a
+/// file of `mode` and `blocks` blocks, leads to a block full of its own number.
+fn aliased(arguments: &str, inode: Ino, mode: u16, blocks: u64) -> Option<Vec<u8>> {
+    let image = Image::make(arguments, "8M")?;
+    let (fs, _) = image.open();
+    let desc = fs.group(larder_ext4::GroupNo(0)).unwrap();
+    let size_bytes = usize::from(fs.superblock().inode_size_bytes);
+    let table = usize::try_from(desc.inode_table.0).unwrap() * BLOCK_BYTES;
+    let at = table + usize::try_from(inode.0 - 1).unwrap() * size_bytes;
+    let mut bytes = image.bytes();
+    let raw = &mut bytes[at..at + 128];
+    let [s0, s1, s2, s3, s4, s5, s6, s7] = (blocks * BLOCK_BYTES as u64).to_le_bytes();
+    raw[..2].copy_from_slice(&mode.to_le_bytes());
+    raw[0x04..0x08].copy_from_slice(&[s0, s1, s2, s3]);
+    raw[0x20..0x24].fill(0);
+    for number in raw[0x28..0x64].chunks_mut(4) {
+        number.copy_from_slice(&ALIASED.to_le_bytes());
+    }
+    raw[0x6C..0x70].copy_from_slice(&[s4, s5, s6, s7]);
+    for number in block(&mut bytes, ALIASED).chunks_mut(4) {
+        number.copy_from_slice(&ALIASED.to_le_bytes());
+    }
+    Some(bytes)
+}
+
+fn block(bytes: &mut [u8], block: u32) -> &mut [u8] {
+    let start = usize::try_from(block).unwrap() * BLOCK_BYTES;
+    &mut bytes[start..start + BLOCK_BYTES]
+}
+
+fn open(bytes: Vec<u8>, inode: Ino) -> (larder_ext4::Filesystem, Inode) {
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
+    let fs = image::open(&device);
+    let inode = fs.inode(inode).unwrap();
+    (fs, inode)
+}
+
+fn assert_damage<T: std::fmt::Debug>(result: Result<T>, inode: Ino) {
+    match result {
+        Err(Error::Corrupt(corrupt)) => {
+            assert!(corrupt.to_string().contains(&format!("inode {inode}")));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn file_of_one_block_over_and_over_has_no_hole_to_be_sought_for_long() {
+    let Some(bytes) = aliased("-t ext2 -b 1024", FIRST, 0o100_644, 1 << 24) else {
+        return;
+    };
+    let (fs, file) = open(bytes, FIRST);
+    assert_eq!(fs.seek_data(&file, 0).unwrap(), Some(0));
+    assert_damage(fs.seek_hole(&file, 0), FIRST);
+}
+
+#[test]
+fn directory_longer_than_the_device_is_damage_whatever_the_superblock_claims() {
+    let Some(mut bytes) = aliased("-t ext2 -b 1024", FIRST, 0o40_755, 1 << 21) else {
+        return;
+    };
+    // A superblock of 2^32 - 1 blocks.
+    block(&mut bytes, 1)[0x04..0x08].fill(0xFF);
+    let (fs, dir) = open(bytes, FIRST);
+    assert!(fs.superblock().size_bytes() > dir.size_bytes());
+    assert_damage(fs.lookup(&dir, b"absent"), FIRST);
+    let mut ignore = |_: larder_ext4::DirEntry<'_>| std::ops::ControlFlow::Continue(());
+    assert_damage(fs.read_dir(&dir, 0, &mut ignore), FIRST);
+}
+
+#[test]
+fn journal_longer_than_the_device_is_damage_whatever_its_file_claims() {
+    let arguments = "-t ext3 -b 1024 -J size=1";
+    let Some(mut bytes) = aliased(arguments, JOURNAL, 0o100_600, 1 << 24) else {
+        return;
+    };
+    block(&mut bytes, 1)[0x60] |= 4; // needs_recovery
+    // Its own number is a journal superblock's no more: the first block is another.
+    let desc = open(bytes.clone(), JOURNAL).0;
+    let table = desc.group(larder_ext4::GroupNo(0)).unwrap().inode_table;
+    let size_bytes = usize::from(desc.superblock().inode_size_bytes);
+    let at = usize::try_from(table.0).unwrap() * BLOCK_BYTES + 7 * size_bytes + 0x28;
+    bytes[at..at + 4].copy_from_slice(&(ALIASED + 1).to_le_bytes());
+    let superblock = block(&mut bytes, ALIASED + 1);
+    for (at, word) in [
+        (0, 0xC03B_3998_u32),
+        (4, 4),
+        (0xC, 1024),
+        (0x10, 1 << 24),
+        (0x14, 1),
+        (0x18, 1),
+        (0x1C, 1),
+    ] {
+        superblock[at..at + 4].copy_from_slice(&word.to_be_bytes());
+    }
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
+    let error = recover(Superblock::read(&*device).unwrap(), device).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "journal block 0: the journal is longer than the file system"
+    );
+}
