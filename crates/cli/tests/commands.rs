@@ -358,7 +358,7 @@ fn cp_of_an_image_with_a_name_twice_stays_inside() {
         .arg(fixture.image())
         .output();
     if linked.is_err() {
-        eprintln!("skipped: debugfs is not installed");
+        larder_testkit::tell_skipped("debugfs is not installed");
         return;
     }
     let mut image = fs::read(fixture.image()).unwrap();
@@ -392,7 +392,7 @@ fn cp_of_a_directory_loop_ends() {
         .arg(fixture.image())
         .output();
     if linked.is_err() {
-        eprintln!("skipped: debugfs is not installed");
+        larder_testkit::tell_skipped("debugfs is not installed");
         return;
     }
     let out = fixture.path("out");

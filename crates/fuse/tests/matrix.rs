@@ -5,7 +5,7 @@ use larder::{OpenOptions, Volume};
 use larder_fuse::{MountOptions, Server};
 use larder_testkit::image::recipe;
 use larder_testkit::{
-    Comparison, DirectorySource, Image, Oracle, Requirement, compare, skip, tell_skipped,
+    Comparison, DirectorySource, Fields, Image, Oracle, Requirement, compare, skip, tell_skipped,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ fn check_mount(name: &str) {
     let thread = std::thread::spawn(move || server.serve(|| {}));
 
     let comparison = Comparison {
-        fields: oracle.fields(),
+        // The protocol carries no time of creation as far as `fuser` speaks it.
+        fields: oracle.fields() - Fields::CREATED,
         closed: recipe.closed,
     };
     let mounted = DirectorySource::new("larder mount", folder.path());
@@ -54,7 +55,7 @@ macro_rules! mounts {
 }
 
 mounts! {
-    ext2_rev0_1k_mount_equals_oracle "ext2-rev0-1k"
+    ext2_4k_mount_equals_oracle "ext2-4k"
     ext3_2k_mount_equals_oracle "ext3-2k"
     ext4_100000_files_mount_equals_oracle "ext4-100000-files"
     ext4_2k_no_journal_mount_equals_oracle "ext4-2k-no-journal"

@@ -27,7 +27,7 @@ fn can_mount() -> bool {
     }
     let has_device = Path::new("/dev/fuse").exists();
     if !has_device {
-        eprintln!("skipped: /dev/fuse does not exist");
+        larder_testkit::tell_skipped("/dev/fuse does not exist");
     }
     has_device
 }
@@ -227,7 +227,9 @@ fn attributes_and_flags_are_seen() {
         ("user.empty", b""),
     ] {
         if let Err(errno) = rustix::fs::setxattr(&file, name, value, XattrFlags::empty()) {
-            eprintln!("skipped: the folder for tests takes no attributes: {errno}");
+            larder_testkit::tell_skipped(format_args!(
+                "the folder for tests takes no attributes: {errno}"
+            ));
             return;
         }
     }
@@ -305,7 +307,9 @@ fn access_lists_are_enforced() {
         XattrFlags::empty(),
     );
     if let Err(errno) = set {
-        eprintln!("skipped: the folder for tests takes no access lists: {errno}");
+        larder_testkit::tell_skipped(format_args!(
+            "the folder for tests takes no access lists: {errno}"
+        ));
         return;
     }
     make_image(dir.path());

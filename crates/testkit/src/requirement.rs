@@ -1,6 +1,8 @@
 //! What a test needs of the machine, and how it says that it was skipped.
 
 use crate::tool;
+use std::fmt::Display;
+use std::io::Write as _;
 use std::path::Path;
 
 /// Something that not every machine has.
@@ -52,9 +54,18 @@ pub fn can_loop_mount() -> bool {
 pub fn skip(requirements: &[Requirement]) -> bool {
     let missing = requirements.iter().find_map(|needed| needed.missing());
     if let Some(reason) = &missing {
-        eprintln!("skipped: {reason}");
+        tell_skipped(reason);
     }
     missing.is_some()
+}
+
+/// Prints that the running test, or a part of it, is skipped, and why. Goes past
+/// the capture of the test runner, which shows only what failing tests print.
+pub fn tell_skipped(reason: impl Display) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("test");
+    // Nobody to tell is no reason to fail.
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
 }
 
 fn missing_loop_mount() -> Option<String> {

@@ -233,7 +233,7 @@ pub fn can_mount(user: User) -> bool {
         return false;
     }
     if !Path::new("/dev/fuse").exists() {
-        eprintln!("skipped: /dev/fuse does not exist");
+        larder_testkit::tell_skipped("/dev/fuse does not exist");
         return false;
     }
     if user == User::Same && is_root() {

@@ -37,7 +37,7 @@ impl Image {
                 );
             }
             Err(error) => {
-                println!("skipped: cannot run mke2fs: {error}");
+                larder_testkit::tell_skipped(format_args!("cannot run mke2fs: {error}"));
                 return None;
             }
         }
@@ -77,7 +77,7 @@ impl Image {
     /// without the rights to.
     pub fn mount(&self, options: &str) -> Option<Mount> {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: mounting needs root");
+            larder_testkit::tell_skipped("mounting needs root");
             return None;
         }
         let point = self.dir.path().join("mount");

@@ -189,7 +189,9 @@ impl<A: Source, B: Source> Walk<'_, A, B> {
             self.same(path, "accessed", &a.accessed, &b.accessed);
             self.same(path, "modified", &a.modified, &b.modified);
             self.same(path, "changed", &a.changed, &b.changed);
-            self.same(path, "created", &a.created, &b.created);
+            if self.has(Fields::CREATED) {
+                self.same(path, "created", &a.created, &b.created);
+            }
         } else if fields.contains(Fields::MODIFIED) && !directory {
             self.same(path, "modified", &a.modified.0, &b.modified.0);
         }

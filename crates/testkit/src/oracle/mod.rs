@@ -31,10 +31,12 @@ bitflags::bitflags! {
         const SPACE = 1 << 1;
         /// Seconds of the last change of the content, of what is no directory.
         const MODIFIED = 1 << 2;
-        /// All times, to the nanosecond, of what is no directory.
+        /// All times but creation, to the nanosecond, of what is no directory.
         const TIMES = 1 << 3;
-        /// All times of directories.
+        /// All times of directories but creation.
         const DIRECTORY_TIMES = 1 << 6;
+        /// The time of creation, where times are compared.
+        const CREATED = 1 << 7;
         /// Where the holes are.
         const HOLES = 1 << 4;
         /// Attributes, access control lists among them.
