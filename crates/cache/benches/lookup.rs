@@ -222,18 +222,34 @@ fn tempfile() -> File {
 }
 
 fn main() {
-    // Cargo passes this when it benches, not when it tests.
-    let full = std::env::args().any(|argument| argument == "--bench");
+    // Cargo passes this when it benches, not when it tests; then it may be
+    // followed by the one part to run.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let full = arguments.iter().any(|argument| argument == "--bench");
+    let chosen = |part: &str| {
+        let parts = || {
+            arguments
+                .iter()
+                .filter(|argument| !argument.starts_with('-'))
+        };
+        parts().count() == 0 || parts().any(|argument| argument == part)
+    };
     let scale = if full { 1 } else { 1000 };
-    table(
-        1_000_000 / u32::try_from(scale).unwrap_or(1),
-        20_000_000 / scale,
-    );
-    map(
-        1_000_000 / u32::try_from(scale).unwrap_or(1),
-        20_000_000 / scale,
-    );
-    pages(131_072 / scale, 4_000_000 / scale);
-    pages(1024 / scale.min(8), 4_000_000 / scale);
-    names(10_000, 20_000_000 / scale);
+    if chosen("table") {
+        table(
+            1_000_000 / u32::try_from(scale).unwrap_or(1),
+            20_000_000 / scale,
+        );
+        map(
+            1_000_000 / u32::try_from(scale).unwrap_or(1),
+            20_000_000 / scale,
+        );
+    }
+    if chosen("pages") {
+        pages(131_072 / scale, 4_000_000 / scale);
+        pages(1024 / scale.min(8), 4_000_000 / scale);
+    }
+    if chosen("names") {
+        names(10_000, 20_000_000 / scale);
+    }
 }

@@ -38,7 +38,7 @@ pub(crate) use entry::{FrameEntry, FrameWait};
 use crate::budget::{Shrinker, reclaim};
 use crate::stats::CacheStats;
 use crate::sync::RwLock;
-use crate::table::{Arena, Growth, Hash64, Layout, Slot, State, Table, Vacant, fold};
+use crate::table::{Arena, Growth, Hash64, Layout, Slot, State, Table, Vacant};
 use memory::FrameMemory;
 use std::io;
 use std::sync::Arc;
@@ -57,19 +57,21 @@ pub struct FrameKey {
     pub index: u64,
 }
 
+/// Where the indexes of one object start, from those of the object before. Of 400
+/// odd numbers drawn at random, the one with the fewest links in its worst case:
+/// with as many buckets as pages, files of 1 to 100,000 pages and inode numbers
+/// in steps of 1, 2, 16 and at random took 1.73 links a hit at most and 1.37 on
+/// average. Chance has 1.5.
+const OBJECT_STEP: u64 = 0x7c5f_c1c6_0476_b225;
+
 impl From<FrameKey> for u64 {
     /// Keeps the indexes of one object in a row, which the golden ratio spreads
-    /// more evenly than chance would, and starts each object anywhere: with rows
-    /// that start at multiples of a constant, a million pages of small files took
-    /// 1.64 links a hit, so 1.50, as chance has it.
+    /// more evenly than chance would, and those of different objects apart.
     #[inline]
     fn from(key: FrameKey) -> Self {
-        key.index.wrapping_add(fold(key.object, MIX))
+        key.index.wrapping_add(key.object.wrapping_mul(OBJECT_STEP))
     }
 }
-
-/// An odd number without pattern.
-const MIX: u64 = 0xd6e8_feb8_6659_fd93;
 
 /// [`FrameKey`] in a slot's two words.
 #[derive(Debug)]
@@ -325,5 +327,38 @@ impl Shrinker for Frames {
             self.arena
                 .scan(count, |index, state| self.unlink(index, state)),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::HashFunction;
+
+    #[test]
+    fn pages_of_files_of_any_size_take_fewer_links_than_chance() {
+        const BITS: u32 = 16;
+        let (mut worst, mut sum, mut patterns) = (0, 0, 0);
+        for pages in [1, 2, 3, 5, 7, 10, 16, 100, 1000, 100_000] {
+            for step in [1, 2, 16, 8192] {
+                let mut lengths = vec![0u64; 1 << BITS];
+                let mut links = 0;
+                for i in 0..1u64 << BITS {
+                    let key = FrameKey {
+                        object: 12 + i / pages * step,
+                        index: i % pages,
+                    };
+                    let length = &mut lengths[Hash64.bucket(key, BITS) as usize];
+                    *length += 1;
+                    links += *length;
+                }
+                let per_mille = links * 1000 >> BITS;
+                worst = per_mille.max(worst);
+                sum += per_mille;
+                patterns += 1;
+            }
+        }
+        assert!(worst < 2000, "{worst} links in 1000 hits at worst");
+        assert!(sum / patterns < 1450, "{} on average", sum / patterns);
     }
 }
