@@ -39,10 +39,13 @@ bench: deps bench-deps build ## Measure against the kernel, fuse2fs and the FUSE
 	$(CARGO) run --release --locked -p larder-benches -- $(BENCH_ARGS)
 
 FUZZ_SECONDS ?= 60
-fuzz: ## Fuzz every on-disk parser (nightly toolchain; FUZZ_SECONDS each)
+FUZZ_LIMITS := -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128
+fuzz: deps ## Fuzz every on-disk parser (nightly toolchain; FUZZ_SECONDS each)
+	cargo +nightly --version >/dev/null || rustup toolchain install nightly --profile minimal
 	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
+	cd fuzz && cargo +nightly run --locked --example seeds
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
-		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); done
+		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) $(FUZZ_LIMITS); done
 
 install: build ## Install the command, mount.larder, man pages and completions (PREFIX, DESTDIR)
 	install -Dm755 $(LARDER) $(DESTDIR)$(PREFIX)/bin/larder

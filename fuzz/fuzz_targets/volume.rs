@@ -1,0 +1,29 @@
+//! A whole image with damaged metadata: the input is which image, then patches
+//! of eight bytes each: block of metadata, place in it (2), length, new bytes (4).
+#![no_main]
+
+use larder_fuzz::{BaseImage, open_and_walk};
+use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
+
+static BASES: LazyLock<Vec<BaseImage>> = LazyLock::new(|| {
+    let names = ["ext2.img", "ext4.img", "journal.img"];
+    names.into_iter().map(BaseImage::read).collect()
+});
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&which, patches)) = data.split_first() else {
+        return;
+    };
+    let base = &BASES[usize::from(which) % BASES.len()];
+    let mut device = base.device();
+    for &[block, low, high, len, ref bytes @ ..] in patches.as_chunks::<8>().0 {
+        let block = base.metadata_offsets[usize::from(block) % base.metadata_offsets.len()];
+        let offset = u64::from(u16::from_le_bytes([low, high]) % 1024);
+        let bytes = &bytes[..=usize::from(len % 4)];
+        if device.patch(block + offset, bytes).is_err() {
+            return;
+        }
+    }
+    open_and_walk(device);
+});

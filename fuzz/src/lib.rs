@@ -1,0 +1,134 @@
+//! What the fuzz targets share: inputs made valid where a checksum or a few
+//! fixed numbers would otherwise hide the parser behind them, and the base
+//! images of the targets that open whole images.
+
+use larder::{OpenOptions, Volume};
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_ext4::ondisk::checksum::Crc32c;
+use larder_ext4::ondisk::jbd2::{Format, JournalSuperblock};
+use larder_ext4::ondisk::superblock::{SUPERBLOCK_BYTES, Superblock};
+use larder_testkit::device::PatchedDevice;
+use larder_testkit::mutate::{WalkLimits, walk};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes of a block of the base images.
+pub const BLOCK_BYTES: usize = 1024;
+
+/// Device reads that a walk over a base image may take: many times what it takes
+/// on a sound one.
+const READ_LIMIT: u64 = 50_000;
+
+/// Splits a superblock off `data`, makes its magic number and checksum right and
+/// parses it.
+#[must_use]
+pub fn split_superblock(data: &[u8]) -> Option<(Superblock, &[u8])> {
+    let (head, rest) = data.split_first_chunk::<SUPERBLOCK_BYTES>()?;
+    Some((Superblock::parse(&sealed_superblock(head)).ok()?, rest))
+}
+
+/// `bytes` with the magic number, type of checksum and checksum of a superblock.
+#[must_use]
+pub fn sealed_superblock(bytes: &[u8; SUPERBLOCK_BYTES]) -> [u8; SUPERBLOCK_BYTES] {
+    let mut sealed = *bytes;
+    sealed[0x38..0x3A].copy_from_slice(&[0x53, 0xEF]);
+    sealed[0x175] = 1;
+    let checksum = Crc32c::START.bytes(&sealed[..0x3FC]).0;
+    sealed[0x3FC..].copy_from_slice(&checksum.to_le_bytes());
+    sealed
+}
+
+/// `bytes` with the magic number and checksum of a journal's superblock.
+#[must_use]
+pub fn sealed_journal_superblock(bytes: &[u8; 1024]) -> [u8; 1024] {
+    let mut sealed = *bytes;
+    sealed[..4].copy_from_slice(&0xC03B_3998_u32.to_be_bytes());
+    sealed[0x50] = 4;
+    sealed[0xFC..0x100].fill(0);
+    let checksum = Crc32c::START.bytes(&sealed).0;
+    sealed[0xFC..0x100].copy_from_slice(&checksum.to_be_bytes());
+    sealed
+}
+
+/// The layout of a journal's blocks with the incompatible features `features`.
+#[must_use]
+pub fn journal_format(features: u8) -> Option<Format> {
+    let mut bytes = [0; 1024];
+    for (at, word) in [
+        (0x04, 4_u32),
+        (0x0C, 1024),
+        (0x10, 4096),
+        (0x14, 1),
+        (0x28, u32::from(features)),
+    ] {
+        bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
+    }
+    let sealed = sealed_journal_superblock(&bytes);
+    Some(JournalSuperblock::parse(&sealed).ok()?.format())
+}
+
+/// A small image without checksums of metadata, made by the example `seeds`.
+#[derive(Debug)]
+pub struct BaseImage {
+    device: Arc<dyn BlockDevice>,
+    /// Where its blocks of metadata start, in bytes.
+    pub metadata_offsets: Vec<u64>,
+}
+
+impl BaseImage {
+    /// The image `name` of the directory `images`.
+    ///
+    /// # Panics
+    /// If it is not there.
+    #[must_use]
+    pub fn read(name: &str) -> Self {
+        /// The content of files is one byte a block: more is metadata.
+        const CONTENT_BYTES_SET: usize = 1;
+        let bytes = std::fs::read(images().join(name)).expect("cargo run --example seeds");
+        let metadata_offsets = (0..)
+            .zip(bytes.chunks(BLOCK_BYTES))
+            .filter(|(_, block)| {
+                block.iter().filter(|&&byte| byte != 0).count() > CONTENT_BYTES_SET
+            })
+            .map(|(index, _)| index * BLOCK_BYTES as u64)
+            .collect();
+        Self {
+            device: Arc::new(MemoryDevice::new(bytes)),
+            metadata_offsets,
+        }
+    }
+
+    /// The image, to be patched.
+    #[must_use]
+    pub fn device(&self) -> PatchedDevice {
+        PatchedDevice::new(Arc::clone(&self.device), READ_LIMIT)
+    }
+}
+
+/// Where the base images are.
+#[must_use]
+pub fn images() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("images")
+}
+
+/// Opens the image on `device` with 2 MiB of cache and asks it for everything.
+///
+/// # Panics
+/// If that takes more device reads than a walk that ends.
+pub fn open_and_walk(device: PatchedDevice) {
+    let device = Arc::new(device);
+    let mut options = OpenOptions::default();
+    options.cache_size_bytes = 2 << 20;
+    options.readahead_threads = 0;
+    "off".clone_into(&mut options.readahead);
+    if let Ok(volume) = Volume::open_device(device.clone(), &options) {
+        let limits = WalkLimits {
+            entries: 2000,
+            runs: 8,
+            piece_bytes: 4096,
+            content: true,
+        };
+        let _ = walk(&volume, &limits);
+    }
+    assert!(!device.limit_reached(), "the walk has no end");
+}
