@@ -1,17 +1,23 @@
 //! The server's end of the socket: one thread, one client at a time.
+//!
+//! The socket bears the mount's device number, which the kernel gives to the
+//! next mount as soon as ours is gone. That mount's server may have put its
+//! socket in the place of ours before we end; so the thread is woken by a pipe of
+//! its own, not through the file, and the file is removed only if it is ours.
 
 use super::directory;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
 use crate::{Error, MountEntry, Result};
 use larder::Volume;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,19 +28,25 @@ const CLIENT_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Listener {
     /// Removed when the listener has ended.
-    socket: SocketFile,
-    stopping: Arc<AtomicBool>,
+    _socket: SocketFile,
+    /// Closed to end the thread.
+    running: UnixStream,
     thread: JoinHandle<()>,
 }
 
 /// The socket's file, removed when this is dropped.
 #[derive(Debug)]
-struct SocketFile(PathBuf);
+struct SocketFile {
+    path: PathBuf,
+    ino: u64,
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         // Gone already is fine: an unmount may have cleaned up.
-        let _ = fs::remove_file(&self.0);
+        if fs::symlink_metadata(&self.path).is_ok_and(|file| file.ino() == self.ino) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -55,38 +67,58 @@ impl Listener {
             _ => {}
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
-        let socket = SocketFile(path.to_owned());
+        let socket = SocketFile {
+            path: path.to_owned(),
+            ino: fs::symlink_metadata(path).map_err(failed)?.ino(),
+        };
         fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-        let stopping = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&stopping);
+        let (running, stopped) = UnixStream::pair().map_err(failed)?;
         let thread = std::thread::Builder::new()
             .name("larder-stats".to_owned())
-            .spawn(move || listen(&listener, &stop, &answer))
+            .spawn(move || {
+                if let Err(error) = listen(&listener, &stopped, &answer) {
+                    tracing::warn!("no more statistics: {error}");
+                }
+            })
             .map_err(failed)?;
         Ok(Self {
-            socket,
-            stopping,
+            _socket: socket,
+            running,
             thread,
         })
     }
 
     /// Ends the thread and removes the socket.
     pub(crate) fn stop(self) {
-        self.stopping.store(true, Ordering::Release);
-        // Wakes the thread; if somebody removed the file, it cannot be woken, and
-        // ends with the process.
-        if UnixStream::connect(&self.socket.0).is_ok() && self.thread.join().is_err() {
+        drop(self.running);
+        if self.thread.join().is_err() {
             tracing::error!("the statistics thread panicked");
         }
     }
 }
 
-fn listen(listener: &UnixListener, stopping: &AtomicBool, answer: &dyn Fn(Question) -> Answer) {
-    for stream in listener.incoming() {
-        if stopping.load(Ordering::Acquire) {
-            return;
+/// Answers clients until the other end of `stopped` is closed.
+fn listen(
+    listener: &UnixListener,
+    stopped: &UnixStream,
+    answer: &dyn Fn(Question) -> Answer,
+) -> io::Result<()> {
+    // A client may be gone between the poll and the accept.
+    listener.set_nonblocking(true)?;
+    loop {
+        let mut polled = [
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(stopped, PollFlags::IN),
+        ];
+        match poll(&mut polled, None) {
+            Ok(_) if !polled[1].revents().is_empty() => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
         }
-        let served = stream.and_then(|stream| serve(stream, answer));
+        let served = match listener.accept() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            accepted => accepted.and_then(|(stream, _)| serve(stream, answer)),
+        };
         if let Err(error) = served {
             tracing::debug!("a statistics client was turned away: {error}");
         }
@@ -95,6 +127,7 @@ fn listen(listener: &UnixListener, stopping: &AtomicBool, answer: &dyn Fn(Questi
 
 fn serve(mut stream: UnixStream, answer: &dyn Fn(Question) -> Answer) -> io::Result<()> {
     let deadline = Instant::now() + CLIENT_TIME;
+    stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(CLIENT_TIME))?;
     let peer = socket_peercred(&stream)?;
     if peer.uid != rustix::process::geteuid() && !peer.uid.is_root() {
@@ -130,7 +163,6 @@ mod tests {
     use super::super::protocol::ANSWER_BYTES;
     use super::*;
     use std::io::Write;
-    use std::os::unix::fs::MetadataExt;
 
     fn listener(path: &Path) -> Listener {
         Listener::start_at(path, |question| match question {
@@ -161,6 +193,18 @@ mod tests {
             assert!(matches!(heard, Answer::Histogram(text) if text == "Inode"));
         }
         listener.stop();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn listener_whose_place_was_taken_ends_and_leaves_the_place_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.sock");
+        let before = listener(&path);
+        let after = listener(&path);
+        before.stop();
+        ask(&path, b"{\"ask\":\"stats\"}\n").unwrap();
+        after.stop();
         assert!(!path.exists());
     }
 
