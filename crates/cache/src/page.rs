@@ -252,6 +252,9 @@ impl DerefMut for NewPage {
 impl<'a> PageWait<'a> {
     /// Parks until the page is no longer being filled. `None` if that failed (or
     /// the page was evicted at once): look it up again, and try to read it.
+    ///
+    /// Not to be called with a [`NewPage`] in hand: two threads that fill what
+    /// the other waits for would wait forever.
     #[must_use]
     pub fn wait(self) -> Option<Page<'a>> {
         self.0.wait().map(Page)

@@ -352,7 +352,7 @@ mod tests {
                     *length += 1;
                     links += *length;
                 }
-                let per_mille = links * 1000 >> BITS;
+                let per_mille = (links * 1000) >> BITS;
                 worst = per_mille.max(worst);
                 sum += per_mille;
                 patterns += 1;
