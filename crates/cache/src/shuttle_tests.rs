@@ -9,7 +9,7 @@
 use crate::frame::{Frames, FramesConfig};
 use crate::page::{Entry, NewPage, PageCache, PageKey};
 use crate::sync::{AtomicU32, Relaxed};
-use crate::table::{Arena, Found, Growth, HashFunction, Inserted, Layout, Slot, Table};
+use crate::table::{Arena, Found, Growth, HashFunction, Inserted, Layout, Slot, Table, Vacant};
 use std::sync::Arc;
 
 /// Interleavings tried of each model, chosen at random and again by priorities.
@@ -213,6 +213,26 @@ fn shuttle_hands_of_two_do_not_take_the_same_slot() {
         }
     }
     check(|| race(&numbers(2, &[]), churn, churn));
+}
+
+#[test]
+fn shuttle_free_slot_is_taken_by_one() {
+    check(|| {
+        let arena: Arc<Arena<2>> = Arc::new(Arena::new(3, Growth::Prepaid).unwrap());
+        drop([(); 3].map(|()| arena.take_free()));
+        let theirs = Arc::clone(&arena);
+        let thread = shuttle::thread::spawn(move || {
+            let (first, second) = (theirs.take_free(), theirs.take_free());
+            // Puts the first on top again, and leaves the second out.
+            drop(first);
+            second.map(Vacant::into_index)
+        });
+        let mine = arena.take_free().map(Vacant::into_index);
+        let second = thread.join().unwrap();
+        assert!(mine.is_some() && second.is_some() && mine != second);
+        let left = arena.take_free().map(Vacant::into_index);
+        assert!(left.is_some() && left != mine && left != second);
+    });
 }
 
 fn cache_of(frames: u32) -> PageCache {
