@@ -58,10 +58,10 @@ fn open(bytes: Vec<u8>, inode: Ino) -> (larder_ext4::Filesystem, Inode) {
     (fs, inode)
 }
 
-fn assert_damage<T: std::fmt::Debug>(result: Result<T>, inode: Ino) {
+fn assert_damage<T: std::fmt::Debug>(result: Result<T>, inode: Ino, what: &str) {
     match result {
         Err(Error::Corrupt(corrupt)) => {
-            assert!(corrupt.to_string().contains(&format!("inode {inode}")));
+            assert_eq!(corrupt.to_string(), format!("inode {inode}: {what}"));
         }
         other => panic!("{other:?}"),
     }
@@ -74,7 +74,8 @@ fn file_of_one_block_over_and_over_has_no_hole_to_be_sought_for_long() {
     };
     let (fs, file) = open(bytes, FIRST);
     assert_eq!(fs.seek_data(&file, 0).unwrap(), Some(0));
-    assert_damage(fs.seek_hole(&file, 0), FIRST);
+    let what = "file has more runs than the file system has blocks";
+    assert_damage(fs.seek_hole(&file, 0), FIRST, what);
 }
 
 #[test]
@@ -86,9 +87,10 @@ fn directory_longer_than_the_device_is_damage_whatever_the_superblock_claims() {
     block(&mut bytes, 1)[0x04..0x08].fill(0xFF);
     let (fs, dir) = open(bytes, FIRST);
     assert!(fs.superblock().size_bytes() > dir.size_bytes());
-    assert_damage(fs.lookup(&dir, b"absent"), FIRST);
+    let what = "directory is larger than the file system";
+    assert_damage(fs.lookup(&dir, b"absent"), FIRST, what);
     let mut ignore = |_: larder_ext4::DirEntry<'_>| std::ops::ControlFlow::Continue(());
-    assert_damage(fs.read_dir(&dir, 0, &mut ignore), FIRST);
+    assert_damage(fs.read_dir(&dir, 0, &mut ignore), FIRST, what);
 }
 
 #[test]
@@ -98,10 +100,10 @@ fn journal_longer_than_the_device_is_damage_whatever_its_file_claims() {
         return;
     };
     block(&mut bytes, 1)[0x60] |= 4; // needs_recovery
-    // Its own number is a journal superblock's no more: the first block is another.
-    let desc = open(bytes.clone(), JOURNAL).0;
-    let table = desc.group(larder_ext4::GroupNo(0)).unwrap().inode_table;
-    let size_bytes = usize::from(desc.superblock().inode_size_bytes);
+    // Its first block is one of its own: the journal's superblock.
+    let fs = open(bytes.clone(), JOURNAL).0;
+    let table = fs.group(larder_ext4::GroupNo(0)).unwrap().inode_table;
+    let size_bytes = usize::from(fs.superblock().inode_size_bytes);
     let at = usize::try_from(table.0).unwrap() * BLOCK_BYTES + 7 * size_bytes + 0x28;
     bytes[at..at + 4].copy_from_slice(&(ALIASED + 1).to_le_bytes());
     let superblock = block(&mut bytes, ALIASED + 1);
@@ -117,7 +119,8 @@ fn journal_longer_than_the_device_is_damage_whatever_its_file_claims() {
         superblock[at..at + 4].copy_from_slice(&word.to_be_bytes());
     }
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
-    let error = recover(Superblock::read(&*device).unwrap(), device).unwrap_err();
+    let recovery = recover(Superblock::read(&*device).unwrap(), device);
+    let error = recovery.err().expect("the journal is damaged");
     assert_eq!(
         error.to_string(),
         "journal block 0: the journal is longer than the file system"
