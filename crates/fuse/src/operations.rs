@@ -18,6 +18,9 @@ use std::time::Duration;
 /// ticks and caps what does not fit.
 pub(crate) const FOREVER: Duration = Duration::from_hours(100 * 365 * 24);
 
+/// What Linux reads ahead, unless told otherwise.
+const DEFAULT_READAHEAD_BYTES: usize = 128 << 10;
+
 /// A file as an answer to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
@@ -101,11 +104,18 @@ impl Operations {
     }
 
     /// Fills `buf` from a file; less only at its end.
+    ///
+    /// The kernel keeps what it asks for. So where it asks for more than it reads
+    /// ahead by default, it was allowed to read ahead further, and does without
+    /// our cache and our readahead.
     pub(crate) fn read(&self, node: NodeId, buf: &mut [u8], offset_bytes: u64) -> Answer<usize> {
         let ino = inode_of(node)?;
-        self.volume
-            .read_at(ino, buf, offset_bytes)
-            .map_err(|error| self.log.failed("read", node.0, &error))
+        let read = if buf.len() > DEFAULT_READAHEAD_BYTES {
+            self.volume.read_past_cache(ino, buf, offset_bytes)
+        } else {
+            self.volume.read_at(ino, buf, offset_bytes)
+        };
+        read.map_err(|error| self.log.failed("read", node.0, &error))
     }
 
     /// Lists a directory from `cookie` on, until `emit` breaks.

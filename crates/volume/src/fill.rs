@@ -25,7 +25,9 @@ struct Segment {
     source: Source,
 }
 
-/// Fills `pages`, the pages of `inode` from page `first` on, from `device`.
+/// Fills `pages` from `device` with the content of `inode` from `start_bytes` on,
+/// which is the start of a block. The pages have one size; only the last may be
+/// shorter.
 ///
 /// # Errors
 /// The first error; the contents of the pages are then unspecified.
@@ -33,10 +35,10 @@ pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
     fs: &Filesystem,
     device: &dyn BlockDevice,
     inode: &Inode,
-    first: u64,
+    start_bytes: u64,
     pages: &mut [P],
 ) -> Result<()> {
-    for segment in segments(fs, inode, first, pages)? {
+    for segment in segments(fs, inode, start_bytes, pages)? {
         let slices = slices(pages, segment.bytes);
         match segment.source {
             Source::Zeros => slices.for_each(|slice| slice.fill(0)),
@@ -61,15 +63,13 @@ pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
 fn segments<P: DerefMut<Target = [u8]>>(
     fs: &Filesystem,
     inode: &Inode,
-    first: u64,
+    start_bytes: u64,
     pages: &[P],
 ) -> Result<Vec<Segment>> {
-    let page_bytes = pages.first().map_or(0, |page| page.len());
     let block_bytes = u64::from(fs.superblock().block_size_bytes());
-    let start = first * page_bytes as u64;
-    let len = pages.len() * page_bytes;
+    let len = pages.iter().map(|page| page.len()).sum();
     // Blocks behind the end of the file may be there (preallocated) but are not read.
-    let left = inode.size_bytes().saturating_sub(start);
+    let left = inode.size_bytes().saturating_sub(start_bytes);
     let left = usize::try_from(left).unwrap_or(usize::MAX);
     let end = left
         .next_multiple_of(usize::try_from(block_bytes).unwrap_or(1))
@@ -79,7 +79,8 @@ fn segments<P: DerefMut<Target = [u8]>>(
     let mut at = 0;
     while at < end {
         let too_far = || Error::corrupt(Place::Inode(inode.ino()), "size passes the last block");
-        let block = u32::try_from((start + at as u64) / block_bytes).map_err(|_| too_far())?;
+        let block =
+            u32::try_from((start_bytes + at as u64) / block_bytes).map_err(|_| too_far())?;
         let blocks_left = ((end - at) as u64).div_ceil(block_bytes);
         let mapping = fs.map(
             inode,
@@ -142,7 +143,7 @@ fn slices<P: DerefMut<Target = [u8]>>(
         .map(move |(index, page)| {
             let base = index * page_bytes;
             let from = bytes.start.saturating_sub(base);
-            let to = page_bytes.min(bytes.end - base);
+            let to = page.len().min(bytes.end - base);
             &mut page[from..to]
         })
 }

@@ -18,7 +18,7 @@ use larder_cache::page::{Entry, NewPage, Page, PageKey};
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Filesystem, Ino, Inode};
 use larder_readahead::{PageIndex, Read, Residency, Trigger, Window};
-use std::ops::Range;
+use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
 /// The most pages that one reader reads at once.
@@ -56,17 +56,7 @@ impl Reader {
         buf: &mut [u8],
         offset_bytes: u64,
     ) -> Result<usize> {
-        match inode.kind() {
-            FileKind::Regular => {}
-            FileKind::Directory => return Err(Error::IsDirectory(inode.ino())),
-            _ => return Err(Error::NotRegular(inode.ino())),
-        }
-        if inode.flags().contains(InodeFlags::ENCRYPT) {
-            return Err(larder_ext4::Error::Encrypted(inode.ino()).into());
-        }
-        let left = inode.size_bytes().saturating_sub(offset_bytes);
-        let len = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
-        let buf = &mut buf[..len];
+        let buf = content_within(inode, buf, offset_bytes)?;
         if buf.is_empty() {
             return Ok(0);
         }
@@ -74,7 +64,50 @@ impl Reader {
             return self.read_inline(inode, buf, offset_bytes);
         }
         self.read_pages(inode, buf, offset_bytes)?;
-        Ok(len)
+        Ok(buf.len())
+    }
+
+    /// As [`Reader::read_at`], but from the first page on that is not cached, all
+    /// is read into `buf` in one go, and not kept.
+    pub(crate) fn read_past_cache(
+        &self,
+        inode: &Inode,
+        buf: &mut [u8],
+        offset_bytes: u64,
+    ) -> Result<usize> {
+        let buf = content_within(inode, buf, offset_bytes)?;
+        if inode.has_inline_data() {
+            return self.read_inline(inode, buf, offset_bytes);
+        }
+        let (page_bytes, mut done) = (self.page_bytes(), 0);
+        while done < buf.len() {
+            let at = offset_bytes + done as u64;
+            let Some(page) = self.caches.pages.get(key(inode.ino(), at / page_bytes)) else {
+                break;
+            };
+            let from = usize::try_from(at % page_bytes).unwrap_or(0);
+            let len = (buf.len() - done).min(page.len() - from);
+            buf[done..done + len].copy_from_slice(&page[from..from + len]);
+            done += len;
+        }
+        let (at, rest) = (offset_bytes + done as u64, &mut buf[done..]);
+        let block_bytes = u64::from(self.fs.superblock().block_size_bytes());
+        let is_read = rest.is_empty()
+            || at.is_multiple_of(block_bytes) && self.fill(inode, at, &mut [&mut *rest]).is_ok();
+        if !is_read {
+            // Page by page, what is damaged is told from what is not.
+            self.read_pages(inode, rest, at)?;
+        }
+        Ok(buf.len())
+    }
+
+    fn fill<P: DerefMut<Target = [u8]>>(
+        &self,
+        inode: &Inode,
+        start_bytes: u64,
+        pages: &mut [P],
+    ) -> Result<()> {
+        fill(&self.fs, &*self.device, inode, start_bytes, pages)
     }
 
     fn read_inline(&self, inode: &Inode, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
@@ -237,17 +270,12 @@ impl Reader {
     /// Fills contiguous pages, together if possible, else one by one, so that
     /// a damaged block costs only its own page. Returns the first page.
     fn fill_each(&self, inode: &Inode, index: u64, mut pages: Vec<NewPage>) -> Result<Page<'_>> {
-        let device = &*self.device;
-        let together = fill(&self.fs, device, inode, index, &mut pages).is_ok();
+        let page_bytes = self.page_bytes();
+        let together = self.fill(inode, index * page_bytes, &mut pages).is_ok();
         let mut completed = (index..).zip(pages).map(|(index, mut page)| {
             if !together {
-                fill(
-                    &self.fs,
-                    device,
-                    inode,
-                    index,
-                    std::slice::from_mut(&mut page),
-                )?;
+                let alone = std::slice::from_mut(&mut page);
+                self.fill(inode, index * page_bytes, alone)?;
             }
             Ok(self.caches.pages.complete(page))
         });
@@ -259,16 +287,29 @@ impl Reader {
     /// Reads a part of page `index` past the cache.
     fn read_uncached(&self, inode: &Inode, index: u64, part: &mut [u8], from: usize) -> Result<()> {
         let mut page = vec![0; self.caches.pages.page_bytes()];
-        fill(
-            &self.fs,
-            &*self.device,
+        self.fill(
             inode,
-            index,
+            index * self.page_bytes(),
             std::slice::from_mut(&mut page),
         )?;
         part.copy_from_slice(&page[from..from + part.len()]);
         Ok(())
     }
+}
+
+/// The part of `buf` that content at `offset_bytes` can fill.
+fn content_within<'b>(inode: &Inode, buf: &'b mut [u8], offset_bytes: u64) -> Result<&'b mut [u8]> {
+    match inode.kind() {
+        FileKind::Regular => {}
+        FileKind::Directory => return Err(Error::IsDirectory(inode.ino())),
+        _ => return Err(Error::NotRegular(inode.ino())),
+    }
+    if inode.flags().contains(InodeFlags::ENCRYPT) {
+        return Err(larder_ext4::Error::Encrypted(inode.ino()).into());
+    }
+    let left = inode.size_bytes().saturating_sub(offset_bytes);
+    let len = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
+    Ok(&mut buf[..len])
 }
 
 /// The pages of one file that are cached or being read.

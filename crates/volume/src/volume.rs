@@ -204,6 +204,17 @@ impl Volume {
         self.reader.read_at(&self.inode(ino)?, buf, offset_bytes)
     }
 
+    /// As [`Volume::read_at`], for callers that keep what they read and read ahead
+    /// themselves: from the first page on that is not cached here, all is read
+    /// into `buf` in one go, not cached, and nothing is read ahead.
+    ///
+    /// # Errors
+    /// As [`Volume::read_at`].
+    pub fn read_past_cache(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        self.reader
+            .read_past_cache(&self.inode(ino)?, buf, offset_bytes)
+    }
+
     /// Calls `emit` for each entry of the directory from `cookie` on, 0 being
     /// the start, until it breaks or the listing ends.
     ///
