@@ -198,6 +198,13 @@ impl PageCache {
 }
 
 impl Page<'_> {
+    /// Whether the page was used before this time. Bringing a page in, and the
+    /// first use of one that was read ahead, do not count.
+    #[must_use]
+    pub fn is_referenced(&self) -> bool {
+        self.0.slot().state().has(State::REFERENCED)
+    }
+
     /// Whether this page triggers the next readahead. Says so once: whoever asks
     /// first has to do it.
     #[must_use]

@@ -105,15 +105,15 @@ impl Operations {
 
     /// Fills `buf` from a file; less only at its end.
     ///
-    /// The kernel keeps what it asks for. So where it asks for more than it reads
-    /// ahead by default, it was allowed to read ahead further, and does without
-    /// our cache and our readahead.
+    /// The kernel keeps what it asks for, so that we need not. Where it asks for
+    /// more than it reads ahead by default, it was allowed to read ahead further,
+    /// and does without our readahead too.
     pub(crate) fn read(&self, node: NodeId, buf: &mut [u8], offset_bytes: u64) -> Answer<usize> {
         let ino = inode_of(node)?;
         let read = if buf.len() > DEFAULT_READAHEAD_BYTES {
             self.volume.read_past_cache(ino, buf, offset_bytes)
         } else {
-            self.volume.read_at(ino, buf, offset_bytes)
+            self.volume.read_once(ino, buf, offset_bytes)
         };
         read.map_err(|error| self.log.failed("read", node.0, &error))
     }

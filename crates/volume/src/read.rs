@@ -38,10 +38,24 @@ pub(crate) struct Reader {
     pub(crate) queue: Queue,
 }
 
+/// Which pages stay cached after a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// All, until their memory is needed.
+    All,
+    /// Not those that were handed over whole, at their first use: whoever reads
+    /// keeps them, and their frames, still in the processor's cache, are the
+    /// next to be filled.
+    UsedAgain,
+}
+
 /// One reader's request, in pages.
 struct Request {
     pages: Range<u64>,
     file_pages: u64,
+    /// Up to here the request brought its pages in itself, and uses them for the
+    /// first time.
+    brought_in_until: u64,
 }
 
 impl Reader {
@@ -55,6 +69,7 @@ impl Reader {
         inode: &Inode,
         buf: &mut [u8],
         offset_bytes: u64,
+        keep: Keep,
     ) -> Result<usize> {
         let buf = content_within(inode, buf, offset_bytes)?;
         if buf.is_empty() {
@@ -63,7 +78,7 @@ impl Reader {
         if inode.has_inline_data() {
             return self.read_inline(inode, buf, offset_bytes);
         }
-        self.read_pages(inode, buf, offset_bytes)?;
+        self.read_pages(inode, buf, offset_bytes, keep)?;
         Ok(buf.len())
     }
 
@@ -96,7 +111,7 @@ impl Reader {
             || at.is_multiple_of(block_bytes) && self.fill(inode, at, &mut [&mut *rest]).is_ok();
         if !is_read {
             // Page by page, what is damaged is told from what is not.
-            self.read_pages(inode, rest, at)?;
+            self.read_pages(inode, rest, at, Keep::All)?;
         }
         Ok(buf.len())
     }
@@ -122,12 +137,19 @@ impl Reader {
         Ok(buf.len())
     }
 
-    fn read_pages(&self, inode: &Inode, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+    fn read_pages(
+        &self,
+        inode: &Inode,
+        buf: &mut [u8],
+        offset_bytes: u64,
+        keep: Keep,
+    ) -> Result<()> {
         let page_bytes = self.page_bytes();
         let end = offset_bytes + buf.len() as u64;
-        let request = Request {
+        let mut request = Request {
             pages: offset_bytes / page_bytes..end.div_ceil(page_bytes),
             file_pages: inode.size_bytes().div_ceil(page_bytes),
+            brought_in_until: 0,
         };
         let mut rest = buf;
         for index in request.pages.clone() {
@@ -136,8 +158,17 @@ impl Reader {
             let len = rest.len().min(self.caches.pages.page_bytes() - from);
             let (part, behind) = rest.split_at_mut(len);
             rest = behind;
-            match self.page(inode, index, &request)? {
-                Some(page) => part.copy_from_slice(&page[from..from + len]),
+            match self.page(inode, index, &mut request)? {
+                Some(page) => {
+                    part.copy_from_slice(&page[from..from + len]);
+                    let is_whole =
+                        from == 0 && (len == page.len() || index + 1 == request.file_pages);
+                    let is_first_use = index < request.brought_in_until || !page.is_referenced();
+                    if keep == Keep::UsedAgain && is_whole && is_first_use {
+                        drop(page);
+                        self.caches.pages.remove(key(inode.ino(), index));
+                    }
+                }
                 None => self.read_uncached(inode, index, part, from)?,
             }
         }
@@ -147,7 +178,7 @@ impl Reader {
 
     /// The page `index`, cached or brought in; `None` if there is no room for it.
     #[inline]
-    fn page(&self, inode: &Inode, index: u64, request: &Request) -> Result<Option<Page<'_>>> {
+    fn page(&self, inode: &Inode, index: u64, request: &mut Request) -> Result<Option<Page<'_>>> {
         let page = match self.caches.pages.get(key(inode.ino(), index)) {
             Some(page) => Some(page),
             None => self.bring_in(inode, index, request)?,
@@ -162,7 +193,12 @@ impl Reader {
 
     /// Reads page `index` and those behind it that the request misses as well.
     #[cold]
-    fn bring_in(&self, inode: &Inode, index: u64, request: &Request) -> Result<Option<Page<'_>>> {
+    fn bring_in(
+        &self,
+        inode: &Inode,
+        index: u64,
+        request: &mut Request,
+    ) -> Result<Option<Page<'_>>> {
         let pages = &self.caches.pages;
         let mut own = loop {
             match pages.get_or_insert(key(inode.ino(), index)) {
@@ -179,6 +215,7 @@ impl Reader {
         };
         let last = request.pages.end.min(index + BATCH_PAGES);
         own.extend((index + 1..last).map_while(|next| pages.insert_absent(key(inode.ino(), next))));
+        request.brought_in_until = index + own.len() as u64;
         let window = self.decide(inode, Trigger::Miss, index, request);
         if let Some(window) = window {
             let place = |page: PageIndex| usize::try_from(page.0.checked_sub(index)?).ok();
@@ -192,7 +229,8 @@ impl Reader {
                 self.read_ahead(inode, index, request);
             }
         }
-        self.fill_each(inode, index, own).map(Some)
+        let first = self.fill_each(inode, index, own)?;
+        Ok(Some(self.caches.pages.complete(first)))
     }
 
     /// Sets off the window that a read of page `index` calls for.
@@ -262,25 +300,27 @@ impl Reader {
     /// Does what was queued. An error is for whoever asks for the page.
     pub(crate) fn run(&self, job: Job) {
         let ino = job.inode.ino();
-        if let Err(error) = self.fill_each(&job.inode, job.first, job.pages) {
-            tracing::debug!(%ino, %error, "readahead failed");
+        match self.fill_each(&job.inode, job.first, job.pages) {
+            Ok(first) => first.complete(),
+            Err(error) => tracing::debug!(%ino, %error, "readahead failed"),
         }
     }
 
     /// Fills contiguous pages, together if possible, else one by one, so that
-    /// a damaged block costs only its own page. Returns the first page.
-    fn fill_each(&self, inode: &Inode, index: u64, mut pages: Vec<NewPage>) -> Result<Page<'_>> {
+    /// a damaged block costs only its own page. Completes all but the first,
+    /// which it returns: whoever waits for a page finds it with no pin of ours.
+    fn fill_each(&self, inode: &Inode, index: u64, mut pages: Vec<NewPage>) -> Result<NewPage> {
         let page_bytes = self.page_bytes();
         let together = self.fill(inode, index * page_bytes, &mut pages).is_ok();
-        let mut completed = (index..).zip(pages).map(|(index, mut page)| {
+        let mut filled = (index..).zip(pages).map(|(index, mut page)| {
             if !together {
                 let alone = std::slice::from_mut(&mut page);
                 self.fill(inode, index * page_bytes, alone)?;
             }
-            Ok(self.caches.pages.complete(page))
+            Ok(page)
         });
-        let first = completed.next().expect("a batch has at least one page");
-        completed.for_each(drop);
+        let first = filled.next().expect("a batch has at least one page");
+        filled.flatten().for_each(NewPage::complete);
         first
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Locking: none of its own. Every hit is a lookup that takes no lock.
 
-use crate::read::Reader;
+use crate::read::{Keep, Reader};
 use crate::readahead::Readers;
 use crate::{
     CacheKind, DirEntry, Error, FileKind, Info, JournalState, Metadata, OpenOptions, Result,
@@ -201,11 +201,21 @@ impl Volume {
     /// [`Error::IsDirectory`], [`Error::NotRegular`], or what is wrong with the
     /// image. Some of `buf` may have been filled.
     pub fn read_at(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        self.reader.read_at(&self.inode(ino)?, buf, offset_bytes)
+        self.reader
+            .read_at(&self.inode(ino)?, buf, offset_bytes, Keep::All)
     }
 
-    /// As [`Volume::read_at`], for callers that keep what they read and read ahead
-    /// themselves: from the first page on that is not cached here, all is read
+    /// As [`Volume::read_at`], for callers that keep what they read: a page that
+    /// is handed over whole does not stay cached here after its first use.
+    ///
+    /// # Errors
+    /// As [`Volume::read_at`].
+    pub fn read_once(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        self.reader
+            .read_at(&self.inode(ino)?, buf, offset_bytes, Keep::UsedAgain)
+    }
+
+    /// As [`Volume::read_once`], for callers that also read ahead themselves: from the first page on that is not cached here, all is read
     /// into `buf` in one go, not cached, and nothing is read ahead.
     ///
     /// # Errors
