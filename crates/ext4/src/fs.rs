@@ -9,7 +9,7 @@ use crate::journal::Overlay;
 use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
 use crate::ondisk::inode::checksum_is_right;
 use crate::ondisk::superblock::Superblock;
-use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result};
+use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result, Statfs};
 use larder_cache::buffer::{Buffer, BufferCache};
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
@@ -23,8 +23,8 @@ pub struct Filesystem {
     sb: Superblock,
     buffers: Arc<BufferCache>,
     overlay: Option<Overlay>,
-    /// Free blocks and inodes, once somebody has asked.
-    pub(crate) free_counts: OnceLock<(u64, u64)>,
+    /// The numbers of statfs(2), once somebody has asked.
+    pub(crate) statfs: OnceLock<Statfs>,
 }
 
 /// The bytes of one inode: as many as the superblock says.
@@ -60,7 +60,7 @@ impl Filesystem {
             sb,
             buffers,
             overlay,
-            free_counts: OnceLock::new(),
+            statfs: OnceLock::new(),
         }
     }
 

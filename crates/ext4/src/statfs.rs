@@ -41,11 +41,14 @@ impl Filesystem {
     /// counts are the superblock's.
     #[must_use]
     pub fn statfs(&self) -> Statfs {
+        *self.statfs.get_or_init(|| self.count_statfs())
+    }
+
+    fn count_statfs(&self) -> Statfs {
         let sb = self.superblock();
-        let (free_blocks, free_files) = *self.free_counts.get_or_init(|| {
-            self.sum_of_free()
-                .unwrap_or((sb.free_blocks_count, u64::from(sb.free_inodes_count)))
-        });
+        let (free_blocks, free_files) = self
+            .sum_of_free()
+            .unwrap_or((sb.free_blocks_count, u64::from(sb.free_inodes_count)));
         let blocks = sb.blocks_count.saturating_sub(self.overhead_blocks());
         let kept_back = sb
             .reserved_blocks_count

@@ -32,6 +32,11 @@ pub(crate) fn device(
         .readahead
         .parse()
         .map_err(|unknown: larder_readahead::UnknownPolicy| Error::Option(unknown.to_string()))?;
+    // Nobody would ever read what is queued.
+    let policy = match options.readahead_threads {
+        0 => PolicyName::Off,
+        _ => policy,
+    };
     let counting = Arc::new(CountingDevice::new(device));
     let superblock = Superblock::read(&*counting)?;
     let replayed = replay(superblock, &counting, options)?;

@@ -13,7 +13,7 @@ pub struct OpenOptions {
     /// The most that is read ahead at once, in bytes. Default: 1 MiB
     /// (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
-    /// Threads that read ahead. Default: 2.
+    /// Threads that read ahead; with none, nothing is read ahead. Default: 2.
     pub readahead_threads: usize,
     /// Ignore the journal, even if it needs recovery. Default: false.
     pub noload: bool,

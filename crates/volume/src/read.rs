@@ -111,7 +111,7 @@ impl Reader {
             || at.is_multiple_of(block_bytes) && self.fill(inode, at, &mut [&mut *rest]).is_ok();
         if !is_read {
             // Page by page, what is damaged is told from what is not.
-            self.read_pages(inode, rest, at, Keep::All)?;
+            self.read_pages(inode, rest, at, Keep::UsedAgain)?;
         }
         Ok(buf.len())
     }
@@ -161,8 +161,9 @@ impl Reader {
             match self.page(inode, index, &mut request)? {
                 Some(page) => {
                     part.copy_from_slice(&page[from..from + len]);
+                    let end_bytes = index * page_bytes + (from + len) as u64;
                     let is_whole =
-                        from == 0 && (len == page.len() || index + 1 == request.file_pages);
+                        from == 0 && (len == page.len() || end_bytes == inode.size_bytes());
                     let is_first_use = index < request.brought_in_until || !page.is_referenced();
                     if keep == Keep::UsedAgain && is_whole && is_first_use {
                         drop(page);

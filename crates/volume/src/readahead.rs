@@ -160,6 +160,18 @@ impl Queue {
     }
 }
 
+/// Closes the queue if its thread panics, so that no page waits for a thread
+/// that is gone: readers then do without readahead.
+struct CloseOnPanic<'a>(&'a Queue);
+
+impl Drop for CloseOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.close();
+        }
+    }
+}
+
 /// The readahead threads: joined when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Readers {
@@ -178,6 +190,7 @@ impl Readers {
             let thread = std::thread::Builder::new()
                 .name(format!("readahead-{index}"))
                 .spawn(move || {
+                    let _closes = CloseOnPanic(&reader.queue);
                     while let Some(job) = reader.queue.pop() {
                         reader.run(job);
                     }

@@ -215,8 +215,10 @@ impl Volume {
             .read_at(&self.inode(ino)?, buf, offset_bytes, Keep::UsedAgain)
     }
 
-    /// As [`Volume::read_once`], for callers that also read ahead themselves: from the first page on that is not cached here, all is read
-    /// into `buf` in one go, not cached, and nothing is read ahead.
+    /// As [`Volume::read_once`], for callers that also read ahead themselves: from
+    /// the first page on that is not cached here, all is read into `buf` in one go,
+    /// not cached, and nothing is read ahead. Where that page does not begin with
+    /// a block, or a part cannot be read, the rest is as with `read_once`.
     ///
     /// # Errors
     /// As [`Volume::read_at`].

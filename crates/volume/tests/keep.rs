@@ -100,3 +100,20 @@ fn page_handed_over_in_parts_stays() {
     let hits = volume.stats().page.hits;
     assert_eq!(hits, 2, "the page was there for the second and third read");
 }
+
+#[test]
+fn volume_without_readahead_threads_reads_without_readahead() {
+    if tools_are_missing() {
+        return;
+    }
+    let large = LargeFile::new(1).unwrap();
+    let mut options = OpenOptions::default();
+    options.readahead_threads = 0;
+    let volume = Volume::open_device(large.device.clone(), &options).unwrap();
+    let ino = volume.resolve(large.path.as_bytes()).unwrap();
+    for offset_bytes in (0..large.size_bytes).step_by(4096) {
+        let len = volume.read_at(ino, &mut [0; 4096], offset_bytes).unwrap();
+        assert_eq!(len, 4096);
+    }
+    assert_eq!(volume.stats().readahead.pages_ahead, 0);
+}
