@@ -7,6 +7,10 @@
 //! marker. A hit stores the last page read into an atomic and takes no lock.
 //! The queue has one lock, taken for each window, never during a read.
 //!
+//! What a policy gets to know is what those so far need: misses, markers, and
+//! where the last read ended. One that wants every page would make hits take the
+//! stream's lock; none does yet, and [`Streams::new`] checks that.
+//!
 //! Cost: [`STREAMS`] streams of about 64 bytes, direct-mapped by inode: two
 //! files that share one disturb each other's ramp, not their data.
 
@@ -50,6 +54,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     pub(crate) fn new(policy: &'static dyn Policy, max_pages: u32) -> Self {
+        assert!(!policy.wants_every_page(), "hits are not told of");
         let stream = || Stream {
             ino: AtomicU32::new(0),
             previous: AtomicU64::new(u64::MAX),
