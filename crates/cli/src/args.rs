@@ -211,7 +211,8 @@ pub(crate) struct CatArgs {
 ///
 /// Keeps holes, permissions, times, symbolic and hard links and attributes; owners
 /// and device files only as root. Nothing is written outside DEST, whatever names
-/// and links the image holds.
+/// and links the image holds. A DEST that is a device, a FIFO or a symbolic link,
+/// such as /dev/stdout, is written into.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>",

@@ -40,6 +40,17 @@ impl Failure {
         }
     }
 
+    /// The same failure, with the path inside the image that it befell.
+    pub(crate) fn at(self, path: &[u8]) -> Self {
+        match self {
+            Self::Told { message, hint } => Self::Told {
+                message: format!("{}: {message}", name::escaped(path)),
+                hint,
+            },
+            other => other,
+        }
+    }
+
     /// Tells the user, and returns the exit code; `failed` is the one for plain failures.
     pub(crate) fn tell(&self, failed: u8) -> ExitCode {
         match self {

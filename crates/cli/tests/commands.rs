@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{
@@ -338,6 +338,111 @@ fn cp_does_not_write_through_links_that_are_in_the_way() {
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
     assert_eq!(fs::read(out.join("hello")).unwrap(), b"hello, larder\n");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn cp_onto_a_link_writes_what_the_link_names() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let image = image.to_str().unwrap();
+    let (target, link) = (fixture.path("target"), fixture.path("link"));
+    symlink("target", &link).unwrap();
+    for before in [None, Some("something longer than the copy")] {
+        if let Some(before) = before {
+            fs::write(&target, before).unwrap();
+        }
+        larder_ok(["cp", image, "/hello", link.to_str().unwrap()]);
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&target).unwrap(), b"hello, larder\n");
+    }
+    larder_ok(["cp", "-r", image, "/link", link.to_str().unwrap()]);
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new("hello"));
+}
+
+#[test]
+fn cp_onto_a_fifo_or_a_device_writes_into_it() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let image = fixture.image();
+    let fifo = fixture.path("fifo");
+    support::sh("mkfifo \"$1\"", &[&fifo]);
+    let reader = {
+        let fifo = fifo.clone();
+        std::thread::spawn(move || fs::read(fifo).unwrap())
+    };
+    let (image, to) = (image.to_str().unwrap(), fifo.to_str().unwrap());
+    larder_ok(["cp", image, "/dir/large", to]);
+    assert!(reader.join().unwrap() == support::content(3 << 20));
+    let output = larder(["cp", "-r", image, "/link", to]);
+    assert_fails(&output, 1, &["is not a regular file", "remove it first"]);
+    let out = fixture.directory("out", User::Same);
+    fs::rename(&fifo, out.join("hello")).unwrap();
+    let output = larder(["cp", image, "/hello", out.to_str().unwrap()]);
+    assert_fails(&output, 1, &["hello in the destination", "as DEST"]);
+    assert!(out.join("hello").metadata().unwrap().file_type().is_fifo());
+    if !support::has_root() {
+        return;
+    }
+    let (null, full) = (fixture.path("null"), fixture.path("full"));
+    support::sh("mknod \"$1\" c 1 3; mknod \"$2\" c 1 7", &[&null, &full]);
+    let before = fs::metadata(&null).unwrap();
+    larder_ok(["cp", image, "/hello", null.to_str().unwrap()]);
+    let after = fs::symlink_metadata(&null).unwrap();
+    assert_eq!(
+        (after.ino(), after.mode(), after.mtime()),
+        (before.ino(), before.mode(), before.mtime())
+    );
+    let output = larder(["cp", image, "/hello", full.to_str().unwrap()]);
+    assert_fails(&output, 1, &["/hello: cannot write the copy"]);
+    assert!(full.metadata().unwrap().file_type().is_char_device());
+}
+
+#[test]
+fn cp_to_standard_output_goes_down_the_pipe() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    // A link of our own: a failure must not cost the system its /dev/stdout.
+    let stdout = fixture.path("stdout");
+    symlink("/proc/self/fd/1", &stdout).unwrap();
+    for to in [stdout.as_path(), Path::new("/proc/self/fd/1")] {
+        let output = larder([
+            "cp".as_ref(),
+            fixture.image().as_os_str(),
+            "/hello".as_ref(),
+            to.as_os_str(),
+        ]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(output.stdout, b"hello, larder\n");
+    }
+    assert!(stdout.is_symlink());
+}
+
+#[test]
+fn cp_does_not_overwrite_the_image() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let before = fs::read(fixture.image()).unwrap();
+    let link = fixture.path("link");
+    symlink("image", &link).unwrap();
+    for to in [fixture.image(), link] {
+        let output = larder([
+            "cp".as_ref(),
+            fixture.image().as_os_str(),
+            "/hello".as_ref(),
+            to.as_os_str(),
+        ]);
+        assert_fails(&output, 1, &["is the image itself"]);
+    }
+    assert!(fs::read(fixture.image()).unwrap() == before);
 }
 
 #[test]

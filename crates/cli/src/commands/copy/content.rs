@@ -4,6 +4,7 @@ use super::progress::Progress;
 use larder::{Ino, Volume};
 use rustix::io::Errno;
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 
 /// What is read and written at once, in bytes.
@@ -52,6 +53,29 @@ pub(super) fn copy(
         }
     }
     Ok(())
+}
+
+/// Writes the data of `ino` to `output`, holes as zeros: a pipe or a device cannot
+/// leave anything out.
+pub(super) fn stream(
+    volume: &Volume,
+    ino: Ino,
+    mut output: &File,
+    piece: &mut [u8],
+    progress: &Progress,
+) -> Result<(), Error> {
+    let mut offset_bytes = 0;
+    loop {
+        let len = volume
+            .read_at(ino, piece, offset_bytes)
+            .map_err(Error::Image)?;
+        output.write_all(&piece[..len]).map_err(Error::Output)?;
+        offset_bytes += len as u64;
+        progress.add(len as u64);
+        if len < piece.len() {
+            return Ok(());
+        }
+    }
 }
 
 /// Copies a range of data, and returns where it ended: before the range's end at

@@ -8,12 +8,15 @@
 //!    name, never through a symbolic link, and a name is none of `.`, `..`, empty,
 //!    or with a slash.
 //! 2. What is in the way is removed if it is no directory, never written into; a
-//!    directory in the way is entered only if it really is one.
+//!    directory in the way is entered only if it really is one. The destination
+//!    itself is the user's choice: a device, a FIFO or a symbolic link there is
+//!    written into, as cp(1) does, and never removed for a regular file.
 //! 3. No directory of the image is entered twice, so that loops end.
 
 mod attributes;
 mod content;
 mod progress;
+mod through;
 mod tree;
 
 use super::open;
@@ -22,7 +25,7 @@ use crate::failure::{Failure, Result, of_path};
 use crate::name;
 use larder::{FileKind, Ino, Volume};
 use progress::Progress;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, statat};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -52,6 +55,9 @@ pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
             "several paths need an existing directory to go into",
         ));
     }
+    if !destination.is_dir() {
+        through::check_not_image(&args.image, destination)?;
+    }
     raise_descriptor_limit();
     let progress = Progress::new(|| {
         let trees = sources
@@ -65,6 +71,7 @@ pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
         let copied = copy_one(&volume, source, destination, args.recursive, &progress);
         match copied {
             Ok(is_whole) => has_failed |= !is_whole,
+            Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
             Err(failure) => {
                 progress.suspend(|| failure.tell(1));
                 has_failed = true;
@@ -93,7 +100,15 @@ fn copy_one(
             "give -r to copy directories",
         ));
     }
+    if let Some(output) = through::opened(&metadata, destination)? {
+        through::write(volume, &metadata, &output, progress)
+            .map_err(|failure| failure.at(source))?;
+        return Ok(true);
+    }
     let target = target(source, destination)?;
+    if metadata.kind == FileKind::Regular && destination.is_dir() {
+        check_not_special(&target)?;
+    }
     let mut copy = TreeCopy::new(volume, target.parent, progress);
     match target.name {
         Some(name) => copy.copy(ino, name, source),
@@ -140,6 +155,27 @@ fn target<'a>(source: &'a [u8], destination: &'a Path) -> Result<Target<'a>> {
         parent: open_directory(parent)?,
         name: Some(name),
     })
+}
+
+/// A device or FIFO in a directory is neither replaced by a regular file, since it
+/// may be the system's, nor written into, since it may be the image's.
+fn check_not_special(target: &Target<'_>) -> Result<()> {
+    let Some(name) = target.name else {
+        return Ok(());
+    };
+    let Ok(present) = statat(&target.parent, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        return Ok(());
+    };
+    match FileType::from_raw_mode(present.st_mode) {
+        FileType::RegularFile | FileType::Directory | FileType::Symlink => Ok(()),
+        _ => Err(Failure::with_hint(
+            format!(
+                "{} in the destination is not a regular file",
+                name::escaped(name.as_bytes())
+            ),
+            "give its own path as DEST to write into it",
+        )),
+    }
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd> {

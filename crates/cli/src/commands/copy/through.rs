@@ -1,0 +1,104 @@
+//! A destination that the user named and that is no regular file, as `/dev/stdout`:
+//! written into, never removed. It keeps its owner, permissions and times.
+//!
+//! Only for a destination of the user's own choice: what a copy made, or finds
+//! below a directory, may be the image's doing.
+
+use super::content;
+use super::progress::Progress;
+use crate::failure::{Failure, Result};
+use larder::{FileKind, Metadata, Volume};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Opens the destination of `source`, if that is to be written into: a device, a
+/// FIFO, or a symbolic link to anything but a directory.
+///
+/// # Errors
+/// If it cannot be opened, or if `source` is no regular file and would replace a
+/// file of another kind.
+pub(super) fn opened(source: &Metadata, destination: &Path) -> Result<Option<File>> {
+    // What cannot be looked at is told when the copy is made.
+    let Ok(present) = fs::symlink_metadata(destination) else {
+        return Ok(None);
+    };
+    if present.is_file() || present.is_dir() || source.kind == FileKind::Directory {
+        return Ok(None);
+    }
+    if source.kind != FileKind::Regular {
+        if is_of_kind(present.file_type(), source.kind) {
+            return Ok(None);
+        }
+        return Err(Failure::with_hint(
+            format!("{} is not a regular file", destination.display()),
+            "a file of another kind does not replace it: remove it first",
+        ));
+    }
+    let is_dangling = matches!(
+        fs::metadata(destination),
+        Err(error) if error.kind() == io::ErrorKind::NotFound
+    );
+    let opened = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .create(is_dangling)
+        .mode(u32::from(source.permissions) & 0o777)
+        .open(destination);
+    opened.map(Some).map_err(|error| {
+        Failure::new(format!(
+            "cannot open {} for writing: {error}",
+            destination.display()
+        ))
+    })
+}
+
+/// Writes the content of a regular file into what [`opened`] opened.
+pub(super) fn write(
+    volume: &Volume,
+    source: &Metadata,
+    output: &File,
+    progress: &Progress,
+) -> Result<()> {
+    let mut piece = vec![0; content::PIECE_BYTES];
+    let ino = source.ino;
+    let written = if output.metadata()?.is_file() {
+        content::copy(volume, ino, source.size_bytes, output, &mut piece, progress)
+    } else {
+        content::stream(volume, ino, output, &mut piece, progress)
+    };
+    written.map_err(|error| match error {
+        content::Error::Output(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {
+            Failure::BrokenPipe
+        }
+        error => Failure::new(error.to_string()),
+    })
+}
+
+/// Refuses to write over the image that is read.
+pub(super) fn check_not_image(image: &Path, destination: &Path) -> Result<()> {
+    let (Ok(image), Ok(present)) = (fs::metadata(image), fs::metadata(destination)) else {
+        return Ok(());
+    };
+    let is_same_file = (image.dev(), image.ino()) == (present.dev(), present.ino());
+    let are_devices = image.file_type().is_block_device() && present.file_type().is_block_device();
+    if is_same_file || (are_devices && image.rdev() == present.rdev()) {
+        return Err(Failure::new(format!(
+            "destination {} is the image itself",
+            destination.display()
+        )));
+    }
+    Ok(())
+}
+
+fn is_of_kind(present: fs::FileType, kind: FileKind) -> bool {
+    match kind {
+        FileKind::Symlink => present.is_symlink(),
+        FileKind::CharDevice => present.is_char_device(),
+        FileKind::BlockDevice => present.is_block_device(),
+        FileKind::Fifo => present.is_fifo(),
+        FileKind::Socket => present.is_socket(),
+        _ => false,
+    }
+}
