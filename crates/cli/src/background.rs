@@ -5,6 +5,7 @@
 //! standard error that both share, and ends. When it has mounted, it writes a
 //! line to the pipe, leaves its terminal, and the parent ends.
 
+use crate::failure::{Failure, Result};
 use rustix::process::setsid;
 use std::ffi::OsString;
 use std::fs::File;
@@ -59,18 +60,33 @@ pub(crate) fn run_child() -> io::Result<Child> {
     Ok(Child::Failed(code.unwrap_or(1).max(1)))
 }
 
-/// In the child: lets go of the terminal and of the current directory, and tells
-/// the parent to end.
-pub(crate) fn leave_terminal() -> io::Result<()> {
-    // Fails only if this is the leader of a group already, which is as good.
-    let _ = setsid();
-    std::env::set_current_dir("/")?;
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    let mut stdout = io::stdout();
-    // A parent that was killed does not keep the mount from being served.
-    let _ = stdout.write_all(READY).and_then(|()| stdout.flush());
-    rustix::stdio::dup2_stdin(&null)?;
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
-    Ok(())
+/// What the child needs to leave its terminal, had before it mounts: a mount whose
+/// server cannot leave is of no use.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    null: File,
+}
+
+impl Departure {
+    pub(crate) fn prepare() -> Result<Self> {
+        let null = File::options().read(true).write(true).open("/dev/null");
+        let null = null.map_err(|error| Failure::new(format!("cannot open /dev/null: {error}")))?;
+        Ok(Self { null })
+    }
+
+    /// Lets go of the terminal and of the current directory, and tells the parent
+    /// to end. What fails before that is the parent's to know: it is returned, and
+    /// the child has to end.
+    pub(crate) fn leave(self) -> io::Result<()> {
+        // Fails only if this is the leader of a group already, which is as good.
+        let _ = setsid();
+        std::env::set_current_dir("/")?;
+        let mut stdout = io::stdout();
+        // A parent that was killed does not keep the mount from being served.
+        let _ = stdout.write_all(READY).and_then(|()| stdout.flush());
+        rustix::stdio::dup2_stdin(&self.null)?;
+        rustix::stdio::dup2_stdout(&self.null)?;
+        rustix::stdio::dup2_stderr(&self.null)?;
+        Ok(())
+    }
 }

@@ -89,6 +89,9 @@ pub enum Error {
     /// The session with the kernel failed. Errno: the cause's.
     #[error("the FUSE session failed: {0}")]
     Session(io::Error),
+    /// The server could not get ready to answer. Errno: the cause's.
+    #[error("the server cannot start: {0}")]
+    NotReady(io::Error),
     /// The list of mounts could not be read. Errno: the cause's.
     #[error("cannot read /proc/self/mountinfo: {0}")]
     MountInfo(io::Error),

@@ -4,9 +4,10 @@ use crate::mount::attach::{Attached, attach};
 use crate::mount::unmount::unmount_own;
 use crate::stats::Listener;
 use crate::transport::{self, Session};
-use crate::{MountEntry, MountOptions, Result, Unmounted};
+use crate::{Error, MountEntry, MountOptions, Result, Unmounted};
 use larder::Volume;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -80,14 +81,16 @@ impl Server {
     }
 
     /// Answers requests until the mount is gone. `ready` is called once, when
-    /// the threads are about to start and the statistics socket answers.
+    /// the threads are about to start and the statistics socket answers. If it
+    /// fails, the mount goes away unserved.
     ///
     /// The volume is closed before the socket goes away, so that a socket where
     /// nobody listens tells that the image is free.
     ///
     /// # Errors
-    /// [`Error::Session`](crate::Error::Session) if the connection to the kernel broke.
-    pub fn serve(self, ready: impl FnOnce()) -> Result<()> {
+    /// [`Error::Session`](crate::Error::Session) if the connection to the kernel broke;
+    /// [`Error::NotReady`](crate::Error::NotReady) if `ready` failed.
+    pub fn serve(self, ready: impl FnOnce() -> io::Result<()>) -> Result<()> {
         let Self {
             session,
             volume,
@@ -103,8 +106,14 @@ impl Server {
                 None
             }
         };
-        ready();
-        let outcome = session.run();
+        let outcome = match ready() {
+            Ok(()) => session.run(),
+            Err(error) => {
+                // Whoever waits for an answer is told that there will be none.
+                drop(session);
+                Err(Error::NotReady(error))
+            }
+        };
         if outcome.is_ok() {
             guard.0 = None;
         }

@@ -1,7 +1,7 @@
 //! A mount served in this process, seen through the kernel.
 
 use larder::{OpenOptions, Volume};
-use larder_fuse::{MountOptions, Server, Unmounter};
+use larder_fuse::{Error, MountOptions, Server, Unmounter};
 use larder_testkit::{Requirement, skip, tool};
 use rustix::fs::{IFlags, XattrFlags, ioctl_getflags};
 use rustix::io::Errno;
@@ -84,7 +84,7 @@ impl Mounted {
         let server = Server::mount(Arc::clone(&volume), &dir.join("mnt"), options).unwrap();
         let path = server.mountpoint().to_owned();
         let unmounter = server.unmounter();
-        let thread = std::thread::spawn(move || server.serve(|| {}));
+        let thread = std::thread::spawn(move || server.serve(|| Ok(())));
         Self {
             path,
             volume,
@@ -131,6 +131,24 @@ fn visit(directory: &Path) -> u64 {
         }
     }
     files
+}
+
+#[test]
+fn mount_goes_away_if_its_server_cannot_get_ready() {
+    if !can_mount() {
+        return;
+    }
+    let dir = folder();
+    let image = make_image(dir.path());
+    let volume = Arc::new(Volume::open(image, &OpenOptions::default()).unwrap());
+    let mountpoint = dir.path().join("mnt");
+    let server = Server::mount(volume, &mountpoint, &MountOptions::default()).unwrap();
+    let error = server.serve(|| Err(Errno::IO.into())).unwrap_err();
+    assert!(matches!(error, Error::NotReady(_)), "{error}");
+    assert!(matches!(
+        larder_fuse::find_mount(&mountpoint),
+        Err(Error::NotMounted(_))
+    ));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `larder mount`.
 
 use crate::args::MountArgs;
-use crate::background::{self, Child};
+use crate::background::{self, Child, Departure};
 use crate::failure::{self, Failure, Result, tell_note};
 use crate::logging;
 use crate::mount_options::Options;
@@ -59,21 +59,23 @@ fn serve(image: &Path, mountpoint: &Path, options: Options, in_background: bool)
             .unwrap_or_else(|_| image.to_owned())
             .into_os_string();
     }
+    let departure = in_background.then(Departure::prepare).transpose()?;
     let volume = Volume::open(image, &volume).map_err(|error| failure::of_image(image, &error))?;
     // From here on, a signal unmounts instead of leaving a mount without a server.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let server = Server::mount(Arc::new(volume), mountpoint, &mount)?;
     let at = server.mountpoint().to_owned();
     unmount_on_signal(signals, server.unmounter())?;
-    let mut left_terminal = Ok(());
     server.serve(|| {
-        if in_background {
-            left_terminal = background::leave_terminal();
-        } else if io::stderr().is_terminal() {
+        if let Some(departure) = departure {
+            return departure.leave();
+        }
+        if io::stderr().is_terminal() {
             tell_note(&format!("mounted on {}; Ctrl-C unmounts", at.display()));
         }
+        Ok(())
     })?;
-    Ok(left_terminal?)
+    Ok(())
 }
 
 /// The first signal unmounts; a second one, while files are still open, ends the
