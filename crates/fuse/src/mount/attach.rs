@@ -50,9 +50,16 @@ pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attach
     } else {
         mount_through_fusermount(&path, options)?
     };
-    match info::mounted_at(&path)? {
-        Some(entry) => Ok(Attached { device, entry }),
-        None => Err(Error::NotMounted(path)),
+    let found = info::mounted_at(&path);
+    match found.and_then(|entry| entry.ok_or_else(|| Error::NotMounted(path.clone()))) {
+        Ok(entry) => Ok(Attached { device, entry }),
+        Err(error) => {
+            // Nobody would serve it, nor know that it is there.
+            if let Err(left) = unmount::detach(&path, true) {
+                tracing::warn!("{} may stay mounted: {left}", path.display());
+            }
+            Err(error)
+        }
     }
 }
 

@@ -72,7 +72,8 @@ pub(crate) fn unmount_own(entry: &MountEntry) -> Result<Unmounted> {
     outcome.map_err(|source| failure(path, source))
 }
 
-fn detach(path: &Path, lazy: bool) -> io::Result<()> {
+/// Takes away the topmost mount at `path`; with `lazy`, also one in use.
+pub(super) fn detach(path: &Path, lazy: bool) -> io::Result<()> {
     let mut flags = UnmountFlags::NOFOLLOW;
     flags.set(UnmountFlags::DETACH, lazy);
     match rustix::mount::unmount(path, flags) {
