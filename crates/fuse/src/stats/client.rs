@@ -121,7 +121,10 @@ pub(crate) fn await_server_exit(entry: &MountEntry, deadline: Instant) {
 pub(crate) fn remove_stale_socket(entry: &MountEntry) {
     let Ok(owner) = owner_of(entry) else { return };
     for socket in sockets(entry, owner) {
-        if socket.exists() && !is_alive(&socket) {
+        // Any other failure, such as a full queue, says nothing of the server.
+        let is_stale = UnixStream::connect(&socket)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        if is_stale {
             // Gone already is fine: the server may have cleaned up.
             let _ = fs::remove_file(&socket);
         }

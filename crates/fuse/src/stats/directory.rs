@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 
 /// Directories in which a server of user `uid` may have its socket, best first.
 pub(super) fn candidates(uid: u32) -> Vec<PathBuf> {
-    let mut directories = Vec::with_capacity(4);
     if uid == 0 {
-        directories.push(PathBuf::from("/run/larder"));
+        // XDG_RUNTIME_DIR may be that of the user who called sudo.
+        return ["/run/larder", "/tmp/larder-0"].map(PathBuf::from).into();
     }
+    let mut directories = Vec::with_capacity(3);
     if uid == rustix::process::geteuid().as_raw() {
         let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         directories.extend(
@@ -93,6 +94,12 @@ mod tests {
 
     fn uid() -> u32 {
         rustix::process::geteuid().as_raw()
+    }
+
+    #[test]
+    fn root_has_directories_that_no_environment_names() {
+        let expected = ["/run/larder", "/tmp/larder-0"].map(PathBuf::from);
+        assert_eq!(candidates(0), expected);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::directory;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
 use crate::{Error, MountEntry, Result};
 use larder::Volume;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use std::fs::{self, Permissions};
@@ -23,6 +23,11 @@ use std::time::{Duration, Instant};
 
 /// How long a client may take, in all.
 const CLIENT_TIME: Duration = Duration::from_secs(1);
+/// How long the next client waits if the last could not be let in.
+const RETRY_TIME: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 
 /// A listening socket and its thread.
 #[derive(Debug)]
@@ -117,7 +122,16 @@ fn listen(
         }
         let served = match listener.accept() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            accepted => accepted.and_then(|(stream, _)| serve(stream, answer)),
+            Err(error) => {
+                tracing::debug!("a statistics client cannot be let in: {error}");
+                // Without a free descriptor, it would be there again at once.
+                let mut stop = [PollFd::new(stopped, PollFlags::IN)];
+                match poll(&mut stop, Some(&RETRY_TIME)) {
+                    Ok(_) | Err(Errno::INTR) => continue,
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            Ok((stream, _)) => serve(stream, answer),
         };
         if let Err(error) = served {
             tracing::debug!("a statistics client was turned away: {error}");
