@@ -425,6 +425,59 @@ fn cp_to_standard_output_goes_down_the_pipe() {
 }
 
 #[test]
+fn cp_names_the_attribute_that_does_not_fit_and_goes_on() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let value = fixture.path("value");
+    fs::write(&value, vec![b'x'; 20_000]).unwrap();
+    let probe = rustix::fs::setxattr(
+        &value,
+        "user.large",
+        &fs::read(&value).unwrap(),
+        rustix::fs::XattrFlags::empty(),
+    );
+    if probe.is_ok() || probe == Err(rustix::io::Errno::NOTSUP) {
+        larder_testkit::tell_skipped("attributes of any size fit here, or none");
+        return;
+    }
+    fs::set_permissions(
+        fixture.path("tree/hello"),
+        fs::Permissions::from_mode(0o640),
+    )
+    .unwrap();
+    fixture.make_image("ext4", &["-O", "ea_inode"]);
+    // debugfs takes no more than 1024 bytes of a value.
+    fs::write(&value, [b'x'; 1024]).unwrap();
+    for number in 0..8 {
+        let request = format!("ea_set -f {} /hello user.large{number}", value.display());
+        let set = Command::new(tool("debugfs"))
+            .args(["-w", "-R", &request])
+            .arg(fixture.image())
+            .output();
+        if set.is_err() {
+            larder_testkit::tell_skipped("debugfs is not installed");
+            return;
+        }
+    }
+    let out = fixture.path("out");
+    let output = larder([
+        "cp".as_ref(),
+        fixture.image().as_os_str(),
+        "/hello".as_ref(),
+        out.as_os_str(),
+    ]);
+    assert_fails(&output, 1, &["/hello: cannot set attribute user.large"]);
+    let source = fs::metadata(fixture.path("tree/hello")).unwrap();
+    let copied = fs::metadata(&out).unwrap();
+    assert_eq!(
+        (copied.mode(), copied.mtime(), copied.len()),
+        (source.mode(), source.mtime(), source.len())
+    );
+}
+
+#[test]
 fn cp_does_not_overwrite_the_image() {
     if !can_make_images() {
         return;

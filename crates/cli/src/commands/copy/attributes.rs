@@ -2,8 +2,10 @@
 //! permissions, times, in this order, since each may change those before it.
 //!
 //! Owners need root, and so do some attributes: what is not permitted is left
-//! out, and set-id bits with the owner that they would have stood for.
+//! out, and set-id bits with the owner that they would have stood for. An
+//! attribute that does not fit is told, once all else is set.
 
+use crate::name;
 use larder::{Metadata, Timestamp, Volume};
 use rustix::fs::{
     AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat, fchmod, fchown,
@@ -14,19 +16,78 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
+/// Why something could not be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Error {
+    /// Owner, permissions or times.
+    System(Errno),
+    /// Attributes, each with the reason; everything else is set.
+    Attributes(Vec<(Vec<u8>, Errno)>),
+}
+
+impl From<Errno> for Error {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno)
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::System(errno) => write!(f, "cannot write the copy: {errno}"),
+            Self::Attributes(failed) => {
+                for (at, (name, errno)) in failed.iter().enumerate() {
+                    let comma = if at > 0 { ", " } else { "" };
+                    let name = name::escaped(name);
+                    write!(f, "{comma}cannot set attribute {name} on the copy: {errno}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Attributes that could not be set, until all else is.
+#[derive(Debug, Default)]
+struct Failed(Vec<(Vec<u8>, Errno)>);
+
+impl Failed {
+    /// Notes a failure, but for what the destination or our rights do not allow.
+    fn note(&mut self, name: Vec<u8>, set: Result<(), Errno>) {
+        match set {
+            Ok(()) => {}
+            Err(errno @ (Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::INVAL)) => {
+                let name = name::escaped(&name);
+                tracing::debug!("attribute {name} is left out: {errno}");
+            }
+            Err(errno) => self.0.push((name, errno)),
+        }
+    }
+
+    fn result(self) -> Result<(), Error> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Attributes(self.0))
+        }
+    }
+}
+
 /// The set-id bits of a mode.
 const SET_ID: u16 = 0o6000;
 
 /// Sets what an open file or directory keeps.
-pub(super) fn set_open(volume: &Volume, metadata: &Metadata, file: impl AsFd) -> Result<(), Errno> {
+pub(super) fn set_open(volume: &Volume, metadata: &Metadata, file: impl AsFd) -> Result<(), Error> {
     let file = file.as_fd();
     let owned = permitted(fchown(file, owner(metadata), group(metadata)))?;
+    let mut failed = Failed::default();
     for (name, value) in attributes(volume, metadata) {
         let set = fsetxattr(file, OsStr::from_bytes(&name), &value, XattrFlags::empty());
-        tolerated(&name, set)?;
+        failed.note(name, set);
     }
     fchmod(file, mode(metadata, owned))?;
-    futimens(file, &times(metadata))
+    futimens(file, &times(metadata))?;
+    failed.result()
 }
 
 /// Sets what a special file keeps, which was just made as `name` in `parent`.
@@ -35,10 +96,11 @@ pub(super) fn set_special(
     metadata: &Metadata,
     parent: BorrowedFd<'_>,
     name: &OsStr,
-) -> Result<(), Errno> {
-    let owned = set_unopened(volume, metadata, parent, name)?;
+) -> Result<(), Error> {
+    let (owned, failed) = set_unopened(volume, metadata, parent, name)?;
     chmodat(parent, name, mode(metadata, owned), AtFlags::empty())?;
-    utimensat(parent, name, &times(metadata), AtFlags::SYMLINK_NOFOLLOW)
+    utimensat(parent, name, &times(metadata), AtFlags::SYMLINK_NOFOLLOW)?;
+    failed.result()
 }
 
 /// Sets what a symbolic link keeps: it has no permissions.
@@ -47,18 +109,21 @@ pub(super) fn set_link(
     metadata: &Metadata,
     parent: BorrowedFd<'_>,
     name: &OsStr,
-) -> Result<(), Errno> {
-    set_unopened(volume, metadata, parent, name)?;
-    utimensat(parent, name, &times(metadata), AtFlags::SYMLINK_NOFOLLOW)
+) -> Result<(), Error> {
+    let (_, failed) = set_unopened(volume, metadata, parent, name)?;
+    utimensat(parent, name, &times(metadata), AtFlags::SYMLINK_NOFOLLOW)?;
+    failed.result()
 }
 
-/// Owner and attributes of something that cannot be opened; true if it is owned.
+/// Owner and attributes of something that cannot be opened; true if it is owned,
+/// and the attributes that could not be set.
 fn set_unopened(
     volume: &Volume,
     metadata: &Metadata,
     parent: BorrowedFd<'_>,
     name: &OsStr,
-) -> Result<bool, Errno> {
+) -> Result<(bool, Failed), Errno> {
+    let mut failed = Failed::default();
     let (uid, gid) = (owner(metadata), group(metadata));
     let owned = permitted(chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))?;
     let mut path = format!("/proc/self/fd/{}/", parent.as_raw_fd()).into_bytes();
@@ -70,9 +135,9 @@ fn set_unopened(
             &value,
             XattrFlags::empty(),
         );
-        tolerated(&attribute, set)?;
+        failed.note(attribute, set);
     }
-    Ok(owned)
+    Ok((owned, failed))
 }
 
 /// Attributes that can be read; the image's damage is told, not a reason to stop.
@@ -131,17 +196,5 @@ fn permitted(result: Result<(), Errno>) -> Result<bool, Errno> {
         // EINVAL: an owner that this user namespace does not know.
         Err(Errno::PERM | Errno::INVAL) => Ok(false),
         Err(errno) => Err(errno),
-    }
-}
-
-/// Lets pass what the destination or our rights do not allow.
-fn tolerated(name: &[u8], result: Result<(), Errno>) -> Result<(), Errno> {
-    match result {
-        Err(errno @ (Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::INVAL)) => {
-            let name = String::from_utf8_lossy(name);
-            tracing::debug!("attribute {name} is left out: {errno}");
-            Ok(())
-        }
-        result => result,
     }
 }

@@ -49,6 +49,9 @@ struct Level {
     is_listed: bool,
 }
 
+/// Whether a file that was copied has kept all that it should.
+type Kept = Result<(), attributes::Error>;
+
 /// Whether a name can be made in a directory and stays there.
 pub(super) fn is_plain_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
@@ -177,15 +180,16 @@ impl<'a> TreeCopy<'a> {
         if metadata.links > 1 && self.link(ino, parent, name) {
             return Ok(None);
         }
-        match metadata.kind {
+        let kept = match metadata.kind {
             FileKind::Regular => self.regular(&metadata, parent, name)?,
             FileKind::Symlink => self.symlink(&metadata, parent, name)?,
             _ => self.special(&metadata, parent, name)?,
-        }
+        };
         if metadata.links > 1 {
             self.linked.insert(ino, target.to_vec());
         }
-        Ok(None)
+        kept.map(|()| None)
+            .map_err(|error| Failure::new(error.to_string()))
     }
 
     fn enter(
@@ -217,8 +221,8 @@ impl<'a> TreeCopy<'a> {
 
     /// A directory is done: only now may it become read-only and old.
     fn leave(&mut self, level: &Level) {
-        if let Err(errno) = attributes::set_open(self.volume, &level.metadata, &level.copy) {
-            self.tell(&level.source, &written(errno));
+        if let Err(error) = attributes::set_open(self.volume, &level.metadata, &level.copy) {
+            self.tell(&level.source, &Failure::new(error.to_string()));
         }
     }
 
@@ -248,7 +252,12 @@ impl<'a> TreeCopy<'a> {
         linked.is_ok()
     }
 
-    fn regular(&mut self, metadata: &Metadata, parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+    fn regular(
+        &mut self,
+        metadata: &Metadata,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Result<Kept> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = openat(parent, name, flags | OFlags::CLOEXEC, mode).map_err(written)?;
@@ -262,19 +271,29 @@ impl<'a> TreeCopy<'a> {
             self.progress,
         )
         .map_err(|error| Failure::new(error.to_string()))?;
-        attributes::set_open(self.volume, metadata, &file).map_err(written)
+        Ok(attributes::set_open(self.volume, metadata, &file))
     }
 
-    fn symlink(&mut self, metadata: &Metadata, parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+    fn symlink(
+        &mut self,
+        metadata: &Metadata,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Result<Kept> {
         let target = self
             .volume
             .read_link(metadata.ino)
             .map_err(|error| Failure::new(error.to_string()))?;
         symlinkat(OsStr::from_bytes(&target), parent, name).map_err(written)?;
-        attributes::set_link(self.volume, metadata, parent, name).map_err(written)
+        Ok(attributes::set_link(self.volume, metadata, parent, name))
     }
 
-    fn special(&mut self, metadata: &Metadata, parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+    fn special(
+        &mut self,
+        metadata: &Metadata,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Result<Kept> {
         let kind = match metadata.kind {
             FileKind::CharDevice => FileType::CharacterDevice,
             FileKind::BlockDevice => FileType::BlockDevice,
@@ -289,7 +308,7 @@ impl<'a> TreeCopy<'a> {
             }
             errno => written(errno),
         })?;
-        attributes::set_special(self.volume, metadata, parent, name).map_err(written)
+        Ok(attributes::set_special(self.volume, metadata, parent, name))
     }
 
     fn metadata(&self, ino: Ino) -> Result<Metadata> {
