@@ -45,7 +45,7 @@ pub(crate) struct VolumeArgs {
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pub offset: Option<u64>,
     /// Memory for all caches together [default: 256M]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_cache)]
     pub cache_size: Option<u64>,
     /// Ignore the journal, even if it needs recovery
     #[arg(long)]
@@ -274,7 +274,7 @@ pub(crate) struct StatsArgs {
     /// Write JSON, one object
     #[arg(long, conflicts_with = "histogram")]
     pub json: bool,
-    /// Show how many buckets of a cache's hash table hold how many objects
+    /// Show how many buckets of a cache's hash table hold how many objects, as text only
     #[arg(long, value_enum, value_name = "CACHE")]
     pub histogram: Option<Cache>,
 }

@@ -17,7 +17,12 @@ pub(crate) enum Failure {
         hint: Option<String>,
     },
     /// Arguments that make no sense together.
-    Usage(String),
+    Usage {
+        /// What is wrong with them.
+        message: String,
+        /// What can be done about it.
+        hint: Option<String>,
+    },
     /// Whoever read our output has had enough.
     BrokenPipe,
 }
@@ -28,6 +33,13 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self::Told {
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage {
             message: message.into(),
             hint: None,
         }
@@ -54,16 +66,13 @@ impl Failure {
     /// Tells the user, and returns the exit code; `failed` is the one for plain failures.
     pub(crate) fn tell(&self, failed: u8) -> ExitCode {
         match self {
-            Self::Told { message, hint } => {
+            Self::Told { message, hint } | Self::Usage { message, hint } => {
                 tell_error(message);
                 if let Some(hint) = hint {
                     tell("hint", hint);
                 }
-                ExitCode::from(failed)
-            }
-            Self::Usage(message) => {
-                tell_error(message);
-                ExitCode::from(2)
+                let is_usage = matches!(self, Self::Usage { .. });
+                ExitCode::from(if is_usage { 2 } else { failed })
             }
             Self::BrokenPipe => ExitCode::SUCCESS,
         }
@@ -112,11 +121,14 @@ pub(crate) fn of_image(image: &Path, error: &larder::Error) -> Failure {
     let cause = match error {
         larder::Error::Ext4(cause) => cause,
         larder::Error::Option(what) => {
-            return Failure::with_hint(
-                what,
-                "the flags are --offset, --cache-size, --readahead and --readahead-max, \
-                 or the options of -o with the same names",
-            );
+            return Failure::Usage {
+                message: what.clone(),
+                hint: Some(
+                    "the flags are --offset, --cache-size, --readahead and --readahead-max, \
+                     or the options of -o with the same names"
+                        .to_owned(),
+                ),
+            };
         }
         _ => return Failure::new(format!("{path}: {error}")),
     };
@@ -130,8 +142,19 @@ pub(crate) fn of_image(image: &Path, error: &larder::Error) -> Failure {
                 format!("no permission to read image {path}"),
                 "reading is enough: larder never writes to the image",
             ),
+            io::ErrorKind::IsADirectory => Failure::with_hint(
+                format!("{path} is a directory, not an image"),
+                "IMAGE must be an image file or a block device",
+            ),
             _ => Failure::new(format!("cannot open image {path}: {source}")),
         },
+        Ext4::Device(Device::OutOfRange {
+            offset_bytes,
+            len_bytes: 0,
+            size_bytes,
+        }) if offset_bytes > size_bytes => {
+            Failure::new(format!("the offset lies behind the end of {path}"))
+        }
         Ext4::Device(Device::Locked { .. }) => Failure::with_hint(
             format!("image {path} is locked by another process"),
             "something has it open for writing: find out what with lsof or fuser, and end it",
@@ -170,7 +193,7 @@ pub(crate) fn of_path(path: &[u8], error: &larder::Error) -> Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Told { message, .. } | Self::Usage(message) => f.write_str(message),
+            Self::Told { message, .. } | Self::Usage { message, .. } => f.write_str(message),
             Self::BrokenPipe => f.write_str("broken pipe"),
         }
     }

@@ -76,8 +76,8 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     }
     match mount::in_background(&args.image, &args.mountpoint, options, None) {
         Ok(code) => ExitCode::from(code),
-        Err(Failure::Usage(message)) => {
-            Failure::Usage(message).tell(USAGE_FAILED);
+        Err(failure @ Failure::Usage { .. }) => {
+            failure.tell(USAGE_FAILED);
             ExitCode::from(USAGE_FAILED)
         }
         Err(failure) => failure.tell(MOUNT_FAILED),

@@ -42,11 +42,19 @@ const IGNORED: &[&str] = &[
     "nomand",
     "silent",
     "loud",
-    "exec",
-    "nosuid",
-    "nodev",
     "default_permissions",
     "kernel_cache",
+];
+
+/// Options that make no sense without a value.
+const VALUED: &[&str] = &[
+    "fsname",
+    "subtype",
+    "offset",
+    "cache_size",
+    "readahead",
+    "readahead_max",
+    "threads",
 ];
 
 /// Options of the same kind whose value makes no difference either.
@@ -99,13 +107,13 @@ impl Options {
                 continue;
             }
             if !self.add(&option)? && !is_sloppy {
-                return Err(Failure::with_hint(
-                    format!(
+                return Err(Failure::Usage {
+                    message: format!(
                         "unknown mount option `{}`",
                         name::escaped(option.as_bytes())
                     ),
-                    "larder mount --help lists the options of -o",
-                ));
+                    hint: Some("larder mount --help lists the options of -o".to_owned()),
+                });
             }
         }
         self.mount.kernel_readahead_bytes = self.volume.readahead_max_bytes;
@@ -121,6 +129,12 @@ impl Options {
             if known && self.add_value(&String::from_utf8_lossy(&bytes[..at]), value)? {
                 return Ok(true);
             }
+        } else if option == "remount" {
+            return Err(Failure::usage(
+                "remounting is not supported: unmount, and mount again",
+            ));
+        } else if let Some(key) = option.to_str().filter(|key| VALUED.contains(key)) {
+            return Err(bad_value(key, "a value"));
         } else if option
             .to_str()
             .is_some_and(|switch| self.add_switch(switch))
@@ -154,7 +168,7 @@ impl Options {
             "fsname" => value.clone_into(&mut self.mount.fs_name),
             "subtype" => self.mount.subtype = checked_subtype(text(key, value)?)?,
             "offset" => self.volume.offset_bytes = bytes(key, value)?,
-            "cache_size" => self.volume.cache_size_bytes = bytes(key, value)?,
+            "cache_size" => self.volume.cache_size_bytes = parsed(key, value, size::parse_cache)?,
             "readahead" => text(key, value)?.clone_into(&mut self.volume.readahead),
             "readahead_max" => self.volume.readahead_max_bytes = bytes(key, value)?,
             "threads" => {
@@ -210,7 +224,11 @@ fn split(list: &OsStr) -> Vec<OsString> {
 }
 
 fn bytes(key: &str, value: &OsStr) -> Result<u64> {
-    size::parse(text(key, value)?).map_err(|error| Failure::Usage(format!("option {key}: {error}")))
+    parsed(key, value, size::parse)
+}
+
+fn parsed(key: &str, value: &OsStr, parse: fn(&str) -> Result<u64, String>) -> Result<u64> {
+    parse(text(key, value)?).map_err(|error| Failure::usage(format!("option {key}: {error}")))
 }
 
 fn text<'a>(key: &str, value: &'a OsStr) -> Result<&'a str> {
@@ -218,7 +236,7 @@ fn text<'a>(key: &str, value: &'a OsStr) -> Result<&'a str> {
 }
 
 fn bad_value(key: &str, wanted: &str) -> Failure {
-    Failure::Usage(format!("option {key} wants {wanted}"))
+    Failure::usage(format!("option {key} wants {wanted}"))
 }
 
 /// The subtype goes into the kernel's name of the type, where blanks and dots

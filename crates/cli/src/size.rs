@@ -27,6 +27,19 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large"))
 }
 
+/// The smallest memory for caches that is taken.
+const MIN_CACHE_BYTES: u64 = 1 << 20;
+
+/// Reads the size of the caches.
+pub(crate) fn parse_cache(text: &str) -> Result<u64, String> {
+    match parse(text)? {
+        bytes if bytes < MIN_CACHE_BYTES => {
+            Err(format!("`{text}` is too little: the minimum is 1M (1 MiB)"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
 /// Writes a number of bytes for people: `1.5 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
 pub(crate) fn human(bytes: u64) -> String {

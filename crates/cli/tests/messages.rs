@@ -24,6 +24,20 @@ fn arguments_that_make_no_sense_exit_with_two() {
         2,
         &["option threads"],
     );
+    for (option, part) in [
+        ("offset", "option offset wants a value"),
+        ("offset=abc", "option offset"),
+        ("threads=0", "option threads"),
+        ("cache_size=4k", "the minimum is 1M"),
+        ("remount", "remounting is not supported"),
+    ] {
+        assert_fails(&larder(["mount", "-o", option, "x", "y"]), 2, &[part]);
+    }
+    assert_fails(
+        &larder(["ls", "/tmp"]),
+        1,
+        &["is a directory", "IMAGE must be an image file"],
+    );
 }
 
 #[test]
@@ -45,7 +59,7 @@ fn unknown_mount_option_is_named() {
     let output = larder(["mount", "-o", "ro,frobnicate=1", "image", "/mnt"]);
     assert_fails(
         &output,
-        1,
+        2,
         &[
             "error: unknown mount option `frobnicate=1`",
             "hint: larder mount --help",
@@ -66,7 +80,7 @@ fn readahead_policy_that_does_not_exist_is_named() {
         fixture.image().as_os_str(),
         mountpoint.0.as_os_str(),
     ]);
-    assert_fails(&output, 1, &["psychic", "ondemand", "hint:", "--readahead"]);
+    assert_fails(&output, 2, &["psychic", "ondemand", "hint:", "--readahead"]);
 }
 
 #[test]

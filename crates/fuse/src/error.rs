@@ -13,6 +13,9 @@ pub enum Error {
     /// The mount point does not exist. Errno: `ENOENT`.
     #[error("mount point {} does not exist", .0.display())]
     NoMountpoint(PathBuf),
+    /// What is taken for a mount does not exist. Errno: `ENOENT`.
+    #[error("{} does not exist", .0.display())]
+    Absent(PathBuf),
     /// The mount point is not a directory. Errno: `ENOTDIR`.
     #[error("mount point {} is not a directory", .0.display())]
     NotDirectory(PathBuf),

@@ -54,7 +54,7 @@ impl MountEntry {
 /// [`Error::NotMounted`] if nothing is mounted there.
 pub fn find_mount(mountpoint: &Path) -> Result<MountEntry> {
     let path = canonical_mountpoint(mountpoint).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Error::NoMountpoint(mountpoint.to_owned()),
+        io::ErrorKind::NotFound => Error::Absent(mountpoint.to_owned()),
         _ => Error::Mountpoint {
             mountpoint: mountpoint.to_owned(),
             source,

@@ -44,9 +44,7 @@ struct Target<'a> {
 pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
     let volume = open(&args.image, &args.volume)?;
     let Some((destination, sources)) = args.paths.split_last() else {
-        return Err(Failure::Usage(
-            "cp wants a path and a destination".to_owned(),
-        ));
+        return Err(Failure::usage("cp wants a path and a destination"));
     };
     let destination = Path::new(destination);
     if sources.len() > 1 && !destination.is_dir() {
