@@ -21,6 +21,7 @@
 
 use crate::frame::FramesConfig;
 use std::fmt::Debug;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 /// Something that caches, and can be asked for memory.
@@ -76,17 +77,23 @@ pub struct BudgetConfig {
     pub dentry_part: u64,
     /// At most one part in so many of the budget is for inodes. Default: 8.
     pub inode_part: u64,
+    /// What the hashes of names depend on. Default: random, so that an image
+    /// cannot be made whose names share a bucket.
+    pub name_seed: [u64; 2],
 }
 
 impl BudgetConfig {
-    /// The defaults for a budget and a block size.
+    /// The defaults for a budget and a block size, with a seed of its own.
     #[must_use]
     pub fn new(budget_bytes: u64, block_size_bytes: usize) -> Self {
+        // The one source of randomness in the standard library.
+        let random = RandomState::new();
         Self {
             budget_bytes,
             block_size_bytes,
             dentry_part: 8,
             inode_part: 8,
+            name_seed: [random.hash_one(0), random.hash_one(1)],
         }
     }
 }

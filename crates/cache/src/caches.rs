@@ -47,7 +47,7 @@ impl<const W: usize> Caches<W> {
     /// If the block size is not a power of two from 128 bytes to 64 KiB.
     pub fn new(config: &BudgetConfig, device: Arc<dyn BlockDevice>) -> Result<Self, Error> {
         let division = Division::new(config, InodeCache::<W>::SLOT_BYTES);
-        Self::divided(&division, device, config.block_size_bytes).map_err(|source| Error::Map {
+        Self::divided(&division, device, config).map_err(|source| Error::Map {
             budget_bytes: config.budget_bytes,
             source,
         })
@@ -56,7 +56,7 @@ impl<const W: usize> Caches<W> {
     fn divided(
         division: &Division,
         device: Arc<dyn BlockDevice>,
-        block_size_bytes: usize,
+        config: &BudgetConfig,
     ) -> std::io::Result<Self> {
         let frames = Arc::new(Frames::new(&division.frames)?);
         let charge = || -> Charge {
@@ -67,12 +67,13 @@ impl<const W: usize> Caches<W> {
             dentries: DentryCache::new(
                 (division.short_names, charge()),
                 (division.long_names, charge()),
+                config.name_seed,
             )?,
             inodes: InodeCache::new(division.inodes, charge())?,
             buffers: Arc::new(BufferCache::new(
                 Arc::clone(&frames),
                 device,
-                block_size_bytes,
+                config.block_size_bytes,
             )),
             pages: PageCache::new(frames),
         })

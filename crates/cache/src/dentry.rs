@@ -12,13 +12,19 @@
 //! padded with zeros, so one that contains a zero, which no valid name does, is
 //! never cached.
 //!
+//! # Hash
+//! An image's author chooses names and inode numbers. So that they cannot choose
+//! them to share a bucket, whose chain every lookup would have to walk, both are
+//! hashed with a seed that is drawn when the caches are made
+//! ([`BudgetConfig::name_seed`](crate::budget::BudgetConfig::name_seed)).
+//!
 //! # Cost
 //! 64 bytes a dentry and 4 for a bucket; 280 with a long name.
 
 use crate::budget::ArenaConfig;
 use crate::stats::CacheStats;
 use crate::table::histogram::{Histogram, Report};
-use crate::table::{Arena, Charge, Counts, Growth, Hash64, Layout, Slot, Table, fold};
+use crate::table::{Arena, Charge, Counts, Growth, Layout, SeededHash, Slot, Table};
 use std::io;
 use std::sync::Arc;
 
@@ -60,23 +66,23 @@ struct Name<const N: usize> {
 impl<const N: usize> Name<N> {
     /// `None` if the name does not fit, or cannot be told from another.
     #[inline]
-    fn new(parent: u32, name: &[u8]) -> Option<Self> {
+    fn new(seeded: SeededHash, parent: u32, name: &[u8]) -> Option<Self> {
         if name.is_empty() || name.len() > (N * 8).min(NAME_MAX) || name.contains(&0) {
             return None;
         }
         let mut words = [0; N];
-        let mut hash = 0;
+        let mut hash = u64::from(parent);
         let (whole, rest) = name.as_chunks::<8>();
         for (word, bytes) in words.iter_mut().zip(whole) {
             *word = u64::from_le_bytes(*bytes);
-            hash = fold(*word, hash ^ MIX);
+            hash = seeded.fold(hash, *word);
         }
         if !rest.is_empty() {
             let mut bytes = [0; 8];
             bytes[..rest.len()].copy_from_slice(rest);
             let word = u64::from_le_bytes(bytes);
             words[whole.len()] = word;
-            hash = fold(word, hash ^ MIX);
+            hash = seeded.fold(hash, word);
         }
         Some(Self {
             parent,
@@ -101,21 +107,18 @@ enum KeyedName {
 impl KeyedName {
     /// `None` for a name that no directory can have.
     #[inline]
-    fn new(parent: u32, name: &[u8]) -> Option<Self> {
-        match Name::new(parent, name) {
+    fn new(seeded: SeededHash, parent: u32, name: &[u8]) -> Option<Self> {
+        match Name::new(seeded, parent, name) {
             Some(name) => Some(Self::Short(name)),
-            None => Self::new_long(parent, name),
+            None => Self::new_long(seeded, parent, name),
         }
     }
 
     #[cold]
-    fn new_long(parent: u32, name: &[u8]) -> Option<Self> {
-        Name::new(parent, name).map(Self::Long)
+    fn new_long(seeded: SeededHash, parent: u32, name: &[u8]) -> Option<Self> {
+        Name::new(seeded, parent, name).map(Self::Long)
     }
 }
-
-/// An odd number without pattern.
-const MIX: u64 = 0xa076_1d64_78bd_642f;
 
 /// What the hash function sees of a name.
 #[derive(Clone, Copy, Debug)]
@@ -186,11 +189,11 @@ fn lower(word: u64) -> u32 {
 /// A table of names that fit in `N` words; `W` is `N` + 1.
 #[derive(Debug)]
 struct Names<const N: usize, const W: usize> {
-    table: Table<NameLayout<N>, Hash64, W>,
+    table: Table<NameLayout<N>, SeededHash, W>,
 }
 
 impl<const N: usize, const W: usize> Names<N, W> {
-    fn new(config: ArenaConfig, charge: Charge) -> io::Result<Self> {
+    fn new(config: ArenaConfig, charge: Charge, seeded: SeededHash) -> io::Result<Self> {
         const { assert!(N + 1 == W) };
         let growth = Growth::Charged {
             chunk: config.chunk,
@@ -198,7 +201,7 @@ impl<const N: usize, const W: usize> Names<N, W> {
         };
         let arena = Arc::new(Arena::new(config.slots, growth)?);
         Ok(Self {
-            table: Table::new(arena, config.bits, 0, Hash64)?,
+            table: Table::new(arena, config.bits, 0, seeded)?,
         })
     }
 
@@ -243,17 +246,25 @@ impl<const N: usize, const W: usize> Names<N, W> {
 pub struct DentryCache {
     short: Names<{ SHORT_WORDS - 1 }, SHORT_WORDS>,
     long: Names<{ LONG_WORDS - 1 }, LONG_WORDS>,
+    seeded: SeededHash,
 }
 
 impl DentryCache {
     /// A cache of the given sizes, which asks the charges for memory as it grows.
+    /// `seed` is what the hashes of names depend on.
     ///
     /// # Errors
     /// The kernel's, for want of address space most likely.
-    pub fn new(short: (ArenaConfig, Charge), long: (ArenaConfig, Charge)) -> io::Result<Self> {
+    pub fn new(
+        short: (ArenaConfig, Charge),
+        long: (ArenaConfig, Charge),
+        seed: [u64; 2],
+    ) -> io::Result<Self> {
+        let seeded = SeededHash::new(seed);
         Ok(Self {
-            short: Names::new(short.0, short.1)?,
-            long: Names::new(long.0, long.1)?,
+            short: Names::new(short.0, short.1, seeded)?,
+            long: Names::new(long.0, long.1, seeded)?,
+            seeded,
         })
     }
 
@@ -262,7 +273,7 @@ impl DentryCache {
     #[must_use]
     #[inline]
     pub fn get(&self, parent: u32, name: &[u8]) -> Option<Dentry> {
-        match KeyedName::new(parent, name)? {
+        match KeyedName::new(self.seeded, parent, name)? {
             KeyedName::Short(name) => self.short.get(&name),
             KeyedName::Long(name) => self.long.get(&name),
         }
@@ -272,7 +283,7 @@ impl DentryCache {
     /// cached for it. Does nothing if there is no room, or with a name that no
     /// directory can have: it is a cache.
     pub fn insert(&self, parent: u32, name: &[u8], dentry: Dentry) {
-        match KeyedName::new(parent, name) {
+        match KeyedName::new(self.seeded, parent, name) {
             Some(KeyedName::Short(name)) => self.short.insert(&name, dentry),
             Some(KeyedName::Long(name)) => self.long.insert(&name, dentry),
             None => {}
@@ -281,7 +292,7 @@ impl DentryCache {
 
     /// Drops `name` in directory `parent`; false if it is not cached.
     pub fn remove(&self, parent: u32, name: &[u8]) -> bool {
-        match KeyedName::new(parent, name) {
+        match KeyedName::new(self.seeded, parent, name) {
             Some(KeyedName::Short(name)) => self.short.table.remove(&name),
             Some(KeyedName::Long(name)) => self.long.table.remove(&name),
             None => false,

@@ -27,11 +27,41 @@ impl<T: Into<u64>> HashFunction<T> for Hash64 {
     }
 }
 
-/// Mixes a second word into a hash: a product's halves, folded.
-#[must_use]
-#[inline]
-pub(crate) fn fold(word: u64, by: u64) -> u64 {
-    let product = u128::from(word ^ 0x2d35_8dcc_aa6c_78a5) * u128::from(by | 1);
-    let low = product & u128::from(u64::MAX);
-    u64::try_from((product >> 64) ^ low).unwrap_or_default()
+/// A hash function with a secret, for what an attacker can choose: without the
+/// seed nobody can tell which values share a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeededHash {
+    words: u64,
+    state: u64,
+}
+
+impl SeededHash {
+    pub(crate) fn new(seed: [u64; 2]) -> Self {
+        // Without these a seed of 0 would leave short values as they are.
+        Self {
+            words: seed[0] ^ 0x2d35_8dcc_aa6c_78a5,
+            state: seed[1] ^ 0xa076_1d64_78bd_642f,
+        }
+    }
+
+    /// Mixes a word into a hash: a product's halves, folded. Where a factor is 0
+    /// the other one is what remains, so that no word wipes out those before it.
+    #[must_use]
+    #[inline]
+    pub(crate) fn fold(self, hash: u64, word: u64) -> u64 {
+        let word = word ^ self.words;
+        let hash = hash ^ self.state;
+        let product = u128::from(word) * u128::from(hash);
+        let low = product & u128::from(u64::MAX);
+        u64::try_from((product >> 64) ^ low).unwrap_or_default() ^ word ^ hash
+    }
+}
+
+impl<T: Into<u64>> HashFunction<T> for SeededHash {
+    #[inline]
+    fn bucket(&self, value: T, bits: u32) -> u32 {
+        let hash = self.fold(0, value.into());
+        // As in `Hash64`.
+        u32::try_from(hash >> 1 >> (63 - bits)).unwrap_or_default()
+    }
 }

@@ -48,7 +48,7 @@ mod tests;
 
 pub use arena::{Arena, Charge, Growth, Vacant};
 pub use counters::Counts;
-pub(crate) use hash::fold;
+pub(crate) use hash::SeededHash;
 pub use hash::{Hash64, HashFunction};
 pub use histogram::Histogram;
 pub use link::NUMBERS;
