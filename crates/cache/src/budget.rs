@@ -160,7 +160,8 @@ impl Division {
             block.is_power_of_two() && block <= 1 << 16,
             "a block size of {block} bytes"
         );
-        let frame_bytes = block.max(4096);
+        // At least a page of the machine, since memory is given up by those.
+        let frame_bytes = block.max(4096).max(rustix::param::page_size());
         let names = config.budget_bytes / config.dentry_part.max(1);
         let inodes = config.budget_bytes / config.inode_part.max(1);
         // Long names are rare: an eighth of the names' part.

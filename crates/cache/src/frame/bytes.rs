@@ -14,24 +14,29 @@ use super::{FRAME_WORDS, Frames, Holder};
 use crate::sync::Relaxed;
 use crate::table::{Pin, Slot, State};
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// An uptodate frame, pinned while this lives.
+///
+/// Holds a pointer, not a slice: a slice would have to stay valid until the
+/// drop has returned, while the pin already ends inside it.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     pin: Pin<'a, FRAME_WORDS>,
-    bytes: &'a [u8],
+    bytes: NonNull<[u8]>,
 }
+
+// SAFETY: as for the `&[u8]` that `bytes` stands for; the pin may be sent.
+unsafe impl Send for Frame<'_> {}
+// SAFETY: as for `Send`: sharing a frame lends out shared slices only.
+unsafe impl Sync for Frame<'_> {}
 
 impl<'a> Frame<'a> {
     #[inline]
     pub(super) fn new(frames: &'a Frames, pin: Pin<'a, FRAME_WORDS>) -> Self {
         let start = frames.memory.address(pin.index());
-        // SAFETY: the frame lies inside the mapping, which `frames` keeps. It was
-        // filled before it could be pinned, and nobody writes to it while it is
-        // pinned, which it is until `Self` is dropped; `Deref` lends the bytes for
-        // no longer. Zeroed or filled, they are initialised.
-        let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), frames.frame_bytes()) };
+        let bytes = NonNull::slice_from_raw_parts(start, frames.frame_bytes());
         Self { pin, bytes }
     }
 
@@ -47,7 +52,11 @@ impl Deref for Frame<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.bytes
+        // SAFETY: the frame lies inside the mapping, which outlives `'a`. It was
+        // filled before it could be pinned, and nobody writes to it while it is
+        // pinned, which it is as long as `self` lives. Zeroed or filled, its bytes
+        // are initialised.
+        unsafe { self.bytes.as_ref() }
     }
 }
 
