@@ -88,8 +88,8 @@ impl Server {
     /// nobody listens tells that the image is free.
     ///
     /// # Errors
-    /// [`Error::Session`](crate::Error::Session) if the connection to the kernel broke;
-    /// [`Error::NotReady`](crate::Error::NotReady) if `ready` failed.
+    /// [`Error::Session`] if the connection to the kernel broke;
+    /// [`Error::NotReady`] if `ready` failed.
     pub fn serve(self, ready: impl FnOnce() -> io::Result<()>) -> Result<()> {
         let Self {
             session,
