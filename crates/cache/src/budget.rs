@@ -160,8 +160,10 @@ impl Division {
             block.is_power_of_two() && block <= 1 << 16,
             "a block size of {block} bytes"
         );
-        // At least a page of the machine, since memory is given up by those.
-        let frame_bytes = block.max(4096).max(rustix::param::page_size());
+        // A page of the machine, since memory is given up by those, unless that
+        // is more blocks than a slot has bits for.
+        let page_bytes = rustix::param::page_size().min(block * 32);
+        let frame_bytes = block.max(4096).max(page_bytes);
         let names = config.budget_bytes / config.dentry_part.max(1);
         let inodes = config.budget_bytes / config.inode_part.max(1);
         // Long names are rare: an eighth of the names' part.

@@ -78,7 +78,14 @@ impl Region {
     ///
     /// The caller sees to it that nothing refers to the part meanwhile: this is
     /// a write of zeros. It is for frames, whose owner is exclusive.
+    ///
+    /// Only whole pages of the machine are given back: of less, the neighbours
+    /// would be zeroed too.
     pub(crate) fn discard(&self, offset_bytes: usize, len_bytes: usize) {
+        let page_bytes = rustix::param::page_size();
+        if !(offset_bytes | len_bytes).is_multiple_of(page_bytes) {
+            return;
+        }
         // Or the kernel would some day make a huge page of what is around.
         let _ = self.advise(0, self.len_bytes, Advice::LinuxNoHugepage);
         // Left in place if the kernel refuses: then it stays resident, no more.
