@@ -3,8 +3,8 @@
 //! # Model
 //! `do_shrink_slab` and `shrink_lruvec`: under pressure everything that caches
 //! is asked to scan a share of its objects, 1/4096 at first (priority 12), twice
-//! as much each time, in the end everything. The pool of frames comes first, as
-//! the LRU lists do, then the registered shrinkers.
+//! as much each time, in the end everything. What caches and can give frames back
+//! is the pool of pages and buffers.
 //!
 //! # What the budget holds
 //! Frames, their slots, and all bucket heads are accounted for from the start,
@@ -22,7 +22,6 @@
 use crate::frame::FramesConfig;
 use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 
 /// Something that caches, and can be asked for memory.
 ///
@@ -42,21 +41,19 @@ pub trait Shrinker: Debug + Send + Sync {
 /// `DEF_PRIORITY`.
 const PRIORITY: u32 = 12;
 
-/// Asks `pool`, then `others`, to scan ever larger shares until `want` frames
-/// are freed; returns how many were.
-pub(crate) fn reclaim(pool: &dyn Shrinker, others: &[Arc<dyn Shrinker>], want: u64) -> u64 {
+/// Asks `shrinker` to scan ever larger shares until `want` frames are freed;
+/// returns how many were.
+pub(crate) fn reclaim(shrinker: &dyn Shrinker, want: u64) -> u64 {
     let mut freed = 0;
     // The last two rounds are full turns: one clears what is referenced, the
     // next takes it.
     for priority in (0..=PRIORITY).rev().chain([0]) {
-        for shrinker in std::iter::once(pool).chain(others.iter().map(AsRef::as_ref)) {
-            let mut left = shrinker.count_objects() >> priority;
-            while left > 0 && freed < want {
-                // No more than could be enough.
-                let batch = left.min(want - freed);
-                freed += shrinker.scan_objects(batch);
-                left -= batch;
-            }
+        let mut left = shrinker.count_objects() >> priority;
+        while left > 0 && freed < want {
+            // No more than could be enough.
+            let batch = left.min(want - freed);
+            freed += shrinker.scan_objects(batch);
+            left -= batch;
         }
         if freed >= want {
             break;

@@ -7,7 +7,7 @@
 #[cfg(not(shuttle))]
 mod imp {
     pub(crate) use crossbeam_utils::Backoff;
-    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::sync::atomic::{
         AtomicU32, AtomicU64,
         Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -42,20 +42,6 @@ mod imp {
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap()
-        }
-    }
-
-    /// The model checker's lock with the interface of `parking_lot`.
-    #[derive(Debug, Default)]
-    pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);
-
-    impl<T> RwLock<T> {
-        pub(crate) fn read(&self) -> shuttle::sync::RwLockReadGuard<'_, T> {
-            self.0.read().unwrap()
-        }
-
-        pub(crate) fn write(&self) -> shuttle::sync::RwLockWriteGuard<'_, T> {
-            self.0.write().unwrap()
         }
     }
 

@@ -37,7 +37,6 @@ pub(crate) use entry::{FrameEntry, FrameWait};
 
 use crate::budget::{Shrinker, reclaim};
 use crate::stats::CacheStats;
-use crate::sync::RwLock;
 use crate::table::{Arena, Growth, Hash64, Layout, Slot, State, Table, Vacant};
 use memory::FrameMemory;
 use std::io;
@@ -154,7 +153,6 @@ pub struct Frames {
     pages: Table<FrameLayout, Hash64, FRAME_WORDS>,
     buffers: Table<FrameLayout, Hash64, FRAME_WORDS>,
     waits: WaitQueues,
-    shrinkers: RwLock<Vec<Arc<dyn Shrinker>>>,
     retirable: AtomicU32,
     retired: AtomicU32,
     pages_ahead: AtomicU64,
@@ -189,7 +187,6 @@ impl Frames {
             pages,
             buffers,
             waits: WaitQueues::new(),
-            shrinkers: RwLock::default(),
             retirable: AtomicU32::new(config.retirable),
             retired: AtomicU32::new(0),
             pages_ahead: AtomicU64::new(0),
@@ -232,11 +229,6 @@ impl Frames {
         }
     }
 
-    /// Lets `shrinker` be asked, too, when frames run out.
-    pub fn register(&self, shrinker: Arc<dyn Shrinker>) {
-        self.shrinkers.write().push(shrinker);
-    }
-
     /// Gives up a frame for good, memory and all, so that its bytes may be used
     /// elsewhere. False if none can be spared.
     pub fn retire(&self) -> bool {
@@ -274,7 +266,7 @@ impl Frames {
             if let Some(vacant) = self.arena.take_free() {
                 return Some(vacant);
             }
-            if reclaim(self, &self.shrinkers.read(), want) == 0 {
+            if reclaim(self, want) == 0 {
                 // Another thread may have freed some and left us none to free.
                 return self.arena.take_free();
             }
