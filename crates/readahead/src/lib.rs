@@ -41,10 +41,13 @@
 //!     index: PageIndex(0),
 //!     request_start: PageIndex(0),
 //!     request_pages: 2,
+//!     ends_inside_page: false,
+//!     by_fault: false,
 //!     file_pages: 1000,
 //!     congested: false,
 //! };
-//! let window = policy.decide(&mut state, &read, &cache).expect("a first read opens a window");
+//! let windows = policy.decide(&mut state, &read, &cache);
+//! let window = windows.first().expect("a first read opens a window");
 //! assert_eq!((window.start, window.size, window.async_size), (PageIndex(0), 4, 2));
 //! assert_eq!(window.marker(), Some(PageIndex(2)));
 //! cache.start_reading(window); // skips pages that are resident or in flight
@@ -68,4 +71,4 @@ pub use read::{Read, Residency, Trigger};
 pub use state::{
     DEFAULT_MAX_BYTES, DEFAULT_MAX_PAGES, FileState, MAX_PAGES_LIMIT, max_pages_from_bytes,
 };
-pub use window::{PageIndex, Window};
+pub use window::{PageIndex, Window, Windows};

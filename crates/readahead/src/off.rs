@@ -1,6 +1,6 @@
 //! No readahead: the reader brings in what it was asked for and nothing else.
 
-use crate::{FileState, Policy, PolicyName, Read, Residency, Window};
+use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows};
 
 /// The policy that never reads ahead.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,7 +11,10 @@ impl Policy for Off {
         PolicyName::Off
     }
 
-    fn decide(&self, _: &mut FileState, _: &Read, _: &dyn Residency) -> Option<Window> {
-        None
+    fn decide(&self, _: &mut FileState, read: &Read, _: &dyn Residency) -> Windows {
+        if read.trigger != Trigger::Miss {
+            return Windows::NONE;
+        }
+        Window::as_asked(read).clip(read.file_pages).into()
     }
 }

@@ -29,7 +29,7 @@
 //!
 //! Tests: the table and the properties in `tests/ondemand.rs`.
 
-use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Window, sizes};
+use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows, sizes};
 
 /// On-demand readahead of 2007.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,14 +40,14 @@ impl Policy for OnDemand {
         PolicyName::OnDemand
     }
 
-    fn decide(&self, state: &mut FileState, read: &Read, _: &dyn Residency) -> Option<Window> {
+    fn decide(&self, state: &mut FileState, read: &Read, _: &dyn Residency) -> Windows {
         let at_marker = match read.trigger {
-            Trigger::Access => return None,
+            Trigger::Access => return Windows::NONE,
             Trigger::Miss => false,
             Trigger::Marker => true,
         };
         if state.max_pages() == 0 || (at_marker && read.congested) {
-            return None;
+            return Windows::NONE;
         }
         let window = if expects(state.window, read) {
             state.push_forward()
@@ -55,17 +55,13 @@ impl Policy for OnDemand {
             let request = read.rest_pages();
             let oversize = request > state.max_pages();
             if !at_marker && !oversize && !state.is_sequential(read.index) {
-                Window {
-                    start: read.index,
-                    size: request,
-                    async_size: 0,
-                }
+                Window::as_asked(read)
             } else {
                 state.window = open(read, request, state.max_pages());
                 state.window
             }
         };
-        window.clip(read.file_pages)
+        window.clip(read.file_pages).into()
     }
 }
 

@@ -3,51 +3,53 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{FileState, Off, OnDemand, Read, Residency, Window};
+use crate::{FileState, Off, OnDemand, Read, Residency, Window, Windows};
 
-/// A readahead policy: one read in, at most one window out.
+/// A readahead policy: one read in, windows out.
 ///
 /// # What the caller does
-/// 1. Looks a page up. Before that, if the policy [wants every page](Policy::wants_every_page),
-///    it asks with [`Trigger::Access`](crate::Trigger::Access).
-/// 2. Page missing: asks with [`Trigger::Miss`](crate::Trigger::Miss). What the answer leaves
-///    missing of the request, the caller reads as it is: all of it where the answer is `None`, and
-///    the page itself where a reclaimed marker pushed the stream's window forward past it.
+/// 1. If the policy [wants every page](Policy::wants_every_page), it asks, before it looks a page
+///    up, with [`Trigger::Access`](crate::Trigger::Access), wherever the policy
+///    [wants to know](Policy::wants_access).
+/// 2. Page missing: asks with [`Trigger::Miss`](crate::Trigger::Miss), brings in the windows of
+///    the answer, and the page itself if it lies in none of them. It waits for this page, and
+///    looks for the next one of its request as for this.
 /// 3. Page there with the marker: takes the marker off and asks with
 ///    [`Trigger::Marker`](crate::Trigger::Marker). Otherwise a hit costs no call at all. This goes
 ///    for each page that the reader gets, also one that is still in flight or that its own miss
 ///    has just brought in: where a request fills its window, the marker is on the first page.
-/// 4. Brings in those pages of the window that are neither resident nor in flight, puts the marker
-///    on [`Window::marker`] if that page is one of them, and reports the number with
-///    [`Policy::window_read`]. Only pages of the request are waited for.
+/// 4. Brings in those pages of a window that are neither resident nor in flight, puts the marker
+///    on [`Window::marker`](crate::Window::marker) if that page is one of them, and reports the
+///    number with [`Policy::window_read`]. Only pages of the request are waited for.
 /// 5. After the read, calls [`Policy::end_read`].
 ///
 /// # What the policy does
-/// It answers within the file and within [`FileState::max_pages`], does no I/O, reads no clock
-/// and allocates nothing.
+/// It answers within the file and within [`FileState::max_pages`] (a request as it is may be
+/// larger), does no I/O, reads no clock and allocates nothing.
 pub trait Policy: fmt::Debug + Send + Sync {
     /// The name that selects this policy.
     fn name(&self) -> PolicyName;
 
-    /// True if the policy is to be asked for every page, hits without a marker included.
-    fn wants_every_page(&self) -> bool {
+    /// True if the policy has to be asked about hits without a marker too: those of page faults
+    /// if `by_fault`, otherwise those of reads.
+    fn wants_every_page(&self, _by_fault: bool) -> bool {
+        false
+    }
+
+    /// True if the policy, which wants every page, wants to know of this one.
+    fn wants_access(&self, _state: &FileState, _read: &Read) -> bool {
         false
     }
 
     /// Decides what to bring in for `read`, and remembers it in `state`.
-    fn decide(
-        &self,
-        state: &mut FileState,
-        read: &Read,
-        resident: &dyn Residency,
-    ) -> Option<Window>;
+    fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows;
 
     /// Takes note that of `window`, `new_pages` were not resident and are being read.
     fn window_read(&self, _state: &mut FileState, _window: Window, _new_pages: u32) {}
 
     /// Takes note that the reader has got the whole request.
     fn end_read(&self, state: &mut FileState, read: &Read) {
-        state.set_previous(read.last_page());
+        state.set_previous(read.last_page(), read.ends_inside_page);
     }
 }
 

@@ -9,9 +9,7 @@ pub enum Trigger {
     /// The page is about to be looked up. Only for policies that
     /// [want every page](crate::Policy::wants_every_page).
     Access,
-    /// The page was looked up and is neither resident nor in flight. After an
-    /// [`Access`](Trigger::Access) that named the page's window, this means that the page was
-    /// reclaimed before it was used: readahead thrashing.
+    /// The page was looked up and is neither resident nor in flight.
     Miss,
     /// The page is resident or in flight and carries the marker. The caller takes the marker off
     /// before it asks, whatever the answer, so that one reader sets off one window.
@@ -29,6 +27,10 @@ pub struct Read {
     pub request_start: PageIndex,
     /// Pages in the reader's request, from `request_start`; 0 is taken as 1.
     pub request_pages: u32,
+    /// The request ends inside its last page, not with it.
+    pub ends_inside_page: bool,
+    /// A page fault, not a read: the request is the one page.
+    pub by_fault: bool,
     /// Pages in the file, a partial last one included.
     pub file_pages: u64,
     /// The device has more queued than it should: asynchronous readahead gives way.
@@ -115,6 +117,8 @@ mod tests {
             index: PageIndex(index),
             request_start: PageIndex(start),
             request_pages: pages,
+            ends_inside_page: false,
+            by_fault: false,
             file_pages: 100,
             congested: false,
         };

@@ -34,6 +34,8 @@ pub struct FileState {
     pub(crate) window: Window,
     /// The last page of the last read; `u64::MAX` before the first, so that page 0 follows it.
     pub(crate) previous: PageIndex,
+    /// The last read ended inside that page, not with it.
+    pub(crate) previous_ends_inside: bool,
     max_pages: u32,
 }
 
@@ -48,6 +50,7 @@ impl FileState {
                 async_size: 0,
             },
             previous: PageIndex(u64::MAX),
+            previous_ends_inside: false,
             max_pages: max_pages.min(MAX_PAGES_LIMIT),
         }
     }
@@ -58,11 +61,12 @@ impl FileState {
         self.max_pages
     }
 
-    /// Sets the last page that was read. [`Policy::end_read`](crate::Policy::end_read) does this
+    /// Sets the last page that was read, and whether the read ended inside it. [`Policy::end_read`](crate::Policy::end_read) does this
     /// too; a caller that keeps the page in an atomic of its own, so that hits need no lock,
     /// brings it up to date here before it asks for a decision.
-    pub fn set_previous(&mut self, page: PageIndex) {
+    pub fn set_previous(&mut self, page: PageIndex, ends_inside: bool) {
         self.previous = page;
+        self.previous_ends_inside = ends_inside;
     }
 
     /// True if a read of `page` goes on where the last one ended, or repeats its last page.
@@ -110,7 +114,7 @@ mod tests {
         let mut state = FileState::default();
         assert!(state.is_sequential(PageIndex(0)));
         assert!(!state.is_sequential(PageIndex(1)));
-        state.set_previous(PageIndex(7));
+        state.set_previous(PageIndex(7), false);
         let sequential: Vec<u64> = (0..20)
             .filter(|p| state.is_sequential(PageIndex(*p)))
             .collect();

@@ -1,5 +1,6 @@
 //! The window: a run of pages to bring in, and the marker that asks for the one behind it.
 
+use crate::Read;
 use std::fmt;
 
 /// Index of a page in its file, counted in pages from the start.
@@ -25,7 +26,8 @@ impl fmt::Display for PageIndex {
 /// # Invariants
 /// 1. `size` is at least 1, and `async_size` at most `size`.
 /// 2. A window that a [`Policy`](crate::Policy) answers with ends within the file, and is no
-///    larger than the limit of its [`FileState`](crate::FileState).
+///    larger than the limit of its [`FileState`](crate::FileState), unless it is the request as it
+///    is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// First page of the window.
@@ -61,6 +63,15 @@ impl Window {
         page.0 >= self.start.0 && page.0 < self.end().0
     }
 
+    /// The rest of the request as it is, with nothing read ahead.
+    pub(crate) fn as_asked(read: &Read) -> Self {
+        Self {
+            start: read.index,
+            size: read.rest_pages(),
+            async_size: 0,
+        }
+    }
+
     /// What of the window lies within a file of `file_pages` pages. The marker keeps its page; if
     /// that lies behind the end of the file, there is nothing left to set off and it is dropped.
     pub(crate) fn clip(self, file_pages: u64) -> Option<Self> {
@@ -74,6 +85,55 @@ impl Window {
             async_size: self.async_size.saturating_sub(lost),
             ..self
         })
+    }
+}
+
+/// What a policy answers with: the windows to bring in, in this order. At most two, since a policy
+/// may open a stream's first window and the one ahead of it at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Windows([Option<Window>; 2]);
+
+impl Windows {
+    /// Nothing to bring in.
+    pub const NONE: Self = Self([None, None]);
+
+    /// Two windows, the first of them first.
+    #[must_use]
+    pub const fn both(first: Window, second: Window) -> Self {
+        Self([Some(first), Some(second)])
+    }
+
+    /// The first of the windows.
+    #[must_use]
+    pub const fn first(&self) -> Option<Window> {
+        self.0[0]
+    }
+
+    /// True if there is nothing to bring in.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0[0].is_none()
+    }
+}
+
+impl From<Option<Window>> for Windows {
+    fn from(window: Option<Window>) -> Self {
+        Self([window, None])
+    }
+}
+
+impl From<Window> for Windows {
+    fn from(window: Window) -> Self {
+        Self([Some(window), None])
+    }
+}
+
+impl IntoIterator for Windows {
+    type Item = Window;
+    type IntoIter = std::iter::Flatten<std::array::IntoIter<Option<Window>, 2>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter().flatten()
     }
 }
 

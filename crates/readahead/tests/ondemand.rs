@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use larder_readahead::{
-    FileState, OnDemand, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window,
+    FileState, OnDemand, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window, Windows,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -47,11 +47,13 @@ fn assert_windows(subject: &str, max_pages: u32, file_pages: u64, steps: &[Step]
             index: PageIndex(*index),
             request_start: PageIndex(*index),
             request_pages: *pages,
+            ends_inside_page: false,
+            by_fault: false,
             file_pages,
             congested: false,
         };
         let got = OnDemand.decide(&mut state, &read, &Nothing);
-        let got = got.map(|w| (w.start.0, w.size, w.async_size));
+        let got = got.first().map(|w| (w.start.0, w.size, w.async_size));
         assert_eq!(got, *want, "{subject}, row {row}: {read:?}");
         OnDemand.end_read(&mut state, &read);
     }
@@ -218,22 +220,24 @@ fn congestion_defers_markers_and_never_misses() {
         index: PageIndex(index),
         request_start: PageIndex(index),
         request_pages: 1,
+        ends_inside_page: false,
+        by_fault: false,
         file_pages: 100,
         congested: true,
     };
     assert!(
-        OnDemand
+        !OnDemand
             .decide(&mut state, &read(Miss, 0), &Nothing)
-            .is_some()
+            .is_empty()
     );
     assert_eq!(
         OnDemand.decide(&mut state, &read(Marker, 1), &Nothing),
-        None
+        Windows::NONE
     );
     // The stream was not forgotten: the page behind the window pushes it forward.
     let window = OnDemand.decide(&mut state, &read(Miss, 4), &Nothing);
     assert_eq!(
-        window,
+        window.first(),
         Some(Window {
             start: PageIndex(4),
             size: 8,
@@ -243,19 +247,31 @@ fn congestion_defers_markers_and_never_misses() {
 }
 
 #[test]
-fn off_never_asks_for_anything() {
+fn off_asks_for_the_rest_of_the_request_on_a_miss_and_for_nothing_else() {
     let policy = PolicyName::Off.policy();
     let mut state = FileState::default();
-    for trigger in [Miss, Marker] {
+    let cases = [
+        (Miss, 0, 100, Some((0, 64))),
+        (Miss, 60, 100, Some((60, 4))),
+        (Miss, 60, 62, Some((60, 2))),
+        (Miss, 60, 60, None),
+        (Marker, 0, 100, None),
+        (Access, 0, 100, None),
+    ];
+    for (trigger, index, file_pages, want) in cases {
         let read = Read {
             trigger,
-            index: PageIndex(0),
+            index: PageIndex(index),
             request_start: PageIndex(0),
             request_pages: 64,
-            file_pages: 100,
+            ends_inside_page: false,
+            by_fault: false,
+            file_pages,
             congested: false,
         };
-        assert_eq!(policy.decide(&mut state, &read, &Nothing), None);
+        let got = policy.decide(&mut state, &read, &Nothing);
+        let got = got.first().map(|window| (window.start.0, window.size));
+        assert_eq!(got, want, "{read:?}");
     }
 }
 
@@ -293,13 +309,17 @@ impl ToyFile {
             index: PageIndex(index),
             request_start: PageIndex(start),
             request_pages: pages,
+            ends_inside_page: false,
+            by_fault: false,
             file_pages: self.file_pages,
             congested: false,
         };
         let mut state = self.state;
-        let window = OnDemand.decide(&mut state, &read, self);
+        let windows = OnDemand.decide(&mut state, &read, self);
         self.state = state;
-        let Some(window) = window else { return };
+        let Some(window) = windows.first() else {
+            return;
+        };
         self.check(window);
         for page in window.start.0..window.end().0 {
             if self.resident.insert(page) && window.marker() == Some(PageIndex(page)) {
@@ -339,7 +359,7 @@ impl ToyFile {
             }
         }
         self.state
-            .set_previous(PageIndex(start + u64::from(pages) - 1));
+            .set_previous(PageIndex(start + u64::from(pages) - 1), false);
     }
 
     fn reclaim(&mut self, from: u64, pages: u64) {
@@ -382,10 +402,12 @@ proptest! {
                 index: PageIndex(index),
                 request_start: PageIndex(start),
                 request_pages: pages,
+                ends_inside_page: false,
+                by_fault: false,
                 file_pages,
                 congested: false,
             };
-            if let Some(window) = OnDemand.decide(&mut state, &read, &Nothing) {
+            if let Some(window) = OnDemand.decide(&mut state, &read, &Nothing).first() {
                 prop_assert!(window.size >= 1 && window.size <= state.max_pages());
                 prop_assert!(window.async_size <= window.size);
                 prop_assert!(window.end().0 <= file_pages);

@@ -17,7 +17,7 @@ use larder_cache::Caches;
 use larder_cache::page::{Entry, NewPage, Page, PageKey};
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Filesystem, Ino, Inode};
-use larder_readahead::{PageIndex, Read, Residency, Trigger, Window};
+use larder_readahead::{PageIndex, Read, Residency, Trigger, Window, Windows};
 use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
@@ -217,8 +217,9 @@ impl Reader {
         let last = request.pages.end.min(index + BATCH_PAGES);
         own.extend((index + 1..last).map_while(|next| pages.insert_absent(key(inode.ino(), next))));
         request.brought_in_until = index + own.len() as u64;
-        let window = self.decide(inode, Trigger::Miss, index, request);
-        if let Some(window) = window {
+        let windows = self.decide(inode, Trigger::Miss, index, request);
+        // Without an asynchronous part, a window is the request, which is taken care of.
+        for window in windows.into_iter().filter(|window| window.async_size > 0) {
             let place = |page: PageIndex| usize::try_from(page.0.checked_sub(index)?).ok();
             let marked = window.marker().and_then(place);
             if let Some(page) = marked.filter(|at| *at > 0).and_then(|at| own.get_mut(at)) {
@@ -237,24 +238,20 @@ impl Reader {
     /// Sets off the window that a read of page `index` calls for.
     #[cold]
     fn read_ahead(&self, inode: &Inode, index: u64, request: &Request) {
-        if let Some(window) = self.decide(inode, Trigger::Marker, index, request) {
+        for window in self.decide(inode, Trigger::Marker, index, request) {
             self.queue_window(inode, window);
         }
     }
 
-    fn decide(
-        &self,
-        inode: &Inode,
-        trigger: Trigger,
-        index: u64,
-        request: &Request,
-    ) -> Option<Window> {
+    fn decide(&self, inode: &Inode, trigger: Trigger, index: u64, request: &Request) -> Windows {
         let read = Read {
             trigger,
             index: PageIndex(index),
             request_start: PageIndex(request.pages.start),
             request_pages: u32::try_from(request.pages.end - request.pages.start)
                 .unwrap_or(u32::MAX),
+            ends_inside_page: false,
+            by_fault: false,
             file_pages: request.file_pages,
             congested: self.queue.is_congested(),
         };

@@ -16,7 +16,7 @@
 
 use larder_cache::page::NewPage;
 use larder_ext4::{Ino, Inode};
-use larder_readahead::{FileState, PageIndex, Policy, Read, Residency, Window};
+use larder_readahead::{FileState, PageIndex, Policy, Read, Residency, Windows};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     pub(crate) fn new(policy: &'static dyn Policy, max_pages: u32) -> Self {
-        assert!(!policy.wants_every_page(), "hits are not told of");
+        assert!(!policy.wants_every_page(false), "hits are not told of");
         let stream = || Stream {
             ino: AtomicU32::new(0),
             previous: AtomicU64::new(u64::MAX),
@@ -73,11 +73,11 @@ impl Streams {
     }
 
     /// What to bring in for `read`, which missed or met the marker.
-    pub(crate) fn decide(&self, ino: Ino, read: &Read, resident: &dyn Residency) -> Option<Window> {
+    pub(crate) fn decide(&self, ino: Ino, read: &Read, resident: &dyn Residency) -> Windows {
         let stream = self.stream(ino);
         let mut state = stream.state.lock();
         if stream.ino.load(Relaxed) == ino.0 {
-            state.set_previous(PageIndex(stream.previous.load(Relaxed)));
+            state.set_previous(PageIndex(stream.previous.load(Relaxed)), false);
         } else {
             *state = FileState::new(self.max_pages);
             stream.previous.store(u64::MAX, Relaxed);
