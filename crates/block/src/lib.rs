@@ -11,6 +11,7 @@
 //! | [`RemapDevice`] | another device, some blocks from elsewhere on it | journal recovery without writing |
 //! | [`CountingDevice`] | another device, reads and bytes counted | statistics |
 //! | [`RecordingDevice`] | another device, every read logged | tests of what is read |
+//! | [`SimulatedDevice`](simulated::SimulatedDevice) | nowhere: it only takes virtual time | the lab's simulator |
 //! | [`FaultyDevice`] | another device, with planned or seeded faults | tests of what happens then |
 
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod file;
 mod memory;
 mod recording;
 mod remap;
+pub mod simulated;
 
 pub use counting::{CountingDevice, ReadCounts};
 pub use error::{Error, Result};

@@ -1,0 +1,19 @@
+//! A device that takes virtual time: requests go in, completions come out when they are due.
+//!
+//! Model: what lies below the page cache when a kernel reads ahead: an I/O scheduler that sorts
+//! and merges, and a device with a queue of its own. No bytes move; the caller holds the clock.
+//!
+//! ```text
+//!   submit ──> queue (sorted, merged) ──> in the device (up to its depth) ──> complete
+//!                                          seek, rotation, transfer; or latency, streams
+//! ```
+//!
+//! Deterministic: the same requests at the same times give the same completions, from one seed.
+
+mod device;
+mod model;
+mod request;
+
+pub use device::{DeviceCounts, SimulatedDevice};
+pub use model::{DEVICE_MODELS, DeviceModel};
+pub use request::{Completion, Request, RequestId, RequestKind, VirtualTime};

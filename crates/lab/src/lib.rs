@@ -1,0 +1,3 @@
+//! The lab: replays what caches and readahead do, in virtual time, with the real code.
+
+#![forbid(unsafe_code)]
