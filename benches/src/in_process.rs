@@ -210,10 +210,13 @@ fn decision_nanoseconds(plan: &Plan) -> f64 {
             request_start: index,
             request_pages: 1,
             file_pages: u64::MAX,
+            ends_inside_page: false,
+            by_fault: false,
             congested: false,
         };
         let window = policy.decide(&mut state, black_box(&read), &Unasked);
         index = window
+            .first()
             .and_then(|window| window.marker())
             .unwrap_or(PageIndex(1));
         Ok(())
