@@ -56,14 +56,21 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod legacy;
+mod advice;
+mod modern;
 mod off;
 mod ondemand;
 mod policy;
 mod read;
+mod read_around;
 mod sizes;
 mod state;
 mod window;
 
+pub use legacy::Legacy;
+pub use advice::{Advice, pages_inside, pages_touched};
+pub use modern::Modern;
 pub use off::Off;
 pub use ondemand::OnDemand;
 pub use policy::{Policy, PolicyName, UnknownPolicy};

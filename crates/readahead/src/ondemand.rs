@@ -40,7 +40,19 @@ impl Policy for OnDemand {
         PolicyName::OnDemand
     }
 
-    fn decide(&self, state: &mut FileState, read: &Read, _: &dyn Residency) -> Windows {
+    fn wants_every_page(&self, by_fault: bool) -> bool {
+        by_fault
+    }
+
+    fn wants_access(&self, _: &FileState, read: &Read) -> bool {
+        read.by_fault
+    }
+
+    fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows {
+        if read.by_fault && read.trigger != Trigger::Marker {
+            let max_pages = state.max_pages();
+            return state.read_around.decide(read, max_pages, resident);
+        }
         let at_marker = match read.trigger {
             Trigger::Access => return Windows::NONE,
             Trigger::Miss => false,

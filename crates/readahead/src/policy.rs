@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{FileState, Off, OnDemand, Read, Residency, Window, Windows};
+use crate::{FileState, Legacy, Off, OnDemand, Read, Residency, Window, Windows};
 
 /// A readahead policy: one read in, windows out.
 ///
@@ -59,21 +59,27 @@ pub trait Policy: fmt::Debug + Send + Sync {
 pub enum PolicyName {
     /// No readahead: [`Off`].
     Off,
+    /// Readahead of Linux 2.6.20: [`Legacy`].
+    Legacy,
     /// On-demand readahead of 2007: [`OnDemand`].
     #[default]
     OnDemand,
+    /// Readahead of today's Linux: [`Modern`].
+    Modern,
 }
 
 impl PolicyName {
     /// All names, in the order of their generations.
-    pub const ALL: &'static [Self] = &[Self::Off, Self::OnDemand];
+    pub const ALL: &'static [Self] = &[Self::Off, Self::Legacy, Self::OnDemand];
 
     /// The name as it is written.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
+            Self::Legacy => "legacy",
             Self::OnDemand => "ondemand",
+            Self::Modern => "modern",
         }
     }
 
@@ -82,7 +88,9 @@ impl PolicyName {
     pub fn policy(self) -> &'static dyn Policy {
         match self {
             Self::Off => &Off,
+            Self::Legacy => &Legacy,
             Self::OnDemand => &OnDemand,
+            Self::Modern => &Modern,
         }
     }
 }
@@ -139,7 +147,7 @@ mod tests {
         let error = "wildcard".parse::<PolicyName>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"no readahead policy is called "wildcard"; there are off, ondemand"#
+            r#"no readahead policy is called "wildcard"; there are off, legacy, ondemand"#
         );
     }
 }

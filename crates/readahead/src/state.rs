@@ -3,12 +3,12 @@
 //! Model: Linux's `file_ra_state`. One struct serves every policy, so that a file's state does
 //! not depend on which policy runs, and a lab can switch policies between two reads.
 //!
-//! Cost: 32 bytes a file, `Copy`; whoever holds it decides how it is locked.
+//! Cost: at most 128 bytes a file, `Copy`; whoever holds it decides how it is locked.
 //!
 //! Tunables: `max_pages`, the largest window in pages. Default [`DEFAULT_MAX_BYTES`] of 4 KiB
 //! pages, which is also Linux's (`read_ahead_kb` = 128). 0 switches readahead off for the file.
 
-use crate::{PageIndex, Window, sizes};
+use crate::{PageIndex, Window, legacy, read_around, sizes};
 
 /// The largest window by default, in bytes: 128 KiB, as in Linux.
 pub const DEFAULT_MAX_BYTES: u64 = 128 * 1024;
@@ -36,6 +36,10 @@ pub struct FileState {
     pub(crate) previous: PageIndex,
     /// The last read ended inside that page, not with it.
     pub(crate) previous_ends_inside: bool,
+    /// What `legacy` remembers instead of `window` and `previous`.
+    pub(crate) legacy: legacy::State,
+    /// How faults fare, for the policies that read around them.
+    pub(crate) read_around: read_around::State,
     max_pages: u32,
 }
 
@@ -51,14 +55,20 @@ impl FileState {
             },
             previous: PageIndex(u64::MAX),
             previous_ends_inside: false,
+            legacy: legacy::State::NEW,
+            read_around: read_around::State::default(),
             max_pages: max_pages.min(MAX_PAGES_LIMIT),
         }
     }
 
-    /// The largest window this file gets.
+    /// The largest window this file gets: twice what was set, where sequential reads are
+    /// [advised](Self::advise).
     #[must_use]
     pub fn max_pages(&self) -> u32 {
-        self.max_pages
+        match self.advice {
+            Advice::Sequential => (self.max_pages * 2).min(MAX_PAGES_LIMIT),
+            _ => self.max_pages,
+        }
     }
 
     /// Sets the last page that was read, and whether the read ended inside it. [`Policy::end_read`](crate::Policy::end_read) does this
@@ -76,7 +86,7 @@ impl FileState {
 
     /// Opens the window behind the last one, a step up the ramp, all of it asynchronous.
     pub(crate) fn push_forward(&mut self) -> Window {
-        let size = sizes::next(self.window.size, self.max_pages);
+        let size = sizes::next(self.window.size, self.max_pages());
         self.window = Window {
             start: self.window.end(),
             size,
@@ -123,6 +133,6 @@ mod tests {
 
     #[test]
     fn state_of_a_file_stays_small() {
-        assert!(size_of::<FileState>() <= 40);
+        assert!(size_of::<FileState>() <= 128);
     }
 }

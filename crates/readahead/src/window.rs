@@ -13,6 +13,11 @@ impl PageIndex {
     pub const fn plus(self, count: u64) -> Self {
         Self(self.0.saturating_add(count))
     }
+
+    /// The page `count` pages before, or page 0.
+    pub(crate) const fn minus(self, count: u64) -> Self {
+        Self(self.0.saturating_sub(count))
+    }
 }
 
 impl fmt::Display for PageIndex {
@@ -72,6 +77,15 @@ impl Window {
         }
     }
 
+    /// One page, with nothing read ahead.
+    pub(crate) fn alone(page: PageIndex) -> Self {
+        Self {
+            start: page,
+            size: 1,
+            async_size: 0,
+        }
+    }
+
     /// What of the window lies within a file of `file_pages` pages. The marker keeps its page; if
     /// that lies behind the end of the file, there is nothing left to set off and it is dropped.
     pub(crate) fn clip(self, file_pages: u64) -> Option<Self> {
@@ -101,6 +115,13 @@ impl Windows {
     #[must_use]
     pub const fn both(first: Window, second: Window) -> Self {
         Self([Some(first), Some(second)])
+    }
+
+    /// Adds a window behind those that are there. A third one would be lost.
+    pub(crate) fn push(&mut self, window: Window) {
+        debug_assert!(self.0[1].is_none(), "a policy answers with two windows");
+        let place = usize::from(self.0[0].is_some());
+        self.0[place] = Some(window);
     }
 
     /// The first of the windows.

@@ -1,0 +1,297 @@
+//! Readahead of Linux 2.6.20, the last before on-demand readahead replaced it.
+//!
+//! Model: two windows behind one another. The reader is in the current one while the ahead one is
+//! being read; when it arrives there, that becomes the current one and the next is opened.
+//!
+//! ```text
+//!        current window                 ahead window
+//!   |<------- size ------->|<----------- ahead size ------------>|
+//! --+----------------------+-------------------------------------+---> page index
+//!   ^            ^         ^                                     ^
+//! start      previous   ahead start: a read that gets here     the next ahead
+//!              page     makes this the current window          window starts here
+//! ```
+//!
+//! The policy is asked before the lookup of a request's first page, and of the page behind all
+//! that it has accounted for so far (a request of more than the largest window comes in parts):
+//!
+//! | what was seen | windows |
+//! |---|---|
+//! | the last page again | that page is left out; nothing if it is all |
+//! | another page than the one behind the last | both windows are forgotten; the request as it is |
+//! | the page behind the last, and no current window | a current window of the initial size; if the request is as large as a window may be, the ahead window too |
+//! | the page behind the last, and no ahead window | the ahead window, a step up the ramp |
+//! | a request that reaches the ahead window | that becomes the current one, and the next ahead window is opened |
+//!
+//! - Nothing carries a marker: [`Window::async_size`] is 0 in every window, also where nobody
+//!   waits for its pages, and [`Trigger::Marker`] gets no answer.
+//! - An ahead window that no page of the request lies in gives way to congestion, and is tried
+//!   again by the next request.
+//! - A page that is missing when it is looked up, though accounted for, was reclaimed before it
+//!   was read (thrashing). It is read alone, and the next ahead window is two pages smaller
+//!   than the last one instead of larger, but not below [`LEAST_PAGES`]. The windows do not turn
+//!   back for the pages lost.
+//! - Once readahead has found [`CACHED_PAGES`] pages in a row to be there already, it is switched
+//!   off for the file, until a page is missing.
+//!
+//! Deliberate differences:
+//! - What a readahead found is known only when the caller has reported it. Where 2.6.20 would have
+//!   stopped on it within one call, the answer is found by looking at the page cache; that is
+//!   when the next window, if all there, would switch readahead off.
+//! - Two readers of one open file share its state at every page. In 2.6.20 each worked on a copy
+//!   and wrote it back at the end of its request.
+//! - A read-around of a fault that read anything resets the count of pages found there.
+//!
+//! Cost: one call for each request, or for each part of the largest window's size; a hit within
+//! the windows costs some comparisons of 48 bytes of state. While switched off, one call a page.
+//!
+//! Tests: the tables in `tests/policies/legacy.rs`, the properties in
+//! `tests/policies/properties.rs`.
+
+use crate::{
+    FileState, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window, Windows, sizes,
+};
+
+/// No ahead window is smaller than this after thrashing, unless the largest is: 16 KiB in pages
+/// of 4 KiB.
+const LEAST_PAGES: u32 = 4;
+
+/// So many pages found in the cache, with none read between, switch readahead off.
+const CACHED_PAGES: u32 = 256;
+
+/// Readahead of Linux 2.6.20.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Legacy;
+
+impl Policy for Legacy {
+    fn name(&self) -> PolicyName {
+        PolicyName::Legacy
+    }
+
+    fn wants_every_page(&self, _by_fault: bool) -> bool {
+        true
+    }
+
+    fn wants_access(&self, state: &FileState, read: &Read) -> bool {
+        read.by_fault || read.index == read.request_start || read.index == state.legacy.next_page()
+    }
+
+    fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows {
+        let max_pages = state.max_pages();
+        if read.by_fault {
+            return state.read_around.decide(read, max_pages, resident);
+        }
+        match read.trigger {
+            Trigger::Access => Decision {
+                state: &mut state.legacy,
+                read,
+                resident,
+                max_pages,
+                windows: Windows::NONE,
+            }
+            .access(),
+            Trigger::Miss => {
+                state.legacy.miss();
+                Window::alone(read.index).clip(read.file_pages).into()
+            }
+            Trigger::Marker => Windows::NONE,
+        }
+    }
+
+    fn window_read(&self, state: &mut FileState, window: Window, new_pages: u32) {
+        state.legacy.window_read(window, new_pages);
+    }
+}
+
+/// A run of pages that was, or is to be, brought in; not clipped to the file. None if `size` is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Run {
+    start: PageIndex,
+    size: u32,
+}
+
+impl Run {
+    const NONE: Self = Self {
+        start: PageIndex(0),
+        size: 0,
+    };
+
+    fn end(self) -> PageIndex {
+        self.start.plus(u64::from(self.size))
+    }
+}
+
+/// What is remembered of one open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    current: Run,
+    ahead: Run,
+    /// The last page accounted for; `u64::MAX` before the first, so that page 0 is next.
+    previous: PageIndex,
+    /// Pages that readahead found there, since it last read one.
+    cached_pages: u32,
+    /// Readahead is switched off, since the file is cached.
+    is_cached: bool,
+    /// A page was missing: the next window shall be smaller.
+    has_missed: bool,
+}
+
+impl State {
+    /// The state of a file that was just opened.
+    pub(crate) const NEW: Self = Self {
+        current: Run::NONE,
+        ahead: Run::NONE,
+        previous: PageIndex(u64::MAX),
+        cached_pages: 0,
+        is_cached: false,
+        has_missed: false,
+    };
+
+    fn next_page(&self) -> PageIndex {
+        PageIndex(self.previous.0.wrapping_add(1))
+    }
+
+    fn forget_windows(&mut self) {
+        self.current = Run::NONE;
+        self.ahead = Run::NONE;
+        self.has_missed = false;
+    }
+
+    fn miss(&mut self) {
+        self.has_missed = true;
+        self.is_cached = false;
+        self.cached_pages = 0;
+    }
+
+    fn window_read(&mut self, window: Window, new_pages: u32) {
+        if new_pages > 0 {
+            self.cached_pages = 0;
+            return;
+        }
+        // What lay behind the end of the file counts too.
+        let run = [self.current, self.ahead]
+            .into_iter()
+            .find(|run| run.start == window.start && run.size > 0);
+        self.found_cached(run.map_or(window.size, |run| run.size));
+    }
+
+    /// Takes note that a readahead of `pages` pages had nothing to read.
+    fn found_cached(&mut self, pages: u32) {
+        self.cached_pages = self.cached_pages.saturating_add(pages);
+        if self.cached_pages >= CACHED_PAGES {
+            self.forget_windows();
+            self.is_cached = true;
+        }
+    }
+
+    /// Size of the window behind the current one.
+    fn next_size(&mut self, max_pages: u32) -> u32 {
+        if std::mem::take(&mut self.has_missed) {
+            let less = self.current.size.saturating_sub(2);
+            return less.max(LEAST_PAGES).min(max_pages);
+        }
+        sizes::next(self.current.size, max_pages)
+    }
+}
+
+/// One decision while it is made.
+struct Decision<'a> {
+    state: &'a mut State,
+    read: &'a Read,
+    resident: &'a dyn Residency,
+    max_pages: u32,
+    windows: Windows,
+}
+
+impl Decision<'_> {
+    fn access(mut self) -> Windows {
+        let mut index = self.read.index;
+        let mut request = self.read.rest_pages();
+        if index == self.state.previous {
+            request -= 1;
+            if request > 0 {
+                index = index.plus(1);
+            }
+        }
+        let is_sequential = index == self.state.next_page();
+        self.state.previous = index;
+        let pages = request.min(self.max_pages);
+        if pages == 0 || self.state.is_cached {
+            return Windows::NONE;
+        }
+        self.state.previous = index.plus(u64::from(pages - 1));
+        if !is_sequential {
+            self.state.forget_windows();
+            self.bring_in(Run {
+                start: index,
+                size: pages,
+            });
+        } else if self.state.current.size == 0 {
+            self.open(index, pages, request);
+        } else {
+            self.advance();
+        }
+        self.windows
+    }
+
+    /// Opens the current window of a stream.
+    fn open(&mut self, start: PageIndex, pages: u32, request: u32) {
+        let size = sizes::initial(pages, self.max_pages);
+        self.state.current = Run { start, size };
+        if self.bring_in(self.state.current) && request >= self.max_pages {
+            self.look_ahead(true);
+        }
+    }
+
+    /// Follows the reader, who has a current window.
+    fn advance(&mut self) {
+        if self.state.ahead.size == 0 && !self.look_ahead(false) {
+            return;
+        }
+        if self.state.previous < self.state.ahead.start {
+            return;
+        }
+        self.state.current = self.state.ahead;
+        if self.look_ahead(false) {
+            // The rest of the request is another call's.
+            let last = self.state.ahead.end().minus(1);
+            self.state.previous = self.state.previous.min(last);
+        }
+    }
+
+    /// Opens the ahead window, whose pages are waited for if `forced` or if the request reaches
+    /// them. False if there is none: for congestion, or because readahead was switched off.
+    fn look_ahead(&mut self, forced: bool) -> bool {
+        let start = self.state.current.end();
+        let size = self.state.next_size(self.max_pages);
+        let waited_for = forced || self.state.previous >= start;
+        if self.read.congested && !waited_for {
+            self.state.ahead = Run::NONE;
+            return false;
+        }
+        self.state.ahead = Run { start, size };
+        self.bring_in(self.state.ahead)
+    }
+
+    /// Adds what of `run` lies within the file to the answer. False if all of it is there
+    /// already, and readahead was switched off for that.
+    fn bring_in(&mut self, run: Run) -> bool {
+        let window = Window {
+            start: run.start,
+            size: run.size,
+            async_size: 0,
+        }
+        .clip(self.read.file_pages);
+        match window {
+            Some(window) if !self.ends_readahead(run, window) => self.windows.push(window),
+            _ => self.state.found_cached(run.size),
+        }
+        !self.state.is_cached
+    }
+
+    /// True if all of `run` is there already, and that switches readahead off.
+    fn ends_readahead(&self, run: Run, window: Window) -> bool {
+        self.state.cached_pages.saturating_add(run.size) >= CACHED_PAGES
+            && self.resident.next_hole(window.start, window.size).is_none()
+    }
+}

@@ -1,0 +1,63 @@
+//! Read-around: what page faults bring in under the policies before `modern`.
+//!
+//! Model: a fault tells less than a read, since neither its length nor an order is known. So the
+//! largest window is brought in, with the fault in its middle, as long as that seems to help:
+//!
+//! ```text
+//!        |<-- max/2 -->|<-- max/2 -->|
+//!   -----+-------------+-------------+-----> page index
+//!        ^             ^
+//!      start         the page that a fault missed
+//! ```
+//!
+//! Faults that find their page count as hits, the others as misses. Once there are more than
+//! [`LOTS_OF_MISSES`] misses above the hits, a page that a fault misses is read alone, until hits
+//! have made up for it. Where faults and reads share a file, the windows of its readers stay as
+//! they are.
+
+use crate::{Read, Residency, Trigger, Window, Windows};
+
+/// So many more misses than hits end the read-around.
+const LOTS_OF_MISSES: u32 = 100;
+
+/// What is remembered of the faults on one open file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    misses: u32,
+    hits: u32,
+}
+
+impl State {
+    /// What to bring in for the fault `read`.
+    pub(crate) fn decide(
+        &mut self,
+        read: &Read,
+        max_pages: u32,
+        resident: &dyn Residency,
+    ) -> Windows {
+        match read.trigger {
+            Trigger::Miss => self.miss(read, max_pages).clip(read.file_pages).into(),
+            Trigger::Access => {
+                // An access is told of before its page is looked up: a miss will follow where
+                // the page is not there.
+                if resident.is_resident(read.index) {
+                    self.hits = self.hits.saturating_add(1);
+                }
+                Windows::NONE
+            }
+            Trigger::Marker => Windows::NONE,
+        }
+    }
+
+    fn miss(&mut self, read: &Read, max_pages: u32) -> Window {
+        self.misses = self.misses.saturating_add(1);
+        if max_pages == 0 || self.misses > self.hits.saturating_add(LOTS_OF_MISSES) {
+            return Window::alone(read.index);
+        }
+        Window {
+            start: read.index.minus(u64::from(max_pages / 2)),
+            size: max_pages,
+            async_size: 0,
+        }
+    }
+}
