@@ -15,5 +15,5 @@ mod model;
 mod request;
 
 pub use device::{DeviceCounts, SimulatedDevice};
-pub use model::{DEVICE_MODELS, DeviceModel};
+pub use model::{DEVICE_MODELS, DeviceModel, UnknownModel};
 pub use request::{Completion, Request, RequestId, RequestKind, VirtualTime};
