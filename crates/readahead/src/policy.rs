@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{FileState, Legacy, Off, OnDemand, Read, Residency, Window, Windows};
+use crate::{FileState, Legacy, Modern, Off, OnDemand, Read, Residency, Window, Windows};
 
 /// A readahead policy: one read in, windows out.
 ///
@@ -70,7 +70,7 @@ pub enum PolicyName {
 
 impl PolicyName {
     /// All names, in the order of their generations.
-    pub const ALL: &'static [Self] = &[Self::Off, Self::Legacy, Self::OnDemand];
+    pub const ALL: &'static [Self] = &[Self::Off, Self::Legacy, Self::OnDemand, Self::Modern];
 
     /// The name as it is written.
     #[must_use]
@@ -147,7 +147,7 @@ mod tests {
         let error = "wildcard".parse::<PolicyName>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"no readahead policy is called "wildcard"; there are off, legacy, ondemand"#
+            r#"no readahead policy is called "wildcard"; there are off, legacy, ondemand, modern"#
         );
     }
 }

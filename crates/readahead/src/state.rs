@@ -8,7 +8,7 @@
 //! Tunables: `max_pages`, the largest window in pages. Default [`DEFAULT_MAX_BYTES`] of 4 KiB
 //! pages, which is also Linux's (`read_ahead_kb` = 128). 0 switches readahead off for the file.
 
-use crate::{PageIndex, Window, legacy, read_around, sizes};
+use crate::{Advice, PageIndex, Window, legacy, modern, read_around, sizes};
 
 /// The largest window by default, in bytes: 128 KiB, as in Linux.
 pub const DEFAULT_MAX_BYTES: u64 = 128 * 1024;
@@ -40,6 +40,10 @@ pub struct FileState {
     pub(crate) legacy: legacy::State,
     /// How faults fare, for the policies that read around them.
     pub(crate) read_around: read_around::State,
+    /// What `modern` remembers besides `window` and `previous`.
+    pub(crate) modern: modern::State,
+    /// The advice on reads: normal, sequential or random.
+    pub(crate) advice: Advice,
     max_pages: u32,
 }
 
@@ -57,6 +61,8 @@ impl FileState {
             previous_ends_inside: false,
             legacy: legacy::State::NEW,
             read_around: read_around::State::default(),
+            modern: modern::State::default(),
+            advice: Advice::Normal,
             max_pages: max_pages.min(MAX_PAGES_LIMIT),
         }
     }

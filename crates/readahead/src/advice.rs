@@ -1,0 +1,152 @@
+//! Advice on how a file will be used: `posix_fadvise(2)` and, for faults, `madvise(2)`.
+//!
+//! Model: Linux. `Normal`, `Sequential` and `Random` are a mode of the open file, remembered in
+//! its [`FileState`]; `WillNeed` and `DontNeed` are done at once and leave no trace in it, so here
+//! they are two pure questions: [`FileState::will_need`] says which windows to bring in, and
+//! [`pages_inside`] which pages to drop.
+//!
+//! | advice | effect |
+//! |---|---|
+//! | `Normal` | windows of at most [`FileState::max_pages`] |
+//! | `Sequential` | the limit is doubled |
+//! | `Random` | reads bring in what they ask for, faults one page |
+//! | `WillNeed` | the range is read at once, no further than the device takes in one request |
+//! | `DontNeed` | the whole pages of the range are dropped; a part of a page is kept, except at the end of the file |
+
+use crate::{FileState, PageIndex, Window};
+use std::ops::Range;
+
+/// How the user of a file will use it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Advice {
+    /// Nothing special.
+    #[default]
+    Normal,
+    /// From lower to higher offsets.
+    Sequential,
+    /// In no order.
+    Random,
+    /// A range will be wanted soon.
+    WillNeed,
+    /// A range will not be wanted again soon.
+    DontNeed,
+}
+
+/// A range is brought in by windows of at most this: 2 MiB in pages of 4 KiB.
+const FORCED_WINDOW_PAGES: u64 = 512;
+
+impl FileState {
+    /// Takes advice on reads of the file. `WillNeed` and `DontNeed` change nothing here.
+    pub fn advise(&mut self, advice: Advice) {
+        match advice {
+            Advice::Normal | Advice::Sequential | Advice::Random => self.advice = advice,
+            Advice::WillNeed | Advice::DontNeed => {}
+        }
+    }
+
+    /// What to bring in on the advice that `pages` will be needed, in a file of `file_pages`.
+    ///
+    /// As in Linux this is the beginning of the range only, as much as the largest window or the
+    /// largest request of the device, whichever is more.
+    pub fn will_need(
+        &self,
+        pages: Range<u64>,
+        file_pages: u64,
+    ) -> impl Iterator<Item = Window> + use<> {
+        let most = u64::from(self.max_pages().max(self.io_pages()));
+        let end = pages
+            .end
+            .min(file_pages)
+            .min(pages.start.saturating_add(most));
+        let mut next = pages.start;
+        std::iter::from_fn(move || {
+            let size = end.checked_sub(next)?.min(FORCED_WINDOW_PAGES);
+            let window = Window {
+                start: PageIndex(next),
+                size: u32::try_from(size).ok().filter(|size| *size > 0)?,
+                async_size: 0,
+            };
+            next += size;
+            Some(window)
+        })
+    }
+}
+
+/// The pages that bytes of a file touch: what `WillNeed` is about. `len_bytes` of 0 means to the
+/// end of the file.
+#[must_use]
+pub fn pages_touched(offset_bytes: u64, len_bytes: u64, page_bytes: u64) -> Range<u64> {
+    let page_bytes = page_bytes.max(1);
+    let end = range_end(offset_bytes, len_bytes).div_ceil(page_bytes);
+    offset_bytes / page_bytes..end
+}
+
+/// The pages that lie wholly inside a range of bytes, the partial last page of the file counted as
+/// whole if the range reaches its end: what `DontNeed` drops. `len_bytes` of 0 means to the end of
+/// the file.
+#[must_use]
+pub fn pages_inside(
+    offset_bytes: u64,
+    len_bytes: u64,
+    file_bytes: u64,
+    page_bytes: u64,
+) -> Range<u64> {
+    let page_bytes = page_bytes.max(1);
+    let end_bytes = range_end(offset_bytes, len_bytes);
+    let end = if end_bytes >= file_bytes {
+        file_bytes.div_ceil(page_bytes)
+    } else {
+        end_bytes / page_bytes
+    };
+    let start = offset_bytes.div_ceil(page_bytes);
+    start..end.max(start)
+}
+
+fn range_end(offset_bytes: u64, len_bytes: u64) -> u64 {
+    match len_bytes {
+        0 => u64::MAX,
+        _ => offset_bytes.saturating_add(len_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_of_bytes_gives_the_pages_it_touches_and_those_inside() {
+        // (offset, length, touched, inside) in a file of 10 pages and 100 bytes.
+        let cases = [
+            (0, 4096, 0..1, 0..1),
+            (0, 4095, 0..1, 0..0),
+            (1, 4096, 0..2, 1..1),
+            (1, 8191, 0..2, 1..2),
+            (40960, 100, 10..11, 10..11),
+            (40960, 99, 10..11, 10..10),
+            (36864, 4196, 9..11, 9..11),
+        ];
+        for (offset, len, touched, inside) in cases {
+            assert_eq!(pages_touched(offset, len, 4096), touched, "{offset}+{len}");
+            let got = pages_inside(offset, len, 41060, 4096);
+            assert_eq!(got, inside, "{offset}+{len}");
+        }
+        assert_eq!(pages_inside(4096, 0, 41060, 4096), 1..11);
+        assert_eq!(pages_inside(u64::MAX, u64::MAX, 41060, 4096).count(), 0);
+    }
+
+    #[test]
+    fn range_that_will_be_needed_is_read_by_large_windows_up_to_the_limit() {
+        let mut state = FileState::new(32);
+        state.set_io_pages(1280);
+        let windows = |state: &FileState, pages, file_pages| -> Vec<(u64, u32)> {
+            let windows = state.will_need(pages, file_pages);
+            windows.map(|w| (w.start.0, w.size)).collect()
+        };
+        assert_eq!(windows(&state, 7..9, 100), [(7, 2)]);
+        assert_eq!(windows(&state, 7..u64::MAX, 10), [(7, 3)]);
+        let whole = [(100, 512), (612, 512), (1124, 256)];
+        assert_eq!(windows(&state, 100..u64::MAX, 1 << 40), whole);
+        assert_eq!(windows(&state, 50..60, 50), []);
+        assert_eq!(windows(&state, u64::MAX - 1..u64::MAX, u64::MAX).len(), 1);
+    }
+}
