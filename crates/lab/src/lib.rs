@@ -1,3 +1,7 @@
 //! The lab: replays what caches and readahead do, in virtual time, with the real code.
 
 #![forbid(unsafe_code)]
+
+pub mod output;
+pub mod published;
+pub mod reproduce;

@@ -1,0 +1,123 @@
+//! A Markdown report as one HTML file that needs nothing beside it.
+
+use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+
+const STYLE: &str = "\
+body{max-width:62rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui,sans-serif;color:#222;background:#fff}
+table{border-collapse:collapse;margin:1rem 0;display:block;overflow-x:auto;font-size:.9rem;font-variant-numeric:tabular-nums}
+th,td{border:1px solid #ccc;padding:.2rem .6rem}
+th{background:#f3f3f3}
+code,pre{font-family:ui-monospace,monospace;font-size:.9em}
+pre{background:#f6f6f6;padding:.8rem;overflow-x:auto}
+svg{max-width:100%;height:auto}
+";
+
+/// The report as a page; `picture` gives the SVG of each image that the Markdown names, which is
+/// put in its place. Headings get anchors, see [`slug`].
+#[must_use]
+pub fn page(title: &str, markdown: &str, picture: impl Fn(&str) -> Option<String>) -> String {
+    let mut body = String::new();
+    html::push_html(&mut body, events(markdown, picture).into_iter());
+    let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n");
+    page.push_str("<meta charset=\"utf-8\">\n");
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
+    page.push_str("<title>");
+    pulldown_cmark_escaped(&mut page, title);
+    page.push_str("</title>\n<style>\n");
+    page.push_str(STYLE);
+    page.push_str("</style>\n</head>\n<body>\n");
+    page.push_str(&body);
+    page.push_str("</body>\n</html>\n");
+    page
+}
+
+fn events<'a>(markdown: &'a str, picture: impl Fn(&str) -> Option<String>) -> Vec<Event<'a>> {
+    let mut events: Vec<Event<'a>> = Vec::new();
+    let mut inside_picture = false;
+    for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Image { ref dest_url, .. }) => match picture(dest_url) {
+                Some(svg) => {
+                    inside_picture = true;
+                    events.push(Event::Html(svg.into()));
+                }
+                None => events.push(event),
+            },
+            Event::End(TagEnd::Image) if inside_picture => inside_picture = false,
+            // The text of an image that is shown itself.
+            _ if inside_picture => {}
+            Event::End(TagEnd::Heading(level)) => {
+                name_heading(&mut events, level);
+                events.push(event);
+            }
+            event => events.push(event),
+        }
+    }
+    events
+}
+
+/// Gives the heading that has just ended its anchor.
+fn name_heading(events: &mut [Event<'_>], level: HeadingLevel) {
+    let Some(at) = events.iter().rposition(
+        |event| matches!(event, Event::Start(Tag::Heading { level: l, .. }) if *l == level),
+    ) else {
+        return;
+    };
+    let text: String = events[at..]
+        .iter()
+        .filter_map(|event| match event {
+            Event::Text(text) | Event::Code(text) => Some(&**text),
+            _ => None,
+        })
+        .collect();
+    if let Event::Start(Tag::Heading { id, .. }) = &mut events[at] {
+        *id = Some(CowStr::from(slug(&text)));
+    }
+}
+
+/// The anchor of a heading: what links inside a Markdown file call it too.
+#[must_use]
+pub fn slug(heading: &str) -> String {
+    heading
+        .chars()
+        .filter_map(|c| match c {
+            ' ' | '-' => Some('-'),
+            c if c.is_alphanumeric() || c == '_' => Some(c.to_ascii_lowercase()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn pulldown_cmark_escaped(page: &mut String, text: &str) {
+    html::push_html(page, std::iter::once(Event::Text(text.into())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_holds_tables_anchors_and_pictures_themselves() {
+        let markdown = "# A & B\n\n## CPU cost, counted\n\n| a |\n|---|\n| 1 |\n\n![plot](x.svg)\n";
+        let page = page("A & B", markdown, |name| {
+            (name == "x.svg").then(|| "<svg>picture</svg>".to_owned())
+        });
+        assert!(page.starts_with("<!DOCTYPE html>"));
+        assert!(page.contains("<title>A &amp; B</title>"));
+        assert!(page.contains("<h2 id=\"cpu-cost-counted\">"), "{page}");
+        assert!(page.contains("<td>1</td>"));
+        assert!(page.contains("<svg>picture</svg>"));
+        assert!(!page.contains("x.svg") && !page.contains("plot"));
+    }
+
+    #[test]
+    fn picture_that_is_unknown_stays_a_link() {
+        let page = page("t", "![plot](https://example.org/x.png)", |_| None);
+        assert!(page.contains("<img src=\"https://example.org/x.png\" alt=\"plot\""));
+    }
+
+    #[test]
+    fn slug_is_lower_case_with_dashes() {
+        assert_eq!(slug("Sysbench fileio: 2 runs"), "sysbench-fileio-2-runs");
+    }
+}

@@ -1,0 +1,103 @@
+//! Figures as text, always with the same number of digits.
+
+use std::time::Duration;
+
+/// The value with about four significant digits: `0.123`, `12.34`, `123.4`, `12345`.
+#[must_use]
+pub fn significant(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    let decimals = match value.abs() {
+        0.0 => 0,
+        a if a < 10.0 => 3,
+        a if a < 100.0 => 2,
+        a if a < 1000.0 => 1,
+        _ => 0,
+    };
+    // Zero has no sign here.
+    format!("{:.decimals$}", value + 0.0)
+}
+
+/// A change in percent, as the published tables write it: `+5.0%`.
+#[must_use]
+pub fn change(pct: Option<f64>) -> String {
+    pct.map_or_else(|| "-".to_owned(), |pct| format!("{:+.1}%", pct + 0.0))
+}
+
+/// A part of a whole with two decimals; nothing of nothing.
+#[must_use]
+pub fn ratio(part: f64, whole: f64) -> String {
+    let ratio = part / whole;
+    if ratio.is_finite() {
+        format!("{ratio:.2}")
+    } else {
+        "-".to_owned()
+    }
+}
+
+/// A duration in the unit that suits it: `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`.
+#[must_use]
+pub fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    let (value, unit) = match duration.as_nanos() {
+        nanos if nanos < 1_000 => return format!("{nanos} ns"),
+        nanos if nanos < 1_000_000 => (seconds * 1e6, "us"),
+        nanos if nanos < 1_000_000_000 => (seconds * 1e3, "ms"),
+        _ => (seconds, "s"),
+    };
+    let decimals = if value < 10.0 {
+        2
+    } else {
+        usize::from(value < 100.0)
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn significant_figures_keep_four_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (0.1234, "0.123"),
+            (12.345, "12.35"),
+            (123.45, "123.5"),
+            (61437.27, "61437"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(significant(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn changes_have_a_sign_and_one_decimal() {
+        assert_eq!(change(Some(5.04)), "+5.0%");
+        assert_eq!(change(Some(-0.1)), "-0.1%");
+        assert_eq!(change(Some(0.0)), "+0.0%");
+        assert_eq!(change(None), "-");
+    }
+
+    #[test]
+    fn ratio_to_nothing_is_none() {
+        assert_eq!(ratio(1.0, 4.0), "0.25");
+        assert_eq!(ratio(1.0, 0.0), "-");
+    }
+
+    #[test]
+    fn durations_choose_their_unit() {
+        for (nanos, text) in [
+            (0, "0 ns"),
+            (850, "850 ns"),
+            (12_340, "12.3 us"),
+            (4_560_000, "4.56 ms"),
+            (123_000_000, "123 ms"),
+            (7_890_000_000, "7.89 s"),
+        ] {
+            assert_eq!(duration(Duration::from_nanos(nanos)), text);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The tables of Wu 2007.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// One figure under both policies, in whatever unit its table has.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// With 2.6.20's readahead.
+    pub legacy: f64,
+    /// With on-demand readahead.
+    pub ondemand: f64,
+}
+
+impl Pair {
+    /// How much more `ondemand` is than `legacy`, in percent of `legacy`.
+    #[must_use]
+    pub fn change_pct(self) -> f64 {
+        (self.ondemand / self.legacy - 1.0) * 100.0
+    }
+}
+
+/// A test of iozone, in KB/s.
+#[derive(Clone, Debug, Deserialize)]
+pub struct IozoneRow {
+    /// Which of the two runs, from 1.
+    pub run: u32,
+    /// Iozone's name of the test.
+    pub test: String,
+    /// With 2.6.20's readahead.
+    pub legacy_kb_s: f64,
+    /// With on-demand readahead.
+    pub ondemand_kb_s: f64,
+    /// The change as the document prints it, in percent.
+    pub gain_pct: f64,
+}
+
+/// A pattern of aio-stress, in seconds.
+#[derive(Clone, Debug, Deserialize)]
+pub struct AioStressRow {
+    /// `sequential` or `random`.
+    pub pattern: String,
+    /// With 2.6.20's readahead.
+    pub legacy_s: f64,
+    /// With on-demand readahead.
+    pub ondemand_s: f64,
+}
+
+/// A run of sysbench fileio, in seconds.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FileIoRow {
+    /// Which of the two runs, from 1.
+    pub run: u32,
+    /// Threads.
+    pub threads: u32,
+    /// With 2.6.20's readahead.
+    pub legacy_s: f64,
+    /// With on-demand readahead.
+    pub ondemand_s: f64,
+}
+
+/// A run of sysbench OLTP, in transactions a second.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OltpRow {
+    /// Transactions in the run.
+    pub transactions: u32,
+    /// Threads.
+    pub threads: u32,
+    /// With 2.6.20's readahead.
+    pub legacy_tps: f64,
+    /// With on-demand readahead.
+    pub ondemand_tps: f64,
+}
+
+/// What a policy made of 200 streams in too little memory.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ThrashingRow {
+    /// `legacy` or `ondemand`.
+    pub kernel: String,
+    /// Most throughput at any time, in MB/s.
+    pub max_throughput_mb_s: f64,
+    /// Least average size of a device read at any time, in KB.
+    pub min_avg_io_kb: f64,
+}
+
+/// The cost in processor time of one way to read.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CpuRow {
+    /// The case, in the document's words.
+    pub case: String,
+    /// The speed-up by on-demand readahead, in percent; negative is slower.
+    pub change_pct: f64,
+}
+
+/// `iozone -c -t1 -s 4096m -r 64k`: both runs, in the order of the tests.
+#[must_use]
+pub fn iozone() -> Vec<IozoneRow> {
+    rows(include_str!("wu2007-iozone.csv"))
+}
+
+/// `aio-stress -l -s4096 -r128 -t1`, with `-o1` and with `-o3`.
+#[must_use]
+pub fn aio_stress() -> Vec<AioStressRow> {
+    rows(include_str!("wu2007-aio-stress.csv"))
+}
+
+/// `sysbench --test=fileio --file-test-mode=rndrw`: both runs.
+#[must_use]
+pub fn fileio() -> Vec<FileIoRow> {
+    rows(include_str!("wu2007-sysbench-fileio.csv"))
+}
+
+/// `sysbench --test=oltp --oltp-read-only`: the three lengths of a run.
+#[must_use]
+pub fn oltp() -> Vec<OltpRow> {
+    rows(include_str!("wu2007-sysbench-oltp.csv"))
+}
+
+/// One 100 KB/s stream more each second, up to 200, in 128 MB.
+#[must_use]
+pub fn thrashing() -> Vec<ThrashingRow> {
+    rows(include_str!("wu2007-thrashing.csv"))
+}
+
+/// The processor's side: what the new code saves and costs.
+#[must_use]
+pub fn cpu() -> Vec<CpuRow> {
+    rows(include_str!("wu2007-cpu-overhead.csv"))
+}
+
+/// The rows of one of the files beside this one, which are part of the program.
+fn rows<T: DeserializeOwned>(text: &str) -> Vec<T> {
+    csv::Reader::from_reader(text.as_bytes())
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .expect("a table that is compiled in is well-formed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// To one decimal, as the document prints percentages.
+    fn one_decimal(value: f64) -> f64 {
+        (value * 10.0).round() / 10.0
+    }
+
+    fn assert_close(ours: f64, printed: f64, tolerance: f64, what: &str) {
+        assert!(
+            (ours - printed).abs() <= tolerance,
+            "{what}: {ours} from the table, {printed} printed"
+        );
+    }
+
+    #[test]
+    fn iozone_table_gives_the_gains_that_the_document_prints() {
+        let rows = iozone();
+        assert_eq!(rows.len(), 22);
+        for row in rows {
+            let pair = Pair {
+                legacy: row.legacy_kb_s,
+                ondemand: row.ondemand_kb_s,
+            };
+            // The document cuts some of them off instead of rounding.
+            assert_close(pair.change_pct(), row.gain_pct, 0.1, &row.test);
+        }
+    }
+
+    #[test]
+    fn iozone_table_gives_the_averages_that_the_document_prints() {
+        for (test, legacy, ondemand) in [
+            ("Read", 62085.61, 62196.38),
+            ("Re-read", 62253.49, 62224.99),
+            ("Reverse Read", 50001.21, 50277.75),
+            ("Stride read", 8656.21, 8645.63),
+            ("Random read", 13907.86, 13924.07),
+            ("Mixed workload", 19055.29, 19062.68),
+            ("Pread", 62217.53, 62265.27),
+        ] {
+            let rows: Vec<_> = iozone().into_iter().filter(|r| r.test == test).collect();
+            assert_eq!(rows.len(), 2, "{test}");
+            let average = |of: fn(&IozoneRow) -> f64| rows.iter().map(of).sum::<f64>() / 2.0;
+            assert_close(average(|r| r.legacy_kb_s), legacy, 0.01, test);
+            assert_close(average(|r| r.ondemand_kb_s), ondemand, 0.01, test);
+        }
+    }
+
+    #[test]
+    fn fileio_table_gives_the_sums_that_the_document_prints() {
+        let rows = fileio();
+        assert_eq!(rows.len(), 13);
+        let sum = |of: fn(&FileIoRow) -> f64| rows.iter().map(of).sum::<f64>();
+        assert_close(sum(|r| r.legacy_s), 495.046, 0.001, "2.6.20");
+        assert_close(sum(|r| r.ondemand_s), 491.514, 0.001, "on-demand");
+    }
+
+    #[test]
+    fn oltp_table_gains_up_to_what_the_document_says() {
+        let rows = oltp();
+        assert_eq!(rows.len(), 17);
+        let most = rows
+            .iter()
+            .map(|r| (r.ondemand_tps / r.legacy_tps - 1.0) * 100.0)
+            .fold(f64::MIN, f64::max);
+        assert!((one_decimal(most) - 8.7).abs() < 1e-9, "{most}");
+    }
+
+    #[test]
+    fn small_tables_have_their_rows() {
+        assert_eq!(aio_stress().len(), 2);
+        let thrashing = thrashing();
+        assert_eq!(thrashing.len(), 2);
+        assert_eq!(thrashing[0].kernel, "legacy");
+        assert_eq!(cpu().len(), 5);
+        assert!(cpu().iter().all(|row| !row.case.is_empty()));
+    }
+}

@@ -1,0 +1,191 @@
+//! When a change of ours agrees with a published one: defined once, before any result was seen.
+//!
+//! Both changes are those from `legacy` to `ondemand`, in percent of `legacy`, in the unit of the
+//! published table, and are compared to one decimal, as the document prints them.
+//!
+//! 1. A change no larger than the noise of its table counts as **no change**. The noise is the
+//!    largest difference between two runs of the same test on the same kernel, taken over the
+//!    tests of that kind in the document itself.
+//! 2. The **direction** agrees if both are no change, or both are changes of the same sign.
+//! 3. The **rough size** agrees if both are no change, or ours lies within
+//!    [`SIZE_POINTS`] percentage points of the published change, or is between half and twice it.
+//!
+//! A table whose noise is above [`LOOSE_NOISE_PCT`] agrees easily: its rows are marked as loose,
+//! and counted apart.
+
+use serde::Serialize;
+
+/// Percentage points between two changes that are of the same rough size.
+pub const SIZE_POINTS: f64 = 2.0;
+
+/// Above this noise, agreement says little.
+pub const LOOSE_NOISE_PCT: f64 = 5.0;
+
+/// Where a figure went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Not farther than the noise.
+    Same,
+    /// It is more under `ondemand`.
+    More,
+    /// It is less under `ondemand`.
+    Less,
+}
+
+impl Direction {
+    fn of(change_pct: f64, noise_pct: f64) -> Self {
+        if change_pct.abs() <= noise_pct {
+            Self::Same
+        } else if change_pct > 0.0 {
+            Self::More
+        } else {
+            Self::Less
+        }
+    }
+}
+
+/// What the criterion says of one row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Judgement {
+    /// The published change, in percent.
+    pub published_pct: f64,
+    /// Our change, in percent; `None` where it has none, as from zero.
+    pub ours_pct: Option<f64>,
+    /// Where the published figure went.
+    pub published: Direction,
+    /// Both went the same way.
+    pub direction_agrees: bool,
+    /// Both went about as far; `None` where the two are of different kinds.
+    pub size_agrees: Option<bool>,
+    /// The noise is so large that agreement says little.
+    pub loose: bool,
+}
+
+impl Judgement {
+    /// True if nothing that was judged disagrees.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        self.direction_agrees && self.size_agrees != Some(false)
+    }
+}
+
+/// Judges our change beside the published one.
+#[must_use]
+pub fn judge(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Judgement {
+    let [published_pct, ours_pct, noise_pct] =
+        [published_pct, ours_pct, noise_pct].map(one_decimal);
+    let published = Direction::of(published_pct, noise_pct);
+    // A change that is not a number, as from nothing to nothing, agrees with none.
+    let ours = ours_pct
+        .is_finite()
+        .then(|| Direction::of(ours_pct, noise_pct));
+    let both_same = published == Direction::Same && ours == Some(Direction::Same);
+    let near = (ours_pct - published_pct).abs() <= SIZE_POINTS;
+    let ratio = ours_pct / published_pct;
+    Judgement {
+        published_pct,
+        ours_pct: ours_pct.is_finite().then_some(ours_pct),
+        published,
+        direction_agrees: ours == Some(published),
+        size_agrees: Some(both_same || near || (0.5..=2.0).contains(&ratio)),
+        loose: noise_pct > LOOSE_NOISE_PCT,
+    }
+}
+
+/// Judges the direction alone, where ours counts what the document timed.
+#[must_use]
+pub fn judge_direction(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Judgement {
+    Judgement {
+        size_agrees: None,
+        ..judge(published_pct, ours_pct, noise_pct)
+    }
+}
+
+/// The noise of a kind of test, from its repeated runs: each item is the same figure twice.
+#[must_use]
+pub fn noise_pct(repeats: impl IntoIterator<Item = (f64, f64)>) -> f64 {
+    repeats
+        .into_iter()
+        .map(|(first, second)| one_decimal((second / first - 1.0).abs() * 100.0))
+        .fold(0.0, f64::max)
+}
+
+/// To one decimal, and never the negative zero.
+fn one_decimal(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0 + 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Published, ours, noise; direction, size.
+    const CASES: &[(f64, f64, f64, bool, bool)] = &[
+        // Both within the noise, however far apart they are inside it.
+        (0.0, 0.0, 1.2, true, true),
+        (1.0, -1.0, 1.2, true, true),
+        (17.1, -15.0, 19.7, true, true),
+        // At the noise is no change; beyond it is one.
+        (1.2, 0.0, 1.2, true, true),
+        (1.3, 0.0, 1.2, false, true),
+        (1.24, 0.0, 1.2, true, true),
+        (0.1, 3.5, 1.2, false, false),
+        // Same sign: within a factor of two, or two points.
+        (8.7, 4.4, 1.2, true, true),
+        (8.7, 4.3, 1.2, true, false),
+        (8.7, 17.4, 1.2, true, true),
+        (8.7, 17.5, 1.2, true, false),
+        (3.0, 1.3, 1.2, true, true),
+        (-5.0, -2.6, 1.2, true, true),
+        // Opposite signs: two points may lie between them, but not the direction.
+        (1.3, -1.3, 0.0, false, false),
+        (0.9, -0.9, 0.5, false, true),
+        (8.0, -8.0, 1.2, false, false),
+        // Large changes.
+        (200.0, 399.9, 1.2, true, true),
+        (200.0, 99.0, 1.2, true, false),
+    ];
+
+    #[test]
+    fn judgement_of_each_case_is_as_the_criterion_says() {
+        for &(published, ours, noise, direction, size) in CASES {
+            let judgement = judge(published, ours, noise);
+            assert_eq!(
+                (judgement.direction_agrees, judgement.size_agrees),
+                (direction, Some(size)),
+                "published {published} ours {ours} noise {noise}"
+            );
+            assert_eq!(judgement.agrees(), direction && size);
+        }
+    }
+
+    #[test]
+    fn change_that_is_no_number_agrees_with_nothing() {
+        for ours in [f64::NAN, f64::INFINITY] {
+            let judgement = judge(0.0, ours, 1.0);
+            assert!(!judgement.direction_agrees && judgement.size_agrees == Some(false));
+            assert_eq!(judgement.ours_pct, None);
+        }
+    }
+
+    #[test]
+    fn direction_alone_leaves_the_size_open() {
+        let judgement = judge_direction(1.2, 60.0, 0.0);
+        assert!(judgement.agrees() && judgement.size_agrees.is_none());
+        assert!(!judge_direction(-1.0, 60.0, 0.0).agrees());
+    }
+
+    #[test]
+    fn noise_is_the_largest_difference_of_a_repeat() {
+        let noise = noise_pct([(100.0, 101.0), (100.0, 97.0), (50.0, 50.5)]);
+        assert!((noise - 3.0).abs() < 1e-9, "{noise}");
+        assert!(noise_pct([]).abs() < 1e-9);
+    }
+
+    #[test]
+    fn noise_above_the_limit_makes_agreement_loose() {
+        assert!(!judge(0.0, 0.0, 5.0).loose);
+        assert!(judge(0.0, 0.0, 5.1).loose);
+    }
+}
