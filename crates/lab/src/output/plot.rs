@@ -19,6 +19,8 @@ const COLOURS: [RGBColor; 6] = [
 ];
 
 const WIDTH: u32 = 900;
+/// Title and legend.
+const HEAD_HEIGHT: u32 = 60;
 const FONT: &str = "sans-serif";
 const TITLE_SIZE: u32 = 20;
 const LABEL_SIZE: u32 = 14;
@@ -80,9 +82,9 @@ impl LinePlot {
         let points = || self.series.iter().flat_map(|series| &series.values);
         let x_max = upper(points().map(|(x, _)| *x));
         let y_max = upper(points().map(|(_, y)| *y));
-        let mut builder = ChartBuilder::on(root);
+        let root = head(root, &self.title, &self.series)?;
+        let mut builder = ChartBuilder::on(&root);
         builder
-            .caption(&self.title, (FONT, TITLE_SIZE))
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(72);
@@ -121,7 +123,7 @@ impl LinePlot {
             .draw()?)
     }
 
-    fn lines<'a, 'b: 'a, Y>(&self, chart: &mut Chart<'a, 'b, Y>) -> Result<(), Failure>
+    fn lines<Y>(&self, chart: &mut Chart<'_, '_, Y>) -> Result<(), Failure>
     where
         Y: Ranged<ValueType = f64>,
     {
@@ -129,14 +131,9 @@ impl LinePlot {
             let points = series.values.iter().copied();
             // A logarithmic axis has no place for what is not above zero.
             let shown = points.filter(|(_, y)| self.scale == Scale::Linear || *y > 0.0);
-            chart
-                .draw_series(LineSeries::new(shown, colour.stroke_width(2)))?
-                .label(&series.name)
-                .legend(move |(x, y)| {
-                    PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3))
-                });
+            chart.draw_series(LineSeries::new(shown, colour.stroke_width(2)))?;
         }
-        legend(chart)
+        Ok(())
     }
 }
 
@@ -155,8 +152,7 @@ impl BarPlot {
         let groups = self.groups.len() as f64;
         let longest = self.groups.iter().map(|name| name.chars().count()).max();
         let label_area = 30 + 8 * u32::try_from(longest.unwrap_or(0)).unwrap_or(40).min(40);
-        let (title_area, root) = root.split_vertically(40 + 20);
-        self.head(&title_area)?;
+        let root = head(root, &self.title, &self.series)?;
         let mut chart = ChartBuilder::on(&root)
             .margin(8)
             .margin_right(24)
@@ -185,21 +181,6 @@ impl BarPlot {
         for (group, name) in self.groups.iter().enumerate() {
             let (x, y) = chart.backend_coord(&(0.0, group as f64 + 0.5));
             root.draw_text(name, &style, root_relative(&root, (x - 8, y)))?;
-        }
-        Ok(())
-    }
-
-    /// The title and, below it, the legend in one line.
-    fn head(&self, area: &Area<'_>) -> Result<(), Failure> {
-        let title = (FONT, TITLE_SIZE).into_font().color(&BLACK);
-        let centre = Pos::new(HPos::Center, VPos::Top);
-        let middle = i32::try_from(WIDTH / 2).unwrap_or(0);
-        area.draw_text(&self.title, &title.pos(centre), (middle, 10))?;
-        let mut x = 24;
-        for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
-            area.draw(&Rectangle::new([(x, 42), (x + 14, 54)], colour.filled()))?;
-            area.draw_text(&series.name, &label_style(), (x + 20, 41))?;
-            x += 48 + 8 * i32::try_from(series.name.chars().count()).unwrap_or(0);
         }
         Ok(())
     }
@@ -246,16 +227,20 @@ fn root_relative(area: &Area<'_>, (x, y): (i32, i32)) -> (i32, i32) {
     (x - left, y - top)
 }
 
-fn legend<'a, 'b: 'a, Y: Ranged<ValueType = f64>>(
-    chart: &mut Chart<'a, 'b, Y>,
-) -> Result<(), Failure> {
-    Ok(chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.3))
-        .label_font((FONT, LABEL_SIZE))
-        .draw()?)
+/// Draws the title and, below it, the legend in one line, and gives the area that is left.
+fn head<'a, T>(root: &Area<'a>, title: &str, series: &[Series<T>]) -> Result<Area<'a>, Failure> {
+    let (area, rest) = root.split_vertically(HEAD_HEIGHT);
+    let centre = Pos::new(HPos::Center, VPos::Top);
+    let style = (FONT, TITLE_SIZE).into_font().color(&BLACK).pos(centre);
+    let middle = i32::try_from(WIDTH / 2).unwrap_or(0);
+    area.draw_text(title, &style, (middle, 10))?;
+    let mut x = 24;
+    for (series, colour) in series.iter().zip(COLOURS.iter().cycle()) {
+        area.draw(&Rectangle::new([(x, 42), (x + 14, 54)], colour.filled()))?;
+        area.draw_text(&series.name, &label_style(), (x + 20, 41))?;
+        x += 48 + 8 * i32::try_from(series.name.chars().count()).unwrap_or(0);
+    }
+    Ok(rest)
 }
 
 /// The end of an axis: a little above the largest value, and never empty.
