@@ -40,7 +40,7 @@ use crate::frame::{Frame, FrameEntry, FrameKey, FrameWait, Frames, Holder, NewFr
 use crate::stats::CacheStats;
 use crate::table::State;
 use crate::table::histogram::Report;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
 pub use crate::frame::ReadaheadCounts;
@@ -165,6 +165,11 @@ impl PageCache {
         self.frames.table(Holder::Page).remove(&key.into())
     }
 
+    /// Drops those pages of the file with an index in `indexes` that are not in use.
+    pub fn remove_range(&self, ino: u64, indexes: Range<u64>) {
+        self.frames.remove_range(Holder::Page, ino, indexes);
+    }
+
     /// The frames that the pages lie in.
     #[must_use]
     pub fn frames(&self) -> &Arc<Frames> {
@@ -257,6 +262,12 @@ impl DerefMut for NewPage {
 }
 
 impl<'a> PageWait<'a> {
+    /// As [`Page::take_marker`], before the page is filled.
+    #[must_use]
+    pub fn take_marker(&self) -> bool {
+        self.0.take_flag(State::MARKER)
+    }
+
     /// Parks until the page is no longer being filled. `None` if that failed (or
     /// the page was evicted at once): look it up again, and try to read it.
     ///

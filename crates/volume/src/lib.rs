@@ -31,7 +31,10 @@
 
 #![forbid(unsafe_code)]
 
+mod advice;
+mod bring_in;
 mod error;
+mod file;
 mod fill;
 mod metadata;
 mod open;
@@ -39,12 +42,15 @@ mod options;
 mod read;
 mod readahead;
 mod stats;
+mod stream;
 mod volume;
 
 pub use error::{Error, Result};
+pub use file::OpenFile;
 pub use larder_cache::CacheStats;
 pub use larder_ext4::ondisk::time::Timestamp;
 pub use larder_ext4::{FileKind, Ino, Statfs};
+pub use larder_readahead::{Advice, PolicyName};
 pub use metadata::{DirEntry, Info, JournalState, Metadata};
 pub use options::OpenOptions;
 pub use stats::{CacheKind, DeviceStats, ReadaheadStats, Stats};

@@ -1,7 +1,9 @@
 //! Opening an image: the device, the journal, the superblock, the caches.
 
+use crate::bring_in::BATCH_PAGES;
 use crate::read::Reader;
-use crate::readahead::{Queue, Streams};
+use crate::readahead::Queue;
+use crate::stream::Streams;
 use crate::{Error, JournalState, OpenOptions, Result};
 use larder_block::{BlockDevice, CountingDevice, FileDevice, FileRange};
 use larder_cache::Caches;
@@ -32,10 +34,10 @@ pub(crate) fn device(
         .readahead
         .parse()
         .map_err(|unknown: larder_readahead::UnknownPolicy| Error::Option(unknown.to_string()))?;
-    // Nobody would ever read what is queued.
-    let policy = match options.readahead_threads {
-        0 => PolicyName::Off,
-        _ => policy,
+    let policy = if options.readahead_threads == 0 || options.readahead_max_bytes == 0 {
+        PolicyName::Off
+    } else {
+        policy
     };
     let counting = Arc::new(CountingDevice::new(device));
     let superblock = Superblock::read(&*counting)?;
@@ -53,8 +55,8 @@ pub(crate) fn device(
     );
     let reader = Reader {
         fs: Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay),
-        streams: Streams::new(policy.policy(), max_pages),
-        queue: Queue::default(),
+        streams: Streams::new(policy.policy(), max_pages, BATCH_PAGES),
+        queue: Queue::new(options.readahead_threads),
         device: replayed.device,
         counting,
         caches,

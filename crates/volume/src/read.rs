@@ -1,28 +1,20 @@
 //! Content: from the page cache, and into it.
 //!
-//! Model: `filemap_read`. A page that is cached is pinned, copied and
-//! released. On a miss, the pages that the reader waits for are inserted
-//! locked, the readahead policy is asked for a window, what it wants beyond
-//! them is handed to the readahead threads, and only then are the reader's own
-//! pages read: nobody waits for what he did not ask for.
-//!
-//! Locking: a reader never waits for a page while it holds locked pages of its
-//! own, so that no two readers wait for each other.
+//! Model: `filemap_read`. A page that is cached is pinned, copied and released, with no lock. What
+//! a miss and a readahead marker set off is in [`crate::bring_in`].
 
 use crate::fill::fill;
-use crate::readahead::{Job, Queue, Streams};
+use crate::readahead::Queue;
+use crate::stream::{StreamRef, Streams};
 use crate::{Error, FileKind, Result};
 use larder_block::{BlockDevice, CountingDevice};
 use larder_cache::Caches;
-use larder_cache::page::{Entry, NewPage, Page, PageKey};
+use larder_cache::page::{Page, PageKey};
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Filesystem, Ino, Inode};
-use larder_readahead::{PageIndex, Read, Residency, Trigger, Window, Windows};
+use larder_readahead::{PageIndex, Read, Trigger};
 use std::ops::{DerefMut, Range};
 use std::sync::Arc;
-
-/// The most pages that one reader reads at once.
-const BATCH_PAGES: u64 = 256;
 
 /// The caches of a volume and what fills them. Shared with the readahead threads.
 #[derive(Debug)]
@@ -50,16 +42,35 @@ pub(crate) enum Keep {
 }
 
 /// One reader's request, in pages.
-struct Request {
-    pages: Range<u64>,
+pub(crate) struct Request<'a> {
+    pub(crate) inode: &'a Inode,
+    pub(crate) stream: StreamRef<'a>,
+    pub(crate) pages: Range<u64>,
+    ends_inside_page: bool,
     file_pages: u64,
-    /// Up to here the request brought its pages in itself, and uses them for the
-    /// first time.
-    brought_in_until: u64,
+    /// Pages that the request brought in itself, last, and uses for the first time.
+    pub(crate) brought_in: Range<u64>,
+}
+
+impl Request<'_> {
+    /// Page `index` of it, as a policy sees it.
+    pub(crate) fn read(&self, trigger: Trigger, index: u64, congested: bool) -> Read {
+        let pages = self.pages.end - self.pages.start;
+        Read {
+            trigger,
+            index: PageIndex(index),
+            request_start: PageIndex(self.pages.start),
+            request_pages: u32::try_from(pages).unwrap_or(u32::MAX),
+            ends_inside_page: self.ends_inside_page,
+            by_fault: false,
+            file_pages: self.file_pages,
+            congested,
+        }
+    }
 }
 
 impl Reader {
-    fn page_bytes(&self) -> u64 {
+    pub(crate) fn page_bytes(&self) -> u64 {
         self.caches.pages.page_bytes() as u64
     }
 
@@ -67,6 +78,7 @@ impl Reader {
     pub(crate) fn read_at(
         &self,
         inode: &Inode,
+        stream: StreamRef<'_>,
         buf: &mut [u8],
         offset_bytes: u64,
         keep: Keep,
@@ -78,7 +90,7 @@ impl Reader {
         if inode.has_inline_data() {
             return self.read_inline(inode, buf, offset_bytes);
         }
-        self.read_pages(inode, buf, offset_bytes, keep)?;
+        self.read_pages(inode, stream, buf, offset_bytes, keep)?;
         Ok(buf.len())
     }
 
@@ -87,6 +99,7 @@ impl Reader {
     pub(crate) fn read_past_cache(
         &self,
         inode: &Inode,
+        stream: StreamRef<'_>,
         buf: &mut [u8],
         offset_bytes: u64,
     ) -> Result<usize> {
@@ -111,12 +124,12 @@ impl Reader {
             || at.is_multiple_of(block_bytes) && self.fill(inode, at, &mut [&mut *rest]).is_ok();
         if !is_read {
             // Page by page, what is damaged is told from what is not.
-            self.read_pages(inode, rest, at, Keep::UsedAgain)?;
+            self.read_pages(inode, stream, rest, at, Keep::UsedAgain)?;
         }
         Ok(buf.len())
     }
 
-    fn fill<P: DerefMut<Target = [u8]>>(
+    pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
         &self,
         inode: &Inode,
         start_bytes: u64,
@@ -140,6 +153,7 @@ impl Reader {
     fn read_pages(
         &self,
         inode: &Inode,
+        stream: StreamRef<'_>,
         buf: &mut [u8],
         offset_bytes: u64,
         keep: Keep,
@@ -147,9 +161,12 @@ impl Reader {
         let page_bytes = self.page_bytes();
         let end = offset_bytes + buf.len() as u64;
         let mut request = Request {
+            inode,
+            stream,
             pages: offset_bytes / page_bytes..end.div_ceil(page_bytes),
+            ends_inside_page: !end.is_multiple_of(page_bytes),
             file_pages: inode.size_bytes().div_ceil(page_bytes),
-            brought_in_until: 0,
+            brought_in: 0..0,
         };
         let mut rest = buf;
         for index in request.pages.clone() {
@@ -158,13 +175,13 @@ impl Reader {
             let len = rest.len().min(self.caches.pages.page_bytes() - from);
             let (part, behind) = rest.split_at_mut(len);
             rest = behind;
-            match self.page(inode, index, &mut request)? {
+            match self.page(&mut request, index)? {
                 Some(page) => {
                     part.copy_from_slice(&page[from..from + len]);
                     let end_bytes = index * page_bytes + (from + len) as u64;
                     let is_whole =
                         from == 0 && (len == page.len() || end_bytes == inode.size_bytes());
-                    let is_first_use = index < request.brought_in_until || !page.is_referenced();
+                    let is_first_use = request.brought_in.contains(&index) || !page.is_referenced();
                     if keep == Keep::UsedAgain && is_whole && is_first_use {
                         drop(page);
                         self.caches.pages.remove(key(inode.ino(), index));
@@ -173,153 +190,27 @@ impl Reader {
                 None => self.read_uncached(inode, index, part, from)?,
             }
         }
-        self.streams.end_read(inode.ino(), request.pages.end - 1);
+        let read = request.read(Trigger::Access, request.pages.end - 1, false);
+        self.streams.end_read(stream, &read);
         Ok(())
     }
 
     /// The page `index`, cached or brought in; `None` if there is no room for it.
     #[inline]
-    fn page(&self, inode: &Inode, index: u64, request: &mut Request) -> Result<Option<Page<'_>>> {
-        let page = match self.caches.pages.get(key(inode.ino(), index)) {
+    fn page(&self, request: &mut Request<'_>, index: u64) -> Result<Option<Page<'_>>> {
+        if self.streams.wants_every_page() {
+            self.access(request, index);
+        }
+        let page = match self.caches.pages.get(key(request.inode.ino(), index)) {
             Some(page) => Some(page),
-            None => self.bring_in(inode, index, request)?,
+            None => self.bring_in(request, index)?,
         };
         if let Some(page) = &page
             && page.take_marker()
         {
-            self.read_ahead(inode, index, request);
+            self.read_ahead(request, index);
         }
         Ok(page)
-    }
-
-    /// Reads page `index` and those behind it that the request misses as well.
-    #[cold]
-    fn bring_in(
-        &self,
-        inode: &Inode,
-        index: u64,
-        request: &mut Request,
-    ) -> Result<Option<Page<'_>>> {
-        let pages = &self.caches.pages;
-        let mut own = loop {
-            match pages.get_or_insert(key(inode.ino(), index)) {
-                Entry::Uptodate(page) => return Ok(Some(page)),
-                Entry::Busy(wait) => {
-                    if let Some(page) = wait.wait() {
-                        return Ok(Some(page));
-                    }
-                    // Whoever read it failed: it is gone, and ours to try.
-                }
-                Entry::New(page) => break vec![page],
-                Entry::Full => return Ok(None),
-            }
-        };
-        let last = request.pages.end.min(index + BATCH_PAGES);
-        own.extend((index + 1..last).map_while(|next| pages.insert_absent(key(inode.ino(), next))));
-        request.brought_in_until = index + own.len() as u64;
-        let windows = self.decide(inode, Trigger::Miss, index, request);
-        // Without an asynchronous part, a window is the request, which is taken care of.
-        for window in windows.into_iter().filter(|window| window.async_size > 0) {
-            let place = |page: PageIndex| usize::try_from(page.0.checked_sub(index)?).ok();
-            let marked = window.marker().and_then(place);
-            if let Some(page) = marked.filter(|at| *at > 0).and_then(|at| own.get_mut(at)) {
-                page.set_marker();
-            }
-            self.queue_window(inode, window);
-            if marked == Some(0) {
-                // The request fills its window: the next one goes before the wait for this one.
-                self.read_ahead(inode, index, request);
-            }
-        }
-        let first = self.fill_each(inode, index, own)?;
-        Ok(Some(self.caches.pages.complete(first)))
-    }
-
-    /// Sets off the window that a read of page `index` calls for.
-    #[cold]
-    fn read_ahead(&self, inode: &Inode, index: u64, request: &Request) {
-        for window in self.decide(inode, Trigger::Marker, index, request) {
-            self.queue_window(inode, window);
-        }
-    }
-
-    fn decide(&self, inode: &Inode, trigger: Trigger, index: u64, request: &Request) -> Windows {
-        let read = Read {
-            trigger,
-            index: PageIndex(index),
-            request_start: PageIndex(request.pages.start),
-            request_pages: u32::try_from(request.pages.end - request.pages.start)
-                .unwrap_or(u32::MAX),
-            ends_inside_page: false,
-            by_fault: false,
-            file_pages: request.file_pages,
-            congested: self.queue.is_congested(),
-        };
-        let resident = CachedPages {
-            reader: self,
-            ino: inode.ino(),
-        };
-        self.streams.decide(inode.ino(), &read, &resident)
-    }
-
-    /// Queues those pages of `window` that are neither cached nor being read.
-    fn queue_window(&self, inode: &Inode, window: Window) {
-        let mut run: Vec<NewPage> = Vec::new();
-        let mut is_counted = false;
-        for index in window.start.0..window.end().0 {
-            if let Some(mut page) = self.caches.pages.insert_absent(key(inode.ino(), index)) {
-                page.set_readahead();
-                if !is_counted {
-                    is_counted = true;
-                    self.streams.count_window();
-                }
-                if window.marker() == Some(PageIndex(index)) {
-                    page.set_marker();
-                }
-                run.push(page);
-            } else {
-                self.queue_run(inode, index, &mut run);
-            }
-        }
-        self.queue_run(inode, window.end().0, &mut run);
-    }
-
-    /// Queues the pages of `run`, which end before page `end`.
-    fn queue_run(&self, inode: &Inode, end: u64, run: &mut Vec<NewPage>) {
-        if !run.is_empty() {
-            self.queue.push(Job {
-                inode: *inode,
-                first: end - run.len() as u64,
-                pages: std::mem::take(run),
-            });
-        }
-    }
-
-    /// Does what was queued. An error is for whoever asks for the page.
-    pub(crate) fn run(&self, job: Job) {
-        let ino = job.inode.ino();
-        match self.fill_each(&job.inode, job.first, job.pages) {
-            Ok(first) => first.complete(),
-            Err(error) => tracing::debug!(%ino, %error, "readahead failed"),
-        }
-    }
-
-    /// Fills contiguous pages, together if possible, else one by one, so that
-    /// a damaged block costs only its own page. Completes all but the first,
-    /// which it returns: whoever waits for a page finds it with no pin of ours.
-    fn fill_each(&self, inode: &Inode, index: u64, mut pages: Vec<NewPage>) -> Result<NewPage> {
-        let page_bytes = self.page_bytes();
-        let together = self.fill(inode, index * page_bytes, &mut pages).is_ok();
-        let mut filled = (index..).zip(pages).map(|(index, mut page)| {
-            if !together {
-                let alone = std::slice::from_mut(&mut page);
-                self.fill(inode, index * page_bytes, alone)?;
-            }
-            Ok(page)
-        });
-        let first = filled.next().expect("a batch has at least one page");
-        filled.flatten().for_each(NewPage::complete);
-        first
     }
 
     /// Reads a part of page `index` past the cache.
@@ -335,8 +226,8 @@ impl Reader {
     }
 }
 
-/// The part of `buf` that content at `offset_bytes` can fill.
-fn content_within<'b>(inode: &Inode, buf: &'b mut [u8], offset_bytes: u64) -> Result<&'b mut [u8]> {
+/// That the file has content, and content that can be read.
+pub(crate) fn check_content(inode: &Inode) -> Result<()> {
     match inode.kind() {
         FileKind::Regular => {}
         FileKind::Directory => return Err(Error::IsDirectory(inode.ino())),
@@ -345,24 +236,18 @@ fn content_within<'b>(inode: &Inode, buf: &'b mut [u8], offset_bytes: u64) -> Re
     if inode.flags().contains(InodeFlags::ENCRYPT) {
         return Err(larder_ext4::Error::Encrypted(inode.ino()).into());
     }
+    Ok(())
+}
+
+/// The part of `buf` that content at `offset_bytes` can fill.
+fn content_within<'b>(inode: &Inode, buf: &'b mut [u8], offset_bytes: u64) -> Result<&'b mut [u8]> {
+    check_content(inode)?;
     let left = inode.size_bytes().saturating_sub(offset_bytes);
     let len = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
     Ok(&mut buf[..len])
 }
 
-/// The pages of one file that are cached or being read.
-struct CachedPages<'a> {
-    reader: &'a Reader,
-    ino: Ino,
-}
-
-impl Residency for CachedPages<'_> {
-    fn is_resident(&self, page: PageIndex) -> bool {
-        self.reader.caches.pages.contains(key(self.ino, page.0))
-    }
-}
-
-fn key(ino: Ino, index: u64) -> PageKey {
+pub(crate) fn key(ino: Ino, index: u64) -> PageKey {
     PageKey {
         ino: ino.0.into(),
         index,

@@ -5,16 +5,16 @@
 //!
 //! Locking: none of its own. Every hit is a lookup that takes no lock.
 
-use crate::read::{Keep, Reader};
+use crate::read::{Keep, Reader, check_content};
 use crate::readahead::Readers;
 use crate::{
-    CacheKind, DirEntry, Error, FileKind, Info, JournalState, Metadata, OpenOptions, Result,
-    Statfs, Stats, open,
+    Advice, CacheKind, DirEntry, Error, FileKind, Info, JournalState, Metadata, OpenFile,
+    OpenOptions, Result, Statfs, Stats, open,
 };
 use larder_block::BlockDevice;
 use larder_cache::dentry::Dentry;
 use larder_ext4::{FileTypeByte, Filesystem, Ino, Inode};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ const MAX_LINKS: u32 = 40;
 /// An open ext2, ext3 or ext4 image.
 #[derive(Debug)]
 pub struct Volume {
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) journal: JournalState,
-    /// Joined when the volume is dropped.
-    _readahead: Readers,
+    reader: Arc<Reader>,
+    journal: JournalState,
+    /// Joined when the volume and its last open file are dropped.
+    readers: Arc<Readers>,
 }
 
 impl Volume {
@@ -48,11 +48,11 @@ impl Volume {
     pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Self> {
         let (reader, journal) = open::device(device, options)?;
         let reader = Arc::new(reader);
-        let readahead = Readers::start(&reader, options.readahead_threads)?;
+        let readers = Arc::new(Readers::start(&reader, options.readahead_threads)?);
         Ok(Self {
             reader,
             journal,
-            _readahead: readahead,
+            readers,
         })
     }
 
@@ -194,15 +194,27 @@ impl Volume {
         Ok(Metadata::new(&self.inode(ino)?, block_size_bytes))
     }
 
+    /// Opens a regular file for a reader of its own.
+    ///
+    /// # Errors
+    /// [`Error::IsDirectory`], [`Error::NotRegular`], or what is wrong with the image.
+    pub fn open_file(&self, ino: Ino) -> Result<OpenFile> {
+        OpenFile::new(&self.readers, self.inode(ino)?)
+    }
+
     /// Fills `buf` from `offset_bytes` of a regular file and returns the
     /// number of bytes read: less than asked only at the end of the file.
+    ///
+    /// All who read a file by its number are one reader to readahead; who wants
+    /// to be one by himself [opens](Volume::open_file) it.
     ///
     /// # Errors
     /// [`Error::IsDirectory`], [`Error::NotRegular`], or what is wrong with the
     /// image. Some of `buf` may have been filled.
     pub fn read_at(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        let stream = self.reader.streams.by_ino(ino);
         self.reader
-            .read_at(&self.inode(ino)?, buf, offset_bytes, Keep::All)
+            .read_at(&self.inode(ino)?, stream, buf, offset_bytes, Keep::All)
     }
 
     /// As [`Volume::read_at`], for callers that keep what they read: a page that
@@ -211,8 +223,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::read_at`].
     pub fn read_once(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        let (stream, keep) = (self.reader.streams.by_ino(ino), Keep::UsedAgain);
         self.reader
-            .read_at(&self.inode(ino)?, buf, offset_bytes, Keep::UsedAgain)
+            .read_at(&self.inode(ino)?, stream, buf, offset_bytes, keep)
     }
 
     /// As [`Volume::read_once`], for callers that also read ahead themselves: from
@@ -223,8 +236,22 @@ impl Volume {
     /// # Errors
     /// As [`Volume::read_at`].
     pub fn read_past_cache(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        let stream = self.reader.streams.by_ino(ino);
         self.reader
-            .read_past_cache(&self.inode(ino)?, buf, offset_bytes)
+            .read_past_cache(&self.inode(ino)?, stream, buf, offset_bytes)
+    }
+
+    /// As [`OpenFile::advise`], on the reads of all who read the file by its number. How they
+    /// read is forgotten when too many other files were read since.
+    ///
+    /// # Errors
+    /// As [`Volume::open_file`].
+    pub fn advise(&self, ino: Ino, range: Range<u64>, advice: Advice) -> Result<()> {
+        let inode = self.inode(ino)?;
+        check_content(&inode)?;
+        let stream = self.reader.streams.by_ino(ino);
+        self.reader.advise(&inode, stream, range, advice);
+        Ok(())
     }
 
     /// Calls `emit` for each entry of the directory from `cookie` on, 0 being

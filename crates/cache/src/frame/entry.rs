@@ -1,8 +1,9 @@
 //! Finding and claiming frames: what the page and the buffer cache share.
 
-use super::{Frame, FrameKey, Frames, Holder, NewFrame};
+use super::{Frame, FrameKey, FrameLayout, Frames, Holder, NewFrame};
 use crate::sync::Relaxed;
-use crate::table::{Found, Inserted, State};
+use crate::table::{Found, Inserted, Layout, State};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What became of asking for a frame.
@@ -28,6 +29,14 @@ pub(crate) struct FrameWait<'a> {
 }
 
 impl<'a> FrameWait<'a> {
+    /// Clears `flag` of the frame; says whether this call cleared it.
+    pub(crate) fn take_flag(&self, flag: u64) -> bool {
+        self.frames
+            .arena
+            .slot(self.index)
+            .take_flag_of(self.seen, flag)
+    }
+
     /// Parks until it is filled or given up. `None` if it was given up, or
     /// evicted since: then whoever wants it tries themselves.
     pub(crate) fn wait(self) -> Option<Frame<'a>> {
@@ -109,6 +118,25 @@ impl Frames {
         {
             Inserted::New(index) => Some(NewFrame::new(self, holder, index)),
             Inserted::Existing(_) => None,
+        }
+    }
+
+    /// Drops the frames of `object` with an index in `range` that nobody holds. Looks
+    /// each index up, or at each frame, whichever are fewer.
+    pub(crate) fn remove_range(&self, holder: Holder, object: u64, range: Range<u64>) {
+        let table = self.table(holder);
+        let frames = self.arena.touched();
+        if range.end.saturating_sub(range.start) <= u64::from(frames) {
+            for index in range {
+                table.remove(&FrameKey { object, index });
+            }
+            return;
+        }
+        for frame in 0..frames {
+            let key = FrameLayout::hashed_in(self.arena.slot(frame));
+            if key.object == object && range.contains(&key.index) {
+                table.remove(&key);
+            }
         }
     }
 

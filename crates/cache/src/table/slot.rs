@@ -218,6 +218,18 @@ impl<const W: usize> Slot<W> {
         self.state().has(flag) && State(self.state.fetch_and(!flag, AcqRel)).has(flag)
     }
 
+    /// As [`Slot::take_flag`], of the entry `seen`, which the caller need not hold.
+    pub(crate) fn take_flag_of(&self, seen: State, flag: u64) -> bool {
+        let mut state = self.state();
+        while state.is_same_entry(seen) && state.has(flag) {
+            match self.exchange(state, State(state.0 & !flag)) {
+                Ok(()) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
     /// Ends the filling of a busy entry with `pins` for the caller; says whether
     /// somebody is parked on it.
     pub(crate) fn fill(&self, pins: u32) -> bool {

@@ -1,0 +1,303 @@
+//! Pages on their way into the page cache: what the readahead policy answers, and who reads it.
+//!
+//! Model: `filemap_get_pages` and `page_cache_ra_unbounded`. Of the policy's windows, a reader
+//! reads those pages itself that its request will use next, at most [`BATCH_PAGES`] at once, and
+//! hands the rest to the readahead threads: nobody waits for what he did not ask for.
+//!
+//! ```text
+//!   request:            |------------------------|
+//!   window:                  |------------------------------|
+//!   pages that are there:                  |--|
+//!   read by:                 | reader |    threads ...      |
+//! ```
+//!
+//! Locking: a reader never waits for a page while it holds locked pages of its own, so that no two
+//! readers wait for each other.
+
+use crate::Result;
+use crate::read::{Reader, Request, key};
+use crate::readahead::Job;
+use larder_cache::page::{Entry, NewPage, Page};
+use larder_ext4::{Ino, Inode};
+use larder_readahead::{PageIndex, Residency, Trigger, Window};
+use std::ops::Range;
+
+/// The most pages that one reader reads at once.
+pub(crate) const BATCH_PAGES: u32 = 256;
+
+/// Pages that a reader reads itself: contiguous ones of its request, locked.
+#[derive(Default)]
+struct OwnPages {
+    first: u64,
+    pages: Vec<NewPage>,
+}
+
+impl OwnPages {
+    fn indexes(&self) -> Range<u64> {
+        self.first..self.first + self.pages.len() as u64
+    }
+
+    fn is_full(&self) -> bool {
+        self.pages.len() >= BATCH_PAGES as usize
+    }
+
+    fn push(&mut self, index: u64, page: NewPage) {
+        if self.pages.is_empty() {
+            self.first = index;
+        }
+        self.pages.push(page);
+    }
+}
+
+impl Reader {
+    /// Brings in what a policy that wants every page wants before page `index` is looked up.
+    pub(crate) fn access(&self, request: &mut Request<'_>, index: u64) {
+        let read = request.read(Trigger::Access, index, self.queue.is_congested());
+        let windows = self
+            .streams
+            .access(request.stream, &read, &self.cached(request.inode));
+        if windows.is_empty() {
+            return;
+        }
+        let mut own = OwnPages::default();
+        for window in windows {
+            self.bring_in_window(request, Trigger::Access, window, &mut own);
+        }
+        request.brought_in = own.indexes();
+        self.run(Job {
+            inode: *request.inode,
+            first: own.first,
+            pages: own.pages,
+        });
+    }
+
+    /// Reads page `index`, which is missing, and what the policy wants with it. `None` if there is
+    /// no room for it.
+    #[cold]
+    pub(crate) fn bring_in(
+        &self,
+        request: &mut Request<'_>,
+        index: u64,
+    ) -> Result<Option<Page<'_>>> {
+        let mut own = OwnPages::default();
+        loop {
+            match self
+                .caches
+                .pages
+                .get_or_insert(key(request.inode.ino(), index))
+            {
+                Entry::Uptodate(page) => return Ok(Some(page)),
+                Entry::Busy(wait) => {
+                    if wait.take_marker() {
+                        self.read_ahead(request, index);
+                    }
+                    if let Some(page) = wait.wait() {
+                        return Ok(Some(page));
+                    }
+                    // Whoever read it failed: it is gone, and ours to try.
+                }
+                Entry::New(page) => {
+                    own.push(index, page);
+                    break;
+                }
+                Entry::Full => return Ok(None),
+            }
+        }
+        let read = request.read(Trigger::Miss, index, self.queue.is_congested());
+        let windows = self
+            .streams
+            .decide(request.stream, &read, &self.cached(request.inode));
+        for window in windows {
+            self.bring_in_window(request, Trigger::Miss, window, &mut own);
+        }
+        let is_marker = |window: Window| window.marker() == Some(PageIndex(index));
+        if windows.into_iter().any(is_marker) {
+            // The request fills its window: the next one goes before the wait for this one.
+            self.read_ahead(request, index);
+        }
+        request.brought_in = own.indexes();
+        let first = self.fill_each(request.inode, index, own.pages)?;
+        Ok(Some(self.caches.pages.complete(first)))
+    }
+
+    /// Sets off what the marker of page `index`, which was taken off, calls for.
+    #[cold]
+    pub(crate) fn read_ahead(&self, request: &Request<'_>, index: u64) {
+        let read = request.read(Trigger::Marker, index, self.queue.is_congested());
+        let windows = self
+            .streams
+            .decide(request.stream, &read, &self.cached(request.inode));
+        for window in windows {
+            let pages = window.start.0..window.end().0;
+            let queued = self.queue_pages(request.inode, pages, window.marker());
+            self.streams
+                .window_read(request.stream, window, queued, queued);
+        }
+    }
+
+    /// Brings in what of `window` is neither cached nor being read: pages of the request that
+    /// follow on `own` join those, the others are for the threads.
+    ///
+    /// A policy that answers a miss with the request as it is (no asynchronous part) is asked again
+    /// at the next miss, so what of that is behind `own` is left till then.
+    fn bring_in_window(
+        &self,
+        request: &Request<'_>,
+        trigger: Trigger,
+        window: Window,
+        own: &mut OwnPages,
+    ) {
+        let pages = window.start.0..window.end().0;
+        let asked = overlap(&request.pages, &pages);
+        let mut behind = self.take_own(request.inode.ino(), asked.clone(), window, own);
+        if trigger == Trigger::Miss && window.async_size == 0 {
+            behind = asked.end;
+        }
+        let marker = window.marker();
+        let queued = self.queue_pages(request.inode, pages.start..asked.start, marker)
+            + self.queue_pages(request.inode, behind..pages.end, marker);
+        let taken = overlap(&own.indexes(), &pages);
+        // At most a batch.
+        let taken = u32::try_from(taken.end - taken.start).unwrap_or(BATCH_PAGES);
+        self.streams
+            .window_read(request.stream, window, taken + queued, queued);
+    }
+
+    /// Moves pages of `asked` that are not there into `own`, from the first of them, or from where
+    /// `own` ends, up to one that is there. Returns the first page that it did not look at.
+    fn take_own(&self, ino: Ino, asked: Range<u64>, window: Window, own: &mut OwnPages) -> u64 {
+        let mut next = asked.start;
+        if !own.pages.is_empty() {
+            if !asked.contains(&own.indexes().end) {
+                return next;
+            }
+            next = own.indexes().end;
+        }
+        while next < asked.end && !own.is_full() {
+            match self.caches.pages.insert_absent(key(ino, next)) {
+                Some(mut page) => {
+                    if window.marker() == Some(PageIndex(next)) {
+                        page.set_marker();
+                    }
+                    own.push(next, page);
+                }
+                None if own.pages.is_empty() => {}
+                None => break,
+            }
+            next += 1;
+        }
+        next
+    }
+
+    /// Queues those of `pages` that are neither cached nor being read; returns how many.
+    pub(crate) fn queue_pages(
+        &self,
+        inode: &Inode,
+        pages: Range<u64>,
+        marker: Option<PageIndex>,
+    ) -> u32 {
+        let mut queued = 0;
+        let mut run: Vec<NewPage> = Vec::new();
+        let end = pages.end;
+        for index in pages {
+            if let Some(mut page) = self.caches.pages.insert_absent(key(inode.ino(), index)) {
+                page.set_readahead();
+                if marker == Some(PageIndex(index)) {
+                    page.set_marker();
+                }
+                run.push(page);
+                queued += 1;
+            } else {
+                self.queue_run(inode, index, &mut run);
+            }
+        }
+        self.queue_run(inode, end, &mut run);
+        queued
+    }
+
+    /// Queues the pages of `run`, which end before page `end`.
+    fn queue_run(&self, inode: &Inode, end: u64, run: &mut Vec<NewPage>) {
+        if !run.is_empty() {
+            self.queue.push(Job {
+                inode: *inode,
+                first: end - run.len() as u64,
+                pages: std::mem::take(run),
+            });
+        }
+    }
+
+    /// Reads the pages of `job`. An error is for whoever asks for the page.
+    pub(crate) fn run(&self, job: Job) {
+        if job.pages.is_empty() {
+            return;
+        }
+        let ino = job.inode.ino();
+        match self.fill_each(&job.inode, job.first, job.pages) {
+            Ok(first) => first.complete(),
+            Err(error) => tracing::debug!(%ino, %error, "readahead failed"),
+        }
+    }
+
+    /// Fills contiguous pages, together if possible, else one by one, so that
+    /// a damaged block costs only its own page. Completes all but the first,
+    /// which it returns: whoever waits for a page finds it with no pin of ours.
+    fn fill_each(&self, inode: &Inode, index: u64, mut pages: Vec<NewPage>) -> Result<NewPage> {
+        let page_bytes = self.page_bytes();
+        let together = self.fill(inode, index * page_bytes, &mut pages).is_ok();
+        let mut filled = (index..).zip(pages).map(|(index, mut page)| {
+            if !together {
+                let alone = std::slice::from_mut(&mut page);
+                self.fill(inode, index * page_bytes, alone)?;
+            }
+            Ok(page)
+        });
+        let first = filled.next().expect("a batch has at least one page");
+        filled.flatten().for_each(NewPage::complete);
+        first
+    }
+
+    fn cached(&self, inode: &Inode) -> CachedPages<'_> {
+        CachedPages {
+            reader: self,
+            ino: inode.ino(),
+        }
+    }
+}
+
+/// What of `pages` lies within `window`; where nothing does, an empty range at its near end.
+fn overlap(pages: &Range<u64>, window: &Range<u64>) -> Range<u64> {
+    let start = pages.start.clamp(window.start, window.end);
+    start..pages.end.clamp(start, window.end)
+}
+
+/// The pages of one file that are cached or being read.
+struct CachedPages<'a> {
+    reader: &'a Reader,
+    ino: Ino,
+}
+
+impl Residency for CachedPages<'_> {
+    fn is_resident(&self, page: PageIndex) -> bool {
+        self.reader.caches.pages.contains(key(self.ino, page.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlap_of_what_lies_apart_is_empty_at_the_near_end() {
+        let cases = [
+            (5..9, 0..20, 5..9),
+            (0..20, 5..9, 5..9),
+            (0..7, 5..9, 5..7),
+            (7..20, 5..9, 7..9),
+            (0..3, 5..9, 5..5),
+            (12..20, 5..9, 9..9),
+        ];
+        for (pages, window, want) in cases {
+            assert_eq!(overlap(&pages, &window), want, "{pages:?} in {window:?}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! An open file: a reader with a stream of its own.
+//!
+//! Model: `struct file`. Several readers of one file each open it, so that each one's readahead
+//! follows its own reads; by inode number alone, all readers of a file share one stream.
+
+use crate::read::{Keep, Reader, check_content};
+use crate::readahead::Readers;
+use crate::stream::{Stream, StreamRef};
+use crate::{Ino, Result};
+use larder_ext4::Inode;
+use larder_readahead::Advice;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A regular file of a volume, opened by [`Volume::open_file`](crate::Volume::open_file).
+///
+/// It stays readable when the [`Volume`](crate::Volume) is dropped, whose image then stays open.
+/// Threads that read through one `OpenFile` are one reader to readahead.
+///
+/// ```no_run
+/// # fn main() -> larder::Result<()> {
+/// use larder::{Advice, OpenOptions, Volume};
+///
+/// let volume = Volume::open("disk.img", &OpenOptions::default())?;
+/// let file = volume.open_file(volume.resolve(b"/data/shard-0.tar")?)?;
+/// file.advise(0..file.size_bytes(), Advice::Sequential);
+/// let mut buf = vec![0; 1 << 20];
+/// let len = file.read_at(&mut buf, 0)?;
+/// file.advise(0..len as u64, Advice::DontNeed);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct OpenFile {
+    inode: Inode,
+    stream: Stream,
+    readers: Arc<Readers>,
+}
+
+impl OpenFile {
+    pub(crate) fn new(readers: &Arc<Readers>, inode: Inode) -> Result<Self> {
+        check_content(&inode)?;
+        Ok(Self {
+            inode,
+            stream: readers.reader().streams.open(inode.ino()),
+            readers: Arc::clone(readers),
+        })
+    }
+
+    fn reader(&self) -> &Reader {
+        self.readers.reader()
+    }
+
+    fn stream(&self) -> StreamRef<'_> {
+        self.stream.of(self.inode.ino())
+    }
+
+    /// Inode number.
+    #[must_use]
+    pub fn ino(&self) -> Ino {
+        self.inode.ino()
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.inode.size_bytes()
+    }
+
+    /// As [`Volume::read_at`](crate::Volume::read_at).
+    ///
+    /// # Errors
+    /// What is wrong with the image. Some of `buf` may have been filled.
+    pub fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        self.reader()
+            .read_at(&self.inode, self.stream(), buf, offset_bytes, Keep::All)
+    }
+
+    /// As [`Volume::read_once`](crate::Volume::read_once).
+    ///
+    /// # Errors
+    /// As [`OpenFile::read_at`].
+    pub fn read_once(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        let keep = Keep::UsedAgain;
+        self.reader()
+            .read_at(&self.inode, self.stream(), buf, offset_bytes, keep)
+    }
+
+    /// As [`Volume::read_past_cache`](crate::Volume::read_past_cache).
+    ///
+    /// # Errors
+    /// As [`OpenFile::read_at`].
+    pub fn read_past_cache(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        self.reader()
+            .read_past_cache(&self.inode, self.stream(), buf, offset_bytes)
+    }
+
+    /// Tells how the bytes of `range` will be used, as `posix_fadvise(2)` does:
+    ///
+    /// | advice | effect |
+    /// |---|---|
+    /// | [`Advice::Normal`], [`Advice::Sequential`], [`Advice::Random`] | on all further reads through this `OpenFile`, wherever: windows of the set size, of twice that, none |
+    /// | [`Advice::WillNeed`] | the readahead threads bring in the beginning of the range, as much as the largest window or 256 pages, whichever is more; nobody waits |
+    /// | [`Advice::DontNeed`] | pages that lie wholly inside the range leave the cache, if nobody uses them just now |
+    ///
+    /// A range that is empty, or begins behind the end of the file, is no one's concern; its end
+    /// may lie behind it.
+    pub fn advise(&self, range: Range<u64>, advice: Advice) {
+        self.reader()
+            .advise(&self.inode, self.stream(), range, advice);
+    }
+}

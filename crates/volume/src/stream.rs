@@ -1,0 +1,224 @@
+//! Where each reader is in its stream, and the policy that judges it.
+//!
+//! Model: `struct file_ra_state`. An open file has its own stream. Reads by inode number alone
+//! share one of [`STREAMS`], direct-mapped by inode: two files that meet in one disturb each
+//! other's ramp, not their data.
+//!
+//! Locking: each stream has a lock of its own, taken on a miss and at a marker. A hit stores where
+//! the read ended into an atomic and takes no lock; whoever next locks the state brings it up to
+//! date. Only under a policy that wants every page does each page take the lock.
+//!
+//! Cost: about 80 bytes a stream.
+
+use larder_ext4::Ino;
+use larder_readahead::{Advice, FileState, PageIndex, Policy, Read, Residency, Window, Windows};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Files whose streams are remembered at once, of those read by inode number.
+const STREAMS: usize = 1024;
+
+/// What is remembered of one stream of reads.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// Whose stream it is; 0 before the first. Changes only under `state`'s lock.
+    ino: AtomicU32,
+    /// Where the last read ended, as [`End`] packs it.
+    end: AtomicU64,
+    state: Mutex<FileState>,
+}
+
+/// A stream, and the file that is to be read through it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamRef<'s> {
+    stream: &'s Stream,
+    ino: Ino,
+}
+
+/// Where a read ended: its last page, and whether inside that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct End {
+    page: PageIndex,
+    is_inside: bool,
+}
+
+impl End {
+    /// Before the first read.
+    const NONE: u64 = u64::MAX;
+
+    fn of(read: &Read) -> Self {
+        Self {
+            page: read.last_page(),
+            is_inside: read.ends_inside_page,
+        }
+    }
+
+    /// In one word. No file has pages enough to lose a bit here, or to look like [`End::NONE`].
+    fn packed(self) -> u64 {
+        self.page.0 << 1 | u64::from(self.is_inside)
+    }
+
+    fn unpacked(word: u64) -> Option<Self> {
+        (word != Self::NONE).then_some(Self {
+            page: PageIndex(word >> 1),
+            is_inside: word & 1 != 0,
+        })
+    }
+}
+
+/// The streams of files that are read by inode number, and the policy that judges all streams.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    by_ino: Box<[Stream]>,
+    policy: &'static dyn Policy,
+    /// Asked once, since it stands in the way of every hit.
+    wants_every_page: bool,
+    /// The state of a stream before its first read.
+    fresh: FileState,
+    windows: AtomicU64,
+}
+
+impl Streams {
+    /// Streams whose windows have at most `max_pages`, on a device that takes `io_pages` at once.
+    pub(crate) fn new(policy: &'static dyn Policy, max_pages: u32, io_pages: u32) -> Self {
+        let mut fresh = FileState::new(max_pages);
+        fresh.set_io_pages(io_pages);
+        let streams = std::iter::repeat_with(|| Stream::new(Ino(0), fresh));
+        Self {
+            by_ino: streams.take(STREAMS).collect(),
+            policy,
+            wants_every_page: policy.wants_every_page(false),
+            fresh,
+            windows: AtomicU64::new(0),
+        }
+    }
+
+    /// The stream of all who read `ino` by its number.
+    pub(crate) fn by_ino(&self, ino: Ino) -> StreamRef<'_> {
+        let stream = &self.by_ino[ino.0 as usize % STREAMS];
+        StreamRef { stream, ino }
+    }
+
+    /// A stream for one who opens `ino`.
+    pub(crate) fn open(&self, ino: Ino) -> Stream {
+        Stream::new(ino, self.fresh)
+    }
+
+    /// Whether [`Streams::access`] is to be told of each page before it is looked up.
+    #[inline]
+    pub(crate) fn wants_every_page(&self) -> bool {
+        self.wants_every_page
+    }
+
+    /// What to bring in before the page of `read` is looked up.
+    pub(crate) fn access(
+        &self,
+        of: StreamRef<'_>,
+        read: &Read,
+        resident: &dyn Residency,
+    ) -> Windows {
+        let mut state = self.lock(of);
+        if self.policy.wants_access(&state, read) {
+            self.policy.decide(&mut state, read, resident)
+        } else {
+            Windows::NONE
+        }
+    }
+
+    /// What to bring in for `read`, which missed or met the marker.
+    pub(crate) fn decide(
+        &self,
+        of: StreamRef<'_>,
+        read: &Read,
+        resident: &dyn Residency,
+    ) -> Windows {
+        let mut state = self.lock(of);
+        self.policy.decide(&mut state, read, resident)
+    }
+
+    /// Takes note that `new_pages` of `window` are being read, of which `queued_pages` by the
+    /// threads.
+    pub(crate) fn window_read(
+        &self,
+        of: StreamRef<'_>,
+        window: Window,
+        new_pages: u32,
+        queued_pages: u32,
+    ) {
+        if queued_pages > 0 {
+            self.windows.fetch_add(1, Relaxed);
+        }
+        let mut state = self.lock(of);
+        self.policy.window_read(&mut state, window, new_pages);
+    }
+
+    /// Takes note that a reader has got all that `read` asks for.
+    pub(crate) fn end_read(&self, of: StreamRef<'_>, read: &Read) {
+        if self.wants_every_page {
+            let mut state = self.lock(of);
+            self.policy.end_read(&mut state, read);
+        } else if of.stream.ino.load(Relaxed) == of.ino.0 {
+            of.stream.end.store(End::of(read).packed(), Relaxed);
+        }
+    }
+
+    /// Takes advice on the stream's reads; returns the state that it left.
+    pub(crate) fn advise(&self, of: StreamRef<'_>, advice: Advice) -> FileState {
+        let mut state = self.lock(of);
+        state.advise(advice);
+        *state
+    }
+
+    /// Windows of which pages were read ahead.
+    pub(crate) fn windows(&self) -> u64 {
+        self.windows.load(Relaxed)
+    }
+
+    /// The state of `ino`'s stream, which begins anew if another file had it.
+    fn lock<'s>(&self, of: StreamRef<'s>) -> MutexGuard<'s, FileState> {
+        let StreamRef { stream, ino } = of;
+        let mut state = stream.state.lock();
+        if stream.ino.load(Relaxed) != ino.0 {
+            *state = self.fresh;
+            stream.end.store(End::NONE, Relaxed);
+            stream.ino.store(ino.0, Relaxed);
+        } else if let Some(end) = End::unpacked(stream.end.load(Relaxed)) {
+            state.set_previous(end.page, end.is_inside);
+        }
+        state
+    }
+}
+
+impl Stream {
+    fn new(ino: Ino, state: FileState) -> Self {
+        Self {
+            ino: AtomicU32::new(ino.0),
+            end: AtomicU64::new(End::NONE),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The stream of the one who opened `ino`.
+    pub(crate) fn of(&self, ino: Ino) -> StreamRef<'_> {
+        StreamRef { stream: self, ino }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn end_of_a_read_survives_packing_and_none_is_no_page() {
+        for page in [0, 1, 1 << 32, 1 << 52] {
+            for is_inside in [false, true] {
+                let end = End {
+                    page: PageIndex(page),
+                    is_inside,
+                };
+                assert_eq!(End::unpacked(end.packed()), Some(end));
+            }
+        }
+        assert_eq!(End::unpacked(End::NONE), None);
+    }
+}
