@@ -56,8 +56,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod legacy;
 mod advice;
+mod legacy;
 mod modern;
 mod off;
 mod ondemand;
@@ -68,8 +68,8 @@ mod sizes;
 mod state;
 mod window;
 
-pub use legacy::Legacy;
 pub use advice::{Advice, pages_inside, pages_touched};
+pub use legacy::Legacy;
 pub use modern::Modern;
 pub use off::Off;
 pub use ondemand::OnDemand;

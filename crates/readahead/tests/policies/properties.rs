@@ -1,0 +1,276 @@
+//! Properties of every policy, by name.
+
+use larder_readahead::{FileState, PageIndex, PolicyName, Read, Residency, Trigger};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, RngSeed};
+
+use crate::toy::{Log, ToyFile, check};
+
+/// Where the properties start unless `LARDER_SEED` says otherwise; each prints the one it used.
+const SEED: u64 = 2007;
+
+fn config() -> Config {
+    let seed = std::env::var("LARDER_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(SEED);
+    eprintln!("LARDER_SEED={seed}");
+    Config {
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
+
+fn any_policy() -> impl Strategy<Value = PolicyName> {
+    select(PolicyName::ALL)
+}
+
+/// One thing that a file's users may do. Pages are taken modulo the file.
+#[derive(Clone, Debug)]
+enum Action {
+    Read { start: u64, pages: u32 },
+    ReadOn { pages: u32 },
+    Fault { page: u64 },
+    Reclaim { start: u64, pages: u64 },
+    Congest { congested: bool },
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        3 => (0_u64..2000, 1_u32..400).prop_map(|(start, pages)| Action::Read { start, pages }),
+        6 => (1_u32..100).prop_map(|pages| Action::ReadOn { pages }),
+        1 => (0_u64..2000).prop_map(|page| Action::Fault { page }),
+        1 => (0_u64..2000, 1_u64..200)
+            .prop_map(|(start, pages)| Action::Reclaim { start, pages }),
+        1 => any::<bool>().prop_map(|congested| Action::Congest { congested }),
+    ]
+}
+
+/// Plays the actions; the toy checks each window on the way.
+fn play(mut file: ToyFile, file_pages: u64, actions: &[Action]) -> Log {
+    let mut next = 0;
+    for action in actions {
+        match *action {
+            Action::Read { start, pages } => {
+                let start = start % file_pages;
+                file.read(start, pages);
+                next = start + u64::from(pages);
+            }
+            Action::ReadOn { pages } => {
+                file.read(next, pages);
+                next += u64::from(pages);
+            }
+            Action::Fault { page } => {
+                file.fault(page % file_pages);
+            }
+            Action::Reclaim { start, pages } => file.reclaim(start % file_pages, pages),
+            Action::Congest { congested } => file.set_congested(congested),
+        }
+    }
+    file.log
+}
+
+/// A page cache of which every other page of some scrambled order is there.
+struct Scrambled(u64);
+
+impl Residency for Scrambled {
+    fn is_resident(&self, page: PageIndex) -> bool {
+        (page.0 ^ self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0
+    }
+}
+
+/// Reads a file of 6000 pages from `start` to its end, by requests of `request` pages.
+fn read_sequentially(policy: PolicyName, max_pages: u32, start: u64, request: u32) -> ToyFile {
+    let file = ToyFile::new(policy, FILE_PAGES, max_pages);
+    let mut file = file.with_slow_device(start ^ u64::from(request));
+    let mut at = start;
+    while at < FILE_PAGES {
+        file.read(at, request);
+        at += u64::from(request);
+    }
+    file
+}
+
+const FILE_PAGES: u64 = 6000;
+
+fn any_start() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0_u64), 1_u64..100]
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// No window exceeds the limit, unless it is the request as it is, or the file; its marker
+    /// lies inside it; no page is read again before it was reclaimed; and the same actions give the same windows.
+    #[test]
+    fn windows_of_any_actions_keep_the_contract_and_come_out_the_same_again(
+        policy in any_policy(),
+        file_pages in 1_u64..2000,
+        max_pages in 0_u32..300,
+        seed in any::<u64>(),
+        actions in vec(any_action(), 1..60),
+    ) {
+        let file = || ToyFile::new(policy, file_pages, max_pages).with_slow_device(seed);
+        let log = play(file(), file_pages, &actions);
+        prop_assert_eq!(log, play(file(), file_pages, &actions));
+    }
+
+    /// Also where the policy is another one at each call, since they share a file's state.
+    #[test]
+    fn decision_on_any_numbers_does_not_overflow(
+        max_pages in any::<u32>(),
+        salt in any::<u64>(),
+        asks in vec(
+            (
+                any_policy(),
+                select(&[Trigger::Access, Trigger::Miss, Trigger::Marker]),
+                prop_oneof![any::<u64>(), 0_u64..1000, u64::MAX - 1000..=u64::MAX],
+                (any::<u64>(), any::<u32>(), any::<u64>()),
+                (any::<bool>(), any::<bool>(), any::<bool>(), 0_u32..3),
+            ),
+            1..20,
+        ),
+    ) {
+        let mut state = FileState::new(max_pages);
+        for (name, trigger, index, (start, pages, file_pages), flags) in asks {
+            let (ends_inside_page, by_fault, congested, new_pages) = flags;
+            let read = Read {
+                trigger,
+                index: PageIndex(index),
+                request_start: PageIndex(start),
+                request_pages: pages,
+                ends_inside_page,
+                by_fault,
+                file_pages,
+                congested,
+            };
+            let policy = name.policy();
+            policy.wants_access(&state, &read);
+            for window in policy.decide(&mut state, &read, &Scrambled(salt)) {
+                check(window, &read, state.max_pages());
+                policy.window_read(&mut state, window, new_pages.min(window.size));
+            }
+            policy.end_read(&mut state, &read);
+        }
+    }
+
+    /// From the start of a file, a reader under `ondemand` stalls for the first window, and once
+    /// more if the first request fills that window, since a marker on page 0 is not expected;
+    /// from inside a file, its second request opens the first window.
+    #[test]
+    fn sequential_reader_under_ondemand_stalls_at_most_once_after_the_first_window(
+        start in any_start(),
+        request in 1_u32..400,
+        max_pages in 1_u32..300,
+    ) {
+        let log = read_sequentially(PolicyName::OnDemand, max_pages, start, request).log;
+        let first = if start > 0 && request <= max_pages { 2 } else { 1 };
+        prop_assert!(log.stalls <= first + 1, "{} stalls", log.stalls);
+        prop_assert_eq!(log.stalls, log.misses);
+    }
+
+    /// Under `legacy`, a reader never misses a page: the policy is asked before each page that it
+    /// did not account for. It stalls for the first window, and from inside a file once before,
+    /// for the request that was not known to be sequential. Where that request is larger than the
+    /// largest window, the first window is made for what was left of it: the next requests outrun
+    /// the windows, by twice a step up the ramp each time, until those are large enough.
+    #[test]
+    fn sequential_reader_under_legacy_stalls_for_the_first_window_only(
+        start in any_start(),
+        request in 1_u32..400,
+        max_pages in 1_u32..300,
+    ) {
+        let log = read_sequentially(PolicyName::Legacy, max_pages, start, request).log;
+        prop_assert_eq!(log.misses, 0);
+        if start == 0 {
+            prop_assert_eq!(log.stalls, 1);
+        } else if request <= max_pages {
+            prop_assert_eq!(log.stalls, 2);
+        } else {
+            prop_assert!(log.stalls <= 2 + max_pages.ilog2() / 2, "{} stalls", log.stalls);
+        }
+    }
+
+    /// Without readahead, every request stalls.
+    #[test]
+    fn sequential_reader_under_off_stalls_once_a_request(
+        start in any_start(),
+        request in 1_u32..400,
+        max_pages in 0_u32..300,
+    ) {
+        let log = read_sequentially(PolicyName::Off, max_pages, start, request).log;
+        let requests = (FILE_PAGES - start).div_ceil(u64::from(request));
+        prop_assert_eq!(u64::from(log.stalls), requests);
+    }
+
+    /// While everything that a sequential reader asked for may still be in flight, none of it is
+    /// asked for again. Windows of random and interleaved readers may cover such pages: their
+    /// callers leave them out.
+    #[test]
+    fn sequential_reader_never_asks_for_a_page_twice(
+        policy in any_policy(),
+        start in 1_u64..100,
+        request in 1_u32..400,
+        max_pages in 1_u32..300,
+    ) {
+        let log = read_sequentially(policy, max_pages, start, request).log;
+        prop_assert_eq!(log.pages_asked_again, 0);
+    }
+
+    /// `ondemand` turns back for pages that were reclaimed before they were read.
+    #[test]
+    fn thrashed_pages_under_ondemand_come_back_by_readahead(
+        request in 1_u32..16,
+        reads_before in 4_u64..40,
+        lost_pages in 1_u64..200,
+    ) {
+        let (misses, windows) = reread_thrashed(PolicyName::OnDemand, request, reads_before, lost_pages);
+        // A reclaimed marker, the rest of its request and markers of the old windows each cost a
+        // miss; beyond those, pages come back in windows and not one by one.
+        prop_assert!(misses <= 8 && (lost_pages < 64 || misses * 8 <= lost_pages), "{misses}");
+        if lost_pages > 64 {
+            prop_assert!(windows >= 2);
+        }
+    }
+
+    /// `legacy` does not: each of those pages that its windows had covered is missed by itself.
+    #[test]
+    fn thrashed_pages_under_legacy_come_back_one_by_one(
+        request in 1_u32..16,
+        reads_before in 4_u64..40,
+        lost_pages in 1_u64..200,
+    ) {
+        let (misses, _) = reread_thrashed(PolicyName::Legacy, request, reads_before, lost_pages);
+        // The windows reach at least one page and at most two largest windows ahead.
+        prop_assert!(misses >= 1 && misses <= lost_pages.min(64), "{misses}");
+    }
+}
+
+/// Reads, loses pages that were read ahead and as many behind them, and reads on over them: how
+/// many misses and windows that costs.
+fn reread_thrashed(
+    policy: PolicyName,
+    request: u32,
+    reads_before: u64,
+    lost_pages: u64,
+) -> (u64, usize) {
+    let mut file = ToyFile::new(policy, FILE_PAGES, 32);
+    for n in 0..reads_before {
+        file.read(n * u64::from(request), request);
+    }
+    let at = reads_before * u64::from(request);
+    file.reclaim(at, lost_pages);
+    let (misses, windows) = (file.log.misses, file.log.windows.len());
+    let mut reread = at;
+    while reread < at + lost_pages {
+        file.read(reread, request);
+        reread += u64::from(request);
+    }
+    (
+        u64::from(file.log.misses - misses),
+        file.log.windows.len() - windows,
+    )
+}

@@ -1,0 +1,212 @@
+//! A page cache reduced to which pages of one file are there, in flight and marked, and a reader
+//! that follows the contract of [`Policy`] step by step.
+
+use std::collections::BTreeSet;
+
+use larder_readahead::{
+    FileState, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window,
+};
+
+/// One window of an answer: start, size, asynchronous size.
+pub type Asked = (u64, u32, u32);
+
+/// A sequence without pattern, from a seed.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// What has happened to a file so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// The windows of all answers, as they were given.
+    pub windows: Vec<Asked>,
+    /// Calls of the policy's `decide`.
+    pub decisions: u32,
+    /// Decisions about a page that was neither there nor in flight: the reader waits.
+    pub stalls: u32,
+    /// Decisions about a page that was looked up in vain.
+    pub misses: u32,
+    /// Pages of answers that were there or in flight already.
+    pub pages_asked_again: u64,
+}
+
+/// A file, its pages in the cache, and its reader.
+#[derive(Debug)]
+pub struct ToyFile {
+    policy: &'static dyn Policy,
+    state: FileState,
+    file_pages: u64,
+    congested: bool,
+    resident: Resident,
+    in_flight: BTreeSet<u64>,
+    marked: BTreeSet<u64>,
+    /// When pages in flight arrive: at once if there is none.
+    arrivals: Option<Random>,
+    pub log: Log,
+}
+
+/// The pages that are there or in flight.
+#[derive(Debug, Default)]
+struct Resident(BTreeSet<u64>);
+
+impl Residency for Resident {
+    fn is_resident(&self, page: PageIndex) -> bool {
+        self.0.contains(&page.0)
+    }
+}
+
+impl ToyFile {
+    pub fn new(policy: PolicyName, file_pages: u64, max_pages: u32) -> Self {
+        Self {
+            policy: policy.policy(),
+            state: FileState::new(max_pages),
+            file_pages,
+            congested: false,
+            resident: Resident::default(),
+            in_flight: BTreeSet::new(),
+            marked: BTreeSet::new(),
+            arrivals: None,
+            log: Log::default(),
+        }
+    }
+
+    /// The same, with a device that is slow in an order that depends on the seed.
+    pub fn with_slow_device(self, seed: u64) -> Self {
+        Self {
+            arrivals: Some(Random::new(seed)),
+            ..self
+        }
+    }
+
+    pub fn set_congested(&mut self, congested: bool) {
+        self.congested = congested;
+    }
+
+    /// Puts pages there that no readahead has read.
+    pub fn cache(&mut self, from: u64, pages: u64) {
+        self.resident.0.extend(from..from + pages);
+    }
+
+    /// Takes pages away, but not those in flight.
+    pub fn reclaim(&mut self, from: u64, pages: u64) {
+        for page in from..from + pages {
+            if !self.in_flight.contains(&page) {
+                self.resident.0.remove(&page);
+                self.marked.remove(&page);
+            }
+        }
+    }
+
+    /// Reads `pages` pages from `start`; the windows that this asked for.
+    pub fn read(&mut self, start: u64, pages: u32) -> &[Asked] {
+        self.request(start, pages, false)
+    }
+
+    /// Takes a fault on `page`; the windows that this asked for.
+    pub fn fault(&mut self, page: u64) -> &[Asked] {
+        self.request(page, 1, true)
+    }
+
+    fn request(&mut self, start: u64, pages: u32, by_fault: bool) -> &[Asked] {
+        let before = self.log.windows.len();
+        let read = Read {
+            trigger: Trigger::Access,
+            index: PageIndex(start),
+            request_start: PageIndex(start),
+            request_pages: pages,
+            ends_inside_page: false,
+            by_fault,
+            file_pages: self.file_pages,
+            congested: self.congested,
+        };
+        let end = (start + u64::from(pages)).min(self.file_pages);
+        for page in (start..end).map(PageIndex) {
+            self.read_page(Read {
+                index: page,
+                ..read
+            });
+        }
+        self.policy.end_read(&mut self.state, &read);
+        &self.log.windows[before..]
+    }
+
+    fn read_page(&mut self, access: Read) {
+        let page = access.index.0;
+        let because = |trigger| Read { trigger, ..access };
+        let tell = self.policy.wants_every_page(access.by_fault)
+            && self.policy.wants_access(&self.state, &access);
+        if tell {
+            self.ask(&access);
+        }
+        if !self.resident.0.contains(&page) {
+            self.log.misses += 1;
+            self.ask(&because(Trigger::Miss));
+            self.resident.0.insert(page);
+        }
+        // The reader waits for this page, and time passes.
+        self.in_flight.remove(&page);
+        match &mut self.arrivals {
+            None => self.in_flight.clear(),
+            Some(random) => self.in_flight.retain(|_| random.below(32) > 0),
+        }
+        if self.marked.remove(&page) {
+            self.ask(&because(Trigger::Marker));
+        }
+    }
+
+    fn ask(&mut self, read: &Read) {
+        self.log.decisions += 1;
+        let is_there = self.resident.0.contains(&read.index.0);
+        self.log.stalls += u32::from(!is_there);
+        for window in self.policy.decide(&mut self.state, read, &self.resident) {
+            check(window, read, self.state.max_pages());
+            let mut new_pages = 0;
+            for page in window.start.0..window.end().0 {
+                if !self.resident.0.insert(page) {
+                    self.log.pages_asked_again += 1;
+                    continue;
+                }
+                new_pages += 1;
+                assert!(self.in_flight.insert(page), "page {page} is read twice");
+                if window.marker() == Some(PageIndex(page)) {
+                    self.marked.insert(page);
+                }
+            }
+            self.policy.window_read(&mut self.state, window, new_pages);
+            let asked = (window.start.0, window.size, window.async_size);
+            self.log.windows.push(asked);
+        }
+    }
+}
+
+/// What holds of each window that answers `read`.
+pub fn check(window: Window, read: &Read, max_pages: u32) {
+    let within_request = window.start == read.index && window.size <= read.rest_pages();
+    assert!(
+        window.size >= 1 && (window.size <= max_pages || within_request),
+        "{window:?} for {read:?} with a limit of {max_pages}"
+    );
+    assert!(
+        window.start.0 < read.file_pages
+            && u64::from(window.size) <= read.file_pages - window.start.0,
+        "{window:?} for {read:?}"
+    );
+    assert!(window.async_size <= window.size, "{window:?}");
+    assert_eq!(window.marker().is_some(), window.async_size > 0);
+    assert!(
+        window.marker().is_none_or(|marker| window.contains(marker)),
+        "{window:?}"
+    );
+}
