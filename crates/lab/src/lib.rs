@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod output;
 pub mod published;
 pub mod reproduce;
+pub mod run_report;
+pub mod simulator;
+pub mod workload;

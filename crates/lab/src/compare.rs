@@ -1,0 +1,74 @@
+//! One workload under several policies, all else equal.
+
+use larder_block::simulated::DeviceModel;
+use larder_readahead::PolicyName;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::run_report::RunReport;
+use crate::simulator::{CpuModel, Error, Simulator, SimulatorConfig};
+use crate::workload::Workload;
+
+/// What is the same for all policies.
+#[derive(Clone, Debug)]
+pub struct CompareConfig {
+    /// What the readers do.
+    pub workload: Workload,
+    /// The device that the files lie on.
+    pub device: &'static DeviceModel,
+    /// Memory for pages.
+    pub memory_bytes: u64,
+    /// The largest readahead window.
+    pub readahead_max_bytes: u64,
+    /// What chance is drawn from.
+    pub seed: u64,
+    /// What the processor takes.
+    pub cpu: CpuModel,
+}
+
+/// What each policy made of the same workload.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The workload with all of its parameters.
+    pub workload: String,
+    /// The device model's name.
+    pub device: &'static str,
+    /// Memory for pages.
+    pub memory_bytes: u64,
+    /// The largest readahead window.
+    pub readahead_max_bytes: u64,
+    /// What chance was drawn from.
+    pub seed: u64,
+    /// One report for each policy, in the order asked for.
+    pub reports: Vec<RunReport>,
+}
+
+/// Runs the workload on a cold cache under each of `policies`, in parallel.
+///
+/// # Errors
+/// [`Error`] if the cache cannot be made or the files do not fit the device.
+pub fn compare(config: &CompareConfig, policies: &[PolicyName]) -> Result<Comparison, Error> {
+    let reports = policies
+        .par_iter()
+        .map(|policy| {
+            let mut simulator = Simulator::new(SimulatorConfig {
+                policy: *policy,
+                device: config.device,
+                memory_bytes: config.memory_bytes,
+                readahead_max_bytes: config.readahead_max_bytes,
+                seed: config.seed,
+                cpu: config.cpu,
+            })?;
+            let files = simulator.add_files(&config.workload.file_sizes())?;
+            Ok(simulator.run(config.workload.jobs(&files, config.seed)))
+        })
+        .collect::<Result<_, Error>>()?;
+    Ok(Comparison {
+        workload: config.workload.to_string(),
+        device: config.device.name,
+        memory_bytes: config.memory_bytes,
+        readahead_max_bytes: config.readahead_max_bytes,
+        seed: config.seed,
+        reports,
+    })
+}

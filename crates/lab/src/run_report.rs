@@ -1,0 +1,143 @@
+//! What one run of a workload showed.
+
+use std::time::Duration;
+
+use larder_readahead::PolicyName;
+use serde::{Serialize, Serializer};
+
+/// What one run of a workload showed. All times are virtual.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunReport {
+    /// The readahead policy.
+    #[serde(serialize_with = "as_text")]
+    pub policy: PolicyName,
+    /// From the start to the end of the last request.
+    #[serde(rename = "elapsed_s", serialize_with = "as_seconds")]
+    pub elapsed: Duration,
+    /// Bytes that readers got.
+    pub bytes_read: u64,
+    /// Bytes that writers wrote, to the cache at first.
+    pub bytes_written: u64,
+    /// Requests done: reads, writes, faults and flushes.
+    pub requests: u64,
+    /// How long the requests took.
+    pub latency: LatencyReport,
+    /// Reads that the device served, after merging.
+    pub device_reads: u64,
+    /// Their bytes.
+    pub device_read_bytes: u64,
+    /// Writes that the device served, after merging.
+    pub device_writes: u64,
+    /// Their bytes.
+    pub device_written_bytes: u64,
+    /// What became of pages and lookups.
+    #[serde(flatten)]
+    pub pages: PageCounts,
+    /// One sample for each second of the run, the last one shorter.
+    pub samples: Vec<Sample>,
+}
+
+/// Pages and lookups of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageCounts {
+    /// Pages that readers looked up: one for each page of each request.
+    pub page_lookups: u64,
+    /// Of these, pages that were there.
+    pub page_hits: u64,
+    /// Of these, pages that the reader had to wait for.
+    pub page_misses: u64,
+    /// Of the misses, pages that were already on their way.
+    pub page_misses_in_flight: u64,
+    /// Second lookups, of pages that a policy was asked for because they were missing.
+    pub lookups_after_miss: u64,
+    /// Calls of the policy that decide.
+    pub readahead_calls: u64,
+    /// Lookups of pages that a window wants brought in.
+    pub insert_lookups: u64,
+    /// Lookups by the policy itself.
+    pub policy_lookups: u64,
+    /// Pages brought in that nobody had asked for yet.
+    pub pages_ahead: u64,
+    /// Pages of these that were then used. Those of an earlier run count where they are used.
+    pub pages_used: u64,
+    /// Pages of these that were evicted before use: thrashed.
+    pub pages_wasted: u64,
+}
+
+/// How long requests took, each from when it was due until it was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LatencyReport {
+    /// The mean.
+    pub mean_ns: u64,
+    /// Half of them took no longer.
+    pub p50_ns: u64,
+    /// 90 in 100 took no longer.
+    pub p90_ns: u64,
+    /// 99 in 100 took no longer.
+    pub p99_ns: u64,
+    /// 999 in 1000 took no longer.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// One second of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Sample {
+    /// The end of the second, counted from the start of the run.
+    pub at_s: f64,
+    /// Bytes that readers and writers got done in it, by the second.
+    pub throughput_bytes_s: f64,
+    /// Mean size of the reads that the device served in it; 0 if there were none.
+    pub mean_read_bytes: f64,
+    /// Readers that had begun and not ended.
+    pub streams: u32,
+}
+
+impl RunReport {
+    /// Bytes read and written by the second; 0 for a run that took no time.
+    #[must_use]
+    pub fn throughput_bytes_s(&self) -> f64 {
+        ratio(
+            as_f64(self.bytes_read + self.bytes_written),
+            self.elapsed.as_secs_f64(),
+        )
+    }
+
+    /// Mean size of a read that the device served.
+    #[must_use]
+    pub fn mean_device_read_bytes(&self) -> f64 {
+        ratio(as_f64(self.device_read_bytes), as_f64(self.device_reads))
+    }
+
+    /// The share of lookups that found their page there, from 0 to 1.
+    #[must_use]
+    pub fn hit_rate(&self) -> f64 {
+        ratio(
+            as_f64(self.pages.page_hits),
+            as_f64(self.pages.page_lookups),
+        )
+    }
+}
+
+/// `part / whole`, and 0 of nothing.
+pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// A count as the nearest number with a fraction.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts above 2^53 lose digits that no figure shows"
+)]
+pub(crate) fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+fn as_text<S: Serializer>(policy: &PolicyName, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(policy.as_str())
+}
+
+fn as_seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(span.as_secs_f64())
+}
