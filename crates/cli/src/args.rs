@@ -1,7 +1,9 @@
 //! The command line.
 
 use crate::size;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use larder::PolicyName;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -62,7 +64,8 @@ pub(crate) struct VolumeArgs {
 #[command(after_help = "\
 Options of -o, separated by commas:
   offset=, cache_size=, readahead=, readahead_max=, threads=, fsname=, subtype=,
-  noload, allow_other, allow_root, nonempty      as the long flags of the same name
+  direct_io, noload, allow_other, allow_root, nonempty
+                                                 as the long flags of the same name
   ro                                             always on; rw is taken as ro
   suid, dev                                      honour set-id bits, devices (root only)
   noexec                                         refuse to run programs
@@ -73,6 +76,12 @@ Examples:
   larder mount disk.img /mnt/disk
   larder mount -o offset=1M,allow_other sdcard.img /mnt/card
   larder mount --foreground --cache-size 1G disk.img /mnt/disk
+  larder mount -o direct_io,readahead=modern,readahead_max=512K disk.img /mnt/disk
+
+The kernel caches what it reads and reads ahead by itself, before larder is asked;
+so a policy has little to decide, unless --direct-io sends it every read. That suits
+many readers of large files whose content fits --cache-size, or is read once; without
+it, what is read again costs no request.
 
 Installed as mount.larder, fstab(5) can have lines such as
   /srv/disk.img  /mnt/disk  larder  ro,noauto,user  0 0")]
@@ -93,12 +102,16 @@ pub(crate) struct MountArgs {
     pub foreground: bool,
     #[command(flatten)]
     pub volume: VolumeArgs,
-    /// Readahead policy: off or ondemand [default: ondemand]
-    #[arg(long, value_name = "POLICY")]
-    pub readahead: Option<String>,
+    /// Readahead policy: that of Linux 2.6.20 (legacy), of 2007 (ondemand), of today (modern),
+    /// or none [default: ondemand]
+    #[arg(long, value_name = "POLICY", value_parser = policy_names())]
+    pub readahead: Option<PolicyName>,
     /// The most that is read ahead at once [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
+    /// Let the kernel cache no file content: larder's page cache and readahead serve every read
+    #[arg(long)]
+    pub direct_io: bool,
     /// Threads that answer requests [default: twice the processors, 4 to 8]
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
@@ -120,6 +133,12 @@ pub(crate) struct MountArgs {
     /// Append the log to FILE (in the background, it is otherwise lost)
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+}
+
+/// The names that `--readahead` takes.
+fn policy_names() -> impl TypedValueParser<Value = PolicyName> {
+    let names = PolicyName::ALL.iter().map(|name| name.as_str());
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<PolicyName>())
 }
 
 /// Unmount, and wait until the image is free again

@@ -3,7 +3,7 @@
 use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::{Failure, Result};
 use crate::{name, size};
-use larder::OpenOptions;
+use larder::{OpenOptions, PolicyName};
 use larder_fuse::MountOptions;
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
@@ -79,8 +79,8 @@ impl Options {
             options.add_list(list, false)?;
         }
         apply_volume(&mut options.volume, &args.volume);
-        if let Some(policy) = &args.readahead {
-            options.volume.readahead.clone_from(policy);
+        if let Some(policy) = args.readahead {
+            options.volume.readahead = policy.to_string();
         }
         if let Some(bytes) = args.readahead_max {
             options.volume.readahead_max_bytes = bytes;
@@ -90,6 +90,7 @@ impl Options {
         mount.allow_other |= args.allow_other;
         mount.allow_root |= args.allow_root;
         mount.nonempty |= args.nonempty;
+        mount.direct_io |= args.direct_io;
         if let Some(fs_name) = &args.fsname {
             mount.fs_name.clone_from(fs_name);
         }
@@ -151,6 +152,7 @@ impl Options {
             "allow_other" => self.mount.allow_other = true,
             "allow_root" => self.mount.allow_root = true,
             "nonempty" => self.mount.nonempty = true,
+            "direct_io" => self.mount.direct_io = true,
             "noload" | "norecovery" => self.volume.noload = true,
             "suid" => self.mount.suid = true,
             "nosuid" => self.mount.suid = false,
@@ -169,7 +171,7 @@ impl Options {
             "subtype" => self.mount.subtype = checked_subtype(text(key, value)?)?,
             "offset" => self.volume.offset_bytes = bytes(key, value)?,
             "cache_size" => self.volume.cache_size_bytes = parsed(key, value, size::parse_cache)?,
-            "readahead" => text(key, value)?.clone_into(&mut self.volume.readahead),
+            "readahead" => self.volume.readahead = policy(key, value)?.to_string(),
             "readahead_max" => self.volume.readahead_max_bytes = bytes(key, value)?,
             "threads" => {
                 let threads: NonZeroUsize = text(key, value)?
@@ -231,6 +233,12 @@ fn parsed(key: &str, value: &OsStr, parse: fn(&str) -> Result<u64, String>) -> R
     parse(text(key, value)?).map_err(|error| Failure::usage(format!("option {key}: {error}")))
 }
 
+fn policy(key: &str, value: &OsStr) -> Result<PolicyName> {
+    text(key, value)?
+        .parse()
+        .map_err(|error| Failure::usage(format!("option {key}: {error}")))
+}
+
 fn text<'a>(key: &str, value: &'a OsStr) -> Result<&'a str> {
     value.to_str().ok_or_else(|| bad_value(key, "text"))
 }
@@ -279,10 +287,20 @@ mod tests {
     #[test]
     fn switches_are_read_and_the_last_wins() {
         let options =
-            parsed("allow_other,nonempty,noload,suid,nosuid,nodev,dev,noexec,rw").unwrap();
+            parsed("allow_other,nonempty,direct_io,noload,suid,nosuid,nodev,dev,noexec,rw")
+                .unwrap();
         assert!(options.mount.allow_other && options.mount.nonempty && options.volume.noload);
+        assert!(options.mount.direct_io);
         assert!(!options.mount.suid && options.mount.dev && options.mount.noexec);
         assert!(options.asks_to_write);
+    }
+
+    #[test]
+    fn every_readahead_policy_has_a_name() {
+        for name in PolicyName::ALL {
+            let options = parsed(&format!("readahead={name}")).unwrap();
+            assert_eq!(options.volume.readahead, name.as_str());
+        }
     }
 
     #[test]
@@ -338,6 +356,7 @@ mod tests {
             ("offset=x", "offset"),
             ("threads=0", "threads"),
             ("cache_size=1.5G", "cache_size"),
+            ("readahead=psychic", "readahead"),
         ] {
             let failure = parsed(list).unwrap_err();
             assert!(failure.to_string().contains(option), "{failure}");

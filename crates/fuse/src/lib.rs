@@ -15,6 +15,7 @@ mod error;
 mod error_log;
 mod mount;
 mod node;
+mod open_files;
 mod operations;
 mod options;
 mod server;

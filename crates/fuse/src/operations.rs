@@ -8,6 +8,7 @@
 
 use crate::error_log::ErrorLog;
 use crate::node::NodeId;
+use crate::open_files::{Handle, OpenFiles};
 use larder::{DirEntry, Ino, Metadata, Statfs, Volume};
 use rustix::io::Errno;
 use std::ops::ControlFlow;
@@ -54,15 +55,20 @@ pub(crate) enum Seek {
 #[derive(Debug)]
 pub(crate) struct Operations {
     volume: Arc<Volume>,
+    open_files: OpenFiles,
+    /// The kernel keeps no pages of what it reads, so that ours have to.
+    direct_io: bool,
     log: ErrorLog,
 }
 
 type Answer<T> = Result<T, Errno>;
 
 impl Operations {
-    pub(crate) fn new(volume: Arc<Volume>) -> Self {
+    pub(crate) fn new(volume: Arc<Volume>, direct_io: bool) -> Self {
         Self {
             volume,
+            open_files: OpenFiles::default(),
+            direct_io,
             log: ErrorLog::default(),
         }
     }
@@ -103,17 +109,40 @@ impl Operations {
             .map_err(|error| self.log.failed("readlink", node.0, &error))
     }
 
+    /// Opens a file for a reader of its own.
+    pub(crate) fn open(&self, node: NodeId) -> Answer<Handle> {
+        let ino = inode_of(node)?;
+        match self.volume.open_file(ino) {
+            Ok(file) => Ok(self.open_files.add(file)),
+            Err(error) => Err(self.log.failed("open", node.0, &error)),
+        }
+    }
+
+    /// Closes a file.
+    pub(crate) fn release(&self, handle: Handle) {
+        self.open_files.remove(handle);
+    }
+
     /// Fills `buf` from a file; less only at its end.
     ///
-    /// The kernel keeps what it asks for, so that we need not. Where it asks for
-    /// more than it reads ahead by default, it was allowed to read ahead further,
-    /// and does without our readahead too.
-    pub(crate) fn read(&self, node: NodeId, buf: &mut [u8], offset_bytes: u64) -> Answer<usize> {
+    /// Without direct I/O, the kernel keeps what it asks for, so that we need not. Where it asks
+    /// for more than it reads ahead by default, it was allowed to read ahead further, and does
+    /// without our readahead too.
+    pub(crate) fn read(
+        &self,
+        node: NodeId,
+        handle: Handle,
+        buf: &mut [u8],
+        offset_bytes: u64,
+    ) -> Answer<usize> {
         let ino = inode_of(node)?;
-        let read = if buf.len() > DEFAULT_READAHEAD_BYTES {
-            self.volume.read_past_cache(ino, buf, offset_bytes)
-        } else {
-            self.volume.read_once(ino, buf, offset_bytes)
+        let reads_ahead_itself = buf.len() > DEFAULT_READAHEAD_BYTES;
+        let read = match self.open_files.get(handle) {
+            Some(file) if self.direct_io => file.read_at(buf, offset_bytes),
+            Some(file) if reads_ahead_itself => file.read_past_cache(buf, offset_bytes),
+            Some(file) => file.read_once(buf, offset_bytes),
+            None if reads_ahead_itself => self.volume.read_past_cache(ino, buf, offset_bytes),
+            None => self.volume.read_once(ino, buf, offset_bytes),
         };
         read.map_err(|error| self.log.failed("read", node.0, &error))
     }

@@ -30,6 +30,9 @@ pub struct MountOptions {
     pub noexec: bool,
     /// Mount over a directory that is not empty. Default: false.
     pub nonempty: bool,
+    /// Let the kernel cache no pages of files: every read is answered from the volume's page
+    /// cache, and its readahead policy sees each one as the program made it. Default: false.
+    pub direct_io: bool,
     /// Threads that answer requests. Default: twice the processors, at least 4
     /// and at most 8.
     pub threads: Option<NonZeroUsize>,
@@ -49,6 +52,7 @@ impl Default for MountOptions {
             dev: false,
             noexec: false,
             nonempty: false,
+            direct_io: false,
             threads: None,
             kernel_readahead_bytes: 1 << 20,
         }

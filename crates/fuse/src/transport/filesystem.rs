@@ -4,10 +4,12 @@
 //! to keep names (also absent ones), attributes, link targets, pages and listings
 //! for ever, and not to tell us of opening and closing at all: `open` and
 //! `opendir` answer that they do not exist, whereupon it stops asking and keeps
-//! pages and listings by itself.
+//! pages and listings by itself. Only where it has to ask at each `open`, for
+//! direct I/O or for `allow_root`, do readers of one file have handles of their own.
 
 use super::attributes;
 use crate::node::NodeId;
+use crate::open_files::Handle;
 use crate::operations::{Entry, FOREVER, Listed, Operations, Seek};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType,
@@ -39,7 +41,7 @@ const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
 /// Asked for where the kernel has them.
-const CAPABILITIES: [InitFlags; 12] = [
+const CAPABILITIES: [InitFlags; 13] = [
     InitFlags::FUSE_ASYNC_READ,
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_MAX_PAGES,
@@ -52,6 +54,8 @@ const CAPABILITIES: [InitFlags; 12] = [
     InitFlags::FUSE_HAS_IOCTL_DIR,
     InitFlags::FUSE_NO_OPEN_SUPPORT,
     InitFlags::FUSE_NO_OPENDIR_SUPPORT,
+    // What never changes cannot differ between a mapping and a read.
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
 thread_local! {
@@ -68,13 +72,15 @@ pub(super) struct ReadOnly {
     /// Whether the kernel can do without `open`, and without `opendir`.
     skips_open: bool,
     skips_opendir: bool,
+    /// How the kernel is to treat a file that it opened.
+    open_flags: FopenFlags,
 }
 
 impl ReadOnly {
     /// With `checks_each_request`, who may see what is decided request by
     /// request, so that the kernel may not answer from its caches or open a
-    /// file without asking.
-    pub(super) fn new(operations: Operations, checks_each_request: bool) -> Self {
+    /// file without asking. With `direct_io`, every read comes here.
+    pub(super) fn new(operations: Operations, checks_each_request: bool, direct_io: bool) -> Self {
         Self {
             operations,
             ttl: if checks_each_request {
@@ -82,8 +88,13 @@ impl ReadOnly {
             } else {
                 FOREVER
             },
-            skips_open: !checks_each_request,
+            skips_open: !checks_each_request && !direct_io,
             skips_opendir: !checks_each_request,
+            open_flags: if direct_io {
+                FopenFlags::FOPEN_DIRECT_IO
+            } else {
+                FopenFlags::FOPEN_KEEP_CACHE
+            },
         }
     }
 
@@ -209,19 +220,35 @@ impl Filesystem for ReadOnly {
         }
     }
 
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         if self.skips_open {
-            reply.error(Errno::ENOSYS);
-        } else {
-            reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            return reply.error(Errno::ENOSYS);
         }
+        match self.operations.open(node(ino)) {
+            Ok(handle) => reply.opened(FileHandle(handle.0), self.open_flags),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.operations.release(Handle(fh.0));
+        reply.ok();
     }
 
     fn read(
         &self,
         _: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        fh: FileHandle,
         offset: u64,
         size: u32,
         _: OpenFlags,
@@ -236,7 +263,7 @@ impl Filesystem for ReadOnly {
                 buffer.resize(size, 0);
             }
             let buf = &mut buffer[..size];
-            match self.operations.read(node(ino), buf, offset) {
+            match self.operations.read(node(ino), Handle(fh.0), buf, offset) {
                 Ok(len) => reply.data(&buf[..len.min(size)]),
                 Err(error) => reply.error(errno(error)),
             }

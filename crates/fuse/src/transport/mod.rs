@@ -53,7 +53,8 @@ pub(crate) fn start(
         "starting the session"
     );
     let checks_each_request = who == fuser::SessionACL::RootAndOwner;
-    let filesystem = ReadOnly::new(Operations::new(volume), checks_each_request);
+    let operations = Operations::new(volume, options.direct_io);
+    let filesystem = ReadOnly::new(operations, checks_each_request, options.direct_io);
     let inner = fuser::Session::from_fd(filesystem, device, who, config).map_err(Error::Session)?;
     Ok(Session { inner })
 }

@@ -1,0 +1,76 @@
+//! The files that the kernel has open, by the handle that it was given for each.
+//!
+//! Model: the file table, with numbers that are never used again. On most mounts it stays empty:
+//! there the kernel opens files without asking, and reads them by their node.
+//!
+//! Locking: one lock, held to find, add or drop an entry, never during a read.
+
+use larder::OpenFile;
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A file that the kernel opened, or [`Handle::NONE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Handle(pub u64);
+
+impl Handle {
+    /// What the kernel names where it opened the file without asking.
+    pub(crate) const NONE: Self = Self(0);
+}
+
+/// The files that the kernel has open.
+#[derive(Debug, Default)]
+pub(crate) struct OpenFiles {
+    files: RwLock<HashMap<Handle, Arc<OpenFile>>>,
+    last: AtomicU64,
+}
+
+impl OpenFiles {
+    /// A handle for `file`.
+    pub(crate) fn add(&self, file: OpenFile) -> Handle {
+        let handle = Handle(self.last.fetch_add(1, Relaxed) + 1);
+        self.files.write().insert(handle, Arc::new(file));
+        handle
+    }
+
+    /// The file of `handle`, if it is open.
+    pub(crate) fn get(&self, handle: Handle) -> Option<Arc<OpenFile>> {
+        if handle == Handle::NONE {
+            return None;
+        }
+        self.files.read().get(&handle).cloned()
+    }
+
+    /// Closes the file of `handle`.
+    pub(crate) fn remove(&self, handle: Handle) {
+        self.files.write().remove(&handle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder::{OpenOptions, Volume};
+    use larder_testkit::image::LargeFile;
+    use larder_testkit::{Requirement, skip};
+
+    #[test]
+    fn handle_finds_its_file_until_it_is_closed_and_is_not_given_again() {
+        if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
+            return;
+        }
+        let large = LargeFile::new(1).unwrap();
+        let volume = Volume::open_device(large.device, &OpenOptions::default()).unwrap();
+        let ino = volume.resolve(large.path.as_bytes()).unwrap();
+        let files = OpenFiles::default();
+        let [first, second] = [(); 2].map(|()| files.add(volume.open_file(ino).unwrap()));
+        assert_ne!(first, second);
+        files.remove(first);
+        assert!(files.get(first).is_none());
+        assert_eq!(files.get(second).map(|file| file.ino()), Some(ino));
+        assert!(![first, second].contains(&files.add(volume.open_file(ino).unwrap())));
+        assert!(files.get(Handle::NONE).is_none());
+    }
+}
