@@ -162,12 +162,21 @@ impl PageCache {
     /// Drops the page from the cache; false if it is not here, or in use.
     #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn remove(&self, key: PageKey) -> bool {
-        self.frames.table(Holder::Page).remove(&key.into())
+        self.frames.remove(Holder::Page, key.into())
     }
 
     /// Drops those pages of the file with an index in `indexes` that are not in use.
     pub fn remove_range(&self, ino: u64, indexes: Range<u64>) {
         self.frames.remove_range(Holder::Page, ino, indexes);
+    }
+
+    /// The page, which is here and dirty, is on the device now and may be evicted
+    /// again; false if it is not so. No use of the page.
+    #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
+    pub fn set_clean(&self, key: PageKey) -> bool {
+        self.frames
+            .table(Holder::Page)
+            .take_flag(&key.into(), State::DIRTY)
     }
 
     /// The frames that the pages lie in.
@@ -210,6 +219,11 @@ impl Page<'_> {
         self.0.slot().state().has(State::REFERENCED)
     }
 
+    /// Holds the page in the cache until [`PageCache::set_clean`], pinned or not.
+    pub fn set_dirty(&self) {
+        self.0.slot().set_flags(State::DIRTY);
+    }
+
     /// Whether this page triggers the next readahead. Says so once: whoever asks
     /// first has to do it.
     #[must_use]
@@ -239,6 +253,12 @@ impl NewPage {
     /// file read once leaves earlier than pages read twice.
     pub fn set_readahead(&mut self) {
         self.0.set_readahead();
+    }
+
+    /// Says that this page is read for who will look it up next. As with a page
+    /// read ahead, that first use does not make it referenced.
+    pub fn set_wanted(&mut self) {
+        self.0.set_wanted();
     }
 
     /// The page is filled: whoever wants it may have it.

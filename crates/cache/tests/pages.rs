@@ -141,6 +141,50 @@ fn page_read_ahead_and_used_once_leaves_before_one_used_twice() {
 }
 
 #[test]
+fn page_wanted_and_used_once_leaves_before_one_used_twice() {
+    let pages = cache_of(2);
+    for index in 0..2 {
+        let mut page = new_page(&pages, key(index));
+        page.set_wanted();
+        page.complete();
+        assert!(pages.get(key(index)).is_some());
+    }
+    assert!(pages.get(key(0)).is_some());
+    fill(&pages, key(2));
+    assert!(pages.contains(key(0)) && !pages.contains(key(1)));
+    assert_eq!(pages.readahead_counts().pages_ahead, 0);
+}
+
+#[test]
+fn page_read_ahead_and_removed_is_wasted_unless_it_was_used() {
+    let pages = cache_of(2);
+    for index in 0..2 {
+        let mut page = pages.insert_absent(key(index)).unwrap();
+        page.set_readahead();
+        page.complete();
+    }
+    assert!(pages.get(key(0)).is_some());
+    pages.remove_range(12, 0..2);
+    let counts = pages.readahead_counts();
+    assert_eq!((counts.pages_used, counts.pages_wasted), (1, 1));
+}
+
+#[test]
+fn dirty_page_stays_until_it_is_clean() {
+    let pages = cache_of(2);
+    pages.complete(new_page(&pages, key(1))).set_dirty();
+    fill(&pages, key(2));
+    fill(&pages, key(3));
+    assert!(pages.contains(key(1)) && !pages.contains(key(2)));
+    assert!(!pages.remove(key(1)));
+    assert!(pages.set_clean(key(1)));
+    assert!(!pages.set_clean(key(1)), "clean already");
+    assert!(!pages.set_clean(key(2)), "not here");
+    assert!(pages.remove(key(1)));
+    pages.frames().check_invariants();
+}
+
+#[test]
 fn removed_page_is_gone_unless_pinned() {
     let pages = cache_of(2);
     fill(&pages, key(1));

@@ -91,6 +91,11 @@ impl NewFrame {
         self.slot().set_flags(State::READAHEAD);
     }
 
+    /// Marks the page as read for who is about to use it.
+    pub(crate) fn set_wanted(&mut self) {
+        self.slot().set_flags(State::WANTED);
+    }
+
     /// The frame is filled: whoever wants it may have it.
     pub(crate) fn complete(self) {
         self.fill(0);

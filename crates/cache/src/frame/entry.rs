@@ -121,21 +121,29 @@ impl Frames {
         }
     }
 
+    /// Drops the frame for `key`; false if it is not there, or held.
+    pub(crate) fn remove(&self, holder: Holder, key: FrameKey) -> bool {
+        let removed = self.table(holder).take_out(&key);
+        if removed.is_some_and(|state| state.has(State::READAHEAD)) {
+            self.pages_wasted.fetch_add(1, Relaxed);
+        }
+        removed.is_some()
+    }
+
     /// Drops the frames of `object` with an index in `range` that nobody holds. Looks
     /// each index up, or at each frame, whichever are fewer.
     pub(crate) fn remove_range(&self, holder: Holder, object: u64, range: Range<u64>) {
-        let table = self.table(holder);
         let frames = self.arena.touched();
         if range.end.saturating_sub(range.start) <= u64::from(frames) {
             for index in range {
-                table.remove(&FrameKey { object, index });
+                self.remove(holder, FrameKey { object, index });
             }
             return;
         }
         for frame in 0..frames {
             let key = FrameLayout::hashed_in(self.arena.slot(frame));
             if key.object == object && range.contains(&key.index) {
-                table.remove(&key);
+                self.remove(holder, key);
             }
         }
     }

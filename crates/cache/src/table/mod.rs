@@ -266,6 +266,23 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         found.0.is_some()
     }
 
+    /// Clears `flag` of the entry of `key`; says whether this call cleared it.
+    /// Neither counts nor references.
+    pub(crate) fn take_flag(&self, key: &L::Key<'_>, flag: u64) -> bool {
+        let taken = self.walk(key, |index, state| {
+            if !state.has(State::LIVE) {
+                Visit::Pass
+            } else if self.arena.slot(index).take_flag_of(state, flag) {
+                Visit::Found(true)
+            } else if self.arena.slot(index).state().is_same_entry(state) {
+                Visit::Found(false)
+            } else {
+                Visit::Raced
+            }
+        });
+        taken.0.unwrap_or(false)
+    }
+
     /// Puts `key` into `vacant` unless it is in the table already. `flags` are
     /// the new entry's; `fill` writes what comes with the key.
     pub fn get_or_insert<'a>(
@@ -308,7 +325,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         let old = self.find_live(&locked, key);
         self.push(&mut locked, vacant, 0);
         let Some(old) = old else { return };
-        if self.claim(old) {
+        if self.claim(old).is_some() {
             self.unlink_locked(&mut locked, old);
             drop(locked);
             drop(self.arena.vacant(old));
@@ -317,18 +334,19 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
 
     /// Takes `key` out; false if it is not there, or held.
     pub fn remove(&self, key: &L::Key<'_>) -> bool {
+        self.take_out(key).is_some()
+    }
+
+    /// [`Table::remove`] that returns the state the entry had.
+    pub(crate) fn take_out(&self, key: &L::Key<'_>) -> Option<State> {
         let bucket = self.bucket(L::hashed(key));
         let mut locked = self.buckets.lock(bucket);
-        let Some(index) = self.find_live(&locked, key) else {
-            return false;
-        };
-        if !self.claim(index) {
-            return false;
-        }
+        let index = self.find_live(&locked, key)?;
+        let state = self.claim(index)?;
         self.unlink_locked(&mut locked, index);
         drop(locked);
         drop(self.arena.vacant(index));
-        true
+        Some(state)
     }
 
     /// Takes the slot `index`, which the caller has claimed, out of its chain.
@@ -474,18 +492,18 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         })
     }
 
-    /// Claims the entry `index` of a locked chain; false if it is held, or was
-    /// claimed by another.
-    fn claim(&self, index: u32) -> bool {
+    /// Claims the entry `index` of a locked chain, and returns the state it had;
+    /// `None` if it is held, or was claimed by another.
+    fn claim(&self, index: u32) -> Option<State> {
         let slot = self.arena.slot(index);
         let mut state = slot.state();
         while state.can_claim() {
             match slot.exchange(state, state.claimed()) {
-                Ok(()) => return true,
+                Ok(()) => return Some(state),
                 Err(now) => state = now,
             }
         }
-        false
+        None
     }
 
     fn unlink_locked(&self, locked: &mut Locked<'_>, index: u32) {

@@ -44,6 +44,10 @@ impl State {
     pub const BUFFER: u64 = 1 << 26;
     /// Lies on the free list.
     pub(super) const FREE: u64 = 1 << 27;
+    /// Was read because somebody asked for it, who has not used it yet.
+    pub const WANTED: u64 = 1 << 28;
+    /// Differs from what the device has: may not be evicted.
+    pub const DIRTY: u64 = 1 << 29;
 
     /// Whether any of `flags` is set.
     #[must_use]
@@ -72,11 +76,11 @@ impl State {
 
     /// The clock hand and removal may take it.
     pub(super) fn can_claim(self) -> bool {
-        self.0 & (Self::LIVE | Self::BUSY | PINS) == Self::LIVE
+        self.0 & (Self::LIVE | Self::BUSY | Self::DIRTY | PINS) == Self::LIVE
     }
 
-    /// One pin more. The first use of a page that was read ahead stands for the
-    /// read that would have brought it in, so only the next one counts as a
+    /// One pin more. The first use of a page that was read ahead or is wanted
+    /// stands for the read that brought it in, so only the next one counts as a
     /// reference: a file read once from end to end leaves no referenced pages.
     #[inline]
     pub(super) fn pinned(self) -> Self {
@@ -86,8 +90,8 @@ impl State {
     /// As after being found.
     #[inline]
     fn used(self) -> Self {
-        if self.has(Self::READAHEAD) {
-            Self(self.0 & !Self::READAHEAD)
+        if self.has(Self::READAHEAD | Self::WANTED) {
+            Self(self.0 & !(Self::READAHEAD | Self::WANTED))
         } else {
             Self(self.0 | Self::REFERENCED)
         }
