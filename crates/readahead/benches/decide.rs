@@ -1,0 +1,132 @@
+//! What a readahead decision costs, for each policy.
+//!
+//! Run it with `cargo bench -p larder-readahead --bench decide`. Under the tests it runs small,
+//! to see that it works; times mean something in the bench profile only.
+//!
+//! Each decision starts from a copy of the same state, whose cost is shown too and is part of the
+//! others. Nothing is resident, so that no policy finds a history to look at.
+
+use std::hint::black_box;
+
+use larder_readahead::{
+    DEFAULT_MAX_PAGES, FileState, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Windows,
+};
+
+struct Nothing;
+
+impl Residency for Nothing {
+    fn is_resident(&self, _: PageIndex) -> bool {
+        false
+    }
+}
+
+/// Reads of one page, in a large file.
+fn read(trigger: Trigger, index: u64) -> Read {
+    Read {
+        trigger,
+        index: PageIndex(index),
+        request_start: PageIndex(index),
+        request_pages: 1,
+        ends_inside_page: false,
+        by_fault: false,
+        file_pages: 1 << 30,
+        congested: false,
+    }
+}
+
+/// What a caller does for a page that it finds, without a marker.
+fn hit(policy: &dyn Policy, state: &mut FileState, read: &Read) -> Windows {
+    if policy.wants_every_page(false) && policy.wants_access(state, read) {
+        return policy.decide(state, read, &Nothing);
+    }
+    Windows::NONE
+}
+
+fn decide(policy: &dyn Policy, state: &mut FileState, read: &Read) -> Windows {
+    policy.decide(state, read, &Nothing)
+}
+
+/// Nanoseconds of processor time for one of `times` runs of `step` from `state`, each of which
+/// has to answer with windows if `answers` is 1, and with none if it is 0.
+#[expect(clippy::cast_precision_loss, reason = "for display")]
+fn time(
+    name: PolicyName,
+    state: FileState,
+    read: Read,
+    answers: u64,
+    times: u64,
+    step: impl Fn(&dyn Policy, &mut FileState, &Read) -> Windows,
+) -> f64 {
+    let mut answered = 0;
+    let start = processor_seconds();
+    for _ in 0..times {
+        let mut state = black_box(state);
+        let answer = step(black_box(name.policy()), &mut state, black_box(&read));
+        answered += u64::from(!answer.is_empty());
+        black_box(&mut state);
+    }
+    let seconds = processor_seconds() - start;
+    assert_eq!(answered, times * answers, "{name}: answers to {read:?}");
+    seconds * 1e9 / times as f64
+}
+
+/// Processor time of this thread: the machine may be busy with others.
+#[expect(clippy::cast_precision_loss, reason = "for display")]
+fn processor_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// A file whose first page was read, which opened a window of four pages.
+fn after_first_read(policy: &dyn Policy) -> FileState {
+    let mut state = FileState::new(DEFAULT_MAX_PAGES);
+    let first = if policy.wants_every_page(false) {
+        Trigger::Access
+    } else {
+        Trigger::Miss
+    };
+    read_page(policy, &mut state, &read(first, 0));
+    state
+}
+
+fn read_page(policy: &dyn Policy, state: &mut FileState, read: &Read) -> Windows {
+    let windows = policy.decide(state, read, &Nothing);
+    for window in windows {
+        policy.window_read(state, window, window.size);
+    }
+    policy.end_read(state, read);
+    windows
+}
+
+fn main() {
+    let full = std::env::args().any(|argument| argument == "--bench");
+    let times = if full { 20_000_000 } else { 1000 };
+    println!("{} bytes of state; ns for each:", size_of::<FileState>());
+    println!("policy    copy   hit  miss  next window");
+    for name in PolicyName::ALL.iter().copied() {
+        let policy = name.policy();
+        let opened = after_first_read(policy);
+        // Page 1 opens the window ahead in some policies; page 2 lies within the first window.
+        let mut reading = opened;
+        read_page(policy, &mut reading, &read(Trigger::Access, 1));
+        let copy = time(
+            name,
+            reading,
+            read(Trigger::Access, 2),
+            0,
+            times,
+            |_, _, _| Windows::NONE,
+        );
+        let on_hit = time(name, reading, read(Trigger::Access, 2), 0, times, hit);
+        let far = read(Trigger::Miss, 1 << 20);
+        let on_miss = time(name, reading, far, 1, times, decide);
+        // What asks for the next window: the marker, or page 1 itself where all are told of.
+        let (trigger, answers) = match name {
+            PolicyName::Off => (Trigger::Marker, 0),
+            PolicyName::Legacy => (Trigger::Access, 1),
+            _ => (Trigger::Marker, 1),
+        };
+        let next = time(name, opened, read(trigger, 1), answers, times, decide);
+        println!("{name:8} {copy:5.1} {on_hit:5.1} {on_miss:5.1}  {next:5.1}");
+    }
+}
