@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The policy is asked before the lookup of a request's first page, and of the page behind all
-//! that it has accounted for so far (a request of more than the largest window comes in parts):
+//! that it has accounted for so far: a request of more than the largest window comes in parts.
 //!
 //! | what was seen | windows |
 //! |---|---|
@@ -33,6 +33,8 @@
 //!   back for the pages lost.
 //! - Once readahead has found [`CACHED_PAGES`] pages in a row to be there already, it is switched
 //!   off for the file, until a page is missing.
+//!
+//! - Advice of random reads makes the largest window 0 pages: each page is read alone.
 //!
 //! Deliberate differences:
 //! - What a readahead found is known only when the caller has reported it. Where 2.6.20 would have
@@ -77,7 +79,7 @@ impl Policy for Legacy {
     }
 
     fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows {
-        let max_pages = state.max_pages();
+        let max_pages = state.max_pages_unless_random();
         if read.by_fault {
             return state.read_around.decide(read, max_pages, resident);
         }

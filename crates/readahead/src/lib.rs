@@ -1,11 +1,19 @@
 //! Readahead policies as pure state machines: no I/O, no clock, no allocation.
 //!
 //! A reader that finds a page missing, or finds the page that carries the marker, hands the
-//! [`Policy`] one [`Read`] and gets back the [`Window`] to bring in. Fetching the pages, setting
+//! [`Policy`] one [`Read`] and gets back the [`Windows`] to bring in. Fetching the pages, setting
 //! and clearing the marker, and waiting are the caller's; the same policy therefore runs under a
 //! mount, under a simulator and under the tests of this crate.
 //!
-//! All units are pages, of whatever size the caller's page cache has.
+//! | policy | after | asked about | what it remembers |
+//! |---|---|---|---|
+//! | [`Off`] | | missing pages | nothing |
+//! | [`Legacy`] | Linux 2.6.20 | every request, missing pages | a current and an ahead window |
+//! | [`OnDemand`] | Linux 2.6.23 | missing and marked pages | one window |
+//! | [`Modern`] | Linux 6.18 | missing and marked pages | one window, and looks at the page cache |
+//!
+//! All units are pages, of whatever size the caller's page cache has. How the generations differ,
+//! and where each is known from, is in `docs/design/readahead.md`.
 //!
 //! # The window
 //!
@@ -22,6 +30,7 @@
 //! The pages before the marker are what the reader is about to want. The pages from the marker on
 //! are the asynchronous part: whoever reads the marked page sets off the next window while there
 //! are still `async_size` pages to consume, so that the device and the reader work at once.
+//! [`Legacy`], which is older than the marker, sees every request instead.
 //!
 //! # What a caller does
 //!
@@ -30,7 +39,7 @@
 //! # use larder_readahead::{Residency, Window};
 //! # struct Cache;
 //! # impl Residency for Cache { fn is_resident(&self, _: PageIndex) -> bool { false } }
-//! # impl Cache { fn start_reading(&self, _: Window) {} }
+//! # impl Cache { fn start_reading(&self, window: Window) -> u32 { window.size } }
 //! # let cache = Cache;
 //! let policy = "ondemand".parse::<PolicyName>()?.policy();
 //! let mut state = FileState::new(DEFAULT_MAX_PAGES);
@@ -50,10 +59,20 @@
 //! let window = windows.first().expect("a first read opens a window");
 //! assert_eq!((window.start, window.size, window.async_size), (PageIndex(0), 4, 2));
 //! assert_eq!(window.marker(), Some(PageIndex(2)));
-//! cache.start_reading(window); // skips pages that are resident or in flight
+//! for window in windows {
+//!     let new_pages = cache.start_reading(window); // skips what is resident or in flight
+//!     policy.window_read(&mut state, window, new_pages);
+//! }
 //! policy.end_read(&mut state, &read);
 //! # Ok::<(), larder_readahead::UnknownPolicy>(())
 //! ```
+//!
+//! # Faults
+//!
+//! A page fault is a [`Read`] of one page with [`by_fault`](Read::by_fault) set. [`Legacy`] and
+//! [`OnDemand`] read around a page that a fault misses: the largest window, with that page in its
+//! middle, until misses exceed hits by more than 100; to count the hits, they are told of every
+//! page that is faulted. Such a miss leaves their windows for reads alone.
 #![forbid(unsafe_code)]
 
 mod advice;

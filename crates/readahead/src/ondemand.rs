@@ -1,33 +1,52 @@
 //! On-demand readahead as it entered Linux 2.6.23 in 2007 (Fengguang Wu).
 //!
-//! Model: the policy is asked only for a page that is missing and for one that carries the marker,
-//! and tells four cases apart:
+//! Model: one window, and a marker inside it in place of a second one. The policy is asked on
+//! demand only: for a page that is missing, and for one that carries the marker.
+//!
+//! ```text
+//!     |<------------------ readahead size ----------------->|
+//!     |                          |<---- lookahead size ---->|
+//!   --+--------------------------+--------------------------+---> page index
+//!     ^                          ^                          ^
+//!   start                 lookahead index: this       readahead index: the
+//!                         page has the marker         next window starts here
+//! ```
+//!
+//! The three parameters of a window, as the patch defines them, are those of [`Window`]: where the
+//! next readahead begins ([`end`](Window::end)), how much to read ahead ([`size`](Window::size)),
+//! and when to do the next readahead ([`async_size`](Window::async_size)).
 //!
 //! | case | what was seen | window |
 //! |---|---|---|
-//! | sequential-next | the page that the last window expects next: its marker, or the page behind it | behind the last one, a step up the ramp, all asynchronous |
+//! | sequential-next | the lookahead index or the readahead index of the last window, not page 0 | behind the last one, a step up the ramp, all of it lookahead |
 //! | random | a miss away from the last read, of at most the largest window | the request as it is, no marker; the stream's window is left alone |
-//! | sequential-first | a miss at the start of a new file or next to the last read, or an oversize request | from the page, of the initial size; asynchronous behind the request, or all of it where the request fills it |
-//! | lookahead-clueless | a marker that the last window knows nothing of: streams interleave on one file | from the next page, four times the initial size; asynchronous as in sequential-first |
+//! | sequential-first | a miss at the start of a new file or next to the last read, or an oversize request | from the page, of the initial size; lookahead is what exceeds the request, or all of it where nothing does |
+//! | lookahead-clueless | a marker that the last window knows nothing of: streams interleave on one file | from the next page, four times the initial size; lookahead as in sequential-first |
 //!
 //! Reads are sequential where the page is the last one read or the one behind it, in unsigned
 //! arithmetic; before the first read, page 0 is next. A window whose pages were reclaimed before
 //! they were read (thrashing) needs no case: the next miss is sequential-first and opens a window
-//! there, so that they come back in large reads.
+//! there, so that they come back in large reads. If the page with the marker is among those lost,
+//! the miss on it is sequential-next: that page is read alone, and the others come back from the
+//! next request on. Faults are [read around](crate#faults).
 //!
 //! Deliberate choices:
 //! - Lookahead-clueless is that of the 2007 patch. From 2.6.24 Linux looks instead for the first
 //!   hole behind the marker and starts there, which needs a scan of the page cache; that belongs
 //!   to the later `modern` policy.
 //! - A marker on page 0 is never sequential-next, as in the original: the window that begins a
-//!   file with an oversize request costs its stream one miss more.
+//!   file with a request that fills it costs its stream one miss more.
 //! - The answer is clipped to the end of the file, and the remembered window is not, as in Linux.
 //! - A congested device defers only what is asked for by a marker: the reader waits for a miss.
+//! - Advice of random reads makes the largest window 0 pages, and then nothing is answered.
+//! - A fault that meets the marker sets off the next window as a read does: the caller has taken
+//!   the marker off, and nobody else would.
 //!
 //! Cost: a decision is a few comparisons on 32 bytes of state. A hit without a marker costs
 //! nothing, since the policy is not asked.
 //!
-//! Tests: the table and the properties in `tests/ondemand.rs`.
+//! Tests: the table in `tests/policies/ondemand.rs`, the properties in
+//! `tests/policies/properties.rs`.
 
 use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows, sizes};
 
@@ -50,7 +69,7 @@ impl Policy for OnDemand {
 
     fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows {
         if read.by_fault && read.trigger != Trigger::Marker {
-            let max_pages = state.max_pages();
+            let max_pages = state.max_pages_unless_random();
             return state.read_around.decide(read, max_pages, resident);
         }
         let at_marker = match read.trigger {
@@ -58,7 +77,7 @@ impl Policy for OnDemand {
             Trigger::Miss => false,
             Trigger::Marker => true,
         };
-        if state.max_pages() == 0 || (at_marker && read.congested) {
+        if state.max_pages_unless_random() == 0 || (at_marker && read.congested) {
             return Windows::NONE;
         }
         let window = if expects(state.window, read) {

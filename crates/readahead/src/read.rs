@@ -56,7 +56,8 @@ impl Read {
 
 /// What of a file is resident. Pages in flight count as resident: nobody needs to ask for them.
 ///
-/// A policy asks at most as many pages as its largest window has, and `ondemand` asks none.
+/// For each window, a policy asks about at most as many pages as its largest window has. `off`,
+/// and `ondemand` for reads, ask about none.
 pub trait Residency {
     /// True if the page is resident or in flight.
     fn is_resident(&self, page: PageIndex) -> bool;

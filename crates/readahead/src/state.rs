@@ -77,9 +77,18 @@ impl FileState {
         }
     }
 
-    /// Sets the last page that was read, and whether the read ended inside it. [`Policy::end_read`](crate::Policy::end_read) does this
-    /// too; a caller that keeps the page in an atomic of its own, so that hits need no lock,
-    /// brings it up to date here before it asks for a decision.
+    /// The same for the policies to which advice of random reads means no readahead at all.
+    pub(crate) fn max_pages_unless_random(&self) -> u32 {
+        match self.advice {
+            Advice::Random => 0,
+            _ => self.max_pages(),
+        }
+    }
+
+    /// Sets the last page that was read, and whether the read ended inside it.
+    /// [`Policy::end_read`](crate::Policy::end_read) does this too; a caller that keeps the page
+    /// in an atomic of its own, so that hits need no lock, brings it up to date here before it
+    /// asks for a decision.
     pub fn set_previous(&mut self, page: PageIndex, ends_inside: bool) {
         self.previous = page;
         self.previous_ends_inside = ends_inside;

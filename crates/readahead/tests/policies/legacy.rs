@@ -1,7 +1,7 @@
 //! Tables for `legacy`: each row is a read (first page, pages) and the windows (start, size) that
 //! it asks for.
 
-use larder_readahead::PolicyName;
+use larder_readahead::{Advice, PolicyName};
 
 use crate::toy::ToyFile;
 
@@ -361,4 +361,16 @@ fn windows_at_the_end_of_the_file_are_clipped() {
 #[test]
 fn limit_of_zero_reads_each_page_alone() {
     assert_reads(&mut file(0), &[(0, 3, &[(0, 1), (1, 1), (2, 1)])]);
+}
+
+#[test]
+fn advice_doubles_the_limit_or_reads_each_page_alone() {
+    let mut file = file(16);
+    file.advise(Advice::Sequential);
+    let rows: [Row; 2] = [(0, 16, &[(0, 32)]), (16, 16, &[(32, 32)])];
+    assert_reads(&mut file, &rows);
+    file.advise(Advice::Random);
+    assert_reads(&mut file, &[(500, 2, &[(500, 1), (501, 1)])]);
+    file.advise(Advice::Normal);
+    assert_reads(&mut file, &[(600, 2, &[(600, 2)])]);
 }

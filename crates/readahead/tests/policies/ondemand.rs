@@ -2,7 +2,7 @@
 //! that it gets; then whole reads through the toy cache.
 
 use larder_readahead::{
-    FileState, OnDemand, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Windows,
+    Advice, FileState, OnDemand, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Windows,
 };
 
 use crate::toy::ToyFile;
@@ -301,4 +301,16 @@ fn thrashed_pages_come_back_in_windows_that_ramp_up_again() {
         (48, 24, &[]),
     ];
     assert_reads(&mut file, &rows);
+}
+
+#[test]
+fn advice_doubles_the_limit_or_answers_nothing() {
+    let mut file = ToyFile::new(PolicyName::OnDemand, 1000, 16);
+    file.advise(Advice::Sequential);
+    assert_reads(&mut file, &[(0, 8, &[(0, 16, 8)]), (8, 8, &[(16, 32, 32)])]);
+    file.advise(Advice::Random);
+    assert_reads(&mut file, &[(500, 2, &[])]);
+    assert_eq!(file.fault(700), [(700, 1, 0)]);
+    file.advise(Advice::Normal);
+    assert_reads(&mut file, &[(600, 2, &[(600, 2, 0)])]);
 }

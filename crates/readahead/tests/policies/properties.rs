@@ -174,6 +174,21 @@ proptest! {
         prop_assert_eq!(log.stalls, log.misses);
     }
 
+    /// Under `modern`, a window that its request fills has the marker in its middle, so that there
+    /// is no such exception: the first window is the only stall. A limit of one page leaves no room
+    /// for a marker, though: then every page stalls.
+    #[test]
+    fn sequential_reader_under_modern_stalls_for_the_first_window_only(
+        start in any_start(),
+        request in 1_u32..400,
+        max_pages in 2_u32..300,
+    ) {
+        let log = read_sequentially(PolicyName::Modern, max_pages, start, request).log;
+        let first = if start > 0 && request <= max_pages { 2 } else { 1 };
+        prop_assert_eq!(log.stalls, first);
+        prop_assert_eq!(log.stalls, log.misses);
+    }
+
     /// Under `legacy`, a reader never misses a page: the policy is asked before each page that it
     /// did not account for. It stalls for the first window, and from inside a file once before,
     /// for the request that was not known to be sequential. Where that request is larger than the

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use larder_readahead::{
-    FileState, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window,
+    Advice, FileState, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window,
 };
 
 /// One window of an answer: start, size, asynchronous size.
@@ -88,6 +88,10 @@ impl ToyFile {
             arrivals: Some(Random::new(seed)),
             ..self
         }
+    }
+
+    pub fn advise(&mut self, advice: Advice) {
+        self.state.advise(advice);
     }
 
     pub fn set_congested(&mut self, congested: bool) {
