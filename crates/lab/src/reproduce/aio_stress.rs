@@ -1,0 +1,50 @@
+//! `aio-stress -l -s4096 -r128 -t1`, with `-o1` (sequential read) and `-o3` (random read).
+
+use larder_readahead::PolicyName;
+use rand::Rng;
+
+use super::machine::{Size, machine, reader};
+use crate::simulator::Error;
+use crate::workload::{Jobs, OpenFileId, Operation};
+
+pub(super) const SETUP: &str = "\
+`aio-stress -l -s4096 -r128 -t1`, `-o1` and `-o3`, on the image of a DVD: 4096 MB read by one \
+thread in records of 128 KiB, in order, and as many at random places. Asynchronous reads that go \
+through the page cache were served one after the other then, and are here. Each begins with an \
+empty cache: the published random reads take longer than a warm one would let them.";
+
+const FILE_BYTES: u64 = 4096 << 20;
+const RECORD_BYTES: u64 = 128 << 10;
+
+/// Seconds for the sequential and for the random reads.
+pub(super) fn measure(policy: PolicyName, size: Size) -> Result<Vec<f64>, Error> {
+    let records = size.of(FILE_BYTES) / RECORD_BYTES;
+    let mut random = size.random(2);
+    let sequential = seconds(policy, size, 0..records)?;
+    let at_random = seconds(
+        policy,
+        size,
+        (0..records).map(move |_| random.random_range(0..records)),
+    )?;
+    Ok(vec![sequential, at_random])
+}
+
+fn seconds(
+    policy: PolicyName,
+    size: Size,
+    records: impl Iterator<Item = u64> + 'static,
+) -> Result<f64, Error> {
+    let mut machine = machine(policy, size)?;
+    let open_files = machine.add_files(&[size.of(FILE_BYTES)])?;
+    let reads = records.map(|record| Operation::Read {
+        file: OpenFileId(0),
+        offset_bytes: record * RECORD_BYTES,
+        len_bytes: RECORD_BYTES,
+    });
+    let report = machine.run(Jobs {
+        open_files,
+        readers: vec![reader(reads)],
+        stop_after: None,
+    });
+    Ok(report.elapsed.as_secs_f64())
+}

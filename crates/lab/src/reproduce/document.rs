@@ -1,0 +1,459 @@
+//! The report of a reproduction: Markdown, the same as HTML, plots, CSV and JSON.
+//!
+//! Written from the results alone: the same results give the same bytes.
+
+use std::fmt::Write as _;
+
+use super::criterion::{Judgement, LOOSE_NOISE_PCT, SIZE_POINTS};
+use super::plots;
+use super::results::{CpuCounts, CpuResult, Row, TableResult, Tally, Wu2007};
+use crate::output::{Align, Table, change, page, ratio, significant};
+
+const TITLE: &str = "Wu 2007, reproduced";
+
+/// What is behind the figures, and what the simulation leaves out.
+const LIMITS: &str = include_str!("limits.md");
+
+/// One file of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportFile {
+    /// Its name, with no folder.
+    pub name: String,
+    /// All that it holds.
+    pub content: String,
+}
+
+impl Wu2007 {
+    /// The report as files: `wu2007.md`, `.html`, `.csv`, `.json`, and the plots.
+    ///
+    /// # Errors
+    /// Where the figures cannot be written as CSV or JSON, which is our own mistake.
+    pub fn report(&self) -> Result<Vec<ReportFile>, std::io::Error> {
+        let pictures = plots::all(self);
+        let markdown = self.markdown();
+        let html = page(TITLE, &markdown, |name| {
+            let file = pictures.iter().find(|file| file.name == name);
+            file.map(|file| file.content.clone())
+        });
+        let file = |extension: &str, content: String| ReportFile {
+            name: format!("wu2007.{extension}"),
+            content,
+        };
+        let mut json = serde_json::to_string_pretty(self)?;
+        json.push('\n');
+        let mut files = vec![
+            file("md", markdown),
+            file("html", html),
+            file("csv", self.csv()?),
+            file("json", json),
+        ];
+        files.extend(pictures);
+        Ok(files)
+    }
+
+    /// The summary alone, for a terminal.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        format!("{}\n{}", self.tally_table().to_text(), self.gain())
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = format!("# {TITLE}\n\n");
+        self.write_head(&mut text);
+        self.write_short(&mut text);
+        write_criterion(&mut text);
+        for table in &self.tables {
+            write_table(&mut text, table);
+        }
+        self.write_course(&mut text);
+        self.write_cpu(&mut text);
+        text.push_str(LIMITS);
+        text
+    }
+
+    fn write_head(&self, text: &mut String) {
+        text.push_str(
+            "Every table of Fengguang Wu's \"readahead: on-demand readahead logic\" (Linux 2.6.23), \
+             measured again in a simulator: a virtual clock, Larder's own page cache and readahead \
+             policies, and a model of the document's disk. `legacy` is the readahead of Linux \
+             2.6.20, `ondemand` the one that the document introduces, `modern` that of Linux today, \
+             which the document could not know.\n\n",
+        );
+        let scale = if self.divisor == 1 {
+            "at the document's own sizes".to_owned()
+        } else {
+            format!(
+                "with sizes divided by {}, so that its figures are no reproduction",
+                self.divisor
+            )
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "Printed by `larder lab reproduce wu2007`, {scale}, from seed {}. The same command \
+             prints the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and \
+             [wu2007.json](wu2007.json).\n",
+            self.seed
+        );
+    }
+
+    fn write_short(&self, text: &mut String) {
+        text.push_str("## In short\n\n");
+        text.push_str(&self.gain());
+        text.push('\n');
+        text.push_str(&self.tally_table().to_markdown());
+        let _ = writeln!(
+            text,
+            "\nA row has changed where the published change is beyond the noise. Loose rows come \
+             from tests whose published noise is above {LOOSE_NOISE_PCT}%: they agree easily.\n"
+        );
+        let disagreeing = self.disagreeing();
+        if disagreeing.is_empty() {
+            text.push_str("No row disagrees.\n\n");
+            return;
+        }
+        text.push_str("These rows disagree:\n\n");
+        let mut table = Table::new([
+            ("table", Align::Left),
+            ("row", Align::Left),
+            ("published", Align::Right),
+            ("ours", Align::Right),
+            ("direction", Align::Left),
+            ("size", Align::Left),
+        ]);
+        for (name, label, judgement) in disagreeing {
+            let mut cells = vec![name.to_owned(), label.to_owned()];
+            cells.extend(changes(judgement));
+            cells.extend(verdicts(judgement));
+            table.push(cells);
+        }
+        text.push_str(&table.to_markdown());
+        text.push('\n');
+    }
+
+    /// The headline, whatever it turns out to be.
+    fn gain(&self) -> String {
+        let Some(row) = self
+            .tables
+            .iter()
+            .find(|table| table.name == "thrashing")
+            .and_then(|table| table.rows.first())
+        else {
+            return String::new();
+        };
+        format!(
+            "Under thrashing, on-demand readahead reaches {} times the throughput of 2.6.20's, \
+             {} MB/s against {}; published are {} times, {} against {}.\n",
+            ratio(row.ours.ondemand, row.ours.legacy),
+            significant(row.ours.ondemand),
+            significant(row.ours.legacy),
+            ratio(row.published.ondemand, row.published.legacy),
+            row.published.ondemand,
+            row.published.legacy,
+        )
+    }
+
+    fn tally_table(&self) -> Table {
+        let mut table = Table::new([
+            ("table", Align::Left),
+            ("rows", Align::Right),
+            ("direction agrees", Align::Right),
+            ("rough size agrees", Align::Right),
+            ("changed rows", Align::Right),
+            ("of them agree in direction", Align::Right),
+            ("loose rows", Align::Right),
+        ]);
+        let mut push = |name: &str, tally: Tally| {
+            table.push(vec![
+                name.to_owned(),
+                tally.rows.to_string(),
+                tally.direction_agrees.to_string(),
+                format!("{} of {}", tally.size_agrees, tally.size_judged),
+                tally.changed.to_string(),
+                tally.changed_agrees.to_string(),
+                tally.loose.to_string(),
+            ]);
+        };
+        for table in &self.tables {
+            push(
+                table.title,
+                Tally::of(table.rows.iter().map(|row| &row.judgement)),
+            );
+        }
+        push(
+            "CPU cost, counted",
+            Tally::of(self.cpu.iter().map(|row| &row.judgement)),
+        );
+        push(
+            "all",
+            Tally::of(self.judgements().map(|(_, _, judgement)| judgement)),
+        );
+        table
+    }
+
+    fn judgements(&self) -> impl Iterator<Item = (&str, &str, &Judgement)> {
+        let rows = self.tables.iter().flat_map(|table| {
+            let rows = table.rows.iter();
+            rows.map(|row| (table.title, &*row.label, &row.judgement))
+        });
+        let cpu = self.cpu.iter();
+        rows.chain(cpu.map(|row| ("CPU cost, counted", &*row.case, &row.judgement)))
+    }
+
+    fn disagreeing(&self) -> Vec<(&str, &str, &Judgement)> {
+        self.judgements()
+            .filter(|(_, _, judgement)| !judgement.agrees())
+            .collect()
+    }
+
+    fn write_course(&self, text: &mut String) {
+        text.push_str("### Second by second\n\n");
+        let mut table = Table::new([
+            ("policy", Align::Left),
+            ("pages read ahead", Align::Right),
+            ("evicted before use", Align::Right),
+            ("share", Align::Right),
+        ]);
+        for course in &self.thrashing {
+            table.push(vec![
+                course.policy.to_owned(),
+                course.pages_ahead.to_string(),
+                course.pages_wasted.to_string(),
+                share(course.pages_wasted, course.pages_ahead),
+            ]);
+        }
+        text.push_str(&table.to_markdown());
+        text.push_str(
+            "\n![Throughput by number of streams](wu2007-thrashing-throughput.svg)\n\n\
+             ![Mean size of a device read by number of streams](wu2007-thrashing-read-size.svg)\n\n",
+        );
+    }
+
+    fn write_cpu(&self, text: &mut String) {
+        text.push_str(super::cpu::SETUP);
+        let mut table = Table::new([
+            ("case", Align::Left),
+            ("policy", Align::Left),
+            ("calls", Align::Right),
+            ("lookups by the reader", Align::Right),
+            ("lookups by readahead", Align::Right),
+            ("all", Align::Right),
+        ]);
+        for row in &self.cpu {
+            for (policy, counts) in row.by_policy() {
+                table.push(vec![
+                    row.case.clone(),
+                    policy.to_owned(),
+                    counts.readahead_calls.to_string(),
+                    counts.page_lookups.to_string(),
+                    counts.insert_lookups.to_string(),
+                    counts.total().to_string(),
+                ]);
+            }
+        }
+        text.push_str(&table.to_markdown());
+        text.push('\n');
+        let mut table = Table::new([
+            ("case", Align::Left),
+            ("published speed-up", Align::Right),
+            ("fewer calls and lookups", Align::Right),
+            ("direction", Align::Left),
+        ]);
+        for row in &self.cpu {
+            let mut cells = vec![row.case.clone()];
+            cells.extend(changes(&row.judgement));
+            cells.push(agreement(Some(row.judgement.direction_agrees)));
+            table.push(cells);
+        }
+        text.push_str(&table.to_markdown());
+        text.push('\n');
+    }
+
+    fn csv(&self) -> Result<String, std::io::Error> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record([
+            "table",
+            "row",
+            "unit",
+            "published_legacy",
+            "published_ondemand",
+            "published_change_pct",
+            "legacy",
+            "ondemand",
+            "modern",
+            "change_pct",
+            "noise_pct",
+            "direction_agrees",
+            "size_agrees",
+        ])?;
+        for table in &self.tables {
+            for row in &table.rows {
+                writer.write_record(csv_row(table, row))?;
+            }
+        }
+        for row in &self.cpu {
+            writer.write_record(csv_cpu_row(row))?;
+        }
+        let bytes = writer
+            .into_inner()
+            .map_err(csv::IntoInnerError::into_error)?;
+        String::from_utf8(bytes).map_err(std::io::Error::other)
+    }
+}
+
+impl CpuResult {
+    fn by_policy(&self) -> [(&'static str, CpuCounts); 3] {
+        [
+            ("legacy", self.legacy),
+            ("ondemand", self.ondemand),
+            ("modern", self.modern),
+        ]
+    }
+}
+
+fn write_criterion(text: &mut String) {
+    let _ = writeln!(
+        text,
+        "## How rows are judged\n\n\
+         The rule was fixed before the first result was seen. Changes are from `legacy` to \
+         `ondemand`, in percent, in the unit of the table, to one decimal.\n\n\
+         1. A change no larger than its row's noise counts as **no change**. The noise is the \
+         largest difference between two runs of the same test on the same kernel that the document \
+         prints, over all tests of that kind.\n\
+         2. The **direction** agrees if both are no change, or both are changes of the same sign.\n\
+         3. The **rough size** agrees if both are no change, or ours is within {SIZE_POINTS} \
+         percentage points of the published change, or between half and twice it.\n"
+    );
+}
+
+fn write_table(text: &mut String, table: &TableResult) {
+    let _ = writeln!(text, "## {}\n\n{}\n", table.title, table.setup.trim());
+    let mut figures = Table::new([
+        ("", Align::Left),
+        ("published legacy", Align::Right),
+        ("ondemand", Align::Right),
+        ("change", Align::Right),
+        ("ours legacy", Align::Right),
+        ("ondemand", Align::Right),
+        ("change", Align::Right),
+        ("noise", Align::Right),
+        ("direction", Align::Left),
+        ("size", Align::Left),
+        ("ours / published", Align::Right),
+        ("ours modern", Align::Right),
+    ]);
+    for row in &table.rows {
+        let [published_change, our_change] = changes(&row.judgement);
+        let [direction, size] = verdicts(&row.judgement);
+        figures.push(vec![
+            row.label.clone(),
+            row.published.legacy.to_string(),
+            row.published.ondemand.to_string(),
+            published_change,
+            significant(row.ours.legacy),
+            significant(row.ours.ondemand),
+            our_change,
+            format!("{:.1}%", row.noise_pct),
+            direction,
+            size,
+            format!(
+                "{}, {}",
+                ratio(row.ours.legacy, row.published.legacy),
+                ratio(row.ours.ondemand, row.published.ondemand)
+            ),
+            significant(row.ours.modern),
+        ]);
+    }
+    let _ = writeln!(
+        text,
+        "In {}.\n\n{}\n![{} beside the published figures]({})\n",
+        table.unit,
+        figures.to_markdown(),
+        table.title,
+        plots::table_name(table),
+    );
+}
+
+fn changes(judgement: &Judgement) -> [String; 2] {
+    [
+        change(Some(judgement.published_pct)),
+        change(judgement.ours_pct),
+    ]
+}
+
+fn verdicts(judgement: &Judgement) -> [String; 2] {
+    [
+        agreement(Some(judgement.direction_agrees)),
+        agreement(judgement.size_agrees),
+    ]
+}
+
+fn agreement(agrees: Option<bool>) -> String {
+    match agrees {
+        Some(true) => "agrees",
+        Some(false) => "**differs**",
+        None => "-",
+    }
+    .to_owned()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1}%", part as f64 * 100.0 / whole as f64)
+}
+
+fn csv_row(table: &TableResult, row: &Row) -> [String; 13] {
+    let [direction, size] = csv_verdicts(&row.judgement);
+    [
+        table.name.to_owned(),
+        row.label.clone(),
+        table.unit.to_owned(),
+        row.published.legacy.to_string(),
+        row.published.ondemand.to_string(),
+        row.judgement.published_pct.to_string(),
+        row.ours.legacy.to_string(),
+        row.ours.ondemand.to_string(),
+        row.ours.modern.to_string(),
+        csv_change(&row.judgement),
+        row.noise_pct.to_string(),
+        direction,
+        size,
+    ]
+}
+
+fn csv_cpu_row(row: &CpuResult) -> [String; 13] {
+    let [direction, size] = csv_verdicts(&row.judgement);
+    [
+        "cpu".to_owned(),
+        row.case.clone(),
+        "calls and lookups; published: speed-up in percent".to_owned(),
+        String::new(),
+        String::new(),
+        row.judgement.published_pct.to_string(),
+        row.legacy.total().to_string(),
+        row.ondemand.total().to_string(),
+        row.modern.total().to_string(),
+        csv_change(&row.judgement),
+        "0".to_owned(),
+        direction,
+        size,
+    ]
+}
+
+fn csv_change(judgement: &Judgement) -> String {
+    judgement
+        .ours_pct
+        .map(|pct| pct.to_string())
+        .unwrap_or_default()
+}
+
+fn csv_verdicts(judgement: &Judgement) -> [String; 2] {
+    let size = judgement.size_agrees.map(|agrees| agrees.to_string());
+    [
+        judgement.direction_agrees.to_string(),
+        size.unwrap_or_default(),
+    ]
+}

@@ -1,0 +1,138 @@
+//! `sysbench --test=fileio --file-test-mode=rndrw`, 1 to 256 threads.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use larder_readahead::PolicyName;
+use rand::Rng;
+use rand_pcg::Pcg64Mcg;
+
+use super::machine::{Size, machine, reader};
+use crate::simulator::Error;
+use crate::workload::{Jobs, OpenFileId, Operation};
+
+pub(super) const SETUP: &str = "\
+`sysbench --test=fileio --file-io-mode=async --file-test-mode=rndrw --file-total-size=4G \
+--file-block-size=64K --max-requests=10000`: threads that share 10,000 requests of 64 KiB at \
+random places of 128 files (sysbench's number) of 4 GB together, three reads for two writes, and \
+after each 100 requests an fsync of each of the files that was written to. Each run begins with an empty cache. The \
+second run differs from the first by its random numbers.";
+
+const TOTAL_BYTES: u64 = 4 << 30;
+const BLOCK_BYTES: u64 = 64 << 10;
+const FILES: u32 = 128;
+const REQUESTS: u64 = 10_000;
+const FLUSH_EACH_REQUESTS: u64 = 100;
+
+/// Seconds until all requests are done.
+pub(super) fn measure(
+    policy: PolicyName,
+    size: Size,
+    run: u32,
+    threads: u32,
+) -> Result<f64, Error> {
+    let mut machine = machine(policy, size)?;
+    let blocks = (size.of(TOTAL_BYTES) / BLOCK_BYTES / u64::from(FILES)).max(1);
+    let sizes = vec![blocks * BLOCK_BYTES; FILES as usize];
+    let open_files = machine.add_files(&sizes)?;
+    let source = Rc::new(RefCell::new(Source {
+        random: size.random(0x100 + u64::from(run)),
+        blocks_a_file: blocks,
+        left: size.of(REQUESTS),
+        reads: 0,
+        writes: 0,
+        flush_next: None,
+        written: [false; FILES as usize],
+    }));
+    let readers = (0..threads).map(|_| {
+        let source = Rc::clone(&source);
+        reader(std::iter::from_fn(move || source.borrow_mut().next()))
+    });
+    let report = machine.run(Jobs {
+        open_files,
+        readers: readers.collect(),
+        stop_after: None,
+    });
+    Ok(report.elapsed.as_secs_f64())
+}
+
+/// What all threads draw their requests from.
+struct Source {
+    random: Pcg64Mcg,
+    blocks_a_file: u64,
+    left: u64,
+    reads: u64,
+    writes: u64,
+    /// The file that is to be flushed next, while all of them are.
+    flush_next: Option<u32>,
+    /// Which files were written to since they were flushed; the others have nothing to flush.
+    written: [bool; FILES as usize],
+}
+
+impl Source {
+    fn next(&mut self) -> Option<Operation> {
+        while let Some(file) = self.flush_next {
+            self.flush_next = (file + 1 < FILES).then_some(file + 1);
+            if std::mem::take(&mut self.written[file as usize]) {
+                return Some(Operation::Flush {
+                    file: OpenFileId(file),
+                });
+            }
+        }
+        self.left = self.left.checked_sub(1)?;
+        let file = self.random.random_range(0..FILES);
+        let offset_bytes = self.random.random_range(0..self.blocks_a_file) * BLOCK_BYTES;
+        // Three reads for two writes, spread evenly.
+        let is_read = self.reads * 2 <= self.writes * 3;
+        self.reads += u64::from(is_read);
+        self.writes += u64::from(!is_read);
+        if (self.reads + self.writes).is_multiple_of(FLUSH_EACH_REQUESTS) {
+            self.flush_next = Some(0);
+        }
+        let file_id = OpenFileId(file);
+        Some(if is_read {
+            Operation::Read {
+                file: file_id,
+                offset_bytes,
+                len_bytes: BLOCK_BYTES,
+            }
+        } else {
+            self.written[file as usize] = true;
+            Operation::Write {
+                file: file_id,
+                offset_bytes,
+                len_bytes: BLOCK_BYTES,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_three_reads_for_two_writes_and_flushed_each_hundred() {
+        let size = Size {
+            divisor: 1,
+            seed: 1,
+        };
+        let mut source = Source {
+            random: size.random(1),
+            blocks_a_file: 512,
+            left: 1000,
+            reads: 0,
+            writes: 0,
+            flush_next: None,
+            written: [false; FILES as usize],
+        };
+        let operations: Vec<_> = std::iter::from_fn(|| source.next()).collect();
+        let count = |of: fn(&Operation) -> bool| operations.iter().filter(|o| of(o)).count();
+        assert_eq!(count(|o| matches!(o, Operation::Read { .. })), 600);
+        assert_eq!(count(|o| matches!(o, Operation::Write { .. })), 400);
+        // Forty writes fall on at most forty files.
+        let flushes = count(|o| matches!(o, Operation::Flush { .. }));
+        assert!((200..=400).contains(&flushes), "{flushes}");
+        assert!(matches!(operations.last(), Some(Operation::Flush { .. })));
+    }
+}

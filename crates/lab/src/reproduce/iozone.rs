@@ -1,0 +1,172 @@
+//! `iozone -c -t1 -s 4096m -r 64k`, twice.
+//!
+//! One process does iozone's tests of throughput in its order, with 64 KiB records on one file.
+//! What each of them does is in [`Test`]; iozone syncs between two of them, untimed.
+
+use larder_readahead::PolicyName;
+use rand::seq::SliceRandom;
+
+use super::machine::{Size, machine, reader};
+use crate::run_report::as_f64;
+use crate::simulator::{Error, FileId, Simulator};
+use crate::workload::{Jobs, OpenFileId, Operation};
+
+pub(super) const SETUP: &str = "\
+`iozone -c -t1 -s 4096m -r 64k`: one process on a file of 4 GB in records of 64 KiB, through \
+iozone's eleven tests in order, on one machine: what a test leaves in the cache, the next one \
+finds. Iozone syncs between tests, untimed. The stride read takes every 17th record, starting one \
+further on at each pass, until it has read as many records as the file has. Random reads and \
+writes visit each record once, in the same shuffled order each time. With one process the mixed \
+workload is the random read once more, which now meets a cache that a random read has left. The \
+second run begins with a new file in the same place, and iozone's random numbers are the same in \
+both.";
+
+const FILE_BYTES: u64 = 4 << 30;
+const RECORD_BYTES: u64 = 64 << 10;
+/// Records from one read of the stride test to the next.
+const STRIDE_RECORDS: u64 = 17;
+const FILE: OpenFileId = OpenFileId(0);
+
+/// What one of iozone's tests does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Test {
+    Write,
+    Read,
+    Reverse,
+    Stride,
+    RandomRead,
+    RandomWrite,
+}
+
+/// The tests in the order of a run.
+const TESTS: [(&str, Test); 11] = [
+    ("Initial write", Test::Write),
+    ("Rewrite", Test::Write),
+    ("Read", Test::Read),
+    ("Re-read", Test::Read),
+    ("Reverse Read", Test::Reverse),
+    ("Stride read", Test::Stride),
+    ("Random read", Test::RandomRead),
+    ("Mixed workload", Test::RandomRead),
+    ("Random write", Test::RandomWrite),
+    ("Pwrite", Test::Write),
+    ("Pread", Test::Read),
+];
+
+/// Both runs under `policy`: KB/s of each test, in the order of the published table.
+pub(super) fn measure(policy: PolicyName, size: Size) -> Result<Vec<f64>, Error> {
+    let file_bytes = size.of(FILE_BYTES);
+    let mut machine = machine(policy, size)?;
+    let file = machine.add_files(&[file_bytes])?[0];
+    let mut figures = Vec::new();
+    for _run in 0..2 {
+        // A new file: nothing of it is cached.
+        machine.evict(file);
+        for (_, test) in TESTS {
+            figures.push(kb_per_second(&mut machine, file, test, size));
+        }
+    }
+    Ok(figures)
+}
+
+/// The names of the tests, for a check that the published table has the same.
+#[cfg(test)]
+pub(super) fn test_names() -> impl Iterator<Item = &'static str> {
+    TESTS.iter().map(|(name, _)| *name)
+}
+
+fn kb_per_second(machine: &mut Simulator, file: FileId, test: Test, size: Size) -> f64 {
+    let report = machine.run(Jobs {
+        open_files: vec![file],
+        readers: vec![reader(operations(test, size))],
+        stop_after: None,
+    });
+    machine.settle();
+    let kb = as_f64(report.bytes_read + report.bytes_written) / 1024.0;
+    kb / report.elapsed.as_secs_f64()
+}
+
+fn operations(test: Test, size: Size) -> Box<dyn Iterator<Item = Operation>> {
+    let records = size.of(FILE_BYTES) / RECORD_BYTES;
+    match test {
+        Test::Write => Box::new((0..records).map(write)),
+        Test::Read => Box::new((0..records).map(read)),
+        Test::Reverse => Box::new((0..records).rev().map(read)),
+        Test::Stride => Box::new(stride(records).map(read)),
+        Test::RandomRead => Box::new(shuffled(records, size).map(read)),
+        Test::RandomWrite => Box::new(shuffled(records, size).map(write)),
+    }
+}
+
+fn read(record: u64) -> Operation {
+    Operation::Read {
+        file: FILE,
+        offset_bytes: record * RECORD_BYTES,
+        len_bytes: RECORD_BYTES,
+    }
+}
+
+fn write(record: u64) -> Operation {
+    Operation::Write {
+        file: FILE,
+        offset_bytes: record * RECORD_BYTES,
+        len_bytes: RECORD_BYTES,
+    }
+}
+
+/// As many records as the file has, each one stride on; at the end of the file, from one record
+/// behind where the last pass began.
+fn stride(records: u64) -> impl Iterator<Item = u64> {
+    let passes = (0..records).cycle();
+    passes
+        .flat_map(move |first| {
+            let steps = usize::try_from(STRIDE_RECORDS).expect("17 fits");
+            (first..records).step_by(steps)
+        })
+        .take(usize::try_from(records).unwrap_or(usize::MAX))
+}
+
+/// Every record once, in an order that is the same each time.
+fn shuffled(records: u64, size: Size) -> impl Iterator<Item = u64> {
+    let mut order: Vec<u64> = (0..records).collect();
+    order.shuffle(&mut size.random(1));
+    order.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_those_of_the_published_table_in_its_order() {
+        let published: Vec<String> = crate::published::iozone()
+            .into_iter()
+            .map(|row| row.test)
+            .collect();
+        let ours: Vec<&str> = test_names().chain(test_names()).collect();
+        assert_eq!(ours, published);
+    }
+
+    #[test]
+    fn stride_visits_each_record_about_once() {
+        let visited: Vec<u64> = stride(100).collect();
+        assert_eq!(visited.len(), 100);
+        assert_eq!(visited[..8], [0, 17, 34, 51, 68, 85, 1, 18]);
+        let distinct: std::collections::BTreeSet<_> = visited.iter().collect();
+        assert!(distinct.len() > 95, "{distinct:?}");
+    }
+
+    #[test]
+    fn random_order_visits_each_record_once_and_is_the_same_each_time() {
+        let size = Size {
+            divisor: 1,
+            seed: 1,
+        };
+        let order: Vec<u64> = shuffled(1000, size).collect();
+        assert_eq!(order, shuffled(1000, size).collect::<Vec<_>>());
+        assert_ne!(order, (0..1000).collect::<Vec<_>>());
+        let mut sorted = order;
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..1000).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,142 @@
+//! `sysbench --test=oltp --oltp-read-only`, as the pattern of reads that the document describes.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use larder_readahead::PolicyName;
+use rand::Rng;
+use rand_pcg::Pcg64Mcg;
+
+use super::machine::{Size, machine, reader};
+use crate::run_report::as_f64;
+use crate::simulator::Error;
+use crate::workload::{Jobs, OpenFileId, Operation};
+
+pub(super) const SETUP: &str = "\
+`sysbench --test=oltp --oltp-table-size=10000000 --oltp-read-only` on MySQL. There is no MySQL \
+here: this is the pattern of reads that the document found, filled in from sysbench's own \
+defaults. Threads share 10,000, 5,000 or 2,000 transactions of 14 queries on one open file of \
+2.4 GB (ten million rows, 66 in each database page of 16 KiB). Ten queries read the page of one \
+row: a random read of 4 pages. Four read a hundred rows: two or three database pages in a row. \
+Rows are chosen as sysbench does by default: three in four from the hundredth in the middle of \
+the table, one in four as the mean of twelve random rows, so that some parts are hotter than \
+others. Every query takes 100 us beside its reads. Each run begins with an empty cache, and MySQL's own \
+buffers are left out.";
+
+const ROWS: u64 = 10_000_000;
+const ROWS_A_PAGE: u64 = 66;
+const PAGE_BYTES: u64 = 16 << 10;
+const POINT_QUERIES: u32 = 10;
+const RANGE_QUERIES: u32 = 4;
+const RANGE_ROWS: u64 = 100;
+/// The share of special rows, of hundred, and how many of hundred queries go there.
+const SPECIAL_ROWS_PCT: u64 = 1;
+const SPECIAL_QUERIES_PCT: u32 = 75;
+const MEAN_OF_ROWS: u64 = 12;
+const QUERY: Duration = Duration::from_micros(100);
+
+/// Transactions a second.
+pub(super) fn measure(
+    policy: PolicyName,
+    size: Size,
+    transactions: u32,
+    threads: u32,
+) -> Result<f64, Error> {
+    let rows = size.of(ROWS);
+    let transactions = size.of(u64::from(transactions));
+    let mut machine = machine(policy, size)?;
+    let open_files = machine.add_files(&[(rows / ROWS_A_PAGE + 1) * PAGE_BYTES])?;
+    let random = Rc::new(RefCell::new(size.random(3)));
+    let left = Rc::new(Cell::new(transactions));
+    let readers = (0..threads).map(|_| {
+        let (random, left) = (Rc::clone(&random), Rc::clone(&left));
+        let transactions = std::iter::from_fn(move || {
+            left.set(left.get().checked_sub(1)?);
+            Some(transaction(&mut random.borrow_mut(), rows))
+        });
+        reader(transactions.flatten())
+    });
+    let report = machine.run(Jobs {
+        open_files,
+        readers: readers.collect(),
+        stop_after: None,
+    });
+    Ok(as_f64(transactions) / report.elapsed.as_secs_f64())
+}
+
+/// The operations of one transaction.
+fn transaction(random: &mut Pcg64Mcg, rows: u64) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    let queries = [1].repeat(POINT_QUERIES as usize);
+    let ranges = [RANGE_ROWS].repeat(RANGE_QUERIES as usize);
+    for row_count in queries.into_iter().chain(ranges) {
+        let first = row(random, rows);
+        let last = (first + row_count - 1).min(rows - 1);
+        for page in first / ROWS_A_PAGE..=last / ROWS_A_PAGE {
+            operations.push(Operation::Read {
+                file: OpenFileId(0),
+                offset_bytes: page * PAGE_BYTES,
+                len_bytes: PAGE_BYTES,
+            });
+        }
+        operations.push(Operation::Think(QUERY));
+    }
+    operations
+}
+
+/// A row by sysbench's "special" distribution.
+fn row(random: &mut Pcg64Mcg, rows: u64) -> u64 {
+    if random.random_range(0..100) < SPECIAL_QUERIES_PCT {
+        let special = (rows * SPECIAL_ROWS_PCT / 100).max(1);
+        return (rows - special) / 2 + random.random_range(0..special);
+    }
+    let sum: u64 = (0..MEAN_OF_ROWS)
+        .map(|_| random.random_range(0..rows))
+        .sum();
+    sum / MEAN_OF_ROWS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size() -> Size {
+        Size {
+            divisor: 1,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn rows_are_special_three_times_in_four_and_all_in_the_table() {
+        let mut random = size().random(3);
+        let rows: Vec<u64> = (0..10_000).map(|_| row(&mut random, ROWS)).collect();
+        let special = rows
+            .iter()
+            .filter(|row| (4_950_000..5_050_000).contains(*row))
+            .count();
+        assert!((7400..8200).contains(&special), "{special}");
+        assert!(rows.iter().all(|row| *row < ROWS));
+    }
+
+    #[test]
+    fn transaction_reads_single_pages_and_short_runs() {
+        let operations = transaction(&mut size().random(3), ROWS);
+        let reads = operations
+            .iter()
+            .filter(|o| matches!(o, Operation::Read { .. }))
+            .count();
+        assert!((18..=22).contains(&reads), "{reads}");
+        assert_eq!(operations.len() - reads, 14);
+    }
+
+    #[test]
+    fn table_of_few_rows_is_no_trouble() {
+        let mut random = size().random(3);
+        for rows in 1..200 {
+            assert!(row(&mut random, rows) < rows);
+            transaction(&mut random, rows);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! One stream of 100 KB/s more each second, up to 200, in 128 MB.
+
+use std::time::Duration;
+
+use larder_readahead::PolicyName;
+
+use super::machine::{Size, small_machine};
+use super::results::{ThrashingCourse, ThrashingSecond};
+use crate::simulator::Error;
+use crate::workload::{Jobs, OpenFileId, Operation, ReaderJob};
+
+pub(super) const SETUP: &str = "\
+The document: \"We boot kernel with `mem=128m single`, and start a 100KB/s stream on every second, \
+until reaching 200 streams.\" Here each stream reads a file of its own, 4 KiB at a time and 25 \
+times a second; one that comes late goes on at once, and does not make up for it. The files lie \
+one behind the other. Every second is a sample; the run ends with the second that has 200 \
+streams. The smallest average is taken from the tenth second on, so that the first small windows \
+of a few streams are not taken for thrashing.";
+
+const STREAMS: u32 = 200;
+const STREAM_BYTES_S: u64 = 100 << 10;
+const REQUEST_BYTES: u64 = 4 << 10;
+/// From this second on the average size of a read counts.
+const SETTLED_S: u32 = 10;
+
+/// The whole course under `policy`.
+pub(super) fn measure(policy: PolicyName, size: Size) -> Result<ThrashingCourse, Error> {
+    let mut machine = small_machine(policy, size)?;
+    // As long as the longest stream can get.
+    let file_bytes = STREAM_BYTES_S * u64::from(STREAMS + 1);
+    let open_files = machine.add_files(&vec![file_bytes; STREAMS as usize])?;
+    let report = machine.run(Jobs {
+        open_files,
+        readers: (0..STREAMS).map(stream).collect(),
+        stop_after: Some(Duration::from_secs(u64::from(STREAMS))),
+    });
+    let samples = report.samples.iter().take(STREAMS as usize);
+    let seconds = samples.zip(1..).map(|(sample, at_s)| ThrashingSecond {
+        at_s,
+        streams: sample.streams,
+        throughput_mb_s: sample.throughput_bytes_s / f64::from(1 << 20),
+        mean_read_kb: (sample.mean_read_bytes > 0.0).then_some(sample.mean_read_bytes / 1024.0),
+    });
+    Ok(ThrashingCourse {
+        policy: policy.as_str(),
+        seconds: seconds.collect(),
+        pages_wasted: report.pages.pages_wasted,
+        pages_ahead: report.pages.pages_ahead,
+    })
+}
+
+fn stream(number: u32) -> ReaderJob {
+    let reads = (0..).map(move |request: u64| Operation::Read {
+        file: OpenFileId(number),
+        offset_bytes: request * REQUEST_BYTES,
+        len_bytes: REQUEST_BYTES,
+    });
+    ReaderJob {
+        start: Duration::from_secs(u64::from(number)),
+        interval: Duration::from_millis(REQUEST_BYTES * 1000 / STREAM_BYTES_S),
+        operations: Box::new(reads),
+    }
+}
+
+impl ThrashingCourse {
+    /// The most that all streams got together in any second, in MB/s.
+    #[must_use]
+    pub fn max_throughput_mb_s(&self) -> f64 {
+        let seconds = self.seconds.iter();
+        seconds
+            .map(|second| second.throughput_mb_s)
+            .fold(0.0, f64::max)
+    }
+
+    /// The smallest mean size of the device reads of a second, in KB; infinite if there were none.
+    #[must_use]
+    pub fn min_mean_read_kb(&self) -> f64 {
+        self.seconds
+            .iter()
+            .filter(|second| second.at_s >= SETTLED_S)
+            .filter_map(|second| second.mean_read_kb)
+            .fold(f64::INFINITY, f64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn course_is_summed_up_by_its_extremes() {
+        let second = |at_s, throughput_mb_s, mean_read_kb| ThrashingSecond {
+            at_s,
+            streams: at_s,
+            throughput_mb_s,
+            mean_read_kb,
+        };
+        let course = ThrashingCourse {
+            policy: "legacy",
+            // The first one is too early to count, and a second without reads has no mean.
+            seconds: vec![
+                second(1, 0.1, Some(4.0)),
+                second(10, 5.0, Some(20.0)),
+                second(11, 3.0, Some(16.0)),
+                second(12, 2.0, None),
+            ],
+            pages_wasted: 0,
+            pages_ahead: 0,
+        };
+        assert!((course.max_throughput_mb_s() - 5.0).abs() < 1e-9);
+        assert!((course.min_mean_read_kb() - 16.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn stream_asks_for_its_rate() {
+        let stream = stream(7);
+        assert_eq!(stream.start, Duration::from_secs(7));
+        assert_eq!(stream.interval, Duration::from_millis(40));
+    }
+}
