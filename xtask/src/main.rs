@@ -1,9 +1,15 @@
-//! Makes what is installed beside the binary, from the same definition of the
-//! command line that the binary parses:
+//! Makes what is generated. What is installed beside the binary, from the same
+//! definition of the command line that the binary parses:
 //!
 //! - `xtask man DIR`: manual pages, `larder.1` and `larder-mount.1` and so on;
 //! - `xtask completions DIR`: completions of bash, zsh and fish, in the places
 //!   below DIR (as in `/usr/share`) where the shells look for them.
+//!
+//! And what tests compare with:
+//!
+//! - `xtask record-readahead DIR [GROUP…]`: what this machine's kernel reads ahead.
+
+mod record;
 
 use clap::{Parser, Subcommand};
 use clap_complete::{Shell, generate};
@@ -29,12 +35,20 @@ enum Task {
         /// Such as /usr/local/share
         dir: PathBuf,
     },
+    /// Write what this machine's kernel reads ahead below DIR; needs root
+    RecordReadahead {
+        /// Such as crates/readahead/tests/golden
+        dir: PathBuf,
+        /// Only these groups of patterns
+        groups: Vec<String>,
+    },
 }
 
 fn main() -> io::Result<()> {
     match Cli::parse().task {
         Task::Man { dir } => manual_pages(&dir),
         Task::Completions { dir } => completions(&dir),
+        Task::RecordReadahead { dir, groups } => record::readahead(&dir, &groups),
     }
 }
 

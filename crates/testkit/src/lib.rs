@@ -3,8 +3,6 @@
 //!
 //! Start with [`MATRIX`] and [`Image::get`].
 
-#![forbid(unsafe_code)]
-
 pub mod device;
 pub mod error;
 pub mod image;
@@ -12,6 +10,7 @@ pub mod memory;
 pub mod mount;
 pub mod mutate;
 pub mod oracle;
+pub mod readahead;
 pub mod requirement;
 pub mod seed;
 pub mod tool;

@@ -28,6 +28,7 @@ pub enum Access {
 pub struct LoopMount {
     mount: OwnedFd,
     image: PathBuf,
+    device: PathBuf,
 }
 
 impl LoopMount {
@@ -63,6 +64,7 @@ impl LoopMount {
         Ok(Self {
             mount,
             image: image.to_owned(),
+            device: device.path.clone(),
         })
     }
 
@@ -75,6 +77,12 @@ impl LoopMount {
             std::process::id(),
             self.mount.as_raw_fd()
         ))
+    }
+
+    /// The loop device, as in `/dev/loop0`.
+    #[must_use]
+    pub fn device(&self) -> &Path {
+        &self.device
     }
 
     /// Writes everything to the image, as sync(1) does.

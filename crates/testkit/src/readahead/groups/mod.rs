@@ -1,0 +1,67 @@
+//! The table of patterns: one golden file for each group.
+//!
+//! Patterns are short, some twenty operations: what matters is each rule's every branch, not how
+//! often it is taken. Randomness comes from a seed in the pattern's name.
+
+mod advised;
+mod cached;
+mod faults;
+mod mixed;
+mod sequential;
+mod streams;
+
+use super::pattern::{PAGE_BYTES, Pattern};
+
+/// Patterns of one kind.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The name of its golden file.
+    pub name: &'static str,
+    /// The patterns, in the order in which they are recorded.
+    pub patterns: Vec<Pattern>,
+}
+
+/// All groups.
+#[must_use]
+pub fn all() -> Vec<Group> {
+    [
+        ("sequential", sequential::patterns as fn() -> Vec<Pattern>),
+        ("mid-file", sequential::mid_file),
+        ("end-of-file", sequential::ends_of_files),
+        ("oversize", sequential::oversize),
+        ("strided", streams::strided),
+        ("backward", streams::backward),
+        ("interleaved", streams::interleaved),
+        ("random", mixed::random),
+        ("mixed", mixed::mixed),
+        ("evicted", cached::evicted),
+        ("partly-cached", cached::partly_cached),
+        ("advice", advised::patterns),
+        ("faults", faults::patterns),
+        ("blocks", mixed::blocks),
+    ]
+    .map(|(name, patterns)| Group {
+        name,
+        patterns: patterns(),
+    })
+    .into()
+}
+
+/// The group of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<Group> {
+    all().into_iter().find(|group| group.name == name)
+}
+
+/// Bytes of `pages` pages.
+const fn pages(pages: u64) -> u64 {
+    pages * PAGE_BYTES
+}
+
+/// Bytes of a request of `pages` pages.
+const fn request(pages: u32) -> u32 {
+    pages * PAGE_BYTES as u32
+}
+
+/// A file that no pattern comes to the end of.
+const LONG_FILE_BYTES: u64 = 1 << 30;

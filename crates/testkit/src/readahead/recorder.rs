@@ -1,0 +1,252 @@
+//! Runs patterns on the kernel's ext4 and collects what its readahead did.
+//!
+//! One thread, one file at a time, nothing waited for: windows are chosen, and pages added to the
+//! page cache, by the thread that reads, before its read returns.
+
+use super::golden::Golden;
+use super::groups::Group;
+use super::mapping;
+use super::pattern::{Action, Content, Operation, PAGE_BYTES, Pattern};
+use super::queue::Queue;
+use super::trace::{Outcome, Trace};
+use crate::error::{Context, Error, Result};
+use crate::mount::{Access, LoopMount};
+use crate::tool::Tool;
+use larder_readahead::Advice;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Size of the file with blocks.
+pub(super) const BLOCKS_FILE_BYTES: u64 = 4 << 20;
+
+/// How large the folios of the page cache may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folios {
+    /// One page each: ext4 mounted with `data=journal`.
+    Single,
+    /// As large as the kernel likes: ext4 mounted with its defaults.
+    Large,
+}
+
+impl Folios {
+    /// As it is written in golden files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Large => "large",
+        }
+    }
+
+    const fn mount_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Single => &["data=journal"],
+            Self::Large => &[],
+        }
+    }
+}
+
+/// A file system of the kernel whose readahead is watched. All of it is released when this is
+/// dropped.
+#[derive(Debug)]
+pub struct Recorder {
+    folios: Folios,
+    // Dropped in this order: what uses the mount, the mount, the image below it.
+    trace: Trace,
+    queue: Queue,
+    mount: LoopMount,
+    _folder: TempDir,
+}
+
+impl Recorder {
+    /// Makes an image, mounts it and sets up the tracing.
+    pub fn new(folios: Folios) -> Result<Self> {
+        let folder = TempDir::new().context("create a folder in", &std::env::temp_dir())?;
+        let image = make_image(folder.path())?;
+        let mount = LoopMount::new(&image, Access::ReadWrite, folios.mount_options())?;
+        Ok(Self {
+            folios,
+            trace: Trace::new()?,
+            queue: Queue::of(mount.device())?,
+            mount,
+            _folder: folder,
+        })
+    }
+
+    /// What the kernel did on each pattern of `group`.
+    pub fn record_group(&self, group: &Group) -> Result<Golden> {
+        let recordings = group.patterns.iter().map(|pattern| {
+            let outcomes = self.record(pattern)?;
+            Ok((pattern.clone(), outcomes))
+        });
+        Ok(Golden {
+            kernel: kernel_release(),
+            folios: self.folios,
+            recordings: recordings.collect::<Result<_>>()?,
+        })
+    }
+
+    /// What the kernel did at each operation of `pattern`, on a file of which nothing is cached.
+    pub fn record(&self, pattern: &Pattern) -> Result<Vec<Outcome>> {
+        self.queue.set(pattern.max_kib, pattern.io_kib)?;
+        let path = self.make_file(pattern)?;
+        let first = File::open(&path).context("open", &path)?;
+        let metadata = first.metadata().context("stat", &path)?;
+        if metadata.len() != pattern.file_bytes {
+            let size = metadata.len();
+            return Err(Error::Inconsistent(format!(
+                "{}: the file has {size} bytes",
+                pattern.name
+            )));
+        }
+        self.trace.watch(metadata.dev(), metadata.ino())?;
+        advise(&first, Advice::DontNeed, 0, 0).context("evict", &path)?;
+        self.trace.take()?;
+        let mut session = Session {
+            pattern,
+            files: Vec::new(),
+            mappings: vec![Advice::Normal; pattern.streams().into()],
+            cached_pages: 0,
+        };
+        for _ in 0..pattern.streams() {
+            session
+                .files
+                .push(File::open(&path).context("open", &path)?);
+        }
+        let outcomes = pattern.operations.iter().map(|operation| {
+            session
+                .perform(operation)
+                .context("run a pattern on", &path)?;
+            let outcome = self.outcome(pattern)?;
+            session.account(operation, &outcome)?;
+            Ok(outcome)
+        });
+        outcomes.collect()
+    }
+
+    fn outcome(&self, pattern: &Pattern) -> Result<Outcome> {
+        let mut outcome = self.trace.take()?;
+        if self.folios == Folios::Single {
+            if outcome.added.iter().any(|run| run.order > 0) {
+                let name = &pattern.name;
+                return Err(Error::Inconsistent(format!(
+                    "{name}: there are large folios on a file system that should have none"
+                )));
+            }
+            // The window before it is cut at the end of the file; the other event has it after.
+            outcome.windows.retain(|window| window.order.is_none());
+        }
+        Ok(outcome)
+    }
+
+    fn make_file(&self, pattern: &Pattern) -> Result<PathBuf> {
+        if pattern.content == Content::Blocks {
+            return Ok(self.mount.path().join("blocks"));
+        }
+        let path = self.mount.path().join("hole");
+        // Cut to nothing first, so that nothing of an earlier pattern is cached.
+        let file = File::create(&path).context("create", &path)?;
+        file.set_len(pattern.file_bytes)
+            .and_then(|()| file.sync_all())
+            .context("truncate", &path)?;
+        Ok(path)
+    }
+}
+
+/// The release of the running kernel, as of `uname -r`.
+#[must_use]
+pub fn kernel_release() -> String {
+    let names = rustix::system::uname();
+    names.release().to_string_lossy().into_owned()
+}
+
+/// A pattern while it runs.
+struct Session<'a> {
+    pattern: &'a Pattern,
+    files: Vec<File>,
+    mappings: Vec<Advice>,
+    cached_pages: u64,
+}
+
+impl Session<'_> {
+    fn perform(&mut self, operation: &Operation) -> std::io::Result<()> {
+        let stream = usize::from(operation.stream);
+        let file = &self.files[stream];
+        match operation.action {
+            Action::Read {
+                offset_bytes,
+                len_bytes,
+            } => {
+                let mut buf = vec![0; usize::try_from(len_bytes).unwrap_or(0)];
+                file.read_at(&mut buf, offset_bytes).map(drop)
+            }
+            Action::Fault { page } if page < self.pattern.file_bytes.div_ceil(PAGE_BYTES) => {
+                mapping::fault(file, page, self.mappings[stream])
+            }
+            Action::Fault { page } => Err(std::io::Error::other(format!(
+                "a fault on page {page}, behind the end of the file"
+            ))),
+            Action::Advise {
+                advice,
+                offset_bytes,
+                len_bytes,
+            } => advise(file, advice, offset_bytes, len_bytes),
+            Action::AdviseMapping(advice) => {
+                self.mappings[stream] = advice;
+                Ok(())
+            }
+        }
+    }
+
+    /// Keeps count of the cached pages, so as to notice if the kernel keeps any of a file that it
+    /// was told to drop.
+    fn account(&mut self, operation: &Operation, outcome: &Outcome) -> Result<()> {
+        self.cached_pages += outcome.added_pages();
+        self.cached_pages -= outcome.dropped_pages.min(self.cached_pages);
+        let whole = Action::Advise {
+            advice: Advice::DontNeed,
+            offset_bytes: 0,
+            len_bytes: 0,
+        };
+        if operation.action == whole && self.cached_pages > 0 {
+            let (name, pages) = (&self.pattern.name, self.cached_pages);
+            return Err(Error::Inconsistent(format!(
+                "{name}: the kernel kept {pages} pages of a file that it was told to drop"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn advise(file: &File, advice: Advice, offset_bytes: u64, len_bytes: u64) -> std::io::Result<()> {
+    use rustix::fs::Advice as Kernel;
+    let advice = match advice {
+        Advice::Normal => Kernel::Normal,
+        Advice::Sequential => Kernel::Sequential,
+        Advice::Random => Kernel::Random,
+        Advice::WillNeed => Kernel::WillNeed,
+        Advice::DontNeed => Kernel::DontNeed,
+    };
+    let len = std::num::NonZeroU64::new(len_bytes);
+    Ok(rustix::fs::fadvise(file, offset_bytes, len, advice)?)
+}
+
+/// An empty file system but for the file `blocks`.
+fn make_image(folder: &Path) -> Result<PathBuf> {
+    let content = folder.join("content");
+    std::fs::create_dir(&content).context("create", &content)?;
+    let blocks = content.join("blocks");
+    let len = usize::try_from(BLOCKS_FILE_BYTES).unwrap_or(0);
+    std::fs::write(&blocks, vec![b'x'; len]).context("write", &blocks)?;
+    let image = folder.join("image");
+    let file = File::create(&image).context("create", &image)?;
+    file.set_len(64 << 20).context("truncate", &image)?;
+    Tool::new("mke2fs")
+        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-N", "64", "-d"])
+        .args([&content, &image])
+        .run()?;
+    Ok(image)
+}

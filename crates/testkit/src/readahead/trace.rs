@@ -1,0 +1,291 @@
+//! The tracepoints of readahead and the page cache, in a trace instance of their own.
+//!
+//! An instance has its own buffer and its own switches, so that this disturbs no other tracing of
+//! the machine, and none disturbs this. It is removed when the [`Trace`] is dropped. The tracing
+//! file system is mounted detached, as [`LoopMount`](crate::LoopMount) does it.
+//!
+//! The events are written by the thread that reads, while it chooses a window; so once a read has
+//! returned, all that it caused is in the buffer. They are taken out through `trace_pipe`, since
+//! emptying the buffer through `trace` makes the kernel wait for all processors.
+
+use super::PAGE_BYTES;
+use crate::error::{Context, Error, Result};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{Dev, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+const EVENTS: [&str; 4] = [
+    "readahead/page_cache_ra_unbounded",
+    "readahead/page_cache_ra_order",
+    "filemap/mm_filemap_add_to_page_cache",
+    "filemap/mm_filemap_delete_from_page_cache",
+];
+
+/// The names of instances begin with this and end with the process that made them.
+const INSTANCE_PREFIX: &str = "larder-";
+
+/// A window, as the kernel told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelWindow {
+    /// First page.
+    pub start: u64,
+    /// Pages.
+    pub size: u64,
+    /// Pages of the asynchronous part; more than `size` where the end of the file cut the window.
+    pub async_size: u64,
+    /// The order of folios that it begins from, where it is read in large folios; the window is
+    /// then not cut at the end of the file.
+    pub order: Option<u8>,
+}
+
+/// Folios of one order, one behind the other, that the kernel brought into the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FolioRun {
+    /// First page.
+    pub start: u64,
+    /// Each folio has 2 to the power of this pages.
+    pub order: u8,
+    /// How many folios.
+    pub count: u64,
+}
+
+/// What one operation made the kernel do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The windows, in the order in which they were chosen.
+    pub windows: Vec<KernelWindow>,
+    /// The folios that came into the page cache, in this order.
+    pub added: Vec<FolioRun>,
+    /// How many pages left the page cache.
+    pub dropped_pages: u64,
+}
+
+impl Outcome {
+    /// Takes note of a folio that came in.
+    pub fn add(&mut self, index: u64, order: u8) {
+        if let Some(last) = self.added.last_mut()
+            && last.order == order
+            && last.start + (last.count << order) == index
+        {
+            last.count += 1;
+        } else {
+            self.added.push(FolioRun {
+                start: index,
+                order,
+                count: 1,
+            });
+        }
+    }
+
+    /// Pages that came in.
+    #[must_use]
+    pub fn added_pages(&self) -> u64 {
+        self.added.iter().map(|run| run.count << run.order).sum()
+    }
+}
+
+/// Why there is nothing to trace with, if so.
+pub(super) fn missing() -> Option<String> {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if !known.lines().any(|line| line.ends_with("\ttracefs")) {
+        return Some("this kernel has no tracefs".to_owned());
+    }
+    let mount = mount().map_err(|error| error.to_string());
+    let root = match mount {
+        Ok(ref mount) => path_of(mount),
+        Err(reason) => return Some(reason),
+    };
+    let missing = EVENTS
+        .iter()
+        .find(|event| !root.join("events").join(event).exists())?;
+    Some(format!("this kernel has no tracepoint {missing}"))
+}
+
+/// A trace instance.
+#[derive(Debug)]
+pub(super) struct Trace {
+    folder: PathBuf,
+    /// Closed before the instance is removed, which is otherwise busy.
+    pipe: Option<OwnedFd>,
+    watched: Cell<Option<(Dev, u64)>>,
+    _mount: OwnedFd,
+}
+
+impl Trace {
+    pub(super) fn new() -> Result<Self> {
+        let mount = mount()?;
+        let instances = path_of(&mount).join("instances");
+        remove_abandoned(&instances);
+        let folder = instances.join(format!("{INSTANCE_PREFIX}{}", std::process::id()));
+        std::fs::create_dir(&folder).context("create the trace instance", &folder)?;
+        let mut trace = Self {
+            folder,
+            pipe: None,
+            watched: Cell::new(None),
+            _mount: mount,
+        };
+        trace.write("trace_clock", "counter")?;
+        trace.write("buffer_size_kb", "4096")?;
+        let path = trace.folder.join("trace_pipe");
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let pipe = rustix::fs::open(&path, flags, Mode::empty()).context("open", &path)?;
+        trace.pipe = Some(pipe);
+        Ok(trace)
+    }
+
+    /// Traces one file from now on, and nothing else.
+    pub(super) fn watch(&self, device: Dev, ino: u64) -> Result<()> {
+        if self.watched.get() == Some((device, ino)) {
+            return Ok(());
+        }
+        // The kernel's own form of a device number, which is not that of stat(2).
+        let major = u64::from(rustix::fs::major(device));
+        let kernel_device = major << 20 | u64::from(rustix::fs::minor(device));
+        for event in EVENTS {
+            let switch = format!("events/{event}/enable");
+            let filter = format!("s_dev=={kernel_device} && i_ino=={ino}");
+            self.write(&switch, "0")?;
+            self.write(&format!("events/{event}/filter"), &filter)?;
+            self.write(&switch, "1")?;
+        }
+        self.watched.set(Some((device, ino)));
+        Ok(())
+    }
+
+    /// What happened since the last call.
+    pub(super) fn take(&self) -> Result<Outcome> {
+        let mut text = Vec::new();
+        let mut buf = [0; 16 << 10];
+        if let Some(pipe) = &self.pipe {
+            loop {
+                match rustix::io::read(pipe, &mut buf) {
+                    Ok(0) | Err(Errno::AGAIN) => break,
+                    Ok(len) => text.extend_from_slice(&buf[..len]),
+                    Err(error) => return Err(error).context("read trace_pipe of", &self.folder),
+                }
+            }
+        }
+        parse(&String::from_utf8_lossy(&text))
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text).context("write", &path)
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        self.pipe = None;
+        if let Err(error) = std::fs::remove_dir(&self.folder) {
+            eprintln!("remove {}: {error}", self.folder.display());
+        }
+    }
+}
+
+/// Removes the instances of recorders that were killed.
+fn remove_abandoned(instances: &Path) {
+    for entry in std::fs::read_dir(instances).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(INSTANCE_PREFIX));
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+            && let Err(error) = std::fs::remove_dir(entry.path())
+        {
+            eprintln!("remove {}: {error}", entry.path().display());
+        }
+    }
+}
+
+fn mount() -> Result<OwnedFd> {
+    let path = Path::new("tracefs");
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).context("fsopen", path)?;
+    fsconfig_create(&context).context("mount", path)?;
+    let attributes = MountAttrFlags::empty();
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).context("fsmount", path)
+}
+
+fn path_of(mount: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()))
+}
+
+fn parse(text: &str) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        // `CPU:1 [LOST 42 EVENTS]` is not one.
+        event(&mut outcome, line)
+            .ok_or_else(|| Error::Inconsistent(format!("not an event: {line}")))?;
+    }
+    Ok(outcome)
+}
+
+/// Adds the event of a line such as
+/// `reader-123 [001] ..... 42: page_cache_ra_unbounded: dev=7:0 ino=c index=0 nr_to_read=4 …`.
+fn event(outcome: &mut Outcome, line: &str) -> Option<()> {
+    let mut parts = line.splitn(3, ": ");
+    let name = parts.nth(1)?;
+    let fields = parts.next()?;
+    let number = |key: &str| -> Option<u64> {
+        let field = fields
+            .split_whitespace()
+            .find_map(|field| field.strip_prefix(key)?.strip_prefix('='));
+        field?.parse().ok()
+    };
+    let order = || u8::try_from(number("order")?).ok();
+    match name {
+        "page_cache_ra_unbounded" => outcome.windows.push(KernelWindow {
+            start: number("index")?,
+            size: number("nr_to_read")?,
+            async_size: number("lookahead_size")?,
+            order: None,
+        }),
+        "page_cache_ra_order" => outcome.windows.push(KernelWindow {
+            start: number("index")?,
+            size: number("size")?,
+            async_size: number("async_size")?,
+            order: Some(order()?),
+        }),
+        "mm_filemap_add_to_page_cache" => outcome.add(number("ofs")? / PAGE_BYTES, order()?),
+        "mm_filemap_delete_from_page_cache" => outcome.dropped_pages += 1 << order()?,
+        _ => return None,
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trace_text_gives_windows_folios_and_drops() {
+        let text = "  r-7 [001] ..... 42: page_cache_ra_unbounded: dev=7:0 ino=c index=4 nr_to_read=8 lookahead_size=9\n\
+             \x20 r-7 [001] ..... 43: page_cache_ra_order: dev=7:0 ino=c index=4 order=2 size=8 async_size=3 ra_pages=32\n\
+             \x20 r-7 [001] ..... 44: mm_filemap_add_to_page_cache: dev 7:0 ino c pfn=0x5 ofs=16384 order=2\n\
+             \x20 r-7 [001] ..... 45: mm_filemap_add_to_page_cache: dev 7:0 ino c pfn=0x9 ofs=32768 order=2\n\
+             \x20 r-7 [001] ..... 46: mm_filemap_delete_from_page_cache: dev 7:0 ino c pfn=0x9 ofs=32768 order=2\n";
+        let outcome = parse(text).unwrap();
+        let window = |async_size, order| KernelWindow {
+            start: 4,
+            size: 8,
+            async_size,
+            order,
+        };
+        assert_eq!(outcome.windows, [window(9, None), window(3, Some(2))]);
+        let run = FolioRun {
+            start: 4,
+            order: 2,
+            count: 2,
+        };
+        assert_eq!(outcome.added, [run]);
+        assert_eq!((outcome.added_pages(), outcome.dropped_pages), (8, 4));
+    }
+
+    #[test]
+    fn trace_that_lost_events_is_refused() {
+        assert!(parse("CPU:1 [LOST 42 EVENTS]\n").is_err());
+    }
+}
