@@ -197,8 +197,8 @@ proptest! {
     #[test]
     fn sequential_reader_under_legacy_stalls_for_the_first_window_only(
         start in any_start(),
-        request in 1_u32..400,
-        max_pages in 1_u32..300,
+        request in prop_oneof![1_u32..400, 400_u32..4000],
+        max_pages in prop_oneof![1_u32..300, 300_u32..3000],
     ) {
         let log = read_sequentially(PolicyName::Legacy, max_pages, start, request).log;
         prop_assert_eq!(log.misses, 0);
