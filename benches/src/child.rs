@@ -11,12 +11,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A workload that takes longer has hung.
+/// A workload that takes longer has hung, unless it is told to take its time.
 pub const DEADLINE: Duration = Duration::from_mins(2);
 
 /// Runs `command` to its end, feeds its standard output to `consume` block by block, and returns
 /// the seconds from just before it was started until it had ended. Complaints go to `log`.
-pub fn run(mut command: Command, log: &Path, mut consume: impl FnMut(&[u8])) -> Result<f64> {
+pub fn run(command: Command, log: &Path, consume: impl FnMut(&[u8])) -> Result<f64> {
+    run_for(DEADLINE, command, log, consume)
+}
+
+/// As [`run`], with another deadline.
+pub fn run_for(
+    deadline: Duration,
+    mut command: Command,
+    log: &Path,
+    mut consume: impl FnMut(&[u8]),
+) -> Result<f64> {
     let line = format!("{command:?}");
     command
         .stdin(Stdio::null())
@@ -25,7 +35,7 @@ pub fn run(mut command: Command, log: &Path, mut consume: impl FnMut(&[u8])) -> 
     let mut block = vec![0; 1 << 20];
     let started = Instant::now();
     let mut child = command.spawn().with_context(|| line.clone())?;
-    let watchdog = Watchdog::new(&child, DEADLINE);
+    let watchdog = Watchdog::new(&child, deadline);
     if let Some(mut pipe) = child.stdout.take() {
         loop {
             match pipe.read(&mut block) {
@@ -39,7 +49,7 @@ pub fn run(mut command: Command, log: &Path, mut consume: impl FnMut(&[u8])) -> 
     let status = child.wait()?;
     let seconds = started.elapsed().as_secs_f64();
     if watchdog.stop() {
-        bail!("{line}: not done after {} s", DEADLINE.as_secs());
+        bail!("{line}: not done after {} s", deadline.as_secs());
     }
     if !status.success() {
         bail!("{line}: {status}: {}", tail(log));

@@ -29,6 +29,7 @@ pub mod plan;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod server;
 pub mod tree;
 pub mod user;
 pub mod work;

@@ -1,23 +1,16 @@
 //! The peers that mount, and the guards that unmount them whatever happens.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use larder_fuse::{MountEntry, MountOptions};
 use larder_testkit::requirement::{can_loop_mount, is_root};
 use larder_testkit::{Access, LoopMount, tool};
 use serde::Serialize;
 
-use crate::child::{tail, wait_for};
+use crate::server::Server;
 use crate::tree::{BIG_FILE, Tree};
 use crate::user::User;
-
-/// How long a server may take to mount, and to go away.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -124,9 +117,9 @@ impl Mounted {
                 _guard: Guard::Loop { _mount: mount },
             });
         }
-        let server = Server::start(programs, peer, user, tree, folder)?;
+        let server = serve(programs, peer, user, tree, folder)?;
         Ok(Self {
-            root: server.mountpoint.clone(),
+            root: server.mountpoint().to_owned(),
             _guard: Guard::Server { _server: server },
         })
     }
@@ -144,145 +137,51 @@ impl Mounted {
     }
 }
 
-/// A FUSE server in the foreground, and the mount that it serves.
-#[derive(Debug)]
-struct Server {
-    child: Child,
-    mountpoint: PathBuf,
+/// Starts the FUSE server that `peer` is.
+fn serve(
+    programs: &Programs,
+    peer: Peer,
     user: User,
-    /// How it is unmounted, without the mount point.
-    unmount: Vec<PathBuf>,
-}
-
-impl Server {
-    fn start(
-        programs: &Programs,
-        peer: Peer,
-        user: User,
-        tree: &Tree,
-        folder: &Path,
-    ) -> Result<Self> {
-        let mountpoint = folder.join(format!("mnt-{}", peer.name()));
-        fs::create_dir_all(&mountpoint)?;
-        user.own(&mountpoint)?;
-        let program =
-            |name: &str| tool::find(name).with_context(|| format!("{name} is not installed"));
-        let (mut command, unmount) = match peer {
-            Peer::Larder => {
-                let larder = programs.larder.clone().context("no larder binary")?;
-                let mut command = user.command(&larder);
-                command
-                    .arg("mount")
-                    .arg(&tree.image)
-                    .arg(&mountpoint)
-                    .arg("--foreground");
-                (command, vec![larder, "umount".into()])
-            }
-            Peer::Fuse2fs => {
-                let mut command = user.command(&program("fuse2fs")?);
-                command
-                    .arg(&tree.image)
-                    .arg(&mountpoint)
-                    .args(["-f", "-o", "ro"]);
-                (command, vec![program("fusermount3")?, "-u".into()])
-            }
-            Peer::Floor => {
-                let mut command = user.command(&programs.harness);
-                command
-                    .arg("floor")
-                    .arg(&mountpoint)
-                    .arg(tree.big_file_bytes.to_string());
-                (command, vec![program("fusermount3")?, "-u".into()])
-            }
-            _ => bail!("{} is not a FUSE server", peer.name()),
-        };
-        let log = folder.join(format!("{}.log", peer.name()));
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log)?);
-        let child = command.spawn().with_context(|| format!("{command:?}"))?;
-        let mut server = Self {
-            child,
-            mountpoint,
-            user,
-            unmount,
-        };
-        server.wait_until_mounted(&command, &log)?;
-        if peer == Peer::Floor {
-            server.raise_read_ahead();
+    tree: &Tree,
+    folder: &Path,
+) -> Result<Server> {
+    let mountpoint = folder.join(format!("mnt-{}", peer.name()));
+    fs::create_dir_all(&mountpoint)?;
+    user.own(&mountpoint)?;
+    let program = |name: &str| tool::find(name).with_context(|| format!("{name} is not installed"));
+    let (command, unmount) = match peer {
+        Peer::Larder => {
+            let larder = programs.larder.clone().context("no larder binary")?;
+            let mut command = user.command(&larder);
+            command
+                .arg("mount")
+                .arg(&tree.image)
+                .arg(&mountpoint)
+                .arg("--foreground");
+            (command, vec![larder, "umount".into()])
         }
-        Ok(server)
-    }
-
-    fn wait_until_mounted(&mut self, command: &Command, log: &Path) -> Result<()> {
-        let give_up = Instant::now() + PATIENCE;
-        while mounted_at(&self.mountpoint).is_none() {
-            if let Some(status) = self.child.try_wait()? {
-                bail!("{command:?}: {status}: {}", tail(log));
-            }
-            if Instant::now() > give_up {
-                bail!(
-                    "{command:?}: not mounted after {} s: {}",
-                    PATIENCE.as_secs(),
-                    tail(log)
-                );
-            }
-            thread::sleep(Duration::from_millis(1));
+        Peer::Fuse2fs => {
+            let mut command = user.command(&program("fuse2fs")?);
+            command
+                .arg(&tree.image)
+                .arg(&mountpoint)
+                .args(["-f", "-o", "ro"]);
+            (command, vec![program("fusermount3")?, "-u".into()])
         }
-        Ok(())
-    }
-
-    /// As `larder mount` does for its own. Only root may; otherwise the kernel's default stays.
-    fn raise_read_ahead(&self) {
-        if let Some(MountEntry {
-            device_major,
-            device_minor,
-            ..
-        }) = mounted_at(&self.mountpoint)
-        {
-            let file = format!("/sys/class/bdi/{device_major}:{device_minor}/read_ahead_kb");
-            let kib = MountOptions::default().kernel_readahead_bytes >> 10;
-            let _ = fs::write(file, kib.to_string());
+        Peer::Floor => {
+            let mut command = user.command(&programs.harness);
+            command
+                .arg("floor")
+                .arg(&mountpoint)
+                .arg(tree.big_file_bytes.to_string());
+            (command, vec![program("fusermount3")?, "-u".into()])
         }
+        _ => bail!("{} is not a FUSE server", peer.name()),
+    };
+    let log = folder.join(format!("{}.log", peer.name()));
+    let server = Server::start(command, mountpoint, unmount, user, &log)?;
+    if peer == Peer::Floor {
+        server.raise_read_ahead();
     }
-
-    fn run_unmount(&self) -> bool {
-        let Some((program, args)) = self.unmount.split_first() else {
-            return false;
-        };
-        let mut command = self.user.command(program);
-        command.args(args).arg(&self.mountpoint);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    }
-}
-
-impl Drop for Server {
-    /// Unmounts and waits until the server has let go of the image; failing that, takes the mount
-    /// away and ends the server, so that nothing stays behind.
-    fn drop(&mut self) {
-        let clean = mounted_at(&self.mountpoint).is_some()
-            && self.run_unmount()
-            && wait_for(&mut self.child, PATIENCE).is_ok_and(|status| status.is_some());
-        if clean {
-            return;
-        }
-        let _ = Command::new("fusermount3")
-            .args(["-u", "-z"])
-            .arg(&self.mountpoint)
-            .stderr(Stdio::null())
-            .status();
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// What is mounted at `mountpoint`: asks the kernel's list and not the mount, which may be another
-/// user's or dead.
-fn mounted_at(mountpoint: &Path) -> Option<MountEntry> {
-    larder_fuse::find_mount(mountpoint).ok()
+    Ok(server)
 }

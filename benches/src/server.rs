@@ -1,0 +1,130 @@
+//! A FUSE server in a process of its own, and the guard that unmounts it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use larder_fuse::{MountEntry, MountOptions};
+
+use crate::child::{tail, wait_for};
+use crate::user::User;
+
+/// How long a server may take to mount, and to go away.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A FUSE server in the foreground, and the mount that it serves.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    mountpoint: PathBuf,
+    user: User,
+    /// How it is unmounted, without the mount point.
+    unmount: Vec<PathBuf>,
+}
+
+impl Server {
+    /// Runs `command`, which serves `mountpoint` from the foreground, and waits until that is
+    /// mounted. `unmount`, followed by the mount point, takes it away again. Complaints go to `log`.
+    pub fn start(
+        mut command: Command,
+        mountpoint: PathBuf,
+        unmount: Vec<PathBuf>,
+        user: User,
+        log: &Path,
+    ) -> Result<Self> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(log)?);
+        let child = command.spawn().with_context(|| format!("{command:?}"))?;
+        let mut server = Self {
+            child,
+            mountpoint,
+            user,
+            unmount,
+        };
+        server.wait_until_mounted(&command, log)?;
+        Ok(server)
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    fn wait_until_mounted(&mut self, command: &Command, log: &Path) -> Result<()> {
+        let give_up = Instant::now() + PATIENCE;
+        while mounted_at(&self.mountpoint).is_none() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{command:?}: {status}: {}", tail(log));
+            }
+            if Instant::now() > give_up {
+                bail!(
+                    "{command:?}: not mounted after {} s: {}",
+                    PATIENCE.as_secs(),
+                    tail(log)
+                );
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Lets the kernel read ahead as far as `larder mount` does. Only root may; otherwise the
+    /// kernel's default stays.
+    pub fn raise_read_ahead(&self) {
+        if let Some(MountEntry {
+            device_major,
+            device_minor,
+            ..
+        }) = mounted_at(&self.mountpoint)
+        {
+            let file = format!("/sys/class/bdi/{device_major}:{device_minor}/read_ahead_kb");
+            let kib = MountOptions::default().kernel_readahead_bytes >> 10;
+            let _ = fs::write(file, kib.to_string());
+        }
+    }
+
+    fn run_unmount(&self) -> bool {
+        let Some((program, args)) = self.unmount.split_first() else {
+            return false;
+        };
+        let mut command = self.user.command(program);
+        command.args(args).arg(&self.mountpoint);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Server {
+    /// Unmounts and waits until the server has let go of the image; failing that, takes the mount
+    /// away and ends the server, so that nothing stays behind.
+    fn drop(&mut self) {
+        let clean = mounted_at(&self.mountpoint).is_some()
+            && self.run_unmount()
+            && wait_for(&mut self.child, PATIENCE).is_ok_and(|status| status.is_some());
+        if clean {
+            return;
+        }
+        let _ = Command::new("fusermount3")
+            .args(["-u", "-z"])
+            .arg(&self.mountpoint)
+            .stderr(Stdio::null())
+            .status();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is mounted at `mountpoint`: asks the kernel's list and not the mount, which may be another
+/// user's or dead.
+fn mounted_at(mountpoint: &Path) -> Option<MountEntry> {
+    larder_fuse::find_mount(mountpoint).ok()
+}
