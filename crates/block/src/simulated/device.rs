@@ -1,14 +1,16 @@
-//! The device: scheduler queue, device queue, and the time that each request takes.
+//! The device as its user sees it: requests in, completions out, each in order of time.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
 
-use super::{Completion, DeviceModel, Request, RequestId, RequestKind, VirtualTime};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
-/// Linux's default for `nr_requests`, and the share of it at which a queue counts as congested.
-const NR_REQUESTS: usize = 128;
-const CONGESTED_REQUESTS: usize = NR_REQUESTS * 7 / 8;
+use super::command::{Command, CommandTable};
+use super::drive::Drive;
+use super::parallel::Parallel;
+use super::parameters::{DeviceModel, ServiceModel};
+use super::scheduler::Scheduler;
+use super::{Completion, Request, RequestId, RequestKind, VirtualTime};
 
 /// What a device has done. After merging: what it really had to serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,22 +26,85 @@ pub struct DeviceCounts {
 }
 
 /// A device in virtual time.
+///
+/// Requests that are submitted at the same moment, before [`Self::complete`] is next called, are
+/// sorted and merged before the first of them goes to the device: what plugging does in Linux.
+///
+/// Invariants:
+/// 1. Every request is completed once, not before it was submitted, and completions are in order.
+/// 2. `in_device` commands are in `service`; at most the model's `device_depth`.
+/// 3. `outstanding_reads` are the reads that wait or are served, after merging.
 #[derive(Debug)]
 pub struct SimulatedDevice {
     model: DeviceModel,
     next_id: u64,
-    due: BinaryHeap<Reverse<(VirtualTime, RequestId)>>,
+    commands: CommandTable,
+    scheduler: Scheduler,
+    service: Service,
+    in_device: usize,
+    /// Whether the command in a slot is a write.
+    slot_is_write: Vec<bool>,
+    outstanding_reads: usize,
+    /// Requests that became several commands: how many are not done.
+    parts_left: BTreeMap<RequestId, u64>,
+    /// When requests were submitted that have not been offered to the device.
+    plugged_at_ns: Option<u64>,
+    done: VecDeque<Completion>,
     counts: DeviceCounts,
 }
 
+#[derive(Debug)]
+enum Service {
+    Disk(Box<Drive>),
+    Parallel(Parallel),
+}
+
+impl Service {
+    fn accept(&mut self, now_ns: u64, command: Command) {
+        match self {
+            Self::Disk(drive) => drive.accept(now_ns, command),
+            Self::Parallel(parallel) => parallel.accept(now_ns, command),
+        }
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        match self {
+            Self::Disk(drive) => drive.next_event_ns(),
+            Self::Parallel(parallel) => parallel.next_event_ns(),
+        }
+    }
+
+    fn step(&mut self, now_ns: u64) -> Option<usize> {
+        match self {
+            Self::Disk(drive) => drive.step(now_ns),
+            Self::Parallel(parallel) => parallel.step(now_ns),
+        }
+    }
+}
+
 impl SimulatedDevice {
-    /// A device of `model` whose chance (where the platter stands) comes from `seed`.
+    /// A device of `model` whose chance (how the platters stand at first) comes from `seed`.
     #[must_use]
-    pub fn new(model: &DeviceModel, _seed: u64) -> Self {
+    pub fn new(model: &DeviceModel, seed: u64) -> Self {
+        let phase = Pcg64Mcg::seed_from_u64(seed).random();
+        let service = match &model.service {
+            ServiceModel::Disk(disk) => {
+                Service::Disk(Box::new(Drive::new(disk, model.size_bytes.value, phase)))
+            }
+            ServiceModel::Parallel(parallel) => Service::Parallel(Parallel::new(parallel)),
+        };
         Self {
             model: *model,
             next_id: 0,
-            due: BinaryHeap::new(),
+            commands: CommandTable::default(),
+            scheduler: Scheduler::new(&model.queue),
+            service,
+            in_device: 0,
+            slot_is_write: Vec::new(),
+            outstanding_reads: 0,
+            parts_left: BTreeMap::new(),
+            plugged_at_ns: None,
+            done: VecDeque::new(),
             counts: DeviceCounts::default(),
         }
     }
@@ -50,21 +115,38 @@ impl SimulatedDevice {
         &self.model
     }
 
-    /// Takes a request. Ids count up from 0; `now` never goes back.
+    /// Takes a request. Ids count up from 0; `now` never goes back. Nothing is refused: holding
+    /// back while [`Self::is_congested`] is up to the caller.
+    ///
+    /// # Panics
+    /// If the request is empty or does not lie inside the device.
     pub fn submit(&mut self, now: VirtualTime, request: Request) -> RequestId {
+        let end_bytes = request.offset_bytes.saturating_add(request.len_bytes);
+        assert!(
+            request.len_bytes > 0 && end_bytes <= self.model.size_bytes.value,
+            "{request:?} is empty or passes the end of `{}`",
+            self.model.name
+        );
+        self.advance(now.0, true);
         let id = RequestId(self.next_id);
         self.next_id += 1;
-        match request.kind {
-            RequestKind::Read | RequestKind::ReadAhead => {
-                self.counts.reads += 1;
-                self.counts.read_bytes += request.len_bytes;
-            }
-            RequestKind::Write => {
-                self.counts.writes += 1;
-                self.counts.written_bytes += request.len_bytes;
-            }
+        let is_write = request.kind == RequestKind::Write;
+        let max_bytes = self.model.queue.max_command_bytes.value;
+        let parts = request.len_bytes.div_ceil(max_bytes);
+        if parts > 1 {
+            self.parts_left.insert(id, parts);
         }
-        self.due.push(Reverse((now + Duration::from_millis(1), id)));
+        let mut start_bytes = request.offset_bytes;
+        while start_bytes < end_bytes {
+            let stop_bytes = end_bytes.min(start_bytes.saturating_add(max_bytes));
+            let bytes = (start_bytes, stop_bytes);
+            let is_new = self
+                .scheduler
+                .add(now.0, is_write, bytes, id, &mut self.commands);
+            self.outstanding_reads += usize::from(is_new && !is_write);
+            start_bytes = stop_bytes;
+        }
+        self.plugged_at_ns = Some(now.0);
         id
     }
 
@@ -72,29 +154,98 @@ impl SimulatedDevice {
     /// [`Self::complete`] then, which may still answer `None`. `None` if it is idle.
     #[must_use]
     pub fn next_event(&self) -> Option<VirtualTime> {
-        self.due.peek().map(|Reverse((at, _))| *at)
+        let done_ns = self.done.front().map(|completion| completion.at.0);
+        [done_ns, self.plugged_at_ns, self.service.next_event_ns()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(VirtualTime)
     }
 
     /// The next completion that is due at or before `now`, in order of time; `None` when there
     /// is none left.
     pub fn complete(&mut self, now: VirtualTime) -> Option<Completion> {
-        let &Reverse((at, id)) = self.due.peek()?;
-        if at > now {
+        self.advance(now.0, false);
+        if self.done.front()?.at > now {
             return None;
         }
-        self.due.pop();
-        Some(Completion { id, at })
+        self.done.pop_front()
     }
 
-    /// Whether so much is queued that Linux would hold back readahead: 7/8 of `nr_requests`.
+    /// Whether so many reads wait or are served that Linux would hold back readahead: 7/8 of
+    /// `nr_requests`.
     #[must_use]
     pub fn is_congested(&self) -> bool {
-        self.due.len() >= CONGESTED_REQUESTS
+        self.outstanding_reads >= self.model.queue.nr_requests.value * 7 / 8
     }
 
-    /// What the device has done so far, after merging.
+    /// What the device has done so far, after merging: commands count when they go to it.
     #[must_use]
     pub fn counts(&self) -> DeviceCounts {
         self.counts
+    }
+
+    /// Lets everything happen that is due by `now_ns`. With `hold`, requests of this very moment
+    /// stay in the queue: more may follow.
+    fn advance(&mut self, now_ns: u64, hold: bool) {
+        loop {
+            let plugged = self
+                .plugged_at_ns
+                .filter(|&at_ns| at_ns < now_ns || (at_ns == now_ns && !hold));
+            let event = self
+                .service
+                .next_event_ns()
+                .filter(|&at_ns| at_ns <= now_ns);
+            let Some(at_ns) = plugged.into_iter().chain(event).min() else {
+                return;
+            };
+            if plugged == Some(at_ns) {
+                self.plugged_at_ns = None;
+            } else if let Some(slot) = self.service.step(at_ns) {
+                self.finish(at_ns, slot);
+            }
+            if self.plugged_at_ns.is_none() {
+                self.dispatch(at_ns);
+            }
+        }
+    }
+
+    fn dispatch(&mut self, now_ns: u64) {
+        while self.in_device < self.model.queue.device_depth.value
+            && let Some(command) = self.scheduler.next(now_ns)
+        {
+            self.in_device += 1;
+            if self.slot_is_write.len() <= command.slot {
+                self.slot_is_write.resize(command.slot + 1, false);
+            }
+            self.slot_is_write[command.slot] = command.is_write;
+            if command.is_write {
+                self.counts.writes += 1;
+                self.counts.written_bytes += command.len_bytes();
+            } else {
+                self.counts.reads += 1;
+                self.counts.read_bytes += command.len_bytes();
+            }
+            self.service.accept(now_ns, command);
+        }
+    }
+
+    fn finish(&mut self, now_ns: u64, slot: usize) {
+        self.in_device -= 1;
+        self.outstanding_reads -= usize::from(!self.slot_is_write[slot]);
+        let (parts_left, done) = (&mut self.parts_left, &mut self.done);
+        self.commands.finish(slot, |id| {
+            if let Some(left) = parts_left.get_mut(&id) {
+                *left -= 1;
+                if *left > 0 {
+                    return;
+                }
+                parts_left.remove(&id);
+            }
+            done.push_back(Completion {
+                id,
+                at: VirtualTime(now_ns),
+            });
+        });
     }
 }

@@ -10,10 +10,22 @@
 //!
 //! Deterministic: the same requests at the same times give the same completions, from one seed.
 
+mod arithmetic;
+mod command;
 mod device;
+mod drive;
+mod drive_cache;
+mod mechanics;
 mod model;
+mod parallel;
+mod parameters;
 mod request;
+mod scheduler;
 
 pub use device::{DeviceCounts, SimulatedDevice};
-pub use model::{DEVICE_MODELS, DeviceModel, UnknownModel};
+pub use model::DEVICE_MODELS;
+pub use parameters::{
+    DeviceModel, DiskModel, ElevatorModel, Figure, ParallelModel, Parameter, QueueModel,
+    ServiceModel, UnitModel, UnknownModel,
+};
 pub use request::{Completion, Request, RequestId, RequestKind, VirtualTime};

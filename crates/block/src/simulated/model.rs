@@ -1,78 +1,190 @@
-//! The device models, as one table of parameters, each with its source.
+//! The device models: one table of parameters, each with its source. No code.
 
-use thiserror::Error;
+use std::time::Duration;
 
-/// What a device is like.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DeviceModel {
-    /// Its name, as in `--device NAME`.
-    pub name: &'static str,
-    /// What it stands for, in one line.
-    pub about: &'static str,
-    /// How many bytes it holds.
-    pub size_bytes: u64,
-    /// Where a simulation should put its first file, so that figures compare with published ones.
-    pub file_start_bytes: u64,
-}
+use super::parameters::{
+    DeviceModel, DiskModel, ElevatorModel, Figure, ParallelModel, QueueModel, ServiceModel,
+    UnitModel,
+};
 
 /// All models.
-pub const DEVICE_MODELS: &[DeviceModel] = &[
-    DeviceModel {
-        name: "sata-2007",
-        about: "a 160 GB SATA disk of 7200 revolutions a minute, as of 2007",
-        size_bytes: 164_696_555_520,
-        file_start_bytes: 60_000_000_000,
-    },
-    DeviceModel {
-        name: "nvme",
-        about: "an NVMe drive",
-        size_bytes: 1_000_000_000_000,
-        file_start_bytes: 0,
-    },
-    DeviceModel {
-        name: "network-1ms",
-        about: "network storage, 1 ms away",
-        size_bytes: 1_000_000_000_000,
-        file_start_bytes: 0,
-    },
-    DeviceModel {
-        name: "object-30ms",
-        about: "an object store, 30 ms to the first byte, many streams",
-        size_bytes: 1_000_000_000_000,
-        file_start_bytes: 0,
-    },
-    DeviceModel {
-        name: "instant",
-        about: "takes no time: for counting what the processor does",
-        size_bytes: 1_000_000_000_000,
-        file_start_bytes: 0,
-    },
-];
+pub const DEVICE_MODELS: &[DeviceModel] = &[SATA_2007, NVME, NETWORK_1MS, OBJECT_30MS, INSTANT];
 
-/// No device model has this name.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("no device model is named `{name}`; there are: {known}")]
-pub struct UnknownModel {
-    name: String,
-    known: String,
+const fn figure<T: Copy>(value: T, source: &'static str) -> Figure<T> {
+    Figure { value, source }
 }
 
-impl DeviceModel {
-    /// The model of this name.
-    ///
-    /// # Errors
-    /// [`UnknownModel`], which lists the names that there are.
-    pub fn named(name: &str) -> Result<&'static Self, UnknownModel> {
-        DEVICE_MODELS
-            .iter()
-            .find(|model| model.name == name)
-            .ok_or_else(|| UnknownModel {
-                name: name.to_owned(),
-                known: DEVICE_MODELS
-                    .iter()
-                    .map(|model| model.name)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            })
-    }
-}
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+const DEADLINE: &str = "Linux, Documentation/block/deadline-iosched and its defaults";
+const LINUX: &str = "Linux's default";
+const OURS: &str = "our choice: not published";
+const NO_LIMIT: &str = "none: larger than any request";
+const ANY_SIZE: &str = "our choice: large enough";
+const ANYWHERE: &str = "our choice: all places are alike";
+
+const T7K250: &str = "Deskstar T7K250: Tech Report, \"Hitachi's Deskstar T7K250 hard drive\", 2005";
+const WU2007: &str = "Wu 2007: \"160G/8M Hitachi SATA II 7200 RPM disk\"";
+const D7K3000: &str = "Deskstar 7K3000 specification, table 5 (same maker; NCQ commands)";
+const PM983: &str = "Samsung PM983 data sheet, rev. 1.0, 2018";
+const S3: &str = "Amazon S3 user guide, performance design patterns: 85 to 90 MB/s a request";
+
+const SATA_2007: DeviceModel = DeviceModel {
+    name: "sata-2007",
+    about: "a 160 GB SATA disk of 7200 revolutions a minute, as of 2007",
+    size_bytes: figure(
+        164_696_555_520,
+        "321672960 sectors, as such 160 GB drives report",
+    ),
+    file_start_bytes: figure(
+        32_000_000_000,
+        "where the sequential rate is that of Wu 2007, 62,000 KB/s",
+    ),
+    queue: QueueModel {
+        nr_requests: figure(128, LINUX),
+        device_depth: figure(31, "NCQ as in libata since Linux 2.6.18: 32 tags, one kept"),
+        max_command_bytes: figure(512 * KIB, LINUX),
+        elevator: Some(ElevatorModel {
+            read_expire: figure(Duration::from_millis(500), DEADLINE),
+            write_expire: figure(Duration::from_secs(5), DEADLINE),
+            fifo_batch: figure(16, DEADLINE),
+            writes_starved: figure(2, DEADLINE),
+        }),
+    },
+    service: ServiceModel::Disk(DiskModel {
+        revolution: figure(Duration::from_nanos(8_333_333), WU2007),
+        heads: figure(3, "Deskstar T7K250: surfaces of 62.5 GB"),
+        zones: figure(30, "Deskstar 7K500 specification, table 10: zones 0 to 29"),
+        outer_bytes_per_second: figure(67_800_000, T7K250),
+        inner_bytes_per_second: figure(32_900_000, T7K250),
+        track_switch: figure(
+            Duration::from_micros(1_480),
+            "Deskstar 7K500 specification, table 10: 76.3 MB/s on a track, 64.8 MB/s over tracks",
+        ),
+        seek_settle: figure(
+            Duration::from_micros(1_500),
+            "derived: makes the average of all seeks 8.5 ms, as the Deskstar T7K250's",
+        ),
+        seek_full_stroke: figure(
+            Duration::from_micros(14_700),
+            "Deskstar 75GXP specification, figure 6 (same maker and average seek)",
+        ),
+        seek_root_permille: figure(
+            800,
+            "derived: a longer linear part would make the average seek too short",
+        ),
+        write_settle: figure(
+            Duration::from_millis(1),
+            "Deskstar 7K1000.C specification, table 9: 8.5 ms to read, 9.5 ms to write",
+        ),
+        overhead_hit: figure(Duration::from_micros(200), D7K3000),
+        overhead_miss: figure(Duration::from_micros(500), D7K3000),
+        interface_bytes_per_second: figure(300_000_000, T7K250),
+        read_cache_bytes: figure(6 * MIB, "Wu 2007: 8 MB; our choice: 6 of them for reads"),
+        read_cache_segments: figure(
+            128,
+            "Hitachi declares up to 128 (X-bit labs on the Deskstar 7K400, which doubts it)",
+        ),
+        read_ahead_bytes: figure(512 * KIB, OURS),
+        write_cache_bytes: figure(2 * MIB, "Wu 2007: 8 MB; our choice: 2 of them for writes"),
+        write_delay: figure(Duration::from_millis(10), OURS),
+        command_age_limit: figure(Duration::from_millis(300), OURS),
+    }),
+};
+
+const NVME: DeviceModel = DeviceModel {
+    name: "nvme",
+    about: "an NVMe drive of a data centre",
+    size_bytes: figure(1_920_000_000_000, PM983),
+    file_start_bytes: figure(0, ANYWHERE),
+    queue: QueueModel {
+        nr_requests: figure(1023, "Linux: an NVMe queue's depth, as nvme sets it"),
+        device_depth: figure(1023, "Linux: an NVMe queue's depth, as nvme sets it"),
+        max_command_bytes: figure(1280 * KIB, LINUX),
+        elevator: None,
+    },
+    service: ServiceModel::Parallel(ParallelModel {
+        read_latency: figure(
+            Duration::from_micros(25),
+            "Samsung PM983 data sheet, rev. 1.0, 2018: 85 us, less the flash",
+        ),
+        write_latency: figure(Duration::from_micros(50), PM983),
+        units: Some(UnitModel {
+            count: figure(
+                32,
+                "derived: the Samsung PM983's 540,000 reads a second, times the 60 us of one",
+            ),
+            stripe_bytes: figure(16 * KIB, OURS),
+            read_time: figure(Duration::from_micros(60), OURS),
+        }),
+        stream_bytes_per_second: None,
+        link_bytes_per_second: Some(figure(
+            3_200_000_000,
+            "Samsung PM983: sequential reads of up to 3,200 MB/s",
+        )),
+    }),
+};
+
+const NETWORK_1MS: DeviceModel = DeviceModel {
+    name: "network-1ms",
+    about: "network storage, 1 ms away, over 10 Gbit/s",
+    size_bytes: figure(1_000_000_000_000, ANY_SIZE),
+    file_start_bytes: figure(0, ANYWHERE),
+    queue: QueueModel {
+        nr_requests: figure(128, LINUX),
+        device_depth: figure(64, "the model's definition"),
+        max_command_bytes: figure(1280 * KIB, LINUX),
+        elevator: None,
+    },
+    service: ServiceModel::Parallel(ParallelModel {
+        read_latency: figure(Duration::from_millis(1), "the model's definition"),
+        write_latency: figure(Duration::from_millis(1), "the model's definition"),
+        units: None,
+        stream_bytes_per_second: None,
+        link_bytes_per_second: Some(figure(1_250_000_000, "the model's definition")),
+    }),
+};
+
+const OBJECT_30MS: DeviceModel = DeviceModel {
+    name: "object-30ms",
+    about: "an object store: 30 ms to the first byte, many streams, over 10 Gbit/s",
+    size_bytes: figure(1_000_000_000_000, ANY_SIZE),
+    file_start_bytes: figure(0, ANYWHERE),
+    queue: QueueModel {
+        nr_requests: figure(128, LINUX),
+        device_depth: figure(64, "the model's definition"),
+        max_command_bytes: figure(u64::MAX, NO_LIMIT),
+        elevator: None,
+    },
+    service: ServiceModel::Parallel(ParallelModel {
+        read_latency: figure(
+            Duration::from_millis(30),
+            "the model's definition: a near and fast store (S3's guide speaks of 100 to 200 ms)",
+        ),
+        write_latency: figure(Duration::from_millis(30), "the model's definition"),
+        units: None,
+        stream_bytes_per_second: Some(figure(90_000_000, S3)),
+        link_bytes_per_second: Some(figure(1_250_000_000, "the model's definition")),
+    }),
+};
+
+const INSTANT: DeviceModel = DeviceModel {
+    name: "instant",
+    about: "takes no time: for counting what the processor does",
+    size_bytes: figure(1_000_000_000_000, ANY_SIZE),
+    file_start_bytes: figure(0, ANYWHERE),
+    queue: QueueModel {
+        nr_requests: figure(128, LINUX),
+        device_depth: figure(usize::MAX, "the model's definition"),
+        max_command_bytes: figure(u64::MAX, NO_LIMIT),
+        elevator: None,
+    },
+    service: ServiceModel::Parallel(ParallelModel {
+        read_latency: figure(Duration::ZERO, "the model's definition"),
+        write_latency: figure(Duration::ZERO, "the model's definition"),
+        units: None,
+        stream_bytes_per_second: None,
+        link_bytes_per_second: None,
+    }),
+};

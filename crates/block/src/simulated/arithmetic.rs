@@ -1,0 +1,21 @@
+//! Whole-number arithmetic on times and rates, so that every run is the same everywhere.
+
+use std::time::Duration;
+
+pub(super) const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// A span in nanoseconds: centuries at most.
+pub(super) fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// `value * times / over`, rounded down.
+pub(super) fn scale(value: u64, times: u64, over: u64) -> u64 {
+    let scaled = u128::from(value) * u128::from(times) / u128::from(over);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// How long so many bytes take at a rate; no time without one.
+pub(super) fn transfer_ns(len_bytes: u64, bytes_per_second: Option<u64>) -> u64 {
+    bytes_per_second.map_or(0, |rate| scale(len_bytes, NANOS_PER_SECOND, rate.max(1)))
+}

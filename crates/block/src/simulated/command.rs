@@ -1,0 +1,62 @@
+//! Commands: what the host hands to the device in one piece. A request, a part of one where it
+//! is larger than a command may be, or several that lie side by side and were merged.
+
+use super::RequestId;
+
+/// A contiguous run of bytes on its way through the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Command {
+    /// Where [`CommandTable`] keeps the requests that wait for it.
+    pub slot: usize,
+    /// Commands are numbered as they are made: the older of two has the smaller number.
+    pub number: u64,
+    pub is_write: bool,
+    pub start_bytes: u64,
+    pub end_bytes: u64,
+}
+
+impl Command {
+    pub fn len_bytes(&self) -> u64 {
+        self.end_bytes - self.start_bytes
+    }
+}
+
+/// The requests that wait for each command. Slots are reused, and their lists with them.
+#[derive(Debug, Default)]
+pub(super) struct CommandTable {
+    waiting: Vec<Vec<RequestId>>,
+    free: Vec<usize>,
+    made: u64,
+}
+
+impl CommandTable {
+    /// A new command that `request` waits for.
+    pub fn make(&mut self, is_write: bool, bytes: (u64, u64), request: RequestId) -> Command {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.waiting.push(Vec::new());
+            self.waiting.len() - 1
+        });
+        self.waiting[slot].push(request);
+        self.made += 1;
+        Command {
+            slot,
+            number: self.made,
+            is_write,
+            start_bytes: bytes.0,
+            end_bytes: bytes.1,
+        }
+    }
+
+    /// Lets `request` wait for a command that was made before.
+    pub fn join(&mut self, slot: usize, request: RequestId) {
+        self.waiting[slot].push(request);
+    }
+
+    /// Hands `done` each request that waited for the command in `slot`, and forgets it.
+    pub fn finish(&mut self, slot: usize, mut done: impl FnMut(RequestId)) {
+        for request in self.waiting[slot].drain(..) {
+            done(request);
+        }
+        self.free.push(slot);
+    }
+}

@@ -1,0 +1,413 @@
+//! A disk drive: its command queue, its cache, and what its firmware does next.
+//!
+//! ```text
+//!   accept ──> arriving ──> in the cache? ──> link to the host ──> done
+//!              (overhead)      │ no                ^
+//!                              v                   │
+//!                           waiting ──> the arm, one run at a time
+//!                                        ^
+//!                     write cache ───────┘ when idle, or full
+//! ```
+//!
+//! Model: native command queueing: of the commands that wait, the one whose first byte passes
+//! under a head soonest is served next, unless one has waited too long. What passes on the way to
+//! a run is kept (read on arrival), and behind a read the idle drive reads on. Commands that the
+//! cache can answer do not wait for the arm. Writes are done once they are in the write cache.
+//!
+//! What happens while the arm is idle is worked out when somebody next looks: nothing is
+//! simulated for it.
+//!
+//! Invariants:
+//! 1. A command is in exactly one of `arriving`, `waiting`, `waiting_writes`, `work` and `done`,
+//!    until `step` answers it.
+//! 2. While `work` is set, `reading_on` is not: there is one arm.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::arithmetic::{nanos, transfer_ns};
+use super::command::Command;
+use super::drive_cache::{ReadCache, WriteCache};
+use super::mechanics::{Approach, Head, Mechanics, Place};
+use super::parameters::DiskModel;
+
+/// The most that is written in one go, so that a read need not wait for more.
+const WRITE_RUN_BYTES: u64 = 512 * 1024;
+
+/// A drive in virtual time.
+#[derive(Debug)]
+pub(super) struct Drive {
+    mechanics: Mechanics,
+    overhead_hit_ns: u64,
+    overhead_miss_ns: u64,
+    age_limit_ns: u64,
+    write_delay_ns: u64,
+    interface_bytes_per_second: u64,
+    read_ahead_bytes: u64,
+    end_bytes: u64,
+
+    reads: ReadCache,
+    writes: WriteCache,
+    head: Head,
+    reading_on: Option<ReadingOn>,
+    arriving: VecDeque<Arriving>,
+    waiting: Vec<Waiting>,
+    waiting_writes: VecDeque<Command>,
+    work: Option<Work>,
+    /// When the idle arm next has something to decide.
+    decide_at_ns: Option<u64>,
+    interface_free_at_ns: u64,
+    /// By time, then number; with the slot.
+    done: BinaryHeap<Reverse<(u64, u64, usize)>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Arriving {
+    command: Command,
+    accepted_at_ns: u64,
+    ready_at_ns: u64,
+}
+
+/// A read that the cache does not hold.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    command: Command,
+    accepted_at_ns: u64,
+    /// The seek does not begin before.
+    start_at_ns: u64,
+}
+
+/// The idle arm reads on: `next_byte` passes at `at_ns`.
+#[derive(Clone, Copy, Debug)]
+struct ReadingOn {
+    next_byte: u64,
+    at_ns: u64,
+    limit_byte: u64,
+}
+
+/// What the arm does.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    /// The read that it is for; a write of what the cache holds otherwise.
+    command: Option<Command>,
+    start_byte: u64,
+    end_byte: u64,
+    end_at_ns: u64,
+    /// When the byte behind the run passes.
+    next_at_ns: u64,
+    /// What passed on the way: up to two runs.
+    passed: [(u64, u64); 2],
+}
+
+impl Drive {
+    /// `phase` is any number: it says how the platters stand at time 0.
+    pub fn new(model: &DiskModel, size_bytes: u64, phase: u64) -> Self {
+        Self {
+            mechanics: Mechanics::new(model, size_bytes, phase),
+            overhead_hit_ns: nanos(model.overhead_hit.value),
+            overhead_miss_ns: nanos(model.overhead_miss.value),
+            age_limit_ns: nanos(model.command_age_limit.value),
+            write_delay_ns: nanos(model.write_delay.value),
+            interface_bytes_per_second: model.interface_bytes_per_second.value,
+            read_ahead_bytes: model.read_ahead_bytes.value,
+            end_bytes: size_bytes,
+            reads: ReadCache::new(
+                model.read_cache_bytes.value,
+                model.read_cache_segments.value,
+            ),
+            writes: WriteCache::new(model.write_cache_bytes.value),
+            head: Head {
+                track: 0,
+                ready_at_ns: 0,
+            },
+            reading_on: None,
+            arriving: VecDeque::new(),
+            waiting: Vec::new(),
+            waiting_writes: VecDeque::new(),
+            work: None,
+            decide_at_ns: None,
+            interface_free_at_ns: 0,
+            done: BinaryHeap::new(),
+        }
+    }
+
+    pub fn accept(&mut self, now_ns: u64, command: Command) {
+        self.arriving.push_back(Arriving {
+            command,
+            accepted_at_ns: now_ns,
+            ready_at_ns: now_ns + self.overhead_hit_ns,
+        });
+    }
+
+    /// When `step` next has something to do.
+    pub fn next_event_ns(&self) -> Option<u64> {
+        let arriving = self.arriving.front().map(|command| command.ready_at_ns);
+        let work = self.work.map(|work| work.end_at_ns);
+        let done = self.done.peek().map(|&Reverse((at_ns, _, _))| at_ns);
+        [arriving, work, done, self.decide_at_ns]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Does one thing that is due at `now_ns`, a time that `next_event_ns` answered. The slot of
+    /// a command that is done.
+    pub fn step(&mut self, now_ns: u64) -> Option<usize> {
+        if let Some(&Reverse((at_ns, _, slot))) = self.done.peek()
+            && at_ns <= now_ns
+        {
+            self.done.pop();
+            return Some(slot);
+        }
+        if let Some(work) = self.work.take_if(|work| work.end_at_ns <= now_ns) {
+            self.finish_work(work, now_ns);
+        } else if let Some(arriving) = self.arriving.front().copied()
+            && arriving.ready_at_ns <= now_ns
+        {
+            self.arriving.pop_front();
+            self.arrive(arriving, now_ns);
+        }
+        if self.work.is_none() {
+            self.decide(now_ns);
+        }
+        None
+    }
+
+    fn arrive(&mut self, arriving: Arriving, now_ns: u64) {
+        let command = arriving.command;
+        if command.is_write {
+            self.waiting_writes.push_back(command);
+            self.admit_writes(now_ns);
+            return;
+        }
+        self.read_on(now_ns);
+        if self.is_held(command) {
+            self.answer(command, now_ns);
+        } else {
+            self.waiting.push(Waiting {
+                command,
+                accepted_at_ns: arriving.accepted_at_ns,
+                start_at_ns: arriving.accepted_at_ns
+                    + self.overhead_miss_ns.max(self.overhead_hit_ns),
+            });
+        }
+    }
+
+    fn is_held(&self, command: Command) -> bool {
+        self.reads.held_until(command.start_bytes) >= command.end_bytes
+    }
+
+    /// Sends what the cache holds to the host, or takes a write from it.
+    fn answer(&mut self, command: Command, now_ns: u64) {
+        if !command.is_write {
+            self.reads.touch(command.start_bytes);
+        }
+        let begin_at_ns = self.interface_free_at_ns.max(now_ns);
+        self.interface_free_at_ns =
+            begin_at_ns + transfer_ns(command.len_bytes(), Some(self.interface_bytes_per_second));
+        self.done.push(Reverse((
+            self.interface_free_at_ns,
+            command.number,
+            command.slot,
+        )));
+    }
+
+    fn admit_writes(&mut self, now_ns: u64) {
+        while let Some(command) = self.waiting_writes.front().copied()
+            && self.writes.has_room(command.len_bytes())
+        {
+            self.waiting_writes.pop_front();
+            self.writes.insert(command.start_bytes, command.end_bytes);
+            self.answer(command, now_ns);
+        }
+    }
+
+    /// Works out what the idle arm has read up to now.
+    fn read_on(&mut self, now_ns: u64) {
+        let Some(reading) = self.reading_on else {
+            return;
+        };
+        let (next_byte, at_ns) =
+            self.mechanics
+                .stream(reading.next_byte, reading.at_ns, reading.limit_byte, now_ns);
+        self.reads.insert(reading.next_byte, next_byte);
+        self.head = Head {
+            track: self.mechanics.place(next_byte).track,
+            ready_at_ns: at_ns,
+        };
+        self.reading_on = (next_byte < reading.limit_byte).then_some(ReadingOn {
+            next_byte,
+            at_ns,
+            ..reading
+        });
+    }
+
+    fn finish_work(&mut self, work: Work, now_ns: u64) {
+        self.head = Head {
+            track: self.mechanics.place(work.end_byte).track,
+            ready_at_ns: work.next_at_ns,
+        };
+        if let Some(command) = work.command {
+            for (start, end) in work.passed {
+                self.reads.insert(start, end);
+            }
+            self.done
+                .push(Reverse((now_ns, command.number, command.slot)));
+            self.reading_on = Some(ReadingOn {
+                next_byte: work.end_byte,
+                at_ns: work.next_at_ns,
+                limit_byte: self.end_bytes.min(work.end_byte + self.read_ahead_bytes),
+            });
+            self.answer_held(now_ns);
+        } else {
+            self.writes.release(work.end_byte - work.start_byte);
+            self.admit_writes(now_ns);
+        }
+    }
+
+    /// Answers what waited for bytes that the cache now holds.
+    fn answer_held(&mut self, now_ns: u64) {
+        let mut index = 0;
+        while let Some(waiting) = self.waiting.get(index).copied() {
+            if self.is_held(waiting.command) {
+                self.waiting.remove(index);
+                self.answer(waiting.command, now_ns);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// Gives the idle arm something to do, or says when to look again.
+    fn decide(&mut self, now_ns: u64) {
+        self.read_on(now_ns);
+        self.answer_held(now_ns);
+        let writes_blocked = !self.waiting_writes.is_empty();
+        let read = self.next_read(now_ns);
+        let write = (writes_blocked || self.waiting.is_empty())
+            .then(|| self.next_write(now_ns))
+            .flatten();
+        self.work = match (read, write) {
+            (Some(read), Some(write)) if write.0 < read.0 => self.begin_write(write.1, now_ns),
+            (Some(read), _) => Some(self.begin_read(read.1, now_ns)),
+            (None, Some(write)) if writes_blocked => self.begin_write(write.1, now_ns),
+            (None, Some(_)) => return self.decide_write_later(now_ns),
+            (None, None) => None,
+        };
+        self.decide_at_ns = match self.work {
+            Some(_) => None,
+            None => self.waiting.iter().map(|read| read.start_at_ns).min(),
+        };
+    }
+
+    /// The arm is idle and the write cache has room: writes only after a while.
+    fn decide_write_later(&mut self, now_ns: u64) {
+        let idle_since_ns = self
+            .interface_free_at_ns
+            .max(self.head.ready_at_ns.min(now_ns));
+        let due_ns = idle_since_ns + self.write_delay_ns;
+        if due_ns > now_ns {
+            self.decide_at_ns = Some(due_ns);
+        } else if let Some(write) = self.next_write(now_ns) {
+            self.work = self.begin_write(write.1, now_ns);
+            self.decide_at_ns = None;
+        }
+    }
+
+    /// When the first byte that the cache lacks passes, and the index of the read that waits
+    /// for it: the soonest, or the one that has waited too long.
+    fn next_read(&self, now_ns: u64) -> Option<(u64, usize)> {
+        let oldest = self
+            .waiting
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, read)| read.command.number)?;
+        if oldest.1.accepted_at_ns + self.age_limit_ns <= now_ns {
+            return Some((0, oldest.0));
+        }
+        self.waiting
+            .iter()
+            .enumerate()
+            .filter(|(_, read)| read.start_at_ns <= now_ns)
+            .map(|(index, read)| {
+                let from = self.reads.held_until(read.command.start_bytes);
+                (self.approach(from, now_ns, false).begin_at_ns, index)
+            })
+            .min_by_key(|&(begin_at_ns, index)| (begin_at_ns, self.waiting[index].command.number))
+    }
+
+    /// When the run of the write cache that the arm reaches soonest passes, and its start.
+    fn next_write(&self, now_ns: u64) -> Option<(u64, u64)> {
+        let here = self.head.track;
+        self.writes
+            .near(self.mechanics.track_start_bytes(here))
+            .map(|start| (self.approach(start, now_ns, true).begin_at_ns, start))
+            .min()
+    }
+
+    fn approach(&self, byte: u64, now_ns: u64, is_write: bool) -> Approach {
+        self.mechanics
+            .approach(self.head, now_ns, self.mechanics.place(byte), is_write)
+    }
+
+    fn begin_write(&mut self, start_byte: u64, now_ns: u64) -> Option<Work> {
+        let begin_at_ns = self.approach(start_byte, now_ns, true).begin_at_ns;
+        let end_byte = self.writes.take(start_byte, WRITE_RUN_BYTES)?;
+        let (_, next_at_ns) = self
+            .mechanics
+            .stream(start_byte, begin_at_ns, end_byte, u64::MAX);
+        self.reading_on = None;
+        Some(Work {
+            command: None,
+            start_byte,
+            end_byte,
+            end_at_ns: next_at_ns,
+            next_at_ns,
+            passed: [(0, 0); 2],
+        })
+    }
+
+    fn begin_read(&mut self, index: usize, now_ns: u64) -> Work {
+        let command = self.waiting.remove(index).command;
+        let start_byte = self.reads.held_until(command.start_bytes);
+        let place = self.mechanics.place(start_byte);
+        let approach = self.mechanics.approach(self.head, now_ns, place, false);
+        self.reading_on = None;
+        self.read_run(command, place, approach)
+    }
+
+    /// Reads from `place` to the end of the command, and what passes before that.
+    fn read_run(&self, command: Command, place: Place, approach: Approach) -> Work {
+        let start_byte = place.start_bytes + place.within_bytes;
+        let end_byte = command.end_bytes;
+        let track_start = place.start_bytes;
+        let arrival_byte = track_start + self.mechanics.passing_bytes(place, approach.arrive_at_ns);
+        let (_, next_at_ns) =
+            self.mechanics
+                .stream(start_byte, approach.begin_at_ns, end_byte, u64::MAX);
+        let work = Work {
+            command: Some(command),
+            start_byte,
+            end_byte,
+            end_at_ns: next_at_ns,
+            next_at_ns,
+            passed: [(arrival_byte, end_byte), (0, 0)],
+        };
+        if arrival_byte <= start_byte {
+            return work;
+        }
+        let passed = [
+            (arrival_byte, place.track_end_bytes()),
+            (track_start, end_byte),
+        ];
+        if arrival_byte >= end_byte || end_byte > place.track_end_bytes() {
+            return Work { passed, ..work };
+        }
+        // The head arrived within the run: it has all of it after one revolution.
+        Work {
+            end_at_ns: approach.arrive_at_ns + self.mechanics.revolution_ns(),
+            passed,
+            ..work
+        }
+    }
+}

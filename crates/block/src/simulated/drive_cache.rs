@@ -1,0 +1,169 @@
+//! The memory of a disk drive: segments of what was read, and what is still to be written.
+//!
+//! Model: Ruemmler and Wilkes 1994: a segmented cache, filled by reads, by the idle drive reading
+//! on, and by what passes under the head on its way; and immediate reporting of writes.
+//!
+//! Differs: segments are as long as what was read of a piece, up to a quarter of the cache; the
+//! firmware's rules are not published.
+
+use std::collections::BTreeMap;
+
+/// What was read: runs of bytes, the least recently used of which makes room.
+#[derive(Debug)]
+pub(super) struct ReadCache {
+    segments: Vec<Segment>,
+    held_bytes: u64,
+    max_bytes: u64,
+    max_segments: usize,
+    uses: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start_bytes: u64,
+    end_bytes: u64,
+    used: u64,
+}
+
+impl ReadCache {
+    pub fn new(max_bytes: u64, max_segments: usize) -> Self {
+        Self {
+            segments: Vec::with_capacity(max_segments),
+            held_bytes: 0,
+            max_bytes,
+            max_segments: max_segments.max(1),
+            uses: 0,
+        }
+    }
+
+    /// Up to where the bytes from `start_bytes` on are here: `start_bytes` if the first is not.
+    pub fn held_until(&self, start_bytes: u64) -> u64 {
+        self.segments
+            .iter()
+            .filter(|segment| segment.start_bytes <= start_bytes)
+            .map(|segment| segment.end_bytes)
+            .fold(start_bytes, u64::max)
+    }
+
+    /// Keeps the segment of a byte that was asked for longer.
+    pub fn touch(&mut self, byte: u64) {
+        self.uses += 1;
+        for segment in &mut self.segments {
+            if segment.start_bytes <= byte && byte < segment.end_bytes {
+                segment.used = self.uses;
+            }
+        }
+    }
+
+    /// Keeps bytes that passed under the head.
+    pub fn insert(&mut self, start_bytes: u64, end_bytes: u64) {
+        if start_bytes >= end_bytes {
+            return;
+        }
+        self.uses += 1;
+        let mut whole = Segment {
+            start_bytes,
+            end_bytes,
+            used: self.uses,
+        };
+        let mut index = 0;
+        while let Some(segment) = self.segments.get(index) {
+            if segment.end_bytes < whole.start_bytes || whole.end_bytes < segment.start_bytes {
+                index += 1;
+                continue;
+            }
+            whole.start_bytes = whole.start_bytes.min(segment.start_bytes);
+            whole.end_bytes = whole.end_bytes.max(segment.end_bytes);
+            self.remove(index);
+            // The run may now touch segments that it did not before.
+            index = 0;
+        }
+        let excess_bytes =
+            (whole.end_bytes - whole.start_bytes).saturating_sub(self.max_bytes.div_ceil(4));
+        // Give up the end that is farther from what was just read.
+        if end_bytes - whole.start_bytes > whole.end_bytes - start_bytes {
+            whole.start_bytes += excess_bytes;
+        } else {
+            whole.end_bytes -= excess_bytes;
+        }
+        self.held_bytes += whole.end_bytes - whole.start_bytes;
+        self.segments.push(whole);
+        self.shrink();
+    }
+
+    fn remove(&mut self, index: usize) {
+        let segment = self.segments.swap_remove(index);
+        self.held_bytes -= segment.end_bytes - segment.start_bytes;
+    }
+
+    fn shrink(&mut self) {
+        while self.held_bytes > self.max_bytes || self.segments.len() > self.max_segments {
+            let oldest = (0..self.segments.len()).min_by_key(|&index| self.segments[index].used);
+            match oldest {
+                Some(index) => self.remove(index),
+                None => return,
+            }
+        }
+    }
+}
+
+/// What is still to be written: runs of bytes that do not touch.
+#[derive(Debug)]
+pub(super) struct WriteCache {
+    runs: BTreeMap<u64, u64>,
+    held_bytes: u64,
+    max_bytes: u64,
+}
+
+impl WriteCache {
+    pub fn new(max_bytes: u64) -> Self {
+        Self {
+            runs: BTreeMap::new(),
+            held_bytes: 0,
+            max_bytes,
+        }
+    }
+
+    /// Whether so many bytes more can be taken. An empty cache takes any run.
+    pub fn has_room(&self, len_bytes: u64) -> bool {
+        self.held_bytes == 0 || self.held_bytes + len_bytes <= self.max_bytes
+    }
+
+    /// Takes bytes to be written.
+    pub fn insert(&mut self, mut start_bytes: u64, mut end_bytes: u64) {
+        while let Some((&start, &end)) = self.runs.range(..=end_bytes).next_back()
+            && end >= start_bytes
+        {
+            self.runs.remove(&start);
+            self.held_bytes -= end - start;
+            start_bytes = start_bytes.min(start);
+            end_bytes = end_bytes.max(end);
+        }
+        self.runs.insert(start_bytes, end_bytes);
+        self.held_bytes += end_bytes - start_bytes;
+    }
+
+    /// The starts of some runs on either side of `byte`.
+    pub fn near(&self, byte: u64) -> impl Iterator<Item = u64> {
+        const EACH_SIDE: usize = 16;
+        let behind = self.runs.range(byte..).take(EACH_SIDE);
+        let before = self.runs.range(..byte).rev().take(EACH_SIDE);
+        behind.chain(before).map(|(&start, _)| start)
+    }
+
+    /// Takes the run at `start_bytes` out, or as much of its start as `max_bytes`: its end. Its
+    /// bytes still take room until [`Self::release`].
+    pub fn take(&mut self, start_bytes: u64, max_bytes: u64) -> Option<u64> {
+        let end_bytes = self.runs.remove(&start_bytes)?;
+        let cut_bytes = end_bytes.min(start_bytes + max_bytes);
+        if cut_bytes < end_bytes {
+            self.runs.insert(cut_bytes, end_bytes);
+        }
+        Some(cut_bytes)
+    }
+
+    /// Frees the room of bytes that were taken out.
+    pub fn release(&mut self, len_bytes: u64) {
+        self.held_bytes -= len_bytes;
+    }
+}

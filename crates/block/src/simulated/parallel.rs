@@ -1,0 +1,101 @@
+//! A device that does many things at once: flash behind a controller, or servers behind a network.
+//!
+//! ```text
+//!   command ──> latency ──> unit of each stripe ──┐
+//!                           unit of each stripe ──┴──> the link, shared ──> done
+//! ```
+//!
+//! Model: after a latency, the stripes of a command are read by the units that hold them, one
+//! stripe a unit at a time; then its bytes pass over a link that all commands share, in the order
+//! of the commands, and no faster than one stream may. Each part is left out where the model has
+//! none. Constant: no stragglers and no garbage collection.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::arithmetic::{nanos, transfer_ns};
+use super::command::Command;
+use super::parameters::ParallelModel;
+
+/// The device, in virtual time.
+#[derive(Debug)]
+pub(super) struct Parallel {
+    read_latency_ns: u64,
+    write_latency_ns: u64,
+    /// Empty if there are no units.
+    unit_free_at_ns: Vec<u64>,
+    stripe_bytes: u64,
+    unit_read_ns: u64,
+    stream_bytes_per_second: Option<u64>,
+    link_bytes_per_second: Option<u64>,
+    link_free_at_ns: u64,
+    /// By time, then number; with the slot.
+    done: BinaryHeap<Reverse<(u64, u64, usize)>>,
+}
+
+impl Parallel {
+    pub fn new(model: &ParallelModel) -> Self {
+        let units = model.units;
+        Self {
+            read_latency_ns: nanos(model.read_latency.value),
+            write_latency_ns: nanos(model.write_latency.value),
+            unit_free_at_ns: vec![0; units.map_or(0, |units| units.count.value)],
+            stripe_bytes: units.map_or(u64::MAX, |units| units.stripe_bytes.value.max(1)),
+            unit_read_ns: units.map_or(0, |units| nanos(units.read_time.value)),
+            stream_bytes_per_second: model.stream_bytes_per_second.map(|rate| rate.value),
+            link_bytes_per_second: model.link_bytes_per_second.map(|rate| rate.value),
+            link_free_at_ns: 0,
+            done: BinaryHeap::new(),
+        }
+    }
+
+    pub fn accept(&mut self, now_ns: u64, command: Command) {
+        let first_at_ns = if command.is_write {
+            now_ns + self.write_latency_ns
+        } else {
+            self.read_units(now_ns + self.read_latency_ns, command)
+        };
+        let len_bytes = command.len_bytes();
+        let mut end_at_ns = first_at_ns + transfer_ns(len_bytes, self.stream_bytes_per_second);
+        if self.link_bytes_per_second.is_some() {
+            self.link_free_at_ns = self.link_free_at_ns.max(first_at_ns)
+                + transfer_ns(len_bytes, self.link_bytes_per_second);
+            end_at_ns = end_at_ns.max(self.link_free_at_ns);
+        }
+        self.done
+            .push(Reverse((end_at_ns, command.number, command.slot)));
+    }
+
+    /// When the last unit has read its last stripe of the command.
+    fn read_units(&mut self, start_at_ns: u64, command: Command) -> u64 {
+        let count = self.unit_free_at_ns.len() as u64;
+        if count == 0 {
+            return start_at_ns;
+        }
+        let first = command.start_bytes / self.stripe_bytes;
+        let last = (command.end_bytes - 1) / self.stripe_bytes;
+        let mut end_at_ns = start_at_ns;
+        for stripe in first..=last {
+            // Less than the length of a vector.
+            let unit = usize::try_from(stripe % count).unwrap_or(0);
+            let free_at_ns = &mut self.unit_free_at_ns[unit];
+            *free_at_ns = start_at_ns.max(*free_at_ns) + self.unit_read_ns;
+            end_at_ns = end_at_ns.max(*free_at_ns);
+        }
+        end_at_ns
+    }
+
+    /// When `step` next has something to do.
+    pub fn next_event_ns(&self) -> Option<u64> {
+        self.done.peek().map(|&Reverse((at_ns, _, _))| at_ns)
+    }
+
+    /// The slot of a command that is done at `now_ns`.
+    pub fn step(&mut self, now_ns: u64) -> Option<usize> {
+        let &Reverse((at_ns, _, slot)) = self.done.peek()?;
+        (at_ns <= now_ns).then(|| {
+            self.done.pop();
+            slot
+        })
+    }
+}

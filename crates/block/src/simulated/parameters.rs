@@ -1,0 +1,269 @@
+//! What a device model is made of. The values are in [`DEVICE_MODELS`].
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::DEVICE_MODELS;
+
+/// A value, and where it is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figure<T> {
+    /// The value.
+    pub value: T,
+    /// The publication that says so, how it follows from one, or that it is our choice.
+    pub source: &'static str,
+}
+
+/// What a device is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceModel {
+    /// Its name, as in `--device NAME`.
+    pub name: &'static str,
+    /// What it stands for, in one line.
+    pub about: &'static str,
+    /// How many bytes it holds.
+    pub size_bytes: Figure<u64>,
+    /// Where a simulation should put its first file, so that figures compare with published ones.
+    pub file_start_bytes: Figure<u64>,
+    /// The queue of the host before the device.
+    pub queue: QueueModel,
+    /// The device itself.
+    pub service: ServiceModel,
+}
+
+/// The queue of the host before a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueModel {
+    /// `nr_requests`: of 7/8 of these reads on, the queue counts as congested.
+    pub nr_requests: Figure<usize>,
+    /// How many commands the device takes at a time.
+    pub device_depth: Figure<usize>,
+    /// `max_sectors_kb`: what merging makes no command larger than, and larger requests are
+    /// split into.
+    pub max_command_bytes: Figure<u64>,
+    /// The elevator that sorts and merges; first come, first served without one.
+    pub elevator: Option<ElevatorModel>,
+}
+
+/// An elevator with deadlines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElevatorModel {
+    /// After so long a read is served next, wherever it lies.
+    pub read_expire: Figure<Duration>,
+    /// The same for a write.
+    pub write_expire: Figure<Duration>,
+    /// Commands of one direction that are served in one sweep before the deadlines are looked at.
+    pub fifo_batch: Figure<u32>,
+    /// Batches of reads that pass waiting writes before a batch of writes.
+    pub writes_starved: Figure<u32>,
+}
+
+/// What serves the commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one a model, and it is looked at once"
+)]
+pub enum ServiceModel {
+    /// One arm over turning platters.
+    Disk(DiskModel),
+    /// Many things at once, and a link.
+    Parallel(ParallelModel),
+}
+
+/// A disk drive: mechanics, cache and firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskModel {
+    /// One revolution of the platters.
+    pub revolution: Figure<Duration>,
+    /// Surfaces, each with a head: tracks of one cylinder.
+    pub heads: Figure<u64>,
+    /// Zones of tracks of equal length.
+    pub zones: Figure<u64>,
+    /// Bytes a second over many tracks of the outermost zone, track switches included.
+    pub outer_bytes_per_second: Figure<u64>,
+    /// The same for the innermost zone.
+    pub inner_bytes_per_second: Figure<u64>,
+    /// To the next track, of the same cylinder or the next; the skew between tracks is the same.
+    pub track_switch: Figure<Duration>,
+    /// What every longer seek takes, however short.
+    pub seek_settle: Figure<Duration>,
+    /// A seek over all cylinders.
+    pub seek_full_stroke: Figure<Duration>,
+    /// Up to this share of the cylinders, in thousandths, a seek grows with the root of its
+    /// distance; then linearly, with no step or bend.
+    pub seek_root_permille: Figure<u64>,
+    /// What a seek before writing takes longer.
+    pub write_settle: Figure<Duration>,
+    /// From a command to its first byte where the cache has it; the same to accept a write.
+    pub overhead_hit: Figure<Duration>,
+    /// From a command to the start of its seek where the cache does not have it.
+    pub overhead_miss: Figure<Duration>,
+    /// Bytes a second between the drive's cache and the host.
+    pub interface_bytes_per_second: Figure<u64>,
+    /// Cache for what was read.
+    pub read_cache_bytes: Figure<u64>,
+    /// Into at most so many segments.
+    pub read_cache_segments: Figure<usize>,
+    /// How far the idle drive reads on behind a read.
+    pub read_ahead_bytes: Figure<u64>,
+    /// Cache for what is to be written.
+    pub write_cache_bytes: Figure<u64>,
+    /// How long the drive is idle before it writes what its cache has room for.
+    pub write_delay: Figure<Duration>,
+    /// A command that has waited so long in the drive is served next.
+    pub command_age_limit: Figure<Duration>,
+}
+
+/// A device of many equal parts behind one link: flash, or servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParallelModel {
+    /// From a read to its first byte, besides the time of a unit.
+    pub read_latency: Figure<Duration>,
+    /// From a write to its first byte.
+    pub write_latency: Figure<Duration>,
+    /// What serves one stripe at a time, if that limits.
+    pub units: Option<UnitModel>,
+    /// Bytes a second of one request, if that limits.
+    pub stream_bytes_per_second: Option<Figure<u64>>,
+    /// Bytes a second of all together, if that limits.
+    pub link_bytes_per_second: Option<Figure<u64>>,
+}
+
+/// The units that a parallel device is striped over: dies of flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitModel {
+    /// How many.
+    pub count: Figure<usize>,
+    /// Bytes that one unit holds before the next one follows.
+    pub stripe_bytes: Figure<u64>,
+    /// How long a unit takes to read a stripe or less.
+    pub read_time: Figure<Duration>,
+}
+
+/// No device model has this name.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("no device model is named `{name}`; there are: {known}")]
+pub struct UnknownModel {
+    name: String,
+    known: String,
+}
+
+/// One parameter of a model, for people to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// The name of its field.
+    pub name: &'static str,
+    /// Its value, with the unit where the name has none.
+    pub value: String,
+    /// Where the value is from.
+    pub source: &'static str,
+}
+
+impl DeviceModel {
+    /// The model of this name.
+    ///
+    /// # Errors
+    /// [`UnknownModel`], which lists the names that there are.
+    pub fn named(name: &str) -> Result<&'static Self, UnknownModel> {
+        DEVICE_MODELS
+            .iter()
+            .find(|model| model.name == name)
+            .ok_or_else(|| UnknownModel {
+                name: name.to_owned(),
+                known: DEVICE_MODELS
+                    .iter()
+                    .map(|model| model.name)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            })
+    }
+
+    /// Every parameter, in the order of the fields.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let mut list = List(Vec::new());
+        list.add("size_bytes", &self.size_bytes);
+        list.add("file_start_bytes", &self.file_start_bytes);
+        self.queue.list(&mut list);
+        match &self.service {
+            ServiceModel::Disk(disk) => disk.list(&mut list),
+            ServiceModel::Parallel(parallel) => parallel.list(&mut list),
+        }
+        list.0
+    }
+}
+
+/// Collects parameters.
+struct List(Vec<Parameter>);
+
+impl List {
+    fn add<T: Debug>(&mut self, name: &'static str, figure: &Figure<T>) {
+        self.0.push(Parameter {
+            name,
+            value: format!("{:?}", figure.value),
+            source: figure.source,
+        });
+    }
+}
+
+impl QueueModel {
+    fn list(&self, list: &mut List) {
+        list.add("nr_requests", &self.nr_requests);
+        list.add("device_depth", &self.device_depth);
+        list.add("max_command_bytes", &self.max_command_bytes);
+        if let Some(elevator) = &self.elevator {
+            list.add("read_expire", &elevator.read_expire);
+            list.add("write_expire", &elevator.write_expire);
+            list.add("fifo_batch", &elevator.fifo_batch);
+            list.add("writes_starved", &elevator.writes_starved);
+        }
+    }
+}
+
+impl DiskModel {
+    fn list(&self, list: &mut List) {
+        list.add("revolution", &self.revolution);
+        list.add("heads", &self.heads);
+        list.add("zones", &self.zones);
+        list.add("outer_bytes_per_second", &self.outer_bytes_per_second);
+        list.add("inner_bytes_per_second", &self.inner_bytes_per_second);
+        list.add("track_switch", &self.track_switch);
+        list.add("seek_settle", &self.seek_settle);
+        list.add("seek_full_stroke", &self.seek_full_stroke);
+        list.add("seek_root_permille", &self.seek_root_permille);
+        list.add("write_settle", &self.write_settle);
+        list.add("overhead_hit", &self.overhead_hit);
+        list.add("overhead_miss", &self.overhead_miss);
+        list.add(
+            "interface_bytes_per_second",
+            &self.interface_bytes_per_second,
+        );
+        list.add("read_cache_bytes", &self.read_cache_bytes);
+        list.add("read_cache_segments", &self.read_cache_segments);
+        list.add("read_ahead_bytes", &self.read_ahead_bytes);
+        list.add("write_cache_bytes", &self.write_cache_bytes);
+        list.add("write_delay", &self.write_delay);
+        list.add("command_age_limit", &self.command_age_limit);
+    }
+}
+
+impl ParallelModel {
+    fn list(&self, list: &mut List) {
+        list.add("read_latency", &self.read_latency);
+        list.add("write_latency", &self.write_latency);
+        if let Some(units) = &self.units {
+            list.add("units.count", &units.count);
+            list.add("units.stripe_bytes", &units.stripe_bytes);
+            list.add("units.read_time", &units.read_time);
+        }
+        if let Some(rate) = &self.stream_bytes_per_second {
+            list.add("stream_bytes_per_second", rate);
+        }
+        if let Some(rate) = &self.link_bytes_per_second {
+            list.add("link_bytes_per_second", rate);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The host's I/O scheduler: commands wait here, sorted and merged, while the device is full.
+//!
+//! Model: Linux's deadline elevator. One sweep upwards for each direction, in batches; reads
+//! before writes, unless writes have been passed over too often; what has waited past its
+//! deadline is where the next batch begins. Without an elevator: first come, first served,
+//! nothing merged.
+//!
+//! Differs: Linux 2.6.20's default was CFQ, which also shares the disk among processes; requests
+//! here have no process.
+//!
+//! Invariants:
+//! 1. A lane's `sorted` and `keys` name the same commands: those that wait.
+//! 2. A lane's `arrivals` names each of them once, in order of deadline; it may also name
+//!    commands that have left.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::RequestId;
+use super::arithmetic::nanos;
+use super::command::{Command, CommandTable};
+use super::parameters::{ElevatorModel, QueueModel};
+
+/// The queue before the device.
+#[derive(Debug)]
+pub(super) struct Scheduler {
+    max_command_bytes: u64,
+    order: Order,
+}
+
+#[derive(Debug)]
+enum Order {
+    Arrival(VecDeque<Command>),
+    Elevator(Elevator),
+}
+
+impl Scheduler {
+    pub fn new(model: &QueueModel) -> Self {
+        Self {
+            max_command_bytes: model.max_command_bytes.value,
+            order: model.elevator.as_ref().map_or_else(
+                || Order::Arrival(VecDeque::new()),
+                |elevator| Order::Elevator(Elevator::new(elevator)),
+            ),
+        }
+    }
+
+    /// Takes bytes that `request` waits for, no more than a command may have. Answers whether
+    /// they became a command of their own; otherwise they joined one that waits.
+    pub fn add(
+        &mut self,
+        now_ns: u64,
+        is_write: bool,
+        bytes: (u64, u64),
+        request: RequestId,
+        table: &mut CommandTable,
+    ) -> bool {
+        match &mut self.order {
+            Order::Arrival(waiting) => {
+                waiting.push_back(table.make(is_write, bytes, request));
+                true
+            }
+            Order::Elevator(elevator) => {
+                let max_bytes = self.max_command_bytes;
+                let lane = elevator.lane(is_write);
+                if let Some(slot) = lane.merge(bytes, max_bytes) {
+                    table.join(slot, request);
+                    false
+                } else {
+                    lane.add(now_ns, table.make(is_write, bytes, request));
+                    true
+                }
+            }
+        }
+    }
+
+    /// The command that goes to the device next.
+    pub fn next(&mut self, now_ns: u64) -> Option<Command> {
+        match &mut self.order {
+            Order::Arrival(waiting) => waiting.pop_front(),
+            Order::Elevator(elevator) => elevator.next(now_ns),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Elevator {
+    reads: Lane,
+    writes: Lane,
+    fifo_batch: u32,
+    writes_starved: u32,
+    batch_is_write: bool,
+    batch_left: u32,
+    /// Batches of reads begun while writes waited.
+    read_batches_passed: u32,
+}
+
+impl Elevator {
+    fn new(model: &ElevatorModel) -> Self {
+        Self {
+            reads: Lane::new(model.read_expire.value),
+            writes: Lane::new(model.write_expire.value),
+            fifo_batch: model.fifo_batch.value,
+            writes_starved: model.writes_starved.value,
+            batch_is_write: false,
+            batch_left: 0,
+            read_batches_passed: 0,
+        }
+    }
+
+    fn lane(&mut self, is_write: bool) -> &mut Lane {
+        if is_write {
+            &mut self.writes
+        } else {
+            &mut self.reads
+        }
+    }
+
+    fn next(&mut self, now_ns: u64) -> Option<Command> {
+        if self.batch_left > 0 {
+            self.batch_left -= 1;
+            let is_write = self.batch_is_write;
+            if let Some(command) = self.lane(is_write).next_upwards() {
+                return Some(command);
+            }
+        }
+        self.batch_is_write = self.choose_direction()?;
+        self.batch_left = self.fifo_batch.saturating_sub(1);
+        let is_write = self.batch_is_write;
+        self.lane(is_write).begin_batch(now_ns)
+    }
+
+    /// Whether the next batch writes; `None` if nothing waits.
+    fn choose_direction(&mut self) -> Option<bool> {
+        let writes_wait = !self.writes.sorted.is_empty();
+        if self.reads.sorted.is_empty() {
+            self.read_batches_passed = 0;
+            return writes_wait.then_some(true);
+        }
+        if writes_wait && self.read_batches_passed >= self.writes_starved {
+            self.read_batches_passed = 0;
+            return Some(true);
+        }
+        self.read_batches_passed += u32::from(writes_wait);
+        Some(false)
+    }
+}
+
+/// A command's first byte and number: the order of a sweep.
+type Key = (u64, u64);
+
+/// The commands of one direction.
+#[derive(Debug)]
+struct Lane {
+    expire_ns: u64,
+    sorted: BTreeMap<Key, Command>,
+    /// By the commands' slots.
+    keys: Vec<Option<Key>>,
+    arrivals: VecDeque<Arrival>,
+    /// Where the sweep stands.
+    position_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Arrival {
+    slot: usize,
+    number: u64,
+    deadline_ns: u64,
+}
+
+impl Lane {
+    fn new(expire: Duration) -> Self {
+        Self {
+            expire_ns: nanos(expire),
+            sorted: BTreeMap::new(),
+            keys: Vec::new(),
+            arrivals: VecDeque::new(),
+            position_bytes: 0,
+        }
+    }
+
+    fn add(&mut self, now_ns: u64, command: Command) {
+        self.arrivals.push_back(Arrival {
+            slot: command.slot,
+            number: command.number,
+            deadline_ns: now_ns.saturating_add(self.expire_ns),
+        });
+        self.insert(command);
+    }
+
+    fn insert(&mut self, command: Command) {
+        if self.keys.len() <= command.slot {
+            self.keys.resize(command.slot + 1, None);
+        }
+        let key = (command.start_bytes, command.number);
+        self.keys[command.slot] = Some(key);
+        self.sorted.insert(key, command);
+    }
+
+    /// Makes a waiting command longer by bytes that lie right behind or before it; its slot.
+    fn merge(&mut self, (start_bytes, end_bytes): (u64, u64), max_bytes: u64) -> Option<usize> {
+        let room_bytes = max_bytes.checked_sub(end_bytes - start_bytes)?;
+        if let Some((_, before)) = self.sorted.range_mut(..(start_bytes, 0)).next_back()
+            && before.end_bytes == start_bytes
+            && before.len_bytes() <= room_bytes
+        {
+            before.end_bytes = end_bytes;
+            return Some(before.slot);
+        }
+        let (&key, &behind) = self.sorted.range((end_bytes, 0)..).next()?;
+        if behind.start_bytes != end_bytes || behind.len_bytes() > room_bytes {
+            return None;
+        }
+        self.sorted.remove(&key);
+        self.insert(Command {
+            start_bytes,
+            ..behind
+        });
+        Some(behind.slot)
+    }
+
+    fn begin_batch(&mut self, now_ns: u64) -> Option<Command> {
+        if let Some(key) = self.expired(now_ns) {
+            return self.take(key);
+        }
+        self.next_upwards().or_else(|| {
+            let key = *self.sorted.first_key_value()?.0;
+            self.take(key)
+        })
+    }
+
+    /// The oldest command, if its deadline has passed.
+    fn expired(&mut self, now_ns: u64) -> Option<Key> {
+        while let Some(oldest) = self.arrivals.front() {
+            match self.keys[oldest.slot] {
+                Some(key) if key.1 == oldest.number => {
+                    return (oldest.deadline_ns <= now_ns).then_some(key);
+                }
+                _ => self.arrivals.pop_front(),
+            };
+        }
+        None
+    }
+
+    fn next_upwards(&mut self) -> Option<Command> {
+        let key = *self.sorted.range((self.position_bytes, 0)..).next()?.0;
+        self.take(key)
+    }
+
+    fn take(&mut self, key: Key) -> Option<Command> {
+        let command = self.sorted.remove(&key)?;
+        self.keys[command.slot] = None;
+        self.position_bytes = command.end_bytes;
+        // `expired` may never be asked while batches go on: forget the commands that have left.
+        while let Some(oldest) = self.arrivals.front()
+            && self.keys[oldest.slot].is_none_or(|key| key.1 != oldest.number)
+        {
+            self.arrivals.pop_front();
+        }
+        Some(command)
+    }
+}
