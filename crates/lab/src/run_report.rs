@@ -94,6 +94,26 @@ pub struct Sample {
     pub streams: u32,
 }
 
+impl PageCounts {
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            page_lookups: self.page_lookups - earlier.page_lookups,
+            page_hits: self.page_hits - earlier.page_hits,
+            page_misses: self.page_misses - earlier.page_misses,
+            page_misses_in_flight: self.page_misses_in_flight - earlier.page_misses_in_flight,
+            lookups_after_miss: self.lookups_after_miss - earlier.lookups_after_miss,
+            readahead_calls: self.readahead_calls - earlier.readahead_calls,
+            insert_lookups: self.insert_lookups - earlier.insert_lookups,
+            policy_lookups: self.policy_lookups - earlier.policy_lookups,
+            pages_ahead: self.pages_ahead - earlier.pages_ahead,
+            pages_used: self.pages_used - earlier.pages_used,
+            pages_wasted: self.pages_wasted - earlier.pages_wasted,
+        }
+    }
+}
+
 impl RunReport {
     /// Bytes read and written by the second; 0 for a run that took no time.
     #[must_use]

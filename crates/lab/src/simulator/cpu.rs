@@ -1,11 +1,17 @@
 //! What the processor takes: a few constants, and processors that readers share.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What the processor takes for what a read does.
+use larder_block::simulated::VirtualTime;
+
+use super::run::ReaderId;
+
+/// What the processor takes for what a read does. Interrupts, page tables and the device driver
+/// are left out: the device's time is what matters, except where all is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuModel {
-    /// Processors that the readers share; at least 1.
+    /// Processors that the readers share; 0 is taken as 1.
     pub processors: u32,
     /// Entering and leaving the kernel, for each operation.
     pub call: Duration,
@@ -15,13 +21,13 @@ pub struct CpuModel {
     pub copy: Duration,
     /// Asking the policy.
     pub decision: Duration,
-    /// Bringing one page in: a page of memory, its place in the cache, its part of a request.
+    /// Bringing one page in: its memory, its place in the cache, its part of a request.
     pub insert: Duration,
 }
 
 impl CpuModel {
-    /// Round figures for the document's Core 2 of 2.9 GHz with two cores: some 900 cycles for a
-    /// system call, 200 for a lookup, 4 GB/s to copy cold pages, 1200 cycles to bring a page in.
+    /// Round figures for a Core 2 of 2.9 GHz with two cores: some 900 cycles for a system call,
+    /// 200 for a lookup, 4 GB/s to copy cold pages, 1200 cycles to bring a page in. Our estimates.
     pub const CORE_2: Self = Self {
         processors: 2,
         call: Duration::from_nanos(300),
@@ -35,5 +41,125 @@ impl CpuModel {
 impl Default for CpuModel {
     fn default() -> Self {
         Self::CORE_2
+    }
+}
+
+/// The processor time of a reader, since it last got a processor.
+#[derive(Debug)]
+pub(super) struct Spent {
+    model: CpuModel,
+    span: Duration,
+}
+
+impl Spent {
+    pub(super) fn new(model: CpuModel) -> Self {
+        Self {
+            model,
+            span: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn span(&self) -> Duration {
+        self.span
+    }
+
+    pub(super) fn call(&mut self) {
+        self.span += self.model.call;
+    }
+
+    pub(super) fn lookup(&mut self) {
+        self.span += self.model.lookup;
+    }
+
+    pub(super) fn copy(&mut self) {
+        self.span += self.model.copy;
+    }
+
+    pub(super) fn decision(&mut self) {
+        self.span += self.model.decision;
+    }
+
+    pub(super) fn insert(&mut self) {
+        self.span += self.model.insert;
+    }
+}
+
+/// Processors, and the readers that wait for one, first come first served.
+///
+/// A reader runs without a break until it waits or is done, and keeps its processor so long.
+#[derive(Debug)]
+pub(super) struct Processors {
+    /// When each is free.
+    free_at: Vec<VirtualTime>,
+    waiting: VecDeque<ReaderId>,
+}
+
+impl Processors {
+    pub(super) fn new(count: u32, now: VirtualTime) -> Self {
+        Self {
+            free_at: vec![now; count.max(1) as usize],
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Whether `reader` may run now. If not, it is queued, and [`Self::next`] names it in its
+    /// turn.
+    pub(super) fn may_run(&mut self, reader: ReaderId, now: VirtualTime) -> bool {
+        let may_run = self.waiting.is_empty() && self.is_any_free(now);
+        if !may_run {
+            self.waiting.push_back(reader);
+        }
+        may_run
+    }
+
+    /// The reader whose turn it is, if a processor is free.
+    pub(super) fn next(&mut self, now: VirtualTime) -> Option<ReaderId> {
+        if !self.is_any_free(now) {
+            return None;
+        }
+        self.waiting.pop_front()
+    }
+
+    /// When the next reader in the queue can run; `None` if none waits.
+    pub(super) fn next_turn(&self) -> Option<VirtualTime> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        self.free_at.iter().min().copied()
+    }
+
+    /// Keeps a processor that is free at `now` busy until `until`.
+    pub(super) fn occupy(&mut self, now: VirtualTime, until: VirtualTime) {
+        if let Some(free_at) = self.free_at.iter_mut().find(|free_at| **free_at <= now) {
+            *free_at = until;
+        }
+    }
+
+    fn is_any_free(&self, now: VirtualTime) -> bool {
+        self.free_at.iter().any(|free_at| *free_at <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_beyond_the_processors_run_in_the_order_they_came() {
+        let at = VirtualTime;
+        let mut processors = Processors::new(1, at(0));
+        assert!(processors.may_run(ReaderId(0), at(5)));
+        processors.occupy(at(5), at(9));
+        assert!(!processors.may_run(ReaderId(1), at(6)));
+        assert!(!processors.may_run(ReaderId(2), at(7)));
+        assert_eq!(processors.next(at(8)), None);
+        assert_eq!(processors.next_turn(), Some(at(9)));
+        assert!(!processors.may_run(ReaderId(3), at(9)), "others came first");
+        assert_eq!(processors.next(at(9)), Some(ReaderId(1)));
+        processors.occupy(at(9), at(20));
+        assert_eq!(processors.next(at(10)), None);
+        assert_eq!(processors.next(at(20)), Some(ReaderId(2)));
+        assert_eq!(processors.next(at(20)), Some(ReaderId(3)));
+        assert_eq!(processors.next_turn(), None);
     }
 }

@@ -1,14 +1,30 @@
 //! The simulator: the page cache and the policies as they are, over a device in virtual time.
 
 mod cpu;
+mod event;
+mod in_flight;
+mod latency;
+mod machine;
+mod page_set;
+mod read;
+mod run;
+mod sampler;
+mod task;
+mod write;
+mod write_back;
 
 pub use cpu::CpuModel;
 
 use larder_block::simulated::DeviceModel;
 use larder_readahead::PolicyName;
 
-use crate::run_report::RunReport;
+use crate::run_report::{PageCounts, RunReport};
 use crate::workload::Jobs;
+use machine::Machine;
+use run::Run;
+
+/// Size of a page.
+pub const PAGE_BYTES: u64 = 4096;
 
 /// How a simulator is made.
 #[derive(Clone, Debug)]
@@ -38,7 +54,14 @@ pub struct FileSpec {
 
 /// A file of a [`Simulator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub(crate) u32);
+pub struct FileId(u32);
+
+impl FileId {
+    /// Its place in tables of all files.
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The simulation cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -67,12 +90,18 @@ pub enum Error {
         /// The device's size.
         device_size_bytes: u64,
     },
+    /// There are more files than numbers.
+    #[error("more files than a simulator can number")]
+    TooManyFiles,
 }
 
 /// A simulated machine. It stays warm from run to run: the clock goes on, and cached pages stay.
 #[derive(Debug)]
 pub struct Simulator {
     config: SimulatorConfig,
+    machine: Machine,
+    /// Where [`Simulator::add_files`] goes on.
+    free_from_bytes: u64,
 }
 
 impl Simulator {
@@ -81,7 +110,11 @@ impl Simulator {
     /// # Errors
     /// [`Error::Map`] if there is no address space for the cache.
     pub fn new(config: SimulatorConfig) -> Result<Self, Error> {
-        Ok(Self { config })
+        Ok(Self {
+            machine: Machine::new(&config)?,
+            free_from_bytes: config.device.file_start_bytes.value,
+            config,
+        })
     }
 
     /// What it was made of.
@@ -95,41 +128,62 @@ impl Simulator {
     /// # Errors
     /// [`Error::OutOfDevice`] if it does not fit there.
     pub fn add_file(&mut self, file: FileSpec) -> Result<FileId, Error> {
-        let _ = file;
-        Ok(FileId(0))
+        self.machine.add_file(file)
     }
 
-    /// Puts files of these sizes on the device one behind the other, behind those that it has:
-    /// the first where the model says that files start.
+    /// Puts files of these sizes on the device one behind the other: the first where the model
+    /// says that files start, or behind those that an earlier call put there.
     ///
     /// # Errors
     /// [`Error::OutOfDevice`] if one does not fit there.
     pub fn add_files(&mut self, sizes_bytes: &[u64]) -> Result<Vec<FileId>, Error> {
-        let mut device_offset_bytes = self.config.device.file_start_bytes;
         sizes_bytes
             .iter()
             .map(|&size_bytes| {
-                let file = self.add_file(FileSpec {
+                let file = self.machine.add_file(FileSpec {
                     size_bytes,
-                    device_offset_bytes,
+                    device_offset_bytes: self.free_from_bytes,
                 })?;
-                device_offset_bytes += size_bytes;
+                // It fits the device, so it cannot overflow.
+                self.free_from_bytes += size_bytes.next_multiple_of(PAGE_BYTES);
                 Ok(file)
             })
             .collect()
     }
 
-    /// Runs the readers until all are done.
+    /// Runs the readers until all are done. Files are opened anew; what was in flight or dirty
+    /// before goes on, and what is at the end stays so.
     pub fn run(&mut self, jobs: Jobs) -> RunReport {
-        let _ = jobs;
-        unimplemented!("the event loop")
+        Run::new(&mut self.machine, self.config.cpu, jobs).finish()
     }
 
     /// Drops the file's clean pages from the cache.
     pub fn evict(&mut self, file: FileId) {
-        let _ = file;
+        self.machine.evict(file);
     }
 
     /// Writes back all that is dirty and waits for the device to be idle.
-    pub fn settle(&mut self) {}
+    pub fn settle(&mut self) {
+        self.machine.settle();
+    }
+
+    /// The pages that are cached or in flight.
+    #[must_use]
+    pub fn cached_pages(&self) -> u64 {
+        self.machine.cached_pages()
+    }
+
+    /// All counts since the machine was made.
+    #[must_use]
+    pub fn counts(&self) -> PageCounts {
+        self.machine.all_counts()
+    }
+
+    /// Checks the invariants of the cache.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check_invariants(&self) {
+        self.machine.pages.frames().check_invariants();
+    }
 }

@@ -1,0 +1,249 @@
+//! The machine below the readers: page cache, files, device, and what is on its way between them.
+//!
+//! Model: `filemap.c` over a block device. The cache is Larder's own, with its clock hand instead
+//! of Linux's two lists; frames are mapped and never touched, so simulated memory costs none.
+
+use std::sync::Arc;
+
+use larder_block::simulated::{Request as DeviceRequest, RequestId, RequestKind};
+use larder_block::simulated::{SimulatedDevice, VirtualTime};
+use larder_cache::frame::{Frames, FramesConfig};
+use larder_cache::page::{NewPage, PageCache, PageKey};
+use larder_readahead::{Policy, max_pages_from_bytes};
+
+use super::in_flight::{InFlight, Reading};
+use super::run::ReaderId;
+use super::write_back::WriteBack;
+use super::{Error, FileId, FileSpec, PAGE_BYTES, SimulatorConfig};
+use crate::run_report::PageCounts;
+
+/// A file as the machine knows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct File {
+    pub(super) size_bytes: u64,
+    device_offset_bytes: u64,
+}
+
+impl File {
+    pub(super) fn pages(self) -> u64 {
+        self.size_bytes.div_ceil(PAGE_BYTES)
+    }
+}
+
+/// The machine. Its parts are open to the paths of reading and writing beside it.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) policy: &'static dyn Policy,
+    pub(super) max_pages: u32,
+    /// No request to the device is larger: as large as its commands are.
+    pub(super) max_request_pages: u64,
+    pub(super) pages: PageCache,
+    pub(super) device: SimulatedDevice,
+    pub(super) now: VirtualTime,
+    pub(super) in_flight: InFlight,
+    pub(super) write_back: WriteBack,
+    pub(super) counts: PageCounts,
+    /// Every frame is in flight, dirty or being written: there is none to be had until the device
+    /// completes something.
+    pub(super) is_memory_full: bool,
+    files: Vec<File>,
+    /// Vectors of reads that are done, for those to come.
+    spare: Vec<Vec<NewPage>>,
+}
+
+/// Who may go on because the device has completed something.
+#[derive(Debug)]
+pub(super) enum Completed {
+    /// Pages were read: these readers wait for one of them.
+    Read(Vec<ReaderId>),
+    /// Pages were written: these readers' flushes are done.
+    Write(Vec<ReaderId>),
+}
+
+impl Machine {
+    pub(super) fn new(config: &SimulatorConfig) -> Result<Self, Error> {
+        let most = u64::from(larder_cache::table::NUMBERS / 2);
+        let frames = (config.memory_bytes / PAGE_BYTES).clamp(1, most);
+        let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+        let page_bytes = usize::try_from(PAGE_BYTES).unwrap_or(usize::MAX);
+        let pool = Frames::new(&FramesConfig {
+            frame_bytes: page_bytes,
+            frames,
+            page_bits: (u64::from(frames) * 4 / 3).ilog2(),
+            buffer_bits: 0,
+            retirable: 0,
+        })
+        .map_err(|source| Error::Map {
+            memory_bytes: config.memory_bytes,
+            source,
+        })?;
+        let page_bytes = u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX);
+        let queue = &config.device.queue;
+        let max_request_pages = (queue.max_command_bytes.value / PAGE_BYTES).max(1);
+        let write_back = WriteBack::new(frames.into(), max_request_pages, queue.nr_requests.value);
+        Ok(Self {
+            policy: config.policy.policy(),
+            max_request_pages,
+            max_pages: max_pages_from_bytes(config.readahead_max_bytes, page_bytes),
+            pages: PageCache::new(Arc::new(pool)),
+            device: SimulatedDevice::new(config.device, config.seed),
+            now: VirtualTime::default(),
+            in_flight: InFlight::default(),
+            write_back,
+            counts: PageCounts::default(),
+            is_memory_full: false,
+            files: Vec::new(),
+            spare: Vec::new(),
+        })
+    }
+
+    pub(super) fn add_file(&mut self, spec: FileSpec) -> Result<FileId, Error> {
+        let model = self.device.model();
+        let end_bytes = spec
+            .size_bytes
+            .checked_next_multiple_of(PAGE_BYTES)
+            .and_then(|size_bytes| spec.device_offset_bytes.checked_add(size_bytes));
+        if end_bytes.is_none_or(|end_bytes| end_bytes > model.size_bytes.value) {
+            return Err(Error::OutOfDevice {
+                size_bytes: spec.size_bytes,
+                device_offset_bytes: spec.device_offset_bytes,
+                device: model.name,
+                device_size_bytes: model.size_bytes.value,
+            });
+        }
+        let id = FileId(u32::try_from(self.files.len()).map_err(|_| Error::TooManyFiles)?);
+        self.files.push(File {
+            size_bytes: spec.size_bytes,
+            device_offset_bytes: spec.device_offset_bytes,
+        });
+        self.in_flight.add_file();
+        self.write_back.add_file();
+        Ok(id)
+    }
+
+    pub(super) fn file(&self, id: FileId) -> File {
+        self.files[id.index()]
+    }
+
+    /// All counts, since the machine was made.
+    pub(super) fn all_counts(&self) -> PageCounts {
+        let ahead = self.pages.readahead_counts();
+        PageCounts {
+            pages_ahead: ahead.pages_ahead,
+            pages_used: ahead.pages_used,
+            pages_wasted: ahead.pages_wasted,
+            ..self.counts
+        }
+    }
+
+    /// Pages that are cached or in flight.
+    pub(super) fn cached_pages(&self) -> u64 {
+        self.pages.stats().objects
+    }
+
+    /// Drops what is clean and not in flight.
+    pub(super) fn evict(&mut self, file: FileId) {
+        let pages = self.file(file).pages();
+        self.pages.remove_range(key(file, 0).ino, 0..pages);
+        self.is_memory_full = false;
+    }
+
+    /// A page to fill, if it is neither cached nor in flight and there is memory.
+    pub(super) fn insert_page(&mut self, file: FileId, page: u64) -> Option<NewPage> {
+        let key = key(file, page);
+        if self.is_memory_full {
+            return None;
+        }
+        let new = self.pages.insert_absent(key);
+        if new.is_none() && !self.pages.contains(key) {
+            self.is_memory_full = true;
+        }
+        new
+    }
+
+    /// An empty vector for the pages of a read.
+    pub(super) fn page_vec(&mut self) -> Vec<NewPage> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Gives a vector of [`Self::page_vec`] back.
+    pub(super) fn recycle(&mut self, pages: Vec<NewPage>) {
+        self.spare.push(pages);
+    }
+
+    /// Asks the device for pages of a file.
+    pub(super) fn submit_read(&mut self, kind: RequestKind, reading: Reading) -> RequestId {
+        let pages = reading.pages.len() as u64;
+        let id = self.submit(kind, reading.file, reading.first, pages);
+        self.in_flight.insert(id, reading);
+        id
+    }
+
+    fn submit(&mut self, kind: RequestKind, file: FileId, first: u64, pages: u64) -> RequestId {
+        let request = DeviceRequest {
+            kind,
+            offset_bytes: self.file(file).device_offset_bytes + first * PAGE_BYTES,
+            len_bytes: pages * PAGE_BYTES,
+        };
+        self.device.submit(self.now, request)
+    }
+
+    /// Hands what is to be written to the device, as far as its queue has room.
+    pub(super) fn pump_write_back(&mut self) {
+        while let Some((file, run)) = self.write_back.next_run() {
+            let id = self.submit(RequestKind::Write, file, run.start, run.end - run.start);
+            self.write_back.submitted(id, file, run);
+        }
+    }
+
+    /// The next thing that the device has completed by now.
+    pub(super) fn complete(&mut self) -> Option<Completed> {
+        let id = self.device.complete(self.now)?.id;
+        self.is_memory_full = false;
+        if let Some(reading) = self.in_flight.remove(id) {
+            return Some(Completed::Read(self.fill(reading)));
+        }
+        let pages = &self.pages;
+        let is_write = self.write_back.completed(id, |file, page| {
+            pages.set_clean(key(file, page));
+        });
+        debug_assert!(is_write, "a completion of nothing that was asked for");
+        self.pump_write_back();
+        Some(Completed::Write(self.write_back.take_flushed()))
+    }
+
+    /// The pages of `reading` are here; returns who waits for them.
+    fn fill(&mut self, mut reading: Reading) -> Vec<ReaderId> {
+        for (index, mut page) in (reading.first..).zip(reading.pages.drain(..)) {
+            if reading.marker == Some(index) {
+                page.set_marker();
+            }
+            page.complete();
+        }
+        self.recycle(reading.pages);
+        reading.waiters
+    }
+
+    /// Writes all that is dirty, and waits for all that is in flight.
+    pub(super) fn settle(&mut self) {
+        self.write_back.flush_all();
+        self.pump_write_back();
+        while let Some(at) = self.device.next_event() {
+            self.now = self.now.max(at);
+            while let Some(completed) = self.complete() {
+                let (Completed::Read(readers) | Completed::Write(readers)) = completed;
+                debug_assert!(readers.is_empty(), "a reader of a run that is over");
+            }
+            self.pump_write_back();
+        }
+        self.write_back.take_flushed();
+    }
+}
+
+/// The name of a page in the cache.
+pub(super) fn key(file: FileId, page: u64) -> PageKey {
+    PageKey {
+        ino: u64::from(file.0) + 1,
+        index: page,
+    }
+}

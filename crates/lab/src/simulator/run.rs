@@ -1,0 +1,349 @@
+//! One run: readers, each at one operation, and the events that move them on.
+//!
+//! ```text
+//!   Start ──> Next ──> Ready ──> runs until it waits ──> done: Next, or Exit
+//!                        ^                │
+//!                        └── page read, memory free, flushed, less dirty
+//! ```
+//!
+//! A reader that runs does all it can at once: what it asks of the device, it asks at the moment
+//! it began to run, and the processor time that this took delays only what it does next. It never
+//! blocks on a page: it is queued with the read that brings the page in, and when that is done all
+//! who wait for one of its pages have got it before any of them goes on.
+//!
+//! Invariants:
+//! 1. A reader that is not done has one event to come, or is queued for a processor, or waits with
+//!    a read, a flush, for memory or for less dirty memory. The last two end with any completion,
+//!    and while one of them lasts, something is in flight.
+
+use larder_block::simulated::{DeviceCounts, VirtualTime};
+use larder_readahead::FileState;
+
+use super::FileId;
+use super::cpu::{CpuModel, Processors, Spent};
+use super::event::{Event, Events};
+use super::latency::Latencies;
+use super::machine::{Completed, Machine};
+use super::sampler::Sampler;
+use super::task::{Progress, Task, TaskKind};
+use crate::run_report::{PageCounts, RunReport};
+use crate::workload::{Jobs, OpenFileId, Operation, ReaderJob};
+
+/// A reader of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ReaderId(pub(super) u32);
+
+/// A thread, and where it stands.
+#[derive(Debug)]
+struct Reader {
+    job: ReaderJob,
+    task: Option<Task>,
+    /// Its next operation begins no earlier.
+    due: VirtualTime,
+    /// Until then it has used its processor, whatever it waits for.
+    busy_until: VirtualTime,
+}
+
+/// A file as one run has it open.
+#[derive(Debug)]
+struct OpenFile {
+    file: FileId,
+    state: FileState,
+}
+
+/// A run under way.
+#[derive(Debug)]
+pub(super) struct Run<'m> {
+    machine: &'m mut Machine,
+    cpu: CpuModel,
+    open_files: Vec<OpenFile>,
+    readers: Vec<Reader>,
+    events: Events,
+    processors: Processors,
+    /// Who waits for memory, and who for less of it to be dirty.
+    short_of_memory: Vec<ReaderId>,
+    throttled: Vec<ReaderId>,
+    began: VirtualTime,
+    stop_at: Option<VirtualTime>,
+    streams: u32,
+    left: usize,
+    /// A [`Event::Turn`] is to come.
+    is_turn_set: bool,
+    figures: Figures,
+}
+
+/// What a run has shown so far.
+#[derive(Debug)]
+struct Figures {
+    latencies: Latencies,
+    sampler: Sampler,
+    bytes_read: u64,
+    bytes_written: u64,
+    requests: u64,
+}
+
+impl<'m> Run<'m> {
+    pub(super) fn new(machine: &'m mut Machine, cpu: CpuModel, jobs: Jobs) -> Self {
+        let began = machine.now;
+        let open_files = jobs.open_files.iter().map(|&file| OpenFile {
+            file,
+            state: FileState::new(machine.max_pages),
+        });
+        let mut run = Self {
+            open_files: open_files.collect(),
+            events: Events::default(),
+            processors: Processors::new(cpu.processors, began),
+            short_of_memory: Vec::new(),
+            throttled: Vec::new(),
+            began,
+            stop_at: jobs.stop_after.map(|span| began + span),
+            streams: 0,
+            left: jobs.readers.len(),
+            is_turn_set: false,
+            figures: Figures {
+                latencies: Latencies::new(),
+                sampler: Sampler::new(began, machine.device.counts()),
+                bytes_read: 0,
+                bytes_written: 0,
+                requests: 0,
+            },
+            readers: Vec::new(),
+            cpu,
+            machine,
+        };
+        for (id, job) in (0..).map(ReaderId).zip(jobs.readers) {
+            let due = (began + job.start).min(run.stop_at.unwrap_or(VirtualTime(u64::MAX)));
+            run.events.push(due, Event::Start(id));
+            run.readers.push(Reader {
+                job,
+                task: None,
+                due,
+                busy_until: due,
+            });
+        }
+        run
+    }
+
+    /// Runs until all readers are done.
+    pub(super) fn finish(mut self) -> RunReport {
+        let counts_before = self.machine.all_counts();
+        let device_before = self.machine.device.counts();
+        while self.left > 0 {
+            let event_at = self.events.next_at();
+            let device_at = self.machine.device.next_event();
+            match (event_at, device_at) {
+                (None, None) => unreachable!("a reader waits for nothing"),
+                (Some(at), device_at) if device_at.is_none_or(|device_at| at < device_at) => {
+                    self.advance(at);
+                    if let Some((_, event)) = self.events.pop() {
+                        self.handle(event);
+                    }
+                }
+                (_, device_at) => {
+                    self.advance(device_at.unwrap_or(self.machine.now));
+                    self.complete();
+                }
+            }
+        }
+        self.report(counts_before, device_before)
+    }
+
+    /// Moves the clock.
+    fn advance(&mut self, to: VirtualTime) {
+        while to >= self.figures.sampler.due() {
+            let counts = self.machine.device.counts();
+            self.figures.sampler.end_second(counts, self.streams);
+        }
+        self.machine.now = self.machine.now.max(to);
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.machine.now;
+        match event {
+            Event::Start(id) => {
+                self.streams += 1;
+                self.take_up(id);
+            }
+            Event::Next(id) => self.take_up(id),
+            Event::Ready(id) => {
+                if self.processors.may_run(id, now) {
+                    self.run_reader(id);
+                } else {
+                    self.set_turn();
+                }
+            }
+            Event::Turn => {
+                self.is_turn_set = false;
+                while let Some(id) = self.processors.next(now) {
+                    self.run_reader(id);
+                }
+                self.set_turn();
+            }
+            Event::Exit(_) => {
+                self.streams -= 1;
+                self.left -= 1;
+            }
+        }
+    }
+
+    /// Sees to it that those who are queued for a processor get one when one is free.
+    fn set_turn(&mut self) {
+        if !self.is_turn_set
+            && let Some(turn) = self.processors.next_turn()
+        {
+            self.is_turn_set = true;
+            self.events.push(turn.max(self.machine.now), Event::Turn);
+        }
+    }
+
+    /// Has a reader begin its next operation, or wait until that is due. Operations are drawn when
+    /// they begin, so that readers with a common source take turns as they come.
+    fn take_up(&mut self, id: ReaderId) {
+        let now = self.machine.now;
+        let stop_at = self.stop_at.unwrap_or(VirtualTime(u64::MAX));
+        let reader = &mut self.readers[id.0 as usize];
+        if now >= stop_at {
+            self.events.push(now, Event::Exit(id));
+        } else if reader.due > now {
+            self.events.push(reader.due.min(stop_at), Event::Next(id));
+        } else {
+            match reader.job.operations.next() {
+                None => self.events.push(now, Event::Exit(id)),
+                Some(Operation::Think(span)) => {
+                    self.events.push((now + span).min(stop_at), Event::Next(id));
+                }
+                Some(operation) => {
+                    reader.due = now + reader.job.interval;
+                    let (open_files, machine) = (&self.open_files, &*self.machine);
+                    reader.task = Task::new(operation, now, machine, |id: OpenFileId| {
+                        open_files[id.0 as usize].file
+                    });
+                    self.handle(Event::Ready(id));
+                }
+            }
+        }
+    }
+
+    /// Runs a reader until it is done with its operation or has to wait.
+    fn run_reader(&mut self, id: ReaderId) {
+        let now = self.machine.now;
+        let mut spent = Spent::new(self.cpu);
+        let reader = &mut self.readers[id.0 as usize];
+        let task = reader.task.as_mut().expect("a reader that runs has a task");
+        let is_done = loop {
+            let open = &mut self.open_files[task.open_file.0 as usize];
+            match task.step(self.machine, &mut open.state, id, &mut spent) {
+                Progress::More => {}
+                Progress::Done => break true,
+                Progress::Waits => break false,
+                Progress::NoMemory => {
+                    self.short_of_memory.push(id);
+                    break false;
+                }
+                Progress::Throttled => {
+                    self.throttled.push(id);
+                    break false;
+                }
+            }
+        };
+        let until = now + spent.span();
+        self.processors.occupy(now, until);
+        reader.busy_until = until;
+        if is_done {
+            self.end_task(id, until);
+        }
+        self.machine.pump_write_back();
+        self.wake_flushed();
+    }
+
+    /// Takes note of what a reader got or did.
+    fn end_task(&mut self, id: ReaderId, at: VirtualTime) {
+        let Some(task) = self.readers[id.0 as usize].task.take() else {
+            return;
+        };
+        let figures = &mut self.figures;
+        match task.kind {
+            TaskKind::Read => figures.bytes_read += task.len_bytes,
+            TaskKind::Write => figures.bytes_written += task.len_bytes,
+            TaskKind::Flush | TaskKind::Evict => {}
+        }
+        figures.sampler.add_bytes(task.len_bytes);
+        figures.requests += 1;
+        figures.latencies.add(at.since(task.began));
+        self.events.push(at, Event::Next(id));
+    }
+
+    /// Takes what the device has completed by now, and moves on who waits for it.
+    fn complete(&mut self) {
+        while let Some(completed) = self.machine.complete() {
+            match completed {
+                Completed::Read(readers) => {
+                    // All get their page before one of them may push another's out.
+                    for &id in &readers {
+                        self.deliver(id);
+                    }
+                    self.wake(readers);
+                }
+                Completed::Write(readers) => {
+                    self.end_flushes(readers);
+                    let throttled = std::mem::take(&mut self.throttled);
+                    self.wake(throttled);
+                }
+            }
+            let short_of_memory = std::mem::take(&mut self.short_of_memory);
+            self.wake(short_of_memory);
+        }
+        self.machine.pump_write_back();
+        self.wake_flushed();
+    }
+
+    /// Gives a reader the page that it waits for.
+    fn deliver(&mut self, id: ReaderId) {
+        let reader = &mut self.readers[id.0 as usize];
+        let task = reader
+            .task
+            .as_mut()
+            .expect("a reader that waits has a task");
+        task.take_page(self.machine);
+        reader.busy_until = reader.busy_until.max(self.machine.now) + self.cpu.copy;
+    }
+
+    fn wake(&mut self, readers: Vec<ReaderId>) {
+        for id in readers {
+            let at = self.readers[id.0 as usize].busy_until;
+            self.events.push(at.max(self.machine.now), Event::Ready(id));
+        }
+    }
+
+    fn wake_flushed(&mut self) {
+        let readers = self.machine.write_back.take_flushed();
+        self.end_flushes(readers);
+    }
+
+    fn end_flushes(&mut self, readers: Vec<ReaderId>) {
+        for id in readers {
+            let at = self.readers[id.0 as usize].busy_until;
+            self.end_task(id, at.max(self.machine.now));
+        }
+    }
+
+    fn report(self, counts_before: PageCounts, device_before: DeviceCounts) -> RunReport {
+        let now = self.machine.now;
+        let device = self.machine.device.counts();
+        let figures = self.figures;
+        RunReport {
+            policy: self.machine.policy.name(),
+            elapsed: now.since(self.began),
+            bytes_read: figures.bytes_read,
+            bytes_written: figures.bytes_written,
+            requests: figures.requests,
+            latency: figures.latencies.report(),
+            device_reads: device.reads - device_before.reads,
+            device_read_bytes: device.read_bytes - device_before.read_bytes,
+            device_writes: device.writes - device_before.writes,
+            device_written_bytes: device.written_bytes - device_before.written_bytes,
+            pages: self.machine.all_counts().since(&counts_before),
+            samples: figures.sampler.finish(now, device),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! One sample for each second of a run.
+
+use std::time::Duration;
+
+use larder_block::simulated::{DeviceCounts, VirtualTime};
+
+use crate::run_report::{Sample, as_f64, ratio};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Collects the samples of a run.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    began: VirtualTime,
+    /// The second being sampled.
+    from: VirtualTime,
+    to: VirtualTime,
+    /// What the device had done when it began.
+    device: DeviceCounts,
+    /// Bytes read and written in it so far.
+    bytes: u64,
+    samples: Vec<Sample>,
+}
+
+impl Sampler {
+    pub(super) fn new(began: VirtualTime, device: DeviceCounts) -> Self {
+        Self {
+            began,
+            from: began,
+            to: began + SECOND,
+            device,
+            bytes: 0,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Takes note that readers got, or writers wrote, so many bytes.
+    pub(super) fn add_bytes(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    /// When the second ends that is being sampled.
+    pub(super) fn due(&self) -> VirtualTime {
+        self.to
+    }
+
+    /// Ends the second at [`Self::due`], and begins the next.
+    pub(super) fn end_second(&mut self, device: DeviceCounts, streams: u32) {
+        self.sample(self.to, device, streams);
+        self.from = self.to;
+        self.to = self.to + SECOND;
+    }
+
+    /// Ends the run with a sample of what is left of its last second.
+    pub(super) fn finish(mut self, now: VirtualTime, device: DeviceCounts) -> Vec<Sample> {
+        if now > self.from {
+            self.sample(now, device, 0);
+        }
+        self.samples
+    }
+
+    fn sample(&mut self, to: VirtualTime, device: DeviceCounts, streams: u32) {
+        let reads = device.reads - self.device.reads;
+        let read_bytes = device.read_bytes - self.device.read_bytes;
+        self.samples.push(Sample {
+            at_s: to.since(self.began).as_secs_f64(),
+            throughput_bytes_s: ratio(as_f64(self.bytes), to.since(self.from).as_secs_f64()),
+            mean_read_bytes: ratio(as_f64(read_bytes), as_f64(reads)),
+            streams,
+        });
+        self.device = device;
+        self.bytes = 0;
+    }
+}

@@ -1,0 +1,194 @@
+//! One operation of one reader, and how far it has come.
+
+use std::ops::Range;
+
+use larder_block::simulated::VirtualTime;
+use larder_readahead::FileState;
+
+use super::cpu::Spent;
+use super::machine::{Machine, key};
+use super::read::{PageRequest, Step};
+use super::run::ReaderId;
+use super::{FileId, PAGE_BYTES};
+use crate::workload::{OpenFileId, Operation};
+
+/// An operation under way.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) kind: TaskKind,
+    pub(super) open_file: OpenFileId,
+    pub(super) began: VirtualTime,
+    pub(super) len_bytes: u64,
+    offset_bytes: u64,
+    /// It ends with the file.
+    ends_file: bool,
+    request: PageRequest,
+    /// The next page of the request.
+    next: u64,
+    has_entered: bool,
+    /// The next page was looked up already, and there was no memory for it.
+    is_asked: bool,
+}
+
+/// What a task does, once it is known where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskKind {
+    Read,
+    Write,
+    Flush,
+    Evict,
+}
+
+/// How far one step of a task has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// There is more to do.
+    More,
+    /// It is done.
+    Done,
+    /// Its reader is queued, and told when it can go on.
+    Waits,
+    /// There is no memory.
+    NoMemory,
+    /// Too much is dirty.
+    Throttled,
+}
+
+impl Task {
+    /// `operation`, on the file that `file_of` names; `None` if it is none that takes a file.
+    pub(super) fn new(
+        operation: Operation,
+        began: VirtualTime,
+        machine: &Machine,
+        file_of: impl FnOnce(OpenFileId) -> FileId,
+    ) -> Option<Self> {
+        let (kind, open_file, bytes) = match operation {
+            Operation::Read {
+                file,
+                offset_bytes,
+                len_bytes,
+            } => (TaskKind::Read, file, (offset_bytes, len_bytes)),
+            Operation::Write {
+                file,
+                offset_bytes,
+                len_bytes,
+            } => (TaskKind::Write, file, (offset_bytes, len_bytes)),
+            Operation::Fault { file, offset_bytes } => {
+                (TaskKind::Read, file, page_around(offset_bytes))
+            }
+            Operation::Flush { file } => (TaskKind::Flush, file, (0, 0)),
+            Operation::Evict { file } => (TaskKind::Evict, file, (0, 0)),
+            Operation::Think(_) => return None,
+        };
+        let file = file_of(open_file);
+        let size_bytes = machine.file(file).size_bytes;
+        let offset_bytes = bytes.0.min(size_bytes);
+        let len_bytes = bytes.1.min(size_bytes - offset_bytes);
+        let pages = pages_of(offset_bytes, len_bytes);
+        Some(Self {
+            kind,
+            open_file,
+            began,
+            len_bytes,
+            offset_bytes,
+            ends_file: offset_bytes + len_bytes == size_bytes,
+            next: pages.start,
+            request: PageRequest {
+                file,
+                pages,
+                ends_inside_page: !(offset_bytes + len_bytes).is_multiple_of(PAGE_BYTES),
+                by_fault: matches!(operation, Operation::Fault { .. }),
+            },
+            has_entered: false,
+            is_asked: false,
+        })
+    }
+
+    /// Goes one page on, if it can.
+    pub(super) fn step(
+        &mut self,
+        machine: &mut Machine,
+        state: &mut FileState,
+        reader: ReaderId,
+        spent: &mut Spent,
+    ) -> Progress {
+        if !self.has_entered {
+            self.has_entered = true;
+            spent.call();
+        }
+        let (file, index) = (self.request.file, self.next);
+        let is_at_end = index == self.request.pages.end;
+        let step = match self.kind {
+            TaskKind::Flush => {
+                machine.write_back.flush(file, Some(reader));
+                return Progress::Waits;
+            }
+            TaskKind::Evict => {
+                machine.evict(file);
+                return Progress::Done;
+            }
+            TaskKind::Read if is_at_end => {
+                if !self.request.pages.is_empty() {
+                    machine.end_read(state, &self.request);
+                }
+                return Progress::Done;
+            }
+            TaskKind::Write if is_at_end => return Progress::Done,
+            TaskKind::Read if self.is_asked => machine.await_page(file, index, spent),
+            TaskKind::Read => machine.read_page(state, &self.request, index, spent),
+            TaskKind::Write => machine.write_page(file, index, self.is_whole(index), spent),
+        };
+        match step {
+            Step::Got => {
+                self.pass_page();
+                Progress::More
+            }
+            Step::Wait(id) => {
+                machine.in_flight.wait(id, reader);
+                Progress::Waits
+            }
+            Step::NoMemory => {
+                self.is_asked = true;
+                Progress::NoMemory
+            }
+            Step::Throttled => Progress::Throttled,
+        }
+    }
+
+    /// Takes the page that it waited for, which was read just now.
+    pub(super) fn take_page(&mut self, machine: &mut Machine) {
+        let (file, index) = (self.request.file, self.next);
+        let is_here = match self.kind {
+            TaskKind::Write => machine.change_page(file, index),
+            _ => machine.pages.get(key(file, index)).is_some(),
+        };
+        assert!(is_here, "a page that was just read is cached");
+        self.pass_page();
+    }
+
+    fn pass_page(&mut self) {
+        self.next += 1;
+        self.is_asked = false;
+    }
+
+    /// Whether the operation covers all of the page that lies within the file.
+    fn is_whole(&self, index: u64) -> bool {
+        let end_bytes = self.offset_bytes + self.len_bytes;
+        self.offset_bytes <= index * PAGE_BYTES
+            && (self.ends_file || end_bytes >= (index + 1) * PAGE_BYTES)
+    }
+}
+
+/// Offset and length of the page that a byte lies in.
+fn page_around(offset_bytes: u64) -> (u64, u64) {
+    (offset_bytes / PAGE_BYTES * PAGE_BYTES, PAGE_BYTES)
+}
+
+/// The pages that a range of bytes touches.
+fn pages_of(offset_bytes: u64, len_bytes: u64) -> Range<u64> {
+    let start = offset_bytes / PAGE_BYTES;
+    if len_bytes == 0 {
+        return start..start;
+    }
+    start..(offset_bytes + len_bytes).div_ceil(PAGE_BYTES)
+}

@@ -1,0 +1,60 @@
+//! Writing a page: into the cache, where it is dirty until it is written back.
+//!
+//! Model: `generic_file_buffered_write`. A page that is written whole needs no reading; one that
+//! is written in part is read alone first, past the readahead policy. The file has its full size
+//! and place on the device from the start: nothing is allocated.
+
+use larder_cache::page::Entry;
+
+use super::FileId;
+use super::cpu::Spent;
+use super::machine::{Machine, key};
+use super::read::Step;
+
+impl Machine {
+    /// Writes a page, whole or in part.
+    pub(super) fn write_page(
+        &mut self,
+        file: FileId,
+        index: u64,
+        is_whole: bool,
+        spent: &mut Spent,
+    ) -> Step {
+        if self.write_back.is_over_limit() {
+            return Step::Throttled;
+        }
+        spent.lookup();
+        if self.change_page(file, index) {
+            spent.copy();
+            return Step::Got;
+        }
+        if let Some(id) = self.in_flight.find(file, index) {
+            return Step::Wait(id);
+        }
+        if !is_whole {
+            return self.await_page(file, index, spent);
+        }
+        if self.is_memory_full {
+            return Step::NoMemory;
+        }
+        let Entry::New(page) = self.pages.get_or_insert(key(file, index)) else {
+            self.is_memory_full = true;
+            return Step::NoMemory;
+        };
+        self.pages.complete(page).set_dirty();
+        self.write_back.set_dirty(file, index);
+        spent.insert();
+        spent.copy();
+        Step::Got
+    }
+
+    /// Writes to a page that is cached; false if it is not.
+    pub(super) fn change_page(&mut self, file: FileId, index: u64) -> bool {
+        let Some(page) = self.pages.get(key(file, index)) else {
+            return false;
+        };
+        page.set_dirty();
+        self.write_back.set_dirty(file, index);
+        true
+    }
+}

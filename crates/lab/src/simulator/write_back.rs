@@ -1,0 +1,223 @@
+//! Dirty pages and their way to the device.
+//!
+//! Model: `pdflush` and `balance_dirty_pages` of Linux 2.6.20. Write-back begins in the background
+//! when more than 10% of memory is dirty, and goes on until it is not; writers wait while more
+//! than 40% is dirty or being written. The files take turns of 4 MiB, each going on where it
+//! stopped; within a turn, runs of dirty pages go out in order of their offset, up to
+//! `nr_requests` at a time. Deliberate differences: nothing is written for its age alone, there
+//! is no journal, and writers that wait do not write themselves.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
+
+use larder_block::simulated::RequestId;
+
+use super::FileId;
+use super::page_set::PageSet;
+use super::run::ReaderId;
+
+/// Linux's `dirty_background_ratio` of 2.6.20, in percent of memory.
+const BACKGROUND_PCT: u64 = 10;
+/// Linux's `dirty_ratio` of 2.6.20, in percent of memory.
+const LIMIT_PCT: u64 = 40;
+/// Linux's `MAX_WRITEBACK_PAGES`: after so many it is the next file's turn.
+const TURN_PAGES: u64 = 1024;
+
+/// The dirty pages of one file.
+#[derive(Debug, Default)]
+struct FileWrites {
+    dirty: PageSet,
+    writing: PageSet,
+    /// Writes that are on their way.
+    requests: BTreeSet<RequestId>,
+    /// Where the next turn goes on.
+    cursor: u64,
+}
+
+/// A reader that waits until a file is flushed; no reader, if only the file is to be.
+#[derive(Debug)]
+struct Flush {
+    reader: Option<ReaderId>,
+    file: FileId,
+    cursor: u64,
+}
+
+/// Dirty pages, and those being written.
+#[derive(Debug)]
+pub(super) struct WriteBack {
+    files: Vec<FileWrites>,
+    dirty_files: BTreeSet<FileId>,
+    requests: HashMap<RequestId, (FileId, Range<u64>)>,
+    dirty_pages: u64,
+    writing_pages: u64,
+    background_pages: u64,
+    limit_pages: u64,
+    /// A run is no longer, and no more of them are on their way.
+    most_run_pages: u64,
+    most_requests: usize,
+    /// Files to flush, in the order asked for.
+    flushes: VecDeque<Flush>,
+    /// Flushes of which all is on its way, up to this write.
+    flushed: Vec<(Flush, Option<RequestId>)>,
+    /// Whose turn it is in the background, and how many pages are left of it.
+    turn: (FileId, u64),
+}
+
+impl WriteBack {
+    pub(super) fn new(memory_pages: u64, most_run_pages: u64, most_requests: usize) -> Self {
+        Self {
+            files: Vec::new(),
+            dirty_files: BTreeSet::new(),
+            requests: HashMap::new(),
+            dirty_pages: 0,
+            writing_pages: 0,
+            background_pages: memory_pages * BACKGROUND_PCT / 100,
+            limit_pages: (memory_pages * LIMIT_PCT / 100).max(1),
+            most_run_pages,
+            most_requests: most_requests.max(1),
+            flushes: VecDeque::new(),
+            flushed: Vec::new(),
+            turn: (FileId(0), TURN_PAGES),
+        }
+    }
+
+    pub(super) fn add_file(&mut self) {
+        self.files.push(FileWrites::default());
+    }
+
+    /// Whether so much is dirty that writers wait.
+    pub(super) fn is_over_limit(&self) -> bool {
+        self.dirty_pages + self.writing_pages >= self.limit_pages
+    }
+
+    /// Takes note that a page was written to.
+    pub(super) fn set_dirty(&mut self, file: FileId, page: u64) {
+        if self.files[file.index()].dirty.insert(page) {
+            self.dirty_pages += 1;
+            self.dirty_files.insert(file);
+        }
+    }
+
+    /// Asks for the file to be flushed.
+    pub(super) fn flush(&mut self, file: FileId, reader: Option<ReaderId>) {
+        self.flushes.push_back(Flush {
+            reader,
+            file,
+            cursor: 0,
+        });
+    }
+
+    /// Asks for all that is dirty to be flushed.
+    pub(super) fn flush_all(&mut self) {
+        for file in self.dirty_files.clone() {
+            self.flush(file, None);
+        }
+    }
+
+    /// What to write next, if anything is to be written. The caller submits it, and says so with
+    /// [`Self::submitted`].
+    pub(super) fn next_run(&mut self) -> Option<(FileId, Range<u64>)> {
+        let most_pages = self.most_run_pages;
+        if self.requests.len() >= self.most_requests {
+            return None;
+        }
+        while let Some(flush) = self.flushes.front_mut() {
+            let (file, cursor) = (flush.file, flush.cursor);
+            if let Some(run) = self.files[file.index()].next_run(cursor, most_pages) {
+                flush.cursor = run.end;
+                return Some((file, run));
+            }
+            // What was being written before is waited for too.
+            let last = self.files[file.index()].requests.last().copied();
+            if let Some(flush) = self.flushes.pop_front() {
+                self.flushed.push((flush, last));
+            }
+        }
+        if self.dirty_pages > self.background_pages {
+            self.next_background_run()
+        } else {
+            None
+        }
+    }
+
+    /// The next run of the file whose turn it is.
+    fn next_background_run(&mut self) -> Option<(FileId, Range<u64>)> {
+        // Each dirty file once, and the first one again from its start.
+        for _ in 0..=self.dirty_files.len() {
+            let (turn, left) = self.turn;
+            let file = if left > 0 && self.dirty_files.contains(&turn) {
+                turn
+            } else {
+                let after = self.dirty_files.range(FileId(turn.0.saturating_add(1))..);
+                let file = *after.chain(&self.dirty_files).next()?;
+                self.turn = (file, TURN_PAGES);
+                file
+            };
+            let writes = &mut self.files[file.index()];
+            let run = writes
+                .next_run(writes.cursor, self.most_run_pages)
+                .or_else(|| writes.next_run(0, self.most_run_pages));
+            if let Some(run) = run {
+                writes.cursor = run.end;
+                self.turn.1 = self.turn.1.saturating_sub(run.end - run.start);
+                return Some((file, run));
+            }
+            self.turn.1 = 0;
+        }
+        None
+    }
+
+    /// Takes note that the device writes the run.
+    pub(super) fn submitted(&mut self, id: RequestId, file: FileId, run: Range<u64>) {
+        let writes = &mut self.files[file.index()];
+        for page in run.clone() {
+            writes.dirty.remove(page);
+            writes.writing.insert(page);
+        }
+        writes.requests.insert(id);
+        if writes.dirty.is_empty() {
+            self.dirty_files.remove(&file);
+        }
+        self.dirty_pages -= run.end - run.start;
+        self.writing_pages += run.end - run.start;
+        self.requests.insert(id, (file, run));
+    }
+
+    /// Takes note that a write is done; hands each page that is clean now to `clean`. False if
+    /// there is no write of this number.
+    pub(super) fn completed(&mut self, id: RequestId, mut clean: impl FnMut(FileId, u64)) -> bool {
+        let Some((file, run)) = self.requests.remove(&id) else {
+            return false;
+        };
+        let writes = &mut self.files[file.index()];
+        writes.requests.remove(&id);
+        self.writing_pages -= run.end - run.start;
+        for page in run {
+            writes.writing.remove(page);
+            if !writes.dirty.contains(page) {
+                clean(file, page);
+            }
+        }
+        true
+    }
+
+    /// The readers whose flush is done, in the order they asked.
+    pub(super) fn take_flushed(&mut self) -> Vec<ReaderId> {
+        let files = &self.files;
+        let is_done = |(flush, last): &mut (Flush, Option<RequestId>)| {
+            let first = files[flush.file.index()].requests.first();
+            first.is_none_or(|first| Some(*first) > *last)
+        };
+        self.flushed
+            .extract_if(.., is_done)
+            .filter_map(|(flush, _)| flush.reader)
+            .collect()
+    }
+}
+
+impl FileWrites {
+    /// The next dirty pages from `from` that are not being written already.
+    fn next_run(&self, from: u64, most_pages: u64) -> Option<Range<u64>> {
+        self.dirty.next_run(from, most_pages, &self.writing)
+    }
+}
