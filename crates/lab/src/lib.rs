@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+mod comparison_report;
 pub mod output;
 pub mod published;
 pub mod reproduce;

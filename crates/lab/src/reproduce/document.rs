@@ -7,21 +7,28 @@ use std::fmt::Write as _;
 use super::criterion::{Judgement, LOOSE_NOISE_PCT, SIZE_POINTS};
 use super::plots;
 use super::results::{CpuCounts, CpuResult, Row, TableResult, Tally, Wu2007};
-use crate::output::{Align, Table, change, page, ratio, significant};
+use crate::output::{Align, ReportFile, Table, change, csv_text, page, ratio, significant};
 
 const TITLE: &str = "Wu 2007, reproduced";
 
 /// What is behind the figures, and what the simulation leaves out.
 const LIMITS: &str = include_str!("limits.md");
 
-/// One file of a report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReportFile {
-    /// Its name, with no folder.
-    pub name: String,
-    /// All that it holds.
-    pub content: String,
-}
+const CSV_HEAD: [&str; 13] = [
+    "table",
+    "row",
+    "unit",
+    "published_legacy",
+    "published_ondemand",
+    "published_change_pct",
+    "legacy",
+    "ondemand",
+    "modern",
+    "change_pct",
+    "noise_pct",
+    "direction_agrees",
+    "size_agrees",
+];
 
 impl Wu2007 {
     /// The report as files: `wu2007.md`, `.html`, `.csv`, `.json`, and the plots.
@@ -270,34 +277,13 @@ impl Wu2007 {
     }
 
     fn csv(&self) -> Result<String, std::io::Error> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record([
-            "table",
-            "row",
-            "unit",
-            "published_legacy",
-            "published_ondemand",
-            "published_change_pct",
-            "legacy",
-            "ondemand",
-            "modern",
-            "change_pct",
-            "noise_pct",
-            "direction_agrees",
-            "size_agrees",
-        ])?;
-        for table in &self.tables {
-            for row in &table.rows {
-                writer.write_record(csv_row(table, row))?;
-            }
-        }
-        for row in &self.cpu {
-            writer.write_record(csv_cpu_row(row))?;
-        }
-        let bytes = writer
-            .into_inner()
-            .map_err(csv::IntoInnerError::into_error)?;
-        String::from_utf8(bytes).map_err(std::io::Error::other)
+        let head = CSV_HEAD.map(str::to_owned);
+        let rows = self.tables.iter().flat_map(|table| {
+            let rows = table.rows.iter();
+            rows.map(|row| csv_row(table, row))
+        });
+        let cpu = self.cpu.iter().map(csv_cpu_row);
+        csv_text(std::iter::once(head).chain(rows).chain(cpu))
     }
 }
 

@@ -25,7 +25,6 @@ use rayon::prelude::*;
 use crate::published::{self, Pair};
 use crate::simulator::Error;
 use criterion::{judge_direction, noise_pct};
-pub use document::ReportFile;
 pub use machine::Size;
 use results::{CpuCounts, CpuResult, Ours, Row, TableResult, ThrashingCourse, Wu2007};
 

@@ -1,8 +1,7 @@
 //! The pictures of a reproduction.
 
-use super::document::ReportFile;
 use super::results::{TableResult, ThrashingSecond, Wu2007};
-use crate::output::{BarPlot, LinePlot, Scale, Series};
+use crate::output::{BarPlot, LinePlot, ReportFile, Scale, Series};
 
 /// The file name of a table's picture.
 pub(super) fn table_name(table: &TableResult) -> String {
