@@ -229,6 +229,20 @@ fn window_of_a_thrashing_reader_shrinks_no_further_than_four_pages() {
 }
 
 #[test]
+fn seek_after_a_miss_forgets_it() {
+    let mut file = file(32);
+    assert_reads(&mut file, &[(0, 1, &[(0, 4)]), (1, 1, &[(4, 8)])]);
+    file.reclaim(2, 1);
+    let rows: [Row; 4] = [
+        (2, 1, &[(2, 1)]),
+        (500, 4, &[(500, 4)]),
+        (504, 4, &[(504, 8)]),
+        (508, 4, &[(512, 16)]),
+    ];
+    assert_reads(&mut file, &rows);
+}
+
+#[test]
 fn cached_file_switches_readahead_off_after_256_pages_found() {
     let mut file = file(32);
     file.cache(0, 1000);
@@ -261,7 +275,7 @@ fn cached_file_switches_readahead_off_after_256_pages_found() {
 }
 
 #[test]
-fn cached_file_of_fewer_pages_never_switches_readahead_off() {
+fn cached_file_of_200_pages_is_read_to_its_end_before_readahead_is_off() {
     let mut file = ToyFile::new(PolicyName::Legacy, 200, 32);
     file.cache(0, 200);
     for page in 0..200 {
@@ -269,6 +283,9 @@ fn cached_file_of_fewer_pages_never_switches_readahead_off() {
     }
     assert_eq!(file.log.pages_asked_again, 200);
     assert_eq!(file.log.decisions, 200);
+    // What lies behind the end counts too: of the window at 188, and of the one at 220. That
+    // makes 4 + 8 + 16 + 7 times 32 pages, and the next four are too many.
+    assert_reads(&mut file, &[(10, 3, &[(10, 3)]), (50, 1, &[])]);
 }
 
 #[test]
