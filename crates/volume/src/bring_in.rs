@@ -19,13 +19,14 @@ use crate::read::{Reader, Request, key};
 use crate::readahead::Job;
 use larder_cache::page::{Entry, NewPage, Page};
 use larder_ext4::{Ino, Inode};
-use larder_readahead::{PageIndex, Residency, Trigger, Window};
+use larder_readahead::{PageIndex, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;
 
 /// The most pages that one reader reads at once.
 pub(crate) const BATCH_PAGES: u32 = 256;
 
-/// Pages that a reader reads itself: contiguous ones of its request, locked.
+/// Pages that a reader reads itself, locked: the one that it wants now, and of its request those
+/// that follow. Empty where the page is there.
 #[derive(Default)]
 struct OwnPages {
     first: u64,
@@ -33,19 +34,19 @@ struct OwnPages {
 }
 
 impl OwnPages {
+    fn of(index: u64, page: NewPage) -> Self {
+        Self {
+            first: index,
+            pages: vec![page],
+        }
+    }
+
     fn indexes(&self) -> Range<u64> {
         self.first..self.first + self.pages.len() as u64
     }
 
-    fn is_full(&self) -> bool {
-        self.pages.len() >= BATCH_PAGES as usize
-    }
-
-    fn push(&mut self, index: u64, page: NewPage) {
-        if self.pages.is_empty() {
-            self.first = index;
-        }
-        self.pages.push(page);
+    fn has_room(&self) -> bool {
+        !self.pages.is_empty() && self.pages.len() < BATCH_PAGES as usize
     }
 }
 
@@ -60,10 +61,15 @@ impl Reader {
             return;
         }
         let mut own = OwnPages::default();
-        for window in windows {
-            self.bring_in_window(request, Trigger::Access, window, &mut own);
+        let has_page = |window: Window| window.contains(PageIndex(index));
+        if windows.into_iter().any(has_page) {
+            let page = self
+                .caches
+                .pages
+                .insert_absent(key(request.inode.ino(), index));
+            own = page.map_or(own, |page| OwnPages::of(index, page));
         }
-        request.brought_in = own.indexes();
+        self.bring_in_windows(request, &read, windows, &mut own);
         self.run(Job {
             inode: *request.inode,
             first: own.first,
@@ -79,13 +85,9 @@ impl Reader {
         request: &mut Request<'_>,
         index: u64,
     ) -> Result<Option<Page<'_>>> {
-        let mut own = OwnPages::default();
-        loop {
-            match self
-                .caches
-                .pages
-                .get_or_insert(key(request.inode.ino(), index))
-            {
+        let key = key(request.inode.ino(), index);
+        let page = loop {
+            match self.caches.pages.get_or_insert(key) {
                 Entry::Uptodate(page) => return Ok(Some(page)),
                 Entry::Busy(wait) => {
                     if wait.take_marker() {
@@ -96,28 +98,38 @@ impl Reader {
                     }
                     // Whoever read it failed: it is gone, and ours to try.
                 }
-                Entry::New(page) => {
-                    own.push(index, page);
-                    break;
-                }
+                Entry::New(page) => break page,
                 Entry::Full => return Ok(None),
             }
-        }
+        };
         let read = request.read(Trigger::Miss, index, self.queue.is_congested());
         let windows = self
             .streams
             .decide(request.stream, &read, &self.cached(request.inode));
-        for window in windows {
-            self.bring_in_window(request, Trigger::Miss, window, &mut own);
-        }
-        let is_marker = |window: Window| window.marker() == Some(PageIndex(index));
-        if windows.into_iter().any(is_marker) {
-            // The request fills its window: the next one goes before the wait for this one.
-            self.read_ahead(request, index);
-        }
-        request.brought_in = own.indexes();
+        let mut own = OwnPages::of(index, page);
+        self.bring_in_windows(request, &read, windows, &mut own);
         let first = self.fill_each(request.inode, index, own.pages)?;
         Ok(Some(self.caches.pages.complete(first)))
+    }
+
+    /// Brings in the answer to `read`: `own`, locked on return, by the reader, the rest by the
+    /// threads.
+    fn bring_in_windows(
+        &self,
+        request: &mut Request<'_>,
+        read: &Read,
+        windows: Windows,
+        own: &mut OwnPages,
+    ) {
+        for window in windows {
+            self.bring_in_window(request, read.trigger, window, own);
+        }
+        let is_marked = |window: Window| window.marker() == Some(read.index);
+        if !own.pages.is_empty() && windows.into_iter().any(is_marked) {
+            // The request fills its window: the next one goes before the wait for this one.
+            self.read_ahead(request, read.index.0);
+        }
+        request.brought_in = own.indexes();
     }
 
     /// Sets off what the marker of page `index`, which was taken off, calls for.
@@ -163,30 +175,23 @@ impl Reader {
             .window_read(request.stream, window, taken + queued, queued);
     }
 
-    /// Moves pages of `asked` that are not there into `own`, from the first of them, or from where
-    /// `own` ends, up to one that is there. Returns the first page that it did not look at.
+    /// Adds to `own` pages of `asked` that follow on it, up to one that is there. Returns the first
+    /// page that it did not look at.
     fn take_own(&self, ino: Ino, asked: Range<u64>, window: Window, own: &mut OwnPages) -> u64 {
-        let mut next = asked.start;
-        if !own.pages.is_empty() {
-            if !asked.contains(&own.indexes().end) {
-                return next;
-            }
-            next = own.indexes().end;
+        if !asked.contains(&own.indexes().end) {
+            return asked.start;
         }
-        while next < asked.end && !own.is_full() {
-            match self.caches.pages.insert_absent(key(ino, next)) {
-                Some(mut page) => {
-                    if window.marker() == Some(PageIndex(next)) {
-                        page.set_marker();
-                    }
-                    own.push(next, page);
-                }
-                None if own.pages.is_empty() => {}
-                None => break,
+        while own.has_room() && own.indexes().end < asked.end {
+            let next = own.indexes().end;
+            let Some(mut page) = self.caches.pages.insert_absent(key(ino, next)) else {
+                break;
+            };
+            if window.marker() == Some(PageIndex(next)) {
+                page.set_marker();
             }
-            next += 1;
+            own.pages.push(page);
         }
-        next
+        own.indexes().end
     }
 
     /// Queues those of `pages` that are neither cached nor being read; returns how many.

@@ -53,10 +53,11 @@ pub(crate) fn device(
         options.readahead_max_bytes,
         u32::try_from(caches.pages.page_bytes()).unwrap_or(u32::MAX),
     );
+    let cache_pages = usize::try_from(caches.pages.frames().capacity()).unwrap_or(usize::MAX);
     let reader = Reader {
         fs: Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay),
         streams: Streams::new(policy.policy(), max_pages, BATCH_PAGES),
-        queue: Queue::new(options.readahead_threads),
+        queue: Queue::new(options.readahead_threads, cache_pages),
         device: replayed.device,
         counting,
         caches,

@@ -8,10 +8,11 @@ pub struct OpenOptions {
     pub offset_bytes: u64,
     /// Memory that all caches share, in bytes. Default: 256 MiB.
     pub cache_size_bytes: u64,
-    /// Readahead policy by name: `off` or `ondemand`. Default: `ondemand`.
+    /// Readahead policy by name, one of [`PolicyName::ALL`](crate::PolicyName::ALL): `off`,
+    /// `legacy`, `ondemand` or `modern`. Default: `ondemand`.
     pub readahead: String,
-    /// The most that is read ahead at once, in bytes. Default: 1 MiB
-    /// (Linux: 128 KiB).
+    /// The most that is read ahead at once, in bytes; 0 reads nothing ahead.
+    /// Default: 1 MiB (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
     /// Threads that read ahead; with none, nothing is read ahead. Default: 2.
     pub readahead_threads: usize,

@@ -14,9 +14,9 @@ use std::thread::JoinHandle;
 use crate::read::Reader;
 use crate::{Error, Result};
 
-/// Jobs that may wait for a thread; beyond it the device is congested and asynchronous readahead
-/// gives way.
-const QUEUE_JOBS: usize = 64;
+/// The part of all pages that may wait for a thread; beyond it the device is congested, and
+/// asynchronous readahead gives way: what is read ahead shall not drive out what is in use.
+const QUEUE_SHARE: usize = 4;
 
 /// Contiguous pages that a thread shall read.
 #[derive(Debug)]
@@ -32,8 +32,9 @@ pub(crate) struct Job {
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
     ready: Condvar,
-    /// As many as `state` has jobs.
-    waiting: AtomicUsize,
+    /// Pages of all jobs.
+    waiting_pages: AtomicUsize,
+    most_pages: usize,
 }
 
 #[derive(Debug, Default)]
@@ -43,16 +44,19 @@ struct QueueState {
 }
 
 impl Queue {
-    /// A queue for so many threads; with none, it takes nothing.
-    pub(crate) fn new(threads: usize) -> Self {
-        let queue = Self::default();
+    /// A queue for so many threads, in a cache of so many pages. With no threads, it takes nothing.
+    pub(crate) fn new(threads: usize, cache_pages: usize) -> Self {
+        let queue = Self {
+            most_pages: cache_pages / QUEUE_SHARE,
+            ..Self::default()
+        };
         queue.state.lock().closed = threads == 0;
         queue
     }
 
     /// Whether so much waits that more would only pile up.
     pub(crate) fn is_congested(&self) -> bool {
-        self.waiting.load(Relaxed) >= QUEUE_JOBS
+        self.waiting_pages.load(Relaxed) > self.most_pages
     }
 
     /// Hands a job over. After [`Queue::close`] it is dropped, and its pages
@@ -60,8 +64,8 @@ impl Queue {
     pub(crate) fn push(&self, job: Job) {
         let mut state = self.state.lock();
         if !state.closed {
+            self.waiting_pages.fetch_add(job.pages.len(), Relaxed);
             state.jobs.push_back(job);
-            self.waiting.store(state.jobs.len(), Relaxed);
             self.ready.notify_one();
         }
     }
@@ -74,7 +78,7 @@ impl Queue {
                 return None;
             }
             if let Some(job) = state.jobs.pop_front() {
-                self.waiting.store(state.jobs.len(), Relaxed);
+                self.waiting_pages.fetch_sub(job.pages.len(), Relaxed);
                 return Some(job);
             }
             self.ready.wait(&mut state);
@@ -85,7 +89,7 @@ impl Queue {
         let mut state = self.state.lock();
         state.closed = true;
         state.jobs.clear();
-        self.waiting.store(0, Relaxed);
+        self.waiting_pages.store(0, Relaxed);
         self.ready.notify_all();
     }
 }

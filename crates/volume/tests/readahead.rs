@@ -1,31 +1,365 @@
-//! A sequential reader and the readahead that its requests set off.
+//! Every readahead policy over the real caches: the right bytes, and the device reads it promises.
 
-use larder::{OpenOptions, Volume};
+use larder::{Advice, Error, Ino, OpenFile, OpenOptions, PolicyName, Volume};
+use larder_block::{ReadRecord, RecordingDevice};
+use larder_testkit::device::fill_pattern;
 use larder_testkit::image::LargeFile;
-use larder_testkit::{Requirement, skip};
+use larder_testkit::{Random, Requirement, Seed, skip};
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
 
 const PAGE_BYTES: u64 = 4096;
+/// The largest window in these tests.
+const MAX_PAGES: u64 = 32;
+/// More device reads than windows, at most: the first windows are small, and an indirect block
+/// interrupts the file's blocks at page 12 and each 1024 pages on.
+const SPARE_READS: u64 = 12;
+/// Readers that take turns.
+const READERS: u64 = 64;
 
-/// The requests of a program and of a FUSE kernel, smaller than a window, as large, and larger.
+fn tools_are_missing() -> bool {
+    skip(&["mke2fs", "debugfs"].map(Requirement::Tool))
+}
+
+fn options(policy: PolicyName) -> OpenOptions {
+    let mut options = OpenOptions::default();
+    options.readahead = policy.to_string();
+    options.readahead_max_bytes = MAX_PAGES * PAGE_BYTES;
+    options
+}
+
+/// The volume of a large file, whose device reads are recorded.
+struct Recorded {
+    device: Arc<RecordingDevice>,
+    volume: Volume,
+    size_bytes: u64,
+}
+
+impl Recorded {
+    fn new(size_mib: u64, options: &OpenOptions) -> Self {
+        let large = LargeFile::new(size_mib).unwrap();
+        let device = Arc::new(RecordingDevice::new(large.device));
+        let volume = Volume::open_device(device.clone(), options).unwrap();
+        let ino = volume.resolve(b"/large").unwrap();
+        // Walks all of the file's map, so that what is read from here on is content.
+        let _ = volume.seek_hole(ino, 0);
+        let _ = device.take_log();
+        Self {
+            device,
+            volume,
+            size_bytes: large.size_bytes,
+        }
+    }
+
+    fn open(&self) -> OpenFile {
+        let ino = self.volume.resolve(b"/large").unwrap();
+        self.volume.open_file(ino).unwrap()
+    }
+
+    /// The device reads since the last call.
+    fn reads(&self) -> Vec<ReadRecord> {
+        self.device.take_log()
+    }
+
+    /// As if all pages of the file had been reclaimed, once none is in flight.
+    fn reclaim_all(&self) {
+        let ino = self.volume.resolve(b"/large").unwrap();
+        while self.volume.stats().page.objects > 0 {
+            let whole = 0..self.size_bytes;
+            self.volume.advise(ino, whole, Advice::DontNeed).unwrap();
+            thread::yield_now();
+        }
+    }
+}
+
+/// Reads `pages` of the file in requests of `request_pages`, and checks every byte.
+fn read_pages(file: &OpenFile, pages: Range<u64>, request_pages: u64) {
+    let request_bytes = usize::try_from(request_pages * PAGE_BYTES).unwrap();
+    let (mut buf, mut expected) = (vec![0; request_bytes], vec![0; request_bytes]);
+    for page in pages.step_by(usize::try_from(request_pages).unwrap()) {
+        check(file, page * PAGE_BYTES, &mut buf, &mut expected);
+    }
+}
+
+fn check(file: &OpenFile, offset_bytes: u64, buf: &mut [u8], expected: &mut [u8]) {
+    let len = file.read_at(buf, offset_bytes).unwrap();
+    let left = file.size_bytes().saturating_sub(offset_bytes);
+    assert_eq!(len as u64, left.min(buf.len() as u64));
+    fill_pattern(&mut expected[..len], offset_bytes);
+    assert!(
+        buf[..len] == expected[..len],
+        "wrong byte behind {offset_bytes}"
+    );
+}
+
+fn pages_of(reads: &[ReadRecord]) -> u64 {
+    reads.iter().map(|read| read.len_bytes).sum::<u64>() / PAGE_BYTES
+}
+
+/// All policies that read ahead.
+fn policies() -> impl Iterator<Item = PolicyName> {
+    let all = PolicyName::ALL.iter().copied();
+    all.filter(|policy| *policy != PolicyName::Off)
+}
+
 #[test]
-fn sequential_reader_of_any_request_size_finds_most_pages_read_ahead() {
-    if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
+fn sequential_reader_reads_each_page_once_and_by_whole_windows() {
+    if tools_are_missing() {
         return;
     }
-    let large = LargeFile::new(32).unwrap();
-    for request_bytes in [4 << 10, 128 << 10, 1 << 20, 3 << 20] {
-        let volume = Volume::open_device(large.device.clone(), &OpenOptions::default()).unwrap();
-        let ino = volume.resolve(large.path.as_bytes()).unwrap();
-        let mut buf = vec![0; request_bytes];
-        let mut offset_bytes = 0;
-        while offset_bytes < large.size_bytes {
-            offset_bytes += volume.read_at(ino, &mut buf, offset_bytes).unwrap() as u64;
+    for &policy in PolicyName::ALL {
+        for request_pages in [1, 8, 32, 256, 700] {
+            let recorded = Recorded::new(16, &options(policy));
+            let pages = recorded.size_bytes / PAGE_BYTES;
+            read_pages(&recorded.open(), 0..pages, request_pages);
+            let (reads, ahead) = (recorded.reads(), recorded.volume.stats().readahead);
+            let what = format!(
+                "{policy}, {request_pages} pages at once: {} reads",
+                reads.len()
+            );
+            assert_eq!(pages_of(&reads), pages, "{what}");
+            let read_pages = match policy {
+                PolicyName::Off => request_pages.min(256),
+                _ => MAX_PAGES,
+            };
+            let most = pages / read_pages + SPARE_READS;
+            assert!(reads.len() as u64 <= most, "{what}");
+            assert_eq!(ahead.windows == 0, policy == PolicyName::Off, "{what}");
+            assert_eq!(ahead.pages_ahead, ahead.pages_used, "{what}");
         }
-        let ahead = volume.stats().readahead.pages_ahead;
-        let pages = large.size_bytes / PAGE_BYTES;
-        assert!(
-            ahead > pages * 3 / 4,
-            "requests of {request_bytes} bytes: {ahead} of {pages} pages read ahead"
-        );
     }
+}
+
+/// Readers take turns, one page each, each in its share of one file.
+fn interleave<'a>(recorded: &Recorded, file: impl Fn(u64) -> &'a OpenFile) -> u64 {
+    let share = recorded.size_bytes / PAGE_BYTES / READERS;
+    for page in 0..share {
+        for reader in 0..READERS {
+            let page = reader * share + page;
+            read_pages(file(reader), page..page + 1, 1);
+        }
+    }
+    let reads = recorded.reads();
+    assert_eq!(pages_of(&reads), recorded.size_bytes / PAGE_BYTES);
+    reads.len() as u64
+}
+
+#[test]
+fn readers_of_one_file_who_opened_it_each_are_read_ahead_each() {
+    if tools_are_missing() {
+        return;
+    }
+    for policy in policies() {
+        let recorded = Recorded::new(64, &options(policy));
+        let files: Vec<OpenFile> = (0..READERS).map(|_| recorded.open()).collect();
+        let number = |reader: u64| usize::try_from(reader).unwrap();
+        let reads = interleave(&recorded, |reader| &files[number(reader)]);
+        // 256 pages each: a page, or two, then 4, 8, 16 and so on.
+        let most = READERS * (256 / MAX_PAGES + 6);
+        assert!(reads <= most, "{policy}: {reads} reads");
+    }
+}
+
+#[test]
+fn readers_who_share_an_open_file_are_told_apart_by_the_modern_policy_alone() {
+    if tools_are_missing() {
+        return;
+    }
+    for policy in policies() {
+        let recorded = Recorded::new(64, &options(policy));
+        let file = recorded.open();
+        let reads = interleave(&recorded, |_| &file);
+        let pages = recorded.size_bytes / PAGE_BYTES;
+        if policy == PolicyName::Modern {
+            assert!(reads < pages / 16, "{policy}: {reads} reads");
+        } else {
+            assert!(reads > pages / 2, "{policy}: {reads} reads");
+        }
+    }
+}
+
+#[test]
+fn pages_reclaimed_before_use_are_read_alone_by_legacy_and_in_windows_by_the_others() {
+    if tools_are_missing() {
+        return;
+    }
+    for policy in policies() {
+        let recorded = Recorded::new(16, &options(policy));
+        let file = recorded.open();
+        // In the middle of a window, with the next one read ahead.
+        read_pages(&file, 0..1040, 1);
+        recorded.reclaim_all();
+        let _ = recorded.reads();
+        read_pages(&file, 1040..1100, 1);
+        let reads = recorded.reads();
+        let alone = reads.iter().filter(|read| read.len_bytes == PAGE_BYTES);
+        let alone = alone.count();
+        if policy == PolicyName::Legacy {
+            assert!(alone > 32, "{policy}: {alone} pages read alone");
+        } else {
+            assert!(alone < 8, "{policy}: {alone} pages read alone");
+        }
+    }
+}
+
+#[test]
+fn every_policy_in_any_cache_reads_every_byte_right() {
+    if tools_are_missing() {
+        return;
+    }
+    let seed = Seed::from_environment(0x5a);
+    println!("seed {seed}");
+    let large = LargeFile::new(16).unwrap();
+    for &policy in PolicyName::ALL {
+        for cache_kib in [64, 512, 4096] {
+            let mut options = options(policy);
+            options.cache_size_bytes = cache_kib << 10;
+            options.readahead_max_bytes = 1 << 20;
+            let volume = Volume::open_device(large.device.clone(), &options).unwrap();
+            let ino = volume.resolve(b"/large").unwrap();
+            let shared = volume.open_file(ino).unwrap();
+            thread::scope(|scope| {
+                for number in 0..4 {
+                    let (volume, shared) = (&volume, &shared);
+                    let random = Random::new(seed.part(number));
+                    scope.spawn(move || wander(volume, shared, random));
+                }
+            });
+        }
+    }
+}
+
+/// Reads in pieces of any size, in a row or not, through a file of its own or a shared one.
+fn wander(volume: &Volume, shared: &OpenFile, mut random: Random) {
+    let own = volume.open_file(shared.ino()).unwrap();
+    let (mut buf, mut expected) = (vec![0; 2 << 20], vec![0; 2 << 20]);
+    let mut at = 0;
+    for _ in 0..60 {
+        let most = [1, 5000, 200_000, buf.len() as u64][usize::try_from(random.below(4)).unwrap()];
+        let len = usize::try_from(1 + random.below(most)).unwrap();
+        if random.below(3) == 0 || at >= own.size_bytes() {
+            at = random.below(own.size_bytes());
+        }
+        let file = if random.below(2) == 0 { &own } else { shared };
+        check(file, at, &mut buf[..len], &mut expected[..len]);
+        at += len as u64;
+    }
+}
+
+#[test]
+fn advice_that_pages_will_be_needed_brings_them_in_at_once() {
+    if tools_are_missing() {
+        return;
+    }
+    for &policy in PolicyName::ALL {
+        let recorded = Recorded::new(16, &options(policy));
+        let file = recorded.open();
+        // The last byte of page 1040, to the first of page 1139.
+        let range = 1041 * PAGE_BYTES - 1..1139 * PAGE_BYTES + 1;
+        file.advise(range, Advice::WillNeed);
+        // In no order, so that nothing is read for any other reason.
+        file.advise(0..1, Advice::Random);
+        for page in (1040..1140).rev() {
+            read_pages(&file, page..page + 1, 1);
+        }
+        let reads = recorded.reads();
+        assert_eq!((reads.len(), pages_of(&reads)), (1, 100), "{policy}");
+    }
+}
+
+#[test]
+fn advice_that_pages_are_not_needed_drops_whole_pages_only() {
+    if tools_are_missing() {
+        return;
+    }
+    let recorded = Recorded::new(16, &options(PolicyName::Off));
+    let file = recorded.open();
+    read_pages(&file, 1030..1040, 10);
+    file.advise(
+        1031 * PAGE_BYTES + 1..1035 * PAGE_BYTES - 1,
+        Advice::DontNeed,
+    );
+    assert_eq!(recorded.volume.stats().page.objects, 8);
+    // As far as the file goes and further, which is looked up the other way round.
+    file.advise(1036 * PAGE_BYTES..u64::MAX, Advice::DontNeed);
+    assert_eq!(recorded.volume.stats().page.objects, 4);
+    let _ = recorded.reads();
+    read_pages(&file, 1030..1036, 6);
+    let reads = recorded.reads();
+    assert_eq!(
+        (reads.len(), pages_of(&reads)),
+        (1, 2),
+        "pages 1032 and 1033"
+    );
+}
+
+#[test]
+fn advice_on_the_order_of_reads_sets_the_size_of_windows() {
+    if tools_are_missing() {
+        return;
+    }
+    for policy in policies() {
+        for (advice, most_pages) in [
+            (Advice::Normal, MAX_PAGES),
+            (Advice::Sequential, 2 * MAX_PAGES),
+            (Advice::Random, 1),
+        ] {
+            let recorded = Recorded::new(16, &options(policy));
+            let file = recorded.open();
+            file.advise(0..0, advice);
+            read_pages(&file, 0..1000, 1);
+            let largest = recorded.reads().iter().map(|read| read.len_bytes).max();
+            let what = format!("{policy}, {advice:?}");
+            assert_eq!(largest, Some(most_pages * PAGE_BYTES), "{what}");
+        }
+    }
+}
+
+#[test]
+fn volume_with_no_threads_or_no_window_reads_nothing_ahead() {
+    if tools_are_missing() {
+        return;
+    }
+    for &policy in PolicyName::ALL {
+        for (threads, max_bytes) in [(0, 1 << 20), (1, 0)] {
+            let mut options = options(policy);
+            options.readahead_threads = threads;
+            options.readahead_max_bytes = max_bytes;
+            let recorded = Recorded::new(1, &options);
+            let file = recorded.open();
+            if threads == 0 {
+                // Nobody would read them.
+                file.advise(0..u64::MAX, Advice::WillNeed);
+            }
+            read_pages(&file, 0..100, 1);
+            assert_eq!(recorded.reads().len(), 100, "{policy}");
+        }
+    }
+}
+
+#[test]
+fn open_file_outlives_its_volume_and_reads_ahead_still() {
+    if tools_are_missing() {
+        return;
+    }
+    let Recorded { device, volume, .. } = Recorded::new(16, &options(PolicyName::OnDemand));
+    let file = volume
+        .open_file(volume.resolve(b"/large").unwrap())
+        .unwrap();
+    drop(volume);
+    read_pages(&file, 0..4096, 1);
+    assert!((device.take_log().len() as u64) < 4096 / MAX_PAGES + SPARE_READS);
+}
+
+#[test]
+fn file_without_content_cannot_be_opened() {
+    if tools_are_missing() {
+        return;
+    }
+    let recorded = Recorded::new(1, &options(PolicyName::OnDemand));
+    let opened = recorded.volume.open_file(Ino::ROOT);
+    assert!(matches!(opened, Err(Error::IsDirectory(Ino::ROOT))));
+    let advised = recorded.volume.advise(Ino::ROOT, 0..1, Advice::Normal);
+    assert!(matches!(advised, Err(Error::IsDirectory(Ino::ROOT))));
 }
