@@ -33,16 +33,19 @@
 //!   back for the pages lost.
 //! - Once readahead has found [`CACHED_PAGES`] pages in a row to be there already, it is switched
 //!   off for the file, until a page is missing.
-//!
 //! - Advice of random reads makes the largest window 0 pages: each page is read alone.
 //!
 //! Deliberate differences:
-//! - What a readahead found is known only when the caller has reported it. Where 2.6.20 would have
-//!   stopped on it within one call, the answer is found by looking at the page cache; that is
-//!   when the next window, if all there, would switch readahead off.
+//! - What a readahead found is counted when the caller reports it, not within the call. Only a
+//!   window that would switch readahead off, if all of it is there, is looked up in the page cache
+//!   by the policy itself, since in 2.6.20 no second window follows it.
 //! - Two readers of one open file share its state at every page. In 2.6.20 each worked on a copy
 //!   and wrote it back at the end of its request.
 //! - A read-around of a fault that read anything resets the count of pages found there.
+//!
+//! Invariants:
+//! 1. An ahead window begins where the current one ends.
+//! 2. While readahead is switched off, there are no windows.
 //!
 //! Cost: one call for each request, or for each part of the largest window's size; a hit within
 //! the windows costs some comparisons of 48 bytes of state. While switched off, one call a page.
@@ -123,18 +126,21 @@ impl Run {
     }
 }
 
-/// What is remembered of one open file.
+/// What is remembered of one open file. In parentheses, what 2.6.20 called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
+    /// (`start`, `size`)
     current: Run,
+    /// (`ahead_start`, `ahead_size`)
     ahead: Run,
     /// The last page accounted for; `u64::MAX` before the first, so that page 0 is next.
+    /// (`prev_page`)
     previous: PageIndex,
-    /// Pages that readahead found there, since it last read one.
+    /// Pages that readahead found there, since it last read one. (`cache_hit`)
     cached_pages: u32,
-    /// Readahead is switched off, since the file is cached.
+    /// Readahead is switched off, since the file is cached. (`RA_FLAG_INCACHE`)
     is_cached: bool,
-    /// A page was missing: the next window shall be smaller.
+    /// A page was missing: the next window shall be smaller. (`RA_FLAG_MISS`)
     has_missed: bool,
 }
 
@@ -151,6 +157,17 @@ impl State {
 
     fn next_page(&self) -> PageIndex {
         PageIndex(self.previous.0.wrapping_add(1))
+    }
+
+    fn check_invariants(&self) {
+        debug_assert!(
+            self.ahead.size == 0 || self.ahead.start == self.current.end(),
+            "invariant 1: {self:?}"
+        );
+        debug_assert!(
+            !self.is_cached || (self.current.size == 0 && self.ahead.size == 0),
+            "invariant 2: {self:?}"
+        );
     }
 
     fn forget_windows(&mut self) {
@@ -218,6 +235,7 @@ impl Decision<'_> {
         let is_sequential = index == self.state.next_page();
         self.state.previous = index;
         let pages = request.min(self.max_pages);
+        self.state.check_invariants();
         if pages == 0 || self.state.is_cached {
             return Windows::NONE;
         }
@@ -233,6 +251,7 @@ impl Decision<'_> {
         } else {
             self.advance();
         }
+        self.state.check_invariants();
         self.windows
     }
 
