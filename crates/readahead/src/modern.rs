@@ -133,7 +133,7 @@ fn synchronous(
         };
         return state.window;
     }
-    let history = resident.resident_before(read.index, max_pages);
+    let history = resident.resident_before(read.index, max_pages.saturating_sub(1));
     if history <= request_pages {
         return as_asked(request_pages);
     }
@@ -167,7 +167,7 @@ fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) ->
         let size = sizes::next(ahead.saturating_add(request_pages), max_pages);
         (hole, size)
     };
-    let size = align(start, size);
+    let size = align(start, size, max_pages);
     state.window = Window {
         start,
         size,
@@ -177,9 +177,10 @@ fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) ->
 }
 
 /// Cuts a window so that it ends at a multiple of the alignment, if anything is left then.
-fn align(start: PageIndex, size: u32) -> u32 {
+fn align(start: PageIndex, size: u32, max_pages: u32) -> u32 {
     let end = start.plus(size.into()).0;
-    let over = u32::try_from(end % WINDOW_ALIGNMENT_PAGES).unwrap_or(0);
+    let alignment = WINDOW_ALIGNMENT_PAGES.min(1 << max_pages.trailing_zeros().min(31));
+    let over = u32::try_from(end % alignment).unwrap_or(0);
     if over < size { size - over } else { size }
 }
 

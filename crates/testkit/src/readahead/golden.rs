@@ -6,8 +6,8 @@
 //!
 //! pattern example
 //! file 83000 max 128 io 1280
-//! 0 read 0 4096 -> 0+4/3 new 0*4
-//! 0 read 4096 4096 -> 4+8/8 new 4*8
+//! 0 read 0 4096 -> 0+4/3
+//! 0 read 4096 4096 -> 4+8/8
 //! 0 fault 17 -> 1+20/8 new 12*9
 //! 0 advise dontneed 0 0 -> dropped 21
 //! 1 mapping random
@@ -15,7 +15,8 @@
 //!
 //! An operation is the stream, what it does, the offset and length in bytes (or the page), and
 //! behind the arrow: windows as `start+size/async`, with `^order` where they are read in large
-//! folios; pages that came in as `start*count`, or `start^order*count` in folios; pages that left.
+//! folios; behind `new`, what came in as `start*count`, or `start^order*count` in folios, left out
+//! if it is every page of the windows, one by one; how many pages left.
 //! Sizes of files are in bytes, `max` and `io` in KiB. Lines that begin with `#` are comments.
 
 use super::pattern::{Action, Content, Operation, Pattern};
@@ -171,25 +172,40 @@ impl fmt::Display for Written<'_, Outcome> {
                 write!(f, "^{order}")?;
             }
         }
-        if !outcome.added.is_empty() {
+        if outcome.added != every_page(&outcome.windows) {
             f.write_str(" new")?;
-        }
-        for FolioRun {
-            start,
-            order,
-            count,
-        } in &outcome.added
-        {
-            match order {
-                0 => write!(f, " {start}*{count}"),
-                _ => write!(f, " {start}^{order}*{count}"),
-            }?;
+            for run in &outcome.added {
+                write!(f, " {}", Written(run))?;
+            }
         }
         if outcome.dropped_pages > 0 {
             write!(f, " dropped {}", outcome.dropped_pages)?;
         }
         Ok(())
     }
+}
+
+impl fmt::Display for Written<'_, FolioRun> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FolioRun {
+            start,
+            order,
+            count,
+        } = self.0;
+        match order {
+            0 => write!(f, "{start}*{count}"),
+            _ => write!(f, "{start}^{order}*{count}"),
+        }
+    }
+}
+
+/// The pages of windows, one by one.
+fn every_page(windows: &[KernelWindow]) -> Vec<FolioRun> {
+    let mut outcome = Outcome::default();
+    for window in windows {
+        outcome.add_pages(window.start, window.size);
+    }
+    outcome.added
 }
 
 fn parse_action(words: &[&str]) -> Option<Action> {
@@ -213,6 +229,7 @@ fn parse_action(words: &[&str]) -> Option<Action> {
 
 fn parse_outcome(words: &[&str]) -> Option<Outcome> {
     let mut outcome = Outcome::default();
+    let all = !words.contains(&"new");
     let mut words = words.iter().skip(1);
     while let Some(word) = words.next() {
         if *word == "dropped" {
@@ -239,6 +256,9 @@ fn parse_outcome(words: &[&str]) -> Option<Outcome> {
         } else if *word != "new" {
             return None;
         }
+    }
+    if all {
+        outcome.added = every_page(&outcome.windows);
     }
     Some(outcome)
 }
@@ -272,8 +292,9 @@ folios large
 
 pattern example
 file 83000 max 128 io 1280 blocks
-0 read 0 4096 -> 0+4/3^0 new 0*4
+0 read 0 4096 -> 0+4/3^0
 0 read 4096 4096 -> 4+8/8^2 4+1/0 new 4^2*2
+0 read 0 65536 -> 0+16/3 new
 0 fault 17
 0 advise dontneed 0 0 -> dropped 12
 1 mapping random
@@ -283,6 +304,7 @@ file 83000 max 128 io 1280 blocks
     fn golden_text_parses_and_is_written_the_same() {
         let golden: Golden = EXAMPLE.parse().unwrap();
         assert_eq!(golden.recordings[0].0.streams(), 2);
+        assert_eq!(golden.recordings[0].1[0].added_pages(), 4);
         assert_eq!(golden.recordings[0].1[1].added_pages(), 8);
         assert_eq!(golden.to_string(), EXAMPLE);
     }

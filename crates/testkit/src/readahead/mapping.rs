@@ -11,7 +11,8 @@ use std::fs::File;
 use std::io;
 
 /// Length of the mapping.
-const LEN_BYTES: usize = PAGE_BYTES as usize;
+const LEN_BYTES: usize = 4096;
+const _: () = assert!(LEN_BYTES as u64 == PAGE_BYTES);
 
 /// Maps one page of `file`, advises on the mapping and reads a byte of it.
 ///

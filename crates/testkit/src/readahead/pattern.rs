@@ -163,12 +163,12 @@ impl Pattern {
         offset_bytes: u64,
         len_bytes: u64,
     ) -> Self {
-        let advise = Action::Advise {
+        let action = Action::Advise {
             advice,
             offset_bytes,
             len_bytes,
         };
-        self.push(stream, advise);
+        self.push(stream, action);
         self
     }
 

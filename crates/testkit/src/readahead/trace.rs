@@ -52,6 +52,15 @@ pub struct FolioRun {
     pub count: u64,
 }
 
+impl FolioRun {
+    /// The page behind them; the last page there is, where a run would reach beyond.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        let pages = self.count.saturating_mul(1 << self.order.min(63));
+        self.start.saturating_add(pages)
+    }
+}
+
 /// What one operation made the kernel do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -66,24 +75,35 @@ pub struct Outcome {
 impl Outcome {
     /// Takes note of a folio that came in.
     pub fn add(&mut self, index: u64, order: u8) {
-        if let Some(last) = self.added.last_mut()
-            && last.order == order
-            && last.start + (last.count << order) == index
-        {
-            last.count += 1;
-        } else {
-            self.added.push(FolioRun {
-                start: index,
-                order,
-                count: 1,
-            });
+        self.add_run(FolioRun {
+            start: index,
+            order,
+            count: 1,
+        });
+    }
+
+    /// Takes note of pages that came in one by one.
+    pub fn add_pages(&mut self, start: u64, count: u64) {
+        self.add_run(FolioRun {
+            start,
+            order: 0,
+            count,
+        });
+    }
+
+    fn add_run(&mut self, run: FolioRun) {
+        match self.added.last_mut() {
+            Some(last) if last.order == run.order && last.end() == run.start => {
+                last.count += run.count;
+            }
+            _ => self.added.push(run),
         }
     }
 
     /// Pages that came in.
     #[must_use]
     pub fn added_pages(&self) -> u64 {
-        self.added.iter().map(|run| run.count << run.order).sum()
+        self.added.iter().map(|run| run.end() - run.start).sum()
     }
 }
 

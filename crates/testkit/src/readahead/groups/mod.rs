@@ -60,8 +60,10 @@ const fn pages(pages: u64) -> u64 {
 
 /// Bytes of a request of `pages` pages.
 const fn request(pages: u32) -> u32 {
-    pages * PAGE_BYTES as u32
+    pages * 4096
 }
+
+const _: () = assert!(request(1) as u64 == PAGE_BYTES);
 
 /// A file that no pattern comes to the end of.
 const LONG_FILE_BYTES: u64 = 1 << 30;

@@ -10,10 +10,10 @@ fn from_start(name: String, len_bytes: u32, count: usize) -> Pattern {
 
 pub(super) fn patterns() -> Vec<Pattern> {
     let sizes = [
-        (512, 70),
-        (1000, 50),
+        (512, 40),
+        (1000, 40),
         (4000, 40),
-        (4096, 60),
+        (4096, 50),
         (5000, 40),
         (8192, 36),
         (12_288, 30),
@@ -36,7 +36,7 @@ pub(super) fn patterns() -> Vec<Pattern> {
     let maxima = [0, 4, 8, 12, 16, 24, 64, 100, 256, 512, 1024, 4096];
     let by_max = maxima.into_iter().flat_map(|max_kib| {
         [4096, 16_384, 50_000].map(|len| {
-            let count = if max_kib > 256 { 40 } else { 24 };
+            let count = if max_kib > 256 { 32 } else { 20 };
             from_start(format!("by-{len}-max-{max_kib}"), len, count).max_kib(max_kib)
         })
     });

@@ -1,0 +1,215 @@
+//! Plays the kernel around the policy: a page cache, and what reads, faults and advice do to it.
+
+use larder_readahead::{
+    Advice, FileState, Modern, PageIndex, Policy, Read, Residency, Trigger, Window, pages_inside,
+    pages_touched,
+};
+use larder_testkit::readahead::{
+    Action, Folios, KernelWindow, Operation, Outcome, PAGE_BYTES, Pattern,
+};
+use std::collections::BTreeSet;
+
+/// What is cached of a file.
+#[derive(Debug, Default)]
+struct Cache {
+    pages: BTreeSet<u64>,
+    marked: BTreeSet<u64>,
+}
+
+impl Residency for Cache {
+    fn is_resident(&self, page: PageIndex) -> bool {
+        self.pages.contains(&page.0)
+    }
+}
+
+/// A pattern while it is replayed.
+#[derive(Debug)]
+pub struct Replay {
+    file_bytes: u64,
+    states: Vec<FileState>,
+    /// Which streams have advised random reads.
+    random: Vec<bool>,
+    cache: Cache,
+    outcome: Outcome,
+}
+
+impl Replay {
+    pub fn new(pattern: &Pattern, _folios: Folios) -> Self {
+        let pages = |kib: u32| kib / 4;
+        let mut state = FileState::new(pages(pattern.max_kib));
+        state.set_io_pages(pages(pattern.io_kib));
+        Self {
+            file_bytes: pattern.file_bytes,
+            states: vec![state; pattern.streams().into()],
+            random: vec![false; pattern.streams().into()],
+            cache: Cache::default(),
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// What the policy makes of the operation.
+    pub fn perform(&mut self, operation: &Operation) -> Outcome {
+        let stream = usize::from(operation.stream);
+        match operation.action {
+            Action::Read {
+                offset_bytes,
+                len_bytes,
+            } => self.read(stream, offset_bytes, len_bytes.into()),
+            Action::Fault { page } => self.fault(stream, page),
+            Action::AdviseMapping(advice) => self.states[stream].advise_mapping(advice),
+            Action::Advise {
+                advice,
+                offset_bytes,
+                len_bytes,
+            } => self.advise(stream, advice, offset_bytes, len_bytes),
+        }
+        std::mem::take(&mut self.outcome)
+    }
+
+    fn file_pages(&self) -> u64 {
+        self.file_bytes.div_ceil(PAGE_BYTES)
+    }
+
+    fn read(&mut self, stream: usize, offset: u64, len: u64) {
+        let end = (offset + len).min(self.file_bytes);
+        if offset >= end {
+            return;
+        }
+        let asked = pages_touched(offset, len, PAGE_BYTES);
+        let got = pages_touched(offset, end - offset, PAGE_BYTES);
+        let mut read = Read {
+            trigger: Trigger::Miss,
+            index: PageIndex(got.start),
+            request_start: PageIndex(asked.start),
+            request_pages: u32::try_from(asked.end - asked.start).unwrap(),
+            ends_inside_page: !end.is_multiple_of(PAGE_BYTES),
+            by_fault: false,
+            file_pages: self.file_pages(),
+            congested: false,
+        };
+        for page in got {
+            read.index = PageIndex(page);
+            if !self.cache.is_resident(read.index) {
+                self.ask(stream, Trigger::Miss, &read);
+                self.bring_in_alone(page);
+            }
+            if self.cache.marked.remove(&page) {
+                self.ask(stream, Trigger::Marker, &read);
+            }
+        }
+        Modern.end_read(&mut self.states[stream], &read);
+    }
+
+    /// A fault that misses is retried once its page is there, and the retry is a hit.
+    fn fault(&mut self, stream: usize, page: u64) {
+        let read = Read {
+            trigger: Trigger::Access,
+            index: PageIndex(page),
+            request_start: PageIndex(page),
+            request_pages: 1,
+            ends_inside_page: false,
+            by_fault: true,
+            file_pages: self.file_pages(),
+            congested: false,
+        };
+        if !self.cache.is_resident(read.index) {
+            self.ask(stream, Trigger::Miss, &read);
+            self.bring_in_alone(page);
+            self.ask(stream, Trigger::Access, &read);
+            return;
+        }
+        self.ask(stream, Trigger::Access, &read);
+        if self.cache.marked.remove(&page) {
+            self.ask(stream, Trigger::Marker, &read);
+        }
+    }
+
+    fn advise(&mut self, stream: usize, advice: Advice, offset: u64, len: u64) {
+        let state = &mut self.states[stream];
+        state.advise(advice);
+        match advice {
+            Advice::Random => self.random[stream] = true,
+            Advice::Normal | Advice::Sequential => self.random[stream] = false,
+            Advice::WillNeed | Advice::DontNeed => {}
+        }
+        match advice {
+            Advice::WillNeed => {
+                let pages = pages_touched(offset, len, PAGE_BYTES);
+                let windows = state.will_need(pages, self.file_bytes.div_ceil(PAGE_BYTES));
+                for window in windows {
+                    self.bring_in(window);
+                }
+            }
+            Advice::DontNeed => {
+                for page in pages_inside(offset, len, self.file_bytes, PAGE_BYTES) {
+                    if self.cache.pages.remove(&page) {
+                        self.cache.marked.remove(&page);
+                        self.outcome.dropped_pages += 1;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, stream: usize, trigger: Trigger, read: &Read) {
+        let read = Read { trigger, ..*read };
+        let state = &mut self.states[stream];
+        for window in Modern.decide(state, &read, &self.cache) {
+            if self.random[stream] && trigger == Trigger::Miss && !read.by_fault {
+                self.bring_in_pieces(window);
+            } else {
+                self.bring_in(window);
+            }
+        }
+    }
+
+    /// The kernel tells of what is forced in pieces of 2 MiB; the policy answers with one window.
+    fn bring_in_pieces(&mut self, window: Window) {
+        let mut start = window.start;
+        while start < window.end() {
+            let size = u32::try_from(window.end().0 - start.0).unwrap().min(512);
+            self.bring_in(Window {
+                start,
+                size,
+                async_size: 0,
+            });
+            start = start.plus(size.into());
+        }
+    }
+
+    fn bring_in(&mut self, window: Window) {
+        self.outcome.windows.push(KernelWindow {
+            start: window.start.0,
+            size: window.size.into(),
+            async_size: window.async_size.into(),
+            order: None,
+        });
+        for page in window.start.0..window.end().0 {
+            if self.cache.pages.insert(page) {
+                self.outcome.add(page, 0);
+                if window.marker() == Some(PageIndex(page)) {
+                    self.cache.marked.insert(page);
+                }
+            }
+        }
+    }
+
+    fn bring_in_alone(&mut self, page: u64) {
+        if self.cache.pages.insert(page) {
+            self.outcome.add(page, 0);
+        }
+    }
+}
+
+/// What the kernel told, in the terms of the policy: an asynchronous part larger than the window
+/// has no marker, since the window was cut at the end of the file.
+pub fn as_judged(kernel: &Outcome, _pattern: &Pattern, _folios: Folios) -> Outcome {
+    let mut outcome = kernel.clone();
+    for window in &mut outcome.windows {
+        if window.async_size > window.size {
+            window.async_size = 0;
+        }
+    }
+    outcome
+}
