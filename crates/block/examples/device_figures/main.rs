@@ -5,7 +5,7 @@
 mod measure;
 
 fn main() {
-    print!("{}", measure::parameters());
-    print!("{}", measure::disk_figures());
-    print!("{}", measure::parallel_figures());
+    println!("{}", measure::parameters());
+    println!("{}", measure::disk_figures(&measure::disk_runs()));
+    println!("{}", measure::parallel_figures());
 }

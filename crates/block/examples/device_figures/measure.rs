@@ -10,9 +10,9 @@ use larder_block::simulated::{
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-const KIB: u64 = 1024;
-const MIB: u64 = 1024 * KIB;
-const FILE_BYTES: u64 = 4096 * MIB;
+const KIB: u32 = 1024;
+const MIB: u32 = 1024 * KIB;
+const FILE_BYTES: u64 = 4 << 30;
 const SEED: u64 = 2007;
 
 /// The parameters of every model.
@@ -34,27 +34,39 @@ pub fn parameters() -> String {
 }
 
 /// What a run of requests took.
-struct Run {
-    requests: u64,
-    bytes: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    requests: u32,
+    len_bytes: u32,
     elapsed: Duration,
 }
 
 impl Run {
-    fn kib_per_second(&self) -> f64 {
-        self.bytes as f64 / 1024.0 / self.elapsed.as_secs_f64()
+    fn requests_per_second(self) -> f64 {
+        f64::from(self.requests) / self.elapsed.as_secs_f64()
     }
 
-    fn ms_per_request(&self) -> f64 {
-        self.elapsed.as_secs_f64() * 1000.0 / self.requests as f64
+    fn bytes_per_second(self) -> f64 {
+        self.requests_per_second() * f64::from(self.len_bytes)
+    }
+
+    /// As iozone counts.
+    pub fn kib_per_second(self) -> f64 {
+        self.bytes_per_second() / 1024.0
+    }
+
+    pub fn ms_per_request(self) -> f64 {
+        1000.0 / self.requests_per_second()
     }
 }
 
-/// Reads `len_bytes` at each of `offsets`, with `depth` requests under way at any time.
-fn read(
+/// Reads or writes `len_bytes` at each of `offsets` of the file, with `depth` requests under way
+/// at any time.
+fn run(
     model: &DeviceModel,
+    kind: RequestKind,
     depth: usize,
-    len_bytes: u64,
+    len_bytes: u32,
     offsets: impl IntoIterator<Item = u64>,
 ) -> Run {
     let mut device = SimulatedDevice::new(model, SEED);
@@ -68,9 +80,9 @@ fn read(
             device.submit(
                 now,
                 Request {
-                    kind: RequestKind::Read,
+                    kind,
                     offset_bytes: model.file_start_bytes.value + offset,
-                    len_bytes,
+                    len_bytes: len_bytes.into(),
                 },
             );
             under_way += 1;
@@ -88,85 +100,112 @@ fn read(
     }
     Run {
         requests,
-        bytes: requests * len_bytes,
+        len_bytes,
         elapsed: now.since(VirtualTime(0)),
     }
 }
 
-fn forwards(total_bytes: u64, len_bytes: u64) -> impl Iterator<Item = u64> {
-    (0..total_bytes / len_bytes).map(move |index| index * len_bytes)
+fn forwards(step_bytes: u32) -> impl Iterator<Item = u64> {
+    let step_bytes = u64::from(step_bytes);
+    (0..FILE_BYTES / step_bytes).map(move |index| index * step_bytes)
 }
 
-fn backwards(total_bytes: u64, len_bytes: u64) -> impl Iterator<Item = u64> {
-    (0..total_bytes / len_bytes).map(move |index| total_bytes - (index + 1) * len_bytes)
+fn backwards(step_bytes: u32) -> impl Iterator<Item = u64> {
+    let step_bytes = u64::from(step_bytes);
+    (1..=FILE_BYTES / step_bytes).map(move |index| FILE_BYTES - index * step_bytes)
 }
 
-fn at_random(count: usize, len_bytes: u64) -> impl Iterator<Item = u64> {
+fn at_random(count: usize, len_bytes: u32) -> impl Iterator<Item = u64> {
     let mut random = Pcg64Mcg::seed_from_u64(SEED);
-    (0..count).map(move |_| random.random_range(0..FILE_BYTES / len_bytes) * len_bytes)
+    let records = FILE_BYTES / u64::from(len_bytes);
+    (0..count).map(move |_| random.random_range(0..records) * u64::from(len_bytes))
 }
 
-/// The disk, beside what Wu 2007 says of one.
-pub fn disk_figures() -> String {
+/// What the disk is asked, with how many requests at a time, and how that went.
+pub fn disk_runs() -> Vec<(String, usize, Run)> {
     let disk = DeviceModel::named("sata-2007").expect("the model is in the table");
+    let mut runs = Vec::new();
+    let mut add = |what: String, kind, depth, len_bytes, offsets: Box<dyn Iterator<Item = u64>>| {
+        runs.push((what, depth, run(disk, kind, depth, len_bytes, offsets)));
+    };
+    let (read, write) = (RequestKind::Read, RequestKind::Write);
+    for (len, depth) in [(128 * KIB, 1), (128 * KIB, 2), (MIB, 1), (MIB, 2)] {
+        let what = format!("read on, {} KiB", len / KIB);
+        add(what, read, depth, len, Box::new(forwards(len)));
+    }
+    let record = 64 * KIB;
+    let offsets = Box::new(backwards(record));
+    add("read backwards, 64 KiB".into(), read, 1, record, offsets);
+    let offsets = Box::new(forwards(17 * record));
+    add("read 64 of each 1088 KiB".into(), read, 1, record, offsets);
+    for len in [16 * KIB, record, 128 * KIB] {
+        let what = format!("read at random, {} KiB", len / KIB);
+        add(what, read, 1, len, Box::new(at_random(20_000, len)));
+    }
+    for depth in [2, 4, 8, 16, 32, 64, 128, 256] {
+        let offsets = Box::new(at_random(20_000, record));
+        add(
+            "read at random, 64 KiB".into(),
+            read,
+            depth,
+            record,
+            offsets,
+        );
+    }
+    let len = 512 * KIB;
+    add(
+        "write on, 512 KiB".into(),
+        write,
+        2,
+        len,
+        Box::new(forwards(len)),
+    );
+    for depth in [1, 64] {
+        let offsets = Box::new(at_random(20_000, record));
+        add(
+            "write at random, 64 KiB".into(),
+            write,
+            depth,
+            record,
+            offsets,
+        );
+    }
+    runs
+}
+
+/// The disk's runs as a table.
+pub fn disk_figures(runs: &[(String, usize, Run)]) -> String {
     let mut out = String::from("| requests | at a time | KiB/s | ms each |\n|---|---|---|---|\n");
-    let mut row = |what: &str, depth: usize, run: &Run| {
+    for (what, depth, run) in runs {
         let _ = writeln!(
             out,
             "| {what} | {depth} | {:.0} | {:.2} |",
             run.kib_per_second(),
             run.ms_per_request()
         );
-    };
-    for (len_bytes, depth) in [(128 * KIB, 1), (128 * KIB, 2), (MIB, 1), (MIB, 2)] {
-        let run = read(disk, depth, len_bytes, forwards(FILE_BYTES, len_bytes));
-        row(&format!("sequential, {} KiB", len_bytes / KIB), depth, &run);
     }
-    let record = 64 * KIB;
-    let run = read(disk, 1, record, backwards(FILE_BYTES, record));
-    row("backwards, 64 KiB", 1, &run);
-    let stride = 17 * record;
-    let run = read(disk, 1, record, forwards(FILE_BYTES, stride));
-    row("64 KiB of every 1088 KiB", 1, &run);
-    for len_bytes in [16 * KIB, record, 128 * KIB] {
-        let run = read(disk, 1, len_bytes, at_random(20_000, len_bytes));
-        row(
-            &format!("random over 4 GiB, {} KiB", len_bytes / KIB),
-            1,
-            &run,
-        );
-    }
-    for depth in [2, 4, 8, 16, 32, 64, 128, 256] {
-        let run = read(disk, depth, record, at_random(20_000, record));
-        row("random over 4 GiB, 64 KiB", depth, &run);
-    }
-    out + "\n"
+    out
 }
 
-/// The devices with no arm.
+/// The devices with no arm, as a table.
 pub fn parallel_figures() -> String {
     let mut out = String::from(
-        "| device | requests | at a time | MB/s | requests/s |\n|---|---|---|---|---|\n",
+        "| device | random reads | at a time | MB/s | reads/s |\n|---|---|---|---|---|\n",
     );
     for name in ["nvme", "network-1ms", "object-30ms"] {
         let model = DeviceModel::named(name).expect("the model is in the table");
-        for (len_bytes, depth) in [
-            (4 * KIB, 1),
-            (4 * KIB, 64),
-            (128 * KIB, 1),
-            (128 * KIB, 64),
-            (8 * MIB, 1),
-            (8 * MIB, 64),
-        ] {
-            let run = read(model, depth, len_bytes, at_random(4_000, len_bytes));
-            let seconds = run.elapsed.as_secs_f64();
-            let _ = writeln!(
-                out,
-                "| {name} | random, {} KiB | {depth} | {:.1} | {:.0} |",
-                len_bytes / KIB,
-                run.bytes as f64 / 1e6 / seconds,
-                run.requests as f64 / seconds
-            );
+        for len_bytes in [4 * KIB, 128 * KIB, 8 * MIB] {
+            for depth in [1, 64] {
+                let offsets = at_random(4_000, len_bytes);
+                let run = run(model, RequestKind::Read, depth, len_bytes, offsets);
+                let _ = writeln!(
+                    out,
+                    "| `{name}` | {} KiB | {depth} | {:.1} | {:.0} |",
+                    len_bytes / KIB,
+                    run.bytes_per_second() / 1e6,
+                    run.requests_per_second()
+                );
+            }
         }
     }
     out

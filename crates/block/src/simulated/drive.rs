@@ -52,7 +52,7 @@ pub(super) struct Drive {
     reading_on: Option<ReadingOn>,
     arriving: VecDeque<Arriving>,
     waiting: Vec<Waiting>,
-    waiting_writes: VecDeque<Command>,
+    waiting_writes: VecDeque<Arriving>,
     work: Option<Work>,
     /// When the idle arm next has something to decide.
     decide_at_ns: Option<u64>,
@@ -176,7 +176,7 @@ impl Drive {
     fn arrive(&mut self, arriving: Arriving, now_ns: u64) {
         let command = arriving.command;
         if command.is_write {
-            self.waiting_writes.push_back(command);
+            self.waiting_writes.push_back(arriving);
             self.admit_writes(now_ns);
             return;
         }
@@ -213,7 +213,7 @@ impl Drive {
     }
 
     fn admit_writes(&mut self, now_ns: u64) {
-        while let Some(command) = self.waiting_writes.front().copied()
+        while let Some(Arriving { command, .. }) = self.waiting_writes.front().copied()
             && self.writes.has_room(command.len_bytes())
         {
             self.waiting_writes.pop_front();
@@ -287,8 +287,13 @@ impl Drive {
         let write = (writes_blocked || self.waiting.is_empty())
             .then(|| self.next_write(now_ns))
             .flatten();
+        let is_write_sooner = |read: (u64, usize), write: (u64, u64)| {
+            write.0 < read.0 || self.is_write_overdue(now_ns)
+        };
         self.work = match (read, write) {
-            (Some(read), Some(write)) if write.0 < read.0 => self.begin_write(write.1, now_ns),
+            (Some(read), Some(write)) if is_write_sooner(read, write) => {
+                self.begin_write(write.1, now_ns)
+            }
             (Some(read), _) => Some(self.begin_read(read.1, now_ns)),
             (None, Some(write)) if writes_blocked => self.begin_write(write.1, now_ns),
             (None, Some(_)) => return self.decide_write_later(now_ns),
@@ -312,6 +317,17 @@ impl Drive {
             self.work = self.begin_write(write.1, now_ns);
             self.decide_at_ns = None;
         }
+    }
+
+    /// Whether a write has waited for room too long, and longer than any read.
+    fn is_write_overdue(&self, now_ns: u64) -> bool {
+        self.waiting_writes.front().is_some_and(|write| {
+            write.accepted_at_ns + self.age_limit_ns <= now_ns
+                && self
+                    .waiting
+                    .iter()
+                    .all(|read| write.command.number < read.command.number)
+        })
     }
 
     /// When the first byte that the cache lacks passes, and the index of the read that waits

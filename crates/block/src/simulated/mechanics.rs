@@ -131,6 +131,17 @@ impl Mechanics {
         }
     }
 
+    /// The start of the outermost zone that gives a sequential reader at most so much; of the
+    /// innermost if none does.
+    pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
+        let track_ns = self.revolution_ns + self.track_switch_ns;
+        self.zones
+            .iter()
+            .find(|zone| scale(zone.track_bytes, NANOS_PER_SECOND, track_ns) <= bytes_per_second)
+            .or(self.zones.last())
+            .map_or(0, |zone| zone.start_bytes)
+    }
+
     /// The first byte of a track.
     pub fn track_start_bytes(&self, track: u64) -> u64 {
         let index = self.zones.partition_point(|zone| zone.first_track <= track) - 1;

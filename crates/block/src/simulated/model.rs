@@ -38,7 +38,7 @@ const SATA_2007: DeviceModel = DeviceModel {
         "321672960 sectors, as such 160 GB drives report",
     ),
     file_start_bytes: figure(
-        32_000_000_000,
+        26_000_000_000,
         "where the sequential rate is that of Wu 2007, 62,000 KB/s",
     ),
     queue: QueueModel {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::DEVICE_MODELS;
+use super::mechanics::Mechanics;
 
 /// A value, and where it is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +180,18 @@ impl DeviceModel {
                     .collect::<Vec<_>>()
                     .join(", "),
             })
+    }
+
+    /// The first byte from which on one sequential reader gets at most so much: the outer zones
+    /// of a disk are faster. 0 where all places are alike, the last zone where none is so slow.
+    #[must_use]
+    pub fn offset_with_rate(&self, bytes_per_second: u64) -> u64 {
+        match &self.service {
+            ServiceModel::Disk(disk) => {
+                Mechanics::new(disk, self.size_bytes.value, 0).offset_with_rate(bytes_per_second)
+            }
+            ServiceModel::Parallel(_) => 0,
+        }
     }
 
     /// Every parameter, in the order of the fields.
