@@ -1,6 +1,6 @@
 //! A mount served in this process, seen through the kernel.
 
-use larder::{OpenOptions, Volume};
+use larder::{OpenOptions, PolicyName, Volume};
 use larder_fuse::{Error, MountOptions, Server, Unmounter};
 use larder_testkit::{Requirement, skip, tool};
 use rustix::fs::{IFlags, XattrFlags, ioctl_getflags};
@@ -80,7 +80,11 @@ struct Mounted {
 
 impl Mounted {
     fn new(dir: &Path, options: &MountOptions) -> Self {
-        let volume = Arc::new(Volume::open(dir.join("image"), &OpenOptions::default()).unwrap());
+        Self::open(dir, &OpenOptions::default(), options)
+    }
+
+    fn open(dir: &Path, volume: &OpenOptions, options: &MountOptions) -> Self {
+        let volume = Arc::new(Volume::open(dir.join("image"), volume).unwrap());
         let server = Server::mount(Arc::clone(&volume), &dir.join("mnt"), options).unwrap();
         let path = server.mountpoint().to_owned();
         let unmounter = server.unmounter();
@@ -199,15 +203,20 @@ fn directory_of_many_names_is_listed_whole() {
     }
 }
 
+/// 8 MiB in which each place differs from those around.
+fn content() -> Vec<u8> {
+    (0..8_u32 << 20)
+        .map(|at| ((at >> 10) ^ at).to_le_bytes()[0])
+        .collect()
+}
+
 #[test]
 fn many_readers_at_once_get_the_right_bytes() {
     if !can_mount() {
         return;
     }
     let dir = folder();
-    let content: Vec<u8> = (0..8_u32 << 20)
-        .map(|at| ((at >> 10) ^ at).to_le_bytes()[0])
-        .collect();
+    let content = content();
     fs::write(dir.path().join("tree/file"), &content).unwrap();
     make_image(dir.path());
     let mounted = Mounted::new(dir.path(), &MountOptions::default());
@@ -229,6 +238,89 @@ fn many_readers_at_once_get_the_right_bytes() {
             });
         }
     });
+}
+
+/// Readers of one file, each through a file of its own, that take turns.
+fn read_in_turns(path: &Path, readers: usize, content: &[u8]) {
+    let mut piece = vec![0; 16 << 10];
+    let share = content.len() / readers;
+    let files: Vec<File> = (0..readers).map(|_| File::open(path).unwrap()).collect();
+    for at in (0..share).step_by(piece.len()) {
+        for (reader, file) in files.iter().enumerate() {
+            let at = reader * share + at;
+            file.read_exact_at(&mut piece, at as u64).unwrap();
+            assert!(piece == content[at..at + piece.len()], "wrong behind {at}");
+        }
+    }
+}
+
+#[test]
+fn every_readahead_policy_serves_a_mount_and_decides_with_direct_io() {
+    if !can_mount() {
+        return;
+    }
+    let dir = folder();
+    let content = content();
+    fs::write(dir.path().join("tree/file"), &content).unwrap();
+    make_image(dir.path());
+    for policy in PolicyName::ALL {
+        let mut volume = OpenOptions::default();
+        volume.readahead = policy.to_string();
+        volume.readahead_max_bytes = 128 << 10;
+        for direct_io in [false, true] {
+            let options = MountOptions {
+                direct_io,
+                ..MountOptions::default()
+            };
+            let mounted = Mounted::open(dir.path(), &volume, &options);
+            let path = mounted.path.join("file");
+            read_in_turns(&path, 8, &content);
+            let first = mounted.volume.stats();
+            assert_eq!(fs::read(&path).unwrap(), content);
+            let second = mounted.volume.stats();
+            let what = format!("{policy}, direct_io {direct_io}: {:?}", first.readahead);
+            // What was read stays cached, by us or by the kernel.
+            assert_eq!(first.device.reads, second.device.reads, "{what}");
+            let asks_us = second.page.lookups > first.page.lookups;
+            assert_eq!(asks_us, direct_io, "{what}");
+            if direct_io {
+                // 8 readers, and 64 pages of 32 KiB each: windows of 128 KiB.
+                let windows = first.readahead.windows;
+                let reads_ahead = *policy != PolicyName::Off;
+                assert_eq!((64..=100).contains(&windows), reads_ahead, "{what}");
+                assert_eq!(first.page.objects, 2048, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn direct_io_reads_at_any_offset_and_past_the_end() {
+    if !can_mount() {
+        return;
+    }
+    let dir = folder();
+    let content = &content()[..300_001];
+    fs::write(dir.path().join("tree/file"), content).unwrap();
+    File::create(dir.path().join("tree/empty")).unwrap();
+    make_image(dir.path());
+    let options = MountOptions {
+        direct_io: true,
+        ..MountOptions::default()
+    };
+    let mounted = Mounted::new(dir.path(), &options);
+    let file = File::open(mounted.path.join("file")).unwrap();
+    for (at, len) in [(0, 1), (4095, 2), (1, 299_999), (299_999, 10), (300_001, 5)] {
+        let mut piece = vec![0; len];
+        let read = file.read_at(&mut piece, at as u64).unwrap();
+        let end = content.len().min(at + len);
+        assert_eq!(&piece[..read], &content[at..end], "{len} at {at}");
+    }
+    assert!(fs::read(mounted.path.join("empty")).unwrap().is_empty());
+    // In the kernel, from file to file.
+    let copied = dir.path().join("copied");
+    fs::copy(mounted.path.join("file"), &copied).unwrap();
+    assert_eq!(fs::read(copied).unwrap(), content);
 }
 
 #[test]
