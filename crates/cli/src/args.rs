@@ -1,5 +1,7 @@
 //! The command line.
 
+mod lab;
+
 use crate::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -7,6 +9,8 @@ use larder::PolicyName;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+
+pub(crate) use lab::{Document, LabArgs, LabCommand, ListArgs, ReadaheadArgs, ReproduceArgs};
 
 /// Read and mount ext2, ext3 and ext4 images, without root.
 #[derive(Debug, Parser)]
@@ -38,6 +42,7 @@ pub(crate) enum Command {
     Cp(CpArgs),
     Info(InfoArgs),
     Stats(StatsArgs),
+    Lab(LabArgs),
 }
 
 /// How an image is opened, for every command that opens one.
@@ -323,7 +328,12 @@ mod tests {
 
     #[test]
     fn every_command_has_examples() {
-        for command in Cli::command().get_subcommands() {
+        let mut cli = Cli::command();
+        cli.build();
+        let lab = cli.find_subcommand("lab").expect("there is a lab");
+        let of_lab = lab.get_subcommands().filter(|c| c.get_name() != "help");
+        let commands = cli.get_subcommands().filter(|c| c.get_name() != "help");
+        for command in commands.chain(of_lab) {
             let help = command.get_after_help().map(ToString::to_string);
             assert!(
                 help.is_some_and(|text| text.contains("Examples:")),

@@ -3,6 +3,7 @@
 mod cat;
 mod copy;
 mod info;
+mod lab;
 mod ls;
 pub(crate) mod mount;
 mod stat;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Cp(args) => copy::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Stats(args) => stats::run(&args),
+        Command::Lab(args) => lab::run(&args),
     }
 }
 

@@ -1,0 +1,60 @@
+//! `larder lab`.
+
+mod list;
+mod readahead;
+mod reproduce;
+
+use crate::args::{LabArgs, LabCommand};
+use crate::failure::{Failure, Result};
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use larder_lab::output::ReportFile;
+
+pub(super) fn run(args: &LabArgs) -> Result<ExitCode> {
+    match &args.command {
+        LabCommand::Readahead(args) => readahead::run(args),
+        LabCommand::Reproduce(args) => reproduce::run(args),
+        LabCommand::List(args) => list::run(args),
+    }
+}
+
+/// A bar of `total` runs on standard error, if that is a terminal.
+fn progress(total: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(total);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} runs, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar
+}
+
+/// Writes one file; `option` named it.
+fn write(option: &str, path: &Path, content: &str) -> Result<()> {
+    fs::write(path, content).map_err(|error| {
+        Failure::with_hint(
+            format!("cannot write {}: {error}", path.display()),
+            format!("{option} must name a file in a folder that can be written"),
+        )
+    })
+}
+
+/// Writes a report into `dir`, which is made if need be.
+fn write_report(dir: &Path, files: &[ReportFile]) -> Result<()> {
+    fs::create_dir_all(dir).map_err(|error| {
+        Failure::with_hint(
+            format!("cannot make {}: {error}", dir.display()),
+            "--output must name a folder that is there or can be made",
+        )
+    })?;
+    for file in files {
+        write("--output", &dir.join(&file.name), &file.content)?;
+    }
+    Ok(())
+}

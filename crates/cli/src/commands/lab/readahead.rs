@@ -1,0 +1,55 @@
+//! `larder lab readahead`.
+
+use super::{progress, write, write_report};
+use crate::args::ReadaheadArgs;
+use crate::failure::{Failure, Result};
+use larder_lab::compare::{CompareConfig, compare};
+use larder_lab::simulator::{CpuModel, Error};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+pub(super) fn run(args: &ReadaheadArgs) -> Result<ExitCode> {
+    let config = CompareConfig {
+        workload: args.workload.clone(),
+        device: args.device,
+        memory_bytes: args.memory,
+        readahead_max_bytes: args.readahead_max,
+        seed: args.seed,
+        cpu: CpuModel::default(),
+    };
+    let bar = progress(1);
+    let compared = compare(&config, &args.policy.0);
+    bar.finish_and_clear();
+    let comparison = compared.map_err(|error| failure(&error))?;
+    if let Some(path) = &args.csv {
+        write("--csv", path, &comparison.to_csv()?)?;
+    }
+    if let Some(path) = &args.plot {
+        write("--plot", path, &comparison.plot())?;
+    }
+    if let Some(dir) = &args.output {
+        write_report(dir, &comparison.report()?)?;
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        out.write_all(comparison.to_json()?.as_bytes())?;
+    } else {
+        writeln!(out, "{}\n", comparison.title())?;
+        out.write_all(comparison.table().to_text().as_bytes())?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a simulation that cannot be made means for the command line.
+fn failure(error: &Error) -> Failure {
+    let message = error.to_string();
+    match error {
+        Error::Map { .. } => Failure::with_hint(message, "give less with --memory SIZE"),
+        Error::OutOfDevice { .. } => Failure::with_hint(
+            message,
+            "give smaller or fewer files with --workload NAME:PARAMETER=VALUE",
+        ),
+        _ => Failure::new(message),
+    }
+}
