@@ -154,6 +154,10 @@ pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes fields by reference"
+)]
 fn as_text<S: Serializer>(policy: &PolicyName, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(policy.as_str())
 }

@@ -32,7 +32,7 @@ impl CpuModel {
         processors: 2,
         call: Duration::from_nanos(300),
         lookup: Duration::from_nanos(70),
-        copy: Duration::from_nanos(1000),
+        copy: Duration::from_micros(1),
         decision: Duration::from_nanos(100),
         insert: Duration::from_nanos(400),
     };

@@ -1,6 +1,6 @@
 //! How long requests took: a histogram with buckets in proportion to what they hold.
 //!
-//! Model: HdrHistogram. Values below 64 ns have a bucket each; above, each power of two is divided
+//! Model: `HdrHistogram`. Values below 64 ns have a bucket each; above, each power of two is divided
 //! into 64, so a percentile is at most 1/64 too high. The longest and the mean are exact.
 //!
 //! Cost: 30 KiB, whatever the number of values.

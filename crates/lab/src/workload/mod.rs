@@ -1,18 +1,46 @@
 //! Workloads by name: what readers do, with parameters.
+//!
+//! A workload is written `NAME` or `NAME:parameter=value,parameter=value`, as in
+//! `interleaved:streams=64,request=64K,file=1G`; what is not given has its default. Chance comes
+//! from the seed that [`Workload::jobs`] takes, and operations are made as they are needed, so
+//! that a workload on a large file takes no more memory than one on a small file.
 
+mod chance;
+mod datasets;
 mod job;
+mod kind;
+mod parameters;
+mod patterns;
+mod streams;
+mod sysbench;
 
 pub use job::{Jobs, OpenFileId, Operation, ReaderJob};
+pub use parameters::{ParameterInfo, Unit};
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::simulator::FileId;
+use kind::{Kind, Scene};
+use parameters::Parameters;
+
+/// All kinds, in the order of `--help`.
+fn kinds() -> impl Iterator<Item = &'static Kind> {
+    [
+        patterns::KINDS,
+        streams::KINDS,
+        sysbench::KINDS,
+        datasets::KINDS,
+    ]
+    .into_iter()
+    .flatten()
+}
 
 /// A workload: its name and the values of its parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Workload {
-    name: &'static str,
+    kind: &'static Kind,
+    values: Parameters,
 }
 
 /// What there is to know of one kind of workload.
@@ -24,17 +52,6 @@ pub struct WorkloadInfo {
     pub about: &'static str,
     /// Its parameters.
     pub parameters: &'static [ParameterInfo],
-}
-
-/// What there is to know of one parameter.
-#[derive(Clone, Copy, Debug)]
-pub struct ParameterInfo {
-    /// Its name, as in `NAME:name=value`.
-    pub name: &'static str,
-    /// Its value by default.
-    pub default: &'static str,
-    /// What it is, in one line.
-    pub about: &'static str,
 }
 
 /// A workload is not written as it should be.
@@ -49,6 +66,42 @@ pub enum WorkloadError {
         /// The names that there are.
         known: String,
     },
+    /// The workload has no parameter of this name.
+    #[error("workload `{workload}` has no parameter `{parameter}`; it has: {known}")]
+    UnknownParameter {
+        /// The workload's name.
+        workload: &'static str,
+        /// The parameter's name.
+        parameter: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A value is not written as it should be.
+    #[error("`{workload}:{parameter}={value}`: expected {expected}")]
+    NotAValue {
+        /// The workload's name.
+        workload: &'static str,
+        /// The parameter's name.
+        parameter: &'static str,
+        /// What was given.
+        value: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// A value is too small or too large.
+    #[error("`{workload}:{parameter}={value}`: it must be from {least} to {most}")]
+    OutOfRange {
+        /// The workload's name.
+        workload: &'static str,
+        /// The parameter's name.
+        parameter: &'static str,
+        /// What was given.
+        value: String,
+        /// The least that it may be.
+        least: String,
+        /// The most that it may be.
+        most: String,
+    },
 }
 
 impl Workload {
@@ -57,44 +110,61 @@ impl Workload {
     /// # Errors
     /// [`WorkloadError`], which lists what there is.
     pub fn named(text: &str) -> Result<Self, WorkloadError> {
-        Err(WorkloadError::UnknownWorkload {
-            name: text.to_owned(),
-            known: String::new(),
+        let (name, values) = text.split_once(':').unwrap_or((text, ""));
+        let Some(kind) = kinds().find(|kind| kind.name == name) else {
+            let known: Vec<&str> = kinds().map(|kind| kind.name).collect();
+            return Err(WorkloadError::UnknownWorkload {
+                name: name.to_owned(),
+                known: known.join(", "),
+            });
+        };
+        Ok(Self {
+            kind,
+            values: Parameters::parse(kind.name, kind.parameters, values)?,
         })
     }
 
     /// All kinds of workloads.
-    #[must_use]
-    pub fn all() -> impl Iterator<Item = &'static WorkloadInfo> {
-        [].iter()
+    pub fn all() -> impl Iterator<Item = WorkloadInfo> {
+        kinds().map(|kind| WorkloadInfo {
+            name: kind.name,
+            about: kind.about,
+            parameters: kind.parameters,
+        })
     }
 
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.name
+        self.kind.name
     }
 
     /// The sizes of the files that it needs, in bytes.
     #[must_use]
     pub fn file_sizes(&self) -> Vec<u64> {
-        Vec::new()
+        (self.kind.file_sizes)(&self.values)
     }
 
     /// Its readers, on `files` of at least the sizes that it needs, with chance from `seed`.
+    ///
+    /// # Panics
+    /// If there are fewer files than it needs.
     #[must_use]
-    pub fn jobs(&self, files: &[FileId], _seed: u64) -> Jobs {
-        Jobs {
-            open_files: files.to_vec(),
-            readers: Vec::new(),
-            stop_after: None,
-        }
+    pub fn jobs(&self, files: &[FileId], seed: u64) -> Jobs {
+        let needed = self.file_sizes().len();
+        assert!(files.len() >= needed, "{self} needs {needed} files");
+        let scene = Scene {
+            files: &files[..needed],
+            seed,
+        };
+        (self.kind.jobs)(&self.values, &scene)
     }
 }
 
+/// The name, and the values of all parameters.
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        write!(f, "{}:{}", self.kind.name, self.values)
     }
 }
 
@@ -103,5 +173,53 @@ impl FromStr for Workload {
 
     fn from_str(text: &str) -> Result<Self, WorkloadError> {
         Self::named(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workload_of_each_kind_is_written_as_it_was_read() {
+        for info in Workload::all() {
+            let workload = Workload::named(info.name).unwrap();
+            let again = Workload::named(&workload.to_string()).unwrap();
+            assert_eq!(workload.values, again.values, "{workload}");
+            for parameter in info.parameters {
+                let (least, most) = parameter.range;
+                let is_within = (least..=most).contains(&parameter.default);
+                assert!(is_within, "{} of {}", parameter.name, info.name);
+            }
+        }
+    }
+
+    #[test]
+    fn name_of_each_kind_is_its_own() {
+        let mut names: Vec<_> = kinds().map(|kind| kind.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
+
+    #[test]
+    fn workload_that_is_written_wrong_is_refused_with_what_there_is() {
+        let message = |text: &str| Workload::named(text).unwrap_err().to_string();
+        assert!(message("sequentail").contains("there are: sequential, reread"));
+        assert_eq!(
+            message("sequential:fille=1G"),
+            "workload `sequential` has no parameter `fille`; it has: file, request"
+        );
+        assert_eq!(
+            message("sequential:file=big"),
+            "`sequential:file=big`: expected a size such as 64K or 1G"
+        );
+        assert_eq!(
+            message("random:threads=0"),
+            "`random:threads=0`: it must be from 1 to 4096"
+        );
+        assert_eq!(
+            message("random:threads"),
+            "`random:threads=`: expected a number such as 64"
+        );
     }
 }

@@ -1,0 +1,125 @@
+//! Many records or many files, each read as a whole.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::chance::{Permutation, mix};
+use super::kind::{BYTES, COUNT, Kind, Scene, thread};
+use super::parameters::Parameters;
+use super::{Jobs, OpenFileId, Operation};
+
+/// The workloads of this file.
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "ml-epoch",
+        about: "workers that train on a file of records of 100 to 200 KiB: each epoch reads all \
+                of them in another random order",
+        parameters: &[
+            BYTES
+                .named("file", 8 << 30, "size of the file")
+                .within(RECORD_BYTES, 1 << 40),
+            COUNT
+                .named("workers", 8, "threads that take the next record each")
+                .within(1, 4096),
+            COUNT
+                .named("epochs", 1, "how often each record is read")
+                .within(1, 1000),
+        ],
+        file_sizes: |values| vec![values.get("file")],
+        jobs: ml_epoch,
+    },
+    Kind {
+        name: "tar",
+        about: "one reader that reads files one after the other",
+        parameters: &[
+            COUNT.named("files", 1000, "files").within(1, 1_000_000),
+            BYTES
+                .named("size", 64 << 10, "mean size of a file; most are smaller")
+                .within(1, 1 << 30),
+            BYTES
+                .named("request", 10 << 10, "size of a request")
+                .within(1, 64 << 20),
+        ],
+        // Nothing here depends on the seed of the run: the files are the same for all.
+        file_sizes: |values| {
+            (0..values.get("files"))
+                .map(|file| tar_size(values, file))
+                .collect()
+        },
+        jobs: tar,
+    },
+];
+
+/// Mean size of a record.
+const RECORD_BYTES: u64 = 150 << 10;
+/// How much later than in equal steps a record may begin; so it is up to that much longer or
+/// shorter than the mean.
+const SHIFT_BYTES: u64 = 50 << 10;
+
+/// Where record `number` begins.
+fn record_start(number: u64) -> u64 {
+    if number == 0 {
+        return 0;
+    }
+    number * RECORD_BYTES + mix(number) % SHIFT_BYTES
+}
+
+fn ml_epoch(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+    let file_bytes = values.get("file");
+    let records = file_bytes.div_ceil(RECORD_BYTES);
+    let seed = scene.seed;
+    let operations = (0..values.get("epochs")).flat_map(move |epoch| {
+        let order = Permutation::new(records, mix(seed ^ mix(epoch)));
+        (0..records).map(move |place| {
+            let record = order.at(place);
+            let start = record_start(record);
+            Operation::Read {
+                file: OpenFileId(0),
+                offset_bytes: start,
+                len_bytes: record_start(record + 1) - start,
+            }
+        })
+    });
+    let source = Rc::new(RefCell::new(operations));
+    let workers = (0..values.get("workers")).map(|_| {
+        let source = Rc::clone(&source);
+        thread(std::iter::from_fn(move || source.borrow_mut().next()))
+    });
+    scene.jobs(1, workers.collect())
+}
+
+/// The size of a file: half of them up to half the mean, a quarter up to the mean, the others up
+/// to three and a half times the mean.
+fn tar_size(values: &Parameters, file: u64) -> u64 {
+    let mean_bytes = values.get("size");
+    let chance = mix(file ^ 0x7461_7266_696c_6573);
+    let most_halves = match chance % 4 {
+        0 | 1 => (0, 1),
+        2 => (1, 2),
+        _ => (2, 7),
+    };
+    let (least, most) = (
+        mean_bytes * most_halves.0 / 2,
+        mean_bytes * most_halves.1 / 2,
+    );
+    least + 1 + mix(chance) % (most - least).max(1)
+}
+
+fn tar(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+    let request_bytes = values.get("request");
+    let sizes: Vec<u64> = (0..values.get("files"))
+        .map(|file| tar_size(values, file))
+        .collect();
+    let operations = (0..).zip(sizes).flat_map(move |(file, size_bytes)| {
+        (0..size_bytes.div_ceil(request_bytes)).map(move |request| Operation::Read {
+            file: OpenFileId(file),
+            offset_bytes: request * request_bytes,
+            len_bytes: request_bytes.min(size_bytes - request * request_bytes),
+        })
+    });
+    Jobs {
+        open_files: scene.files.to_vec(),
+        readers: vec![thread(operations)],
+        stop_after: None,
+    }
+}

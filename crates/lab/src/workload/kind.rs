@@ -1,0 +1,94 @@
+//! What a kind of workload is made of, and what their makers share.
+
+use std::time::Duration;
+
+use super::parameters::{ParameterInfo, Parameters, Unit};
+use super::{Jobs, Operation, ReaderJob};
+use crate::simulator::FileId;
+
+/// A kind of workload.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) parameters: &'static [ParameterInfo],
+    /// The files that it needs.
+    pub(super) file_sizes: fn(&Parameters) -> Vec<u64>,
+    /// Its readers.
+    pub(super) jobs: fn(&Parameters, &Scene<'_>) -> Jobs,
+}
+
+/// What readers are set on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene<'a> {
+    pub(super) files: &'a [FileId],
+    pub(super) seed: u64,
+}
+
+impl Scene<'_> {
+    /// Readers on the first file, opened so many times.
+    pub(super) fn jobs(&self, opens: u64, readers: Vec<ReaderJob>) -> Jobs {
+        let file = self.files[0];
+        Jobs {
+            open_files: (0..opens).map(|_| file).collect(),
+            readers,
+            stop_after: None,
+        }
+    }
+}
+
+/// A thread that begins at once and does one operation after the other.
+pub(super) fn thread(operations: impl Iterator<Item = Operation> + 'static) -> ReaderJob {
+    ReaderJob {
+        start: Duration::ZERO,
+        interval: Duration::ZERO,
+        operations: Box::new(operations),
+    }
+}
+
+/// A size in bytes, of up to 1 TiB.
+pub(super) const BYTES: ParameterInfo = ParameterInfo {
+    name: "",
+    unit: Unit::Bytes,
+    default: 1,
+    range: (1, 1 << 40),
+    about: "",
+};
+
+/// A number, of up to a thousand million.
+pub(super) const COUNT: ParameterInfo = ParameterInfo {
+    name: "",
+    unit: Unit::Count,
+    default: 1,
+    range: (1, 1_000_000_000),
+    about: "",
+};
+
+/// A time, of up to a day.
+pub(super) const TIME: ParameterInfo = ParameterInfo {
+    name: "",
+    unit: Unit::Time,
+    default: 0,
+    range: (0, 86_400_000_000_000),
+    about: "",
+};
+
+impl ParameterInfo {
+    /// A parameter like this, by its name.
+    pub(super) const fn named(self, name: &'static str, default: u64, about: &'static str) -> Self {
+        Self {
+            name,
+            default,
+            about,
+            ..self
+        }
+    }
+
+    /// A parameter like this, of that range.
+    pub(super) const fn within(self, least: u64, most: u64) -> Self {
+        Self {
+            range: (least, most),
+            ..self
+        }
+    }
+}

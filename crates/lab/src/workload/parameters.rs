@@ -1,0 +1,200 @@
+//! Parameters of workloads: what there are, and their values from `name=value` text.
+
+use std::fmt;
+
+use super::WorkloadError;
+
+/// What there is to know of one parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterInfo {
+    /// Its name, as in `NAME:name=value`.
+    pub name: &'static str,
+    /// How its value is written.
+    pub unit: Unit,
+    /// Its value by default.
+    pub default: u64,
+    /// The least and the most it may be.
+    pub range: (u64, u64),
+    /// What it is, in one line.
+    pub about: &'static str,
+}
+
+/// How a value is written; all are kept as whole numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A number.
+    Count,
+    /// Bytes, with K, M, G or T for powers of 1024.
+    Bytes,
+    /// A time, with ns, us, ms or s; kept in nanoseconds.
+    Time,
+}
+
+impl Unit {
+    /// The suffixes, the largest first.
+    const fn suffixes(self) -> &'static [(&'static str, u64)] {
+        match self {
+            Self::Count => &[],
+            Self::Bytes => &[
+                ("T", 1 << 40),
+                ("G", 1 << 30),
+                ("M", 1 << 20),
+                ("K", 1 << 10),
+            ],
+            Self::Time => &[
+                ("ms", 1_000_000),
+                ("us", 1000),
+                ("ns", 1),
+                ("s", 1_000_000_000),
+            ],
+        }
+    }
+
+    /// The value that `text` stands for.
+    fn parse(self, text: &str) -> Option<u64> {
+        let (digits, factor) = self
+            .suffixes()
+            .iter()
+            .find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, *factor)))
+            .unwrap_or((text, 1));
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        digits.parse::<u64>().ok()?.checked_mul(factor)
+    }
+
+    /// `value` as it is written, with the largest suffix that leaves it whole.
+    fn format(self, value: u64) -> String {
+        self.suffixes()
+            .iter()
+            .filter(|(_, factor)| value > 0 && value.is_multiple_of(*factor))
+            .max_by_key(|(_, factor)| *factor)
+            .map_or_else(
+                || value.to_string(),
+                |(suffix, factor)| format!("{}{suffix}", value / factor),
+            )
+    }
+
+    /// How a value may look, for messages.
+    const fn example(self) -> &'static str {
+        match self {
+            Self::Count => "a number such as 64",
+            Self::Bytes => "a size such as 64K or 1G",
+            Self::Time => "a time such as 500us or 1s",
+        }
+    }
+}
+
+impl ParameterInfo {
+    /// The default as it is written.
+    #[must_use]
+    pub fn default_text(&self) -> String {
+        self.unit.format(self.default)
+    }
+}
+
+/// The values of a workload's parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parameters {
+    infos: &'static [ParameterInfo],
+    values: Vec<u64>,
+}
+
+impl Parameters {
+    /// The values that `text` gives, as in `streams=64,request=64K`, and the defaults of others.
+    pub(super) fn parse(
+        workload: &'static str,
+        infos: &'static [ParameterInfo],
+        text: &str,
+    ) -> Result<Self, WorkloadError> {
+        let mut values: Vec<u64> = infos.iter().map(|info| info.default).collect();
+        for item in text.split(',').filter(|item| !item.is_empty()) {
+            let (name, value) = item.split_once('=').unwrap_or((item, ""));
+            let Some(at) = infos.iter().position(|info| info.name == name) else {
+                let known: Vec<&str> = infos.iter().map(|info| info.name).collect();
+                return Err(WorkloadError::UnknownParameter {
+                    workload,
+                    parameter: name.to_owned(),
+                    known: known.join(", "),
+                });
+            };
+            let info = &infos[at];
+            values[at] = info
+                .unit
+                .parse(value)
+                .ok_or_else(|| WorkloadError::NotAValue {
+                    workload,
+                    parameter: info.name,
+                    value: value.to_owned(),
+                    expected: info.unit.example(),
+                })?;
+            if values[at] < info.range.0 || values[at] > info.range.1 {
+                return Err(WorkloadError::OutOfRange {
+                    workload,
+                    parameter: info.name,
+                    value: value.to_owned(),
+                    least: info.unit.format(info.range.0),
+                    most: info.unit.format(info.range.1),
+                });
+            }
+        }
+        Ok(Self { infos, values })
+    }
+
+    /// The value of a parameter.
+    pub(super) fn get(&self, name: &str) -> u64 {
+        let at = self.infos.iter().position(|info| info.name == name);
+        self.values[at.expect("a workload asks for parameters that it has")]
+    }
+}
+
+impl fmt::Display for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (info, value)) in self.infos.iter().zip(&self.values).enumerate() {
+            let between = if number == 0 { "" } else { "," };
+            write!(f, "{between}{}={}", info.name, info.unit.format(*value))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn value_of_each_unit_is_written_as_it_was_read() {
+        let table = [
+            (Unit::Count, "64", 64),
+            (Unit::Count, "0", 0),
+            (Unit::Bytes, "64K", 64 << 10),
+            (Unit::Bytes, "3G", 3 << 30),
+            (Unit::Bytes, "100", 100),
+            (Unit::Time, "1s", 1_000_000_000),
+            (Unit::Time, "1500us", 1_500_000),
+            (Unit::Time, "7ns", 7),
+        ];
+        for (unit, text, value) in table {
+            assert_eq!(unit.parse(text), Some(value), "{text}");
+            assert_eq!(unit.format(value), text);
+        }
+    }
+
+    #[test]
+    fn value_that_is_none_is_refused() {
+        for text in [
+            "",
+            "K",
+            "-1",
+            "+1",
+            "1.5K",
+            "99999999999999999999",
+            "20000000T",
+            "1 K",
+        ] {
+            assert_eq!(Unit::Bytes.parse(text), None, "{text:?}");
+        }
+        assert_eq!(Unit::Count.parse("1K"), None);
+        assert_eq!(Unit::Time.parse("1m"), None);
+    }
+}

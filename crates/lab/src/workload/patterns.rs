@@ -1,0 +1,240 @@
+//! One reader or a few on one file: sequential, backward, strided, random, written, mapped.
+
+use super::chance::{Permutation, mix};
+use super::kind::{BYTES, COUNT, Kind, Scene, thread};
+use super::parameters::{ParameterInfo, Parameters};
+use super::{Jobs, OpenFileId, Operation, ReaderJob};
+
+const FILE: ParameterInfo = BYTES.named("file", 1 << 30, "size of the file");
+const REQUEST: ParameterInfo = BYTES
+    .named("request", 64 << 10, "size of a request")
+    .within(1, 64 << 20);
+const REQUESTS: ParameterInfo = COUNT.named("requests", 10_000, "requests of each thread");
+const THREADS: ParameterInfo = COUNT
+    .named(
+        "threads",
+        1,
+        "threads, each with the file opened for itself",
+    )
+    .within(1, 4096);
+
+/// The workloads of this file.
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "sequential",
+        about: "one reader from start to end",
+        parameters: &[FILE, REQUEST],
+        file_sizes: one_file,
+        jobs: |values, scene| {
+            by_place(values, scene, read, |place, records| {
+                (place < records).then_some(place)
+            })
+        },
+    },
+    Kind {
+        name: "reread",
+        about: "one reader from start to end, then again",
+        parameters: &[FILE, REQUEST],
+        file_sizes: one_file,
+        jobs: |values, scene| {
+            by_place(values, scene, read, |place, records| {
+                (place < 2 * records).then(|| place % records)
+            })
+        },
+    },
+    Kind {
+        name: "reverse",
+        about: "one reader from the last request to the first (iozone's reverse read)",
+        parameters: &[FILE, REQUEST],
+        file_sizes: one_file,
+        jobs: |values, scene| {
+            by_place(values, scene, read, |place, records| {
+                (records - 1).checked_sub(place)
+            })
+        },
+    },
+    Kind {
+        name: "stride",
+        about: "one reader that takes every 17th request, then each one behind those, and so on, \
+                until all are read (iozone's stride read)",
+        parameters: &[
+            FILE,
+            REQUEST,
+            COUNT
+                .named("stride", 17, "distance of two requests, in requests")
+                .within(1, 1 << 20),
+        ],
+        file_sizes: one_file,
+        jobs: stride,
+    },
+    Kind {
+        name: "random",
+        about: "readers that take requests in random order, none twice before all are read",
+        parameters: &[
+            FILE,
+            BYTES
+                .named("request", 4 << 10, "size of a request")
+                .within(1, 64 << 20),
+            REQUESTS,
+            THREADS,
+        ],
+        file_sizes: one_file,
+        jobs: |values, scene| random(values, scene, |_| read),
+    },
+    Kind {
+        name: "mixed",
+        about: "threads that read at random, and every second one writes at random (iozone's \
+                mixed workload; with one thread it only reads)",
+        parameters: &[FILE, REQUEST, REQUESTS, THREADS],
+        file_sizes: one_file,
+        jobs: |values, scene| {
+            random(
+                values,
+                scene,
+                |thread| if thread % 2 == 0 { read } else { write },
+            )
+        },
+    },
+    Kind {
+        name: "seqwrite",
+        about: "one writer from start to end",
+        parameters: &[FILE, REQUEST, FLUSH],
+        file_sizes: one_file,
+        jobs: |values, scene| {
+            flushed(
+                values,
+                by_place(values, scene, write, |place, records| {
+                    (place < records).then_some(place)
+                }),
+            )
+        },
+    },
+    Kind {
+        name: "rndwrite",
+        about: "writers that take requests in random order, none twice before all are written",
+        parameters: &[FILE, REQUEST, REQUESTS, THREADS, FLUSH],
+        file_sizes: one_file,
+        jobs: |values, scene| flushed(values, random(values, scene, |_| write)),
+    },
+    Kind {
+        name: "mmap",
+        about: "one reader that touches the pages of a mapping; each touch is a fault",
+        parameters: &[
+            FILE,
+            COUNT.named("faults", 100_000, "pages touched"),
+            COUNT
+                .named("random", 1, "1: in random order, 0: in order")
+                .within(0, 1),
+        ],
+        file_sizes: one_file,
+        jobs: mapped,
+    },
+];
+
+const FLUSH: ParameterInfo = COUNT
+    .named("flush", 0, "1: each thread flushes the file in the end")
+    .within(0, 1);
+
+type MakeOperation = fn(OpenFileId, u64, u64) -> Operation;
+
+fn read(file: OpenFileId, offset_bytes: u64, len_bytes: u64) -> Operation {
+    Operation::Read {
+        file,
+        offset_bytes,
+        len_bytes,
+    }
+}
+
+fn write(file: OpenFileId, offset_bytes: u64, len_bytes: u64) -> Operation {
+    Operation::Write {
+        file,
+        offset_bytes,
+        len_bytes,
+    }
+}
+
+fn one_file(values: &Parameters) -> Vec<u64> {
+    vec![values.get("file")]
+}
+
+/// Requests in the file, the last of which may be short.
+fn records(values: &Parameters) -> u64 {
+    values.get("file").div_ceil(values.get("request"))
+}
+
+/// One thread whose requests are where `record_at` says, from place 0 on, given how many there
+/// are; until it says none.
+fn by_place(
+    values: &Parameters,
+    scene: &Scene<'_>,
+    make: MakeOperation,
+    record_at: impl Fn(u64, u64) -> Option<u64> + 'static,
+) -> Jobs {
+    let (request_bytes, records) = (values.get("request"), records(values));
+    let operations = (0..)
+        .map_while(move |place| record_at(place, records))
+        .map(move |record| make(OpenFileId(0), record * request_bytes, request_bytes));
+    scene.jobs(1, vec![thread(operations)])
+}
+
+fn stride(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+    let (request_bytes, records) = (values.get("request"), records(values));
+    let stride = values.get("stride");
+    let operations = (0..stride)
+        .flat_map(move |first| (first..records).step_by(usize::try_from(stride).unwrap_or(1)))
+        .map(move |record| read(OpenFileId(0), record * request_bytes, request_bytes));
+    scene.jobs(1, vec![thread(operations)])
+}
+
+fn random(values: &Parameters, scene: &Scene<'_>, make: fn(u64) -> MakeOperation) -> Jobs {
+    let (request_bytes, records) = (values.get("request"), records(values));
+    let requests = values.get("requests");
+    let threads = values.get("threads");
+    let readers = (0..threads).zip(0..).map(|(number, open_file)| {
+        let order = Permutation::new(records, mix(scene.seed ^ mix(number)));
+        let make = make(number);
+        thread((0..requests).map(move |place| {
+            let offset_bytes = order.at(place) * request_bytes;
+            make(OpenFileId(open_file), offset_bytes, request_bytes)
+        }))
+    });
+    scene.jobs(threads, readers.collect())
+}
+
+/// The same, with a flush at the end of each thread if that is asked for.
+fn flushed(values: &Parameters, jobs: Jobs) -> Jobs {
+    if values.get("flush") == 0 {
+        return jobs;
+    }
+    let readers = jobs.readers.into_iter().zip(0..).map(|(reader, number)| {
+        let flush = Operation::Flush {
+            file: OpenFileId(number),
+        };
+        ReaderJob {
+            operations: Box::new(reader.operations.chain([flush])),
+            ..reader
+        }
+    });
+    Jobs {
+        readers: readers.collect(),
+        ..jobs
+    }
+}
+
+fn mapped(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+    let pages = values.get("file").div_ceil(crate::simulator::PAGE_BYTES);
+    let order = Permutation::new(pages, scene.seed);
+    let is_random = values.get("random") == 1;
+    let operations = (0..values.get("faults")).map(move |place| {
+        let page = if is_random {
+            order.at(place)
+        } else {
+            place % pages
+        };
+        Operation::Fault {
+            file: OpenFileId(0),
+            offset_bytes: page * crate::simulator::PAGE_BYTES,
+        }
+    });
+    scene.jobs(1, vec![thread(operations)])
+}

@@ -1,0 +1,120 @@
+//! Many sequential readers at once.
+
+use std::time::Duration;
+
+use super::kind::{BYTES, COUNT, Kind, Scene, TIME, thread};
+use super::parameters::{ParameterInfo, Parameters};
+use super::{Jobs, OpenFileId, Operation, ReaderJob};
+use crate::simulator::PAGE_BYTES;
+
+const STREAMS: ParameterInfo = COUNT
+    .named("streams", 64, "sequential readers")
+    .within(1, 16384);
+const REQUEST: ParameterInfo = BYTES
+    .named("request", 64 << 10, "size of a request")
+    .within(1, 64 << 20);
+const FILE: ParameterInfo = BYTES.named("file", 1 << 30, "size of the file");
+
+/// The workloads of this file.
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "interleaved",
+        about: "readers that each read a part of their own of one file, each with the file opened \
+                for itself",
+        parameters: &[STREAMS, REQUEST, FILE],
+        file_sizes: |values| vec![values.get("file")],
+        jobs: |values, scene| interleaved(values, scene, false),
+    },
+    Kind {
+        name: "shared",
+        about: "as interleaved, but all by one descriptor, so that readahead sees them as one",
+        parameters: &[STREAMS, REQUEST, FILE],
+        file_sizes: |values| vec![values.get("file")],
+        jobs: |values, scene| interleaved(values, scene, true),
+    },
+    Kind {
+        name: "streams",
+        about: "paced readers, one more each second, each on a file of its own, until the last \
+                has run for as long (thrashing, where memory is short)",
+        parameters: &[
+            STREAMS.named("streams", 200, "readers in the end"),
+            BYTES.named(
+                "rate",
+                100 << 10,
+                "bytes that each reads in a second, if it can",
+            ),
+            REQUEST.named("request", 4 << 10, "size of a request"),
+            TIME.named(
+                "stagger",
+                1_000_000_000,
+                "time from one reader's start to the next one's",
+            ),
+            FILE.named(
+                "file",
+                32 << 20,
+                "size of each file; read again from its start if need be",
+            ),
+        ],
+        file_sizes: |values| {
+            (0..values.get("streams"))
+                .map(|_| values.get("file"))
+                .collect()
+        },
+        jobs: paced,
+    },
+];
+
+/// The requests of one reader of `len_bytes` from `start_bytes` on.
+fn requests(
+    file: OpenFileId,
+    start_bytes: u64,
+    len_bytes: u64,
+    request_bytes: u64,
+) -> impl Iterator<Item = Operation> + Clone + 'static {
+    (0..len_bytes.div_ceil(request_bytes)).map(move |number| {
+        let at_bytes = number * request_bytes;
+        Operation::Read {
+            file,
+            offset_bytes: start_bytes + at_bytes,
+            len_bytes: request_bytes.min(len_bytes - at_bytes),
+        }
+    })
+}
+
+fn interleaved(values: &Parameters, scene: &Scene<'_>, is_shared: bool) -> Jobs {
+    let (streams, file_bytes) = (values.get("streams"), values.get("file"));
+    // Whole pages for each; the last one takes what is left.
+    let part_bytes = (file_bytes / streams).next_multiple_of(PAGE_BYTES);
+    let readers = (0..streams).zip(0..).map(|(number, open_file)| {
+        let start_bytes = (number * part_bytes).min(file_bytes);
+        let end_bytes = (start_bytes + part_bytes).min(file_bytes);
+        thread(requests(
+            OpenFileId(if is_shared { 0 } else { open_file }),
+            start_bytes,
+            end_bytes - start_bytes,
+            values.get("request"),
+        ))
+    });
+    scene.jobs(if is_shared { 1 } else { streams }, readers.collect())
+}
+
+fn paced(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+    let (request_bytes, rate_bytes) = (values.get("request"), values.get("rate"));
+    let interval_ns = u128::from(request_bytes) * 1_000_000_000 / u128::from(rate_bytes);
+    let interval = Duration::from_nanos(u64::try_from(interval_ns).unwrap_or(u64::MAX));
+    let stagger = Duration::from_nanos(values.get("stagger"));
+    let readers = (0..).zip(scene.files).map(|(number, _)| ReaderJob {
+        start: stagger * number,
+        interval,
+        operations: Box::new(
+            requests(OpenFileId(number), 0, values.get("file"), request_bytes).cycle(),
+        ),
+    });
+    let readers: Vec<_> = readers.collect();
+    let count = u32::try_from(readers.len()).unwrap_or(u32::MAX);
+    Jobs {
+        open_files: scene.files.to_vec(),
+        readers,
+        stop_after: Some((stagger * count).max(Duration::from_secs(1))),
+    }
+}

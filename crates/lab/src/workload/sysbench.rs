@@ -1,0 +1,274 @@
+//! What sysbench does: its file test, and the reads of `MySQL` below its transactions.
+//!
+//! `fileio` is `--file-test-mode=rndrw` with sysbench 0.4's defaults: three reads to two writes,
+//! blocks of the whole set of files at random, after every 100 requests each file flushed, and
+//! again in the end. Its threads draw from one sequence and share the descriptors.
+//!
+//! `oltp` is `--test=oltp --oltp-read-only` as the file below it sees it. A transaction looks up 10
+//! rows and 4 ranges of 100; rows are in the order of their ids on pages of 16 KiB, and a range
+//! goes on to the next page where it ends, which is the second read in a row of the document. Ids
+//! are drawn as by sysbench's default (`special`): three in four from the hundredth of the table
+//! in its middle, the others from a bell over all of it. Inner pages of the index, and `MySQL`'s own
+//! buffer pool (8 MiB by default), are left out: the one is always cached and the other small.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rand::Rng;
+use rand_pcg::Pcg64Mcg;
+
+use super::chance::generator;
+use super::kind::{BYTES, COUNT, Kind, Scene, TIME, thread};
+use super::parameters::{ParameterInfo, Parameters};
+use super::{Jobs, OpenFileId, Operation};
+
+const THREADS: ParameterInfo = COUNT
+    .named("threads", 1, "threads, on the same descriptors")
+    .within(1, 4096);
+
+/// The workloads of this file.
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "fileio",
+        about: "sysbench's file test: random reads and writes, 3 to 2, and flushes",
+        parameters: &[
+            THREADS,
+            COUNT.named(
+                "requests",
+                10_000,
+                "reads and writes of all threads together",
+            ),
+            BYTES
+                .named("request", 64 << 10, "size of a request")
+                .within(1, 64 << 20),
+            BYTES.named("total", 4 << 30, "size of all files together"),
+            COUNT.named("files", 128, "files").within(1, 65536),
+            COUNT
+                .named(
+                    "flush",
+                    100,
+                    "requests after which all files are flushed; 0: never",
+                )
+                .within(0, 1_000_000_000),
+        ],
+        file_sizes: |values| {
+            let size_bytes = file_bytes(values);
+            (0..values.get("files")).map(|_| size_bytes).collect()
+        },
+        jobs: file_io,
+    },
+    Kind {
+        name: "oltp",
+        about: "sysbench's read-only transactions: random reads of 4 pages, some parts of the file \
+                more often than others, sometimes two in a row",
+        parameters: &[
+            THREADS,
+            COUNT.named(
+                "transactions",
+                10_000,
+                "transactions of all threads together",
+            ),
+            BYTES
+                .named("file", 2400 << 20, "size of the table")
+                .within(1 << 20, 1 << 40),
+            COUNT.named("rows", 10_000_000, "rows of the table"),
+            COUNT
+                .named("selects", 10, "rows looked up in a transaction")
+                .within(0, 1000),
+            COUNT
+                .named("ranges", 4, "ranges looked up in a transaction")
+                .within(0, 1000),
+            COUNT
+                .named("range", 100, "rows of a range")
+                .within(1, 1_000_000),
+            TIME.named(
+                "query",
+                150_000,
+                "time for each row or range, besides reading",
+            ),
+        ],
+        file_sizes: |values| vec![values.get("file")],
+        jobs: oltp,
+    },
+];
+
+/// Draws from a source that other readers draw from too.
+fn drawn<S: Iterator<Item = Operation> + 'static>(
+    source: &Rc<RefCell<S>>,
+) -> impl Iterator<Item = Operation> + 'static {
+    let source = Rc::clone(source);
+    std::iter::from_fn(move || source.borrow_mut().next())
+}
+
+fn file_bytes(values: &Parameters) -> u64 {
+    (values.get("total") / values.get("files")).max(1)
+}
+
+/// The sequence of requests of `fileio`.
+struct FileIo {
+    random: Pcg64Mcg,
+    /// How many blocks a file has, at least 1.
+    file_blocks: u64,
+    request_bytes: u64,
+    files: u32,
+    requests_left: u64,
+    flush_every: u64,
+    reads: u64,
+    writes: u64,
+    /// The next file to flush, while files are being flushed.
+    flushing: Option<u32>,
+    is_flushed: bool,
+}
+
+impl FileIo {
+    /// Flushes every file, one after the other.
+    fn next_flush(&mut self) -> Option<Operation> {
+        let file = self.flushing?;
+        self.flushing = (file + 1 < self.files).then_some(file + 1);
+        Some(Operation::Flush {
+            file: OpenFileId(file),
+        })
+    }
+}
+
+impl Iterator for FileIo {
+    type Item = Operation;
+
+    fn next(&mut self) -> Option<Operation> {
+        if let Some(flush) = self.next_flush() {
+            return Some(flush);
+        }
+        if self.requests_left == 0 {
+            if self.is_flushed || self.flush_every == 0 {
+                return None;
+            }
+            self.is_flushed = true;
+            self.flushing = Some(0);
+            return self.next_flush();
+        }
+        self.requests_left -= 1;
+        let file = OpenFileId(self.random.random_range(0..self.files));
+        let offset_bytes = self.random.random_range(0..self.file_blocks) * self.request_bytes;
+        let len_bytes = self.request_bytes;
+        // As near to three reads in five as whole requests come.
+        let is_read = self.reads * 2 <= self.writes * 3;
+        if is_read {
+            self.reads += 1;
+        } else {
+            self.writes += 1;
+        }
+        let done = self.reads + self.writes;
+        if self.flush_every > 0 && done.is_multiple_of(self.flush_every) && self.requests_left > 0 {
+            self.flushing = Some(0);
+        }
+        Some(if is_read {
+            Operation::Read {
+                file,
+                offset_bytes,
+                len_bytes,
+            }
+        } else {
+            Operation::Write {
+                file,
+                offset_bytes,
+                len_bytes,
+            }
+        })
+    }
+}
+
+fn file_io(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+    let request_bytes = values.get("request");
+    let source = Rc::new(RefCell::new(FileIo {
+        random: generator(scene.seed, 0),
+        file_blocks: (file_bytes(values) / request_bytes).max(1),
+        request_bytes,
+        files: u32::try_from(values.get("files")).unwrap_or(u32::MAX),
+        requests_left: values.get("requests"),
+        flush_every: values.get("flush"),
+        reads: 0,
+        writes: 0,
+        flushing: None,
+        is_flushed: false,
+    }));
+    let readers = (0..values.get("threads")).map(|_| thread(drawn(&source)));
+    Jobs {
+        open_files: scene.files.to_vec(),
+        readers: readers.collect(),
+        stop_after: None,
+    }
+}
+
+/// Size of a page of `InnoDB`.
+const DATABASE_PAGE_BYTES: u64 = 16 << 10;
+
+/// How rows lie in the table, and which ones are asked for.
+#[derive(Clone, Copy)]
+struct Table {
+    file_bytes: u64,
+    rows: u64,
+}
+
+impl Table {
+    /// A row as sysbench's `special` distribution draws it.
+    fn draw(self, random: &mut impl Rng) -> u64 {
+        /// In percent: how often a row is of the hot part, and how large that part is.
+        const HOT_SHARE_PCT: u32 = 75;
+        const HOT_PART_PCT: u64 = 1;
+        /// How many numbers the bell is the mean of.
+        const TERMS: u64 = 12;
+        if random.random_range(0..100) < HOT_SHARE_PCT {
+            let hot_rows = (self.rows * HOT_PART_PCT / 100).max(1);
+            return (self.rows - hot_rows) / 2 + random.random_range(0..hot_rows);
+        }
+        let sum: u64 = (0..TERMS).map(|_| random.random_range(0..self.rows)).sum();
+        sum / TERMS
+    }
+
+    /// The database page that a row begins on.
+    fn page_of(self, row: u64) -> u64 {
+        let offset = u128::from(row.min(self.rows - 1)) * u128::from(self.file_bytes)
+            / u128::from(self.rows);
+        u64::try_from(offset).unwrap_or(u64::MAX) / DATABASE_PAGE_BYTES
+    }
+
+    /// Reads the pages of the rows from `first` on, one after the other.
+    fn read(self, first: u64, rows: u64) -> impl Iterator<Item = Operation> {
+        (self.page_of(first)..=self.page_of(first + rows - 1)).map(|page| Operation::Read {
+            file: OpenFileId(0),
+            offset_bytes: page * DATABASE_PAGE_BYTES,
+            len_bytes: DATABASE_PAGE_BYTES,
+        })
+    }
+}
+
+fn oltp(values: &Parameters, scene: &Scene<'_>) -> Jobs {
+    let table = Table {
+        file_bytes: values.get("file"),
+        rows: values.get("rows"),
+    };
+    let think = Operation::Think(Duration::from_nanos(values.get("query")));
+    let (selects, ranges) = (values.get("selects"), values.get("ranges"));
+    let range_rows = values.get("range");
+    let transactions_left = Rc::new(RefCell::new(values.get("transactions")));
+    let readers = (0..values.get("threads")).map(|number| {
+        let mut random = generator(scene.seed, number);
+        let transactions_left = Rc::clone(&transactions_left);
+        let mut queue = VecDeque::new();
+        thread(std::iter::from_fn(move || {
+            if queue.is_empty() {
+                let mut left = transactions_left.borrow_mut();
+                *left = left.checked_sub(1)?;
+                let singles = (0..selects).map(|_| 1);
+                for rows in singles.chain((0..ranges).map(|_| range_rows)) {
+                    queue.extend(table.read(table.draw(&mut random), rows));
+                    queue.push_back(think);
+                }
+            }
+            queue.pop_front()
+        }))
+    });
+    scene.jobs(1, readers.collect())
+}
