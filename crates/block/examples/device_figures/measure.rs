@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use larder_block::simulated::{
-    DEVICE_MODELS, DeviceModel, Request, RequestKind, SimulatedDevice, VirtualTime,
+    DEVICE_MODELS, DeviceModel, Figure, Request, RequestKind, SimulatedDevice, VirtualTime,
 };
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -121,6 +121,14 @@ fn at_random(count: usize, len_bytes: u32) -> impl Iterator<Item = u64> {
     (0..count).map(move |_| random.random_range(0..records) * u64::from(len_bytes))
 }
 
+/// Many readers in turn, each of whom reads on from a place of its own.
+fn in_turn(streams: u64, step_bytes: u32) -> impl Iterator<Item = u64> {
+    let apart_bytes = FILE_BYTES / streams / 4096 * 4096;
+    (0..100).flat_map(move |step| {
+        (0..streams).map(move |stream| stream * apart_bytes + step * u64::from(step_bytes))
+    })
+}
+
 /// What the disk is asked, with how many requests at a time, and how that went.
 pub fn disk_runs() -> Vec<(String, usize, Run)> {
     let disk = DeviceModel::named("sata-2007").expect("the model is in the table");
@@ -152,6 +160,10 @@ pub fn disk_runs() -> Vec<(String, usize, Run)> {
             offsets,
         );
     }
+    for len in [16 * KIB, 140 * KIB] {
+        let what = format!("200 readers in turn, {} KiB", len / KIB);
+        add(what, read, 200, len, Box::new(in_turn(200, len)));
+    }
     let len = 512 * KIB;
     add(
         "write on, 512 KiB".into(),
@@ -169,6 +181,16 @@ pub fn disk_runs() -> Vec<(String, usize, Run)> {
             record,
             offsets,
         );
+    }
+    let mut alone = *disk;
+    alone.queue.device_depth = Some(Figure {
+        value: 1,
+        source: "to see what native command queueing gains",
+    });
+    for depth in [16, 64, 256] {
+        let offsets = at_random(20_000, record);
+        let run = run(&alone, read, depth, record, offsets);
+        runs.push(("read at random, 64 KiB, no NCQ".into(), depth, run));
     }
     runs
 }

@@ -131,7 +131,7 @@ impl SimulatedDevice {
         let id = RequestId(self.next_id);
         self.next_id += 1;
         let is_write = request.kind == RequestKind::Write;
-        let max_bytes = self.model.queue.max_command_bytes.value;
+        let max_bytes = self.scheduler.max_command_bytes();
         let parts = request.len_bytes.div_ceil(max_bytes);
         if parts > 1 {
             self.parts_left.insert(id, parts);
@@ -211,7 +211,8 @@ impl SimulatedDevice {
     }
 
     fn dispatch(&mut self, now_ns: u64) {
-        while self.in_device < self.model.queue.device_depth.value
+        let depth = self.model.queue.device_depth;
+        while depth.is_none_or(|depth| self.in_device < depth.value)
             && let Some(command) = self.scheduler.next(now_ns)
         {
             self.in_device += 1;

@@ -167,3 +167,101 @@ impl WriteCache {
         self.held_bytes -= len_bytes;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::test_runner::{Config, RngSeed};
+
+    use super::*;
+
+    fn config() -> Config {
+        Config {
+            rng_seed: RngSeed::Fixed(0),
+            failure_persistence: None,
+            ..Config::default()
+        }
+    }
+
+    #[test]
+    fn read_cache_segments_that_meet_become_one() {
+        let mut cache = ReadCache::new(1000, 8);
+        cache.insert(100, 120);
+        cache.insert(140, 160);
+        assert_eq!(cache.held_until(100), 120);
+        cache.insert(120, 140);
+        assert_eq!(cache.held_until(100), 160);
+        assert_eq!(cache.held_until(99), 99);
+        assert_eq!(cache.segments.len(), 1);
+    }
+
+    #[test]
+    fn read_cache_segment_grown_too_long_gives_up_its_far_end() {
+        let mut cache = ReadCache::new(400, 8);
+        cache.insert(500, 600);
+        cache.insert(600, 630);
+        assert_eq!((cache.held_until(500), cache.held_until(530)), (500, 630));
+        cache.insert(510, 530);
+        assert_eq!((cache.held_until(510), cache.held_until(609)), (610, 610));
+    }
+
+    #[test]
+    fn read_cache_when_full_forgets_the_least_recently_used() {
+        let mut cache = ReadCache::new(1000, 2);
+        cache.insert(0, 10);
+        cache.insert(100, 110);
+        cache.touch(5);
+        cache.insert(200, 210);
+        assert_eq!(cache.held_until(0), 10);
+        assert_eq!(cache.held_until(100), 100);
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+
+        #[test]
+        fn read_cache_of_any_reads_holds_only_what_was_read_and_keeps_to_its_size(
+            reads in vec((0_u64..300, 1_u64..60), 1..60),
+        ) {
+            let mut cache = ReadCache::new(100, 4);
+            let mut read = BTreeSet::new();
+            for (start, len) in reads {
+                cache.insert(start, start + len);
+                read.extend(start..start + len);
+                let held: u64 = cache.segments.iter().map(|s| s.end_bytes - s.start_bytes).sum();
+                prop_assert_eq!(held, cache.held_bytes);
+                prop_assert!(held <= 100 && cache.segments.len() <= 4);
+                for segment in &cache.segments {
+                    prop_assert!((segment.start_bytes..segment.end_bytes).all(|b| read.contains(&b)));
+                }
+            }
+        }
+
+        #[test]
+        fn write_cache_of_any_writes_holds_each_byte_once_until_it_is_taken(
+            writes in vec((0_u64..300, 1_u64..60, any::<bool>()), 1..60),
+        ) {
+            let mut cache = WriteCache::new(u64::MAX);
+            let mut model = BTreeSet::new();
+            for (start, len, takes) in writes {
+                cache.insert(start, start + len);
+                model.extend(start..start + len);
+                if takes {
+                    let first = cache.near(start).next();
+                    if let Some(end) = first.and_then(|first| cache.take(first, 20)) {
+                        let first = first.expect("a run was taken");
+                        prop_assert!((first..end).all(|byte| model.remove(&byte)));
+                        cache.release(end - first);
+                    }
+                }
+                let held: Vec<u64> =
+                    cache.runs.iter().flat_map(|(&start, &end)| start..end).collect();
+                prop_assert!(held.iter().eq(&model));
+                prop_assert_eq!(cache.held_bytes, held.len() as u64);
+            }
+        }
+    }
+}

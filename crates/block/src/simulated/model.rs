@@ -20,13 +20,14 @@ const MIB: u64 = 1024 * KIB;
 const DEADLINE: &str = "Linux, Documentation/block/deadline-iosched and its defaults";
 const LINUX: &str = "Linux's default";
 const OURS: &str = "our choice: not published";
-const NO_LIMIT: &str = "none: larger than any request";
+const DEFINITION: &str = "the model's definition";
 const ANY_SIZE: &str = "our choice: large enough";
 const ANYWHERE: &str = "our choice: all places are alike";
 
 const T7K250: &str = "Deskstar T7K250: Tech Report, \"Hitachi's Deskstar T7K250 hard drive\", 2005";
 const WU2007: &str = "Wu 2007: \"160G/8M Hitachi SATA II 7200 RPM disk\"";
 const D7K3000: &str = "Deskstar 7K3000 specification, table 5 (same maker; NCQ commands)";
+const NVME_QUEUE: &str = "Linux: what its NVMe driver asks for, 1024, less one";
 const PM983: &str = "Samsung PM983 data sheet, rev. 1.0, 2018";
 const S3: &str = "Amazon S3 user guide, performance design patterns: 85 to 90 MB/s a request";
 
@@ -35,7 +36,7 @@ const SATA_2007: DeviceModel = DeviceModel {
     about: "a 160 GB SATA disk of 7200 revolutions a minute, as of 2007",
     size_bytes: figure(
         164_696_555_520,
-        "321672960 sectors, as such 160 GB drives report",
+        "what 160 GB Deskstars report: 321,672,960 sectors",
     ),
     file_start_bytes: figure(
         26_000_000_000,
@@ -43,8 +44,11 @@ const SATA_2007: DeviceModel = DeviceModel {
     ),
     queue: QueueModel {
         nr_requests: figure(128, LINUX),
-        device_depth: figure(31, "NCQ as in libata since Linux 2.6.18: 32 tags, one kept"),
-        max_command_bytes: figure(512 * KIB, LINUX),
+        device_depth: Some(figure(
+            31,
+            "NCQ as in libata since Linux 2.6.18: 32 tags, one kept",
+        )),
+        max_command_bytes: Some(figure(512 * KIB, LINUX)),
         elevator: Some(ElevatorModel {
             read_expire: figure(Duration::from_millis(500), DEADLINE),
             write_expire: figure(Duration::from_secs(5), DEADLINE),
@@ -54,7 +58,10 @@ const SATA_2007: DeviceModel = DeviceModel {
     },
     service: ServiceModel::Disk(DiskModel {
         revolution: figure(Duration::from_nanos(8_333_333), WU2007),
-        heads: figure(3, "Deskstar T7K250: surfaces of 62.5 GB"),
+        heads: figure(
+            3,
+            "derived: platters of 125 GB on the Deskstar T7K250, so 62.5 GB a surface",
+        ),
         zones: figure(30, "Deskstar 7K500 specification, table 10: zones 0 to 29"),
         outer_bytes_per_second: figure(67_800_000, T7K250),
         inner_bytes_per_second: figure(32_900_000, T7K250),
@@ -99,9 +106,9 @@ const NVME: DeviceModel = DeviceModel {
     size_bytes: figure(1_920_000_000_000, PM983),
     file_start_bytes: figure(0, ANYWHERE),
     queue: QueueModel {
-        nr_requests: figure(1023, "Linux: an NVMe queue's depth, as nvme sets it"),
-        device_depth: figure(1023, "Linux: an NVMe queue's depth, as nvme sets it"),
-        max_command_bytes: figure(1280 * KIB, LINUX),
+        nr_requests: figure(1023, NVME_QUEUE),
+        device_depth: Some(figure(1023, NVME_QUEUE)),
+        max_command_bytes: Some(figure(1280 * KIB, LINUX)),
         elevator: None,
     },
     service: ServiceModel::Parallel(ParallelModel {
@@ -133,16 +140,16 @@ const NETWORK_1MS: DeviceModel = DeviceModel {
     file_start_bytes: figure(0, ANYWHERE),
     queue: QueueModel {
         nr_requests: figure(128, LINUX),
-        device_depth: figure(64, "the model's definition"),
-        max_command_bytes: figure(1280 * KIB, LINUX),
+        device_depth: Some(figure(64, DEFINITION)),
+        max_command_bytes: Some(figure(1280 * KIB, LINUX)),
         elevator: None,
     },
     service: ServiceModel::Parallel(ParallelModel {
-        read_latency: figure(Duration::from_millis(1), "the model's definition"),
-        write_latency: figure(Duration::from_millis(1), "the model's definition"),
+        read_latency: figure(Duration::from_millis(1), DEFINITION),
+        write_latency: figure(Duration::from_millis(1), DEFINITION),
         units: None,
         stream_bytes_per_second: None,
-        link_bytes_per_second: Some(figure(1_250_000_000, "the model's definition")),
+        link_bytes_per_second: Some(figure(1_250_000_000, DEFINITION)),
     }),
 };
 
@@ -153,8 +160,8 @@ const OBJECT_30MS: DeviceModel = DeviceModel {
     file_start_bytes: figure(0, ANYWHERE),
     queue: QueueModel {
         nr_requests: figure(128, LINUX),
-        device_depth: figure(64, "the model's definition"),
-        max_command_bytes: figure(u64::MAX, NO_LIMIT),
+        device_depth: Some(figure(64, DEFINITION)),
+        max_command_bytes: None,
         elevator: None,
     },
     service: ServiceModel::Parallel(ParallelModel {
@@ -162,10 +169,10 @@ const OBJECT_30MS: DeviceModel = DeviceModel {
             Duration::from_millis(30),
             "the model's definition: a near and fast store (S3's guide speaks of 100 to 200 ms)",
         ),
-        write_latency: figure(Duration::from_millis(30), "the model's definition"),
+        write_latency: figure(Duration::from_millis(30), DEFINITION),
         units: None,
         stream_bytes_per_second: Some(figure(90_000_000, S3)),
-        link_bytes_per_second: Some(figure(1_250_000_000, "the model's definition")),
+        link_bytes_per_second: Some(figure(1_250_000_000, DEFINITION)),
     }),
 };
 
@@ -176,13 +183,13 @@ const INSTANT: DeviceModel = DeviceModel {
     file_start_bytes: figure(0, ANYWHERE),
     queue: QueueModel {
         nr_requests: figure(128, LINUX),
-        device_depth: figure(usize::MAX, "the model's definition"),
-        max_command_bytes: figure(u64::MAX, NO_LIMIT),
+        device_depth: None,
+        max_command_bytes: None,
         elevator: None,
     },
     service: ServiceModel::Parallel(ParallelModel {
-        read_latency: figure(Duration::ZERO, "the model's definition"),
-        write_latency: figure(Duration::ZERO, "the model's definition"),
+        read_latency: figure(Duration::ZERO, DEFINITION),
+        write_latency: figure(Duration::ZERO, DEFINITION),
         units: None,
         stream_bytes_per_second: None,
         link_bytes_per_second: None,

@@ -39,11 +39,11 @@ pub struct DeviceModel {
 pub struct QueueModel {
     /// `nr_requests`: of 7/8 of these reads on, the queue counts as congested.
     pub nr_requests: Figure<usize>,
-    /// How many commands the device takes at a time.
-    pub device_depth: Figure<usize>,
+    /// How many commands the device takes at a time; any number without.
+    pub device_depth: Option<Figure<usize>>,
     /// `max_sectors_kb`: what merging makes no command larger than, and larger requests are
     /// split into.
-    pub max_command_bytes: Figure<u64>,
+    pub max_command_bytes: Option<Figure<u64>>,
     /// The elevator that sorts and merges; first come, first served without one.
     pub elevator: Option<ElevatorModel>,
 }
@@ -225,8 +225,12 @@ impl List {
 impl QueueModel {
     fn list(&self, list: &mut List) {
         list.add("nr_requests", &self.nr_requests);
-        list.add("device_depth", &self.device_depth);
-        list.add("max_command_bytes", &self.max_command_bytes);
+        if let Some(depth) = &self.device_depth {
+            list.add("device_depth", depth);
+        }
+        if let Some(bytes) = &self.max_command_bytes {
+            list.add("max_command_bytes", bytes);
+        }
         if let Some(elevator) = &self.elevator {
             list.add("read_expire", &elevator.read_expire);
             list.add("write_expire", &elevator.write_expire);

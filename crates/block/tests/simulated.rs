@@ -1,0 +1,475 @@
+//! What every simulated device promises, whatever it is asked; and that the disk does what
+//! `docs/design/devices.md` says.
+
+#[path = "../examples/device_figures/measure.rs"]
+mod measure;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use larder_block::simulated::{
+    Completion, DEVICE_MODELS, DeviceModel, Request, RequestId, RequestKind, SimulatedDevice,
+    VirtualTime,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, RngSeed};
+
+/// Where the properties start unless `LARDER_SEED` says otherwise; each prints the one it used.
+const SEED: u64 = 2007;
+
+const KIB: u64 = 1024;
+
+fn config() -> Config {
+    let seed = std::env::var("LARDER_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(SEED);
+    eprintln!("LARDER_SEED={seed}");
+    Config {
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
+
+fn named(name: &str) -> &'static DeviceModel {
+    DeviceModel::named(name).expect("the model is in the table")
+}
+
+fn sata_2007() -> &'static DeviceModel {
+    named("sata-2007")
+}
+
+fn read_at(offset_bytes: u64, len_bytes: u64) -> Request {
+    Request {
+        kind: RequestKind::Read,
+        offset_bytes,
+        len_bytes,
+    }
+}
+
+fn write_at(offset_bytes: u64, len_bytes: u64) -> Request {
+    Request {
+        kind: RequestKind::Write,
+        ..read_at(offset_bytes, len_bytes)
+    }
+}
+
+/// A request, some time after the one before.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    after_us: u64,
+    request: Request,
+}
+
+fn any_model() -> impl Strategy<Value = &'static DeviceModel> {
+    select(DEVICE_MODELS.iter().collect::<Vec<_>>())
+}
+
+fn any_kind() -> impl Strategy<Value = RequestKind> {
+    prop_oneof![
+        3 => Just(RequestKind::Read),
+        2 => Just(RequestKind::ReadAhead),
+        1 => Just(RequestKind::Write),
+    ]
+}
+
+/// Near one of a few places, so that requests meet: they touch, overlap and repeat.
+fn any_offset() -> impl Strategy<Value = u64> {
+    let place = select(vec![0_u64, 26_000_000_000, 26_001_000_000, 160_000_000_000]);
+    (place, 0_u64..600).prop_map(|(place, page)| place + page * 4 * KIB)
+}
+
+fn any_length() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => (1_u64..64).prop_map(|pages| pages * 4 * KIB),
+        1 => (1_u64..3000).prop_map(|sectors| sectors * 512),
+        1 => 1_u64..5000,
+    ]
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let after_us = prop_oneof![3 => Just(0_u64), 2 => 0_u64..3_000, 1 => 0_u64..100_000];
+    (after_us, any_kind(), any_offset(), any_length()).prop_map(
+        |(after_us, kind, offset_bytes, len_bytes)| Step {
+            after_us,
+            request: Request {
+                kind,
+                offset_bytes,
+                len_bytes,
+            },
+        },
+    )
+}
+
+/// What happened, and the device at the end.
+struct Played {
+    submitted: BTreeMap<RequestId, VirtualTime>,
+    completions: Vec<Completion>,
+    device: SimulatedDevice,
+}
+
+/// All completions that are due at or before `at`.
+fn due(device: &mut SimulatedDevice, at: VirtualTime) -> Vec<Completion> {
+    std::iter::from_fn(|| device.complete(at)).collect()
+}
+
+/// Runs until the device is idle.
+fn finish(device: &mut SimulatedDevice) -> Vec<Completion> {
+    let mut completions = Vec::new();
+    while let Some(at) = device.next_event() {
+        completions.extend(due(device, at));
+    }
+    completions
+}
+
+/// Submits all steps and runs until the device is idle. With `polls`, asks for completions
+/// whenever the device says so; otherwise only at the end.
+fn play(model: &DeviceModel, seed: u64, steps: &[Step], polls: bool) -> Played {
+    let mut device = SimulatedDevice::new(model, seed);
+    let mut submitted = BTreeMap::new();
+    let mut completions = Vec::new();
+    let mut now = VirtualTime(0);
+    for step in steps {
+        let then = now + Duration::from_micros(step.after_us);
+        while polls
+            && let Some(at) = device.next_event()
+            && at < then
+        {
+            completions.extend(due(&mut device, at));
+        }
+        now = then;
+        submitted.insert(device.submit(now, step.request), now);
+    }
+    completions.extend(finish(&mut device));
+    Played {
+        submitted,
+        completions,
+        device,
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn request_of_any_kind_completes_once_in_order_and_not_too_soon(
+        model in any_model(),
+        steps in vec(any_step(), 1..200),
+        seed in any::<u64>(),
+    ) {
+        let played = play(model, seed, &steps, true);
+        let ids: Vec<u64> = played.submitted.keys().map(|id| id.0).collect();
+        prop_assert_eq!(ids, (0..steps.len() as u64).collect::<Vec<_>>());
+        let mut completed: Vec<RequestId> = played.completions.iter().map(|done| done.id).collect();
+        completed.sort_unstable();
+        prop_assert!(completed.iter().eq(played.submitted.keys()));
+        prop_assert!(played.completions.is_sorted_by_key(|done| done.at));
+        for done in &played.completions {
+            prop_assert!(done.at >= played.submitted[&done.id]);
+        }
+    }
+
+    #[test]
+    fn counts_after_all_is_done_are_the_bytes_submitted(
+        model in any_model(),
+        steps in vec(any_step(), 1..200),
+    ) {
+        let counts = play(model, SEED, &steps, true).device.counts();
+        let bytes = |writes: bool| -> u64 {
+            steps
+                .iter()
+                .map(|step| step.request)
+                .filter(|request| (request.kind == RequestKind::Write) == writes)
+                .map(|request| request.len_bytes)
+                .sum()
+        };
+        prop_assert_eq!(counts.read_bytes, bytes(false));
+        prop_assert_eq!(counts.written_bytes, bytes(true));
+        prop_assert_eq!(counts.reads > 0, counts.read_bytes > 0);
+        prop_assert_eq!(counts.writes > 0, counts.written_bytes > 0);
+    }
+
+    #[test]
+    fn completions_of_the_same_seed_repeat(
+        model in any_model(),
+        steps in vec(any_step(), 1..200),
+        seed in any::<u64>(),
+    ) {
+        let (first, second) = (play(model, seed, &steps, true), play(model, seed, &steps, true));
+        prop_assert_eq!(first.completions, second.completions);
+    }
+
+    #[test]
+    fn completions_asked_for_late_are_those_asked_for_at_once(
+        model in any_model(),
+        steps in vec(any_step(), 1..200),
+        seed in any::<u64>(),
+    ) {
+        let (early, late) = (play(model, seed, &steps, true), play(model, seed, &steps, false));
+        prop_assert_eq!(early.completions, late.completions);
+    }
+
+    #[test]
+    fn device_before_its_next_event_has_nothing_to_say(
+        model in any_model(),
+        steps in vec(any_step(), 1..50),
+    ) {
+        let mut device = SimulatedDevice::new(model, SEED);
+        for step in &steps {
+            device.submit(VirtualTime(0), step.request);
+        }
+        while let Some(at) = device.next_event() {
+            if let Some(before) = at.0.checked_sub(1) {
+                prop_assert_eq!(device.complete(VirtualTime(before)), None);
+                prop_assert_eq!(device.next_event(), Some(at));
+            }
+            due(&mut device, at);
+        }
+    }
+
+    #[test]
+    fn throughput_of_bytes_read_for_the_first_time_is_below_the_media_rate(
+        order in Just((0..200).collect::<Vec<u64>>()).prop_shuffle(),
+        len_bytes in (1_u64..256).prop_map(|pages| pages * 4 * KIB),
+        seed in any::<u64>(),
+    ) {
+        let steps: Vec<Step> = order
+            .iter()
+            .map(|index| Step { after_us: 0, request: read_at(index * len_bytes, len_bytes) })
+            .collect();
+        let played = play(sata_2007(), seed, &steps, true);
+        let took_ns = played.completions.last().expect("there were requests").at.0;
+        let read_bytes = played.device.counts().read_bytes;
+        // The data sheet's 67.8 MB/s are over many tracks; the last one may lack its switch.
+        let sheet_ns = read_bytes * 10_000 / 678;
+        prop_assert!(took_ns + 1_480_000 >= sheet_ns, "{took_ns} ns, {sheet_ns} ns");
+    }
+
+    #[test]
+    fn throughput_over_a_link_is_below_its_rate(
+        (name, link_bytes_per_us) in select(vec![
+            ("nvme", 3_200_u64),
+            ("network-1ms", 1_250),
+            ("object-30ms", 1_250),
+        ]),
+        requests in vec(any_step().prop_map(|step| step.request), 1..200),
+    ) {
+        let steps: Vec<Step> =
+            requests.iter().map(|&request| Step { after_us: 0, request }).collect();
+        let played = play(named(name), SEED, &steps, true);
+        let bytes: u64 = requests.iter().map(|request| request.len_bytes).sum();
+        let took_ns = played.completions.last().expect("there were requests").at.0;
+        // Each command's transfer is rounded down to a nanosecond.
+        let rounded_ns = 2 * steps.len() as u64;
+        prop_assert!(took_ns + rounded_ns >= bytes * 1000 / link_bytes_per_us);
+    }
+}
+
+#[test]
+fn disk_of_another_seed_stands_differently() {
+    let steps = [Step {
+        after_us: 0,
+        request: read_at(50_000_000_000, 64 * KIB),
+    }];
+    let first = play(sata_2007(), 1, &steps, true).completions;
+    let second = play(sata_2007(), 2, &steps, true).completions;
+    assert_ne!(first, second);
+}
+
+#[test]
+fn instant_device_completes_at_once() {
+    let mut device = SimulatedDevice::new(named("instant"), SEED);
+    let now = VirtualTime(17);
+    let id = device.submit(now, read_at(0, 1 << 30));
+    assert_eq!(device.next_event(), Some(now));
+    assert_eq!(device.complete(now), Some(Completion { id, at: now }));
+    assert_eq!(device.next_event(), None);
+}
+
+#[test]
+fn neighbours_submitted_at_one_moment_become_one_command() {
+    let mut device = SimulatedDevice::new(sata_2007(), SEED);
+    let part = 64 * KIB;
+    for index in [3, 4, 2, 5, 1, 6, 0, 7] {
+        device.submit(VirtualTime(0), read_at(index * part, part));
+    }
+    let completions = finish(&mut device);
+    assert_eq!(device.counts().reads, 1);
+    assert_eq!(completions.len(), 8);
+    assert!(completions.iter().all(|done| done.at == completions[0].at));
+}
+
+#[test]
+fn neighbours_of_a_full_command_are_not_merged() {
+    let mut device = SimulatedDevice::new(sata_2007(), SEED);
+    device.submit(VirtualTime(0), read_at(0, 512 * KIB));
+    device.submit(VirtualTime(0), read_at(512 * KIB, 4 * KIB));
+    finish(&mut device);
+    assert_eq!(device.counts().reads, 2);
+}
+
+#[test]
+fn read_and_write_side_by_side_are_not_merged() {
+    let mut device = SimulatedDevice::new(sata_2007(), SEED);
+    device.submit(VirtualTime(0), read_at(0, 4 * KIB));
+    device.submit(VirtualTime(0), write_at(4 * KIB, 4 * KIB));
+    finish(&mut device);
+    assert_eq!((device.counts().reads, device.counts().writes), (1, 1));
+}
+
+#[test]
+fn request_larger_than_a_command_is_split_and_completes_once() {
+    let mut device = SimulatedDevice::new(sata_2007(), SEED);
+    device.submit(VirtualTime(0), read_at(0, 1024 * KIB + 1));
+    assert_eq!(finish(&mut device).len(), 1);
+    assert_eq!(device.counts().reads, 3);
+}
+
+#[test]
+fn queue_with_seven_eighths_of_its_reads_is_congested() {
+    let mut device = SimulatedDevice::new(sata_2007(), SEED);
+    for index in 0..200 {
+        device.submit(VirtualTime(0), write_at(index * 1_000_000, 4 * KIB));
+    }
+    for index in 0..111 {
+        device.submit(VirtualTime(0), read_at(index * 1_000_000, 4 * KIB));
+        // Merged with the one before: no command of its own.
+        let behind = read_at(index * 1_000_000 + 4 * KIB, 4 * KIB);
+        device.submit(VirtualTime(0), behind);
+    }
+    assert!(!device.is_congested());
+    device.submit(VirtualTime(0), read_at(900_000_000, 4 * KIB));
+    assert!(device.is_congested());
+    finish(&mut device);
+    assert!(!device.is_congested());
+}
+
+/// Keeps `depth` requests of `flood` under way, submits `lone` after a second, and answers how
+/// long that takes.
+fn latency_in_flood(depth: usize, lone: Request, flood: impl Fn(u64) -> Request) -> Duration {
+    let mut device = SimulatedDevice::new(sata_2007(), SEED);
+    let mut now = VirtualTime(0);
+    let (mut under_way, mut submitted) = (0, 0);
+    let mut lone_submitted: Option<(RequestId, VirtualTime)> = None;
+    loop {
+        while under_way < depth {
+            device.submit(now, flood(submitted));
+            under_way += 1;
+            submitted += 1;
+        }
+        if lone_submitted.is_none() && now > VirtualTime(1_000_000_000) {
+            lone_submitted = Some((device.submit(now, lone), now));
+        }
+        now = now.max(device.next_event().expect("there is work"));
+        while let Some(done) = device.complete(now) {
+            match lone_submitted {
+                Some((id, since)) if id == done.id => return done.at.since(since),
+                _ => under_way -= 1,
+            }
+        }
+    }
+}
+
+/// The read deadline, then the drive's age limit, then a full queue of the longest services.
+const READ_BOUND: Duration = Duration::from_millis(500 + 300 + 31 * 25);
+
+#[test]
+fn read_far_away_in_a_flood_of_near_reads_is_not_starved() {
+    let lone = read_at(150_000_000_000, 4 * KIB);
+    for depth in [64, 256] {
+        let took = latency_in_flood(depth, lone, |n| read_at(n * 7919 % 1000 * 65_536, 4 * KIB));
+        assert!(took < READ_BOUND, "{took:?} at depth {depth}");
+    }
+}
+
+#[test]
+fn read_far_away_in_a_flood_of_sequential_reads_is_not_starved() {
+    let lone = read_at(150_000_000_000, 4 * KIB);
+    for depth in [2, 64, 256] {
+        let took = latency_in_flood(depth, lone, |n| read_at(n * 131_072, 128 * KIB));
+        assert!(took < READ_BOUND, "{took:?} at depth {depth}");
+    }
+}
+
+#[test]
+fn read_in_a_flood_of_writes_is_not_starved() {
+    let lone = read_at(150_000_000_000, 4 * KIB);
+    for depth in [16, 256] {
+        let flood = |n| write_at(n * 7919 % 100_000 * 65_536, 64 * KIB);
+        let took = latency_in_flood(depth, lone, flood);
+        assert!(took < READ_BOUND, "{took:?} at depth {depth}");
+    }
+}
+
+#[test]
+fn write_in_a_flood_of_reads_is_not_starved() {
+    let lone = write_at(150_000_000_000, 4 * KIB);
+    for depth in [16, 256] {
+        let flood = |n| read_at(n * 7919 % 100_000 * 65_536, 64 * KIB);
+        let took = latency_in_flood(depth, lone, flood);
+        assert!(took < Duration::from_secs(6), "{took:?} at depth {depth}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "passes the end of `sata-2007`")]
+fn request_past_the_end_is_refused() {
+    let model = sata_2007();
+    let mut device = SimulatedDevice::new(model, SEED);
+    device.submit(VirtualTime(0), read_at(model.size_bytes.value - 511, 512));
+}
+
+#[test]
+fn name_of_no_model_is_answered_with_those_that_there_are() {
+    let message = DeviceModel::named("floppy")
+        .expect_err("there is no such model")
+        .to_string();
+    for model in DEVICE_MODELS {
+        assert!(message.contains(model.name), "{message}");
+        assert_eq!(DeviceModel::named(model.name), Ok(model));
+    }
+}
+
+#[test]
+fn offset_with_rate_of_lower_rates_lies_further_inwards() {
+    let model = sata_2007();
+    let offsets = [70_000_000, 60_000_000, 45_000_000, 33_000_000, 1]
+        .map(|rate| model.offset_with_rate(rate));
+    assert_eq!(offsets[0], 0);
+    assert!(offsets.is_sorted() && offsets[1] < offsets[2]);
+    assert!(offsets[4] < model.size_bytes.value);
+}
+
+/// The tables of the document are what the program prints, and near what Wu 2007 measured.
+#[test]
+fn figures_of_the_document_are_those_of_the_program() {
+    let document = include_str!("../../../docs/design/devices.md");
+    let runs = measure::disk_runs();
+    for table in [
+        measure::parameters(),
+        measure::disk_figures(&runs),
+        measure::parallel_figures(),
+    ] {
+        assert!(
+            document.contains(table.trim()),
+            "the document lacks:\n{table}"
+        );
+    }
+    let run = |what: &str, depth: usize| {
+        runs.iter()
+            .find(|run| run.0 == what && run.1 == depth)
+            .expect("there is such a run")
+            .2
+    };
+    let rate = run("read on, 128 KiB", 1).kib_per_second();
+    assert!((61_500.0..63_000.0).contains(&rate), "{rate}");
+    let backwards_ms = run("read backwards, 64 KiB", 1).ms_per_request();
+    assert!((1.3..2.3).contains(&backwards_ms), "{backwards_ms}");
+    let random_ms = run("read at random, 64 KiB", 1).ms_per_request();
+    assert!((8.0..9.0).contains(&random_ms), "{random_ms}");
+    let deep_ms = run("read at random, 64 KiB", 64).ms_per_request();
+    assert!(random_ms / deep_ms > 1.8, "{random_ms} {deep_ms}");
+}
