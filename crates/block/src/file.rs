@@ -19,6 +19,9 @@ use std::path::Path;
 /// The most buffers that one vectored read takes.
 const MAX_BUFFERS: usize = 1024;
 
+/// No block of a device is smaller.
+const SECTOR_BYTES: usize = 512;
+
 /// A regular file or block device, or a part of one.
 #[derive(Debug)]
 pub struct FileDevice {
@@ -44,12 +47,21 @@ impl FileDevice {
     /// a block device, [`Error::Locked`] if another process has locked it for
     /// itself, [`Error::OutOfRange`] if `range` does not lie inside it.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
+        Self::open_with(path, range, OFlags::empty())
+    }
+
+    /// Opens it for direct I/O, for [`DirectDevice`](crate::DirectDevice).
+    pub(crate) fn open_direct(path: &Path, range: FileRange) -> Result<Self> {
+        Self::open_with(path, range, OFlags::DIRECT)
+    }
+
+    fn open_with(path: &Path, range: FileRange, more: OFlags) -> Result<Self> {
         let failed = |source: io::Error| Error::Open {
             path: path.to_owned(),
             source,
         };
         // Without NONBLOCK, opening a FIFO would wait for a writer.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | more;
         let file = retry(|| rustix::fs::open(path, flags, Mode::empty()))
             .map_err(|errno| failed(errno.into()))?;
         let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
@@ -87,6 +99,36 @@ impl FileDevice {
             start_bytes: range.offset_bytes,
             size_bytes,
         })
+    }
+
+    /// Where in the file `offset_bytes` of the device is.
+    pub(crate) fn position_bytes(&self, offset_bytes: u64) -> u64 {
+        self.start_bytes + offset_bytes
+    }
+
+    /// Reads `len` bytes from `offset_bytes` on into `buf`, to its byte `ahead`. What `buf` has
+    /// before and behind makes it a direct read, and what lies behind the end of the file is left.
+    pub(crate) fn read_direct(
+        &self,
+        buf: &mut [u8],
+        ahead: usize,
+        len: usize,
+        offset_bytes: u64,
+    ) -> Result<()> {
+        let failed = |source| io_error(offset_bytes, len as u64, source);
+        let at_bytes = self.position_bytes(offset_bytes) - ahead as u64;
+        let mut done = 0;
+        while done < ahead + len {
+            let read =
+                retry(|| rustix::io::pread(&self.file, &mut buf[done..], at_bytes + done as u64))
+                    .map_err(|errno| failed(errno.into()))?;
+            // Short of the end, only whole blocks are read.
+            if read == 0 || (done + read < ahead + len && !read.is_multiple_of(SECTOR_BYTES)) {
+                return Err(failed(shrunk()));
+            }
+            done += read;
+        }
+        Ok(())
     }
 
     fn read_exact(&self, mut buf: &mut [u8], mut offset_bytes: u64) -> Result<()> {

@@ -7,6 +7,7 @@
 //! | device | bytes from | for |
 //! |---|---|---|
 //! | [`FileDevice`] | a regular file or a kernel block device | every mount |
+//! | [`DirectDevice`] | the same, past the kernel's page cache | mounts with `direct_device` |
 //! | [`MemoryDevice`] | a vector | tests, images made in memory |
 //! | [`RemapDevice`] | another device, some blocks from elsewhere on it | journal recovery without writing |
 //! | [`CountingDevice`] | another device, reads and bytes counted | statistics |
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod counting;
+mod direct;
 mod error;
 mod faulty;
 mod file;
@@ -26,6 +28,7 @@ mod remap;
 pub mod simulated;
 
 pub use counting::{CountingDevice, ReadCounts};
+pub use direct::DirectDevice;
 pub use error::{Error, Result};
 pub use faulty::FaultyDevice;
 pub use file::{FileDevice, FileRange};

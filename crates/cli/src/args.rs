@@ -69,7 +69,7 @@ pub(crate) struct VolumeArgs {
 #[command(after_help = "\
 Options of -o, separated by commas:
   offset=, cache_size=, readahead=, readahead_max=, threads=, fsname=, subtype=,
-  direct_io, noload, allow_other, allow_root, nonempty
+  direct_io, direct_device, noload, allow_other, allow_root, nonempty
                                                  as the long flags of the same name
   ro                                             always on; rw is taken as ro
   suid, dev                                      honour set-id bits, devices (root only)
@@ -117,6 +117,9 @@ pub(crate) struct MountArgs {
     /// Let the kernel cache no file content: larder's page cache and readahead serve every read
     #[arg(long)]
     pub direct_io: bool,
+    /// Read the image past the page cache (O_DIRECT): only larder caches and reads ahead
+    #[arg(long)]
+    pub direct_device: bool,
     /// Threads that answer requests [default: twice the processors, 4 to 8]
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZeroUsize>,

@@ -85,6 +85,7 @@ impl Options {
         if let Some(bytes) = args.readahead_max {
             options.volume.readahead_max_bytes = bytes;
         }
+        options.volume.direct_device |= args.direct_device;
         let mount = &mut options.mount;
         mount.threads = args.threads.or(mount.threads);
         mount.allow_other |= args.allow_other;
@@ -153,6 +154,7 @@ impl Options {
             "allow_root" => self.mount.allow_root = true,
             "nonempty" => self.mount.nonempty = true,
             "direct_io" => self.mount.direct_io = true,
+            "direct_device" => self.volume.direct_device = true,
             "noload" | "norecovery" => self.volume.noload = true,
             "suid" => self.mount.suid = true,
             "nosuid" => self.mount.suid = false,
@@ -286,11 +288,12 @@ mod tests {
 
     #[test]
     fn switches_are_read_and_the_last_wins() {
-        let options =
-            parsed("allow_other,nonempty,direct_io,noload,suid,nosuid,nodev,dev,noexec,rw")
-                .unwrap();
+        let options = parsed(
+            "allow_other,nonempty,direct_io,direct_device,noload,suid,nosuid,nodev,dev,noexec,rw",
+        )
+        .unwrap();
         assert!(options.mount.allow_other && options.mount.nonempty && options.volume.noload);
-        assert!(options.mount.direct_io);
+        assert!(options.mount.direct_io && options.volume.direct_device);
         assert!(!options.mount.suid && options.mount.dev && options.mount.noexec);
         assert!(options.asks_to_write);
     }

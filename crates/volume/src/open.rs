@@ -5,7 +5,7 @@ use crate::read::Reader;
 use crate::readahead::Queue;
 use crate::stream::Streams;
 use crate::{Error, JournalState, OpenOptions, Result};
-use larder_block::{BlockDevice, CountingDevice, FileDevice, FileRange};
+use larder_block::{BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
 use larder_ext4::Filesystem;
@@ -22,7 +22,11 @@ pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDe
         offset_bytes: options.offset_bytes,
         size_bytes: None,
     };
-    Ok(Arc::new(FileDevice::open(path, range)?))
+    Ok(if options.direct_device {
+        Arc::new(DirectDevice::open(path, range)?)
+    } else {
+        Arc::new(FileDevice::open(path, range)?)
+    })
 }
 
 /// What reads the file system on `device`, and what its journal held.

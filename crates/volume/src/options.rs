@@ -16,6 +16,9 @@ pub struct OpenOptions {
     pub readahead_max_bytes: u64,
     /// Threads that read ahead; with none, nothing is read ahead. Default: 2.
     pub readahead_threads: usize,
+    /// Read the image past the host's page cache (`O_DIRECT`): nothing is cached twice, and only
+    /// the readahead policy reads ahead. Default: false.
+    pub direct_device: bool,
     /// Ignore the journal, even if it needs recovery. Default: false.
     pub noload: bool,
 }
@@ -28,6 +31,7 @@ impl Default for OpenOptions {
             readahead: "ondemand".to_owned(),
             readahead_max_bytes: 1 << 20,
             readahead_threads: 2,
+            direct_device: false,
             noload: false,
         }
     }
