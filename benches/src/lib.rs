@@ -26,6 +26,7 @@ pub mod in_process;
 pub mod measure;
 pub mod peer;
 pub mod plan;
+pub mod readahead;
 pub mod report;
 pub mod results;
 pub mod run;

@@ -4,37 +4,51 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use larder_benches::measure::Measure;
 use larder_benches::peer::Programs;
 use larder_benches::plan::Plan;
+use larder_benches::readahead::case::Case;
+use larder_benches::readahead::peer::Peer as Side;
+use larder_benches::readahead::streams::{self, Streams};
 use larder_benches::results::{Origin, Results};
 use larder_benches::run::Run;
-use larder_benches::{floor, report, work};
+use larder_benches::{floor, readahead, report, work};
 use larder_testkit::tool;
 
 /// Measures Larder beside fuse2fs, the kernel's ext4 and a FUSE server that does nothing.
 #[derive(Debug, Parser)]
 struct Args {
     /// A smaller tree and two runs: to try a change
-    #[arg(long)]
+    #[arg(long, global = true)]
     quick: bool,
     /// Only the measures whose name contains this; may be given more than once
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", global = true)]
     only: Vec<String>,
     /// Runs of each measure
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", global = true)]
     runs: Option<usize>,
     /// The larder binary [default: the one beside this program, else from PATH]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", global = true)]
     larder: Option<PathBuf>,
     /// Where the image is made: on the storage that is to be measured
-    #[arg(long, value_name = "DIR", default_value = "target/bench")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "target/bench",
+        global = true
+    )]
     work: PathBuf,
     /// Where the raw results are kept
-    #[arg(long, value_name = "DIR", default_value = "benches/results")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "benches/results",
+        global = true
+    )]
     results: PathBuf,
     #[command(subcommand)]
     part: Option<Part>,
@@ -52,6 +66,25 @@ enum Part {
     /// Read a file from start to end
     #[command(hide = true)]
     ReadSequential { file: PathBuf },
+    /// Readahead on the mount under each policy, beside the kernel's
+    Readahead(ReadaheadArgs),
+    /// Read regions of a file of the readahead benches at once, or in turns
+    #[command(hide = true)]
+    ReadInterleaved {
+        file: PathBuf,
+        bytes: u64,
+        readers: u32,
+        request_bytes: u64,
+        #[arg(long)]
+        one_descriptor: bool,
+    },
+    /// Read the streams of the readahead benches
+    #[command(hide = true)]
+    ReadStreams {
+        folder: PathBuf,
+        #[command(flatten)]
+        streams: Streams,
+    },
     /// Read pages of a file at random
     #[command(hide = true)]
     ReadRandom {
@@ -60,6 +93,20 @@ enum Part {
         threads: u32,
         reads: u32,
     },
+}
+
+/// What only the readahead benches take.
+#[derive(Debug, clap::Args)]
+struct ReadaheadArgs {
+    /// Start the streams one a second, as published, and run more rounds: an hour and a half
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+    /// Only this side; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    side: Vec<String>,
+    /// Write the tables to FILE too
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -89,6 +136,21 @@ impl Args {
                 threads,
                 reads,
             }) => print(work::random(file, *run, *threads, *reads)?),
+            Some(Part::Readahead(args)) => self.readahead(args),
+            Some(Part::ReadInterleaved {
+                file,
+                bytes,
+                readers,
+                request_bytes,
+                one_descriptor,
+            }) => print(streams::interleaved(
+                file,
+                *bytes,
+                *readers,
+                *request_bytes,
+                *one_descriptor,
+            )?),
+            Some(Part::ReadStreams { folder, streams }) => print(streams.run(folder)?),
             None => self.run(),
         }
     }
@@ -102,30 +164,16 @@ impl Args {
         plan.runs = self.runs.unwrap_or(plan.runs).max(1);
         let measures = self.measures()?;
         let origin = Origin::now();
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-        }
-        let harness = std::env::current_exe()?;
-        let beside = harness.with_file_name("larder");
-        let larder = self.larder.clone().or_else(|| {
-            if beside.is_file() {
-                Some(beside)
-            } else {
-                tool::find("larder")
-            }
-        });
-        let larder = larder.map(std::path::absolute).transpose()?;
-        let programs = Programs { harness, larder };
+        let interrupted = interrupted()?;
+        let programs = self.programs()?;
         let work = std::path::absolute(&self.work)?;
-        let progress = |line: &str| eprintln!("{line}");
         let mut run = Run::new(
             plan.clone(),
             programs,
             measures.clone(),
             &work,
             interrupted,
-            progress,
+            tell,
         )?;
         let samples = run.measure();
         drop(run);
@@ -137,6 +185,74 @@ impl Args {
         } else {
             ExitCode::from(1)
         })
+    }
+
+    fn readahead(&self, args: &ReadaheadArgs) -> Result<ExitCode> {
+        if let Some(reason) = readahead::run::missing() {
+            bail!("readahead cannot be measured here: {reason}");
+        }
+        let mut plan = match (self.quick, args.full) {
+            (true, _) => readahead::plan::Plan::quick(),
+            (_, true) => readahead::plan::Plan::full(),
+            _ => readahead::plan::Plan::standard(),
+        };
+        if let Some(runs) = self.runs {
+            (plan.rounds, plan.slow_rounds) = (runs.max(1), runs.max(1));
+        }
+        let sides = args.sides()?;
+        let cases = self.cases(&plan)?;
+        let (origin, started) = (Origin::now(), Instant::now());
+        let run = readahead::run::Run::new(
+            plan.clone(),
+            self.programs()?,
+            (cases, sides),
+            &std::path::absolute(&self.work)?,
+            interrupted()?,
+            tell,
+        )?;
+        let outcome = run.measure();
+        drop(run);
+        let results = readahead::results::Results::new(origin, plan, started, outcome);
+        let page = readahead::report::page(&results);
+        print!("{page}");
+        if let Some(report) = &args.report {
+            std::fs::write(report, &page).with_context(|| format!("write {}", report.display()))?;
+        }
+        println!("\nraw results: {}", results.save(&self.results)?.display());
+        Ok(if results.failures.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(1)
+        })
+    }
+
+    /// The larder that was named, or the one beside this program, or the one in `PATH`.
+    fn programs(&self) -> Result<Programs> {
+        let harness = std::env::current_exe()?;
+        let beside = harness.with_file_name("larder");
+        let larder = self.larder.clone().or_else(|| {
+            if beside.is_file() {
+                Some(beside)
+            } else {
+                tool::find("larder")
+            }
+        });
+        let larder = larder.map(std::path::absolute).transpose()?;
+        Ok(Programs { harness, larder })
+    }
+
+    fn cases(&self, plan: &readahead::plan::Plan) -> Result<Vec<Case>> {
+        let all = Case::all(plan);
+        let names: Vec<String> = all.iter().map(|case| case.name()).collect();
+        let wanted = |case: &Case| {
+            self.only.is_empty() || self.only.iter().any(|part| case.name().contains(part))
+        };
+        let cases: Vec<Case> = all.into_iter().filter(wanted).collect();
+        if cases.is_empty() {
+            let wanted = self.only.join(", ");
+            bail!("nothing is called {wanted}; there are {}", names.join(", "));
+        }
+        Ok(cases)
     }
 
     fn measures(&self) -> Result<Vec<Measure>> {
@@ -156,7 +272,37 @@ impl Args {
     }
 }
 
-fn print(result: work::ReadResult) -> Result<ExitCode> {
+impl ReadaheadArgs {
+    fn sides(&self) -> Result<Vec<Side>> {
+        let all = Side::all();
+        if let Some(name) = self
+            .side
+            .iter()
+            .find(|name| all.iter().all(|side| side.name() != *name))
+        {
+            let names: Vec<&str> = all.iter().map(|side| side.name()).collect();
+            bail!("no side is called {name}; there are {}", names.join(", "));
+        }
+        let wanted =
+            |side: &Side| self.side.is_empty() || self.side.iter().any(|name| name == side.name());
+        Ok(all.into_iter().filter(wanted).collect())
+    }
+}
+
+/// Set by Ctrl-C.
+fn interrupted() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
+}
+
+fn tell(line: &str) {
+    eprintln!("{line}");
+}
+
+fn print(result: impl serde::Serialize) -> Result<ExitCode> {
     println!("{}", serde_json::to_string(&result)?);
     Ok(ExitCode::SUCCESS)
 }

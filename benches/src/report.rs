@@ -37,10 +37,10 @@ fn heading(results: &Results) -> String {
     let _ = writeln!(
         text,
         "{} x {}, kernel {}, commit {}",
-        results.processors,
-        results.processor,
-        results.kernel,
-        results.commit.as_deref().unwrap_or("unknown"),
+        results.machine.processors,
+        results.machine.processor,
+        results.machine.kernel,
+        results.origin.commit.as_deref().unwrap_or("unknown"),
     );
     let _ = writeln!(
         text,

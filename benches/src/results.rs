@@ -57,10 +57,12 @@ impl Samples {
 }
 
 /// When a run began, and on which commit: both may be others by the time it ends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Origin {
-    date: String,
-    commit: Option<String>,
+    /// In UTC.
+    pub date: String,
+    /// The commit that was checked out, if there is one; with `-dirty` if files were changed.
+    pub commit: Option<String>,
 }
 
 impl Origin {
@@ -75,21 +77,48 @@ impl Origin {
             commit: commit(),
         }
     }
+
+    /// What the file with the results is called, up to its ending.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        let date = self.date.replace(':', "");
+        format!("{date}-{}", self.commit.as_deref().unwrap_or("unknown"))
+    }
+}
+
+/// Where a run took place.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// `uname -r`.
+    pub kernel: String,
+    /// The processor's name.
+    pub processor: String,
+    /// Processors.
+    pub processors: usize,
+}
+
+impl Machine {
+    /// This one.
+    #[must_use]
+    pub fn this() -> Self {
+        let uname = rustix::system::uname();
+        Self {
+            kernel: uname.release().to_string_lossy().into_owned(),
+            processor: processor(),
+            processors: std::thread::available_parallelism().map_or(0, usize::from),
+        }
+    }
 }
 
 /// A run as it is kept.
 #[derive(Debug, Serialize)]
 pub struct Results {
-    /// When it began, in UTC.
-    pub date: String,
-    /// `uname -r`.
-    pub kernel: String,
-    /// The commit that was checked out, if there is one; with `-dirty` if files were changed.
-    pub commit: Option<String>,
-    /// The processor's name.
-    pub processor: String,
-    /// Processors.
-    pub processors: usize,
+    /// When it began, and on which commit.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// On what.
+    #[serde(flatten)]
+    pub machine: Machine,
     /// The version of fuse2fs, as it tells it.
     pub fuse2fs: Option<String>,
     /// How much was done.
@@ -125,13 +154,9 @@ impl Results {
     /// Puts `samples` of `measures` together with what is known of the machine.
     #[must_use]
     pub fn new(origin: Origin, plan: &Plan, measures: &[Measure], samples: &Samples) -> Self {
-        let uname = rustix::system::uname();
         Self {
-            date: origin.date,
-            kernel: uname.release().to_string_lossy().into_owned(),
-            commit: origin.commit,
-            processor: processor(),
-            processors: std::thread::available_parallelism().map_or(0, usize::from),
+            origin,
+            machine: Machine::this(),
             fuse2fs: first_line(Command::new("fuse2fs").arg("-V")),
             plan: plan.clone(),
             measures: measures
@@ -146,9 +171,7 @@ impl Results {
     /// Writes it to `folder`, under its date and commit, and returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         fs::create_dir_all(folder)?;
-        let date = self.date.replace(':', "");
-        let commit = self.commit.as_deref().unwrap_or("unknown");
-        let path = folder.join(format!("{date}-{commit}.json"));
+        let path = folder.join(format!("{}.json", self.origin.file_name()));
         let mut json = serde_json::to_string_pretty(self)?;
         json.push('\n');
         fs::write(&path, json).with_context(|| format!("write {}", path.display()))?;
@@ -195,7 +218,7 @@ fn processor() -> String {
 }
 
 /// The first line that a program writes, if it writes any.
-fn first_line(command: &mut Command) -> Option<String> {
+pub(crate) fn first_line(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
     let text = if output.stdout.is_empty() {
         output.stderr

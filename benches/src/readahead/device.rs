@@ -1,0 +1,99 @@
+//! The one device that all peers read: the image behind a loop device.
+//!
+//! With direct I/O, so that the image's pages are cached once, by whom they are measured at, and
+//! not once more below. The block layer counts its reads, for every peer in the same way. A device
+//! is attached for each measurement, so that it starts with nothing cached.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use larder_testkit::tool::Tool;
+use serde::Serialize;
+
+const SECTOR_BYTES: u64 = 512;
+
+/// What was read from a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reads {
+    /// Reads that reached the device, adjacent ones merged.
+    pub reads: u64,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
+impl Reads {
+    /// What was read since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            reads: self.reads - before.reads,
+            bytes: self.bytes - before.bytes,
+        }
+    }
+
+    /// The mean size of a read; 0 if there is none.
+    #[must_use]
+    pub fn mean_bytes(self) -> u64 {
+        self.bytes.checked_div(self.reads).unwrap_or(0)
+    }
+}
+
+/// A loop device, read-only, until this is dropped.
+#[derive(Debug)]
+pub struct Device {
+    path: PathBuf,
+    sysfs: PathBuf,
+}
+
+impl Device {
+    /// Attaches `image`, which the kernel reads ahead of by at most `read_ahead_bytes`.
+    pub fn attach(image: &Path, read_ahead_bytes: u64) -> Result<Self> {
+        let told = Tool::new("losetup")
+            .args(["--find", "--show", "--read-only", "--direct-io=on"])
+            .arg(image)
+            .run()?;
+        let path = PathBuf::from(told.trim());
+        let name = path.file_name().context("losetup named no device")?;
+        let sysfs = Path::new("/sys/block").join(name);
+        let device = Self { path, sysfs };
+        let file = device.sysfs.join("queue/read_ahead_kb");
+        fs::write(&file, (read_ahead_bytes >> 10).to_string())
+            .with_context(|| format!("write to {}", file.display()))?;
+        Ok(device)
+    }
+
+    /// As in `/dev/loop0`.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// As in `7:0`.
+    pub fn number(&self) -> Result<String> {
+        let number = fs::read_to_string(self.sysfs.join("dev"))?;
+        Ok(number.trim().to_owned())
+    }
+
+    /// What was read so far, by earlier users of the same device too.
+    pub fn reads(&self) -> Result<Reads> {
+        let text = fs::read_to_string(self.sysfs.join("stat"))?;
+        let field = |at: usize| -> Result<u64> {
+            let field = text.split_whitespace().nth(at).context("a short stat")?;
+            Ok(field.parse()?)
+        };
+        Ok(Reads {
+            reads: field(0)?,
+            bytes: field(2)? * SECTOR_BYTES,
+        })
+    }
+}
+
+impl Drop for Device {
+    /// While something is mounted on it, the kernel detaches it when that goes away.
+    fn drop(&mut self) {
+        if let Err(error) = Tool::new("losetup").arg("--detach").arg(&self.path).run() {
+            eprintln!("{error}");
+        }
+    }
+}

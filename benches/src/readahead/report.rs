@@ -1,0 +1,265 @@
+//! A run as Markdown: for the terminal, and for the reproduction's page.
+
+use std::fmt::Write;
+
+use larder_readahead::PolicyName;
+
+use crate::readahead::case::{Disk, INTERLEAVED_READERS};
+use crate::readahead::peer::Peer;
+use crate::readahead::plan::{Plan, READ_AHEAD_BYTES, REQUEST_BYTES, SLOW_DISK};
+use crate::readahead::results::{Results, Sample, megabytes};
+
+/// What the mount under [`MODERN`] is to reach, of the kernel's rate.
+const TARGETS: [(&str, f64); 4] = [
+    ("interleaved", 0.9),
+    ("streams", 1.0),
+    ("slow-streams", 1.0),
+    ("slow-thrashing", 1.0),
+];
+
+const MODERN: Peer = Peer::Policy(PolicyName::Modern);
+
+/// The whole page.
+#[must_use]
+pub fn page(results: &Results) -> String {
+    let mut text = heading(results);
+    for disk in [Disk::Fast, Disk::Slow] {
+        let cases = results.cases();
+        let cases: Vec<&str> = cases
+            .into_iter()
+            .filter_map(|(of, case)| (of == disk).then_some(case))
+            .collect();
+        if cases.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "## {}\n", disk_title(disk));
+        text.push_str(&rates(results, &cases));
+        text.push_str(&device_reads(results, &cases));
+    }
+    text.push_str(&thrashing(results));
+    text.push_str(&targets(results));
+    for (title, lines) in [
+        ("Not measured", &results.skipped),
+        ("Failed", &results.failures),
+    ] {
+        if !lines.is_empty() {
+            let _ = writeln!(text, "## {title}\n");
+            for line in lines {
+                let _ = writeln!(text, "- {line}");
+            }
+            text.push('\n');
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+fn heading(results: &Results) -> String {
+    let mut text = String::new();
+    let (machine, plan) = (&results.machine, &results.plan);
+    let _ = writeln!(
+        text,
+        "# Readahead on the real thing\n\n\
+         Written by `{}` on {}, commit {}, in {:.0} minutes, on {} × {} with Linux {}.",
+        results.command,
+        results.origin.date,
+        results.origin.commit.as_deref().unwrap_or("unknown"),
+        (results.seconds / 60.0).ceil(),
+        machine.processors,
+        machine.processor,
+        machine.kernel,
+    );
+    if !results.versions.is_empty() {
+        let _ = writeln!(text, "With {}.", results.versions.join(" and "));
+    }
+    let _ = writeln!(
+        text,
+        "Medians of {} rounds on the fast disk and {} on the slow one. Rates mean something only \
+         beside others of the same row.\n",
+        plan.rounds, plan.slow_rounds,
+    );
+    text.push_str(&explanation(plan));
+    text
+}
+
+/// What is measured, and what could not be as published.
+fn explanation(plan: &Plan) -> String {
+    let mib = |bytes: u64| bytes >> 20;
+    format!(
+        "| side | what it is |\n|---|---|\n\
+         | kernel | the kernel's ext4 |\n\
+         | larder | `larder mount` as a user gets it: FUSE's cache and readahead in front, the block device's behind |\n\
+         | off, legacy, … | `larder mount --readahead NAME -o direct_io,direct_device`: every read reaches the policy, and the device sees what the policy asks for |\n\n\
+         All read the same image, each time on a fresh loop device (with direct I/O, so that the image is \
+         not cached below it) and a fresh mount, with at most {} KiB read ahead at once. The device's \
+         reads are counted by the block layer. Memory is limited by a control group: for the kernel it \
+         holds the readers and their page cache, for Larder the server too. The cache of a policy's \
+         mount is three quarters of the limit, that of `larder` one quarter, since FUSE's counts as well.\n\n\
+         - `read` to `pread`: fio, {} KiB a request, one reader, after iozone's patterns; memory {} MiB \
+         for a file of {} MiB (slow disk: {} and {}). Stride is one request in 17, mixed is half sequential \
+         and half random. The patterns that write are left out: the mount is read-only.\n\
+         - `sysbench-N`: N threads, random reads of {} KiB, distributed as sysbench does by default (some \
+         parts are hot), in the same memory. sysbench's own fileio opens files for writing even to read \
+         them, so a script of ours for sysbench does its `rndrd`; `rndrw` needs a mount that can write.\n\
+         - `interleaved`: {} readers of one cold file, each from start to end of its own region with a descriptor \
+         of its own; `interleaved-one-fd`: the same reads in turns through one descriptor. Memory is not limited.\n\
+         - `streams`: {} streams on files of their own, as fast as they can, in {} MiB.\n\
+         - `thrashing`: the same at {} KB/s each, {} more each second, then {} s together.\n\n",
+        READ_AHEAD_BYTES >> 10,
+        REQUEST_BYTES >> 10,
+        mib(plan.fast.memory_bytes),
+        mib(plan.fast.sequential_bytes),
+        mib(plan.slow.memory_bytes),
+        mib(plan.slow.sequential_bytes),
+        REQUEST_BYTES >> 10,
+        INTERLEAVED_READERS,
+        plan.streams,
+        mib(plan.stream_memory_bytes),
+        plan.paced.bytes_per_second / 1000,
+        plan.paced.starts_per_second,
+        plan.paced.together_seconds,
+    )
+}
+
+fn disk_title(disk: Disk) -> String {
+    match disk {
+        Disk::Fast => "The machine's storage".to_owned(),
+        Disk::Slow => format!(
+            "A disk of {} MB/s and {} reads a second",
+            SLOW_DISK.bytes_per_second / 1_000_000,
+            SLOW_DISK.reads_per_second
+        ),
+    }
+}
+
+/// A table with a row for each case and a column for each side.
+fn table(
+    title: &str,
+    results: &Results,
+    cases: &[&str],
+    cell: impl Fn(&str, Peer) -> String,
+) -> String {
+    let peers: Vec<Peer> = Peer::all()
+        .into_iter()
+        .filter(|peer| {
+            cases
+                .iter()
+                .any(|case| results.of(case, *peer).next().is_some())
+        })
+        .collect();
+    let mut text = format!("| {title} |");
+    for peer in &peers {
+        let _ = write!(text, " {} |", peer.name());
+    }
+    text.push_str("\n|---|");
+    text.push_str(&"---:|".repeat(peers.len()));
+    text.push('\n');
+    for case in cases {
+        let _ = write!(text, "| {case} |");
+        for peer in &peers {
+            let _ = write!(text, " {} |", cell(case, *peer));
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+fn rates(results: &Results, cases: &[&str]) -> String {
+    table("MB/s (of the kernel's)", results, cases, |case, peer| {
+        let Some(rate) = results.rate(case, peer) else {
+            return "-".to_owned();
+        };
+        let number = if rate < 100.0 {
+            format!("{rate:.1}")
+        } else {
+            format!("{rate:.0}")
+        };
+        match results.rate(case, Peer::Kernel) {
+            Some(kernel) if peer != Peer::Kernel => format!("{number} ({:.2})", rate / kernel),
+            _ => number,
+        }
+    })
+}
+
+fn device_reads(results: &Results, cases: &[&str]) -> String {
+    let title = "MB from the device for each MB read, in reads of KiB";
+    table(title, results, cases, |case, peer| {
+        let share = |sample: &Sample| {
+            (sample.bytes > 0).then(|| megabytes(sample.device.bytes) / megabytes(sample.bytes))
+        };
+        match (
+            results.median(case, peer, share),
+            results.median(case, peer, mean_read_kib),
+        ) {
+            (Some(share), Some(kib)) => format!("{share:.2}, {kib:.0}"),
+            _ => "-".to_owned(),
+        }
+    })
+}
+
+fn mean_read_kib(sample: &Sample) -> Option<f64> {
+    (sample.device.reads > 0).then(|| kib(sample.device.mean_bytes()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown without decimals")]
+fn kib(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0
+}
+
+/// What the published measurement of thrashing tells.
+fn thrashing(results: &Results) -> String {
+    let case = "slow-thrashing";
+    let rows: Vec<String> = Peer::all()
+        .into_iter()
+        .filter_map(|peer| {
+            let value = |value: fn(&Sample) -> Option<f64>| results.median(case, peer, value);
+            Some(format!(
+                "| {} | {:.1} | {:.1} | {:.0} | {:.0} |\n",
+                peer.name(),
+                value(Sample::max_megabytes_per_second)?,
+                value(Sample::last_megabytes_per_second)?,
+                value(|sample| sample.min_mean_read_bytes().map(kib))?,
+                value(mean_read_kib)?,
+            ))
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let plan = &results.plan;
+    format!(
+        "## Thrashing\n\n\
+         {} streams of {} KB/s ask for {} MB/s in the end. Published, in 128 MB with streams started one a \
+         second: at most 5 MB/s in reads that came down to 16 KB under 2.6.20 (`legacy`), and 15 MB/s and \
+         140 KB on demand (`ondemand`). The most and the least are over 5 seconds.\n\n\
+         | side | most, MB/s | at the end, MB/s | smallest mean read, KiB | mean read, KiB |\n\
+         |---|---:|---:|---:|---:|\n{}\n",
+        plan.streams,
+        plan.paced.bytes_per_second / 1000,
+        megabytes(u64::from(plan.streams) * plan.paced.bytes_per_second),
+        rows.concat(),
+    )
+}
+
+fn targets(results: &Results) -> String {
+    let rows: Vec<String> = TARGETS
+        .iter()
+        .filter_map(|(case, least)| {
+            let ratio = results.rate(case, MODERN)? / results.rate(case, Peer::Kernel)?;
+            let verdict = if ratio >= *least { "met" } else { "**missed**" };
+            Some(format!(
+                "| {case} | {} | {ratio:.2} | at least {least} | {verdict} |\n",
+                MODERN.name()
+            ))
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "## Aims\n\n| case | side | of the kernel's rate | aim | |\n|---|---|---:|---|---|\n{}\n",
+        rows.concat()
+    )
+}

@@ -1,0 +1,225 @@
+//! What a run of the readahead benches came to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::measure::median;
+use crate::readahead::case::Disk;
+use crate::readahead::device::Reads;
+use crate::readahead::peer::Peer;
+use crate::readahead::plan::Plan;
+use crate::readahead::run::Outcome;
+use crate::results::{Machine, Origin, first_line};
+
+/// One measurement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// The case.
+    pub case: String,
+    /// From which disk.
+    pub disk: Disk,
+    /// The side.
+    pub peer: &'static str,
+    /// The round, from 0.
+    pub round: usize,
+    /// Bytes that the readers got.
+    pub bytes: u64,
+    /// What that took.
+    pub seconds: f64,
+    /// What was read from the device meanwhile.
+    pub device: Reads,
+    /// Of streams: what they read in each second.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bytes_by_second: Vec<u64>,
+    /// Of streams: what the device had read since their start, at the end of each second.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub device_by_second: Vec<Reads>,
+}
+
+/// Seconds over which the extremes of a thrashing run are taken.
+const WINDOW_SECONDS: usize = 5;
+
+impl Sample {
+    /// How fast the readers read, in 10^6 bytes a second.
+    #[must_use]
+    pub fn megabytes_per_second(&self) -> f64 {
+        megabytes(self.bytes) / self.seconds
+    }
+
+    /// The most that was read in any [`WINDOW_SECONDS`], in 10^6 bytes a second.
+    #[must_use]
+    pub fn max_megabytes_per_second(&self) -> Option<f64> {
+        let windows = self.bytes_by_second.windows(self.window());
+        windows
+            .map(|window| megabytes(window.iter().sum()) / seconds(window.len()))
+            .max_by(f64::total_cmp)
+    }
+
+    /// What was read in the last [`WINDOW_SECONDS`], in 10^6 bytes a second.
+    #[must_use]
+    pub fn last_megabytes_per_second(&self) -> Option<f64> {
+        let window = self.bytes_by_second.windows(self.window()).next_back()?;
+        Some(megabytes(window.iter().sum()) / seconds(window.len()))
+    }
+
+    /// The smallest mean size of a device read in any [`WINDOW_SECONDS`].
+    #[must_use]
+    pub fn min_mean_read_bytes(&self) -> Option<u64> {
+        let windows = self.device_by_second.windows(self.window() + 1);
+        windows
+            .filter_map(|window| Some(window.last()?.since(*window.first()?)))
+            .filter(|reads| reads.reads > 0)
+            .map(Reads::mean_bytes)
+            .min()
+    }
+
+    fn window(&self) -> usize {
+        WINDOW_SECONDS.min(self.bytes_by_second.len()).max(1)
+    }
+}
+
+/// 10^6 bytes.
+#[expect(clippy::cast_precision_loss, reason = "shown with few digits")]
+#[must_use]
+pub fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+fn seconds(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::INFINITY, f64::from)
+}
+
+/// A run as it is kept.
+#[derive(Debug, Serialize)]
+pub struct Results {
+    /// When and where.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// On what.
+    #[serde(flatten)]
+    pub machine: Machine,
+    /// How it was started.
+    pub command: String,
+    /// The programs that measured, with their versions.
+    pub versions: Vec<String>,
+    /// How much was done.
+    pub plan: Plan,
+    /// How long all of it took.
+    pub seconds: f64,
+    /// Every single measurement, in order.
+    pub samples: Vec<Sample>,
+    /// What was not measured, and why.
+    pub skipped: Vec<String>,
+    /// What went wrong.
+    pub failures: Vec<String>,
+}
+
+impl Results {
+    /// Puts what a run came to together with what is known of the machine.
+    #[must_use]
+    pub fn new(origin: Origin, plan: Plan, started: Instant, outcome: Outcome) -> Self {
+        let fio = first_line(Command::new("fio").arg("--version"));
+        let sysbench = first_line(Command::new("sysbench").arg("--version"));
+        let args: Vec<String> = std::env::args().skip(1).collect();
+        Self {
+            origin,
+            machine: Machine::this(),
+            command: format!("larder-benches {}", args.join(" ")),
+            versions: fio.into_iter().chain(sysbench).collect(),
+            plan,
+            seconds: started.elapsed().as_secs_f64(),
+            samples: outcome.samples,
+            skipped: outcome.skipped,
+            failures: outcome.failures,
+        }
+    }
+
+    /// The measurements of one side of a case.
+    pub fn of(&self, case: &str, peer: Peer) -> impl Iterator<Item = &Sample> {
+        self.samples
+            .iter()
+            .filter(move |sample| sample.case == case && sample.peer == peer.name())
+    }
+
+    /// The median of what `value` finds in them.
+    pub fn median(
+        &self,
+        case: &str,
+        peer: Peer,
+        value: impl Fn(&Sample) -> Option<f64>,
+    ) -> Option<f64> {
+        let values: Vec<f64> = self.of(case, peer).filter_map(value).collect();
+        median(&values)
+    }
+
+    /// The median of the rates.
+    #[must_use]
+    pub fn rate(&self, case: &str, peer: Peer) -> Option<f64> {
+        self.median(case, peer, |sample| Some(sample.megabytes_per_second()))
+    }
+
+    /// The cases that were measured, in order.
+    #[must_use]
+    pub fn cases(&self) -> Vec<(Disk, &str)> {
+        let mut cases: Vec<(Disk, &str)> = Vec::new();
+        for sample in &self.samples {
+            let case = (sample.disk, sample.case.as_str());
+            if !cases.contains(&case) {
+                cases.push(case);
+            }
+        }
+        cases
+    }
+
+    /// Writes it to `folder`, under its date and commit, and returns the file's path.
+    pub fn save(&self, folder: &Path) -> Result<PathBuf> {
+        fs::create_dir_all(folder)?;
+        let path = folder.join(format!("{}-readahead.json", self.origin.file_name()));
+        let mut json = serde_json::to_string(self)?;
+        // One line a sample: thousands of lines of numbers help nobody.
+        json = json.replace("{\"case\"", "\n{\"case\"");
+        json.push('\n');
+        fs::write(&path, json).with_context(|| format!("write {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extremes_of_a_thrashing_run_are_taken_over_five_seconds() {
+        let reads = |reads, bytes| Reads { reads, bytes };
+        let sample = Sample {
+            case: String::new(),
+            disk: Disk::Slow,
+            peer: "kernel",
+            round: 0,
+            bytes: 60_000_000,
+            seconds: 6.0,
+            device: Reads::default(),
+            bytes_by_second: vec![
+                0, 10_000_000, 10_000_000, 10_000_000, 10_000_000, 20_000_000,
+            ],
+            device_by_second: vec![
+                reads(0, 0),
+                reads(1, 100_000),
+                reads(2, 200_000),
+                reads(3, 300_000),
+                reads(4, 400_000),
+                reads(5, 500_000),
+                reads(105, 1_500_000),
+            ],
+        };
+        assert_eq!(sample.megabytes_per_second().to_string(), "10");
+        assert_eq!(sample.max_megabytes_per_second(), Some(12.0));
+        assert_eq!(sample.last_megabytes_per_second(), Some(12.0));
+        assert_eq!(sample.min_mean_read_bytes(), Some(1_400_000 / 104));
+    }
+}

@@ -1,0 +1,291 @@
+//! A run: rounds of cases, and in each the peers in turn.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use larder_testkit::requirement::Requirement;
+use larder_testkit::tool;
+use tempfile::TempDir;
+
+use crate::child;
+use crate::evict::evict;
+use crate::peer::Programs;
+use crate::readahead::case::{Case, Disk, INTERLEAVED_READERS, Pattern, Workload};
+use crate::readahead::cgroup::{Cgroup, Limits};
+use crate::readahead::device::Reads;
+use crate::readahead::image::{self, LARGE_FILE};
+use crate::readahead::peer::{Mounted, Peer};
+use crate::readahead::plan::{Plan, REQUEST_BYTES, SLOW_DISK};
+use crate::readahead::results::Sample;
+use crate::readahead::sampler;
+use crate::readahead::streams::Reading;
+use crate::readahead::tools::{self, Timed};
+
+/// What a run takes and leaves.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Every single measurement, in order.
+    pub samples: Vec<Sample>,
+    /// What was not measured, and why.
+    pub skipped: Vec<String>,
+    /// What went wrong.
+    pub failures: Vec<String>,
+}
+
+/// A run of the readahead benches.
+#[derive(Debug)]
+pub struct Run {
+    plan: Plan,
+    programs: Programs,
+    cases: Vec<Case>,
+    peers: Vec<Peer>,
+    interrupted: Arc<AtomicBool>,
+    progress: fn(&str),
+    folder: TempDir,
+    image: PathBuf,
+}
+
+/// Why nothing of this can be measured here, if so.
+#[must_use]
+pub fn missing() -> Option<String> {
+    let needed = [
+        Requirement::Tool("mke2fs"),
+        Requirement::Tool("losetup"),
+        Requirement::LoopMount,
+    ];
+    let missing = needed.into_iter().find_map(Requirement::missing);
+    missing.or_else(Cgroup::missing)
+}
+
+impl Run {
+    /// Makes the image in a folder of its own below `work_folder`. `interrupted` ends the run
+    /// early, with everything unmounted.
+    pub fn new(
+        plan: Plan,
+        programs: Programs,
+        (cases, peers): (Vec<Case>, Vec<Peer>),
+        work_folder: &Path,
+        interrupted: Arc<AtomicBool>,
+        progress: fn(&str),
+    ) -> Result<Self> {
+        fs::create_dir_all(work_folder)?;
+        let folder = tempfile::Builder::new()
+            .prefix("larder-readahead-")
+            .tempdir_in(work_folder)?;
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+        progress("making the image");
+        let image = image::make(folder.path(), &plan)?;
+        Ok(Self {
+            plan,
+            programs,
+            cases,
+            peers,
+            interrupted,
+            progress,
+            folder,
+            image,
+        })
+    }
+
+    /// Runs everything. A side that fails is noted, and the run goes on.
+    #[must_use]
+    pub fn measure(&self) -> Outcome {
+        let mut outcome = Outcome::default();
+        let cases = self.possible_cases(&mut outcome);
+        let peers: Vec<Peer> = self.possible_peers(&mut outcome);
+        let rounds = self.plan.rounds.max(self.plan.slow_rounds);
+        for round in 0..rounds {
+            for case in &cases {
+                if round >= self.plan.rounds_on(case.disk) {
+                    continue;
+                }
+                (self.progress)(&format!("round {} of {rounds}: {}", round + 1, case.name()));
+                for turn in 0..peers.len() {
+                    if self.interrupted.load(Ordering::Relaxed) {
+                        outcome.failures.push("interrupted".to_owned());
+                        return outcome;
+                    }
+                    let peer = peers[(turn + round) % peers.len()];
+                    match self.measure_peer(*case, peer, round) {
+                        Ok(samples) => outcome.samples.extend(samples),
+                        Err(error) => {
+                            let what = format!("{} of {}: {error:#}", case.name(), peer.name());
+                            outcome.failures.push(what);
+                        }
+                    }
+                }
+            }
+        }
+        outcome
+    }
+
+    fn possible_cases(&self, outcome: &mut Outcome) -> Vec<Case> {
+        let program = |case: &Case| match case.workload {
+            Workload::Fio(_) => Some("fio"),
+            Workload::Sysbench(_) => Some("sysbench"),
+            _ => None,
+        };
+        for name in ["fio", "sysbench"] {
+            let wanted = self.cases.iter().any(|case| program(case) == Some(name));
+            if let (true, Some(reason)) = (wanted, Requirement::Tool(name).missing()) {
+                outcome.skipped.push(format!("what {name} does: {reason}"));
+            }
+        }
+        let cases = self.cases.iter().copied();
+        cases
+            .filter(|case| program(case).is_none_or(|name| tool::find(name).is_some()))
+            .collect()
+    }
+
+    fn possible_peers(&self, outcome: &mut Outcome) -> Vec<Peer> {
+        let missing = self.programs.missing(crate::peer::Peer::Larder);
+        if let Some(reason) = &missing {
+            outcome.skipped.push(format!("larder: {reason}"));
+        }
+        let peers = self.peers.iter().copied();
+        peers
+            .filter(|peer| *peer == Peer::Kernel || missing.is_none())
+            .collect()
+    }
+
+    /// Mounts the image afresh by way of `peer`, and runs the workload of `case`.
+    fn measure_peer(&self, case: Case, peer: Peer, round: usize) -> Result<Vec<Sample>> {
+        evict(&self.image)?;
+        let limits = Limits {
+            memory_bytes: case.workload.memory_bytes(case.disk, &self.plan),
+            throttle: (case.disk == Disk::Slow).then_some(SLOW_DISK),
+        };
+        let folder = self.folder.path();
+        let mounted = Mounted::new(&self.programs, peer, &self.image, limits, folder)?;
+        let mut names = vec![case.name()];
+        if case.workload == Workload::Fio(Pattern::Read) {
+            names.push(case.second_name());
+        }
+        let mut samples = Vec::new();
+        for name in names {
+            let before = mounted.device().reads()?;
+            let (timed, bytes_by_second, device_by_second) = self.work(case, &mounted)?;
+            samples.push(Sample {
+                case: name,
+                disk: case.disk,
+                peer: peer.name(),
+                round,
+                bytes: timed.bytes,
+                seconds: timed.seconds,
+                device: mounted.device().reads()?.since(before),
+                bytes_by_second,
+                device_by_second,
+            });
+        }
+        Ok(samples)
+    }
+
+    fn work(&self, case: Case, mounted: &Mounted) -> Result<(Timed, Vec<u64>, Vec<Reads>)> {
+        let sizes = self.plan.sizes(case.disk);
+        let large_file = mounted.root().join(LARGE_FILE);
+        let log = self.log();
+        let program = |name: &str| {
+            let program = tool::find(name).with_context(|| format!("{name} is not installed"))?;
+            Ok::<Command, anyhow::Error>(mounted.command(&program))
+        };
+        let alone = |timed| Ok((timed, Vec::new(), Vec::new()));
+        match case.workload {
+            Workload::Fio(pattern) => {
+                let timed = tools::fio(program("fio")?, pattern, sizes, &large_file, &log)?;
+                ensure!(
+                    timed.bytes == pattern.bytes(sizes),
+                    "fio read {} bytes of {}",
+                    timed.bytes,
+                    pattern.bytes(sizes)
+                );
+                alone(timed)
+            }
+            Workload::Sysbench(threads) => {
+                let folder = self.folder.path();
+                let command = program("sysbench")?;
+                alone(tools::sysbench(
+                    command,
+                    threads,
+                    sizes,
+                    &large_file,
+                    folder,
+                    &log,
+                )?)
+            }
+            Workload::Interleaved | Workload::InterleavedOneDescriptor => {
+                let mut command = mounted.command(&self.programs.harness);
+                command.arg("read-interleaved").arg(&large_file).args([
+                    sizes.interleaved_bytes.to_string(),
+                    INTERLEAVED_READERS.to_string(),
+                    REQUEST_BYTES.to_string(),
+                ]);
+                if case.workload == Workload::InterleavedOneDescriptor {
+                    command.arg("--one-descriptor");
+                }
+                alone(reading(command, child::DEADLINE, &log)?.0)
+            }
+            Workload::Streams | Workload::Thrashing => {
+                let (command, duration) = self.streams_command(case.workload, mounted);
+                let deadline = duration + child::DEADLINE;
+                let work = || reading(command, deadline, &log);
+                let ((timed, by_second), device) = sampler::while_running(mounted.device(), work)?;
+                Ok((timed, by_second, device))
+            }
+        }
+    }
+
+    /// What reads the streams, and for how long.
+    fn streams_command(&self, workload: Workload, mounted: &Mounted) -> (Command, Duration) {
+        let (duration, request_bytes, starts, pace) = if workload == Workload::Thrashing {
+            let paced = self.plan.paced;
+            let (starts, pace) = (paced.starts_per_second, paced.bytes_per_second);
+            (
+                self.plan.paced_duration(),
+                paced.request_bytes,
+                starts,
+                pace,
+            )
+        } else {
+            let duration = Duration::from_secs(self.plan.unpaced_seconds);
+            (duration, REQUEST_BYTES, 0, 0)
+        };
+        let mut command = mounted.command(&self.programs.harness);
+        command.arg("read-streams").arg(mounted.root()).args([
+            self.plan.streams.to_string(),
+            duration.as_millis().to_string(),
+            request_bytes.to_string(),
+            starts.to_string(),
+            pace.to_string(),
+        ]);
+        (command, duration)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("work.log")
+    }
+}
+
+/// Runs a reading command of this crate's binary, and checks what it read.
+fn reading(command: Command, deadline: Duration, log: &Path) -> Result<(Timed, Vec<u64>)> {
+    let mut json = Vec::new();
+    child::run_for(deadline, command, log, |block| {
+        json.extend_from_slice(block);
+    })?;
+    let reading: Reading = serde_json::from_slice(&json)?;
+    ensure!(
+        reading.wrong_pages == 0,
+        "{} pages are wrong",
+        reading.wrong_pages
+    );
+    let timed = Timed {
+        bytes: reading.bytes,
+        seconds: reading.seconds,
+    };
+    Ok((timed, reading.bytes_by_second))
+}

@@ -1,0 +1,186 @@
+//! The readers of our own: many streams at once, in a process of their own.
+//!
+//! Each checks the pages that it reads. A stream at a pace knows when each of its requests is due,
+//! and, where it has fallen behind, goes on without a pause until it has caught up.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use serde::{Deserialize, Serialize};
+
+use crate::readahead::image::{self, LARGE_FILE_NUMBER, stream_file, wrong_pages};
+use crate::tree::PAGE_BYTES;
+
+/// Enough for a reader, so that hundreds of them fit into a small group.
+const STACK_BYTES: usize = 128 << 10;
+
+/// What readers came to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Reading {
+    /// From the first one's start to the last one's end.
+    pub seconds: f64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Pages that did not hold what the image has there.
+    pub wrong_pages: u64,
+    /// Bytes read in each second, of readers with a deadline.
+    pub bytes_by_second: Vec<u64>,
+}
+
+/// Many streams, each on a file of its own.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Streams {
+    /// How many streams.
+    pub streams: u32,
+    /// How long they run, in milliseconds, from the first one's start.
+    pub milliseconds: u64,
+    /// How much one reads at once.
+    pub request_bytes: u64,
+    /// Streams started each second; 0 starts all at once.
+    pub starts_per_second: u32,
+    /// How fast one reads, at most; 0 sets no pace.
+    pub bytes_per_second: u64,
+}
+
+/// Reads `bytes` of the large file with so many `readers`, each from start to end of its region:
+/// at once, with a descriptor each, or in turns through a single one.
+pub fn interleaved(
+    file: &Path,
+    bytes: u64,
+    readers: u32,
+    request_bytes: u64,
+    one_descriptor: bool,
+) -> Result<Reading> {
+    let region_bytes = bytes / u64::from(readers.max(1));
+    let starts = (0..u64::from(readers)).map(|reader| reader * region_bytes);
+    let started = Instant::now();
+    let wrong_pages = if one_descriptor {
+        let mut reader = Reader::open(file, LARGE_FILE_NUMBER, request_bytes)?;
+        let mut wrong = 0;
+        for at in (0..region_bytes).step_by(reader.buf.len()) {
+            for start in starts.clone() {
+                wrong += reader.read(start + at)?;
+            }
+        }
+        wrong
+    } else {
+        in_threads(starts, |start| {
+            let mut reader = Reader::open(file, LARGE_FILE_NUMBER, request_bytes)?;
+            let mut wrong = 0;
+            for at in (0..region_bytes).step_by(reader.buf.len()) {
+                wrong += reader.read(start + at)?;
+            }
+            Ok(wrong)
+        })?
+    };
+    Ok(Reading {
+        seconds: started.elapsed().as_secs_f64(),
+        bytes: region_bytes * u64::from(readers),
+        wrong_pages,
+        bytes_by_second: Vec::new(),
+    })
+}
+
+impl Streams {
+    /// Runs them over the files below `folder`, each again from its start when it has ended.
+    pub fn run(self, folder: &Path) -> Result<Reading> {
+        let duration = Duration::from_millis(self.milliseconds);
+        let seconds = usize::try_from(self.milliseconds.div_ceil(1000))?;
+        let by_second: Vec<AtomicU64> = (0..seconds).map(|_| AtomicU64::new(0)).collect();
+        let started = Instant::now();
+        let wrong_pages = in_threads(0..self.streams, |number| {
+            self.stream(folder, number, started, duration, &by_second)
+        })?;
+        let bytes_by_second: Vec<u64> = by_second.iter().map(|bytes| bytes.load(Relaxed)).collect();
+        Ok(Reading {
+            seconds: duration.as_secs_f64(),
+            bytes: bytes_by_second.iter().sum(),
+            wrong_pages,
+            bytes_by_second,
+        })
+    }
+
+    fn stream(
+        self,
+        folder: &Path,
+        number: u32,
+        started: Instant,
+        duration: Duration,
+        by_second: &[AtomicU64],
+    ) -> Result<u64> {
+        let path = folder.join(stream_file(number));
+        let mut reader = Reader::open(&path, number, self.request_bytes)?;
+        let requests = image::size_bytes(&path)? / self.request_bytes;
+        let own_start = match self.starts_per_second {
+            0 => Duration::ZERO,
+            starts => Duration::from_secs(u64::from(number)) / starts,
+        };
+        let mut wrong = 0;
+        for request in 0.. {
+            let pace = (request * self.request_bytes * 1_000_000)
+                .checked_div(self.bytes_per_second)
+                .unwrap_or(0);
+            let due = own_start + Duration::from_micros(pace);
+            if due >= duration {
+                break;
+            }
+            thread::sleep(due.saturating_sub(started.elapsed()));
+            wrong += reader.read(request % requests.max(1) * self.request_bytes)?;
+            let second = usize::try_from(started.elapsed().as_secs())?;
+            let Some(bytes) = by_second.get(second) else {
+                break; // What ends after the deadline does not count.
+            };
+            bytes.fetch_add(self.request_bytes, Relaxed);
+        }
+        Ok(wrong)
+    }
+}
+
+/// One reader of a file of the image.
+struct Reader {
+    file: File,
+    number: u32,
+    buf: Vec<u8>,
+}
+
+impl Reader {
+    fn open(path: &Path, number: u32, request_bytes: u64) -> Result<Self> {
+        Ok(Self {
+            file: File::open(path).with_context(|| format!("open {}", path.display()))?,
+            number,
+            buf: vec![0; usize::try_from(request_bytes.max(1))?],
+        })
+    }
+
+    /// Reads one request, and returns how many of its pages are wrong.
+    fn read(&mut self, offset_bytes: u64) -> Result<u64> {
+        self.file.read_exact_at(&mut self.buf, offset_bytes)?;
+        let page = offset_bytes / PAGE_BYTES as u64;
+        Ok(wrong_pages(&self.buf, self.number, page))
+    }
+}
+
+/// Runs `work` for each of `items` in a thread of its own, and adds up.
+fn in_threads<T: Send>(
+    items: impl Iterator<Item = T>,
+    work: impl Fn(T) -> Result<u64> + Sync,
+) -> Result<u64> {
+    let work = &work;
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for item in items {
+            let thread = thread::Builder::new().stack_size(STACK_BYTES);
+            threads.push(thread.spawn_scoped(scope, move || work(item))?);
+        }
+        let mut sum = 0;
+        for thread in threads {
+            sum += thread.join().map_err(|_| anyhow!("a reader panicked"))??;
+        }
+        Ok(sum)
+    })
+}

@@ -1,0 +1,179 @@
+//! The two programs that others have written: fio and sysbench.
+//!
+//! Neither may give the kernel hints (`fadvise_hint`) or drop what is cached (`invalidate`), as
+//! iozone does neither.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::child;
+use crate::readahead::case::Pattern;
+use crate::readahead::plan::{REQUEST_BYTES, Sizes};
+
+/// Requests from one to the next of [`Pattern::Stride`], as iozone has it.
+const STRIDE: u64 = 17;
+
+/// What a program read, and how long that took it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timed {
+    /// Bytes read.
+    pub bytes: u64,
+    /// Seconds, as the program tells them.
+    pub seconds: f64,
+}
+
+impl Pattern {
+    /// How many bytes it reads.
+    #[must_use]
+    pub fn bytes(self, sizes: &Sizes) -> u64 {
+        match self {
+            Self::Read | Self::Pread => sizes.sequential_bytes,
+            Self::Reverse => sizes.reverse_bytes,
+            Self::Stride => sizes.sequential_bytes / REQUEST_BYTES / STRIDE * REQUEST_BYTES,
+            Self::Random | Self::Mixed => sizes.random_bytes,
+        }
+    }
+
+    fn fio_args(self) -> Vec<String> {
+        // Behind the colon: how far to go on from the end of the request before.
+        let rw = match self {
+            Self::Read | Self::Pread => "read".to_owned(),
+            Self::Reverse => format!("read:-{}", 2 * REQUEST_BYTES),
+            Self::Stride => format!("read:{}", (STRIDE - 1) * REQUEST_BYTES),
+            Self::Random | Self::Mixed => "randread".to_owned(),
+        };
+        let engine = match self {
+            Self::Pread => "psync",
+            _ => "sync",
+        };
+        let mut args = vec![format!("--rw={rw}"), format!("--ioengine={engine}")];
+        if self == Self::Mixed {
+            args.push("--percentage_random=50".to_owned());
+        }
+        args
+    }
+}
+
+/// Has fio read `file` in `pattern`. `command` runs fio.
+pub fn fio(
+    mut command: Command,
+    pattern: Pattern,
+    sizes: &Sizes,
+    file: &Path,
+    log: &Path,
+) -> Result<Timed> {
+    command
+        .args(["--name=readahead", "--readonly", "--thread"])
+        .args(["--fadvise_hint=0", "--invalidate=0", "--randseed=1"])
+        .arg("--output-format=json")
+        .arg(format!("--filename={}", file.display()))
+        .arg(format!("--bs={REQUEST_BYTES}"))
+        .arg(format!("--size={}", sizes.sequential_bytes))
+        .arg(format!("--io_size={}", pattern.bytes(sizes)))
+        .args(pattern.fio_args());
+    let mut json = Vec::new();
+    child::run(command, log, |block| json.extend_from_slice(block))?;
+    fio_result(&json)
+}
+
+fn fio_result(json: &[u8]) -> Result<Timed> {
+    #[derive(Deserialize)]
+    struct Output {
+        jobs: Vec<Job>,
+    }
+    #[derive(Deserialize)]
+    struct Job {
+        error: i32,
+        read: Direction,
+    }
+    #[derive(Deserialize)]
+    struct Direction {
+        io_bytes: u64,
+        /// In milliseconds.
+        runtime: u32,
+    }
+    let output: Output = serde_json::from_slice(json).context("fio wrote no JSON")?;
+    let job = output.jobs.first().context("fio ran no job")?;
+    anyhow::ensure!(job.error == 0, "fio: error {}", job.error);
+    Ok(Timed {
+        bytes: job.read.io_bytes,
+        seconds: f64::from(job.read.runtime.max(1)) / 1e3,
+    })
+}
+
+/// Has sysbench read `file` at random with `threads`. `command` runs sysbench; the script of ours
+/// goes to `folder`.
+pub fn sysbench(
+    mut command: Command,
+    threads: u32,
+    sizes: &Sizes,
+    file: &Path,
+    folder: &Path,
+    log: &Path,
+) -> Result<Timed> {
+    let script = folder.join("random_reads.lua");
+    std::fs::write(&script, include_str!("random_reads.lua"))?;
+    command
+        .arg(&script)
+        .args(["--time=0", "--rand-seed=1"])
+        .arg(format!("--threads={threads}"))
+        .arg(format!("--events={}", sizes.sysbench_events))
+        .arg(format!("--file={}", file.display()))
+        .arg(format!("--read-bytes={}", sizes.sequential_bytes))
+        .arg(format!("--block-bytes={REQUEST_BYTES}"))
+        .arg("run");
+    let mut text = Vec::new();
+    child::run(command, log, |block| text.extend_from_slice(block))?;
+    sysbench_result(&String::from_utf8_lossy(&text))
+}
+
+fn sysbench_result(text: &str) -> Result<Timed> {
+    let value = |name: &str| {
+        let found = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+        found
+            .map(|value| value.trim().trim_end_matches('s'))
+            .with_context(|| format!("sysbench did not tell its {name}"))
+    };
+    let events: u64 = value("total number of events")?.parse()?;
+    Ok(Timed {
+        bytes: events * REQUEST_BYTES,
+        seconds: value("total time")?.parse()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::readahead::plan::Plan;
+
+    #[test]
+    fn output_of_fio_and_sysbench_tells_bytes_and_seconds() {
+        let json = br#"{"jobs": [{"error": 0, "read": {"io_bytes": 65536, "runtime": 258}}]}"#;
+        let timed = Timed {
+            bytes: 65536,
+            seconds: 0.258,
+        };
+        assert_eq!(fio_result(json).unwrap(), timed);
+        let failed = br#"{"jobs": [{"error": 5, "read": {"io_bytes": 0, "runtime": 0}}]}"#;
+        assert!(fio_result(failed).is_err());
+
+        let text = "    total time:          0.2035s\n    total number of events:    2000\n";
+        let timed = Timed {
+            bytes: 2000 << 16,
+            seconds: 0.2035,
+        };
+        assert_eq!(sysbench_result(text).unwrap(), timed);
+        assert!(sysbench_result("FATAL: no file").is_err());
+    }
+
+    #[test]
+    fn stride_pattern_reads_one_request_in_seventeen() {
+        let sizes = Plan::standard().fast;
+        assert_eq!(Pattern::Stride.bytes(&sizes), 963 << 16);
+    }
+}
