@@ -76,6 +76,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod folio;
 mod legacy;
 mod modern;
 mod off;
@@ -88,6 +89,7 @@ mod state;
 mod window;
 
 pub use advice::{Advice, pages_inside, pages_touched};
+pub use folio::Folio;
 pub use legacy::Legacy;
 pub use modern::Modern;
 pub use off::Off;

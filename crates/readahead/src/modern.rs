@@ -1,7 +1,7 @@
 //! Readahead as in Linux 6.18.
 
 use crate::{Advice, FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows};
-use crate::{PageIndex, sizes};
+use crate::{PageIndex, folio, sizes};
 
 /// Readahead of today's Linux.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +16,10 @@ pub(crate) struct State {
     mmap_miss: u16,
     /// The advice on faults.
     mapping: Advice,
+    /// How large the folios of the stream have grown.
+    pub(crate) growth: folio::Growth,
+    /// The last decision was a stream's window, which is read in folios of that size.
+    pub(crate) in_folios: bool,
 }
 
 /// Read-around stops while more faults than this have missed.
@@ -23,9 +27,6 @@ const MANY_MISSES: u16 = 100;
 
 /// No more misses than this are counted.
 const MOST_MISSES: u16 = 10 * MANY_MISSES;
-
-/// Windows of a stream that goes on end at a multiple of this many pages.
-const WINDOW_ALIGNMENT_PAGES: u64 = 4;
 
 impl FileState {
     /// Takes advice on faults of a mapping of the file.
@@ -66,6 +67,7 @@ impl Policy for Modern {
     }
 
     fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows {
+        state.modern.in_folios = false;
         let window = match (read.trigger, read.by_fault) {
             (Trigger::Access, by_fault) => {
                 if by_fault && resident.is_resident(read.index) {
@@ -78,7 +80,7 @@ impl Policy for Modern {
             (Trigger::Marker, _) => asynchronous(state, read, resident),
         };
         window
-            .and_then(|window| clip(window, read.file_pages))
+            .and_then(|window| clip(state, window, read.file_pages))
             .into()
     }
 
@@ -126,48 +128,44 @@ fn synchronous(
             Some(rest @ 1..) => rest,
             _ => size / 2,
         };
-        state.window = Window {
-            start: read.index,
-            size,
-            async_size,
-        };
-        return state.window;
+        return begin(state, read.index, size, async_size);
     }
     let history = resident.resident_before(read.index, max_pages.saturating_sub(1));
     if history <= request_pages {
         return as_asked(request_pages);
     }
-    let whole_file = u64::from(history) == read.index.0;
-    let history = history.saturating_mul(if whole_file { 2 } else { 1 });
-    state.window = Window {
-        start: read.index,
-        size: history.saturating_add(request_pages).min(max_pages),
-        async_size: 1,
-    };
-    state.window
+    let from_start = u64::from(history) == read.index.0;
+    let history = history.saturating_mul(if from_start { 2 } else { 1 });
+    let size = history.saturating_add(request_pages).min(max_pages);
+    begin(state, read.index, size, 1)
 }
 
 fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option<Window> {
     if state.max_pages() == 0 || read.congested {
         return None;
     }
-    let request_pages = if read.by_fault {
-        state.max_pages()
+    let folio = resident.folio(read.index);
+    // A read asks as from the first page of the folio, a fault as from its own.
+    let (index, request_pages) = if read.by_fault {
+        (read.index, state.max_pages())
     } else {
-        read.rest_pages()
+        let before = u32::try_from(read.index.0 - folio.start.0).unwrap_or(0);
+        (folio.start, read.rest_pages().saturating_add(before))
     };
     let max_pages = limit(state, request_pages);
     let last = state.window;
-    let (start, size) = if Some(read.index) == last.marker() {
+    let expected = last.size > 0 && folio.contains(first_ahead(last)) && index == folio.start;
+    let (start, size) = if expected {
         let size = sizes::next(last.size, max_pages).max(last.size);
         (last.end(), size)
     } else {
-        let hole = resident.next_hole(read.index.plus(1), max_pages)?;
-        let ahead = u32::try_from(hole.0 - read.index.0).unwrap_or(max_pages);
+        let hole = resident.next_hole(index.plus(1), max_pages)?;
+        let ahead = u32::try_from(hole.0 - index.0).unwrap_or(max_pages);
         let size = sizes::next(ahead.saturating_add(request_pages), max_pages);
         (hole, size)
     };
-    let size = align(start, size, max_pages);
+    let size = state.modern.growth.grow(start, size, max_pages);
+    state.modern.in_folios = true;
     state.window = Window {
         start,
         size,
@@ -176,12 +174,21 @@ fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) ->
     Some(state.window)
 }
 
-/// Cuts a window so that it ends at a multiple of the alignment, if anything is left then.
-fn align(start: PageIndex, size: u32, max_pages: u32) -> u32 {
-    let end = start.plus(size.into()).0;
-    let alignment = WINDOW_ALIGNMENT_PAGES.min(1 << max_pages.trailing_zeros().min(31));
-    let over = u32::try_from(end % alignment).unwrap_or(0);
-    if over < size { size - over } else { size }
+/// The first page of the asynchronous part; the page behind the window if there is none.
+fn first_ahead(window: Window) -> PageIndex {
+    window.start.plus((window.size - window.async_size).into())
+}
+
+/// The first window of a stream.
+fn begin(state: &mut FileState, start: PageIndex, size: u32, async_size: u32) -> Window {
+    state.modern.growth.restart();
+    state.modern.in_folios = true;
+    state.window = Window {
+        start,
+        size,
+        async_size,
+    };
+    state.window
 }
 
 fn fault(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option<Window> {
@@ -196,17 +203,22 @@ fn fault(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option
     if state.modern.mmap_miss > MANY_MISSES {
         return None;
     }
-    state.window = Window {
-        start: PageIndex(read.index.0.saturating_sub(u64::from(max_pages / 2))),
-        size: max_pages,
-        async_size: max_pages / 4,
-    };
-    Some(state.window)
+    let start = read.index.0.saturating_sub(u64::from(max_pages / 2));
+    Some(begin(state, PageIndex(start), max_pages, max_pages / 4))
 }
 
-/// What of the window lies within the file. The asynchronous part keeps its size, so that the
-/// marker moves back; if it is longer than what is left, there is none.
-fn clip(window: Window, file_pages: u64) -> Option<Window> {
+/// What of the window lies within the file, in folios or in single pages.
+fn clip(state: &FileState, window: Window, file_pages: u64) -> Option<Window> {
+    if state.modern.in_folios && state.modern.growth.has_large() {
+        window.clip(file_pages)
+    } else {
+        clip_single_pages(window, file_pages)
+    }
+}
+
+/// What of a window of single pages lies within the file. The asynchronous part keeps its size, so
+/// that the marker moves back; if that is more than what is left, there is none.
+pub(crate) fn clip_single_pages(window: Window, file_pages: u64) -> Option<Window> {
     let clipped = window.clip(file_pages)?;
     let async_size = match window.async_size {
         pages if pages <= clipped.size => pages,

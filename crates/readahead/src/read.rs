@@ -1,6 +1,6 @@
 //! What a policy sees: one read, why it is asked now, and what is resident.
 
-use crate::PageIndex;
+use crate::{Folio, PageIndex};
 
 /// Why the policy is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +61,15 @@ impl Read {
 pub trait Residency {
     /// True if the page is resident or in flight.
     fn is_resident(&self, page: PageIndex) -> bool;
+
+    /// The folio that holds the page, which is resident: that page alone, but in page caches with
+    /// large folios.
+    fn folio(&self, page: PageIndex) -> Folio {
+        Folio {
+            start: page,
+            order: 0,
+        }
+    }
 
     /// The first page at or after `from` that is not resident, among the next `scan_pages`.
     fn next_hole(&self, from: PageIndex, scan_pages: u32) -> Option<PageIndex> {

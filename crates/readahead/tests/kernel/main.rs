@@ -4,6 +4,7 @@
 //! `make record-readahead`. The replay plays the rest of the kernel: page cache, reads, faults
 //! and advice, by the contract of [`Policy`](larder_readahead::Policy).
 
+mod cache;
 mod replay;
 
 use larder_testkit::readahead::{Folios, Golden, Outcome, Recorder, groups};
@@ -59,7 +60,7 @@ fn compare(folios: Folios) -> Comparison {
             for (operation, kernel) in pattern.operations.iter().zip(outcomes) {
                 comparison.windows += kernel.windows.len();
                 let ours = replay.perform(operation);
-                if ours != replay::as_judged(kernel, pattern, folios) {
+                if ours != replay::as_judged(kernel, pattern) {
                     comparison.differences.push(format!(
                         "{group}/{}, {operation:?}\n  kernel {}\n  modern {}",
                         pattern.name,
@@ -81,9 +82,8 @@ fn shown(outcome: &Outcome) -> String {
     )
 }
 
-#[test]
-fn modern_with_single_page_folios_chooses_every_window_that_the_kernel_chose() {
-    let comparison = compare(Folios::Single);
+fn assert_every_window_equal(folios: Folios) {
+    let comparison = compare(folios);
     println!(
         "{} patterns, {} windows",
         comparison.patterns, comparison.windows
@@ -96,6 +96,16 @@ fn modern_with_single_page_folios_chooses_every_window_that_the_kernel_chose() {
         comparison.differences.join("\n")
     );
     assert!(comparison.patterns >= 200, "only {}", comparison.patterns);
+}
+
+#[test]
+fn modern_with_single_pages_chooses_every_window_that_the_kernel_chose() {
+    assert_every_window_equal(Folios::Single);
+}
+
+#[test]
+fn modern_with_large_folios_chooses_every_window_that_the_kernel_chose() {
+    assert_every_window_equal(Folios::Large);
 }
 
 #[test]

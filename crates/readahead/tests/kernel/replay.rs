@@ -1,26 +1,17 @@
 //! Plays the kernel around the policy: a page cache, and what reads, faults and advice do to it.
 
+use crate::cache::Cache;
 use larder_readahead::{
-    Advice, FileState, Modern, PageIndex, Policy, Read, Residency, Trigger, Window, pages_inside,
-    pages_touched,
+    Advice, FileState, Folio, Modern, PageIndex, Policy, Read, Residency, Trigger, Window,
+    pages_inside, pages_touched,
 };
 use larder_testkit::readahead::{
     Action, Folios, KernelWindow, Operation, Outcome, PAGE_BYTES, Pattern,
 };
-use std::collections::BTreeSet;
+use std::ops::Range;
 
-/// What is cached of a file.
-#[derive(Debug, Default)]
-struct Cache {
-    pages: BTreeSet<u64>,
-    marked: BTreeSet<u64>,
-}
-
-impl Residency for Cache {
-    fn is_resident(&self, page: PageIndex) -> bool {
-        self.pages.contains(&page.0)
-    }
-}
+/// The order of the largest folio of the kernel: 2 MiB.
+const LARGEST_FOLIO: u8 = 9;
 
 /// A pattern while it is replayed.
 #[derive(Debug)]
@@ -30,19 +21,25 @@ pub struct Replay {
     /// Which streams have advised random reads.
     random: Vec<bool>,
     cache: Cache,
+    /// The page cache has large folios.
+    large: bool,
     outcome: Outcome,
 }
 
 impl Replay {
-    pub fn new(pattern: &Pattern, _folios: Folios) -> Self {
+    pub fn new(pattern: &Pattern, folios: Folios) -> Self {
         let pages = |kib: u32| kib / 4;
         let mut state = FileState::new(pages(pattern.max_kib));
         state.set_io_pages(pages(pattern.io_kib));
+        if folios == Folios::Large {
+            state.set_largest_folio(LARGEST_FOLIO);
+        }
         Self {
             file_bytes: pattern.file_bytes,
             states: vec![state; pattern.streams().into()],
             random: vec![false; pattern.streams().into()],
             cache: Cache::default(),
+            large: folios == Folios::Large,
             outcome: Outcome::default(),
         }
     }
@@ -91,9 +88,9 @@ impl Replay {
             read.index = PageIndex(page);
             if !self.cache.is_resident(read.index) {
                 self.ask(stream, Trigger::Miss, &read);
-                self.bring_in_alone(page);
+                self.bring_in_alone(page, false);
             }
-            if self.cache.marked.remove(&page) {
+            if self.cache.unmark(read.index) {
                 self.ask(stream, Trigger::Marker, &read);
             }
         }
@@ -114,12 +111,12 @@ impl Replay {
         };
         if !self.cache.is_resident(read.index) {
             self.ask(stream, Trigger::Miss, &read);
-            self.bring_in_alone(page);
+            self.bring_in_alone(page, false);
             self.ask(stream, Trigger::Access, &read);
             return;
         }
         self.ask(stream, Trigger::Access, &read);
-        if self.cache.marked.remove(&page) {
+        if self.cache.unmark(PageIndex(page)) {
             self.ask(stream, Trigger::Marker, &read);
         }
     }
@@ -141,12 +138,7 @@ impl Replay {
                 }
             }
             Advice::DontNeed => {
-                for page in pages_inside(offset, len, self.file_bytes, PAGE_BYTES) {
-                    if self.cache.pages.remove(&page) {
-                        self.cache.marked.remove(&page);
-                        self.outcome.dropped_pages += 1;
-                    }
-                }
+                self.drop_pages(pages_inside(offset, len, self.file_bytes, PAGE_BYTES));
             }
             _ => {}
         }
@@ -158,6 +150,8 @@ impl Replay {
         for window in Modern.decide(state, &read, &self.cache) {
             if self.random[stream] && trigger == Trigger::Miss && !read.by_fault {
                 self.bring_in_pieces(window);
+            } else if self.large && self.states[stream].reads_in_folios() {
+                self.bring_in_folios(stream, window);
             } else {
                 self.bring_in(window);
             }
@@ -178,38 +172,81 @@ impl Replay {
         }
     }
 
+    /// Brings in the pages of a window that are not there, one by one.
     fn bring_in(&mut self, window: Window) {
+        self.tell(window, None);
+        for page in window.start.0..window.end().0 {
+            self.bring_in_alone(page, window.marker() == Some(PageIndex(page)));
+        }
+    }
+
+    /// Brings in a window in large folios. Where one does not fit between what is cached, the rest
+    /// of the window comes in single pages.
+    fn bring_in_folios(&mut self, stream: usize, window: Window) {
+        self.tell(window, Some(0));
+        for folio in self.states[stream].folios(window) {
+            if self.cache.overlaps(folio) {
+                let state = &self.states[stream];
+                if let Some(rest) = state.rest_in_single_pages(folio.start, self.file_pages()) {
+                    self.bring_in(rest);
+                }
+                return;
+            }
+            let marked = window.marker().is_some_and(|page| folio.contains(page));
+            self.cache.insert(folio, marked);
+            self.outcome.add(folio.start.0, folio.order);
+        }
+    }
+
+    fn bring_in_alone(&mut self, page: u64, marked: bool) {
+        let folio = Folio {
+            start: PageIndex(page),
+            order: 0,
+        };
+        if !self.cache.overlaps(folio) {
+            self.cache.insert(folio, marked);
+            self.outcome.add(page, 0);
+        }
+    }
+
+    /// Drops the folios that lie wholly in the range.
+    fn drop_pages(&mut self, pages: Range<u64>) {
+        for folio in self.cache.drop_inside(pages) {
+            self.outcome.dropped_pages += folio.pages();
+        }
+    }
+
+    fn tell(&mut self, window: Window, order: Option<u8>) {
         self.outcome.windows.push(KernelWindow {
             start: window.start.0,
             size: window.size.into(),
             async_size: window.async_size.into(),
-            order: None,
+            order,
         });
-        for page in window.start.0..window.end().0 {
-            if self.cache.pages.insert(page) {
-                self.outcome.add(page, 0);
-                if window.marker() == Some(PageIndex(page)) {
-                    self.cache.marked.insert(page);
-                }
-            }
-        }
-    }
-
-    fn bring_in_alone(&mut self, page: u64) {
-        if self.cache.pages.insert(page) {
-            self.outcome.add(page, 0);
-        }
     }
 }
 
-/// What the kernel told, in the terms of the policy: an asynchronous part larger than the window
-/// has no marker, since the window was cut at the end of the file.
-pub fn as_judged(kernel: &Outcome, _pattern: &Pattern, _folios: Folios) -> Outcome {
+/// What the kernel told, in the terms of the policy.
+///
+/// - Of single pages, an asynchronous part larger than the window has no marker, since the window
+///   was cut at the end of the file.
+/// - Of large folios, the kernel tells of the window before it is cut, also where nothing is left,
+///   and of an order that it has not limited yet: the folios themselves are what is compared.
+pub fn as_judged(kernel: &Outcome, pattern: &Pattern) -> Outcome {
+    let file_pages = pattern.file_bytes.div_ceil(PAGE_BYTES);
     let mut outcome = kernel.clone();
-    for window in &mut outcome.windows {
-        if window.async_size > window.size {
-            window.async_size = 0;
+    outcome.windows.retain_mut(|window| {
+        if window.order.is_none() {
+            if window.async_size > window.size {
+                window.async_size = 0;
+            }
+            return true;
         }
-    }
+        let size = window.size.min(file_pages.saturating_sub(window.start));
+        window.async_size = window.async_size.saturating_sub(window.size - size);
+        window.size = size;
+        window.order = Some(0);
+        size > 0
+    });
     outcome
 }

@@ -1,0 +1,197 @@
+//! Large folios: in which sizes of memory the kernel reads a window of `modern`.
+//!
+//! Model: Linux's page cache holds a file in folios of 2^order pages, aligned to their size, where
+//! the file system lets it. Our page cache has single pages; this is here so that `modern` can be
+//! held against any Linux, and to measure what folios change. It is behind a setting,
+//! [`FileState::set_largest_folio`].
+//!
+//! ```text
+//!   window 12+12, order 2:   |  12..15  |  16..19  |  20..23  |
+//!   window 13+12, order 3:   |13|14 15|    16..23   |24|
+//!                                  ^ each folio is as large as its place allows
+//! ```
+//!
+//! A stream begins with single pages. Each window that the marker sets off may have folios of four
+//! times the pages of the one before, up to the largest folio, and none larger than the window.
+//! What folios change in the windows themselves:
+//!
+//! 1. The end of a window that the marker sets off is rounded down to the folio that its stream
+//!    has grown to, as far as the largest window is a multiple of it. With single pages the same
+//!    rule stays at folios of four pages.
+//! 2. The marker is on a folio, the one with the first asynchronous page, and so may lie in front
+//!    of it. Whoever reads any page of that folio asks for the next window as from its first page.
+//! 3. A window that the end of the file cuts keeps its marker's place, where one of single pages
+//!    keeps the size of its asynchronous part.
+//! 4. A folio in whose place a page is cached already cannot be: the kernel reads the rest of the
+//!    window in single pages, as a second window ([`FileState::rest_in_single_pages`]).
+
+use crate::{FileState, PageIndex, Window, modern};
+
+/// The folios of a window grow by this at each window: to four times the pages.
+const GROWTH: u8 = 2;
+
+/// No folio has more than 2 to the power of this pages: 128 MiB in pages of 4 KiB.
+const LARGEST_ORDER: u8 = 15;
+
+/// How large the folios of a stream are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Growth {
+    /// The order of the last window's folios.
+    order: u8,
+    /// The largest order that the page cache has; 0 for single pages.
+    largest: u8,
+}
+
+impl Growth {
+    /// True if there are other folios than single pages.
+    pub(crate) fn has_large(self) -> bool {
+        self.largest > 0
+    }
+
+    /// Begins again with single pages.
+    pub(crate) fn restart(&mut self) {
+        self.order = 0;
+    }
+
+    /// Goes on to a window of at most `size` pages at `start`. Returns its size, cut so that it
+    /// ends with a folio, if anything is left then.
+    pub(crate) fn grow(&mut self, start: PageIndex, size: u32, max_pages: u32) -> u32 {
+        let order = self.order + GROWTH;
+        let alignment = 1_u64 << u32::from(order).min(max_pages.trailing_zeros());
+        let over = start.plus(size.into()).0 % alignment;
+        let size = match u32::try_from(over) {
+            Ok(over) if over < size => size - over,
+            _ => size,
+        };
+        let fits = u8::try_from(size.max(1).ilog2()).unwrap_or(LARGEST_ORDER);
+        self.order = order.min(self.largest).min(fits);
+        size
+    }
+}
+
+/// A piece of memory of the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Folio {
+    /// Its first page.
+    pub start: PageIndex,
+    /// It has 2 to the power of this pages.
+    pub order: u8,
+}
+
+impl Folio {
+    /// How many pages it has.
+    #[must_use]
+    pub const fn pages(&self) -> u64 {
+        1 << self.order
+    }
+
+    /// The page behind it.
+    #[must_use]
+    pub const fn end(&self) -> PageIndex {
+        self.start.plus(self.pages())
+    }
+
+    /// True if `page` lies within it.
+    #[must_use]
+    pub const fn contains(&self, page: PageIndex) -> bool {
+        page.0 >= self.start.0 && page.0 < self.end().0
+    }
+}
+
+impl FileState {
+    /// Sets the order of the largest folio that the page cache has; 0, the default, for single
+    /// pages.
+    pub fn set_largest_folio(&mut self, order: u8) {
+        self.modern.growth.largest = order.min(LARGEST_ORDER);
+    }
+
+    /// True if the window that [`Modern`](crate::Modern) has just decided on is a stream's, which
+    /// is read in large folios where there are any; a request as it is never is.
+    #[must_use]
+    pub fn reads_in_folios(&self) -> bool {
+        self.modern.in_folios
+    }
+
+    /// The folios in which a window is read that [`Modern`](crate::Modern) has just decided on.
+    pub fn folios(&self, window: Window) -> impl Iterator<Item = Folio> + use<> {
+        let most = if self.modern.in_folios {
+            self.modern.growth.order
+        } else {
+            0
+        };
+        let end = window.end().0;
+        let mut next = window.start.0;
+        std::iter::from_fn(move || {
+            let room = end.checked_sub(next)?.checked_ilog2()?;
+            let order = room.min(next.trailing_zeros()).min(most.into());
+            let folio = Folio {
+                start: PageIndex(next),
+                order: u8::try_from(order).ok()?,
+            };
+            next = folio.end().0;
+            Some(folio)
+        })
+    }
+
+    /// The rest of the stream's last window, where it cannot go on in large folios at `from`.
+    #[must_use]
+    pub fn rest_in_single_pages(&self, from: PageIndex, file_pages: u64) -> Option<Window> {
+        let rest = self.window.end().0.saturating_sub(from.0);
+        let window = Window {
+            start: from,
+            size: u32::try_from(rest).ok().filter(|size| *size > 0)?,
+            async_size: self.window.async_size,
+        };
+        modern::clip_single_pages(window, file_pages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(order: u8, start: u64, size: u32) -> Vec<(u64, u8)> {
+        let mut state = FileState::default();
+        state.modern.in_folios = true;
+        state.modern.growth.order = order;
+        let window = Window {
+            start: PageIndex(start),
+            size,
+            async_size: 0,
+        };
+        let folios = state.folios(window);
+        folios.map(|folio| (folio.start.0, folio.order)).collect()
+    }
+
+    #[test]
+    fn folios_of_a_window_are_as_large_as_their_place_allows() {
+        assert_eq!(layout(2, 12, 12), [(12, 2), (16, 2), (20, 2)]);
+        assert_eq!(layout(3, 13, 12), [(13, 0), (14, 1), (16, 3), (24, 0)]);
+        assert_eq!(layout(0, 7, 2), [(7, 0), (8, 0)]);
+        assert_eq!(layout(4, u64::MAX - 1, 1), [(u64::MAX - 1, 0)]);
+        assert_eq!(layout(4, 0, 0), []);
+    }
+
+    #[test]
+    fn window_that_goes_on_ends_with_a_folio_as_far_as_the_limit_does() {
+        // (order before, largest, start, size, limit) to (size, order).
+        let cases = [
+            (0, 0, 4, 8, 32, 8, 0),
+            (0, 0, 49, 49, 32, 47, 0),
+            (0, 0, 49, 49, 31, 49, 0),
+            (0, 0, 12, 3, 32, 3, 0),
+            (2, 9, 12, 16, 32, 4, 2),
+            (2, 9, 96, 49, 49, 49, 4),
+            (5, 9, 64, 32, 32, 32, 5),
+            (9, 9, 0, 4096, 4096, 4096, 9),
+        ];
+        for (before, largest, start, size, limit, want, order) in cases {
+            let mut growth = Growth {
+                order: before,
+                largest,
+            };
+            let got = growth.grow(PageIndex(start), size, limit);
+            assert_eq!((got, growth.order), (want, order), "{start}+{size}");
+        }
+    }
+}
