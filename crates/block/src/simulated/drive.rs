@@ -28,7 +28,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::arithmetic::{nanos, transfer_ns};
 use super::command::Command;
 use super::drive_cache::{ReadCache, WriteCache};
-use super::mechanics::{Approach, Head, Mechanics, Place};
+use super::mechanics::{Approach, Head, Mechanics, Place, SECTOR_BYTES};
 use super::parameters::DiskModel;
 
 /// The most that is written in one go, so that a read need not wait for more.
@@ -131,7 +131,13 @@ impl Drive {
         }
     }
 
+    /// Takes a command. Sectors are read and written whole.
     pub fn accept(&mut self, now_ns: u64, command: Command) {
+        let command = Command {
+            start_bytes: command.start_bytes - command.start_bytes % SECTOR_BYTES,
+            end_bytes: command.end_bytes.next_multiple_of(SECTOR_BYTES),
+            ..command
+        };
         self.arriving.push_back(Arriving {
             command,
             accepted_at_ns: now_ns,
@@ -187,8 +193,7 @@ impl Drive {
             self.waiting.push(Waiting {
                 command,
                 accepted_at_ns: arriving.accepted_at_ns,
-                start_at_ns: arriving.accepted_at_ns
-                    + self.overhead_miss_ns.max(self.overhead_hit_ns),
+                start_at_ns: arriving.accepted_at_ns + self.overhead_miss_ns,
             });
         }
     }

@@ -15,7 +15,8 @@
 use super::arithmetic::{NANOS_PER_SECOND, nanos, scale};
 use super::parameters::DiskModel;
 
-const SECTOR_BYTES: u64 = 512;
+/// What a disk reads and writes at least.
+pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// A byte's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Model: after a latency, the stripes of a command are read by the units that hold them, one
-//! stripe a unit at a time; then its bytes pass over a link that all commands share, in the order
-//! of the commands, and no faster than one stream may. Each part is left out where the model has
+//! stripe a unit at a time; then its bytes pass over a link that all commands share, first ready,
+//! first served, and no faster than one stream may. Each part is left out where the model has
 //! none. Constant: no stragglers and no garbage collection.
 
 use std::cmp::Reverse;
@@ -29,6 +29,8 @@ pub(super) struct Parallel {
     stream_bytes_per_second: Option<u64>,
     link_bytes_per_second: Option<u64>,
     link_free_at_ns: u64,
+    /// What will have its first byte: by time, then number; with slot and length.
+    ready: BinaryHeap<Reverse<(u64, u64, usize, u64)>>,
     /// By time, then number; with the slot.
     done: BinaryHeap<Reverse<(u64, u64, usize)>>,
 }
@@ -45,6 +47,7 @@ impl Parallel {
             stream_bytes_per_second: model.stream_bytes_per_second.map(|rate| rate.value),
             link_bytes_per_second: model.link_bytes_per_second.map(|rate| rate.value),
             link_free_at_ns: 0,
+            ready: BinaryHeap::new(),
             done: BinaryHeap::new(),
         }
     }
@@ -55,15 +58,12 @@ impl Parallel {
         } else {
             self.read_units(now_ns + self.read_latency_ns, command)
         };
-        let len_bytes = command.len_bytes();
-        let mut end_at_ns = first_at_ns + transfer_ns(len_bytes, self.stream_bytes_per_second);
-        if self.link_bytes_per_second.is_some() {
-            self.link_free_at_ns = self.link_free_at_ns.max(first_at_ns)
-                + transfer_ns(len_bytes, self.link_bytes_per_second);
-            end_at_ns = end_at_ns.max(self.link_free_at_ns);
-        }
-        self.done
-            .push(Reverse((end_at_ns, command.number, command.slot)));
+        self.ready.push(Reverse((
+            first_at_ns,
+            command.number,
+            command.slot,
+            command.len_bytes(),
+        )));
     }
 
     /// When the last unit has read its last stripe of the command.
@@ -87,15 +87,36 @@ impl Parallel {
 
     /// When `step` next has something to do.
     pub fn next_event_ns(&self) -> Option<u64> {
-        self.done.peek().map(|&Reverse((at_ns, _, _))| at_ns)
+        let ready = self.ready.peek().map(|&Reverse((at_ns, ..))| at_ns);
+        let done = self.done.peek().map(|&Reverse((at_ns, ..))| at_ns);
+        ready.into_iter().chain(done).min()
     }
 
-    /// The slot of a command that is done at `now_ns`.
+    /// Does one thing that is due at `now_ns`, a time that `next_event_ns` answered. The slot of
+    /// a command that is done.
     pub fn step(&mut self, now_ns: u64) -> Option<usize> {
+        if let Some(&Reverse((at_ns, number, slot, len_bytes))) = self.ready.peek()
+            && at_ns <= now_ns
+        {
+            self.ready.pop();
+            let end_at_ns = self.send(at_ns, len_bytes);
+            self.done.push(Reverse((end_at_ns, number, slot)));
+            return None;
+        }
         let &Reverse((at_ns, _, slot)) = self.done.peek()?;
         (at_ns <= now_ns).then(|| {
             self.done.pop();
             slot
         })
+    }
+
+    /// When bytes that are ready have passed the link, and their stream.
+    fn send(&mut self, ready_at_ns: u64, len_bytes: u64) -> u64 {
+        let stream_ns = transfer_ns(len_bytes, self.stream_bytes_per_second);
+        let link_ns = transfer_ns(len_bytes, self.link_bytes_per_second);
+        if self.link_bytes_per_second.is_some() {
+            self.link_free_at_ns = self.link_free_at_ns.max(ready_at_ns) + link_ns;
+        }
+        self.link_free_at_ns.max(ready_at_ns + stream_ns)
     }
 }
