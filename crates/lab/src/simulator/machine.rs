@@ -35,7 +35,7 @@ impl File {
 pub(super) struct Machine {
     pub(super) policy: &'static dyn Policy,
     pub(super) max_pages: u32,
-    /// No request to the device is larger: as large as its commands are.
+    /// No request to the device is larger: as large as its commands may be.
     pub(super) max_request_pages: u64,
     pub(super) pages: PageCache,
     pub(super) device: SimulatedDevice,
@@ -79,7 +79,9 @@ impl Machine {
         })?;
         let page_bytes = u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX);
         let queue = &config.device.queue;
-        let max_request_pages = (queue.max_command_bytes.value / PAGE_BYTES).max(1);
+        let max_request_pages = queue
+            .max_command_bytes
+            .map_or(u64::MAX, |most| (most.value / PAGE_BYTES).max(1));
         let write_back = WriteBack::new(frames.into(), max_request_pages, queue.nr_requests.value);
         Ok(Self {
             policy: config.policy.policy(),

@@ -73,7 +73,7 @@ impl WriteBack {
             writing_pages: 0,
             background_pages: memory_pages * BACKGROUND_PCT / 100,
             limit_pages: (memory_pages * LIMIT_PCT / 100).max(1),
-            most_run_pages,
+            most_run_pages: most_run_pages.min(TURN_PAGES),
             most_requests: most_requests.max(1),
             flushes: VecDeque::new(),
             flushed: Vec::new(),
