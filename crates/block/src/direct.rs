@@ -7,7 +7,7 @@
 //! Direct I/O wants offsets, lengths and memory on [`ALIGN_BYTES`]. Pages and buffers lie so;
 //! whatever does not takes a way through memory that does.
 
-use crate::{BlockDevice, Error, FileDevice, FileRange, Result, check_range, total_bytes};
+use crate::{BlockDevice, FileDevice, FileRange, Result, check_range, total_bytes};
 use std::io::IoSliceMut;
 use std::path::Path;
 
@@ -80,6 +80,7 @@ fn is_aligned(buf: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
     use std::io::Write;
 
     /// A file on the disk, where direct I/O is: not every folder for temporary files has it.
