@@ -14,10 +14,10 @@ LARDER := target/release/larder
 RUN_PACKAGES := e2fsprogs fuse3 util-linux
 BENCH_PACKAGES := fuse2fs tar findutils
 
-.PHONY: help build demo test check bench fuzz sanitize install deps bench-deps clean
+.PHONY: help build demo test check bench fuzz sanitize install record-readahead deps bench-deps clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the larder command into target/release
 	$(CARGO) build --release --locked -p larder-cli
@@ -53,6 +53,9 @@ install: build ## Install the command, mount.larder, man pages and completions (
 	ln -sf $(PREFIX)/bin/larder $(DESTDIR)/sbin/mount.larder
 	$(CARGO) run --release --locked -p xtask -- man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(CARGO) run --release --locked -p xtask -- completions $(DESTDIR)$(PREFIX)/share
+
+record-readahead: deps ## Record anew what this machine's kernel reads ahead (root and tracefs)
+	$(CARGO) run --locked -p xtask -- record-readahead crates/readahead/tests/golden
 
 deps:
 	@scripts/install-packages $(RUN_PACKAGES)

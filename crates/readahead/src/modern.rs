@@ -1,4 +1,66 @@
 //! Readahead as in Linux 6.18.
+//!
+//! Model: as in [`OnDemand`](crate::OnDemand), a miss and a marker are what is asked about, and
+//! there is one window. But a stream is not known by its window alone: where the window does not
+//! fit, the page cache is looked at for traces of a stream that is not remembered, so that many
+//! readers can share one open file.
+//!
+//! ```text
+//!   synchronous: a page is missing         asynchronous: a page carries the marker
+//!
+//!      request                                        last window     next window
+//!     |<------>|                                     |<---------->|<------------------->|
+//!   --+--------+-----------+---> page index        --+------------+---------------------+--->
+//!     ^        ^           ^                         ^            ^                     ^
+//!    miss    marker       end                      marker    its marker       rounded down to 4
+//!     |<-- initial size -->|                                 |<--- size, once up the ramp --->|
+//! ```
+//!
+//! | asked about | what was seen | window |
+//! |---|---|---|
+//! | a miss | the file's first page; or the page where the last read ended, or the one behind it; or a request above the limit | from the page, of the initial size; asynchronous behind the request, or its second half if the request fills it |
+//! | | more cached pages just before it, without a gap, than are asked for | from the page, as many pages as those and the request, those doubled if they reach back to the start of the file; the last page asynchronous |
+//! | | none of these | the request as it is; the stream's window is left alone |
+//! | a marker | that of the last window | behind the last window, a step up the ramp and never smaller, all asynchronous |
+//! | | that of another stream | from the first page behind it that is not cached, a step up the ramp from what lies between and the request, all asynchronous; nothing if all is cached as far as a window reaches |
+//! | a miss by a fault | usually | read-around: the largest window with the page in its middle, its last quarter asynchronous |
+//! | | more than 100 misses above the hits | the page alone |
+//! | | sequential reads advised on the mapping | as by a read of the largest window |
+//! | | random reads advised on the mapping | the page alone |
+//! | a marker met by a fault | not if random reads are advised on the mapping | as by a read of the largest window |
+//!
+//! The limit is the largest window, or the request up to [`FileState::set_io_pages`], if that is
+//! more. The end of a window that a marker sets off is rounded down to 4 pages, or to what of 2
+//! and 4 the limit is a multiple of. A page is where a read ended if the read ended inside it; a
+//! read that ends with a page has ended at the next one. Where the end of the file cuts a window,
+//! its asynchronous part keeps its size and so the marker moves back; if it is larger than what is
+//! left, nothing is marked. Random reads advised on the file switch all of it off for reads: then
+//! a request is read as it is, up to the largest window or `io_pages`. A miss of a file whose
+//! largest window is 0 reads its page alone.
+//!
+//! It detects neither thrashing nor backward nor strided reads.
+//!
+//! Deliberate differences:
+//! - Linux retries a fault once its page is there, and the retry counts as a hit, unless the page
+//!   was reclaimed from among those in use. So there read-around hardly ever ends. Here it is the
+//!   caller's choice whether to tell of the retry, as it is what counts as a fault.
+//! - A marker comes off before the policy is asked, whatever it answers. Linux leaves it on if the
+//!   largest window is 0, or by a fault if random reads are advised on the mapping.
+//! - Congestion means that of the device and only defers what a marker asks for. Linux no longer
+//!   looks at the device; where the reader's control group is congested, it does that too, and
+//!   reads a missing page alone.
+//!
+//! Cost: a decision on a marker of the stream's own is a few comparisons. One on a miss away from
+//! the stream looks at cached pages before it, as many as the largest window at most; one on
+//! another stream's marker at those behind it. A hit without a marker costs nothing, but for
+//! faults while more have missed than hit.
+//!
+//! Tunables: `max_pages` of [`FileState`]; `io_pages`, in pages, default `max_pages`, in Linux the
+//! device's largest request (`max_sectors_kb`).
+//!
+//! Tests: `tests/kernel` replays what a kernel chose, on several hundred patterns of reads, faults
+//! and advice; `docs/design/readahead-oracle.md` tells how it was recorded. Properties are in
+//! `tests/policies`.
 
 use crate::{Advice, FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows};
 use crate::{PageIndex, folio, sizes};
@@ -97,12 +159,13 @@ fn limit(state: &FileState, request_pages: u32) -> u32 {
     state.max_pages().max(request_pages.min(state.io_pages()))
 }
 
-/// The page in which the last read ended, or before which, if it ended with a page.
+/// The page that the last read ended in; the next one if it ended with a page.
 fn previous_position(state: &FileState) -> u64 {
     let behind = u64::from(!state.previous_ends_inside);
     state.previous.0.saturating_add(behind)
 }
 
+/// What to bring in where a page is missing that a request of `request_pages` needs.
 fn synchronous(
     state: &mut FileState,
     read: &Read,
@@ -140,8 +203,12 @@ fn synchronous(
     begin(state, read.index, size, 1)
 }
 
+/// What to bring in where a page carries the marker.
 fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option<Window> {
     if state.max_pages() == 0 || read.congested {
+        return None;
+    }
+    if read.by_fault && state.modern.mapping == Advice::Random {
         return None;
     }
     let folio = resident.folio(read.index);
@@ -149,7 +216,7 @@ fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) ->
     let (index, request_pages) = if read.by_fault {
         (read.index, state.max_pages())
     } else {
-        let before = u32::try_from(read.index.0 - folio.start.0).unwrap_or(0);
+        let before = u32::try_from(read.index.0.saturating_sub(folio.start.0)).unwrap_or(0);
         (folio.start, read.rest_pages().saturating_add(before))
     };
     let max_pages = limit(state, request_pages);
@@ -160,7 +227,7 @@ fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) ->
         (last.end(), size)
     } else {
         let hole = resident.next_hole(index.plus(1), max_pages)?;
-        let ahead = u32::try_from(hole.0 - index.0).unwrap_or(max_pages);
+        let ahead = u32::try_from(hole.0.saturating_sub(index.0)).unwrap_or(max_pages);
         let size = sizes::next(ahead.saturating_add(request_pages), max_pages);
         (hole, size)
     };
@@ -191,6 +258,7 @@ fn begin(state: &mut FileState, start: PageIndex, size: u32, async_size: u32) ->
     state.window
 }
 
+/// What to bring in where a fault misses its page; that page alone if nothing.
 fn fault(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option<Window> {
     let max_pages = state.max_pages();
     if max_pages == 0 || state.modern.mapping == Advice::Random {
@@ -228,4 +296,101 @@ pub(crate) fn clip_single_pages(window: Window, file_pages: u64) -> Option<Windo
         async_size,
         ..clipped
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Residency for Nothing {
+        fn is_resident(&self, _: PageIndex) -> bool {
+            false
+        }
+    }
+
+    struct Everything;
+
+    impl Residency for Everything {
+        fn is_resident(&self, _: PageIndex) -> bool {
+            true
+        }
+    }
+
+    fn fault_on(state: &mut FileState, trigger: Trigger, resident: &dyn Residency) -> Windows {
+        let read = Read {
+            trigger,
+            index: PageIndex(500),
+            request_start: PageIndex(500),
+            request_pages: 1,
+            ends_inside_page: false,
+            by_fault: true,
+            file_pages: 1000,
+            congested: false,
+        };
+        if trigger == Trigger::Access && !Modern.wants_access(state, &read) {
+            return Windows::NONE;
+        }
+        Modern.decide(state, &read, resident)
+    }
+
+    #[test]
+    fn read_around_ends_after_a_hundred_misses_and_begins_again_after_hits() {
+        let mut state = FileState::new(32);
+        let around = Window {
+            start: PageIndex(484),
+            size: 32,
+            async_size: 8,
+        };
+        for _ in 0..100 {
+            let windows = fault_on(&mut state, Trigger::Miss, &Nothing);
+            assert_eq!(windows.first(), Some(around));
+        }
+        for _ in 0..2000 {
+            assert!(fault_on(&mut state, Trigger::Miss, &Nothing).is_empty());
+        }
+        // No more than 1000 misses are remembered, and the next one counts too.
+        for _ in 0..900 {
+            assert!(fault_on(&mut state, Trigger::Access, &Everything).is_empty());
+        }
+        assert!(fault_on(&mut state, Trigger::Miss, &Nothing).is_empty());
+        for _ in 0..2 {
+            fault_on(&mut state, Trigger::Access, &Everything);
+        }
+        assert_eq!(
+            fault_on(&mut state, Trigger::Miss, &Nothing).first(),
+            Some(around)
+        );
+    }
+
+    #[test]
+    fn access_to_a_page_that_is_not_there_counts_as_no_hit() {
+        let mut state = FileState::new(32);
+        for _ in 0..101 {
+            fault_on(&mut state, Trigger::Access, &Nothing);
+            fault_on(&mut state, Trigger::Miss, &Nothing);
+        }
+        assert!(fault_on(&mut state, Trigger::Miss, &Nothing).is_empty());
+    }
+
+    #[test]
+    fn marker_on_a_congested_device_gives_way() {
+        let mut state = FileState::new(32);
+        let mut read = Read {
+            trigger: Trigger::Miss,
+            index: PageIndex(0),
+            request_start: PageIndex(0),
+            request_pages: 1,
+            ends_inside_page: false,
+            by_fault: false,
+            file_pages: 1000,
+            congested: true,
+        };
+        let window = Modern.decide(&mut state, &read, &Nothing).first();
+        assert_eq!(window.map(|window| window.size), Some(4));
+        read.trigger = Trigger::Marker;
+        read.index = PageIndex(1);
+        assert!(Modern.decide(&mut state, &read, &Nothing).is_empty());
+    }
 }

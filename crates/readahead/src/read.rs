@@ -27,7 +27,7 @@ pub struct Read {
     pub request_start: PageIndex,
     /// Pages in the reader's request, from `request_start`; 0 is taken as 1.
     pub request_pages: u32,
-    /// The request ends inside its last page, not with it.
+    /// The request, or the file before it, ends inside its last page, not with it.
     pub ends_inside_page: bool,
     /// A page fault, not a read: the request is the one page.
     pub by_fault: bool,

@@ -1,11 +1,6 @@
 //! The kernel's page cache of one file, as far as readahead sees it.
-//!
-//! Where all folios are single pages, holes are found where they are. With large folios the
-//! kernel finds them elsewhere: a walk that begins inside a large folio looks at that folio's
-//! first page, goes on from there, but counts from where it was told to begin. So the next hole
-//! seems to lie as far behind its place as the walk began inside its folio, up to the end of a leaf
-//! of the tree, and the history of pages before a read is shorter or longer than it is.
 
+use crate::walk::Walk;
 use larder_readahead::{Folio, PageIndex, Residency};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -61,14 +56,9 @@ impl Cache {
         dropped
     }
 
-    /// Where the kernel's walk of its tree of pages begins when it looks for `page`: with large
-    /// folios, at the first page of the folio.
-    fn begin_walk(&self, page: PageIndex) -> Walk {
-        let looked_at = self.get(page).map_or(page.0, |cached| cached.folio.start.0);
-        Walk {
-            index: page.0,
-            looked_at,
-        }
+    /// The folios that begin in the range, by their first page.
+    pub fn beginning_in(&self, pages: Range<u64>) -> impl Iterator<Item = Folio> {
+        self.folios.range(pages).map(|(_, cached)| cached.folio)
     }
 }
 
@@ -82,10 +72,10 @@ impl Residency for Cache {
     }
 
     fn next_hole(&self, from: PageIndex, scan_pages: u32) -> Option<PageIndex> {
-        let mut walk = self.begin_walk(from);
+        let mut walk = Walk::begin(self, from);
         for _ in 0..scan_pages {
-            if !self.is_resident(PageIndex(walk.looked_at)) {
-                return Some(PageIndex(walk.index));
+            if !walk.is_resident() {
+                return Some(walk.index());
             }
             walk.forward();
         }
@@ -96,9 +86,9 @@ impl Residency for Cache {
         let Some(last) = before.0.checked_sub(1) else {
             return 0;
         };
-        let mut walk = self.begin_walk(PageIndex(last));
+        let mut walk = Walk::begin(self, PageIndex(last));
         for resident in 0..scan_pages {
-            if !self.is_resident(PageIndex(walk.looked_at)) {
+            if !walk.is_resident() {
                 return resident;
             }
             if !walk.backward() {
@@ -106,49 +96,5 @@ impl Residency for Cache {
             }
         }
         scan_pages
-    }
-}
-
-/// Pages in a leaf of the kernel's tree.
-const LEAF_PAGES: u64 = 64;
-
-/// A walk through the leaves of the kernel's tree of pages, which keeps its index apart from its
-/// place in a leaf.
-struct Walk {
-    /// The page that the walk takes itself to be at.
-    index: u64,
-    /// The page that it looks at.
-    looked_at: u64,
-}
-
-impl Walk {
-    fn forward(&mut self) {
-        self.index += 1;
-        self.looked_at += 1;
-        if self.looked_at.is_multiple_of(LEAF_PAGES) {
-            // A new leaf is entered by the index.
-            self.looked_at += self.index % LEAF_PAGES;
-        }
-    }
-
-    /// False where the file begins.
-    fn backward(&mut self) -> bool {
-        if !self.looked_at.is_multiple_of(LEAF_PAGES) {
-            self.index -= 1;
-            self.looked_at -= 1;
-            return true;
-        }
-        let Some(index) = self.index.checked_sub(1) else {
-            return false;
-        };
-        self.index = index;
-        if index % LEAF_PAGES == 0 {
-            return true;
-        }
-        let Some(leaf) = self.looked_at.checked_sub(LEAF_PAGES) else {
-            return false;
-        };
-        self.looked_at = leaf + index % LEAF_PAGES;
-        true
     }
 }

@@ -6,6 +6,7 @@
 
 mod cache;
 mod replay;
+mod walk;
 
 use larder_testkit::readahead::{Folios, Golden, Outcome, Recorder, groups};
 use larder_testkit::tell_skipped;

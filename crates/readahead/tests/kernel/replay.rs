@@ -20,6 +20,8 @@ pub struct Replay {
     states: Vec<FileState>,
     /// Which streams have advised random reads.
     random: Vec<bool>,
+    /// Which have advised random faults.
+    random_faults: Vec<bool>,
     cache: Cache,
     /// The page cache has large folios.
     large: bool,
@@ -38,6 +40,7 @@ impl Replay {
             file_bytes: pattern.file_bytes,
             states: vec![state; pattern.streams().into()],
             random: vec![false; pattern.streams().into()],
+            random_faults: vec![false; pattern.streams().into()],
             cache: Cache::default(),
             large: folios == Folios::Large,
             outcome: Outcome::default(),
@@ -53,7 +56,10 @@ impl Replay {
                 len_bytes,
             } => self.read(stream, offset_bytes, len_bytes.into()),
             Action::Fault { page } => self.fault(stream, page),
-            Action::AdviseMapping(advice) => self.states[stream].advise_mapping(advice),
+            Action::AdviseMapping(advice) => {
+                self.states[stream].advise_mapping(advice);
+                self.random_faults[stream] = advice == Advice::Random;
+            }
             Action::Advise {
                 advice,
                 offset_bytes,
@@ -97,7 +103,8 @@ impl Replay {
         Modern.end_read(&mut self.states[stream], &read);
     }
 
-    /// A fault that misses is retried once its page is there, and the retry is a hit.
+    /// A fault that misses is retried once its page is there, and the retry is a hit. Where faults
+    /// are advised to be random, the kernel leaves markers alone.
     fn fault(&mut self, stream: usize, page: u64) {
         let read = Read {
             trigger: Trigger::Access,
@@ -116,7 +123,7 @@ impl Replay {
             return;
         }
         self.ask(stream, Trigger::Access, &read);
-        if self.cache.unmark(PageIndex(page)) {
+        if !self.random_faults[stream] && self.cache.unmark(read.index) {
             self.ask(stream, Trigger::Marker, &read);
         }
     }

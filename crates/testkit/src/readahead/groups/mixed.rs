@@ -41,7 +41,7 @@ pub(super) fn random() -> Vec<Pattern> {
 
 /// Runs, jumps, repetitions, several streams and evictions in any order.
 pub(super) fn mixed() -> Vec<Pattern> {
-    (1..=40)
+    (1..=60)
         .map(|seed| {
             let mut random = Random::new(Seed(seed));
             let max_kib = *random
@@ -76,6 +76,14 @@ pub(super) fn blocks() -> Vec<Pattern> {
     patterns
 }
 
+/// Advice that lasts, the more usual kind more often.
+const LASTING: [Advice; 4] = [
+    Advice::Normal,
+    Advice::Normal,
+    Advice::Sequential,
+    Advice::Random,
+];
+
 /// Appends about `operations` of seeded kinds.
 fn runs(mut pattern: Pattern, random: &mut Random, file_pages: u64, operations: usize) -> Pattern {
     let area = file_pages.min(600);
@@ -83,7 +91,7 @@ fn runs(mut pattern: Pattern, random: &mut Random, file_pages: u64, operations: 
         let stream = u16::try_from(random.below(3)).unwrap_or(0);
         let at = random.below(area);
         let len = some_pages(random, 12);
-        match random.below(8) {
+        match random.below(12) {
             0..=2 => {
                 // A sequential run, sometimes not at a page's start.
                 let mut offset = pages(at) + random.below(2) * random.below(4096);
@@ -102,6 +110,21 @@ fn runs(mut pattern: Pattern, random: &mut Random, file_pages: u64, operations: 
                 let len = pages(random.below(30) + 1);
                 pattern = pattern.advise_range(stream, Advice::DontNeed, pages(at), len);
             }
+            6 => {
+                for step in 0..random.below(6) {
+                    let page = at + step * (random.below(2) + 1);
+                    pattern = pattern.fault(stream, page.min(file_pages - 1));
+                }
+            }
+            7 => {
+                let advice = *random.choose(&LASTING).unwrap_or(&Advice::Normal);
+                pattern = if random.below(2) == 0 {
+                    pattern.advise(stream, advice)
+                } else {
+                    pattern.advise_mapping(stream, advice)
+                };
+            }
+            8 => pattern = pattern.advise_range(stream, Advice::WillNeed, pages(at), len.into()),
             _ => pattern = pattern.read(stream, pages(at), len),
         }
     }

@@ -1,0 +1,121 @@
+//! How Linux searches its page cache for holes, which large folios lead astray.
+//!
+//! The kernel keeps a file's pages in a tree: a leaf has a place for each of 64 pages, the node
+//! above has a place for each leaf, or for 64 pages of a folio that is as large. A walk keeps the
+//! index that it has reached apart from the place that it looks at. Where all folios are single
+//! pages the two agree. But a walk that begins inside a large folio begins at the folio's first
+//! place, and they differ from then on, until a new leaf is entered: that is done by the index.
+//!
+//! ```text
+//!   from page 6 on: folio 4..7 is here, then a hole at 8
+//!   index      6   7   8   9  10   -> the hole seems to be at 10
+//!   place      4   5   6   7   8
+//! ```
+//!
+//! So the next hole seems to lie farther on than it does, or too far to be looked for, and the
+//! history of pages before a read seems shorter or longer than it is. It costs some pages, or a
+//! window that is not opened; `modern` itself asks for true answers.
+
+use crate::cache::Cache;
+use larder_readahead::{PageIndex, Residency};
+
+/// Pages of a leaf.
+const LEAF_PAGES: u64 = 64;
+
+/// The order of folios that have places in the node above the leaves.
+const LEAF_ORDER: u8 = 6;
+
+/// What a walk looks at.
+#[derive(Clone, Copy)]
+enum Place {
+    /// The place of this page in its leaf.
+    Page(u64),
+    /// The place of this leaf in the node above; there is a large folio, or nothing.
+    Leaf(u64),
+}
+
+/// A walk through the tree.
+pub struct Walk<'a> {
+    cache: &'a Cache,
+    index: u64,
+    place: Place,
+}
+
+impl<'a> Walk<'a> {
+    pub fn begin(cache: &'a Cache, from: PageIndex) -> Self {
+        let place = if cache.is_resident(from) {
+            let folio = cache.folio(from);
+            if folio.order < LEAF_ORDER {
+                Place::Page(folio.start.0)
+            } else {
+                Place::Leaf(folio.start.0 / LEAF_PAGES)
+            }
+        } else {
+            Place::Page(from.0)
+        };
+        Self {
+            cache,
+            index: from.0,
+            place,
+        }
+    }
+
+    /// The page that the walk takes itself to be at.
+    pub fn index(&self) -> PageIndex {
+        PageIndex(self.index)
+    }
+
+    pub fn is_resident(&self) -> bool {
+        let page = match self.place {
+            Place::Page(page) => page,
+            Place::Leaf(leaf) => leaf * LEAF_PAGES,
+        };
+        self.cache.is_resident(PageIndex(page))
+    }
+
+    pub fn forward(&mut self) {
+        self.index += 1;
+        match self.place {
+            Place::Page(page) if page % LEAF_PAGES < LEAF_PAGES - 1 => {
+                self.place = Place::Page(page + 1);
+            }
+            Place::Page(page) => self.enter(page / LEAF_PAGES + 1),
+            Place::Leaf(leaf) if leaf == self.index / LEAF_PAGES => {}
+            Place::Leaf(leaf) => self.enter(leaf + 1),
+        }
+    }
+
+    /// False where the tree begins.
+    pub fn backward(&mut self) -> bool {
+        let Some(index) = self.index.checked_sub(1) else {
+            return false;
+        };
+        self.index = index;
+        let leaf = match self.place {
+            Place::Page(page) if page % LEAF_PAGES > 0 => {
+                self.place = Place::Page(page - 1);
+                return true;
+            }
+            Place::Page(_) if index % LEAF_PAGES == 0 => return true,
+            Place::Leaf(leaf) if leaf == index / LEAF_PAGES => return true,
+            Place::Page(page) => page / LEAF_PAGES,
+            Place::Leaf(leaf) => leaf,
+        };
+        let Some(before) = leaf.checked_sub(1) else {
+            return false;
+        };
+        self.enter(before);
+        true
+    }
+
+    /// Goes to the place of a leaf, and into it if there is one.
+    fn enter(&mut self, leaf: u64) {
+        let first = leaf * LEAF_PAGES;
+        let mut folios = self.cache.beginning_in(first..first + LEAF_PAGES);
+        self.place = if folios.any(|folio| folio.order < LEAF_ORDER) {
+            Place::Page(first + self.index % LEAF_PAGES)
+        } else {
+            Place::Leaf(leaf)
+        };
+    }
+}
