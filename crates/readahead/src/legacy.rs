@@ -81,6 +81,10 @@ impl Policy for Legacy {
         read.by_fault || read.index == read.request_start || read.index == state.legacy.next_page()
     }
 
+    fn copies_state(&self) -> bool {
+        true
+    }
+
     fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows {
         let max_pages = state.max_pages_unless_random();
         if read.by_fault {

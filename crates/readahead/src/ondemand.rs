@@ -67,6 +67,10 @@ impl Policy for OnDemand {
         read.by_fault
     }
 
+    fn copies_state(&self) -> bool {
+        true
+    }
+
     fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows {
         if read.by_fault && read.trigger != Trigger::Marker {
             let max_pages = state.max_pages_unless_random();

@@ -48,6 +48,13 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Takes note that of `window`, `new_pages` were not resident and are being read.
     fn window_read(&self, _state: &mut FileState, _window: Window, _new_pages: u32) {}
 
+    /// True if a read works on a copy of the state, taken when it begins and put back when it
+    /// ends, as up to Linux 2.6.23: readers that share an open file then do not meet inside a
+    /// read, and the last one to end leaves its state. A caller may disregard it.
+    fn copies_state(&self) -> bool {
+        false
+    }
+
     /// Takes note that the reader has got the whole request.
     fn end_read(&self, state: &mut FileState, read: &Read) {
         state.set_previous(read.last_page(), read.ends_inside_page);

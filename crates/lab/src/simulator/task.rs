@@ -23,6 +23,8 @@ pub(super) struct Task {
     /// It ends with the file.
     ends_file: bool,
     request: PageRequest,
+    /// The state that a read goes by, where the policy has it work on a copy.
+    own_state: Option<FileState>,
     /// The next page of the request.
     next: u64,
     has_entered: bool,
@@ -99,13 +101,36 @@ impl Task {
                 ends_inside_page: !(offset_bytes + len_bytes).is_multiple_of(PAGE_BYTES),
                 by_fault: matches!(operation, Operation::Fault { .. }),
             },
+            own_state: None,
             has_entered: false,
             is_asked: false,
         })
     }
 
-    /// Goes one page on, if it can.
+    /// Goes one page on, if it can, by the open file's state or by its own copy of that.
     pub(super) fn step(
+        &mut self,
+        machine: &mut Machine,
+        shared_state: &mut FileState,
+        reader: ReaderId,
+        spent: &mut Spent,
+    ) -> Progress {
+        if !self.has_entered {
+            let copies = self.kind == TaskKind::Read && machine.policy.copies_state();
+            self.own_state = copies.then_some(*shared_state);
+        }
+        let Some(mut own_state) = self.own_state else {
+            return self.step_by(machine, shared_state, reader, spent);
+        };
+        let progress = self.step_by(machine, &mut own_state, reader, spent);
+        self.own_state = Some(own_state);
+        if progress == Progress::Done {
+            *shared_state = own_state;
+        }
+        progress
+    }
+
+    fn step_by(
         &mut self,
         machine: &mut Machine,
         state: &mut FileState,
