@@ -1,0 +1,57 @@
+//! Too little memory: what is read ahead is evicted before its reader comes.
+
+use larder_lab::run_report::RunReport;
+use larder_readahead::PolicyName;
+
+use crate::support::{MIB, run_named};
+
+/// The document's test: one 100 KB/s stream more each second, up to 200, in 128 MB.
+fn thrashing(policy: PolicyName) -> RunReport {
+    run_named("streams", policy, "sata-2007", 128 * MIB)
+}
+
+fn most_throughput(report: &RunReport) -> f64 {
+    let rates = report
+        .samples
+        .iter()
+        .map(|sample| sample.throughput_bytes_s);
+    rates.fold(0.0, f64::max)
+}
+
+/// The least mean size of a device read in one second, of those in which there were many.
+fn least_mean_read(report: &RunReport) -> f64 {
+    let loaded = report.samples.iter().filter(|sample| sample.streams >= 50);
+    loaded
+        .map(|sample| sample.mean_read_bytes)
+        .fold(f64::MAX, f64::min)
+}
+
+#[test]
+fn streams_that_thrash_get_more_from_ondemand_than_from_legacy() {
+    let (legacy, ondemand) = (
+        thrashing(PolicyName::Legacy),
+        thrashing(PolicyName::OnDemand),
+    );
+    assert!(legacy.pages.pages_wasted > 0 && ondemand.pages.pages_wasted > 0);
+    let (slow, fast) = (most_throughput(&legacy), most_throughput(&ondemand));
+    println!("most throughput: {slow:.0} and {fast:.0} bytes a second");
+    assert!(fast > slow * 1.5, "{slow} {fast}");
+    let (small, large) = (least_mean_read(&legacy), least_mean_read(&ondemand));
+    println!("least mean read: {small:.0} and {large:.0} bytes");
+    assert!(large > small * 3.0, "{small} {large}");
+}
+
+#[test]
+fn streams_in_less_memory_waste_more() {
+    for policy in [PolicyName::Legacy, PolicyName::OnDemand, PolicyName::Modern] {
+        let wasted = |memory_bytes| {
+            let workload = "interleaved:file=64M,streams=32,request=16K";
+            run_named(workload, policy, "sata-2007", memory_bytes)
+                .pages
+                .pages_wasted
+        };
+        let (roomy, tight) = (wasted(128 * MIB), wasted(8 * MIB));
+        assert_eq!(roomy, 0, "{policy}");
+        assert!(tight > 1000, "{policy}: {tight}");
+    }
+}

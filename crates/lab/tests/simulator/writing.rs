@@ -1,0 +1,108 @@
+//! Writers: dirty memory has a limit, flushes wait, and what is written reaches the device once.
+
+use larder_lab::simulator::PAGE_BYTES;
+use larder_readahead::PolicyName;
+
+use crate::support::{
+    KIB, MIB, flush, jobs, read, run_checked, run_named, simulator, thread, write,
+};
+
+#[test]
+fn writes_that_memory_has_room_for_wait_for_nothing() {
+    let mut simulator = simulator(PolicyName::OnDemand, "sata-2007", 64 * MIB);
+    let files = simulator.add_files(&[4 * MIB]).unwrap();
+    let writer = thread((0..64).map(|number| write(0, number * 64 * KIB, 64 * KIB)));
+    let report = simulator.run(jobs(&files, vec![writer]));
+    assert_eq!((report.device_writes, report.device_reads), (0, 0));
+    assert!(report.latency.max_ns < 1_000_000, "{:?}", report.latency);
+    simulator.settle();
+    let after = simulator.run(jobs(&files, vec![thread([read(0, 0, 4 * MIB)])]));
+    assert_eq!(after.pages.page_misses, 0, "written pages stay cached");
+}
+
+#[test]
+fn writer_of_more_than_memory_is_held_to_the_speed_of_the_device() {
+    let report = run_named(
+        "seqwrite:file=64M",
+        PolicyName::OnDemand,
+        "sata-2007",
+        8 * MIB,
+    );
+    // All but the 40% that may be dirty.
+    assert!(report.device_written_bytes > 56 * MIB, "{report:?}");
+    let rate = report.throughput_bytes_s() / 1e6;
+    assert!(rate < 100.0, "{rate} MB/s");
+    let mean_bytes = report.device_written_bytes / report.device_writes;
+    assert!(mean_bytes > 256 * KIB, "{mean_bytes}");
+}
+
+#[test]
+fn flush_waits_until_what_was_written_is_on_the_device() {
+    let mut simulator = simulator(PolicyName::Off, "sata-2007", 64 * MIB);
+    let files = simulator.add_files(&[MIB, MIB]).unwrap();
+    let writer = thread([
+        write(0, 0, 64 * KIB),
+        write(1, 0, 64 * KIB),
+        flush(0),
+        flush(0),
+    ]);
+    let report = simulator.run(jobs(&files, vec![writer]));
+    assert_eq!(report.device_written_bytes, 64 * KIB, "the one file only");
+    assert_eq!(report.requests, 4);
+    let sizes = [MIB, MIB];
+    let report = run_checked(
+        &mut simulator,
+        jobs(&files, vec![thread([flush(1)])]),
+        &sizes,
+    );
+    assert_eq!(report.device_written_bytes, 64 * KIB);
+}
+
+#[test]
+fn page_written_in_part_is_read_first_and_whole_ones_are_not() {
+    let mut simulator = simulator(PolicyName::OnDemand, "sata-2007", 64 * MIB);
+    let size_bytes = 10 * PAGE_BYTES + 5;
+    let files = simulator.add_files(&[size_bytes]).unwrap();
+    let writer = thread([
+        write(0, 100, 10),
+        write(0, PAGE_BYTES + 1, 3 * PAGE_BYTES),
+        // To the end of the file, whose last page is not full.
+        write(0, 9 * PAGE_BYTES, PAGE_BYTES + 5),
+    ]);
+    let report = run_checked(&mut simulator, jobs(&files, vec![writer]), &[size_bytes]);
+    assert_eq!(report.device_read_bytes, 3 * PAGE_BYTES);
+}
+
+#[test]
+fn page_written_again_while_it_is_written_back_is_written_back_again() {
+    let mut simulator = simulator(PolicyName::Off, "sata-2007", 64 * MIB);
+    let files = simulator.add_files(&[MIB]).unwrap();
+    let flusher = thread([write(0, 0, PAGE_BYTES), flush(0)]);
+    let writer = thread([
+        larder_lab::workload::Operation::Think(std::time::Duration::from_micros(50)),
+        write(0, 0, PAGE_BYTES),
+    ]);
+    let report = simulator.run(jobs(&files, vec![flusher, writer]));
+    assert_eq!(report.device_written_bytes, PAGE_BYTES);
+    let report = run_checked(
+        &mut simulator,
+        jobs(&files, vec![thread([flush(0)])]),
+        &[MIB],
+    );
+    assert_eq!(report.device_written_bytes, PAGE_BYTES);
+}
+
+#[test]
+fn file_test_flushes_all_files_after_every_hundred_requests_and_in_the_end() {
+    let workload = "fileio:threads=1,requests=250,total=64M,files=4";
+    let report = run_named(workload, PolicyName::OnDemand, "sata-2007", 256 * MIB);
+    // After 100 and 200, and in the end.
+    assert_eq!(report.requests, 250 + 3 * 4);
+    assert_eq!(report.bytes_read, 150 * 64 * KIB);
+    assert_eq!(report.bytes_written, 100 * 64 * KIB);
+    assert!(report.device_written_bytes <= report.bytes_written);
+    assert!(
+        report.device_written_bytes > 80 * 64 * KIB,
+        "all but what was written twice"
+    );
+}
