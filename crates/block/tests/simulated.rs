@@ -4,7 +4,7 @@
 #[path = "../examples/device_figures/measure.rs"]
 mod measure;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use larder_block::simulated::{
@@ -360,28 +360,35 @@ fn queue_with_seven_eighths_of_its_reads_is_congested() {
     assert!(!device.is_congested());
 }
 
-/// Keeps `depth` requests of `flood` under way, submits `lone` after a second, and answers how
-/// long that takes.
-fn latency_in_flood(depth: usize, lone: Request, flood: impl Fn(u64) -> Request) -> Duration {
+/// Keeps `depth` requests of `flood` under way, submits `burst` after a second, and answers how
+/// long all of that takes.
+fn latency_in_flood(depth: usize, burst: &[Request], flood: impl Fn(u64) -> Request) -> Duration {
     let mut device = SimulatedDevice::new(sata_2007(), SEED);
     let mut now = VirtualTime(0);
     let (mut under_way, mut submitted) = (0, 0);
-    let mut lone_submitted: Option<(RequestId, VirtualTime)> = None;
+    let mut since = None;
+    let mut left = BTreeSet::new();
     loop {
         while under_way < depth {
             device.submit(now, flood(submitted));
             under_way += 1;
             submitted += 1;
         }
-        if lone_submitted.is_none() && now > VirtualTime(1_000_000_000) {
-            lone_submitted = Some((device.submit(now, lone), now));
+        if since.is_none() && now > VirtualTime(1_000_000_000) {
+            since = Some(now);
+            left.extend(burst.iter().map(|&request| device.submit(now, request)));
         }
         now = now.max(device.next_event().expect("there is work"));
+        assert!(now < VirtualTime(20_000_000_000), "starved");
         while let Some(done) = device.complete(now) {
-            match lone_submitted {
-                Some((id, since)) if id == done.id => return done.at.since(since),
-                _ => under_way -= 1,
+            if !left.remove(&done.id) {
+                under_way -= 1;
             }
+        }
+        if let Some(since) = since
+            && left.is_empty()
+        {
+            return now.since(since);
         }
     }
 }
@@ -393,7 +400,9 @@ const READ_BOUND: Duration = Duration::from_millis(500 + 300 + 31 * 25);
 fn read_far_away_in_a_flood_of_near_reads_is_not_starved() {
     let lone = read_at(150_000_000_000, 4 * KIB);
     for depth in [64, 256] {
-        let took = latency_in_flood(depth, lone, |n| read_at(n * 7919 % 1000 * 65_536, 4 * KIB));
+        let took = latency_in_flood(depth, &[lone], |n| {
+            read_at(n * 7919 % 1000 * 65_536, 4 * KIB)
+        });
         assert!(took < READ_BOUND, "{took:?} at depth {depth}");
     }
 }
@@ -402,7 +411,7 @@ fn read_far_away_in_a_flood_of_near_reads_is_not_starved() {
 fn read_far_away_in_a_flood_of_sequential_reads_is_not_starved() {
     let lone = read_at(150_000_000_000, 4 * KIB);
     for depth in [2, 64, 256] {
-        let took = latency_in_flood(depth, lone, |n| read_at(n * 131_072, 128 * KIB));
+        let took = latency_in_flood(depth, &[lone], |n| read_at(n * 131_072, 128 * KIB));
         assert!(took < READ_BOUND, "{took:?} at depth {depth}");
     }
 }
@@ -412,7 +421,7 @@ fn read_in_a_flood_of_writes_is_not_starved() {
     let lone = read_at(150_000_000_000, 4 * KIB);
     for depth in [16, 256] {
         let flood = |n| write_at(n * 7919 % 100_000 * 65_536, 64 * KIB);
-        let took = latency_in_flood(depth, lone, flood);
+        let took = latency_in_flood(depth, &[lone], flood);
         assert!(took < READ_BOUND, "{took:?} at depth {depth}");
     }
 }
@@ -422,8 +431,19 @@ fn write_in_a_flood_of_reads_is_not_starved() {
     let lone = write_at(150_000_000_000, 4 * KIB);
     for depth in [16, 256] {
         let flood = |n| read_at(n * 7919 % 100_000 * 65_536, 64 * KIB);
-        let took = latency_in_flood(depth, lone, flood);
+        let took = latency_in_flood(depth, &[lone], flood);
         assert!(took < Duration::from_secs(6), "{took:?} at depth {depth}");
+    }
+}
+
+#[test]
+fn writes_beyond_the_cache_in_a_flood_of_sequential_reads_are_not_starved() {
+    let burst: Vec<Request> = (0..16)
+        .map(|n| write_at(150_000_000_000 + n * 1_000_000, 512 * KIB))
+        .collect();
+    for depth in [2, 8] {
+        let took = latency_in_flood(depth, &burst, |n| read_at(n * 131_072, 128 * KIB));
+        assert!(took < Duration::from_secs(10), "{took:?} at depth {depth}");
     }
 }
 
