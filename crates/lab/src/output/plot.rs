@@ -3,7 +3,6 @@
 use std::fmt;
 
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -25,15 +24,6 @@ const FONT: &str = "sans-serif";
 const TITLE_SIZE: u32 = 20;
 const LABEL_SIZE: u32 = 14;
 
-/// How an axis is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
-    /// Equal steps.
-    Linear,
-    /// Equal factors; values of zero and less are left out.
-    Logarithmic,
-}
-
 /// One named set of figures.
 #[derive(Clone, Debug)]
 pub struct Series<T> {
@@ -52,8 +42,6 @@ pub struct LinePlot {
     pub x: String,
     /// What y counts, with its unit.
     pub y: String,
-    /// How y is divided.
-    pub scale: Scale,
     /// Points as (x, y), in the order in which they are joined.
     pub series: Vec<Series<(f64, f64)>>,
 }
@@ -88,30 +76,8 @@ impl LinePlot {
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(72);
-        match self.scale {
-            Scale::Linear => {
-                let mut chart = builder.build_cartesian_2d(0.0..x_max, 0.0..y_max)?;
-                self.mesh(&mut chart)?;
-                self.lines(&mut chart)
-            }
-            Scale::Logarithmic => {
-                let y_min = points()
-                    .map(|(_, y)| *y)
-                    .filter(|y| *y > 0.0)
-                    .fold(y_max, f64::min);
-                let range = (y_min * 0.8..y_max).log_scale();
-                let mut chart = builder.build_cartesian_2d(0.0..x_max, range)?;
-                self.mesh(&mut chart)?;
-                self.lines(&mut chart)
-            }
-        }
-    }
-
-    fn mesh<Y>(&self, chart: &mut Chart<'_, '_, Y>) -> Result<(), Failure>
-    where
-        Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    {
-        Ok(chart
+        let mut chart = builder.build_cartesian_2d(0.0..x_max, 0.0..y_max)?;
+        chart
             .configure_mesh()
             .x_desc(&*self.x)
             .y_desc(&*self.y)
@@ -120,18 +86,10 @@ impl LinePlot {
             .x_label_formatter(&|x| plain(*x))
             .y_label_formatter(&|y| plain(*y))
             .light_line_style(TRANSPARENT)
-            .draw()?)
-    }
-
-    fn lines<Y>(&self, chart: &mut Chart<'_, '_, Y>) -> Result<(), Failure>
-    where
-        Y: Ranged<ValueType = f64>,
-    {
+            .draw()?;
         for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
             let points = series.values.iter().copied();
-            // A logarithmic axis has no place for what is not above zero.
-            let shown = points.filter(|(_, y)| self.scale == Scale::Linear || *y > 0.0);
-            chart.draw_series(LineSeries::new(shown, colour.stroke_width(2)))?;
+            chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
         }
         Ok(())
     }
@@ -187,8 +145,6 @@ impl BarPlot {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b, Y> =
-    ChartContext<'a, SVGBackend<'b>, Cartesian2d<plotters::coord::types::RangedCoordf64, Y>>;
 
 /// Drawing into a string fails only by a mistake of ours.
 struct Failure(String);
@@ -259,12 +215,11 @@ fn plain(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn lines(scale: Scale) -> LinePlot {
+    fn lines() -> LinePlot {
         LinePlot {
             title: "Throughput <1>".into(),
             x: "streams".into(),
             y: "MB/s".into(),
-            scale,
             series: vec![
                 Series {
                     name: "legacy".into(),
@@ -280,31 +235,27 @@ mod tests {
 
     #[test]
     fn line_plot_names_its_axes_and_series() {
-        for scale in [Scale::Linear, Scale::Logarithmic] {
-            let svg = lines(scale).to_svg();
-            assert!(svg.starts_with("<svg"), "{svg}");
-            for text in [
-                "streams",
-                "MB/s",
-                "legacy",
-                "ondemand",
-                "Throughput &lt;1&gt;",
-            ] {
-                assert!(svg.contains(text), "{text}");
-            }
-            assert_eq!(svg, lines(scale).to_svg());
+        let svg = lines().to_svg();
+        assert!(svg.starts_with("<svg"), "{svg}");
+        for text in [
+            "streams",
+            "MB/s",
+            "legacy",
+            "ondemand",
+            "Throughput &lt;1&gt;",
+        ] {
+            assert!(svg.contains(text), "{text}");
         }
+        assert_eq!(svg, lines().to_svg());
     }
 
     #[test]
     fn plot_of_nothing_is_an_empty_picture() {
-        for scale in [Scale::Linear, Scale::Logarithmic] {
-            let plot = LinePlot {
-                series: Vec::new(),
-                ..lines(scale)
-            };
-            assert!(plot.to_svg().ends_with("</svg>\n"));
-        }
+        let plot = LinePlot {
+            series: Vec::new(),
+            ..lines()
+        };
+        assert!(plot.to_svg().ends_with("</svg>\n"));
         let bars = BarPlot {
             title: "none".into(),
             value: "KB/s".into(),

@@ -1,7 +1,7 @@
 //! The processor's side: what each policy is asked, and how often a page is looked up.
 
 use larder_readahead::PolicyName;
-use rand::Rng;
+use rand::seq::SliceRandom;
 use rand_distr::{Distribution, LogNormal};
 
 use super::machine::{Size, instant_machine, reader};
@@ -21,7 +21,8 @@ which it looks for its own history. Fewer calls and lookups are expected where t
 became faster, more where it became slower. Counts are not times: the direction alone is judged, \
 with no noise.
 
-The sparse file is 1 GB that is not cached, the hot one 256 MB that is. `/lib` is 2,000 files \
+The sparse file is 1 GB that is not cached, the hot one 256 MB that is. The random reads take each \
+page once, so that they miss as the document's do. `/lib` is 2,000 files \
 whose sizes are drawn around 16 KB (log-normally, sigma 1.3, at most 4 MB), read 10 KB at a time \
 as tar does.
 
@@ -46,8 +47,9 @@ pub(super) fn measure(policy: PolicyName, size: Size) -> Result<Vec<CpuCounts>, 
         hot(policy, size, 256)?,
         tar(policy, size)?,
         cold(policy, size, |pages, size| {
-            let mut random = size.random(4);
-            let order = (0..pages).map(move |_| random.random_range(0..pages));
+            let mut order: Vec<u64> = (0..pages).collect();
+            order.shuffle(&mut size.random(4));
+            let order = order.into_iter();
             Box::new(order.map(|page| read(0, page * PAGE_BYTES, PAGE_BYTES)))
         })?,
     ])

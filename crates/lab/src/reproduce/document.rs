@@ -217,13 +217,18 @@ impl Wu2007 {
         text.push_str("### Second by second\n\n");
         let mut table = Table::new([
             ("policy", Align::Left),
+            ("mean MB/s above 100 streams", Align::Right),
+            ("mean of the KB a read", Align::Right),
             ("pages read ahead", Align::Right),
             ("evicted before use", Align::Right),
             ("share", Align::Right),
         ]);
         for course in &self.thrashing {
+            let [throughput_mb_s, read_kb] = course.means_above(100);
             table.push(vec![
                 course.policy.to_owned(),
+                significant(throughput_mb_s),
+                significant(read_kb),
                 course.pages_ahead.to_string(),
                 course.pages_wasted.to_string(),
                 share(course.pages_wasted, course.pages_ahead),

@@ -1,7 +1,7 @@
 //! The pictures of a reproduction.
 
 use super::results::{TableResult, ThrashingSecond, Wu2007};
-use crate::output::{BarPlot, LinePlot, ReportFile, Scale, Series};
+use crate::output::{BarPlot, LinePlot, ReportFile, Series};
 
 /// The file name of a table's picture.
 pub(super) fn table_name(table: &TableResult) -> String {
@@ -19,7 +19,7 @@ pub(super) fn all(results: &Wu2007) -> Vec<ReportFile> {
         content: course(
             results,
             "Thrashing: what all streams get together",
-            ("MB/s", Scale::Linear),
+            "MB/s",
             |second| Some(second.throughput_mb_s),
         ),
     };
@@ -28,7 +28,7 @@ pub(super) fn all(results: &Wu2007) -> Vec<ReportFile> {
         content: course(
             results,
             "Thrashing: mean size of a device read",
-            ("KB", Scale::Logarithmic),
+            "KB",
             |second| second.mean_read_kb,
         ),
     };
@@ -57,7 +57,7 @@ fn bars(table: &TableResult) -> BarPlot {
 fn course(
     results: &Wu2007,
     title: &str,
-    (y, scale): (&str, Scale),
+    y: &str,
     value: impl Fn(&ThrashingSecond) -> Option<f64>,
 ) -> String {
     let series = results.thrashing.iter().map(|course| {
@@ -73,7 +73,6 @@ fn course(
         title: title.to_owned(),
         x: "streams of 100 KB/s".to_owned(),
         y: y.to_owned(),
-        scale,
         series: series.collect(),
     };
     plot.to_svg()

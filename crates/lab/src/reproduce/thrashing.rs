@@ -72,6 +72,17 @@ impl ThrashingCourse {
             .fold(0.0, f64::max)
     }
 
+    /// The mean throughput in MB/s, and the mean of the mean sizes of a device read in KB, over
+    /// the seconds with more than `streams`.
+    #[must_use]
+    pub fn means_above(&self, streams: u32) -> [f64; 2] {
+        let seconds = || self.seconds.iter().filter(|s| s.streams > streams);
+        [
+            mean(seconds().map(|second| second.throughput_mb_s)),
+            mean(seconds().filter_map(|second| second.mean_read_kb)),
+        ]
+    }
+
     /// The smallest mean size of the device reads of a second, in KB; infinite if there were none.
     #[must_use]
     pub fn min_mean_read_kb(&self) -> f64 {
@@ -81,6 +92,12 @@ impl ThrashingCourse {
             .filter_map(|second| second.mean_read_kb)
             .fold(f64::INFINITY, f64::min)
     }
+}
+
+/// Not a number for no values.
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    sum / count
 }
 
 #[cfg(test)]
@@ -109,6 +126,8 @@ mod tests {
         };
         assert!((course.max_throughput_mb_s() - 5.0).abs() < 1e-9);
         assert!((course.min_mean_read_kb() - 16.0).abs() < 1e-9);
+        let [throughput, read] = course.means_above(10);
+        assert!((throughput - 2.5).abs() < 1e-9 && (read - 16.0).abs() < 1e-9);
     }
 
     #[test]

@@ -34,7 +34,7 @@ struct Entry {
 struct Parameter {
     #[serde(flatten)]
     entry: Entry,
-    default: &'static str,
+    default: String,
 }
 
 pub(super) fn run(args: &ListArgs) -> Result<ExitCode> {
@@ -63,7 +63,7 @@ fn list() -> List {
                     name: parameter.name,
                     about: parameter.about,
                 },
-                default: parameter.default,
+                default: parameter.default_text(),
             })
             .collect(),
     });
