@@ -39,8 +39,9 @@
 //! - What a readahead found is counted when the caller reports it, not within the call. Only a
 //!   window that would switch readahead off, if all of it is there, is looked up in the page cache
 //!   by the policy itself, since in 2.6.20 no second window follows it.
-//! - Two readers of one open file share its state at every page. In 2.6.20 each worked on a copy
-//!   and wrote it back at the end of its request.
+//! - In 2.6.20 each of two readers of one open file worked on a copy of its state and wrote it
+//!   back at the end of its request. Here they share it at every page, unless the caller heeds
+//!   [`Policy::copies_state`].
 //! - A read-around of a fault that read anything resets the count of pages found there.
 //!
 //! Invariants:
