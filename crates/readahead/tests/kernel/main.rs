@@ -8,7 +8,9 @@ mod cache;
 mod replay;
 mod walk;
 
-use larder_testkit::readahead::{Folios, Golden, Outcome, Recorder, groups};
+use larder_testkit::readahead::groups::{self, Group};
+use larder_testkit::readahead::{Folios, Golden, Outcome, Recorder};
+use larder_testkit::seed::{SEED_VARIABLE, Seed};
 use larder_testkit::tell_skipped;
 use replay::Replay;
 use std::path::PathBuf;
@@ -50,19 +52,17 @@ struct Comparison {
     differences: Vec<String>,
 }
 
-/// Replays all patterns; of each, the first difference is kept, since what follows depends on it.
-fn compare(folios: Folios) -> Comparison {
-    let mut comparison = Comparison::default();
-    for (group, golden) in goldens(folios) {
-        assert_eq!(golden.folios, folios, "{group}");
+impl Comparison {
+    /// Replays each pattern up to the first difference, since what follows depends on it.
+    fn add(&mut self, group: &str, golden: &Golden) {
         for (pattern, outcomes) in &golden.recordings {
-            comparison.patterns += 1;
-            let mut replay = Replay::new(pattern, folios);
+            self.patterns += 1;
+            let mut replay = Replay::new(pattern, golden.folios);
             for (operation, kernel) in pattern.operations.iter().zip(outcomes) {
-                comparison.windows += kernel.windows.len();
+                self.windows += kernel.windows.len();
                 let ours = replay.perform(operation);
                 if ours != replay::as_judged(kernel, pattern) {
-                    comparison.differences.push(format!(
+                    self.differences.push(format!(
                         "{group}/{}, {operation:?}\n  kernel {}\n  modern {}",
                         pattern.name,
                         shown(kernel),
@@ -73,7 +73,17 @@ fn compare(folios: Folios) -> Comparison {
             }
         }
     }
-    comparison
+
+    fn assert_equal(&self) {
+        println!("{} patterns, {} windows", self.patterns, self.windows);
+        assert!(
+            self.differences.is_empty(),
+            "{} of {} patterns differ:\n{}",
+            self.differences.len(),
+            self.patterns,
+            self.differences.join("\n")
+        );
+    }
 }
 
 fn shown(outcome: &Outcome) -> String {
@@ -84,18 +94,12 @@ fn shown(outcome: &Outcome) -> String {
 }
 
 fn assert_every_window_equal(folios: Folios) {
-    let comparison = compare(folios);
-    println!(
-        "{} patterns, {} windows",
-        comparison.patterns, comparison.windows
-    );
-    assert!(
-        comparison.differences.is_empty(),
-        "{} of {} patterns differ:\n{}",
-        comparison.differences.len(),
-        comparison.patterns,
-        comparison.differences.join("\n")
-    );
+    let mut comparison = Comparison::default();
+    for (group, golden) in goldens(folios) {
+        assert_eq!(golden.folios, folios, "{group}");
+        comparison.add(&group, &golden);
+    }
+    comparison.assert_equal();
     assert!(comparison.patterns >= 200, "only {}", comparison.patterns);
 }
 
@@ -109,10 +113,12 @@ fn modern_with_large_folios_chooses_every_window_that_the_kernel_chose() {
     assert_every_window_equal(Folios::Large);
 }
 
+/// The seeds of the patterns that are recorded while the test runs.
+const LIVE_SEED: u64 = 0x6_1844;
+
 #[test]
 fn running_kernel_chooses_what_was_recorded() {
-    if let Some(reason) = larder_testkit::readahead::missing() {
-        tell_skipped(reason);
+    if skip_live() {
         return;
     }
     let name = "end-of-file";
@@ -120,14 +126,49 @@ fn running_kernel_chooses_what_was_recorded() {
     for folios in [Folios::Single, Folios::Large] {
         let recorded = read(&folder(folios).join(name).with_extension("txt"));
         let live = Recorder::new(folios).unwrap().record_group(&group).unwrap();
-        if live.kernel != recorded.kernel && live.recordings != recorded.recordings {
-            println!(
-                "note: kernel {} reads ahead in other ways than {}, which was recorded: \
-                 run `make record-readahead` and see what changed",
-                live.kernel, recorded.kernel
-            );
-            continue;
+        if live.kernel == recorded.kernel {
+            assert_eq!(live.recordings, recorded.recordings, "{}", folios.as_str());
+        } else if live.recordings != recorded.recordings {
+            note_other_kernel(&live.kernel, &recorded.kernel);
         }
-        assert_eq!(live.recordings, recorded.recordings, "{}", folios.as_str());
     }
+}
+
+#[test]
+fn modern_on_seeded_patterns_chooses_what_the_running_kernel_chooses() {
+    if skip_live() {
+        return;
+    }
+    let seed = Seed::from_environment(LIVE_SEED);
+    println!("{SEED_VARIABLE}={seed}");
+    let group = Group {
+        name: "live",
+        patterns: (0..30).map(|n| groups::seeded(seed.part(n))).collect(),
+    };
+    let recorded = read(&folder(Folios::Single).join("mixed.txt")).kernel;
+    for folios in [Folios::Single, Folios::Large] {
+        let live = Recorder::new(folios).unwrap().record_group(&group).unwrap();
+        let mut comparison = Comparison::default();
+        comparison.add("live", &live);
+        if live.kernel == recorded {
+            comparison.assert_equal();
+        } else if !comparison.differences.is_empty() {
+            note_other_kernel(&live.kernel, &recorded);
+        }
+    }
+}
+
+fn skip_live() -> bool {
+    let missing = larder_testkit::readahead::missing();
+    if let Some(reason) = &missing {
+        tell_skipped(reason);
+    }
+    missing.is_some()
+}
+
+fn note_other_kernel(live: &str, recorded: &str) {
+    println!(
+        "note: kernel {live} reads ahead in other ways than {recorded}, which `modern` follows: \
+         run `make record-readahead` and see what changed"
+    );
 }

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const EVENTS: [&str; 4] = [
     "readahead/page_cache_ra_unbounded",
@@ -24,8 +25,11 @@ const EVENTS: [&str; 4] = [
     "filemap/mm_filemap_delete_from_page_cache",
 ];
 
-/// The names of instances begin with this and end with the process that made them.
+/// The names of instances begin with this, then name the process that made them.
 const INSTANCE_PREFIX: &str = "larder-";
+
+/// Instances that this process has made.
+static INSTANCES: AtomicU32 = AtomicU32::new(0);
 
 /// A window, as the kernel told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +143,9 @@ impl Trace {
         let mount = mount()?;
         let instances = path_of(&mount).join("instances");
         remove_abandoned(&instances);
-        let folder = instances.join(format!("{INSTANCE_PREFIX}{}", std::process::id()));
+        let number = INSTANCES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{INSTANCE_PREFIX}{}-{number}", std::process::id());
+        let folder = instances.join(name);
         std::fs::create_dir(&folder).context("create the trace instance", &folder)?;
         let mut trace = Self {
             folder,
@@ -212,7 +218,7 @@ fn remove_abandoned(instances: &Path) {
         let name = entry.file_name();
         let owner = name
             .to_str()
-            .and_then(|name| name.strip_prefix(INSTANCE_PREFIX));
+            .and_then(|name| name.strip_prefix(INSTANCE_PREFIX)?.split('-').next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
             && let Err(error) = std::fs::remove_dir(entry.path())
         {

@@ -1,6 +1,6 @@
 //! Seeded reads: random, and runs of several kinds one after the other.
 
-use super::{LONG_FILE_BYTES, pages, request};
+use super::{LONG_FILE_BYTES, PAGE_BYTES, pages, request};
 use crate::readahead::Pattern;
 use crate::readahead::recorder::BLOCKS_FILE_BYTES;
 use crate::{Random, Seed};
@@ -39,23 +39,26 @@ pub(super) fn random() -> Vec<Pattern> {
     patterns
 }
 
-/// Runs, jumps, repetitions, several streams and evictions in any order.
+/// Some of what [`seeded`] makes.
 pub(super) fn mixed() -> Vec<Pattern> {
-    (1..=60)
-        .map(|seed| {
-            let mut random = Random::new(Seed(seed));
-            let max_kib = *random
-                .choose(&[128, 128, 128, 32, 64, 100, 512])
-                .unwrap_or(&128);
-            let io_kib = *random.choose(&[1280, 1280, 128, 400]).unwrap_or(&1280);
-            let file_pages = *random.choose(&[300, 1000, 100_000]).unwrap_or(&1000);
-            let odd = random.below(4096);
-            let pattern = Pattern::new(format!("seed-{seed}"), pages(file_pages) - odd)
-                .max_kib(max_kib)
-                .io_kib(io_kib);
-            runs(pattern, &mut random, file_pages, 36)
-        })
-        .collect()
+    (1..=60).map(|seed| seeded(Seed(seed))).collect()
+}
+
+/// Reads of all kinds, faults, advice and evictions by several streams in any order, on a file and
+/// with limits that follow from `seed` too.
+#[must_use]
+pub fn seeded(seed: Seed) -> Pattern {
+    let mut random = Random::new(seed);
+    let mut one_of = |choices: &[u32]| random.choose(choices).copied().unwrap_or(0);
+    let max_kib = one_of(&[128, 128, 128, 32, 64, 100, 512, 20, 2048]);
+    let io_kib = one_of(&[1280, 1280, 128, 400]);
+    let file_pages = one_of(&[300, 1000, 100_000]).into();
+    let area_pages = u64::from(one_of(&[200, 600, 600, 4000])).min(file_pages);
+    let odd_bytes = random.below(PAGE_BYTES);
+    let pattern = Pattern::new(format!("seed-{}", seed.0), pages(file_pages) - odd_bytes)
+        .max_kib(max_kib)
+        .io_kib(io_kib);
+    runs(pattern, &mut random, area_pages, 36)
 }
 
 /// A file whose pages the device has to read.
@@ -71,7 +74,7 @@ pub(super) fn blocks() -> Vec<Pattern> {
     for seed in 101..=104 {
         let mut random = Random::new(Seed(seed));
         let pattern = on_blocks(&format!("seed-{seed}"));
-        patterns.push(runs(pattern, &mut random, file_pages, 30));
+        patterns.push(runs(pattern, &mut random, file_pages.min(600), 30));
     }
     patterns
 }
@@ -84,12 +87,11 @@ const LASTING: [Advice; 4] = [
     Advice::Random,
 ];
 
-/// Appends about `operations` of seeded kinds.
-fn runs(mut pattern: Pattern, random: &mut Random, file_pages: u64, operations: usize) -> Pattern {
-    let area = file_pages.min(600);
+/// Appends about `operations` of seeded kinds in the first pages of the file.
+fn runs(mut pattern: Pattern, random: &mut Random, area_pages: u64, operations: usize) -> Pattern {
     while pattern.operations.len() < operations {
         let stream = u16::try_from(random.below(3)).unwrap_or(0);
-        let at = random.below(area);
+        let at = random.below(area_pages);
         let len = some_pages(random, 12);
         match random.below(12) {
             0..=2 => {
@@ -113,7 +115,7 @@ fn runs(mut pattern: Pattern, random: &mut Random, file_pages: u64, operations: 
             6 => {
                 for step in 0..random.below(6) {
                     let page = at + step * (random.below(2) + 1);
-                    pattern = pattern.fault(stream, page.min(file_pages - 1));
+                    pattern = pattern.fault(stream, page.min(area_pages - 1));
                 }
             }
             7 => {

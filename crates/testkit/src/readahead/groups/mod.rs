@@ -12,6 +12,8 @@ mod streams;
 
 use super::pattern::{PAGE_BYTES, Pattern};
 
+pub use mixed::seeded;
+
 /// Patterns of one kind.
 #[derive(Clone, Debug)]
 pub struct Group {
