@@ -24,19 +24,26 @@ impl Command {
 /// The requests that wait for each command. Slots are reused, and their lists with them.
 #[derive(Debug, Default)]
 pub(super) struct CommandTable {
-    waiting: Vec<Vec<RequestId>>,
+    slots: Vec<Slot>,
     free: Vec<usize>,
     made: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    is_write: bool,
+    waiting: Vec<RequestId>,
 }
 
 impl CommandTable {
     /// A new command that `request` waits for.
     pub fn make(&mut self, is_write: bool, bytes: (u64, u64), request: RequestId) -> Command {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.waiting.push(Vec::new());
-            self.waiting.len() - 1
+            self.slots.push(Slot::default());
+            self.slots.len() - 1
         });
-        self.waiting[slot].push(request);
+        self.slots[slot].is_write = is_write;
+        self.slots[slot].waiting.push(request);
         self.made += 1;
         Command {
             slot,
@@ -49,14 +56,14 @@ impl CommandTable {
 
     /// Lets `request` wait for a command that was made before.
     pub fn join(&mut self, slot: usize, request: RequestId) {
-        self.waiting[slot].push(request);
+        self.slots[slot].waiting.push(request);
     }
 
-    /// Hands `done` each request that waited for the command in `slot`, and forgets it.
-    pub fn finish(&mut self, slot: usize, mut done: impl FnMut(RequestId)) {
-        for request in self.waiting[slot].drain(..) {
-            done(request);
-        }
+    /// Hands `done` each request that waited for the command in `slot`, and forgets it. Whether
+    /// it was a write.
+    pub fn finish(&mut self, slot: usize, done: impl FnMut(RequestId)) -> bool {
+        self.slots[slot].waiting.drain(..).for_each(done);
         self.free.push(slot);
+        self.slots[slot].is_write
     }
 }

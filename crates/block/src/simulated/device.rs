@@ -42,8 +42,6 @@ pub struct SimulatedDevice {
     scheduler: Scheduler,
     service: Service,
     in_device: usize,
-    /// Whether the command in a slot is a write.
-    slot_is_write: Vec<bool>,
     outstanding_reads: usize,
     /// Requests that became several commands: how many are not done.
     parts_left: BTreeMap<RequestId, u64>,
@@ -100,7 +98,6 @@ impl SimulatedDevice {
             scheduler: Scheduler::new(&model.queue),
             service,
             in_device: 0,
-            slot_is_write: Vec::new(),
             outstanding_reads: 0,
             parts_left: BTreeMap::new(),
             plugged_at_ns: None,
@@ -216,10 +213,6 @@ impl SimulatedDevice {
             && let Some(command) = self.scheduler.next(now_ns)
         {
             self.in_device += 1;
-            if self.slot_is_write.len() <= command.slot {
-                self.slot_is_write.resize(command.slot + 1, false);
-            }
-            self.slot_is_write[command.slot] = command.is_write;
             if command.is_write {
                 self.counts.writes += 1;
                 self.counts.written_bytes += command.len_bytes();
@@ -232,10 +225,8 @@ impl SimulatedDevice {
     }
 
     fn finish(&mut self, now_ns: u64, slot: usize) {
-        self.in_device -= 1;
-        self.outstanding_reads -= usize::from(!self.slot_is_write[slot]);
         let (parts_left, done) = (&mut self.parts_left, &mut self.done);
-        self.commands.finish(slot, |id| {
+        let is_write = self.commands.finish(slot, |id| {
             if let Some(left) = parts_left.get_mut(&id) {
                 *left -= 1;
                 if *left > 0 {
@@ -248,5 +239,7 @@ impl SimulatedDevice {
                 at: VirtualTime(now_ns),
             });
         });
+        self.in_device -= 1;
+        self.outstanding_reads -= usize::from(!is_write);
     }
 }

@@ -263,7 +263,6 @@ impl Drive {
                 at_ns: work.next_at_ns,
                 limit_byte: self.end_bytes.min(work.end_byte + self.read_ahead_bytes),
             });
-            self.answer_held(now_ns);
         } else {
             self.writes.release(work.end_byte - work.start_byte);
             self.admit_writes(now_ns);

@@ -9,6 +9,8 @@
 use std::collections::BTreeMap;
 
 /// What was read: runs of bytes, the least recently used of which makes room.
+///
+/// Invariants: `segments` are in order, and no two touch; `held_bytes` is their length.
 #[derive(Debug)]
 pub(super) struct ReadCache {
     segments: Vec<Segment>,
@@ -38,20 +40,24 @@ impl ReadCache {
 
     /// Up to where the bytes from `start_bytes` on are here: `start_bytes` if the first is not.
     pub fn held_until(&self, start_bytes: u64) -> u64 {
-        self.segments
-            .iter()
-            .filter(|segment| segment.start_bytes <= start_bytes)
-            .map(|segment| segment.end_bytes)
-            .fold(start_bytes, u64::max)
+        self.index_of(start_bytes)
+            .map_or(start_bytes, |index| self.segments[index].end_bytes)
+    }
+
+    /// The segment that holds a byte.
+    fn index_of(&self, byte: u64) -> Option<usize> {
+        let index = self
+            .segments
+            .partition_point(|segment| segment.start_bytes <= byte)
+            .checked_sub(1)?;
+        (byte < self.segments[index].end_bytes).then_some(index)
     }
 
     /// Keeps the segment of a byte that was asked for longer.
     pub fn touch(&mut self, byte: u64) {
-        self.uses += 1;
-        for segment in &mut self.segments {
-            if segment.start_bytes <= byte && byte < segment.end_bytes {
-                segment.used = self.uses;
-            }
+        if let Some(index) = self.index_of(byte) {
+            self.uses += 1;
+            self.segments[index].used = self.uses;
         }
     }
 
@@ -66,17 +72,15 @@ impl ReadCache {
             end_bytes,
             used: self.uses,
         };
-        let mut index = 0;
-        while let Some(segment) = self.segments.get(index) {
-            if segment.end_bytes < whole.start_bytes || whole.end_bytes < segment.start_bytes {
-                index += 1;
-                continue;
-            }
+        let first = self
+            .segments
+            .partition_point(|segment| segment.end_bytes < start_bytes);
+        while let Some(segment) = self.segments.get(first)
+            && segment.start_bytes <= end_bytes
+        {
             whole.start_bytes = whole.start_bytes.min(segment.start_bytes);
             whole.end_bytes = whole.end_bytes.max(segment.end_bytes);
-            self.remove(index);
-            // The run may now touch segments that it did not before.
-            index = 0;
+            self.remove(first);
         }
         let excess_bytes =
             (whole.end_bytes - whole.start_bytes).saturating_sub(self.max_bytes.div_ceil(4));
@@ -87,12 +91,12 @@ impl ReadCache {
             whole.end_bytes -= excess_bytes;
         }
         self.held_bytes += whole.end_bytes - whole.start_bytes;
-        self.segments.push(whole);
+        self.segments.insert(first, whole);
         self.shrink();
     }
 
     fn remove(&mut self, index: usize) {
-        let segment = self.segments.swap_remove(index);
+        let segment = self.segments.remove(index);
         self.held_bytes -= segment.end_bytes - segment.start_bytes;
     }
 
@@ -234,6 +238,9 @@ mod tests {
                 let held: u64 = cache.segments.iter().map(|s| s.end_bytes - s.start_bytes).sum();
                 prop_assert_eq!(held, cache.held_bytes);
                 prop_assert!(held <= 100 && cache.segments.len() <= 4);
+                prop_assert!(
+                    cache.segments.windows(2).all(|pair| pair[0].end_bytes < pair[1].start_bytes)
+                );
                 for segment in &cache.segments {
                     prop_assert!((segment.start_bytes..segment.end_bytes).all(|b| read.contains(&b)));
                 }

@@ -8,6 +8,13 @@
 //!                                          seek, rotation, transfer; or latency, streams
 //! ```
 //!
+//! Tunables: the parameters of a [`DeviceModel`]; [`DEVICE_MODELS`] is the table of them all, each
+//! with its source. `docs/design/devices.md` has what they do, beside published measurements.
+//!
+//! Cost: a request costs a few steps in ordered maps and heaps; the disk also looks at each of
+//! the commands in its queue, at most 31, before it moves its arm. Memory is for what is under
+//! way, and is reused.
+//!
 //! Deterministic: the same requests at the same times give the same completions, from one seed.
 
 mod arithmetic;
