@@ -24,7 +24,7 @@ impl DirectDevice {
     /// Opens the file or block device at `path`.
     ///
     /// # Errors
-    /// As [`FileDevice::open`]; [`Error::Open`] too where the file system has no direct I/O.
+    /// As [`FileDevice::open`]; [`Error::Open`](crate::Error::Open) too where the file system has no direct I/O.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
         Ok(Self {
             file: FileDevice::open_direct(path, range)?,
