@@ -68,7 +68,8 @@ pub(crate) struct VolumeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Options of -o, separated by commas:
-  offset=, cache_size=, readahead=, readahead_max=, threads=, fsname=, subtype=,
+  offset=, cache_size=, readahead=, readahead_max=, readahead_threads=, threads=,
+  fsname=, subtype=,
   direct_io, direct_device, noload, allow_other, allow_root, nonempty
                                                  as the long flags of the same name
   ro                                             always on; rw is taken as ro
@@ -114,10 +115,13 @@ pub(crate) struct MountArgs {
     /// The most that is read ahead at once [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
+    /// Threads that read ahead; with none, nothing is read ahead [default: 4]
+    #[arg(long, value_name = "N")]
+    pub readahead_threads: Option<usize>,
     /// Let the kernel cache no file content: larder's page cache and readahead serve every read
     #[arg(long)]
     pub direct_io: bool,
-    /// Read the image past the page cache (O_DIRECT): only larder caches and reads ahead
+    /// Read the image past the host's page cache: nothing of it is cached or read ahead there
     #[arg(long)]
     pub direct_device: bool,
     /// Threads that answer requests [default: twice the processors, 4 to 8]

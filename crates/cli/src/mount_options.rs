@@ -54,6 +54,7 @@ const VALUED: &[&str] = &[
     "cache_size",
     "readahead",
     "readahead_max",
+    "readahead_threads",
     "threads",
 ];
 
@@ -84,6 +85,9 @@ impl Options {
         }
         if let Some(bytes) = args.readahead_max {
             options.volume.readahead_max_bytes = bytes;
+        }
+        if let Some(threads) = args.readahead_threads {
+            options.volume.readahead_threads = threads;
         }
         options.volume.direct_device |= args.direct_device;
         let mount = &mut options.mount;
@@ -175,6 +179,11 @@ impl Options {
             "cache_size" => self.volume.cache_size_bytes = parsed(key, value, size::parse_cache)?,
             "readahead" => self.volume.readahead = policy(key, value)?.to_string(),
             "readahead_max" => self.volume.readahead_max_bytes = bytes(key, value)?,
+            "readahead_threads" => {
+                let threads = text(key, value)?.parse();
+                let wanted = |_| bad_value(key, "a number of threads");
+                self.volume.readahead_threads = threads.map_err(wanted)?;
+            }
             "threads" => {
                 let threads: NonZeroUsize = text(key, value)?
                     .parse()
@@ -273,13 +282,15 @@ mod tests {
     #[test]
     fn options_with_values_are_read() {
         let options = parsed(
-            "ro,offset=1M,cache_size=64m,readahead=off,readahead_max=128K,threads=3,fsname=a\\,b",
+            "ro,offset=1M,cache_size=64m,readahead=off,readahead_max=128K,readahead_threads=5,\
+             threads=3,fsname=a\\,b",
         )
         .unwrap();
         assert_eq!(options.volume.offset_bytes, 1 << 20);
         assert_eq!(options.volume.cache_size_bytes, 64 << 20);
         assert_eq!(options.volume.readahead, "off");
         assert_eq!(options.volume.readahead_max_bytes, 128 << 10);
+        assert_eq!(options.volume.readahead_threads, 5);
         assert_eq!(options.mount.kernel_readahead_bytes, 128 << 10);
         assert_eq!(options.mount.threads, NonZeroUsize::new(3));
         assert_eq!(options.mount.fs_name, "a,b");
@@ -358,6 +369,7 @@ mod tests {
         for (list, option) in [
             ("offset=x", "offset"),
             ("threads=0", "threads"),
+            ("readahead_threads=-1", "readahead_threads"),
             ("cache_size=1.5G", "cache_size"),
             ("readahead=psychic", "readahead"),
         ] {

@@ -14,7 +14,7 @@ pub struct OpenOptions {
     /// The most that is read ahead at once, in bytes; 0 reads nothing ahead.
     /// Default: 1 MiB (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
-    /// Threads that read ahead; with none, nothing is read ahead. Default: 2.
+    /// Threads that read ahead; with none, nothing is read ahead. Default: 4.
     pub readahead_threads: usize,
     /// Read the image past the host's page cache (`O_DIRECT`): nothing is cached twice, and only
     /// the readahead policy reads ahead. Default: false.
@@ -30,7 +30,7 @@ impl Default for OpenOptions {
             cache_size_bytes: 256 << 20,
             readahead: "ondemand".to_owned(),
             readahead_max_bytes: 1 << 20,
-            readahead_threads: 2,
+            readahead_threads: 4,
             direct_device: false,
             noload: false,
         }
