@@ -8,7 +8,7 @@
 //! | advice | effect |
 //! |---|---|
 //! | `Normal` | windows of at most [`FileState::max_pages`] |
-//! | `Sequential` | the limit is doubled |
+//! | `Sequential` | the limit is doubled, until `Normal` is advised |
 //! | `Random` | reads bring in what they ask for, faults one page |
 //! | `WillNeed` | the range is read at once, no further than the device takes in one request |
 //! | `DontNeed` | the whole pages of the range are dropped; a part of a page is kept, except at the end of the file |
@@ -39,9 +39,12 @@ impl FileState {
     /// Takes advice on reads of the file. `WillNeed` and `DontNeed` change nothing here.
     pub fn advise(&mut self, advice: Advice) {
         match advice {
-            Advice::Normal | Advice::Sequential | Advice::Random => self.advice = advice,
-            Advice::WillNeed | Advice::DontNeed => {}
+            Advice::Normal => self.doubled = false,
+            Advice::Sequential => self.doubled = true,
+            Advice::Random => {}
+            Advice::WillNeed | Advice::DontNeed => return,
         }
+        self.advice = advice;
     }
 
     /// What to bring in on the advice that `pages` will be needed, in a file of `file_pages`.
@@ -112,6 +115,22 @@ fn range_end(offset_bytes: u64, len_bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limit_doubled_for_sequential_reads_stays_so_until_they_are_normal() {
+        let mut state = FileState::new(32);
+        let steps = [
+            (Advice::Random, 32),
+            (Advice::Sequential, 64),
+            (Advice::DontNeed, 64),
+            (Advice::Random, 64),
+            (Advice::Normal, 32),
+        ];
+        for (advice, max_pages) in steps {
+            state.advise(advice);
+            assert_eq!(state.max_pages(), max_pages, "{advice:?}");
+        }
+    }
 
     #[test]
     fn range_of_bytes_gives_the_pages_it_touches_and_those_inside() {

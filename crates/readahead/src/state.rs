@@ -44,6 +44,8 @@ pub struct FileState {
     pub(crate) modern: modern::State,
     /// The advice on reads: normal, sequential or random.
     pub(crate) advice: Advice,
+    /// Sequential reads were advised, and nothing normal since.
+    pub(crate) doubled: bool,
     max_pages: u32,
 }
 
@@ -63,6 +65,7 @@ impl FileState {
             read_around: read_around::State::default(),
             modern: modern::State::default(),
             advice: Advice::Normal,
+            doubled: false,
             max_pages: max_pages.min(MAX_PAGES_LIMIT),
         }
     }
@@ -71,9 +74,10 @@ impl FileState {
     /// [advised](Self::advise).
     #[must_use]
     pub fn max_pages(&self) -> u32 {
-        match self.advice {
-            Advice::Sequential => (self.max_pages * 2).min(MAX_PAGES_LIMIT),
-            _ => self.max_pages,
+        if self.doubled {
+            (self.max_pages * 2).min(MAX_PAGES_LIMIT)
+        } else {
+            self.max_pages
         }
     }
 

@@ -39,6 +39,16 @@ pub(super) fn patterns() -> Vec<Pattern> {
                 .reads(0, 8192, 8192, 5),
         );
     }
+    // Markers of a window that was opened before random reads were advised, and its limit.
+    for (name, advice) in [("random", Random), ("normal", Normal)] {
+        patterns.push(
+            long(format!("sequential-then-{name}"))
+                .advise(0, Sequential)
+                .reads(0, 16_384, 16_384, 6)
+                .advise(0, advice)
+                .reads(pages(24), 16_384, 16_384, 30),
+        );
+    }
     patterns.extend(will_need());
     patterns.extend(do_not_need());
     patterns
