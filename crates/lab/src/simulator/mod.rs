@@ -1,4 +1,39 @@
 //! The simulator: the page cache and the policies as they are, over a device in virtual time.
+//!
+//! ```text
+//!   readers (run, task)        what each does next, and when: workload
+//!      | read, write           the contract of larder_readahead::Policy, step by step
+//!   page cache                 larder_cache::page::PageCache, as in the mount
+//!      | in_flight, write_back one device request for each run of pages
+//!   device                     larder_block::simulated::SimulatedDevice
+//! ```
+//!
+//! # What is real, and what is not
+//! The cache, its budget and the policies are the code that a mount runs. The device is a model,
+//! and so is the processor ([`CpuModel`]). Bytes are neither read nor copied: pages have frames
+//! that nobody touches, so simulated memory costs 40 bytes a page.
+//!
+//! Deliberate differences from Linux, where results may depend on them:
+//! - **Eviction** is Larder's: one clock hand over all pages, which spares once a page used twice.
+//!   Linux has two lists, and moves a page to the active one when it is used again. Where pages
+//!   are used once, as in streams, both evict in the order of arrival. Where a file larger than
+//!   memory is read again and again at random, Linux protects what was read twice for longer.
+//! - **No file system**: a file is one run of bytes on the device, has its size from the start,
+//!   and needs no metadata.
+//! - **A reader that runs asks for all that it can at once**, at the time it got its processor.
+//!   The processor time that it spent delays what it does next.
+//! - **Memory that is all in flight**: a reader waits until the device completes something, and
+//!   windows are cut short, as in Linux.
+//! - **Page tables** do not exist: each access to a mapping is a fault.
+//!
+//! # Invariants
+//! Time never goes back, and the same configuration, files and jobs give the same reports to the
+//! byte. `tests/simulator` holds runs to what they were asked for.
+//!
+//! # Cost
+//! Some 2 to 8 million page accesses a second where a device request brings in many pages;
+//! `benches/simulate.rs` prints it. Where each page is a request of its own, the device model's
+//! time comes on top.
 
 mod cpu;
 mod event;

@@ -116,7 +116,8 @@ impl Task {
         spent: &mut Spent,
     ) -> Progress {
         if !self.has_entered {
-            let copies = self.kind == TaskKind::Read && machine.policy.copies_state();
+            let is_read = self.kind == TaskKind::Read && !self.request.by_fault;
+            let copies = is_read && machine.policy.copies_state();
             self.own_state = copies.then_some(*shared_state);
         }
         let Some(mut own_state) = self.own_state else {

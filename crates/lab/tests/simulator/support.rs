@@ -150,6 +150,9 @@ pub fn run_checked(simulator: &mut Simulator, jobs: Jobs, sizes_bytes: &[u64]) -
     assert_eq!(pages.page_lookups, asked.pages.get(), "lookups");
     assert_eq!(pages.page_hits + pages.page_misses, pages.page_lookups);
     assert!(pages.page_misses_in_flight <= pages.page_misses);
+    if report.policy == PolicyName::Off {
+        assert_eq!(pages.pages_ahead, 0, "read ahead of what was asked for");
+    }
     check_pages(simulator, &open_files);
     report
 }

@@ -28,8 +28,8 @@ fn writer_of_more_than_memory_is_held_to_the_speed_of_the_device() {
         "sata-2007",
         8 * MIB,
     );
-    // All but the 40% that may be dirty.
-    assert!(report.device_written_bytes > 56 * MIB, "{report:?}");
+    // All but the 40% that may be dirty or on its way, which is 3.2 MiB.
+    assert!(report.device_written_bytes > 60 * MIB, "{report:?}");
     let rate = report.throughput_bytes_s() / 1e6;
     assert!(rate < 100.0, "{rate} MB/s");
     let mean_bytes = report.device_written_bytes / report.device_writes;
@@ -84,6 +84,8 @@ fn page_written_again_while_it_is_written_back_is_written_back_again() {
     ]);
     let report = simulator.run(jobs(&files, vec![flusher, writer]));
     assert_eq!(report.device_written_bytes, PAGE_BYTES);
+    simulator.evict(files[0]);
+    assert_eq!(simulator.cached_pages(), 1, "it is dirty again");
     let report = run_checked(
         &mut simulator,
         jobs(&files, vec![thread([flush(0)])]),
