@@ -113,6 +113,31 @@ fn modern_with_large_folios_chooses_every_window_that_the_kernel_chose() {
     assert_every_window_equal(Folios::Large);
 }
 
+#[test]
+fn recordings_of_both_kinds_of_folios_hold_the_same_patterns() {
+    let [single, large] = [Folios::Single, Folios::Large].map(|folios| {
+        let goldens = goldens(folios).into_iter();
+        let recordings = goldens.flat_map(|(_, golden)| golden.recordings);
+        recordings.collect::<Vec<_>>()
+    });
+    assert_eq!(single.len(), large.len());
+    let mut differ = 0;
+    for ((pattern, in_single), (same, in_large)) in single.iter().zip(&large) {
+        assert_eq!(pattern, same);
+        let places = |outcomes: &[Outcome]| -> Vec<Vec<(u64, u64)>> {
+            let judged = outcomes.iter().map(|o| replay::as_judged(o, pattern));
+            judged
+                .map(|o| o.windows.iter().map(|w| (w.start, w.size)).collect())
+                .collect()
+        };
+        differ += usize::from(places(in_single) != places(in_large));
+    }
+    println!(
+        "large folios changed the kernel's windows in {differ} of {} patterns",
+        single.len()
+    );
+}
+
 /// The seeds of the patterns that are recorded while the test runs.
 const LIVE_SEED: u64 = 0x6_1844;
 
