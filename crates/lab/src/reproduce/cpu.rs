@@ -37,8 +37,11 @@ const LIB_SIGMA: f64 = 1.3;
 const LIB_MAX_BYTES: f64 = 4_194_304.0;
 const TAR_RECORD_BYTES: u64 = 10 << 10;
 
-/// The five cases in the published order.
-pub(super) fn measure(policy: PolicyName, size: Size) -> Result<Vec<CpuCounts>, Error> {
+/// The five cases of processor time in the published order, counted under `policy`.
+///
+/// # Errors
+/// [`Error`] if a simulated machine cannot be made.
+pub fn measure(policy: PolicyName, size: Size) -> Result<Vec<CpuCounts>, Error> {
     Ok(vec![
         cold(policy, size, |pages, _| {
             Box::new((0..pages).map(|page| read(0, page * PAGE_BYTES, PAGE_BYTES)))

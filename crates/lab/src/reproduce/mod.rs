@@ -24,9 +24,11 @@ use rayon::prelude::*;
 
 use crate::published::{self, Pair};
 use crate::simulator::Error;
+pub use cpu::measure as cpu_counts;
 use criterion::{judge_direction, noise_pct};
 pub use machine::Size;
 use results::{CpuCounts, CpuResult, Ours, Row, TableResult, ThrashingCourse, Wu2007};
+pub use thrashing::measure as thrashing_course;
 
 /// Measures every table of Wu 2007. `progress` is told how many runs are done, and of how many.
 ///

@@ -23,8 +23,11 @@ const REQUEST_BYTES: u64 = 4 << 10;
 /// From this second on the average size of a read counts.
 const SETTLED_S: u32 = 10;
 
-/// The whole course under `policy`.
-pub(super) fn measure(policy: PolicyName, size: Size) -> Result<ThrashingCourse, Error> {
+/// The whole course of more and more streams under `policy`, second by second.
+///
+/// # Errors
+/// [`Error`] if a simulated machine cannot be made.
+pub fn measure(policy: PolicyName, size: Size) -> Result<ThrashingCourse, Error> {
     let mut machine = small_machine(policy, size)?;
     // As long as the longest stream can get.
     let file_bytes = STREAM_BYTES_S * u64::from(STREAMS + 1);
