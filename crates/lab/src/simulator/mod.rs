@@ -208,6 +208,12 @@ impl Simulator {
         self.machine.cached_pages()
     }
 
+    /// The pages that are dirty or being written.
+    #[must_use]
+    pub fn dirty_pages(&self) -> u64 {
+        self.machine.write_back.unclean_pages()
+    }
+
     /// All counts since the machine was made.
     #[must_use]
     pub fn counts(&self) -> PageCounts {

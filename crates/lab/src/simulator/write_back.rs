@@ -87,7 +87,12 @@ impl WriteBack {
 
     /// Whether so much is dirty that writers wait.
     pub(super) fn is_over_limit(&self) -> bool {
-        self.dirty_pages + self.writing_pages >= self.limit_pages
+        self.unclean_pages() >= self.limit_pages
+    }
+
+    /// Pages that are dirty or being written.
+    pub(super) fn unclean_pages(&self) -> u64 {
+        self.dirty_pages + self.writing_pages
     }
 
     /// Takes note that a page was written to.
