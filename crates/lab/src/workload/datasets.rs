@@ -89,14 +89,14 @@ fn ml_epoch(values: &Parameters, scene: &Scene<'_>) -> Jobs {
 }
 
 /// The size of a file: half of them up to half the mean, a quarter up to the mean, the others up
-/// to three and a half times the mean.
+/// to four and a half times the mean.
 fn tar_size(values: &Parameters, file: u64) -> u64 {
     let mean_bytes = values.get("size");
     let chance = mix(file ^ 0x7461_7266_696c_6573);
     let most_halves = match chance % 4 {
         0 | 1 => (0, 1),
         2 => (1, 2),
-        _ => (2, 7),
+        _ => (2, 9),
     };
     let (least, most) = (
         mean_bytes * most_halves.0 / 2,
