@@ -107,6 +107,43 @@ fn marker_is_taken_once() {
 }
 
 #[test]
+fn marker_of_a_page_in_flight_is_taken_by_the_first_who_waits() {
+    let pages = cache_of(1);
+    let mut page = new_page(&pages, key(1));
+    page.set_marker();
+    let waits: Vec<bool> = (0..2)
+        .map(|_| match pages.get_or_insert(key(1)) {
+            Entry::Busy(wait) => wait.take_marker(),
+            other => panic!("not in flight: {other:?}"),
+        })
+        .collect();
+    assert_eq!(waits, [true, false]);
+    assert!(!pages.complete(page).take_marker());
+}
+
+#[test]
+fn range_removed_of_any_length_spares_other_pages_and_files() {
+    for range in [2..4, 2..u64::MAX] {
+        let pages = cache_of(8);
+        (0..5).for_each(|index| fill(&pages, key(index)));
+        let other = PageKey { ino: 13, index: 3 };
+        fill(&pages, other);
+        let pin = pages.get(key(3));
+        pages.remove_range(12, range.clone());
+        let left: Vec<u64> = (0..5).filter(|index| pages.contains(key(*index))).collect();
+        let expected: &[u64] = if range.end == 4 {
+            &[0, 1, 3, 4]
+        } else {
+            &[0, 1, 3]
+        };
+        assert_eq!(left, expected, "{range:?}");
+        assert!(pages.contains(other));
+        drop(pin);
+        pages.frames().check_invariants();
+    }
+}
+
+#[test]
 fn pages_read_ahead_are_counted_used_once_or_wasted() {
     let pages = cache_of(2);
     for index in 0..2 {
@@ -198,7 +235,8 @@ fn removed_page_is_gone_unless_pinned() {
 
 #[test]
 fn waiters_of_a_page_all_get_it_and_it_is_read_once() {
-    let pages = cache_of(4);
+    // Four pages, and the frame that each thread may have in hand while it looks again.
+    let pages = cache_of(16);
     let reads = AtomicU64::new(0);
     let barrier = Barrier::new(8);
     std::thread::scope(|scope| {
