@@ -33,7 +33,8 @@ pub struct RunReport {
     /// What became of pages and lookups.
     #[serde(flatten)]
     pub pages: PageCounts,
-    /// One sample for each second of the run, the last one shorter.
+    /// One sample for each second of the run, the last one for what is left: less than a second,
+    /// unless the run took more than a day.
     pub samples: Vec<Sample>,
 }
 

@@ -150,7 +150,7 @@ impl<'m> Run<'m> {
 
     /// Moves the clock.
     fn advance(&mut self, to: VirtualTime) {
-        while to >= self.figures.sampler.due() {
+        while self.figures.sampler.is_due(to) {
             let counts = self.machine.device.counts();
             self.figures.sampler.end_second(counts, self.streams);
         }

@@ -1,4 +1,4 @@
-//! One sample for each second of a run.
+//! One sample for each second of a run, up to a day of them.
 
 use std::time::Duration;
 
@@ -7,6 +7,9 @@ use larder_block::simulated::{DeviceCounts, VirtualTime};
 use crate::run_report::{Sample, as_f64, ratio};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// After so many samples, the last one stands for all that follows.
+const MOST_SAMPLES: usize = 86_400;
 
 /// Collects the samples of a run.
 #[derive(Debug)]
@@ -39,16 +42,21 @@ impl Sampler {
         self.bytes += bytes;
     }
 
-    /// When the second ends that is being sampled.
-    pub(super) fn due(&self) -> VirtualTime {
-        self.to
+    /// Whether the second that is being sampled has ended by `now`. Virtual time has an end, at
+    /// which no second ends any more.
+    pub(super) fn is_due(&self, now: VirtualTime) -> bool {
+        now >= self.to && self.to < VirtualTime(u64::MAX)
     }
 
-    /// Ends the second at [`Self::due`], and begins the next.
+    /// Ends the second that is due, and begins the next.
     pub(super) fn end_second(&mut self, device: DeviceCounts, streams: u32) {
         self.sample(self.to, device, streams);
         self.from = self.to;
-        self.to = self.to + SECOND;
+        self.to = if self.samples.len() < MOST_SAMPLES {
+            self.to + SECOND
+        } else {
+            VirtualTime(u64::MAX)
+        };
     }
 
     /// Ends the run with a sample of what is left of its last second.

@@ -174,6 +174,17 @@ fn think_time_passes_off_the_processor() {
 }
 
 #[test]
+fn run_of_many_days_has_a_day_of_samples() {
+    let mut simulator = simulator(PolicyName::Off, "instant", MIB);
+    let files = simulator.add_files(&[MIB]).unwrap();
+    let day = Operation::Think(Duration::from_secs(86_400));
+    let reader = thread([day, day, read(0, 0, 100), day]);
+    let report = run_checked(&mut simulator, jobs(&files, vec![reader]), &[MIB]);
+    assert_eq!(report.samples.len(), 86_400 + 1);
+    assert!(report.elapsed > Duration::from_secs(3 * 86_400));
+}
+
+#[test]
 fn evicted_file_is_read_again() {
     let mut simulator = simulator(PolicyName::OnDemand, "nvme", MIB);
     let files = simulator.add_files(&[MIB]).unwrap();
