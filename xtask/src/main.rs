@@ -16,6 +16,7 @@ use clap_complete::{Shell, generate};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 #[derive(Parser)]
 struct Cli {
@@ -44,11 +45,18 @@ enum Task {
     },
 }
 
-fn main() -> io::Result<()> {
-    match Cli::parse().task {
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
         Task::Man { dir } => manual_pages(&dir),
         Task::Completions { dir } => completions(&dir),
         Task::RecordReadahead { dir, groups } => record::readahead(&dir, &groups),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

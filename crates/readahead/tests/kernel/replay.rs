@@ -13,15 +13,21 @@ use std::ops::Range;
 /// The order of the largest folio of the kernel: 2 MiB.
 const LARGEST_FOLIO: u8 = 9;
 
+/// An open file.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    state: FileState,
+    /// Random reads are advised.
+    random_reads: bool,
+    /// Random faults are advised.
+    random_faults: bool,
+}
+
 /// A pattern while it is replayed.
 #[derive(Debug)]
 pub struct Replay {
     file_bytes: u64,
-    states: Vec<FileState>,
-    /// Which streams have advised random reads.
-    random: Vec<bool>,
-    /// Which have advised random faults.
-    random_faults: Vec<bool>,
+    streams: Vec<Stream>,
     cache: Cache,
     /// The page cache has large folios.
     large: bool,
@@ -36,11 +42,14 @@ impl Replay {
         if folios == Folios::Large {
             state.set_largest_folio(LARGEST_FOLIO);
         }
+        let stream = Stream {
+            state,
+            random_reads: false,
+            random_faults: false,
+        };
         Self {
             file_bytes: pattern.file_bytes,
-            states: vec![state; pattern.streams().into()],
-            random: vec![false; pattern.streams().into()],
-            random_faults: vec![false; pattern.streams().into()],
+            streams: vec![stream; pattern.streams().into()],
             cache: Cache::default(),
             large: folios == Folios::Large,
             outcome: Outcome::default(),
@@ -57,8 +66,8 @@ impl Replay {
             } => self.read(stream, offset_bytes, len_bytes.into()),
             Action::Fault { page } => self.fault(stream, page),
             Action::AdviseMapping(advice) => {
-                self.states[stream].advise_mapping(advice);
-                self.random_faults[stream] = advice == Advice::Random;
+                self.streams[stream].state.advise_mapping(advice);
+                self.streams[stream].random_faults = advice == Advice::Random;
             }
             Action::Advise {
                 advice,
@@ -100,7 +109,7 @@ impl Replay {
                 self.ask(stream, Trigger::Marker, &read);
             }
         }
-        Modern.end_read(&mut self.states[stream], &read);
+        Modern.end_read(&mut self.streams[stream].state, &read);
     }
 
     /// A fault that misses is retried once its page is there, and the retry is a hit. Where faults
@@ -123,23 +132,20 @@ impl Replay {
             return;
         }
         self.ask(stream, Trigger::Access, &read);
-        if !self.random_faults[stream] && self.cache.unmark(read.index) {
+        if !self.streams[stream].random_faults && self.cache.unmark(read.index) {
             self.ask(stream, Trigger::Marker, &read);
         }
     }
 
     fn advise(&mut self, stream: usize, advice: Advice, offset: u64, len: u64) {
-        let state = &mut self.states[stream];
-        state.advise(advice);
-        match advice {
-            Advice::Random => self.random[stream] = true,
-            Advice::Normal | Advice::Sequential => self.random[stream] = false,
-            Advice::WillNeed | Advice::DontNeed => {}
-        }
+        let stream = &mut self.streams[stream];
+        stream.state.advise(advice);
         match advice {
             Advice::WillNeed => {
                 let pages = pages_touched(offset, len, PAGE_BYTES);
-                let windows = state.will_need(pages, self.file_bytes.div_ceil(PAGE_BYTES));
+                let windows = stream
+                    .state
+                    .will_need(pages, self.file_bytes.div_ceil(PAGE_BYTES));
                 for window in windows {
                     self.bring_in(window);
                 }
@@ -147,17 +153,27 @@ impl Replay {
             Advice::DontNeed => {
                 self.drop_pages(pages_inside(offset, len, self.file_bytes, PAGE_BYTES));
             }
-            _ => {}
+            Advice::Normal | Advice::Sequential | Advice::Random => {
+                stream.random_reads = advice == Advice::Random;
+            }
         }
     }
 
     fn ask(&mut self, stream: usize, trigger: Trigger, read: &Read) {
         let read = Read { trigger, ..*read };
-        let state = &mut self.states[stream];
+        let Stream {
+            state,
+            random_reads,
+            ..
+        } = &mut self.streams[stream];
+        if trigger == Trigger::Access && !Modern.wants_access(state, &read) {
+            return;
+        }
+        let forced = *random_reads && trigger == Trigger::Miss && !read.by_fault;
         for window in Modern.decide(state, &read, &self.cache) {
-            if self.random[stream] && trigger == Trigger::Miss && !read.by_fault {
+            if forced {
                 self.bring_in_pieces(window);
-            } else if self.large && self.states[stream].reads_in_folios() {
+            } else if self.large && self.streams[stream].state.reads_in_folios() {
                 self.bring_in_folios(stream, window);
             } else {
                 self.bring_in(window);
@@ -191,9 +207,9 @@ impl Replay {
     /// of the window comes in single pages.
     fn bring_in_folios(&mut self, stream: usize, window: Window) {
         self.tell(window, Some(0));
-        for folio in self.states[stream].folios(window) {
+        for folio in self.streams[stream].state.folios(window) {
             if self.cache.overlaps(folio) {
-                let state = &self.states[stream];
+                let state = &self.streams[stream].state;
                 if let Some(rest) = state.rest_in_single_pages(folio.start, self.file_pages()) {
                     self.bring_in(rest);
                 }

@@ -19,9 +19,9 @@
 //! if it is every page of the windows, one by one; how many pages left.
 //! Sizes of files are in bytes, `max` and `io` in KiB. Lines that begin with `#` are comments.
 
+use super::outcome::{FolioRun, KernelWindow, Outcome};
 use super::pattern::{Action, Content, Operation, Pattern};
 use super::recorder::Folios;
-use super::trace::{FolioRun, KernelWindow, Outcome};
 use larder_readahead::Advice;
 use std::fmt::{self, Write as _};
 

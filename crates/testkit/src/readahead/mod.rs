@@ -10,21 +10,25 @@
 //! | `pattern` | what is done to a file |
 //! | `groups/` | the table of patterns that is recorded |
 //! | `trace` | the tracepoints, in an instance of their own |
+//! | `queue` | the limits of the device |
+//! | `mapping` | page faults |
 //! | `recorder` | runs a pattern and collects what the kernel did |
+//! | `outcome` | that |
 //! | `golden` | patterns and outcomes as text |
 
 mod golden;
 pub mod groups;
 mod mapping;
+mod outcome;
 mod pattern;
 mod queue;
 mod recorder;
 mod trace;
 
 pub use golden::{Golden, GoldenError};
+pub use outcome::{FolioRun, KernelWindow, Outcome};
 pub use pattern::{Action, Content, Operation, PAGE_BYTES, Pattern};
-pub use recorder::{Folios, Recorder, kernel_release};
-pub use trace::{FolioRun, KernelWindow, Outcome};
+pub use recorder::{Folios, Recorder};
 
 use crate::Requirement;
 

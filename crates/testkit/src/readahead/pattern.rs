@@ -70,6 +70,20 @@ pub enum Action {
     AdviseMapping(Advice),
 }
 
+impl Action {
+    /// True for advice that pages will not be needed.
+    #[must_use]
+    pub fn drops_pages(&self) -> bool {
+        matches!(
+            self,
+            Self::Advise {
+                advice: Advice::DontNeed,
+                ..
+            }
+        )
+    }
+}
+
 impl Pattern {
     /// A pattern on a file of `file_bytes` that nothing is done to yet, with Linux's default limit
     /// and the largest request that loop devices take.

@@ -6,9 +6,10 @@
 use super::golden::Golden;
 use super::groups::Group;
 use super::mapping;
+use super::outcome::Outcome;
 use super::pattern::{Action, Content, Operation, PAGE_BYTES, Pattern};
 use super::queue::Queue;
-use super::trace::{Outcome, Trace};
+use super::trace::Trace;
 use crate::error::{Context, Error, Result};
 use crate::mount::{Access, LoopMount};
 use crate::tool::Tool;
@@ -21,6 +22,9 @@ use tempfile::TempDir;
 
 /// Size of the file with blocks.
 pub(super) const BLOCKS_FILE_BYTES: u64 = 4 << 20;
+
+/// How often a pattern is begun before it is given up.
+const ATTEMPTS: usize = 5;
 
 /// How large the folios of the page cache may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +94,23 @@ impl Recorder {
     }
 
     /// What the kernel did at each operation of `pattern`, on a file of which nothing is cached.
+    ///
+    /// Begins again where the kernel drops pages by itself, because memory is short or somebody
+    /// empties the page cache.
     pub fn record(&self, pattern: &Pattern) -> Result<Vec<Outcome>> {
+        for _ in 0..ATTEMPTS {
+            if let Some(outcomes) = self.attempt(pattern)? {
+                return Ok(outcomes);
+            }
+        }
+        Err(Error::Inconsistent(format!(
+            "{}: the kernel dropped pages that it was not told to drop, {ATTEMPTS} times",
+            pattern.name
+        )))
+    }
+
+    /// The same, or `None` if the kernel dropped pages by itself.
+    fn attempt(&self, pattern: &Pattern) -> Result<Option<Vec<Outcome>>> {
         self.queue.set(pattern.max_kib, pattern.io_kib)?;
         let path = self.make_file(pattern)?;
         let first = File::open(&path).context("open", &path)?;
@@ -116,15 +136,19 @@ impl Recorder {
                 .files
                 .push(File::open(&path).context("open", &path)?);
         }
-        let outcomes = pattern.operations.iter().map(|operation| {
+        let mut outcomes = Vec::new();
+        for operation in &pattern.operations {
             session
                 .perform(operation)
                 .context("run a pattern on", &path)?;
             let outcome = self.outcome(pattern)?;
+            if outcome.dropped_pages > 0 && !operation.action.drops_pages() {
+                return Ok(None);
+            }
             session.account(operation, &outcome)?;
-            Ok(outcome)
-        });
-        outcomes.collect()
+            outcomes.push(outcome);
+        }
+        Ok(Some(outcomes))
     }
 
     fn outcome(&self, pattern: &Pattern) -> Result<Outcome> {
@@ -157,8 +181,7 @@ impl Recorder {
 }
 
 /// The release of the running kernel, as of `uname -r`.
-#[must_use]
-pub fn kernel_release() -> String {
+fn kernel_release() -> String {
     let names = rustix::system::uname();
     names.release().to_string_lossy().into_owned()
 }

@@ -9,6 +9,7 @@
 //! emptying the buffer through `trace` makes the kernel wait for all processors.
 
 use super::PAGE_BYTES;
+use super::outcome::{KernelWindow, Outcome};
 use crate::error::{Context, Error, Result};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Dev, Mode, OFlags};
@@ -30,86 +31,6 @@ const INSTANCE_PREFIX: &str = "larder-";
 
 /// Instances that this process has made.
 static INSTANCES: AtomicU32 = AtomicU32::new(0);
-
-/// A window, as the kernel told of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelWindow {
-    /// First page.
-    pub start: u64,
-    /// Pages.
-    pub size: u64,
-    /// Pages of the asynchronous part; more than `size` where the end of the file cut the window.
-    pub async_size: u64,
-    /// The order of folios that it begins from, where it is read in large folios; the window is
-    /// then not cut at the end of the file.
-    pub order: Option<u8>,
-}
-
-/// Folios of one order, one behind the other, that the kernel brought into the page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FolioRun {
-    /// First page.
-    pub start: u64,
-    /// Each folio has 2 to the power of this pages.
-    pub order: u8,
-    /// How many folios.
-    pub count: u64,
-}
-
-impl FolioRun {
-    /// The page behind them; the last page there is, where a run would reach beyond.
-    #[must_use]
-    pub fn end(&self) -> u64 {
-        let pages = self.count.saturating_mul(1 << self.order.min(63));
-        self.start.saturating_add(pages)
-    }
-}
-
-/// What one operation made the kernel do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// The windows, in the order in which they were chosen.
-    pub windows: Vec<KernelWindow>,
-    /// The folios that came into the page cache, in this order.
-    pub added: Vec<FolioRun>,
-    /// How many pages left the page cache.
-    pub dropped_pages: u64,
-}
-
-impl Outcome {
-    /// Takes note of a folio that came in.
-    pub fn add(&mut self, index: u64, order: u8) {
-        self.add_run(FolioRun {
-            start: index,
-            order,
-            count: 1,
-        });
-    }
-
-    /// Takes note of pages that came in one by one.
-    pub fn add_pages(&mut self, start: u64, count: u64) {
-        self.add_run(FolioRun {
-            start,
-            order: 0,
-            count,
-        });
-    }
-
-    fn add_run(&mut self, run: FolioRun) {
-        match self.added.last_mut() {
-            Some(last) if last.order == run.order && last.end() == run.start => {
-                last.count += run.count;
-            }
-            _ => self.added.push(run),
-        }
-    }
-
-    /// Pages that came in.
-    #[must_use]
-    pub fn added_pages(&self) -> u64 {
-        self.added.iter().map(|run| run.end() - run.start).sum()
-    }
-}
 
 /// Why there is nothing to trace with, if so.
 pub(super) fn missing() -> Option<String> {
@@ -285,6 +206,7 @@ fn event(outcome: &mut Outcome, line: &str) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readahead::FolioRun;
 
     #[test]
     fn trace_text_gives_windows_folios_and_drops() {
