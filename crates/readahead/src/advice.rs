@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `Normal` | windows of at most [`FileState::max_pages`] |
 //! | `Sequential` | the limit is doubled, until `Normal` is advised |
-//! | `Random` | reads bring in what they ask for, faults one page |
+//! | `Random` | a read brings in what it asks for; on a mapping, a fault brings in one page |
 //! | `WillNeed` | the range is read at once, no further than the device takes in one request |
 //! | `DontNeed` | the whole pages of the range are dropped; a part of a page is kept, except at the end of the file |
 
