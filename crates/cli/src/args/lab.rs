@@ -104,6 +104,9 @@ pub(crate) struct ReproduceArgs {
     /// Divide sizes by 32: shows the report in seconds, but is no reproduction
     #[arg(long)]
     pub quick: bool,
+    /// Time the processor's part on this machine too, into wu2007-timed.md
+    #[arg(long)]
+    pub timed: bool,
 }
 
 /// A document with published figures.

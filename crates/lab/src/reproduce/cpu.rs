@@ -19,7 +19,8 @@ device that takes no time. Lookups by the reader include the second one, of a pa
 missing at first; lookups by readahead are those of pages that it might bring in, and those by \
 which it looks for its own history. Fewer calls and lookups are expected where the document \
 became faster, more where it became slower. Counts are not times: the direction alone is judged, \
-with no noise.
+with no noise. With `--timed` the same cases are timed on this machine too, in \
+[wu2007-timed.md](wu2007-timed.md), which is not the same each time.
 
 The sparse file is 1 GB that is not cached, the hot one 256 MB that is. The random reads take each \
 page once, so that they miss as the document's do. `/lib` is 2,000 files \
@@ -37,68 +38,52 @@ const LIB_SIGMA: f64 = 1.3;
 const LIB_MAX_BYTES: f64 = 4_194_304.0;
 const TAR_RECORD_BYTES: u64 = 10 << 10;
 
-/// The five cases of processor time in the published order, counted under `policy`.
-///
-/// # Errors
-/// [`Error`] if a simulated machine cannot be made.
-pub fn measure(policy: PolicyName, size: Size) -> Result<Vec<CpuCounts>, Error> {
-    Ok(vec![
-        cold(policy, size, |pages, _| {
-            Box::new((0..pages).map(|page| read(0, page * PAGE_BYTES, PAGE_BYTES)))
-        })?,
-        hot(policy, size, 1)?,
-        hot(policy, size, 256)?,
-        tar(policy, size)?,
-        cold(policy, size, |pages, size| {
-            let mut order: Vec<u64> = (0..pages).collect();
-            order.shuffle(&mut size.random(4));
-            let order = order.into_iter();
-            Box::new(order.map(|page| read(0, page * PAGE_BYTES, PAGE_BYTES)))
-        })?,
-    ])
+/// One case: which files are read, and how.
+pub(super) struct ReadCase {
+    /// The files' sizes.
+    pub(super) file_bytes: Vec<u64>,
+    /// Everything is cached before.
+    pub(super) is_hot: bool,
+    /// Each file is read from start to end in requests of this size, one file after the other.
+    pub(super) request_bytes: u64,
+    /// Instead, these pages of the first file are read, one by one.
+    pub(super) order: Option<Vec<u64>>,
 }
 
-type Operations = Box<dyn Iterator<Item = Operation>>;
-
-/// Reads of a file that is not cached.
-fn cold(
-    policy: PolicyName,
-    size: Size,
-    reads: fn(u64, Size) -> Operations,
-) -> Result<CpuCounts, Error> {
-    let bytes = size.of(SPARSE_BYTES);
-    let mut machine = instant_machine(policy, size)?;
-    let files = machine.add_files(&[bytes])?;
-    Ok(run(&mut machine, &files, reads(bytes / PAGE_BYTES, size)))
+/// The cases in the published order.
+pub(super) fn cases(size: Size) -> [ReadCase; 5] {
+    let sparse_bytes = size.of(SPARSE_BYTES);
+    let mut order: Vec<u64> = (0..sparse_bytes / PAGE_BYTES).collect();
+    order.shuffle(&mut size.random(4));
+    let sparse = |order| ReadCase {
+        file_bytes: vec![sparse_bytes],
+        is_hot: false,
+        request_bytes: PAGE_BYTES,
+        order,
+    };
+    let hot = |file_bytes, request_bytes| ReadCase {
+        file_bytes,
+        is_hot: true,
+        request_bytes,
+        order: None,
+    };
+    [
+        sparse(None),
+        hot(vec![size.of(HOT_BYTES)], PAGE_BYTES),
+        hot(vec![size.of(HOT_BYTES)], 256 * PAGE_BYTES),
+        hot(lib(size), TAR_RECORD_BYTES),
+        sparse(Some(order)),
+    ]
 }
 
-/// Sequential reads of a file that is cached whole.
-fn hot(policy: PolicyName, size: Size, request_pages: u64) -> Result<CpuCounts, Error> {
-    let bytes = size.of(HOT_BYTES);
-    let mut machine = instant_machine(policy, size)?;
-    let files = machine.add_files(&[bytes])?;
-    run(&mut machine, &files, in_order(0, bytes, 256 * PAGE_BYTES));
-    let request_bytes = request_pages * PAGE_BYTES;
-    Ok(run(&mut machine, &files, in_order(0, bytes, request_bytes)))
-}
-
-/// Many small cached files, one after the other.
-fn tar(policy: PolicyName, size: Size) -> Result<CpuCounts, Error> {
+/// The sizes of the files of `/lib`.
+fn lib(size: Size) -> Vec<u64> {
     let distribution =
         LogNormal::new(LIB_MEDIAN_BYTES.ln(), LIB_SIGMA).expect("the deviation is finite");
     let mut random = size.random(5);
-    let sizes: Vec<u64> = (0..size.of(LIB_FILES))
+    (0..size.of(LIB_FILES))
         .map(|_| whole(distribution.sample(&mut random).clamp(1.0, LIB_MAX_BYTES)))
-        .collect();
-    let mut machine = instant_machine(policy, size)?;
-    let files = machine.add_files(&sizes)?;
-    let mut all = || {
-        let sizes = sizes.clone().into_iter().zip(0..);
-        let reads = sizes.flat_map(|(bytes, file)| in_order(file, bytes, TAR_RECORD_BYTES));
-        run(&mut machine, &files, Box::new(reads))
-    };
-    all();
-    Ok(all())
+        .collect()
 }
 
 #[expect(
@@ -110,9 +95,40 @@ fn whole(bytes: f64) -> u64 {
     bytes as u64
 }
 
-fn in_order(file: u32, bytes: u64, request_bytes: u64) -> Operations {
-    let requests = bytes.div_ceil(request_bytes);
-    Box::new((0..requests).map(move |request| read(file, request * request_bytes, request_bytes)))
+/// The five cases of processor time in the published order, counted under `policy`.
+///
+/// # Errors
+/// [`Error`] if a simulated machine cannot be made.
+pub fn measure(policy: PolicyName, size: Size) -> Result<Vec<CpuCounts>, Error> {
+    cases(size)
+        .iter()
+        .map(|case| {
+            let mut machine = instant_machine(policy, size)?;
+            let files = machine.add_files(&case.file_bytes)?;
+            if case.is_hot {
+                run(&mut machine, &files, in_order(case, 256 * PAGE_BYTES));
+            }
+            let operations = match &case.order {
+                Some(order) => {
+                    let pages = order.clone().into_iter();
+                    Box::new(pages.map(|page| read(0, page * PAGE_BYTES, PAGE_BYTES)))
+                }
+                None => in_order(case, case.request_bytes),
+            };
+            Ok(run(&mut machine, &files, operations))
+        })
+        .collect()
+}
+
+type Operations = Box<dyn Iterator<Item = Operation>>;
+
+/// Every file from start to end, one after the other.
+fn in_order(case: &ReadCase, request_bytes: u64) -> Operations {
+    let files = case.file_bytes.clone().into_iter().zip(0..);
+    Box::new(files.flat_map(move |(bytes, file)| {
+        let requests = 0..bytes.div_ceil(request_bytes);
+        requests.map(move |request| read(file, request * request_bytes, request_bytes))
+    }))
 }
 
 fn read(file: u32, offset_bytes: u64, len_bytes: u64) -> Operation {

@@ -11,7 +11,7 @@ use crate::simulator::{CpuModel, Error, Simulator, SimulatorConfig};
 use crate::workload::{Operation, ReaderJob};
 
 /// 1 MB max readahead size.
-const READAHEAD_MAX_BYTES: u64 = 1 << 20;
+pub(super) const READAHEAD_MAX_BYTES: u64 = 1 << 20;
 
 /// 2 GB, of which the kernel, the programs and their own memory leave this for pages.
 const MEMORY_BYTES: u64 = (2048 - 100) << 20;

@@ -16,6 +16,7 @@ mod oltp;
 mod plots;
 pub mod results;
 mod thrashing;
+mod timed;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,6 +30,7 @@ use criterion::{judge_direction, noise_pct};
 pub use machine::Size;
 use results::{CpuCounts, CpuResult, Ours, Row, TableResult, ThrashingCourse, Wu2007};
 pub use thrashing::measure as thrashing_course;
+pub use timed::timed_report;
 
 /// Measures every table of Wu 2007. `progress` is told how many runs are done, and of how many.
 ///

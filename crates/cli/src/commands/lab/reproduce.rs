@@ -3,7 +3,7 @@
 use super::{progress, write_report};
 use crate::args::{Document, ReproduceArgs};
 use crate::failure::{Failure, Result};
-use larder_lab::reproduce::{Size, wu2007};
+use larder_lab::reproduce::{Size, timed_report, wu2007};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -23,7 +23,11 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     });
     bar.finish_and_clear();
     let results = results.map_err(|error| Failure::new(error.to_string()))?;
-    write_report(&args.output, &results.report()?)?;
+    let mut files = results.report()?;
+    if args.timed {
+        files.push(timed_report(size).map_err(|error| Failure::new(error.to_string()))?);
+    }
+    write_report(&args.output, &files)?;
     let mut out = io::stdout().lock();
     out.write_all(results.summary().as_bytes())?;
     writeln!(out, "\n{}", args.output.join("wu2007.md").display())?;

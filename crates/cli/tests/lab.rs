@@ -1,0 +1,159 @@
+//! `larder lab`: simulations, which need no image, no root and no FUSE.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use support::{assert_fails, larder, larder_ok};
+
+/// A workload that takes no time to simulate.
+const SMALL: [&str; 7] = [
+    "lab",
+    "readahead",
+    "--workload",
+    "sequential:file=16M",
+    "--device",
+    "sata-2007",
+    "--memory=8M",
+];
+
+fn small_with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    SMALL.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn readahead_prints_a_row_for_each_policy_and_the_same_each_time() {
+    let text = larder_ok(SMALL);
+    for policy in ["off", "legacy", "ondemand", "modern"] {
+        let rows = text.lines().filter(|line| line.starts_with(policy));
+        assert_eq!(rows.count(), 1, "{policy}: {text}");
+    }
+    assert_eq!(larder_ok(SMALL), text);
+    let two = larder_ok(small_with(&["--policy", "legacy,modern"]));
+    assert!(two.contains("legacy") && !two.contains("ondemand"), "{two}");
+}
+
+#[test]
+fn readahead_prints_json_with_every_figure() {
+    let text = larder_ok(small_with(&["--json", "--policy=ondemand"]));
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["device"], "sata-2007");
+    assert_eq!(json["reports"][0]["policy"], "ondemand");
+    assert_eq!(json["reports"][0]["bytes_read"], 16 << 20);
+}
+
+#[test]
+fn readahead_writes_csv_plot_and_report_where_it_is_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let (csv, plot, report) = (path("x.csv"), path("x.svg"), path("new/report"));
+    larder_ok(small_with(&[
+        "--csv",
+        csv.to_str().unwrap(),
+        "--plot",
+        plot.to_str().unwrap(),
+        "--output",
+        report.to_str().unwrap(),
+    ]));
+    assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 5);
+    assert!(fs::read_to_string(&plot).unwrap().starts_with("<svg"));
+    for extension in ["md", "html", "csv", "json", "svg"] {
+        let file = report.join("comparison").with_extension(extension);
+        assert!(file.exists(), "{}", file.display());
+    }
+}
+
+#[test]
+fn names_that_are_unknown_are_told_with_the_flag_and_those_that_are_known() {
+    for (args, parts) in [
+        (
+            &["--workload", "dance"][..],
+            &["--workload", "dance", "sequential"][..],
+        ),
+        (
+            &["--workload", "sequential:colour=red"],
+            &["--workload", "colour", "request"],
+        ),
+        (
+            &["--workload", "sequential", "--device", "floppy"],
+            &["--device", "floppy", "nvme"],
+        ),
+        (
+            &["--workload", "sequential", "--policy", "legacy,psychic"],
+            &["--policy", "psychic", "ondemand", "all"],
+        ),
+        (
+            &["--workload", "sequential", "--memory", "lots"],
+            &["--memory", "lots"],
+        ),
+    ] {
+        let args = ["lab", "readahead"].iter().chain(args).copied();
+        assert_fails(&larder(args.collect::<Vec<_>>()), 2, parts);
+    }
+    assert_fails(
+        &larder(["lab", "reproduce", "wu2008"]),
+        2,
+        &["wu2008", "wu2007"],
+    );
+}
+
+#[test]
+fn file_that_cannot_be_written_is_told_with_its_flag() {
+    let args = small_with(&["--policy=off", "--csv", "/nonexistent/x.csv"]);
+    assert_fails(&larder(args), 1, &["/nonexistent/x.csv", "hint:", "--csv"]);
+    let args = small_with(&["--policy=off", "--output", "/proc/nonexistent"]);
+    assert_fails(
+        &larder(args),
+        1,
+        &["/proc/nonexistent", "hint:", "--output"],
+    );
+}
+
+#[test]
+fn files_larger_than_the_device_are_told_with_what_helps() {
+    let args = [
+        "lab",
+        "readahead",
+        "--workload=sequential:file=1T",
+        "--device=sata-2007",
+    ];
+    let output = larder(args);
+    assert_ne!(output.status.code(), Some(0));
+    assert_fails(&output, output.status.code().unwrap(), &["--workload"]);
+}
+
+#[test]
+fn list_names_workloads_devices_and_policies() {
+    let text = larder_ok(["lab", "list"]);
+    for name in [
+        "interleaved",
+        "streams=",
+        "sata-2007",
+        "object-30ms",
+        "modern",
+    ] {
+        assert!(text.contains(name), "{name}: {text}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&larder_ok(["lab", "list", "--json"])).unwrap();
+    assert!(json["workloads"][0]["parameters"][0]["default"].is_string());
+}
+
+#[test]
+fn reproduce_quick_writes_the_report_and_says_that_it_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = larder_ok([
+        "lab".as_ref(),
+        "reproduce".as_ref(),
+        "wu2007".as_ref(),
+        "--quick".as_ref(),
+        "--output".as_ref(),
+        dir.path().as_os_str(),
+    ]);
+    assert!(
+        text.contains("iozone") && text.contains("wu2007.md"),
+        "{text}"
+    );
+    let report = fs::read_to_string(Path::new(dir.path()).join("wu2007.md")).unwrap();
+    assert!(report.contains("no reproduction"));
+}

@@ -1,0 +1,317 @@
+//! The five cases of processor time, timed: the real page cache and policies in a plain loop, with
+//! no simulator around them.
+//!
+//! This is the one part of a reproduction that differs from machine to machine and from run to
+//! run, and so has a report of its own.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use larder_cache::frame::{Frames, FramesConfig};
+use larder_cache::page::{PageCache, PageKey};
+use larder_readahead::{
+    FileState, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window,
+    max_pages_from_bytes,
+};
+
+use super::cpu::{self, ReadCase};
+use super::machine::{READAHEAD_MAX_BYTES, Size};
+use super::results::Ours;
+use crate::output::{Align, ReportFile, Table, change};
+use crate::published;
+use crate::run_report::as_f64;
+use crate::simulator::Error;
+
+const PAGE_BYTES: usize = 4096;
+/// Of which the median counts.
+const ROUNDS: usize = 7;
+
+const SETUP: &str = "\
+The five cases of processor time of Wu 2007, timed in process: Larder's page cache and policies \
+in a plain loop that copies every page out, and fills a missing page with zeros, as that of a \
+sparse file. Nanoseconds a page: the median of seven rounds, and in brackets how far the slowest \
+lay above the fastest. The policies take turns, each round with a new cache. The document timed \
+whole system calls on the kernel, so that the same saving is a smaller part of its times: only \
+the signs compare, and where a change is no larger than the spread beside it, not even those.\n";
+
+/// Times all cases under all policies, one after the other.
+///
+/// # Errors
+/// [`Error::Map`] if there is no address space for a cache.
+pub fn timed_report(size: Size) -> Result<ReportFile, Error> {
+    let mut table = Table::new([
+        ("case", Align::Left),
+        ("legacy", Align::Right),
+        ("ondemand", Align::Right),
+        ("modern", Align::Right),
+        ("published speed-up", Align::Right),
+        ("ours", Align::Right),
+    ]);
+    for (row, case) in published::cpu().into_iter().zip(cpu::cases(size)) {
+        let mut times = [const { Vec::new() }; 3];
+        for _ in 0..ROUNDS {
+            for (policy, times) in Ours::POLICIES.iter().zip(&mut times) {
+                times.push(nanos_a_page(*policy, &case)?);
+            }
+        }
+        let [legacy, ondemand, modern] = times.map(Spread::of);
+        let speed_up_pct = (legacy.median / ondemand.median - 1.0) * 100.0;
+        table.push(vec![
+            row.case,
+            legacy.to_string(),
+            ondemand.to_string(),
+            modern.to_string(),
+            change(Some(row.change_pct)),
+            change(Some(speed_up_pct)),
+        ]);
+    }
+    let mut content = format!("# Wu 2007: CPU cost, timed\n\n{SETUP}\n");
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        content,
+        "Measured by `larder lab reproduce wu2007 --timed` on {}.\n\n{}",
+        processor(),
+        table.to_markdown()
+    );
+    Ok(ReportFile {
+        name: "wu2007-timed.md".to_owned(),
+        content,
+    })
+}
+
+/// The median of some times, and how far they lie apart.
+struct Spread {
+    median: f64,
+    apart_pct: f64,
+}
+
+impl Spread {
+    fn of(mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        let median = times[times.len() / 2];
+        Self {
+            median,
+            apart_pct: (times[times.len() - 1] / times[0] - 1.0) * 100.0,
+        }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.1} ns (+{:.0}%)", self.median, self.apart_pct)
+    }
+}
+
+fn nanos_a_page(policy: PolicyName, case: &ReadCase) -> Result<f64, Error> {
+    let mut reader = Reader::new(policy, case.file_bytes.iter().sum())?;
+    if case.is_hot {
+        reader.read_all(case, 256 * PAGE_BYTES as u64);
+    }
+    let began = Instant::now();
+    let pages = match &case.order {
+        Some(order) => {
+            let mut state = fresh();
+            for page in order {
+                reader.read(&mut state, 0, *page..*page + 1, case.file_bytes[0]);
+            }
+            order.len() as u64
+        }
+        None => reader.read_all(case, case.request_bytes),
+    };
+    Ok(nanos(began.elapsed()) / as_f64(pages))
+}
+
+fn nanos(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e9
+}
+
+/// Reads through the cache as the contract of [`Policy`] says, with no device to wait for.
+struct Reader {
+    pages: PageCache,
+    policy: &'static dyn Policy,
+    buffer: Box<[u8]>,
+}
+
+impl Reader {
+    fn new(policy: PolicyName, bytes: u64) -> Result<Self, Error> {
+        let frames = u32::try_from(bytes / PAGE_BYTES as u64 * 2 + 4096).unwrap_or(u32::MAX);
+        let pool = Frames::new(&FramesConfig {
+            frame_bytes: PAGE_BYTES,
+            frames,
+            page_bits: frames.ilog2(),
+            buffer_bits: 0,
+            retirable: 0,
+        });
+        let pool = pool.map_err(|source| Error::Map {
+            memory_bytes: u64::from(frames) * PAGE_BYTES as u64,
+            source,
+        })?;
+        Ok(Self {
+            pages: PageCache::new(Arc::new(pool)),
+            policy: policy.policy(),
+            buffer: vec![0; PAGE_BYTES].into(),
+        })
+    }
+
+    /// Reads every file in order; returns how many pages that took.
+    fn read_all(&mut self, case: &ReadCase, request_bytes: u64) -> u64 {
+        let mut pages = 0;
+        for (file, bytes) in (0..).zip(&case.file_bytes) {
+            let mut state = fresh();
+            for request in 0..bytes.div_ceil(request_bytes) {
+                let start = request * request_bytes / PAGE_BYTES as u64;
+                let end_bytes = ((request + 1) * request_bytes).min(*bytes);
+                let end = end_bytes.div_ceil(PAGE_BYTES as u64);
+                self.read(&mut state, file, start..end, *bytes);
+                pages += end - start;
+            }
+        }
+        pages
+    }
+
+    fn read(
+        &mut self,
+        state: &mut FileState,
+        file: u64,
+        request: std::ops::Range<u64>,
+        bytes: u64,
+    ) {
+        let mut read = Read {
+            trigger: Trigger::Access,
+            index: PageIndex(request.start),
+            request_start: PageIndex(request.start),
+            request_pages: u32::try_from(request.end - request.start).unwrap_or(u32::MAX),
+            ends_inside_page: false,
+            by_fault: false,
+            file_pages: bytes.div_ceil(PAGE_BYTES as u64),
+            congested: false,
+        };
+        for index in request {
+            read.index = PageIndex(index);
+            read.trigger = Trigger::Access;
+            if self.policy.wants_every_page(false) && self.policy.wants_access(state, &read) {
+                self.ask(state, file, &read);
+            }
+            if self.copy_out(state, file, &mut read) {
+                continue;
+            }
+            read.trigger = Trigger::Miss;
+            self.ask(state, file, &read);
+            self.bring_in(
+                file,
+                Window {
+                    start: read.index,
+                    size: 1,
+                    async_size: 0,
+                },
+            );
+            self.copy_out(state, file, &mut read);
+        }
+        self.policy.end_read(state, &read);
+    }
+
+    /// False if the page is not there.
+    fn copy_out(&mut self, state: &mut FileState, file: u64, read: &mut Read) -> bool {
+        let key = PageKey {
+            ino: file + 1,
+            index: read.index.0,
+        };
+        let Some(page) = self.pages.get(key) else {
+            return false;
+        };
+        self.buffer.copy_from_slice(&page);
+        std::hint::black_box(&self.buffer);
+        let is_marked = page.take_marker();
+        drop(page);
+        if is_marked {
+            read.trigger = Trigger::Marker;
+            self.ask(state, file, read);
+        }
+        true
+    }
+
+    fn ask(&self, state: &mut FileState, file: u64, read: &Read) {
+        let resident = Resident {
+            pages: &self.pages,
+            ino: file + 1,
+        };
+        for window in self.policy.decide(state, read, &resident) {
+            let new_pages = self.bring_in(file, window);
+            self.policy.window_read(state, window, new_pages);
+        }
+    }
+
+    fn bring_in(&self, file: u64, window: Window) -> u32 {
+        let mut new_pages = 0;
+        for index in window.start.0..window.end().0 {
+            let key = PageKey {
+                ino: file + 1,
+                index,
+            };
+            let Some(mut page) = self.pages.insert_absent(key) else {
+                continue;
+            };
+            page.fill(0);
+            if window.marker() == Some(PageIndex(index)) {
+                page.set_marker();
+            }
+            page.complete();
+            new_pages += 1;
+        }
+        new_pages
+    }
+}
+
+/// The state of a file that was just opened.
+fn fresh() -> FileState {
+    let page_bytes = u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX);
+    FileState::new(max_pages_from_bytes(READAHEAD_MAX_BYTES, page_bytes))
+}
+
+struct Resident<'a> {
+    pages: &'a PageCache,
+    ino: u64,
+}
+
+impl Residency for Resident<'_> {
+    fn is_resident(&self, page: PageIndex) -> bool {
+        self.pages.contains(PageKey {
+            ino: self.ino,
+            index: page.0,
+        })
+    }
+}
+
+/// What this machine computes with, as it says itself.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "model name").then(|| value.trim().to_owned())
+    });
+    model.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timed_report_has_each_case() {
+        let size = Size {
+            divisor: 1024,
+            seed: 1,
+        };
+        let report = timed_report(size).unwrap();
+        for row in published::cpu() {
+            assert!(report.content.contains(&row.case), "{}", row.case);
+        }
+    }
+
+    #[test]
+    fn spread_is_by_the_median() {
+        let spread = Spread::of(vec![3.0, 1.0, 2.0]);
+        assert_eq!(spread.to_string(), "2.0 ns (+200%)");
+    }
+}
