@@ -2,6 +2,7 @@
 
 use super::{LONG_FILE_BYTES, pages, request};
 use crate::readahead::Pattern;
+use larder_readahead::Advice;
 
 /// A reader from the start of the file.
 fn from_start(name: String, len_bytes: u32, count: usize) -> Pattern {
@@ -115,6 +116,16 @@ pub(super) fn ends_of_files() -> Vec<Pattern> {
         let pattern = Pattern::new(format!("last-{before}-pages"), pages(100) - 96);
         patterns.push(pattern.reads(pages(100 - before), 4096, 4096, 8));
     }
+    // A read across the end has ended at the end, so the last page is next to it and begins a
+    // stream: then the marker on page 4 is no longer of the last window.
+    patterns.push(
+        Pattern::new("across-the-end-and-back", pages(100) - 96)
+            .reads(0, 4096, 4096, 4)
+            .read(0, pages(98), request(10))
+            .advise_range(0, Advice::DontNeed, pages(99), 0)
+            .read(0, pages(99), 4096)
+            .read(0, pages(4), request(4)),
+    );
     patterns
 }
 
