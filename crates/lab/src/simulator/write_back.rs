@@ -35,11 +35,25 @@ struct FileWrites {
 }
 
 /// A reader that waits until a file is flushed; no reader, if only the file is to be.
+///
+/// A page that is dirty again while it is being written cannot go out at once. So when all that
+/// could go out is written, a second round takes what is dirty then; it is enough, since what is
+/// still on its way then was as new as the flush when it went out.
 #[derive(Debug)]
 struct Flush {
     reader: Option<ReaderId>,
     file: FileId,
     cursor: u64,
+    is_second_round: bool,
+}
+
+/// A flush of which all that could go out has.
+#[derive(Debug)]
+struct Submitted {
+    flush: Flush,
+    /// It waits for the file's writes up to this one.
+    last: Option<RequestId>,
+    needs_second_round: bool,
 }
 
 /// Dirty pages, and those being written.
@@ -57,8 +71,9 @@ pub(super) struct WriteBack {
     most_requests: usize,
     /// Files to flush, in the order asked for.
     flushes: VecDeque<Flush>,
-    /// Flushes of which all is on its way, up to this write.
-    flushed: Vec<(Flush, Option<RequestId>)>,
+    submitted: Vec<Submitted>,
+    /// Readers whose flush is done.
+    flushed: Vec<ReaderId>,
     /// Whose turn it is in the background, and how many pages are left of it.
     turn: (FileId, u64),
 }
@@ -76,6 +91,7 @@ impl WriteBack {
             most_run_pages: most_run_pages.min(TURN_PAGES),
             most_requests: most_requests.max(1),
             flushes: VecDeque::new(),
+            submitted: Vec::new(),
             flushed: Vec::new(),
             turn: (FileId(0), TURN_PAGES),
         }
@@ -109,6 +125,7 @@ impl WriteBack {
             reader,
             file,
             cursor: 0,
+            is_second_round: false,
         });
     }
 
@@ -122,21 +139,25 @@ impl WriteBack {
     /// What to write next, if anything is to be written. The caller submits it, and says so with
     /// [`Self::submitted`].
     pub(super) fn next_run(&mut self) -> Option<(FileId, Range<u64>)> {
-        let most_pages = self.most_run_pages;
+        self.end_flushes();
         if self.requests.len() >= self.most_requests {
             return None;
         }
-        while let Some(flush) = self.flushes.front_mut() {
-            let (file, cursor) = (flush.file, flush.cursor);
-            if let Some(run) = self.files[file.index()].next_run(cursor, most_pages) {
+        while let Some(mut flush) = self.flushes.pop_front() {
+            let file = flush.file;
+            let writes = &self.files[file.index()];
+            if let Some(run) = writes.next_run(flush.cursor, self.most_run_pages) {
                 flush.cursor = run.end;
+                self.flushes.push_front(flush);
                 return Some((file, run));
             }
-            // What was being written before is waited for too.
-            let last = self.files[file.index()].requests.last().copied();
-            if let Some(flush) = self.flushes.pop_front() {
-                self.flushed.push((flush, last));
-            }
+            self.submitted.push(Submitted {
+                // What was being written before is waited for too.
+                last: writes.requests.last().copied(),
+                needs_second_round: !flush.is_second_round && !writes.dirty.is_empty(),
+                flush,
+            });
+            self.end_flushes();
         }
         if self.dirty_pages > self.background_pages {
             self.next_background_run()
@@ -206,17 +227,29 @@ impl WriteBack {
         true
     }
 
-    /// The readers whose flush is done, in the order they asked.
-    pub(super) fn take_flushed(&mut self) -> Vec<ReaderId> {
+    /// Ends the flushes whose writes are done, or begins their second round.
+    fn end_flushes(&mut self) {
         let files = &self.files;
-        let is_done = |(flush, last): &mut (Flush, Option<RequestId>)| {
-            let first = files[flush.file.index()].requests.first();
-            first.is_none_or(|first| Some(*first) > *last)
+        let is_written = |submitted: &mut Submitted| {
+            let first = files[submitted.flush.file.index()].requests.first();
+            first.is_none_or(|first| Some(*first) > submitted.last)
         };
-        self.flushed
-            .extract_if(.., is_done)
-            .filter_map(|(flush, _)| flush.reader)
-            .collect()
+        for done in self.submitted.extract_if(.., is_written) {
+            if done.needs_second_round {
+                self.flushes.push_back(Flush {
+                    cursor: 0,
+                    is_second_round: true,
+                    ..done.flush
+                });
+            } else {
+                self.flushed.extend(done.flush.reader);
+            }
+        }
+    }
+
+    /// The readers whose flush is done, in the order they were done.
+    pub(super) fn take_flushed(&mut self) -> Vec<ReaderId> {
+        std::mem::take(&mut self.flushed)
     }
 }
 

@@ -1,6 +1,9 @@
 //! Writers: dirty memory has a limit, flushes wait, and what is written reaches the device once.
 
+use std::time::Duration;
+
 use larder_lab::simulator::PAGE_BYTES;
+use larder_lab::workload::Operation;
 use larder_readahead::PolicyName;
 
 use crate::support::{
@@ -80,7 +83,7 @@ fn page_written_again_while_it_is_written_back_is_written_back_again() {
     let files = simulator.add_files(&[MIB]).unwrap();
     let flusher = thread([write(0, 0, PAGE_BYTES), flush(0)]);
     let writer = thread([
-        larder_lab::workload::Operation::Think(std::time::Duration::from_micros(50)),
+        Operation::Think(Duration::from_micros(50)),
         write(0, 0, PAGE_BYTES),
     ]);
     let report = simulator.run(jobs(&files, vec![flusher, writer]));
@@ -93,6 +96,21 @@ fn page_written_again_while_it_is_written_back_is_written_back_again() {
         &[MIB],
     );
     assert_eq!(report.device_written_bytes, PAGE_BYTES);
+}
+
+#[test]
+fn flush_of_a_page_that_is_being_written_already_writes_it_again() {
+    let mut simulator = simulator(PolicyName::Off, "sata-2007", 64 * MIB);
+    let files = simulator.add_files(&[MIB]).unwrap();
+    let first = thread([write(0, 0, PAGE_BYTES), flush(0)]);
+    let second = thread([
+        Operation::Think(Duration::from_micros(50)),
+        write(0, 0, PAGE_BYTES),
+        flush(0),
+    ]);
+    let report = simulator.run(jobs(&files, vec![first, second]));
+    assert_eq!(report.device_written_bytes, 2 * PAGE_BYTES);
+    assert_eq!(simulator.dirty_pages(), 0);
 }
 
 #[test]
