@@ -25,7 +25,7 @@ fn config() -> Config {
         .unwrap_or(SEED);
     eprintln!("LARDER_SEED={seed}");
     Config {
-        cases: 400,
+        cases: 2000,
         rng_seed: RngSeed::Fixed(seed),
         failure_persistence: None,
         ..Config::default()
