@@ -22,7 +22,7 @@ pub fn page(title: &str, markdown: &str, picture: impl Fn(&str) -> Option<String
     page.push_str("<meta charset=\"utf-8\">\n");
     page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
     page.push_str("<title>");
-    pulldown_cmark_escaped(&mut page, title);
+    push_text(&mut page, title);
     page.push_str("</title>\n<style>\n");
     page.push_str(STYLE);
     page.push_str("</style>\n</head>\n<body>\n");
@@ -88,7 +88,7 @@ pub fn slug(heading: &str) -> String {
         .collect()
 }
 
-fn pulldown_cmark_escaped(page: &mut String, text: &str) {
+fn push_text(page: &mut String, text: &str) {
     html::push_html(page, std::iter::once(Event::Text(text.into())));
 }
 

@@ -1,0 +1,205 @@
+//! The published tables as plans: which rows there are, what measures them, and how far the
+//! document's own figures scatter.
+
+use larder_readahead::PolicyName;
+
+use super::criterion::noise_pct;
+use super::machine::Size;
+use super::{aio_stress, fileio, iozone, oltp};
+use crate::published::{self, Pair};
+use crate::simulator::Error;
+
+/// A table that is to be measured.
+pub(super) struct Plan {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) setup: &'static str,
+    pub(super) rows: Vec<PlannedRow>,
+    /// What is measured apart from the rest, and the first row of its figures.
+    pub(super) runs: Vec<(usize, Measure)>,
+}
+
+pub(super) struct PlannedRow {
+    pub(super) label: String,
+    pub(super) published: Pair,
+    pub(super) noise_pct: f64,
+}
+
+/// Measures one row, or several that are one run, under a policy.
+pub(super) type Measure = Box<dyn Fn(PolicyName, Size) -> Result<Vec<f64>, Error> + Send + Sync>;
+
+/// Every table but those that need more than figures: thrashing and the processor's.
+pub(super) fn plans() -> Vec<Plan> {
+    vec![iozone_plan(), aio_stress_plan(), fileio_plan(), oltp_plan()]
+}
+
+fn iozone_plan() -> Plan {
+    let rows = published::iozone();
+    Plan {
+        name: "iozone",
+        title: "iozone",
+        unit: "KB/s",
+        setup: iozone::SETUP,
+        rows: rows
+            .into_iter()
+            .map(|row| PlannedRow {
+                noise_pct: iozone_noise_pct(&row.test),
+                label: format!("{}, run {}", row.test, row.run),
+                published: Pair {
+                    legacy: row.legacy_kb_s,
+                    ondemand: row.ondemand_kb_s,
+                },
+            })
+            .collect(),
+        runs: vec![(0, Box::new(iozone::measure))],
+    }
+}
+
+fn aio_stress_plan() -> Plan {
+    Plan {
+        name: "aio-stress",
+        title: "aio-stress",
+        unit: "seconds, less is better",
+        setup: aio_stress::SETUP,
+        rows: published::aio_stress()
+            .into_iter()
+            .map(|row| PlannedRow {
+                label: row.pattern,
+                published: Pair {
+                    legacy: row.legacy_s,
+                    ondemand: row.ondemand_s,
+                },
+                noise_pct: read_noise_pct(),
+            })
+            .collect(),
+        runs: vec![(0, Box::new(aio_stress::measure))],
+    }
+}
+
+fn fileio_plan() -> Plan {
+    let rows = published::fileio();
+    let noise_pct = fileio_noise_pct();
+    let runs = rows.iter().enumerate().map(|(at, row)| {
+        let (run, threads) = (row.run, row.threads);
+        let measure: Measure =
+            Box::new(move |policy, size| Ok(vec![fileio::measure(policy, size, run, threads)?]));
+        (at, measure)
+    });
+    Plan {
+        name: "sysbench-fileio",
+        title: "sysbench fileio",
+        unit: "seconds, less is better",
+        setup: fileio::SETUP,
+        runs: runs.collect(),
+        rows: rows
+            .iter()
+            .map(|row| PlannedRow {
+                label: format!("{} threads, run {}", row.threads, row.run),
+                published: Pair {
+                    legacy: row.legacy_s,
+                    ondemand: row.ondemand_s,
+                },
+                noise_pct,
+            })
+            .collect(),
+    }
+}
+
+fn oltp_plan() -> Plan {
+    let rows = published::oltp();
+    let runs = rows.iter().enumerate().map(|(at, row)| {
+        let (transactions, threads) = (row.transactions, row.threads);
+        let measure: Measure = Box::new(move |policy, size| {
+            Ok(vec![oltp::measure(policy, size, transactions, threads)?])
+        });
+        (at, measure)
+    });
+    Plan {
+        name: "sysbench-oltp",
+        title: "sysbench OLTP",
+        unit: "transactions a second",
+        setup: oltp::SETUP,
+        runs: runs.collect(),
+        rows: rows
+            .iter()
+            .map(|row| PlannedRow {
+                label: format!("{} transactions, {} threads", row.transactions, row.threads),
+                published: Pair {
+                    legacy: row.legacy_tps,
+                    ondemand: row.ondemand_tps,
+                },
+                noise_pct: read_noise_pct(),
+            })
+            .collect(),
+    }
+}
+
+/// The tests of iozone that only read.
+const READING: [&str; 7] = [
+    "Read",
+    "Re-read",
+    "Reverse Read",
+    "Stride read",
+    "Random read",
+    "Mixed workload",
+    "Pread",
+];
+
+/// The noise of iozone's tests of the kind of `test`: those that only read, and those that write,
+/// which the document calls unstable.
+fn iozone_noise_pct(test: &str) -> f64 {
+    let reads = READING.contains(&test);
+    let rows = published::iozone();
+    let of_kind = rows
+        .iter()
+        .filter(|row| READING.contains(&&*row.test) == reads);
+    noise_pct(of_kind.filter(|row| row.run == 1).flat_map(|first| {
+        let second = rows
+            .iter()
+            .find(|row| row.run == 2 && row.test == first.test)
+            .expect("each test was run twice");
+        [
+            (first.legacy_kb_s, second.legacy_kb_s),
+            (first.ondemand_kb_s, second.ondemand_kb_s),
+        ]
+    }))
+}
+
+/// The noise of reads from the document's disk, for tables of which it prints no second run.
+pub(super) fn read_noise_pct() -> f64 {
+    iozone_noise_pct("Read")
+}
+
+/// The noise of sysbench fileio, from the numbers of threads that were run twice.
+fn fileio_noise_pct() -> f64 {
+    let rows = published::fileio();
+    let repeats = rows.iter().filter(|row| row.run == 2);
+    noise_pct(repeats.flat_map(|second| {
+        let first = rows
+            .iter()
+            .find(|row| row.run == 1 && row.threads == second.threads)
+            .expect("what was run again was run before");
+        [
+            (first.legacy_s, second.legacy_s),
+            (first.ondemand_s, second.ondemand_s),
+        ]
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_is_what_the_document_shows_between_its_two_runs() {
+        for (noise, expected) in [
+            (iozone_noise_pct("Read"), 1.2),
+            (iozone_noise_pct("Pread"), 1.2),
+            (iozone_noise_pct("Rewrite"), 19.7),
+            (fileio_noise_pct(), 5.3),
+        ] {
+            assert!((noise - expected).abs() < 1e-9, "{noise} {expected}");
+        }
+    }
+}
