@@ -12,9 +12,9 @@ LARDER := target/release/larder
 
 # What the tests, the demo and the benches run: image tools and oracles, peers.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux
-BENCH_PACKAGES := fuse2fs tar findutils
+BENCH_PACKAGES := fuse2fs tar findutils fio sysbench
 
-.PHONY: help build demo test check bench fuzz sanitize install record-readahead deps bench-deps clean
+.PHONY: help build demo test check bench bench-readahead fuzz sanitize install record-readahead deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ check: ## Format, lints and docs, warnings denied
 
 bench: deps bench-deps build ## Measure against the kernel, fuse2fs and the FUSE floor; keeps raw results
 	$(CARGO) run --release --locked -p larder-benches -- $(BENCH_ARGS)
+
+bench-readahead: deps bench-deps build ## Measure each readahead policy beside the kernel's, as root; writes docs/reproduce/real.md
+	$(CARGO) run --release --locked -p larder-benches -- readahead --report docs/reproduce/real.md $(BENCH_ARGS)
 
 FUZZ_SECONDS ?= 60
 FUZZ_LIMITS := -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128

@@ -101,7 +101,7 @@ impl Plan {
                 sequential_bytes: 128 << 20,
                 reverse_bytes: 32 << 20,
                 random_bytes: 32 << 20,
-                interleaved_bytes: 256 << 20,
+                interleaved_bytes: 128 << 20,
                 sysbench_threads: vec![1, 64],
                 sysbench_events: 1_000,
             },
