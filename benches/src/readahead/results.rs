@@ -36,7 +36,8 @@ pub struct Sample {
     /// Of streams: what they read in each second.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bytes_by_second: Vec<u64>,
-    /// Of streams: what the device had read since their start, at the end of each second.
+    /// Of streams: what the device had read since their start, at the end of each second and
+    /// when they had ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub device_by_second: Vec<Reads>,
 }

@@ -1,4 +1,4 @@
-//! What a device has read, at the end of each second, while something else runs.
+//! What a device has read, at the end of each second and at last, while something else runs.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow};
 use crate::readahead::device::{Device, Reads};
 
 /// Runs `work`, and returns what it did and what `device` had read since then: at first nothing,
-/// then one more count each second.
+/// then at the end of each second, and in the end.
 pub fn while_running<T>(
     device: &Device,
     work: impl FnOnce() -> Result<T>,
@@ -23,10 +23,11 @@ pub fn while_running<T>(
             for second in 1.. {
                 let due = started + Duration::from_secs(second);
                 let left = due.saturating_duration_since(Instant::now());
-                if wait.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+                let is_done = wait.recv_timeout(left) != Err(RecvTimeoutError::Timeout);
+                reads.push(device.reads()?.since(before));
+                if is_done {
                     break;
                 }
-                reads.push(device.reads()?.since(before));
             }
             Ok(reads)
         });
