@@ -97,7 +97,7 @@ fn simulate(workload: &str, device: &str, memory_mib: u64, policy: PolicyName) -
     let workload = Workload::named(workload).unwrap();
     let mut simulator = Simulator::new(SimulatorConfig {
         policy,
-        device: DeviceModel::named(device).unwrap(),
+        device: *DeviceModel::named(device).unwrap(),
         memory_bytes: memory_mib << 20,
         readahead_max_bytes: 1 << 20,
         seed: 1,

@@ -53,7 +53,7 @@ pub fn compare(config: &CompareConfig, policies: &[PolicyName]) -> Result<Compar
         .map(|policy| {
             let mut simulator = Simulator::new(SimulatorConfig {
                 policy: *policy,
-                device: config.device,
+                device: *config.device,
                 memory_bytes: config.memory_bytes,
                 readahead_max_bytes: config.readahead_max_bytes,
                 seed: config.seed,

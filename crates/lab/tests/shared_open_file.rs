@@ -17,7 +17,7 @@ const HOT_BYTES: u64 = 2 << 20;
 fn two_readers(policy: PolicyName) -> RunReport {
     let mut simulator = Simulator::new(SimulatorConfig {
         policy,
-        device: DeviceModel::named("network-1ms").unwrap(),
+        device: *DeviceModel::named("network-1ms").unwrap(),
         memory_bytes: 512 << 20,
         readahead_max_bytes: 1 << 20,
         seed: 1,

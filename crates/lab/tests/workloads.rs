@@ -16,7 +16,7 @@ fn jobs_of(text: &str) -> Jobs {
     let workload = Workload::named(text).unwrap();
     let mut simulator = Simulator::new(SimulatorConfig {
         policy: PolicyName::Off,
-        device: DeviceModel::named("instant").unwrap(),
+        device: *DeviceModel::named("instant").unwrap(),
         memory_bytes: MIB,
         readahead_max_bytes: MIB,
         seed: 1,

@@ -5,14 +5,12 @@
 use std::fmt::Write as _;
 
 use super::criterion::{Judgement, LOOSE_NOISE_PCT, SIZE_POINTS};
+use super::gain::STREAMS_ABOVE;
 use super::plots;
 use super::results::{CpuCounts, CpuResult, Row, TableResult, Tally, Wu2007};
 use crate::output::{Align, ReportFile, Table, change, csv_text, page, ratio, significant};
 
 const TITLE: &str = "Wu 2007, reproduced";
-
-/// With more streams than this, thrashing is summed up by its mean.
-const STREAMS_ABOVE: u32 = 100;
 
 /// What is behind the figures, and what the simulation leaves out.
 const LIMITS: &str = include_str!("limits.md");

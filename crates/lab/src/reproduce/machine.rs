@@ -42,29 +42,51 @@ impl Size {
 
 /// The machine with all of its memory.
 pub(super) fn machine(policy: PolicyName, size: Size) -> Result<Simulator, Error> {
-    build(policy, "sata-2007", size.of(MEMORY_BYTES), size.seed)
+    build(policy, named("sata-2007"), size.of(MEMORY_BYTES), size.seed)
 }
 
 /// The machine with 128 MB, at its own size always: the streams of a test of thrashing and what
 /// they thrash belong together.
-pub(super) fn small_machine(policy: PolicyName, size: Size) -> Result<Simulator, Error> {
-    build(policy, "sata-2007", SMALL_MEMORY_BYTES, size.seed)
+#[derive(Clone)]
+pub(super) struct SmallMachine {
+    /// Its disk.
+    pub(super) device: DeviceModel,
+    /// Memory for pages.
+    pub(super) memory_bytes: u64,
+}
+
+impl SmallMachine {
+    /// As the document's figures are reproduced.
+    pub(super) fn as_modelled() -> Self {
+        Self {
+            device: *named("sata-2007"),
+            memory_bytes: SMALL_MEMORY_BYTES,
+        }
+    }
+
+    pub(super) fn boot(&self, policy: PolicyName, size: Size) -> Result<Simulator, Error> {
+        build(policy, &self.device, self.memory_bytes, size.seed)
+    }
 }
 
 /// The machine with a device that takes no time, to count what the processor does.
 pub(super) fn instant_machine(policy: PolicyName, size: Size) -> Result<Simulator, Error> {
-    build(policy, "instant", size.of(MEMORY_BYTES), size.seed)
+    build(policy, named("instant"), size.of(MEMORY_BYTES), size.seed)
+}
+
+fn named(device: &str) -> &'static DeviceModel {
+    DeviceModel::named(device).expect("the models that reproductions use exist")
 }
 
 fn build(
     policy: PolicyName,
-    device: &str,
+    device: &DeviceModel,
     memory_bytes: u64,
     seed: u64,
 ) -> Result<Simulator, Error> {
     Simulator::new(SimulatorConfig {
         policy,
-        device: DeviceModel::named(device).expect("the models that reproductions use exist"),
+        device: *device,
         memory_bytes,
         readahead_max_bytes: READAHEAD_MAX_BYTES,
         seed,

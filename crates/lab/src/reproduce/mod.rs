@@ -10,6 +10,7 @@ mod cpu;
 pub mod criterion;
 mod document;
 mod fileio;
+mod gain;
 mod iozone;
 mod machine;
 mod oltp;
@@ -64,6 +65,11 @@ enum Task {
     Thrashing {
         policy: usize,
     },
+    /// Thrashing on a machine that differs in one thing.
+    Variant {
+        variant: usize,
+        policy: usize,
+    },
     Cpu {
         policy: usize,
     },
@@ -77,6 +83,7 @@ enum Outcome {
         figures: Vec<f64>,
     },
     Thrashing(ThrashingCourse),
+    Variant(ThrashingCourse),
     Cpu(Vec<CpuCounts>),
 }
 
@@ -96,6 +103,10 @@ impl Task {
             Self::Thrashing { policy } => {
                 Outcome::Thrashing(thrashing::measure(named(policy), size)?)
             }
+            Self::Variant { variant, policy } => {
+                let variant = &gain::VARIANTS[variant];
+                Outcome::Variant(gain::measure(variant, gain::POLICIES[policy], size)?)
+            }
             Self::Cpu { policy } => Outcome::Cpu(cpu::measure(named(policy), size)?),
         })
     }
@@ -112,8 +123,12 @@ fn tasks(plans: &[Plan]) -> Vec<Task> {
         })
     });
     let thrashing = policies.clone().map(|policy| Task::Thrashing { policy });
+    let variants = (0..gain::VARIANTS.len()).flat_map(|variant| {
+        let policies = 0..gain::POLICIES.len();
+        policies.map(move |policy| Task::Variant { variant, policy })
+    });
     let cpu = policies.clone().map(|policy| Task::Cpu { policy });
-    tables.chain(thrashing).chain(cpu).collect()
+    tables.chain(thrashing).chain(variants).chain(cpu).collect()
 }
 
 /// Puts figures into their rows. Outcomes come in the order of the tasks.
@@ -123,6 +138,7 @@ fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
         .map(|plan| vec![[f64::NAN; 3]; plan.rows.len()])
         .collect();
     let mut courses = Vec::new();
+    let mut variants = Vec::new();
     let mut counts = Vec::new();
     for outcome in outcomes {
         match outcome {
@@ -137,6 +153,7 @@ fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
                 }
             }
             Outcome::Thrashing(course) => courses.push(course),
+            Outcome::Variant(course) => variants.push(course),
             Outcome::Cpu(cases) => counts.push(cases),
         }
     }
@@ -160,7 +177,10 @@ fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
         })
         .collect();
     tables.push(thrashing_table(&courses));
+    let modelled = [&courses[0], &courses[1]];
     Wu2007 {
+        thrashing_variants: gain::variants(modelled, &variants),
+        thrashing_gain: gain::at_equal_streams(modelled),
         seed: size.seed,
         divisor: size.divisor,
         tables,
@@ -284,8 +304,11 @@ mod tests {
     }
 
     /// Twice as much under each next policy.
+    fn figure(policy: usize) -> f64 {
+        [10.0, 20.0, 40.0][policy]
+    }
+
     fn made_up(task: Task, plans: &[Plan]) -> Outcome {
-        let figure = |policy: usize| [10.0, 20.0, 40.0][policy];
         match task {
             Task::Table { plan, run, policy } => {
                 let first_row = plans[plan].runs[run].0;
@@ -300,20 +323,8 @@ mod tests {
                     figures: vec![figure(policy); rows],
                 }
             }
-            Task::Thrashing { policy } => {
-                let second = |at_s: u32| results::ThrashingSecond {
-                    at_s,
-                    streams: at_s,
-                    throughput_mb_s: figure(policy),
-                    mean_read_kb: Some(figure(policy)),
-                };
-                Outcome::Thrashing(ThrashingCourse {
-                    policy: Ours::POLICIES[policy].as_str(),
-                    seconds: (1..=20).map(second).collect(),
-                    pages_wasted: 1,
-                    pages_ahead: 2,
-                })
-            }
+            Task::Thrashing { policy } => Outcome::Thrashing(made_up_course(policy)),
+            Task::Variant { policy, .. } => Outcome::Variant(made_up_course(policy)),
             Task::Cpu { policy } => Outcome::Cpu(vec![
                 CpuCounts {
                     readahead_calls: 1,
@@ -322,6 +333,20 @@ mod tests {
                 };
                 5
             ]),
+        }
+    }
+    fn made_up_course(policy: usize) -> ThrashingCourse {
+        let second = |at_s: u32| results::ThrashingSecond {
+            at_s,
+            streams: at_s,
+            throughput_mb_s: figure(policy),
+            mean_read_kb: Some(figure(policy)),
+        };
+        ThrashingCourse {
+            policy: Ours::POLICIES[policy].as_str(),
+            seconds: (1..=20).map(second).collect(),
+            pages_wasted: 1,
+            pages_ahead: 2,
         }
     }
 }

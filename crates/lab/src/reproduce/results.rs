@@ -149,6 +149,62 @@ pub struct ThrashingCourse {
     pub pages_ahead: u64,
 }
 
+/// A course of thrashing, summed up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ThrashingFigures {
+    /// The best second.
+    pub max_throughput_mb_s: f64,
+    /// The mean of the seconds with more than 100 streams.
+    pub mean_throughput_mb_s: f64,
+    /// The mean of the last five seconds.
+    pub final_throughput_mb_s: f64,
+    /// Pages read ahead.
+    pub pages_ahead: u64,
+    /// Pages read ahead and evicted before anybody used them.
+    pub pages_wasted: u64,
+}
+
+/// The same streams on a machine that differs in one thing, or in none.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThrashingVariant {
+    /// What is different.
+    pub name: &'static str,
+    /// Under `legacy`.
+    pub legacy: ThrashingFigures,
+    /// Under `ondemand`.
+    pub ondemand: ThrashingFigures,
+}
+
+/// What both policies reach at one and the same number of streams.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct EqualStreams {
+    /// How many streams there were in the middle of the seconds taken together.
+    pub streams: u32,
+    /// Under `legacy`.
+    pub legacy_mb_s: f64,
+    /// Under `ondemand`.
+    pub ondemand_mb_s: f64,
+}
+
+impl EqualStreams {
+    /// How many times as much it is under `ondemand`.
+    #[must_use]
+    pub fn gain(&self) -> f64 {
+        self.ondemand_mb_s / self.legacy_mb_s
+    }
+}
+
+/// The gain of the modelled machine, second by second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct GainAtEqualStreams {
+    /// So many seconds are taken together, by their mean.
+    pub smoothed_s: usize,
+    /// Where the gain is largest.
+    pub largest: EqualStreams,
+    /// First and last of the longest unbroken stretch where the gain is at least 3.
+    pub threefold: Option<[EqualStreams; 2]>,
+}
+
 /// How many rows of a table agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
@@ -200,6 +256,10 @@ pub struct Wu2007 {
     pub cpu: Vec<CpuResult>,
     /// Thrashing, second by second, of each policy.
     pub thrashing: Vec<ThrashingCourse>,
+    /// What the gain depends on: as modelled first, then with one thing different.
+    pub thrashing_variants: Vec<ThrashingVariant>,
+    /// The gain at one and the same number of streams; `None` for a course of a few seconds.
+    pub thrashing_gain: Option<GainAtEqualStreams>,
 }
 
 #[cfg(test)]

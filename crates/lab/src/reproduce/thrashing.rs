@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use larder_readahead::PolicyName;
 
-use super::machine::{Size, small_machine};
+use super::machine::{Size, SmallMachine};
 use super::results::{ThrashingCourse, ThrashingSecond};
 use crate::simulator::Error;
 use crate::workload::{Jobs, OpenFileId, Operation, ReaderJob};
@@ -28,7 +28,16 @@ const SETTLED_S: u32 = 10;
 /// # Errors
 /// [`Error`] if a simulated machine cannot be made.
 pub fn measure(policy: PolicyName, size: Size) -> Result<ThrashingCourse, Error> {
-    let mut machine = small_machine(policy, size)?;
+    measure_on(&SmallMachine::as_modelled(), policy, size)
+}
+
+/// The same on another machine.
+pub(super) fn measure_on(
+    machine: &SmallMachine,
+    policy: PolicyName,
+    size: Size,
+) -> Result<ThrashingCourse, Error> {
+    let mut machine = machine.boot(policy, size)?;
     // As long as the longest stream can get.
     let file_bytes = STREAM_BYTES_S * u64::from(STREAMS + 1);
     let open_files = machine.add_files(&vec![file_bytes; STREAMS as usize])?;
@@ -86,6 +95,13 @@ impl ThrashingCourse {
         ]
     }
 
+    /// What all streams got together in the mean of the last `seconds`, in MB/s.
+    #[must_use]
+    pub fn final_mb_s(&self, seconds: usize) -> f64 {
+        let last = self.seconds.iter().rev().take(seconds);
+        mean(last.map(|second| second.throughput_mb_s))
+    }
+
     /// The smallest mean size of the device reads of a second, in KB; infinite if there were none.
     #[must_use]
     pub fn min_mean_read_kb(&self) -> f64 {
@@ -98,7 +114,7 @@ impl ThrashingCourse {
 }
 
 /// Not a number for no values.
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     sum / count
 }
@@ -131,6 +147,7 @@ mod tests {
         assert!((course.min_mean_read_kb() - 16.0).abs() < 1e-9);
         let [throughput, read] = course.means_above(10);
         assert!((throughput - 2.5).abs() < 1e-9 && (read - 16.0).abs() < 1e-9);
+        assert!((course.final_mb_s(2) - 2.5).abs() < 1e-9);
     }
 
     #[test]

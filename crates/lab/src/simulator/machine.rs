@@ -88,7 +88,7 @@ impl Machine {
             max_request_pages,
             max_pages: max_pages_from_bytes(config.readahead_max_bytes, page_bytes),
             pages: PageCache::new(Arc::new(pool)),
-            device: SimulatedDevice::new(config.device, config.seed),
+            device: SimulatedDevice::new(&config.device, config.seed),
             now: VirtualTime::default(),
             in_flight: InFlight::default(),
             write_back,

@@ -69,7 +69,7 @@ pub struct SimulatorConfig {
     /// The readahead policy.
     pub policy: PolicyName,
     /// The device that the files lie on.
-    pub device: &'static DeviceModel,
+    pub device: DeviceModel,
     /// Memory for pages.
     pub memory_bytes: u64,
     /// The largest readahead window.

@@ -17,7 +17,7 @@ pub const MIB: u64 = 1 << 20;
 pub fn simulator(policy: PolicyName, device: &str, memory_bytes: u64) -> Simulator {
     Simulator::new(SimulatorConfig {
         policy,
-        device: DeviceModel::named(device).unwrap(),
+        device: *DeviceModel::named(device).unwrap(),
         memory_bytes,
         readahead_max_bytes: MIB,
         seed: 7,

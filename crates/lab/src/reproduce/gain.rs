@@ -1,0 +1,215 @@
+//! What the gain under thrashing depends on: the same streams where one thing is different, and
+//! both policies at one and the same number of streams.
+//!
+//! None of it is judged: the document gives the best second alone.
+
+use larder_block::simulated::ServiceModel;
+use larder_readahead::PolicyName;
+
+use super::machine::{Size, SmallMachine};
+use super::results::{
+    EqualStreams, GainAtEqualStreams, ThrashingCourse, ThrashingFigures, ThrashingVariant,
+};
+use super::thrashing;
+use crate::simulator::Error;
+
+/// With more streams than this, a course is summed up by its mean.
+pub(super) const STREAMS_ABOVE: u32 = 100;
+
+/// So many seconds are taken together where single ones scatter: one, and those around it.
+pub(super) const SMOOTHED_S: usize = 5;
+
+/// The published gain, and how large one must be to count as threefold.
+const THREEFOLD: f64 = 3.0;
+
+/// The policies that the gain is between.
+pub(super) const POLICIES: [PolicyName; 2] = [PolicyName::Legacy, PolicyName::OnDemand];
+
+/// One thing that is not as it was modelled.
+pub(super) struct Variant {
+    pub(super) name: &'static str,
+    change: fn(&mut SmallMachine),
+}
+
+/// What the machine is as it is modelled, named beside its [`VARIANTS`].
+const AS_MODELLED: &str = "as modelled";
+
+/// The other machines.
+pub(super) const VARIANTS: [Variant; 4] = [
+    Variant {
+        name: "queue never congested",
+        // More reads than 200 streams can have under way.
+        change: |machine| machine.device.queue.nr_requests.value = 1 << 20,
+    },
+    Variant {
+        name: "16 cache segments in the drive, not 128",
+        change: |machine| {
+            if let ServiceModel::Disk(disk) = &mut machine.device.service {
+                disk.read_cache_segments.value = 16;
+            }
+        },
+    },
+    Variant {
+        name: "one command at a time (no NCQ), not 31",
+        change: |machine| {
+            if let Some(depth) = &mut machine.device.queue.device_depth {
+                depth.value = 1;
+            }
+        },
+    },
+    Variant {
+        name: "64 MiB for pages, not 112",
+        change: |machine| machine.memory_bytes = 64 << 20,
+    },
+];
+
+/// The whole course on the machine of `variant`.
+pub(super) fn measure(
+    variant: &Variant,
+    policy: PolicyName,
+    size: Size,
+) -> Result<ThrashingCourse, Error> {
+    let mut machine = SmallMachine::as_modelled();
+    (variant.change)(&mut machine);
+    thrashing::measure_on(&machine, policy, size)
+}
+
+/// Both courses as modelled, and those of each of [`VARIANTS`] in order, summed up.
+pub(super) fn variants(
+    modelled: [&ThrashingCourse; 2],
+    others: &[ThrashingCourse],
+) -> Vec<ThrashingVariant> {
+    let summed_up = |name, [legacy, ondemand]: [&ThrashingCourse; 2]| ThrashingVariant {
+        name,
+        legacy: figures(legacy),
+        ondemand: figures(ondemand),
+    };
+    let others = VARIANTS.iter().zip(others.chunks_exact(POLICIES.len()));
+    std::iter::once(summed_up(AS_MODELLED, modelled))
+        .chain(others.map(|(variant, of)| summed_up(variant.name, [&of[0], &of[1]])))
+        .collect()
+}
+
+fn figures(course: &ThrashingCourse) -> ThrashingFigures {
+    ThrashingFigures {
+        max_throughput_mb_s: course.max_throughput_mb_s(),
+        mean_throughput_mb_s: course.means_above(STREAMS_ABOVE)[0],
+        final_throughput_mb_s: course.final_mb_s(SMOOTHED_S),
+        pages_ahead: course.pages_ahead,
+        pages_wasted: course.pages_wasted,
+    }
+}
+
+/// The gain second by second, each smoothed over [`SMOOTHED_S`]; `None` if a course is shorter.
+pub(super) fn at_equal_streams(
+    [legacy, ondemand]: [&ThrashingCourse; 2],
+) -> Option<GainAtEqualStreams> {
+    let smoothed = legacy.smoothed().zip(ondemand.smoothed());
+    let points: Vec<EqualStreams> = smoothed
+        .map(
+            |((streams, legacy_mb_s), (_, ondemand_mb_s))| EqualStreams {
+                streams,
+                legacy_mb_s,
+                ondemand_mb_s,
+            },
+        )
+        .collect();
+    let largest = points
+        .iter()
+        .max_by(|one, other| one.gain().total_cmp(&other.gain()))?;
+    let threefold = points
+        .chunk_by(|one, next| is_threefold(one) && is_threefold(next))
+        .filter(|stretch| is_threefold(&stretch[0]))
+        .max_by_key(|stretch| stretch.len());
+    Some(GainAtEqualStreams {
+        smoothed_s: SMOOTHED_S,
+        largest: *largest,
+        threefold: threefold.map(|stretch| [stretch[0], stretch[stretch.len() - 1]]),
+    })
+}
+
+fn is_threefold(point: &EqualStreams) -> bool {
+    point.gain() >= THREEFOLD
+}
+
+impl ThrashingCourse {
+    /// The streams of each second that has its full neighbourhood, with the mean throughput of
+    /// [`SMOOTHED_S`] around it, in MB/s.
+    fn smoothed(&self) -> impl Iterator<Item = (u32, f64)> {
+        self.seconds.windows(SMOOTHED_S).map(|seconds| {
+            let around = seconds.iter().map(|second| second.throughput_mb_s);
+            (seconds[SMOOTHED_S / 2].streams, thrashing::mean(around))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::ThrashingSecond;
+    use super::*;
+
+    fn course(throughputs_mb_s: &[f64]) -> ThrashingCourse {
+        let seconds = (1..).zip(throughputs_mb_s);
+        ThrashingCourse {
+            policy: "legacy",
+            seconds: seconds
+                .map(|(at_s, &throughput_mb_s)| ThrashingSecond {
+                    at_s,
+                    streams: at_s,
+                    throughput_mb_s,
+                    mean_read_kb: None,
+                })
+                .collect(),
+            pages_wasted: 0,
+            pages_ahead: 0,
+        }
+    }
+
+    #[test]
+    fn gain_is_taken_between_seconds_of_as_many_streams() {
+        let legacy = course(&[1.0; 20]);
+        let mut throughputs = [2.0; 20];
+        // One second alone is smoothed away: 2.8 at most.
+        throughputs[3] = 6.0;
+        // Threefold around the seconds 13 to 16, and most of all there.
+        throughputs[12..16].fill(4.0);
+        let gain = at_equal_streams([&legacy, &course(&throughputs)]).unwrap();
+        assert_eq!(gain.largest.streams, 15, "the last of the largest");
+        assert!((gain.largest.gain() - 3.6).abs() < 1e-9);
+        let [first, last] = gain.threefold.unwrap();
+        assert_eq!((first.streams, last.streams), (13, 16));
+    }
+
+    #[test]
+    fn gain_below_three_is_nowhere_threefold() {
+        let gain = at_equal_streams([&course(&[1.0; 9]), &course(&[2.0; 9])]).unwrap();
+        assert_eq!(gain.threefold, None);
+        assert_eq!(
+            at_equal_streams([&course(&[1.0; 4]), &course(&[2.0; 4])]),
+            None
+        );
+    }
+
+    #[test]
+    fn variants_differ_from_the_model_in_what_they_name() {
+        let modelled = SmallMachine::as_modelled();
+        for variant in &VARIANTS {
+            let mut machine = modelled.clone();
+            (variant.change)(&mut machine);
+            let same = machine.device == modelled.device;
+            assert_eq!(
+                same,
+                machine.memory_bytes != modelled.memory_bytes,
+                "{}",
+                variant.name
+            );
+        }
+        let ServiceModel::Disk(disk) = modelled.device.service else {
+            panic!("it is a disk");
+        };
+        let queue = modelled.device.queue;
+        let depth = queue.device_depth.map(|depth| depth.value);
+        assert_eq!((disk.read_cache_segments.value, depth), (128, Some(31)));
+        assert_eq!(modelled.memory_bytes, 112 << 20);
+    }
+}
