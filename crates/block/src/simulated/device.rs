@@ -41,6 +41,8 @@ pub struct SimulatedDevice {
     commands: CommandTable,
     scheduler: Scheduler,
     service: Service,
+    /// When `service` next has something to do: asked once after each thing that it did.
+    service_at_ns: Option<u64>,
     in_device: usize,
     outstanding_reads: usize,
     /// Requests that became several commands: how many are not done.
@@ -97,6 +99,7 @@ impl SimulatedDevice {
             commands: CommandTable::default(),
             scheduler: Scheduler::new(&model.queue),
             service,
+            service_at_ns: None,
             in_device: 0,
             outstanding_reads: 0,
             parts_left: BTreeMap::new(),
@@ -152,7 +155,7 @@ impl SimulatedDevice {
     #[must_use]
     pub fn next_event(&self) -> Option<VirtualTime> {
         let done_ns = self.done.front().map(|completion| completion.at.0);
-        [done_ns, self.plugged_at_ns, self.service.next_event_ns()]
+        [done_ns, self.plugged_at_ns, self.service_at_ns]
             .into_iter()
             .flatten()
             .min()
@@ -189,10 +192,7 @@ impl SimulatedDevice {
             let plugged = self
                 .plugged_at_ns
                 .filter(|&at_ns| at_ns < now_ns || (at_ns == now_ns && !hold));
-            let event = self
-                .service
-                .next_event_ns()
-                .filter(|&at_ns| at_ns <= now_ns);
+            let event = self.service_at_ns.filter(|&at_ns| at_ns <= now_ns);
             let Some(at_ns) = plugged.into_iter().chain(event).min() else {
                 return;
             };
@@ -204,6 +204,7 @@ impl SimulatedDevice {
             if self.plugged_at_ns.is_none() {
                 self.dispatch(at_ns);
             }
+            self.service_at_ns = self.service.next_event_ns();
         }
     }
 

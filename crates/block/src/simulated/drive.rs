@@ -21,6 +21,8 @@
 //! 1. A command is in exactly one of `arriving`, `waiting`, `waiting_writes`, `work` and `done`,
 //!    until `step` answers it.
 //! 2. While `work` is set, `reading_on` is not: there is one arm.
+//! 3. A waiting read's `from_byte` is right, but for what changed in the cache since
+//!    `answer_held`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -28,7 +30,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::arithmetic::{nanos, transfer_ns};
 use super::command::Command;
 use super::drive_cache::{ReadCache, WriteCache};
-use super::mechanics::{Approach, Head, Mechanics, Place, SECTOR_BYTES};
+use super::mechanics::{Approach, Head, Mechanics, Place, SECTOR_BYTES, Spot};
 use super::parameters::DiskModel;
 
 /// The most that is written in one go, so that a read need not wait for more.
@@ -75,6 +77,10 @@ struct Waiting {
     accepted_at_ns: u64,
     /// The seek does not begin before.
     start_at_ns: u64,
+    /// The first byte that the cache lacks.
+    from_byte: u64,
+    /// Where that lies.
+    spot: Spot,
 }
 
 /// The idle arm reads on: `next_byte` passes at `at_ns`.
@@ -187,19 +193,18 @@ impl Drive {
             return;
         }
         self.read_on(now_ns);
-        if self.is_held(command) {
+        let from_byte = self.reads.held_until(command.start_bytes);
+        if from_byte >= command.end_bytes {
             self.answer(command, now_ns);
         } else {
             self.waiting.push(Waiting {
                 command,
                 accepted_at_ns: arriving.accepted_at_ns,
                 start_at_ns: arriving.accepted_at_ns + self.overhead_miss_ns,
+                from_byte,
+                spot: self.spot(from_byte),
             });
         }
-    }
-
-    fn is_held(&self, command: Command) -> bool {
-        self.reads.held_until(command.start_bytes) >= command.end_bytes
     }
 
     /// Sends what the cache holds to the host, or takes a write from it.
@@ -229,7 +234,7 @@ impl Drive {
 
     /// Works out what the idle arm has read up to now.
     fn read_on(&mut self, now_ns: u64) {
-        let Some(reading) = self.reading_on else {
+        let Some(reading) = self.reading_on.filter(|reading| reading.at_ns < now_ns) else {
             return;
         };
         let (next_byte, at_ns) =
@@ -272,14 +277,26 @@ impl Drive {
     /// Answers what waited for bytes that the cache now holds.
     fn answer_held(&mut self, now_ns: u64) {
         let mut index = 0;
-        while let Some(waiting) = self.waiting.get(index).copied() {
-            if self.is_held(waiting.command) {
-                self.waiting.remove(index);
-                self.answer(waiting.command, now_ns);
-            } else {
-                index += 1;
+        while let Some(read) = self.waiting.get(index) {
+            let Command {
+                start_bytes,
+                end_bytes,
+                ..
+            } = read.command;
+            if self.reads.may_have_changed(start_bytes, end_bytes) {
+                let from_byte = self.reads.held_until(start_bytes);
+                if from_byte >= end_bytes {
+                    let command = self.waiting.remove(index).command;
+                    self.answer(command, now_ns);
+                    continue;
+                }
+                let spot = self.spot(from_byte);
+                let read = &mut self.waiting[index];
+                (read.from_byte, read.spot) = (from_byte, spot);
             }
+            index += 1;
         }
+        self.reads.forget_changes();
     }
 
     /// Gives the idle arm something to do, or says when to look again.
@@ -345,37 +362,37 @@ impl Drive {
         if oldest.1.accepted_at_ns + self.age_limit_ns <= now_ns {
             return Some((0, oldest.0));
         }
-        self.waiting
-            .iter()
-            .enumerate()
+        let ready = self.waiting.iter().enumerate();
+        let spots = ready
             .filter(|(_, read)| read.start_at_ns <= now_ns)
-            .map(|(index, read)| {
-                let from = self.reads.held_until(read.command.start_bytes);
-                (self.approach(from, now_ns, false).begin_at_ns, index)
-            })
-            .min_by_key(|&(begin_at_ns, index)| (begin_at_ns, self.waiting[index].command.number))
+            .map(|(index, read)| (read.spot, (read.command.number, index)));
+        self.mechanics
+            .soonest(self.head, now_ns, false, spots)
+            .map(|(begin_at_ns, (_, index))| (begin_at_ns, index))
     }
 
     /// When the run of the write cache that the arm reaches soonest passes, and its start.
     fn next_write(&self, now_ns: u64) -> Option<(u64, u64)> {
-        let here = self.head.track;
-        self.writes
-            .near(self.mechanics.track_start_bytes(here))
-            .map(|start| (self.approach(start, now_ns, true).begin_at_ns, start))
-            .min()
+        if self.writes.is_empty() {
+            return None;
+        }
+        let here = self.mechanics.track_start_bytes(self.head.track);
+        let runs = self.writes.near(here);
+        let spots = runs.map(|start| (self.spot(start), start));
+        self.mechanics.soonest(self.head, now_ns, true, spots)
     }
 
-    fn approach(&self, byte: u64, now_ns: u64, is_write: bool) -> Approach {
-        self.mechanics
-            .approach(self.head, now_ns, self.mechanics.place(byte), is_write)
+    fn spot(&self, byte: u64) -> Spot {
+        self.mechanics.spot(self.mechanics.place(byte))
     }
 
     fn begin_write(&mut self, start_byte: u64, now_ns: u64) -> Option<Work> {
-        let begin_at_ns = self.approach(start_byte, now_ns, true).begin_at_ns;
+        let spot = self.spot(start_byte);
+        let approach = self.mechanics.approach(self.head, now_ns, spot, true);
         let end_byte = self.writes.take(start_byte, WRITE_RUN_BYTES)?;
-        let (_, next_at_ns) = self
-            .mechanics
-            .stream(start_byte, begin_at_ns, end_byte, u64::MAX);
+        let (_, next_at_ns) =
+            self.mechanics
+                .stream(start_byte, approach.begin_at_ns, end_byte, u64::MAX);
         self.reading_on = None;
         Some(Work {
             command: None,
@@ -388,12 +405,10 @@ impl Drive {
     }
 
     fn begin_read(&mut self, index: usize, now_ns: u64) -> Work {
-        let command = self.waiting.remove(index).command;
-        let start_byte = self.reads.held_until(command.start_bytes);
-        let place = self.mechanics.place(start_byte);
-        let approach = self.mechanics.approach(self.head, now_ns, place, false);
+        let read = self.waiting.remove(index);
+        let approach = self.mechanics.approach(self.head, now_ns, read.spot, false);
         self.reading_on = None;
-        self.read_run(command, place, approach)
+        self.read_run(read.command, self.mechanics.place(read.from_byte), approach)
     }
 
     /// Reads from `place` to the end of the command, and what passes before that.

@@ -10,10 +10,12 @@ use std::collections::BTreeMap;
 
 /// What was read: runs of bytes, the least recently used of which makes room.
 ///
-/// Invariants: `segments` are in order, and no two touch; `held_bytes` is their length.
+/// Invariants: `segments` are in order, and no two touch; `held_bytes` is their length. All bytes
+/// that came or went since [`Self::forget_changes`] are in `changed`, perhaps among others.
 #[derive(Debug)]
 pub(super) struct ReadCache {
     segments: Vec<Segment>,
+    changed: Vec<(u64, u64)>,
     held_bytes: u64,
     max_bytes: u64,
     max_segments: usize,
@@ -27,10 +29,17 @@ struct Segment {
     used: u64,
 }
 
+impl Segment {
+    fn len_bytes(&self) -> u64 {
+        self.end_bytes - self.start_bytes
+    }
+}
+
 impl ReadCache {
     pub fn new(max_bytes: u64, max_segments: usize) -> Self {
         Self {
             segments: Vec::with_capacity(max_segments),
+            changed: Vec::new(),
             held_bytes: 0,
             max_bytes,
             max_segments: max_segments.max(1),
@@ -75,13 +84,16 @@ impl ReadCache {
         let first = self
             .segments
             .partition_point(|segment| segment.end_bytes < start_bytes);
-        while let Some(segment) = self.segments.get(first)
-            && segment.start_bytes <= end_bytes
-        {
+        let met = self.segments[first..]
+            .iter()
+            .take_while(|segment| segment.start_bytes <= end_bytes)
+            .count();
+        for segment in &self.segments[first..first + met] {
             whole.start_bytes = whole.start_bytes.min(segment.start_bytes);
             whole.end_bytes = whole.end_bytes.max(segment.end_bytes);
-            self.remove(first);
+            self.held_bytes -= segment.len_bytes();
         }
+        self.changed.push((whole.start_bytes, whole.end_bytes));
         let excess_bytes =
             (whole.end_bytes - whole.start_bytes).saturating_sub(self.max_bytes.div_ceil(4));
         // Give up the end that is farther from what was just read.
@@ -90,21 +102,31 @@ impl ReadCache {
         } else {
             whole.end_bytes -= excess_bytes;
         }
-        self.held_bytes += whole.end_bytes - whole.start_bytes;
-        self.segments.insert(first, whole);
+        self.held_bytes += whole.len_bytes();
+        self.segments.splice(first..first + met, [whole]);
         self.shrink();
     }
 
-    fn remove(&mut self, index: usize) {
-        let segment = self.segments.remove(index);
-        self.held_bytes -= segment.end_bytes - segment.start_bytes;
+    /// Whether any of these bytes may have come or gone since [`Self::forget_changes`].
+    pub fn may_have_changed(&self, start_bytes: u64, end_bytes: u64) -> bool {
+        let mut changed = self.changed.iter();
+        changed.any(|&(start, end)| start < end_bytes && start_bytes < end)
+    }
+
+    /// All that depends on what is held has been brought up to date.
+    pub fn forget_changes(&mut self) {
+        self.changed.clear();
     }
 
     fn shrink(&mut self) {
         while self.held_bytes > self.max_bytes || self.segments.len() > self.max_segments {
             let oldest = (0..self.segments.len()).min_by_key(|&index| self.segments[index].used);
             match oldest {
-                Some(index) => self.remove(index),
+                Some(index) => {
+                    let segment = self.segments.remove(index);
+                    self.held_bytes -= segment.len_bytes();
+                    self.changed.push((segment.start_bytes, segment.end_bytes));
+                }
                 None => return,
             }
         }
@@ -131,6 +153,11 @@ impl WriteCache {
     /// Whether so many bytes more can be taken. An empty cache takes any run.
     pub fn has_room(&self, len_bytes: u64) -> bool {
         self.held_bytes == 0 || self.held_bytes + len_bytes <= self.max_bytes
+    }
+
+    /// Whether nothing is to be written.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
     }
 
     /// Takes bytes to be written.

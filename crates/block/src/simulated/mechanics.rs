@@ -36,6 +36,14 @@ impl Place {
     }
 }
 
+/// What the arm has to know of a byte to get there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub track: u64,
+    /// The angle of the platters when the byte passes.
+    angle_ns: u64,
+}
+
 /// Where the heads are, or will be once they have come to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
@@ -155,17 +163,37 @@ impl Mechanics {
         place.within_bytes * self.revolution_ns / place.track_bytes
     }
 
-    /// From when the start of `track` passes under the head to `at_ns`: less than a revolution.
-    fn since_track_start_ns(&self, track: u64, at_ns: u64) -> u64 {
-        let start_ns = track * self.track_switch_ns % self.revolution_ns;
-        let turned_ns = (at_ns % self.revolution_ns + self.phase_ns) % self.revolution_ns;
-        (turned_ns + self.revolution_ns - start_ns) % self.revolution_ns
+    /// What the arm has to know of a place.
+    pub fn spot(&self, place: Place) -> Spot {
+        Spot {
+            track: place.track,
+            angle_ns: (self.track_angle_ns(place.track) + self.turn_ns(place)) % self.revolution_ns,
+        }
+    }
+
+    /// The angle of the platters when the start of a track passes.
+    fn track_angle_ns(&self, track: u64) -> u64 {
+        track * self.track_switch_ns % self.revolution_ns
+    }
+
+    /// The angle of the platters.
+    fn angle_ns(&self, at_ns: u64) -> u64 {
+        (at_ns % self.revolution_ns + self.phase_ns) % self.revolution_ns
+    }
+
+    /// How long the platters turn from one angle to another: less than a revolution.
+    fn turning_ns(&self, from_angle_ns: u64, to_angle_ns: u64) -> u64 {
+        if to_angle_ns >= from_angle_ns {
+            to_angle_ns - from_angle_ns
+        } else {
+            to_angle_ns + self.revolution_ns - from_angle_ns
+        }
     }
 
     /// The first whole sector of `place`'s track that begins to pass at `at_ns` or later, counted
     /// from the start of the track; the track's length if none does before it ends.
     pub fn passing_bytes(&self, place: Place, at_ns: u64) -> u64 {
-        let turned_ns = self.since_track_start_ns(place.track, at_ns);
+        let turned_ns = self.turning_ns(self.track_angle_ns(place.track), self.angle_ns(at_ns));
         (turned_ns * place.track_bytes)
             .div_ceil(self.revolution_ns)
             .next_multiple_of(SECTOR_BYTES)
@@ -184,26 +212,48 @@ impl Mechanics {
         }
     }
 
-    /// The way from `head`, setting out at `depart_at_ns`, to `place`.
-    pub fn approach(
-        &self,
-        head: Head,
-        depart_at_ns: u64,
-        place: Place,
-        is_write: bool,
-    ) -> Approach {
-        let arrive_at_ns = if head.track == place.track {
+    /// The way from `head`, setting out at `depart_at_ns`, to `spot`.
+    pub fn approach(&self, head: Head, depart_at_ns: u64, spot: Spot, is_write: bool) -> Approach {
+        let arrive_at_ns = if head.track == spot.track {
             depart_at_ns.max(head.ready_at_ns)
         } else {
             let settle_ns = if is_write { self.write_settle_ns } else { 0 };
-            depart_at_ns + self.seek_ns(head.track, place.track) + settle_ns
+            depart_at_ns + self.seek_ns(head.track, spot.track) + settle_ns
         };
-        let passed_ns = self.since_track_start_ns(place.track, arrive_at_ns);
-        let wait_ns = (self.turn_ns(place) + self.revolution_ns - passed_ns) % self.revolution_ns;
+        let wait_ns = self.turning_ns(self.angle_ns(arrive_at_ns), spot.angle_ns);
         Approach {
             arrive_at_ns,
             begin_at_ns: arrive_at_ns + wait_ns,
         }
+    }
+
+    /// Of the spots, the one that passes under the head soonest after it has set out for it at
+    /// `depart_at_ns`, and when; of those that pass at the same time, the one with the least key.
+    pub fn soonest<Key: Ord>(
+        &self,
+        head: Head,
+        depart_at_ns: u64,
+        is_write: bool,
+        spots: impl Iterator<Item = (Spot, Key)>,
+    ) -> Option<(u64, Key)> {
+        let depart_angle_ns = self.angle_ns(depart_at_ns);
+        let mut soonest: Option<(u64, Key)> = None;
+        for (spot, key) in spots {
+            // What passes too late even for an arm that is there at once needs no seek worked out:
+            // most spots where many wait.
+            let passes_at_ns = depart_at_ns + self.turning_ns(depart_angle_ns, spot.angle_ns);
+            if soonest.as_ref().is_some_and(|best| best.0 < passes_at_ns) {
+                continue;
+            }
+            let begin_at_ns = self
+                .approach(head, depart_at_ns, spot, is_write)
+                .begin_at_ns;
+            let candidate = (begin_at_ns, key);
+            if soonest.as_ref().is_none_or(|best| candidate < *best) {
+                soonest = Some(candidate);
+            }
+        }
+        soonest
     }
 
     /// Lets bytes pass from `start_bytes` on, which passes at `at_ns`, until `end_bytes` or until
@@ -373,7 +423,7 @@ mod tests {
             ready_at_ns: 0,
         };
         let begin_ns = mechanics
-            .approach(head, 0, mechanics.place(start), false)
+            .approach(head, 0, mechanics.spot(mechanics.place(start)), false)
             .begin_at_ns;
         let whole = mechanics.stream(start, begin_ns, end, u64::MAX);
         assert_eq!(whole.0, end);
@@ -387,7 +437,7 @@ mod tests {
                 track: place.track,
                 ready_at_ns: at_ns,
             };
-            let approach = mechanics.approach(head, at_ns, place, false);
+            let approach = mechanics.approach(head, at_ns, mechanics.spot(place), false);
             assert_eq!(approach.begin_at_ns, at_ns, "at {cut}");
         }
     }
