@@ -14,7 +14,7 @@ LARDER := target/release/larder
 RUN_PACKAGES := e2fsprogs fuse3 util-linux
 BENCH_PACKAGES := fuse2fs tar findutils fio sysbench
 
-.PHONY: help build demo test check bench bench-readahead fuzz sanitize install record-readahead deps bench-deps clean
+.PHONY: help build demo test check bench bench-readahead fuzz sanitize install record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ install: build ## Install the command, mount.larder, man pages and completions (
 
 record-readahead: deps ## Record anew what this machine's kernel reads ahead (root and tracefs)
 	$(CARGO) run --locked -p xtask -- record-readahead crates/readahead/tests/golden
+
+reproduce: ## Measure the published tables again in the simulator; writes docs/reproduce
+	$(CARGO) run --release --locked -p larder-cli -- lab reproduce wu2007 --output docs/reproduce
 
 deps:
 	@scripts/install-packages $(RUN_PACKAGES)

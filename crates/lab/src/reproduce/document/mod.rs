@@ -2,34 +2,20 @@
 //!
 //! Written from the results alone: the same results give the same bytes.
 
+mod csv;
+mod thrashing;
+
 use std::fmt::Write as _;
 
 use super::criterion::{Judgement, LOOSE_NOISE_PCT, SIZE_POINTS};
-use super::gain::STREAMS_ABOVE;
 use super::plots;
-use super::results::{CpuCounts, CpuResult, Row, TableResult, Tally, Wu2007};
-use crate::output::{Align, ReportFile, Table, change, csv_text, page, ratio, significant};
+use super::results::{CpuCounts, CpuResult, TableResult, Tally, Wu2007};
+use crate::output::{Align, ReportFile, Table, change, page, ratio, significant};
 
 const TITLE: &str = "Wu 2007, reproduced";
 
 /// What is behind the figures, and what the simulation leaves out.
-const LIMITS: &str = include_str!("limits.md");
-
-const CSV_HEAD: [&str; 13] = [
-    "table",
-    "row",
-    "unit",
-    "published_legacy",
-    "published_ondemand",
-    "published_change_pct",
-    "legacy",
-    "ondemand",
-    "modern",
-    "change_pct",
-    "noise_pct",
-    "direction_agrees",
-    "size_agrees",
-];
+const LIMITS: &str = include_str!("../limits.md");
 
 impl Wu2007 {
     /// The report as files: `wu2007.md`, `.html`, `.csv`, `.json`, and the plots.
@@ -74,6 +60,7 @@ impl Wu2007 {
             write_table(&mut text, table);
         }
         self.write_course(&mut text);
+        self.write_dependence(&mut text);
         self.write_cpu(&mut text);
         text.push_str(LIMITS);
         text
@@ -139,42 +126,6 @@ impl Wu2007 {
         text.push('\n');
     }
 
-    /// The headline, whatever it turns out to be.
-    fn gain(&self) -> String {
-        let Some(row) = self
-            .tables
-            .iter()
-            .find(|table| table.name == "thrashing")
-            .and_then(|table| table.rows.first())
-        else {
-            return String::new();
-        };
-        let mut text = format!(
-            "Under thrashing, on-demand readahead reaches {} times the throughput of 2.6.20's, \
-             {} MB/s against {}; published are {} times, {} against {}.\n",
-            ratio(row.ours.ondemand, row.ours.legacy),
-            significant(row.ours.ondemand),
-            significant(row.ours.legacy),
-            ratio(row.published.ondemand, row.published.legacy),
-            row.published.ondemand,
-            row.published.legacy,
-        );
-        if let [legacy, ondemand, ..] = &*self.thrashing {
-            let [legacy_mb_s, _] = legacy.means_above(STREAMS_ABOVE);
-            let [ondemand_mb_s, _] = ondemand.means_above(STREAMS_ABOVE);
-            // Writing to a string does not fail.
-            let _ = writeln!(
-                text,
-                "These are the best seconds of each. In the mean of the seconds with more than \
-                 {STREAMS_ABOVE} streams it is {} times, {} MB/s against {}.",
-                ratio(ondemand_mb_s, legacy_mb_s),
-                significant(ondemand_mb_s),
-                significant(legacy_mb_s),
-            );
-        }
-        text
-    }
-
     fn tally_table(&self) -> Table {
         let mut table = Table::new([
             ("table", Align::Left),
@@ -228,37 +179,6 @@ impl Wu2007 {
             .collect()
     }
 
-    fn write_course(&self, text: &mut String) {
-        text.push_str("### Second by second\n\n");
-        let mut table = Table::new([
-            ("policy", Align::Left),
-            (
-                &*format!("mean MB/s above {STREAMS_ABOVE} streams"),
-                Align::Right,
-            ),
-            ("mean of the KB a read", Align::Right),
-            ("pages read ahead", Align::Right),
-            ("evicted before use", Align::Right),
-            ("share", Align::Right),
-        ]);
-        for course in &self.thrashing {
-            let [throughput_mb_s, read_kb] = course.means_above(STREAMS_ABOVE);
-            table.push(vec![
-                course.policy.to_owned(),
-                significant(throughput_mb_s),
-                significant(read_kb),
-                course.pages_ahead.to_string(),
-                course.pages_wasted.to_string(),
-                share(course.pages_wasted, course.pages_ahead),
-            ]);
-        }
-        text.push_str(&table.to_markdown());
-        text.push_str(
-            "\n![Throughput by number of streams](wu2007-thrashing-throughput.svg)\n\n\
-             ![Mean size of a device read by number of streams](wu2007-thrashing-read-size.svg)\n\n",
-        );
-    }
-
     fn write_cpu(&self, text: &mut String) {
         text.push_str(super::cpu::SETUP);
         let mut table = Table::new([
@@ -297,16 +217,6 @@ impl Wu2007 {
         }
         text.push_str(&table.to_markdown());
         text.push('\n');
-    }
-
-    fn csv(&self) -> Result<String, std::io::Error> {
-        let head = CSV_HEAD.map(str::to_owned);
-        let rows = self.tables.iter().flat_map(|table| {
-            let rows = table.rows.iter();
-            rows.map(|row| csv_row(table, row))
-        });
-        let cpu = self.cpu.iter().map(csv_cpu_row);
-        csv_text(std::iter::once(head).chain(rows).chain(cpu))
     }
 }
 
@@ -404,65 +314,4 @@ fn agreement(agrees: Option<bool>) -> String {
         None => "-",
     }
     .to_owned()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
-fn share(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "-".to_owned();
-    }
-    format!("{:.1}%", part as f64 * 100.0 / whole as f64)
-}
-
-fn csv_row(table: &TableResult, row: &Row) -> [String; 13] {
-    let [direction, size] = csv_verdicts(&row.judgement);
-    [
-        table.name.to_owned(),
-        row.label.clone(),
-        table.unit.to_owned(),
-        row.published.legacy.to_string(),
-        row.published.ondemand.to_string(),
-        row.judgement.published_pct.to_string(),
-        row.ours.legacy.to_string(),
-        row.ours.ondemand.to_string(),
-        row.ours.modern.to_string(),
-        csv_change(&row.judgement),
-        row.noise_pct.to_string(),
-        direction,
-        size,
-    ]
-}
-
-fn csv_cpu_row(row: &CpuResult) -> [String; 13] {
-    let [direction, size] = csv_verdicts(&row.judgement);
-    [
-        "cpu".to_owned(),
-        row.case.clone(),
-        "calls and lookups; published: speed-up in percent".to_owned(),
-        String::new(),
-        String::new(),
-        row.judgement.published_pct.to_string(),
-        row.legacy.total().to_string(),
-        row.ondemand.total().to_string(),
-        row.modern.total().to_string(),
-        csv_change(&row.judgement),
-        "0".to_owned(),
-        direction,
-        size,
-    ]
-}
-
-fn csv_change(judgement: &Judgement) -> String {
-    judgement
-        .ours_pct
-        .map(|pct| pct.to_string())
-        .unwrap_or_default()
-}
-
-fn csv_verdicts(judgement: &Judgement) -> [String; 2] {
-    let size = judgement.size_agrees.map(|agrees| agrees.to_string());
-    [
-        judgement.direction_agrees.to_string(),
-        size.unwrap_or_default(),
-    ]
 }

@@ -1,0 +1,155 @@
+//! The figures of a reproduction as CSV: one head for all tables.
+
+use super::super::criterion::Judgement;
+use super::super::gain::{SMOOTHED_S, STREAMS_ABOVE};
+use super::super::results::{
+    CpuResult, EqualStreams, Row, TableResult, ThrashingFigures, ThrashingVariant, Wu2007,
+};
+use crate::output::csv_text;
+use crate::published::Pair;
+
+const CSV_HEAD: [&str; 13] = [
+    "table",
+    "row",
+    "unit",
+    "published_legacy",
+    "published_ondemand",
+    "published_change_pct",
+    "legacy",
+    "ondemand",
+    "modern",
+    "change_pct",
+    "noise_pct",
+    "direction_agrees",
+    "size_agrees",
+];
+
+impl Wu2007 {
+    pub(super) fn csv(&self) -> Result<String, std::io::Error> {
+        let head = CSV_HEAD.map(str::to_owned);
+        let rows = self.tables.iter().flat_map(|table| {
+            let rows = table.rows.iter();
+            rows.map(|row| csv_row(table, row))
+        });
+        let cpu = self.cpu.iter().map(csv_cpu_row);
+        let variants = self.thrashing_variants.iter().flat_map(csv_variant_rows);
+        let equal_streams = self.thrashing_gain.iter().flat_map(|gain| {
+            let largest = ("largest gain", gain.largest);
+            let threefold = gain.threefold.into_iter().flatten();
+            std::iter::once(largest).chain(threefold.map(|at| ("end of a threefold stretch", at)))
+        });
+        let equal_streams = equal_streams.map(|(what, at)| csv_equal_streams_row(what, &at));
+        csv_text(
+            std::iter::once(head)
+                .chain(rows)
+                .chain(variants)
+                .chain(equal_streams)
+                .chain(cpu),
+        )
+    }
+}
+
+fn csv_row(table: &TableResult, row: &Row) -> [String; 13] {
+    let [direction, size] = csv_verdicts(&row.judgement);
+    [
+        table.name.to_owned(),
+        row.label.clone(),
+        table.unit.to_owned(),
+        row.published.legacy.to_string(),
+        row.published.ondemand.to_string(),
+        row.judgement.published_pct.to_string(),
+        row.ours.legacy.to_string(),
+        row.ours.ondemand.to_string(),
+        row.ours.modern.to_string(),
+        csv_change(&row.judgement),
+        row.noise_pct.to_string(),
+        direction,
+        size,
+    ]
+}
+
+fn csv_variant_rows(variant: &ThrashingVariant) -> [[String; 13]; 3] {
+    let row = |what: String, of: fn(&ThrashingFigures) -> f64| {
+        let figures = Pair {
+            legacy: of(&variant.legacy),
+            ondemand: of(&variant.ondemand),
+        };
+        csv_unjudged_row(
+            "thrashing-variants",
+            format!("{}: {what}", variant.name),
+            figures,
+        )
+    };
+    [
+        row("best second".to_owned(), |of| of.max_throughput_mb_s),
+        row(format!("mean above {STREAMS_ABOVE} streams"), |of| {
+            of.mean_throughput_mb_s
+        }),
+        row(format!("last {SMOOTHED_S} seconds"), |of| {
+            of.final_throughput_mb_s
+        }),
+    ]
+}
+
+fn csv_equal_streams_row(what: &str, at: &EqualStreams) -> [String; 13] {
+    let figures = Pair {
+        legacy: at.legacy_mb_s,
+        ondemand: at.ondemand_mb_s,
+    };
+    let row = format!("{what}: {} streams", at.streams);
+    csv_unjudged_row("thrashing-equal-streams", row, figures)
+}
+
+/// A row in MB/s that no published one stands beside.
+fn csv_unjudged_row(table: &str, row: String, figures: Pair) -> [String; 13] {
+    let none = String::new;
+    [
+        table.to_owned(),
+        row,
+        "MB/s".to_owned(),
+        none(),
+        none(),
+        none(),
+        figures.legacy.to_string(),
+        figures.ondemand.to_string(),
+        none(),
+        format!("{:.1}", figures.change_pct()),
+        none(),
+        none(),
+        none(),
+    ]
+}
+
+fn csv_cpu_row(row: &CpuResult) -> [String; 13] {
+    let [direction, size] = csv_verdicts(&row.judgement);
+    [
+        "cpu".to_owned(),
+        row.case.clone(),
+        "calls and lookups; published: speed-up in percent".to_owned(),
+        String::new(),
+        String::new(),
+        row.judgement.published_pct.to_string(),
+        row.legacy.total().to_string(),
+        row.ondemand.total().to_string(),
+        row.modern.total().to_string(),
+        csv_change(&row.judgement),
+        "0".to_owned(),
+        direction,
+        size,
+    ]
+}
+
+fn csv_change(judgement: &Judgement) -> String {
+    judgement
+        .ours_pct
+        .map(|pct| pct.to_string())
+        .unwrap_or_default()
+}
+
+fn csv_verdicts(judgement: &Judgement) -> [String; 2] {
+    let size = judgement.size_agrees.map(|agrees| agrees.to_string());
+    [
+        judgement.direction_agrees.to_string(),
+        size.unwrap_or_default(),
+    ]
+}

@@ -1,0 +1,180 @@
+//! The section on thrashing: its courses, and what the gain depends on.
+
+use std::fmt::Write as _;
+
+use super::super::gain::{SMOOTHED_S, STREAMS_ABOVE};
+use super::super::results::{GainAtEqualStreams, ThrashingFigures, ThrashingVariant, Wu2007};
+use crate::output::{Align, Table, ratio, significant};
+
+/// Why the figures of the variants are as they are.
+const WHY: &str = include_str!("../gain.md");
+
+impl Wu2007 {
+    /// The headline, whatever it turns out to be.
+    pub(super) fn gain(&self) -> String {
+        let Some(row) = self
+            .tables
+            .iter()
+            .find(|table| table.name == "thrashing")
+            .and_then(|table| table.rows.first())
+        else {
+            return String::new();
+        };
+        let mut text = format!(
+            "Under thrashing, on-demand readahead reaches {} times the throughput of 2.6.20's, \
+             {} MB/s against {}; published are {} times, {} against {}.\n",
+            ratio(row.ours.ondemand, row.ours.legacy),
+            significant(row.ours.ondemand),
+            significant(row.ours.legacy),
+            ratio(row.published.ondemand, row.published.legacy),
+            row.published.ondemand,
+            row.published.legacy,
+        );
+        if let [legacy, ondemand, ..] = &*self.thrashing {
+            let [legacy_mb_s, _] = legacy.means_above(STREAMS_ABOVE);
+            let [ondemand_mb_s, _] = ondemand.means_above(STREAMS_ABOVE);
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "These are the best seconds of each. In the mean of the seconds with more than \
+                 {STREAMS_ABOVE} streams it is {} times, {} MB/s against {}.",
+                ratio(ondemand_mb_s, legacy_mb_s),
+                significant(ondemand_mb_s),
+                significant(legacy_mb_s),
+            );
+        }
+        if let Some(gain) = &self.thrashing_gain {
+            let _ = writeln!(
+                text,
+                "At one and the same number of streams it is {}.",
+                threefold(gain)
+            );
+        }
+        text
+    }
+
+    pub(super) fn write_course(&self, text: &mut String) {
+        text.push_str("### Second by second\n\n");
+        let mut table = Table::new([
+            ("policy", Align::Left),
+            (
+                &*format!("mean MB/s above {STREAMS_ABOVE} streams"),
+                Align::Right,
+            ),
+            ("mean of the KB a read", Align::Right),
+            ("pages read ahead", Align::Right),
+            ("evicted before use", Align::Right),
+            ("share", Align::Right),
+        ]);
+        for course in &self.thrashing {
+            let [throughput_mb_s, read_kb] = course.means_above(STREAMS_ABOVE);
+            table.push(vec![
+                course.policy.to_owned(),
+                significant(throughput_mb_s),
+                significant(read_kb),
+                course.pages_ahead.to_string(),
+                course.pages_wasted.to_string(),
+                share(course.pages_wasted, course.pages_ahead),
+            ]);
+        }
+        text.push_str(&table.to_markdown());
+        text.push_str(
+            "\n![Throughput by number of streams](wu2007-thrashing-throughput.svg)\n\n\
+             ![Mean size of a device read by number of streams](wu2007-thrashing-read-size.svg)\n\n",
+        );
+    }
+
+    /// What the gain would be on other machines, and with equal numbers of streams.
+    pub(super) fn write_dependence(&self, text: &mut String) {
+        text.push_str("### What the gain depends on\n\n");
+        if let Some(modelled) = self.thrashing_variants.first() {
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "By the document's own measure, the best second of each, the gain is {} times in \
+                 this model, where 3 is published.",
+                ratio(
+                    modelled.ondemand.max_throughput_mb_s,
+                    modelled.legacy.max_throughput_mb_s
+                ),
+            );
+        }
+        if let Some(gain) = &self.thrashing_gain {
+            text.push_str(&at_equal_streams(gain));
+        }
+        text.push('\n');
+        text.push_str(&variants_table(&self.thrashing_variants).to_markdown());
+        text.push('\n');
+        text.push_str(WHY);
+        text.push('\n');
+    }
+}
+
+fn at_equal_streams(gain: &GainAtEqualStreams) -> String {
+    let at = &gain.largest;
+    format!(
+        "At one and the same number of streams, where each second counts as the mean of the {} \
+         around it, the gain is largest with {} streams: {} times, {} MB/s against {}. \
+         It is {}.\n",
+        gain.smoothed_s,
+        at.streams,
+        ratio(at.ondemand_mb_s, at.legacy_mb_s),
+        significant(at.ondemand_mb_s),
+        significant(at.legacy_mb_s),
+        threefold(gain),
+    )
+}
+
+/// Where the gain is as large as the published one.
+fn threefold(gain: &GainAtEqualStreams) -> String {
+    match &gain.threefold {
+        Some([first, last]) => format!(
+            "at least 3 times from {} to {} streams",
+            first.streams, last.streams
+        ),
+        None => "nowhere 3 times".to_owned(),
+    }
+}
+
+fn variants_table(variants: &[ThrashingVariant]) -> Table {
+    let above = format!("mean above {STREAMS_ABOVE}");
+    let end = format!("last {SMOOTHED_S} s");
+    let mut table = Table::new([
+        ("machine", Align::Left),
+        ("legacy: best second", Align::Right),
+        (&*above, Align::Right),
+        (&*end, Align::Right),
+        ("evicted before use", Align::Right),
+        ("ondemand: best second", Align::Right),
+        (&*above, Align::Right),
+        (&*end, Align::Right),
+        ("evicted before use", Align::Right),
+        ("gain: best second", Align::Right),
+        (&*above, Align::Right),
+    ]);
+    for variant in variants {
+        let gain =
+            |of: fn(&ThrashingFigures) -> f64| ratio(of(&variant.ondemand), of(&variant.legacy));
+        let mut cells = vec![variant.name.to_owned()];
+        for figures in [&variant.legacy, &variant.ondemand] {
+            cells.extend([
+                significant(figures.max_throughput_mb_s),
+                significant(figures.mean_throughput_mb_s),
+                significant(figures.final_throughput_mb_s),
+                share(figures.pages_wasted, figures.pages_ahead),
+            ]);
+        }
+        cells.push(gain(|of| of.max_throughput_mb_s));
+        cells.push(gain(|of| of.mean_throughput_mb_s));
+        table.push(cells);
+    }
+    table
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1}%", part as f64 * 100.0 / whole as f64)
+}
