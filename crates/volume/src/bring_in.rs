@@ -1,15 +1,19 @@
 //! Pages on their way into the page cache: what the readahead policy answers, and who reads it.
 //!
 //! Model: `filemap_get_pages` and `page_cache_ra_unbounded`. Of the policy's windows, a reader
-//! reads those pages itself that its request will use next, at most [`BATCH_PAGES`] at once, and
-//! hands the rest to the readahead threads: nobody waits for what he did not ask for.
+//! reads the one that has its missing page itself, in one device read of at most [`BATCH_PAGES`]
+//! and up to a page that is there, and of the others what its request goes on into. The rest is
+//! for the readahead threads.
 //!
 //! ```text
-//!   request:            |------------------------|
-//!   window:                  |------------------------------|
-//!   pages that are there:                  |--|
-//!   read by:                 | reader |    threads ...      |
+//!   request:                 |-----------|
+//!   windows:                 |----------------------|-----------------|
+//!   pages that are there:                      |--|
+//!   read by:                 |     reader      |    threads ...       |
 //! ```
+//!
+//! So the reader waits for some pages that it did not ask for. Reading those apart, by a thread,
+//! was tried: it costs a second device read for each miss, which on a disk is a second seek.
 //!
 //! Locking: a reader never waits for a page while it holds locked pages of its own, so that no two
 //! readers wait for each other.
@@ -34,7 +38,8 @@ struct OwnPages {
 }
 
 impl OwnPages {
-    fn of(index: u64, page: NewPage) -> Self {
+    fn of(index: u64, mut page: NewPage) -> Self {
+        page.set_wanted();
         Self {
             first: index,
             pages: vec![page],
@@ -52,7 +57,7 @@ impl OwnPages {
 
 impl Reader {
     /// Brings in what a policy that wants every page wants before page `index` is looked up.
-    pub(crate) fn access(&self, request: &mut Request<'_>, index: u64) {
+    pub(crate) fn access(&self, request: &Request<'_>, index: u64) {
         let read = request.read(Trigger::Access, index, self.queue.is_congested());
         let windows = self
             .streams
@@ -80,11 +85,7 @@ impl Reader {
     /// Reads page `index`, which is missing, and what the policy wants with it. `None` if there is
     /// no room for it.
     #[cold]
-    pub(crate) fn bring_in(
-        &self,
-        request: &mut Request<'_>,
-        index: u64,
-    ) -> Result<Option<Page<'_>>> {
+    pub(crate) fn bring_in(&self, request: &Request<'_>, index: u64) -> Result<Option<Page<'_>>> {
         let key = key(request.inode.ino(), index);
         let page = loop {
             match self.caches.pages.get_or_insert(key) {
@@ -116,20 +117,19 @@ impl Reader {
     /// threads.
     fn bring_in_windows(
         &self,
-        request: &mut Request<'_>,
+        request: &Request<'_>,
         read: &Read,
         windows: Windows,
         own: &mut OwnPages,
     ) {
         for window in windows {
-            self.bring_in_window(request, read.trigger, window, own);
+            self.bring_in_window(request, read, window, own);
         }
         let is_marked = |window: Window| window.marker() == Some(read.index);
         if !own.pages.is_empty() && windows.into_iter().any(is_marked) {
             // The request fills its window: the next one goes before the wait for this one.
             self.read_ahead(request, read.index.0);
         }
-        request.brought_in = own.indexes();
     }
 
     /// Sets off what the marker of page `index`, which was taken off, calls for.
@@ -147,45 +147,67 @@ impl Reader {
         }
     }
 
-    /// Brings in what of `window` is neither cached nor being read: pages of the request that
-    /// follow on `own` join those, the others are for the threads.
+    /// Brings in what of `window` is neither cached nor being read: pages that follow on `own` join
+    /// those, the others are for the threads.
     ///
     /// A policy that answers a miss with the request as it is (no asynchronous part) is asked again
     /// at the next miss, so what of that is behind `own` is left till then.
     fn bring_in_window(
         &self,
         request: &Request<'_>,
-        trigger: Trigger,
+        read: &Read,
         window: Window,
         own: &mut OwnPages,
     ) {
         let pages = window.start.0..window.end().0;
-        let asked = overlap(&request.pages, &pages);
-        let mut behind = self.take_own(request.inode.ino(), asked.clone(), window, own);
-        if trigger == Trigger::Miss && window.async_size == 0 {
-            behind = asked.end;
+        let for_reader = if window.contains(read.index) {
+            pages.clone()
+        } else {
+            overlap(&request.pages, &pages)
+        };
+        let mut behind = self.take_own(request, for_reader.clone(), window, own);
+        if read.trigger == Trigger::Miss && window.async_size == 0 {
+            behind = for_reader.end;
         }
         let marker = window.marker();
-        let queued = self.queue_pages(request.inode, pages.start..asked.start, marker)
+        let queued = self.queue_pages(request.inode, pages.start..for_reader.start, marker)
             + self.queue_pages(request.inode, behind..pages.end, marker);
         let taken = overlap(&own.indexes(), &pages);
-        // At most a batch.
-        let taken = u32::try_from(taken.end - taken.start).unwrap_or(BATCH_PAGES);
-        self.streams
-            .window_read(request.stream, window, taken + queued, queued);
+        let ahead = request.pages.end.clamp(taken.start, taken.end)..taken.end;
+        self.streams.window_read(
+            request.stream,
+            window,
+            count(&taken) + queued,
+            count(&ahead) + queued,
+        );
     }
 
-    /// Adds to `own` pages of `asked` that follow on it, up to one that is there. Returns the first
+    /// Adds to `own` those of `pages` that follow on it, up to one that is there. Returns the first
     /// page that it did not look at.
-    fn take_own(&self, ino: Ino, asked: Range<u64>, window: Window, own: &mut OwnPages) -> u64 {
-        if !asked.contains(&own.indexes().end) {
-            return asked.start;
+    fn take_own(
+        &self,
+        request: &Request<'_>,
+        pages: Range<u64>,
+        window: Window,
+        own: &mut OwnPages,
+    ) -> u64 {
+        if !pages.contains(&own.indexes().end) {
+            return pages.start.max(own.indexes().end.min(pages.end));
         }
-        while own.has_room() && own.indexes().end < asked.end {
+        while own.has_room() && own.indexes().end < pages.end {
             let next = own.indexes().end;
-            let Some(mut page) = self.caches.pages.insert_absent(key(ino, next)) else {
+            let Some(mut page) = self
+                .caches
+                .pages
+                .insert_absent(key(request.inode.ino(), next))
+            else {
                 break;
             };
+            if next < request.pages.end {
+                page.set_wanted();
+            } else {
+                page.set_readahead();
+            }
             if window.marker() == Some(PageIndex(next)) {
                 page.set_marker();
             }
@@ -267,6 +289,11 @@ impl Reader {
             ino: inode.ino(),
         }
     }
+}
+
+/// How many pages these are: no more than a window has.
+fn count(pages: &Range<u64>) -> u32 {
+    u32::try_from(pages.end - pages.start).unwrap_or(u32::MAX)
 }
 
 /// What of `pages` lies within `window`; where nothing does, an empty range at its near end.

@@ -48,8 +48,6 @@ pub(crate) struct Request<'a> {
     pub(crate) pages: Range<u64>,
     ends_inside_page: bool,
     file_pages: u64,
-    /// Pages that the request brought in itself, last, and uses for the first time.
-    pub(crate) brought_in: Range<u64>,
 }
 
 impl Request<'_> {
@@ -160,13 +158,12 @@ impl Reader {
     ) -> Result<()> {
         let page_bytes = self.page_bytes();
         let end = offset_bytes + buf.len() as u64;
-        let mut request = Request {
+        let request = Request {
             inode,
             stream,
             pages: offset_bytes / page_bytes..end.div_ceil(page_bytes),
             ends_inside_page: !end.is_multiple_of(page_bytes),
             file_pages: inode.size_bytes().div_ceil(page_bytes),
-            brought_in: 0..0,
         };
         let mut rest = buf;
         for index in request.pages.clone() {
@@ -175,14 +172,13 @@ impl Reader {
             let len = rest.len().min(self.caches.pages.page_bytes() - from);
             let (part, behind) = rest.split_at_mut(len);
             rest = behind;
-            match self.page(&mut request, index)? {
+            match self.page(&request, index)? {
                 Some(page) => {
                     part.copy_from_slice(&page[from..from + len]);
                     let end_bytes = index * page_bytes + (from + len) as u64;
                     let is_whole =
                         from == 0 && (len == page.len() || end_bytes == inode.size_bytes());
-                    let is_first_use = request.brought_in.contains(&index) || !page.is_referenced();
-                    if keep == Keep::UsedAgain && is_whole && is_first_use {
+                    if keep == Keep::UsedAgain && is_whole && !page.is_referenced() {
                         drop(page);
                         self.caches.pages.remove(key(inode.ino(), index));
                     }
@@ -197,7 +193,7 @@ impl Reader {
 
     /// The page `index`, cached or brought in; `None` if there is no room for it.
     #[inline]
-    fn page(&self, request: &mut Request<'_>, index: u64) -> Result<Option<Page<'_>>> {
+    fn page(&self, request: &Request<'_>, index: u64) -> Result<Option<Page<'_>>> {
         if self.streams.wants_every_page() {
             self.access(request, index);
         }
