@@ -31,7 +31,6 @@ use criterion::judge_direction;
 pub use machine::Size;
 use plan::{Plan, plans, read_noise_pct};
 use results::{CpuCounts, CpuResult, Ours, Row, TableResult, ThrashingCourse, Wu2007};
-pub use thrashing::measure as thrashing_course;
 pub use timed::timed_report;
 
 /// Measures every table of Wu 2007. `progress` is told how many runs are done, and of how many.
@@ -335,6 +334,7 @@ mod tests {
             ]),
         }
     }
+
     fn made_up_course(policy: usize) -> ThrashingCourse {
         let second = |at_s: u32| results::ThrashingSecond {
             at_s,

@@ -24,10 +24,7 @@ const REQUEST_BYTES: u64 = 4 << 10;
 const SETTLED_S: u32 = 10;
 
 /// The whole course of more and more streams under `policy`, second by second.
-///
-/// # Errors
-/// [`Error`] if a simulated machine cannot be made.
-pub fn measure(policy: PolicyName, size: Size) -> Result<ThrashingCourse, Error> {
+pub(super) fn measure(policy: PolicyName, size: Size) -> Result<ThrashingCourse, Error> {
     measure_on(&SmallMachine::as_modelled(), policy, size)
 }
 
