@@ -2,7 +2,7 @@
 
 mod lab;
 
-use crate::size;
+use crate::{size, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use larder::PolicyName;
@@ -116,7 +116,7 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
     /// Threads that read ahead; with none, nothing is read ahead [default: 4]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads::parse_readahead)]
     pub readahead_threads: Option<usize>,
     /// Let the kernel cache no file content: larder's page cache and readahead serve every read
     #[arg(long)]
@@ -125,7 +125,7 @@ pub(crate) struct MountArgs {
     #[arg(long)]
     pub direct_device: bool,
     /// Threads that answer requests [default: twice the processors, 4 to 8]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub threads: Option<NonZeroUsize>,
     /// Let every user in, as far as the files' permissions allow
     #[arg(long)]

@@ -22,6 +22,7 @@ mod mount_helper;
 mod mount_options;
 mod name;
 mod size;
+mod threads;
 mod time;
 
 use clap::{CommandFactory, Parser};

@@ -2,11 +2,10 @@
 
 use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::{Failure, Result};
-use crate::{name, size};
+use crate::{name, size, threads};
 use larder::{OpenOptions, PolicyName};
 use larder_fuse::MountOptions;
 use std::ffi::{OsStr, OsString};
-use std::num::NonZeroUsize;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// What mount(8), fstab(5) and libfuse pass along, and what makes no difference
@@ -180,16 +179,9 @@ impl Options {
             "readahead" => self.volume.readahead = policy(key, value)?.to_string(),
             "readahead_max" => self.volume.readahead_max_bytes = bytes(key, value)?,
             "readahead_threads" => {
-                let threads = text(key, value)?.parse();
-                let wanted = |_| bad_value(key, "a number of threads");
-                self.volume.readahead_threads = threads.map_err(wanted)?;
+                self.volume.readahead_threads = parsed(key, value, threads::parse_readahead)?;
             }
-            "threads" => {
-                let threads: NonZeroUsize = text(key, value)?
-                    .parse()
-                    .map_err(|_| bad_value(key, "a number of threads, at least 1"))?;
-                self.mount.threads = Some(threads);
-            }
+            "threads" => self.mount.threads = Some(parsed(key, value, threads::parse)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -240,7 +232,7 @@ fn bytes(key: &str, value: &OsStr) -> Result<u64> {
     parsed(key, value, size::parse)
 }
 
-fn parsed(key: &str, value: &OsStr, parse: fn(&str) -> Result<u64, String>) -> Result<u64> {
+fn parsed<T>(key: &str, value: &OsStr, parse: fn(&str) -> Result<T, String>) -> Result<T> {
     parse(text(key, value)?).map_err(|error| Failure::usage(format!("option {key}: {error}")))
 }
 
@@ -272,6 +264,7 @@ fn checked_subtype(subtype: &str) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroUsize;
 
     fn parsed(list: &str) -> Result<Options> {
         let mut options = Options::default();
@@ -369,7 +362,9 @@ mod tests {
         for (list, option) in [
             ("offset=x", "offset"),
             ("threads=0", "threads"),
+            ("threads=257", "threads"),
             ("readahead_threads=-1", "readahead_threads"),
+            ("readahead_threads=100000", "readahead_threads"),
             ("cache_size=1.5G", "cache_size"),
             ("readahead=psychic", "readahead"),
         ] {

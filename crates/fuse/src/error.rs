@@ -59,6 +59,12 @@ pub enum Error {
     /// fusermount3 refused. Errno: `EPERM`.
     #[error("{0}")]
     Fusermount(String),
+    /// More threads than a mount may have. Errno: `EINVAL`.
+    #[error(
+        "{0} threads are too many: the maximum is {most}",
+        most = crate::MountOptions::MOST_THREADS
+    )]
+    TooManyThreads(usize),
     /// The system refused the mount. Errno: the cause's.
     #[error("cannot mount on {}: {source}", .mountpoint.display())]
     Mount {

@@ -33,8 +33,8 @@ pub struct MountOptions {
     /// Let the kernel cache no pages of files: every read is answered from the volume's page
     /// cache, and its readahead policy sees each one as the program made it. Default: false.
     pub direct_io: bool,
-    /// Threads that answer requests. Default: twice the processors, at least 4
-    /// and at most 8.
+    /// Threads that answer requests, [`MountOptions::MOST_THREADS`] at most.
+    /// Default: twice the processors, at least 4 and at most 8.
     pub threads: Option<NonZeroUsize>,
     /// What the kernel may read ahead, in bytes; set only as root.
     /// Default: 1 MiB (Linux: 128 KiB).
@@ -60,6 +60,9 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
+    /// The most threads that may answer requests.
+    pub const MOST_THREADS: usize = 256;
+
     /// The number of threads that answer requests.
     #[must_use]
     pub fn thread_count(&self) -> usize {

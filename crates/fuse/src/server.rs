@@ -55,6 +55,11 @@ impl Drop for Unserved {
 impl Server {
     /// Mounts `volume` on `mountpoint`, read-only.
     pub fn mount(volume: Arc<Volume>, mountpoint: &Path, options: &MountOptions) -> Result<Self> {
+        if let Some(threads) = options.threads
+            && threads.get() > MountOptions::MOST_THREADS
+        {
+            return Err(Error::TooManyThreads(threads.get()));
+        }
         let Attached { device, entry } = attach(mountpoint, options)?;
         let unmounter = Unmounter { entry };
         let guard = Unserved(Some(unmounter.clone()));

@@ -38,6 +38,13 @@ pub(crate) fn device(
         .readahead
         .parse()
         .map_err(|unknown: larder_readahead::UnknownPolicy| Error::Option(unknown.to_string()))?;
+    if options.readahead_threads > OpenOptions::MOST_READAHEAD_THREADS {
+        return Err(Error::Option(format!(
+            "{} readahead threads are too many: the maximum is {}",
+            options.readahead_threads,
+            OpenOptions::MOST_READAHEAD_THREADS
+        )));
+    }
     let policy = if options.readahead_threads == 0 || options.readahead_max_bytes == 0 {
         PolicyName::Off
     } else {

@@ -14,13 +14,19 @@ pub struct OpenOptions {
     /// The most that is read ahead at once, in bytes; 0 reads nothing ahead.
     /// Default: 1 MiB (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
-    /// Threads that read ahead; with none, nothing is read ahead. Default: 4.
+    /// Threads that read ahead, [`OpenOptions::MOST_READAHEAD_THREADS`] at most; with none, nothing
+    /// is read ahead. Default: 4.
     pub readahead_threads: usize,
     /// Read the image past the host's page cache (`O_DIRECT`): nothing is cached twice, and only
     /// the readahead policy reads ahead. Default: false.
     pub direct_device: bool,
     /// Ignore the journal, even if it needs recovery. Default: false.
     pub noload: bool,
+}
+
+impl OpenOptions {
+    /// The most threads that may read ahead.
+    pub const MOST_READAHEAD_THREADS: usize = 256;
 }
 
 impl Default for OpenOptions {

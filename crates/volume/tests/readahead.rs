@@ -1,7 +1,7 @@
 //! Every readahead policy over the real caches: the right bytes, and the device reads it promises.
 
 use larder::{Advice, Error, Ino, OpenFile, OpenOptions, PolicyName, Volume};
-use larder_block::{ReadRecord, RecordingDevice};
+use larder_block::{MemoryDevice, ReadRecord, RecordingDevice};
 use larder_testkit::device::fill_pattern;
 use larder_testkit::image::LargeFile;
 use larder_testkit::{Random, Requirement, Seed, skip};
@@ -336,6 +336,16 @@ fn volume_with_no_threads_or_no_window_reads_nothing_ahead() {
             assert_eq!(recorded.reads().len(), 100, "{policy}");
         }
     }
+}
+
+#[test]
+fn more_readahead_threads_than_may_be_are_refused() {
+    let image = Arc::new(MemoryDevice::new(vec![0; 4096]));
+    let mut options = OpenOptions::default();
+    options.readahead_threads = OpenOptions::MOST_READAHEAD_THREADS + 1;
+    let error = Volume::open_device(image, &options).unwrap_err();
+    assert!(matches!(error, Error::Option(_)), "{error}");
+    assert!(error.to_string().contains("the maximum is 256"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,42 @@
+//! Numbers of threads, as options take them.
+
+use larder::OpenOptions;
+use larder_fuse::MountOptions;
+use std::num::NonZeroUsize;
+
+/// Reads how many threads answer requests.
+pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {
+    let most = MountOptions::MOST_THREADS;
+    let threads: Option<NonZeroUsize> = text.parse().ok();
+    threads
+        .filter(|threads| threads.get() <= most)
+        .ok_or_else(|| format!("`{text}` is not a number of threads from 1 to {most}"))
+}
+
+/// Reads how many threads read ahead.
+pub(crate) fn parse_readahead(text: &str) -> Result<usize, String> {
+    let most = OpenOptions::MOST_READAHEAD_THREADS;
+    let threads: Option<usize> = text.parse().ok();
+    threads
+        .filter(|threads| *threads <= most)
+        .ok_or_else(|| format!("`{text}` is not a number of threads from 0 to {most}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_of_threads_is_taken_within_its_bounds_alone() {
+        assert_eq!(parse("1").map(NonZeroUsize::get), Ok(1));
+        assert_eq!(parse("256").map(NonZeroUsize::get), Ok(256));
+        assert_eq!(parse_readahead("0"), Ok(0));
+        assert_eq!(parse_readahead("256"), Ok(256));
+        assert!(parse("0").is_err());
+        for text in ["257", "100000", "99999999999999999999", "-1", "x", ""] {
+            assert!(parse(text).unwrap_err().contains("1 to 256"), "{text}");
+            let refused = parse_readahead(text).unwrap_err();
+            assert!(refused.contains("0 to 256"), "{text}");
+        }
+    }
+}
