@@ -9,6 +9,16 @@ pub(super) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The earliest of some times, where there are any.
+pub(super) fn earliest<const N: usize>(times_ns: [Option<u64>; N]) -> Option<u64> {
+    // Asked after every event: the minimum over an iterator of options takes several times as long.
+    let mut earliest_ns = u64::MAX;
+    for time_ns in times_ns {
+        earliest_ns = earliest_ns.min(time_ns.unwrap_or(u64::MAX));
+    }
+    (earliest_ns < u64::MAX).then_some(earliest_ns)
+}
+
 /// `value * times / over`, rounded down.
 pub(super) fn scale(value: u64, times: u64, over: u64) -> u64 {
     // The wide division is many times slower and hardly ever needed.

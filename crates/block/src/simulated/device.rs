@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::arithmetic::earliest;
 use super::command::{Command, CommandTable};
 use super::drive::Drive;
 use super::parallel::Parallel;
@@ -155,11 +156,7 @@ impl SimulatedDevice {
     #[must_use]
     pub fn next_event(&self) -> Option<VirtualTime> {
         let done_ns = self.done.front().map(|completion| completion.at.0);
-        [done_ns, self.plugged_at_ns, self.service_at_ns]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(VirtualTime)
+        earliest([done_ns, self.plugged_at_ns, self.service_at_ns]).map(VirtualTime)
     }
 
     /// The next completion that is due at or before `now`, in order of time; `None` when there
@@ -193,7 +190,7 @@ impl SimulatedDevice {
                 .plugged_at_ns
                 .filter(|&at_ns| at_ns < now_ns || (at_ns == now_ns && !hold));
             let event = self.service_at_ns.filter(|&at_ns| at_ns <= now_ns);
-            let Some(at_ns) = plugged.into_iter().chain(event).min() else {
+            let Some(at_ns) = earliest([plugged, event]) else {
                 return;
             };
             if plugged == Some(at_ns) {

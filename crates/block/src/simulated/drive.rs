@@ -27,7 +27,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::arithmetic::{nanos, transfer_ns};
+use super::arithmetic::{earliest, nanos, transfer_ns};
 use super::command::Command;
 use super::drive_cache::{ReadCache, WriteCache};
 use super::mechanics::{Approach, Head, Mechanics, Place, SECTOR_BYTES, Spot};
@@ -156,19 +156,13 @@ impl Drive {
         let arriving = self.arriving.front().map(|command| command.ready_at_ns);
         let work = self.work.map(|work| work.end_at_ns);
         let done = self.done.peek().map(|&Reverse((at_ns, _, _))| at_ns);
-        [arriving, work, done, self.decide_at_ns]
-            .into_iter()
-            .flatten()
-            .min()
+        earliest([arriving, work, done, self.decide_at_ns])
     }
 
     /// Does one thing that is due at `now_ns`, a time that `next_event_ns` answered. The slot of
     /// a command that is done.
     pub fn step(&mut self, now_ns: u64) -> Option<usize> {
-        if let Some(&Reverse((at_ns, _, slot))) = self.done.peek()
-            && at_ns <= now_ns
-        {
-            self.done.pop();
+        if let Some(slot) = self.pop_done(now_ns) {
             return Some(slot);
         }
         if let Some(work) = self.work.take_if(|work| work.end_at_ns <= now_ns) {
@@ -182,7 +176,15 @@ impl Drive {
         if self.work.is_none() {
             self.decide(now_ns);
         }
-        None
+        self.pop_done(now_ns)
+    }
+
+    fn pop_done(&mut self, now_ns: u64) -> Option<usize> {
+        let &Reverse((at_ns, _, slot)) = self.done.peek()?;
+        (at_ns <= now_ns).then(|| {
+            self.done.pop();
+            slot
+        })
     }
 
     fn arrive(&mut self, arriving: Arriving, now_ns: u64) {
@@ -234,9 +236,12 @@ impl Drive {
 
     /// Works out what the idle arm has read up to now.
     fn read_on(&mut self, now_ns: u64) {
-        let Some(reading) = self.reading_on.filter(|reading| reading.at_ns < now_ns) else {
+        let Some(reading) = self.reading_on else {
             return;
         };
+        if reading.at_ns >= now_ns {
+            return;
+        }
         let (next_byte, at_ns) =
             self.mechanics
                 .stream(reading.next_byte, reading.at_ns, reading.limit_byte, now_ns);

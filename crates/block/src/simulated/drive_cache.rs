@@ -103,7 +103,12 @@ impl ReadCache {
             whole.end_bytes -= excess_bytes;
         }
         self.held_bytes += whole.len_bytes();
-        self.segments.splice(first..first + met, [whole]);
+        if met == 0 {
+            self.segments.insert(first, whole);
+        } else {
+            self.segments[first] = whole;
+            self.segments.drain(first + 1..first + met);
+        }
         self.shrink();
     }
 

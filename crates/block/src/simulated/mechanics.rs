@@ -74,6 +74,8 @@ pub(super) struct Mechanics {
     heads: u64,
     revolution_ns: u64,
     track_switch_ns: u64,
+    /// No way from one track to another is shorter.
+    shortest_seek_ns: u64,
     write_settle_ns: u64,
     seek: SeekCurve,
     /// The angle of the platters at time 0.
@@ -115,13 +117,15 @@ impl Mechanics {
             })
             .collect();
         let heads = model.heads.value;
+        let seek = SeekCurve::new(model, (tracks_per_zone * count).div_ceil(heads));
         Self {
             zones,
             heads,
             revolution_ns,
             track_switch_ns,
             write_settle_ns: nanos(model.write_settle.value),
-            seek: SeekCurve::new(model, (tracks_per_zone * count).div_ceil(heads)),
+            shortest_seek_ns: track_switch_ns.min(seek.settle_ns),
+            seek,
             phase_ns: phase % revolution_ns,
         }
     }
@@ -236,19 +240,21 @@ impl Mechanics {
         is_write: bool,
         spots: impl Iterator<Item = (Spot, Key)>,
     ) -> Option<(u64, Key)> {
-        let depart_angle_ns = self.angle_ns(depart_at_ns);
+        let with_angle = |at_ns| (at_ns, self.angle_ns(at_ns));
+        let here = with_angle(depart_at_ns);
+        let elsewhere = with_angle(depart_at_ns + self.shortest_seek_ns);
         let mut soonest: Option<(u64, Key)> = None;
         for (spot, key) in spots {
-            // What passes too late even for an arm that is there at once needs no seek worked out:
-            // most spots where many wait.
-            let passes_at_ns = depart_at_ns + self.turning_ns(depart_angle_ns, spot.angle_ns);
+            // What passes too late even after the shortest way needs no seek worked out: most
+            // spots where many wait.
+            let is_here = spot.track == head.track;
+            let (earliest_ns, angle_ns) = if is_here { here } else { elsewhere };
+            let passes_at_ns = earliest_ns + self.turning_ns(angle_ns, spot.angle_ns);
             if soonest.as_ref().is_some_and(|best| best.0 < passes_at_ns) {
                 continue;
             }
-            let begin_at_ns = self
-                .approach(head, depart_at_ns, spot, is_write)
-                .begin_at_ns;
-            let candidate = (begin_at_ns, key);
+            let approach = self.approach(head, depart_at_ns, spot, is_write);
+            let candidate = (approach.begin_at_ns, key);
             if soonest.as_ref().is_none_or(|best| candidate < *best) {
                 soonest = Some(candidate);
             }
@@ -300,15 +306,14 @@ impl Mechanics {
 }
 
 /// Seek time by distance: settling, a root up to a knee, then a line that goes on as steeply.
+///
+/// Cost: 4 bytes a cylinder, some 80,000 of them. The root is worked out once for each, since a
+/// drive compares many seeks for each that it does.
 #[derive(Debug)]
 struct SeekCurve {
-    cylinders: u64,
     settle_ns: u64,
-    /// What the root alone would take over all cylinders.
-    root_ns: u64,
-    knee: u64,
-    knee_ns: u64,
-    full_ns: u64,
+    /// By cylinders.
+    times_ns: Vec<u32>,
 }
 
 /// Fixed-point fractions of the stroke, and their roots.
@@ -317,6 +322,7 @@ const ROOT_ONE: u64 = 1 << 16;
 
 impl SeekCurve {
     fn new(model: &DiskModel, cylinders: u64) -> Self {
+        let cylinders = cylinders.max(1);
         let settle_ns = nanos(model.seek_settle.value);
         let full_ns = nanos(model.seek_full_stroke.value);
         let knee = ONE / 1000 * model.seek_root_permille.value;
@@ -327,28 +333,27 @@ impl SeekCurve {
             2 * knee_root * ROOT_ONE,
             ONE + knee_root * knee_root,
         );
+        let knee_ns = settle_ns + scale(root_ns, knee_root, ROOT_ONE);
+        let time_ns = |distance| {
+            let share = scale(distance, ONE, cylinders);
+            if share <= knee {
+                settle_ns + scale(root_ns, share.isqrt(), ROOT_ONE)
+            } else {
+                knee_ns + scale(full_ns - knee_ns, share - knee, ONE - knee)
+            }
+        };
         Self {
-            cylinders: cylinders.max(1),
             settle_ns,
-            root_ns,
-            knee,
-            knee_ns: settle_ns + scale(root_ns, knee_root, ROOT_ONE),
-            full_ns,
+            times_ns: (0..=cylinders)
+                .map(|distance| u32::try_from(time_ns(distance)).unwrap_or(u32::MAX))
+                .collect(),
         }
     }
 
     fn time_ns(&self, cylinders: u64) -> u64 {
-        let share = scale(cylinders.min(self.cylinders), ONE, self.cylinders);
-        if share <= self.knee {
-            self.settle_ns + scale(self.root_ns, share.isqrt(), ROOT_ONE)
-        } else {
-            self.knee_ns
-                + scale(
-                    self.full_ns - self.knee_ns,
-                    share - self.knee,
-                    ONE - self.knee,
-                )
-        }
+        let farthest = self.times_ns.len() - 1;
+        let distance = usize::try_from(cylinders).map_or(farthest, |it| it.min(farthest));
+        self.times_ns[distance].into()
     }
 }
 
@@ -369,7 +374,7 @@ mod tests {
     fn seek_curve_over_all_pairs_averages_as_the_data_sheet_says() {
         let (model, disk) = sata_2007();
         let mechanics = Mechanics::new(disk, model.size_bytes.value, 0);
-        let cylinders = mechanics.seek.cylinders;
+        let cylinders = mechanics.seek.times_ns.len() as u64 - 1;
         let step = 16;
         let (mut time, mut weights) = (0, 0);
         for distance in (1..cylinders).step_by(step) {
@@ -387,9 +392,10 @@ mod tests {
         let mechanics = Mechanics::new(disk, model.size_bytes.value, 0);
         let curve = &mechanics.seek;
         let full_ns = nanos(disk.seek_full_stroke.value);
-        assert_eq!(curve.time_ns(curve.cylinders), full_ns);
+        let cylinders = curve.times_ns.len() as u64 - 1;
+        assert_eq!(curve.time_ns(cylinders), full_ns);
         let mut last_ns = 0;
-        for distance in (1..=curve.cylinders).step_by(64) {
+        for distance in (1..=cylinders).step_by(64) {
             let time_ns = curve.time_ns(distance);
             assert!(last_ns <= time_ns, "{distance} cylinders");
             last_ns = time_ns;

@@ -13,7 +13,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::arithmetic::{nanos, transfer_ns};
+use super::arithmetic::{earliest, nanos, transfer_ns};
 use super::command::Command;
 use super::parameters::ParallelModel;
 
@@ -89,7 +89,7 @@ impl Parallel {
     pub fn next_event_ns(&self) -> Option<u64> {
         let ready = self.ready.peek().map(|&Reverse((at_ns, ..))| at_ns);
         let done = self.done.peek().map(|&Reverse((at_ns, ..))| at_ns);
-        ready.into_iter().chain(done).min()
+        earliest([ready, done])
     }
 
     /// Does one thing that is due at `now_ns`, a time that `next_event_ns` answered. The slot of

@@ -3,8 +3,10 @@
 //! Invariants:
 //! 1. A page is in the cache as busy exactly while it is in one of these reads.
 //! 2. The reads of one file do not overlap.
+//! 3. `reads` begins with a read that is in flight; it has a place for each number from there to
+//!    that of the latest.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, VecDeque};
 
 use larder_block::simulated::RequestId;
 use larder_cache::page::NewPage;
@@ -27,7 +29,9 @@ pub(super) struct Reading {
 /// All that the device is reading.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    reads: HashMap<RequestId, Reading>,
+    /// By number, from `first_id` on: the device counts its requests.
+    reads: VecDeque<Option<Reading>>,
+    first_id: u64,
     /// By file, then by first page: how many pages, and which read.
     files: Vec<BTreeMap<u64, (u64, RequestId)>>,
 }
@@ -40,7 +44,23 @@ impl InFlight {
     pub(super) fn insert(&mut self, id: RequestId, reading: Reading) {
         let pages = reading.pages.len() as u64;
         self.files[reading.file.index()].insert(reading.first, (pages, id));
-        self.reads.insert(id, reading);
+        if self.reads.is_empty() {
+            self.first_id = id.0;
+        }
+        // Writes have numbers too.
+        while self.first_id + (self.reads.len() as u64) < id.0 {
+            self.reads.push_back(None);
+        }
+        self.reads.push_back(Some(reading));
+    }
+
+    fn place(&mut self, id: RequestId) -> Option<&mut Option<Reading>> {
+        let index = usize::try_from(id.0.checked_sub(self.first_id)?).ok()?;
+        self.reads.get_mut(index)
+    }
+
+    fn reading(&mut self, id: RequestId) -> Option<&mut Reading> {
+        self.place(id)?.as_mut()
     }
 
     /// The read that brings the page in.
@@ -51,16 +71,14 @@ impl InFlight {
 
     /// Takes the marker off the page; false if it carries none.
     pub(super) fn take_marker(&mut self, id: RequestId, page: u64) -> bool {
-        self.reads
-            .get_mut(&id)
+        self.reading(id)
             .and_then(|reading| reading.marker.take_if(|marker| *marker == page))
             .is_some()
     }
 
     /// Has `reader` told when the read is done.
     pub(super) fn wait(&mut self, id: RequestId, reader: ReaderId) {
-        self.reads
-            .get_mut(&id)
+        self.reading(id)
             .expect("a reader waits for a read that is in flight")
             .waiters
             .push(reader);
@@ -68,7 +86,11 @@ impl InFlight {
 
     /// The read is done; `None` if there is none of this number.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Reading> {
-        let reading = self.reads.remove(&id)?;
+        let reading = self.place(id)?.take()?;
+        while self.reads.front().is_some_and(Option::is_none) {
+            self.reads.pop_front();
+            self.first_id += 1;
+        }
         self.files[reading.file.index()].remove(&reading.first);
         Some(reading)
     }

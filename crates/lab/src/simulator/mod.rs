@@ -31,11 +31,12 @@
 //! byte. `tests/simulator` holds runs to what they were asked for.
 //!
 //! # Cost
-//! `benches/simulate.rs` prints page accesses a second of processor time. On a shared virtual
-//! machine of 2026: 2 to 9 million on what is cached and on misses that large requests bring in,
-//! 1.3 to 1.4 million where each page is a request to a drive without mechanics. Where each page
-//! is a command to the disk, the disk's model is most of the time: 0.5 million for one reader at
-//! random, 0.3 million for 200 readers queued.
+//! `cargo bench -p larder-lab --bench simulate` prints page accesses a second of processor time.
+//! On a shared virtual machine of 2026: 2 to 12 million on what is cached and on misses that large
+//! requests bring in, 1.7 to 2.4 million where each page is a request to a drive without
+//! mechanics. Where each page is a command to the disk: 0.9 to 1.0 million for one reader at
+//! random, 0.75 million for 200 readers queued. Of that, half a microsecond an access is the page
+//! cache and the readers, as on a device that takes no time; the rest is the disk's model.
 
 mod cpu;
 mod event;
