@@ -38,7 +38,7 @@ pub struct Log {
     pub stalls: u32,
     /// Decisions about a page that was looked up in vain.
     pub misses: u32,
-    /// Pages of answers that were there or in flight already.
+    /// Pages of windows that were there or in flight already.
     pub pages_asked_again: u64,
 }
 
@@ -118,6 +118,18 @@ impl ToyFile {
         self.request(start, pages, false)
     }
 
+    /// Reads from `start` to the end of the file, by requests of each of `pages` in turn.
+    pub fn read_to_end(&mut self, start: u64, pages: &[u32]) {
+        let mut at = start;
+        for pages in pages.iter().cycle() {
+            if at >= self.file_pages {
+                break;
+            }
+            self.read(at, *pages);
+            at += u64::from(*pages);
+        }
+    }
+
     /// Takes a fault on `page`; the windows that this asked for.
     pub fn fault(&mut self, page: u64) -> &[Asked] {
         self.request(page, 1, true)
@@ -174,8 +186,14 @@ impl ToyFile {
         self.log.decisions += 1;
         let is_there = self.resident.0.contains(&read.index.0);
         self.log.stalls += u32::from(!is_there);
+        let mut asked_to = 0;
         for window in self.policy.decide(&mut self.state, read, &self.resident) {
             check(window, read, self.state.max_pages());
+            assert!(
+                window.start.0 >= asked_to,
+                "{window:?} asks for pages of the window before it, which ends at {asked_to}"
+            );
+            asked_to = window.end().0;
             let mut new_pages = 0;
             for page in window.start.0..window.end().0 {
                 if !self.resident.0.insert(page) {
@@ -183,7 +201,7 @@ impl ToyFile {
                     continue;
                 }
                 new_pages += 1;
-                assert!(self.in_flight.insert(page), "page {page} is read twice");
+                self.in_flight.insert(page);
                 if window.marker() == Some(PageIndex(page)) {
                     self.marked.insert(page);
                 }
