@@ -32,10 +32,11 @@
 //!
 //! Deliberate choices:
 //! - Lookahead-clueless is that of the 2007 patch. From 2.6.24 Linux looks instead for the first
-//!   hole behind the marker and starts there, which needs a scan of the page cache; that belongs
-//!   to the later `modern` policy.
+//!   hole behind the marker and starts there, which needs a scan of the page cache;
+//!   [`Modern`](crate::Modern) does.
 //! - A marker on page 0 is never sequential-next, as in the original: the window that begins a
-//!   file with a request that fills it costs its stream one miss more.
+//!   file with a request that fills it costs its stream one miss more, and its pages but the first
+//!   are asked for again.
 //! - The answer is clipped to the end of the file, and the remembered window is not, as in Linux.
 //! - A congested device defers only what is asked for by a marker: the reader waits for a miss.
 //! - Advice of random reads makes the largest window 0 pages, and then nothing is answered.
