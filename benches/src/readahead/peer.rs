@@ -62,7 +62,7 @@ impl Peer {
             // The rest is for what the kernel caches in front of it and behind.
             Self::Larder | Self::Kernel => memory_bytes / 4,
             // The rest is for the server's own needs, and the readers'.
-            Self::Policy(_) => memory_bytes / 8 * 5,
+            Self::Policy(_) => memory_bytes / 8 * 6,
         };
         if let Some(bytes) = memory_bytes.map(cache_bytes) {
             args.extend(["--cache-size".to_owned(), bytes.to_string()]);

@@ -95,7 +95,7 @@ fn explanation(plan: &Plan) -> String {
          not cached below it) and a fresh mount, with at most {} KiB read ahead at once. The device's \
          reads are counted by the block layer. Memory is limited by a control group: for the kernel it \
          holds the readers and their page cache, for Larder the server too. The cache of a policy's \
-         mount is five eighths of the limit, that of `larder` one quarter, since FUSE's counts as well.\n\n\
+         mount is three quarters of the limit, that of `larder` one quarter, since FUSE's counts as well.\n\n\
          - `read` to `pread`: fio, {} KiB a request, one reader, after iozone's patterns; memory {} MiB \
          for a file of {} MiB (slow disk: {} and {}). Stride is one request in 17, mixed is half sequential \
          and half random. The patterns that write are left out: the mount is read-only.\n\
