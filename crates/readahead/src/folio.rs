@@ -3,7 +3,8 @@
 //! Model: Linux's page cache holds a file in folios of 2^order pages, aligned to their size, where
 //! the file system lets it. Our page cache has single pages; this is here so that `modern` can be
 //! held against any Linux, and to measure what folios change. It is behind a setting,
-//! [`FileState::set_largest_folio`].
+//! [`FileState::set_largest_folio`]. What of it is public is hidden from the documentation and
+//! no promise: it is for the tests that replay a kernel's recordings, which no caller does.
 //!
 //! ```text
 //!   window 12+12, order 2:   |  12..15  |  16..19  |  20..23  |
@@ -70,6 +71,7 @@ impl Growth {
 }
 
 /// A piece of memory of the page cache.
+#[doc(hidden)] // Only tests/kernel has folios of more than one page; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folio {
     /// Its first page.
@@ -98,6 +100,7 @@ impl Folio {
     }
 }
 
+#[doc(hidden)] // Only tests/kernel sets and asks for these; see the module.
 impl FileState {
     /// Sets the order of the largest folio that the page cache has; 0, the default, for single
     /// pages.

@@ -64,6 +64,7 @@ pub trait Residency {
 
     /// The folio that holds the page, which is resident: that page alone, but in page caches with
     /// large folios.
+    #[doc(hidden)] // Only the page cache of tests/kernel has any; the default is right elsewhere.
     fn folio(&self, page: PageIndex) -> Folio {
         Folio {
             start: page,
