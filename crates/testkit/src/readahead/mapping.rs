@@ -1,16 +1,17 @@
 //! A page fault on purpose.
 #![allow(
     unsafe_code,
-    reason = "maps a page of a file, touches it and unmaps it"
+    reason = "maps a page of a file, advises on it, touches it and unmaps it"
 )]
 
 use super::PAGE_BYTES;
 use larder_readahead::Advice;
 use rustix::mm::{MapFlags, ProtFlags};
+use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 
-/// Length of the mapping.
+/// Length of a mapping.
 const LEN_BYTES: usize = 4096;
 const _: () = assert!(LEN_BYTES as u64 == PAGE_BYTES);
 
@@ -19,31 +20,55 @@ const _: () = assert!(LEN_BYTES as u64 == PAGE_BYTES);
 /// A mapping of this page alone keeps the kernel from mapping cached neighbours at the same
 /// fault: then each fault is about one page.
 pub(super) fn fault(file: &File, page: u64, advice: Advice) -> io::Result<()> {
-    let flags = MapFlags::SHARED;
-    // SAFETY: the kernel chooses an address that nothing else uses.
-    let start = unsafe {
-        rustix::mm::mmap(
-            std::ptr::null_mut(),
-            LEN_BYTES,
-            ProtFlags::READ,
-            flags,
-            file,
-            page * PAGE_BYTES,
-        )
-    }?;
-    let advised = match advice {
-        Advice::Sequential => Some(rustix::mm::Advice::Sequential),
-        Advice::Random => Some(rustix::mm::Advice::Random),
-        _ => None,
-    };
-    if let Some(advice) = advised {
-        // SAFETY: the range is the mapping made above; the advice only changes readahead.
-        unsafe { rustix::mm::madvise(start, LEN_BYTES, advice) }?;
+    let mapping = Mapping::new(file, page)?;
+    match advice {
+        Advice::Sequential => mapping.advise(rustix::mm::Advice::Sequential)?,
+        Advice::Random => mapping.advise(rustix::mm::Advice::Random)?,
+        _ => {}
     }
-    // SAFETY: the mapping is readable, and the recorder's file is never shorter than a page that
-    // a pattern faults on (`Recorder` checks).
-    unsafe { start.cast::<u8>().read_volatile() };
-    // SAFETY: nothing points into the mapping any more.
-    unsafe { rustix::mm::munmap(start, LEN_BYTES) }?;
+    mapping.touch();
     Ok(())
+}
+
+/// A page of a file, mapped for reading, unmapped on drop.
+struct Mapping {
+    start: *mut c_void,
+}
+
+impl Mapping {
+    fn new(file: &File, page: u64) -> io::Result<Self> {
+        let flags = MapFlags::SHARED;
+        // SAFETY: the kernel chooses an address that nothing else uses.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                LEN_BYTES,
+                ProtFlags::READ,
+                flags,
+                file,
+                page * PAGE_BYTES,
+            )
+        }?;
+        Ok(Self { start })
+    }
+
+    fn advise(&self, advice: rustix::mm::Advice) -> io::Result<()> {
+        // SAFETY: the range is this mapping; the advice only changes readahead.
+        unsafe { rustix::mm::madvise(self.start, LEN_BYTES, advice) }?;
+        Ok(())
+    }
+
+    fn touch(&self) {
+        // SAFETY: the mapping is readable, and the recorder's file is never shorter than a page
+        // that a pattern faults on (`Recorder` checks).
+        unsafe { self.start.cast::<u8>().read_volatile() };
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is this mapping, and nothing points into it any more. The call fails
+        // only for ranges that are not one.
+        let _ = unsafe { rustix::mm::munmap(self.start, LEN_BYTES) };
+    }
 }
