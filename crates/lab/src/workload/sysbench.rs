@@ -12,7 +12,6 @@
 //! buffer pool (8 MiB by default), are left out: the one is always cached and the other small.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -250,24 +249,21 @@ fn oltp(values: &Parameters, scene: &Scene<'_>) -> Jobs {
         rows: values.get("rows"),
     };
     let think = Operation::Think(Duration::from_nanos(values.get("query")));
-    let (selects, ranges) = (values.get("selects"), values.get("ranges"));
-    let range_rows = values.get("range");
+    let (selects, range_rows) = (values.get("selects"), values.get("range"));
+    let queries = selects + values.get("ranges");
     let transactions_left = Rc::new(RefCell::new(values.get("transactions")));
     let readers = (0..values.get("threads")).map(|number| {
         let mut random = generator(scene.seed, number);
         let transactions_left = Rc::clone(&transactions_left);
-        let mut queue = VecDeque::new();
-        thread(std::iter::from_fn(move || {
-            if queue.is_empty() {
-                let mut left = transactions_left.borrow_mut();
-                *left = left.checked_sub(1)?;
-                let singles = (0..selects).map(|_| 1);
-                for rows in singles.chain((0..ranges).map(|_| range_rows)) {
-                    queue.extend(table.read(table.draw(&mut random), rows));
-                    queue.push_back(think);
-                }
-            }
-            queue.pop_front()
+        let transactions = std::iter::from_fn(move || {
+            let mut left = transactions_left.borrow_mut();
+            *left = left.checked_sub(1)?;
+            Some(0..queries)
+        });
+        // One read at a time: a range may be the whole of a large table.
+        thread(transactions.flatten().flat_map(move |query| {
+            let rows = if query < selects { 1 } else { range_rows };
+            table.read(table.draw(&mut random), rows).chain([think])
         }))
     });
     scene.jobs(1, readers.collect())
