@@ -2,8 +2,9 @@
 //!
 //! # Model
 //! `filemap_get_folio` and `filemap_add_folio` over the page hash of Linux 2.4,
-//! read-only: a page is either uptodate or being read. A page here is a frame:
-//! 4 KiB, or a block where that is larger.
+//! with no writing yet: a page is being read or uptodate, and then perhaps dirty,
+//! which only the simulator of `crates/lab` makes it today, and which holds it in
+//! place. A page here is a frame: 4 KiB, or a block where that is larger.
 //!
 //! # The way of a read
 //! ```no_run

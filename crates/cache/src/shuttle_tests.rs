@@ -334,3 +334,113 @@ fn shuttle_pinned_page_is_not_evicted() {
         read_by_three(2, &[1, 2, 3], 1);
     });
 }
+
+/// What becomes of a page that two others want, and which carries the marker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    Succeeds,
+    Fails,
+}
+
+/// Asks for page 1 as a reader does; says whether this thread took its marker.
+fn take_marker(pages: &PageCache) -> bool {
+    match pages.get_or_insert(key(1)) {
+        Entry::Uptodate(page) => page.take_marker(),
+        Entry::Busy(wait) => {
+            wait.take_marker() || wait.wait().is_some_and(|page| page.take_marker())
+        }
+        Entry::New(_) | Entry::Full => false,
+    }
+}
+
+/// Fills page 1, with two who want it. If that fails, page 2 takes the frame, with a marker of
+/// its own that is nobody else's.
+fn race_for_marker(frames: u32, reading: Reading) {
+    let pages = cache_of(frames);
+    let mut page = pages.insert_absent(key(1)).unwrap();
+    page.set_marker();
+    let takers: Vec<_> = (0..2)
+        .map(|_| {
+            let pages = pages.clone();
+            shuttle::thread::spawn(move || take_marker(&pages))
+        })
+        .collect();
+    fill(&mut page, 1);
+    let next = match reading {
+        Reading::Succeeds => {
+            page.complete();
+            None
+        }
+        Reading::Fails => {
+            drop(page);
+            pages.insert_absent(key(2)).map(|mut next| {
+                next.set_marker();
+                shuttle::thread::yield_now();
+                pages.complete(next)
+            })
+        }
+    };
+    let taken = takers.into_iter().map(|t| t.join().unwrap());
+    let taken = taken.filter(|taken| *taken).count();
+    match reading {
+        Reading::Succeeds => assert_eq!(taken, 1),
+        Reading::Fails => assert!(taken <= 1),
+    }
+    assert!(next.is_none_or(|next| next.take_marker()));
+    pages.frames().check_invariants();
+}
+
+#[test]
+fn shuttle_marker_of_a_page_in_flight_is_taken_once() {
+    check(|| race_for_marker(3, Reading::Succeeds));
+}
+
+#[test]
+fn shuttle_marker_of_a_page_whose_read_fails_is_no_other_pages() {
+    check(|| race_for_marker(1, Reading::Fails));
+    check(|| race_for_marker(3, Reading::Fails));
+}
+
+/// Makes page `index` and dirties it; false if there is no room for it.
+fn make_dirty(pages: &PageCache, index: u64) -> bool {
+    let Some(mut page) = pages.insert_absent(key(index)) else {
+        return false;
+    };
+    fill(&mut page, index);
+    pages.complete(page).set_dirty();
+    true
+}
+
+#[test]
+fn shuttle_dirty_page_stays_until_one_cleans_it() {
+    fn churn(pages: &PageCache) {
+        for index in [3, 4] {
+            if let Some(page) = pages.insert_absent(key(index)) {
+                page.complete();
+            }
+        }
+    }
+    check(|| {
+        let pages = cache_of(3);
+        let (theirs, hand) = (pages.clone(), pages.clone());
+        // Cleans page 1, whose frame may be another's by then.
+        let cleaner = shuttle::thread::spawn(move || {
+            let has_cleaned = theirs.set_clean(key(1));
+            theirs.remove(key(1));
+            has_cleaned
+        });
+        let hand = shuttle::thread::spawn(move || churn(&hand));
+        let is_made = make_dirty(&pages, 1);
+        let has_cleaned = pages.set_clean(key(1));
+        let is_other_made = make_dirty(&pages, 2);
+        shuttle::thread::yield_now();
+        let cleaned_by_other = cleaner.join().unwrap();
+        hand.join().unwrap();
+        let times_cleaned = u32::from(has_cleaned) + u32::from(cleaned_by_other);
+        assert_eq!(times_cleaned, u32::from(is_made), "dirtied once");
+        pages.frames().check_invariants();
+        assert_eq!(pages.set_clean(key(2)), is_other_made, "nobody else's");
+        assert!(!is_other_made || pages.remove(key(2)));
+        pages.frames().check_invariants();
+    });
+}

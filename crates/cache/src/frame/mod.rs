@@ -15,7 +15,7 @@
 //!    ^ ^                                 | dropped          |
 //!    | +---------------------------------+ (read failed)    |
 //!    +------------------------------------------------------+
-//!                  evicted by the clock hand: unpinned, unreferenced
+//!                  evicted by the clock hand: unpinned, unreferenced, clean
 //! ```
 //! Busy: [`NewFrame`] alone may write the bytes. Uptodate: whoever pins may read
 //! them. Vacant and free: nobody looks.
@@ -23,6 +23,7 @@
 //! # Invariants
 //! 1. Every touched slot is free, vacant, busy, uptodate or retired.
 //! 2. A frame's bytes change only while it is busy.
+//! 3. A dirty frame is uptodate.
 //!
 //! # Cost
 //! 32 bytes for the slot and 4 to 7 for buckets, a frame.
@@ -304,6 +305,11 @@ impl Frames {
             u64::from(self.arena.touched()),
             "frames used, retired and free are all that were touched"
         );
+        for index in 0..self.arena.touched() {
+            let state = self.arena.slot(index).state();
+            let is_uptodate = state.has(State::LIVE) && !state.has(State::BUSY);
+            assert!(is_uptodate || !state.has(State::DIRTY), "frame {index}");
+        }
     }
 }
 
