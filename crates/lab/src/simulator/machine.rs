@@ -53,7 +53,16 @@ pub(super) struct Machine {
 
 /// Who may go on because the device has completed something.
 #[derive(Debug)]
-pub(super) enum Completed {
+pub(super) struct Completed {
+    /// Pages were read, or written.
+    pub(super) kind: CompletedKind,
+    /// How many of them may be evicted now.
+    pub(super) freed_pages: usize,
+}
+
+/// What the device has completed.
+#[derive(Debug)]
+pub(super) enum CompletedKind {
     /// Pages were read: these readers wait for one of them.
     Read(Vec<ReaderId>),
     /// Pages were written: these readers' flushes are done.
@@ -203,15 +212,23 @@ impl Machine {
         let id = self.device.complete(self.now)?.id;
         self.is_memory_full = false;
         if let Some(reading) = self.in_flight.remove(id) {
-            return Some(Completed::Read(self.fill(reading)));
+            return Some(Completed {
+                freed_pages: reading.pages.len(),
+                kind: CompletedKind::Read(self.fill(reading)),
+            });
         }
+        let mut freed_pages = 0;
         let pages = &self.pages;
         let is_write = self.write_back.completed(id, |file, page| {
             pages.set_clean(key(file, page));
+            freed_pages += 1;
         });
         debug_assert!(is_write, "a completion of nothing that was asked for");
         self.pump_write_back();
-        Some(Completed::Write(self.write_back.take_flushed()))
+        Some(Completed {
+            freed_pages,
+            kind: CompletedKind::Write(self.write_back.take_flushed()),
+        })
     }
 
     /// The pages of `reading` are here; returns who waits for them.
@@ -233,7 +250,7 @@ impl Machine {
         while let Some(at) = self.device.next_event() {
             self.now = self.now.max(at);
             while let Some(completed) = self.complete() {
-                let (Completed::Read(readers) | Completed::Write(readers)) = completed;
+                let (CompletedKind::Read(readers) | CompletedKind::Write(readers)) = completed.kind;
                 debug_assert!(readers.is_empty(), "a reader of a run that is over");
             }
             self.pump_write_back();

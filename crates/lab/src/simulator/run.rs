@@ -13,8 +13,13 @@
 //!
 //! Invariants:
 //! 1. A reader that is not done has one event to come, or is queued for a processor, or waits with
-//!    a read, a flush, for memory or for less dirty memory. The last two end with any completion,
-//!    and while one of them lasts, something is in flight.
+//!    a read, a flush, for memory or for less dirty memory. While one of the last two lasts,
+//!    something is in flight, or a reader that was told that there is memory has yet to run.
+//! 2. Each completion wakes those who wait for memory, first come first served: as many as pages
+//!    came free, and at least one. Those that were woken may have needed none, so each reader
+//!    that runs and leaves memory wakes one more, and none waits for memory that is there.
+
+use std::collections::BTreeMap;
 
 use larder_block::simulated::{DeviceCounts, VirtualTime};
 use larder_readahead::FileState;
@@ -23,7 +28,7 @@ use super::FileId;
 use super::cpu::{CpuModel, Processors, Spent};
 use super::event::{Event, Events};
 use super::latency::Latencies;
-use super::machine::{Completed, Machine};
+use super::machine::{CompletedKind, Machine};
 use super::sampler::Sampler;
 use super::task::{Progress, Task, TaskKind};
 use crate::run_report::{PageCounts, RunReport};
@@ -42,6 +47,8 @@ struct Reader {
     due: VirtualTime,
     /// Until then it has used its processor, whatever it waits for.
     busy_until: VirtualTime,
+    /// Its place among those who wait for memory, until it got a page.
+    memory_place: Option<u64>,
 }
 
 /// A file as one run has it open.
@@ -60,8 +67,11 @@ pub(super) struct Run<'m> {
     readers: Vec<Reader>,
     events: Events,
     processors: Processors,
-    /// Who waits for memory, and who for less of it to be dirty.
-    short_of_memory: Vec<ReaderId>,
+    /// Who waits for memory, by place.
+    short_of_memory: BTreeMap<u64, ReaderId>,
+    /// The place of the next one who comes to wait for memory.
+    next_memory_place: u64,
+    /// Who waits for less of the memory to be dirty.
     throttled: Vec<ReaderId>,
     began: VirtualTime,
     stop_at: Option<VirtualTime>,
@@ -93,7 +103,8 @@ impl<'m> Run<'m> {
             open_files: open_files.collect(),
             events: Events::default(),
             processors: Processors::new(cpu.processors, began),
-            short_of_memory: Vec::new(),
+            short_of_memory: BTreeMap::new(),
+            next_memory_place: 0,
             throttled: Vec::new(),
             began,
             stop_at: jobs.stop_after.map(|span| began + span),
@@ -119,6 +130,7 @@ impl<'m> Run<'m> {
                 task: None,
                 due,
                 busy_until: due,
+                memory_place: None,
             });
         }
         run
@@ -232,12 +244,20 @@ impl<'m> Run<'m> {
         let task = reader.task.as_mut().expect("a reader that runs has a task");
         let is_done = loop {
             let open = &mut self.open_files[task.open_file.0 as usize];
-            match task.step(self.machine, &mut open.state, id, &mut spent) {
+            let progress = task.step(self.machine, &mut open.state, id, &mut spent);
+            if progress != Progress::NoMemory {
+                reader.memory_place = None;
+            }
+            match progress {
                 Progress::More => {}
                 Progress::Done => break true,
                 Progress::Waits => break false,
                 Progress::NoMemory => {
-                    self.short_of_memory.push(id);
+                    let place = *reader.memory_place.get_or_insert_with(|| {
+                        self.next_memory_place += 1;
+                        self.next_memory_place - 1
+                    });
+                    self.short_of_memory.insert(place, id);
                     break false;
                 }
                 Progress::Throttled => {
@@ -254,6 +274,9 @@ impl<'m> Run<'m> {
         }
         self.machine.pump_write_back();
         self.wake_flushed();
+        if !self.machine.is_memory_full {
+            self.wake_short_of_memory(1);
+        }
     }
 
     /// Takes note of what a reader got or did.
@@ -276,22 +299,21 @@ impl<'m> Run<'m> {
     /// Takes what the device has completed by now, and moves on who waits for it.
     fn complete(&mut self) {
         while let Some(completed) = self.machine.complete() {
-            match completed {
-                Completed::Read(readers) => {
+            match completed.kind {
+                CompletedKind::Read(readers) => {
                     // All get their page before one of them may push another's out.
                     for &id in &readers {
                         self.deliver(id);
                     }
                     self.wake(readers);
                 }
-                Completed::Write(readers) => {
+                CompletedKind::Write(readers) => {
                     self.end_flushes(readers);
                     let throttled = std::mem::take(&mut self.throttled);
                     self.wake(throttled);
                 }
             }
-            let short_of_memory = std::mem::take(&mut self.short_of_memory);
-            self.wake(short_of_memory);
+            self.wake_short_of_memory(completed.freed_pages.max(1));
         }
         self.machine.pump_write_back();
         self.wake_flushed();
@@ -310,8 +332,22 @@ impl<'m> Run<'m> {
 
     fn wake(&mut self, readers: Vec<ReaderId>) {
         for id in readers {
-            let at = self.readers[id.0 as usize].busy_until;
-            self.events.push(at.max(self.machine.now), Event::Ready(id));
+            self.wake_one(id);
+        }
+    }
+
+    fn wake_one(&mut self, id: ReaderId) {
+        let at = self.readers[id.0 as usize].busy_until;
+        self.events.push(at.max(self.machine.now), Event::Ready(id));
+    }
+
+    /// Wakes at most so many of those who wait for memory, the first ones first.
+    fn wake_short_of_memory(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some((_, id)) = self.short_of_memory.pop_first() else {
+                break;
+            };
+            self.wake_one(id);
         }
     }
 

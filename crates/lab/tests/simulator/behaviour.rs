@@ -1,5 +1,8 @@
 //! Single readers and small groups, where one can say what must come out.
 
+use std::cell::RefCell;
+use std::iter;
+use std::rc::Rc;
 use std::time::Duration;
 
 use larder_lab::simulator::{FileSpec, PAGE_BYTES};
@@ -182,6 +185,25 @@ fn run_of_many_days_has_a_day_of_samples() {
     let report = run_checked(&mut simulator, jobs(&files, vec![reader]), &[MIB]);
     assert_eq!(report.samples.len(), 86_400 + 1);
     assert!(report.elapsed > Duration::from_hours(72));
+}
+
+#[test]
+fn readers_short_of_memory_get_it_in_the_order_they_came() {
+    const READERS: u64 = 50;
+    let mut simulator = simulator(PolicyName::Off, "network-1ms", PAGE_BYTES);
+    let files = simulator.add_files(&[MIB]).unwrap();
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let readers = (0..READERS).map(|number| {
+        let ended = Rc::clone(&ended);
+        // Asked for a second operation, it has done the first.
+        let end = iter::from_fn(move || {
+            ended.borrow_mut().push(number);
+            None
+        });
+        thread(iter::once(read(0, number * PAGE_BYTES, PAGE_BYTES)).chain(end))
+    });
+    run_checked(&mut simulator, jobs(&files, readers.collect()), &[MIB]);
+    assert!(ended.borrow().iter().copied().eq(0..READERS), "{ended:?}");
 }
 
 #[test]
