@@ -13,6 +13,11 @@
 //! and so is the processor ([`CpuModel`]). Bytes are neither read nor copied: pages have frames
 //! that nobody touches, so simulated memory costs 40 bytes a page.
 //!
+//! Pages carry the flags that the mount sets: what the reader of a window is going to use is
+//! wanted, the rest is read ahead until somebody uses it. One part of the policies' contract is
+//! heeded here and not by the mount: [`copies_state`](larder_readahead::Policy::copies_state). It
+//! matters where readers share an open file.
+//!
 //! Deliberate differences from Linux, where results may depend on them:
 //! - **Eviction** is Larder's: one clock hand over all pages, which spares once a page used twice.
 //!   Linux has two lists, and moves a page to the active one when it is used again. Where pages
@@ -24,6 +29,8 @@
 //!   The processor time that it spent delays what it does next.
 //! - **Memory that is all in flight**: a reader waits until the device completes something, and
 //!   windows are cut short, as in Linux.
+//! - **Memory that comes free** goes to those who wait for it, first come first served. In Linux
+//!   each who finds none goes reclaiming for itself.
 //! - **Page tables** do not exist: each access to a mapping is a fault.
 //!
 //! # Invariants
