@@ -52,6 +52,7 @@ pub(super) const BYTES: ParameterInfo = ParameterInfo {
     unit: Unit::Bytes,
     default: 1,
     range: (1, 1 << 40),
+    page_for_each: None,
     about: "",
 };
 
@@ -61,6 +62,7 @@ pub(super) const COUNT: ParameterInfo = ParameterInfo {
     unit: Unit::Count,
     default: 1,
     range: (1, 1_000_000_000),
+    page_for_each: None,
     about: "",
 };
 
@@ -70,6 +72,7 @@ pub(super) const TIME: ParameterInfo = ParameterInfo {
     unit: Unit::Time,
     default: 0,
     range: (0, 86_400_000_000_000),
+    page_for_each: None,
     about: "",
 };
 
@@ -88,6 +91,14 @@ impl ParameterInfo {
     pub(super) const fn within(self, least: u64, most: u64) -> Self {
         Self {
             range: (least, most),
+            ..self
+        }
+    }
+
+    /// A parameter like this, of at least a page for each of the parameter `sharers`.
+    pub(super) const fn page_for_each(self, sharers: &'static str) -> Self {
+        Self {
+            page_for_each: Some(sharers),
             ..self
         }
     }

@@ -76,6 +76,22 @@ pub enum WorkloadError {
         /// The names that there are.
         known: String,
     },
+    /// A parameter is given twice.
+    #[error("`{workload}` has `{parameter}` twice; give it once")]
+    RepeatedParameter {
+        /// The workload's name.
+        workload: &'static str,
+        /// The parameter's name.
+        parameter: &'static str,
+    },
+    /// There is nothing between two commas, or behind the colon.
+    #[error("`{workload}` has an empty parameter; write NAME=VALUE, where NAME is of: {known}")]
+    EmptyParameter {
+        /// The workload's name.
+        workload: &'static str,
+        /// The names that there are.
+        known: String,
+    },
     /// A value is not written as it should be.
     #[error("`{workload}:{parameter}={value}`: expected {expected}")]
     NotAValue {
@@ -102,6 +118,25 @@ pub enum WorkloadError {
         /// The most that it may be.
         most: String,
     },
+    /// A file is too small for those who share it.
+    #[error(
+        "`{workload}:{parameter}={value}` is less than a page for each of {sharers}={count}: it \
+         must be at least {least}"
+    )]
+    NoPageForEach {
+        /// The workload's name.
+        workload: &'static str,
+        /// The parameter's name.
+        parameter: &'static str,
+        /// Its value.
+        value: String,
+        /// The name of the parameter that counts those who share it.
+        sharers: &'static str,
+        /// How many they are.
+        count: u64,
+        /// The least that it may be.
+        least: String,
+    },
 }
 
 impl Workload {
@@ -110,7 +145,10 @@ impl Workload {
     /// # Errors
     /// [`WorkloadError`], which lists what there is.
     pub fn named(text: &str) -> Result<Self, WorkloadError> {
-        let (name, values) = text.split_once(':').unwrap_or((text, ""));
+        let (name, values) = match text.split_once(':') {
+            Some((name, values)) => (name, Some(values)),
+            None => (text, None),
+        };
         let Some(kind) = kinds().find(|kind| kind.name == name) else {
             let known: Vec<&str> = kinds().map(|kind| kind.name).collect();
             return Err(WorkloadError::UnknownWorkload {
@@ -118,10 +156,11 @@ impl Workload {
                 known: known.join(", "),
             });
         };
-        Ok(Self {
-            kind,
-            values: Parameters::parse(kind.name, kind.parameters, values)?,
-        })
+        let values = match values {
+            Some(values) => Parameters::parse(kind.name, kind.parameters, values)?,
+            None => Parameters::defaults(kind.parameters),
+        };
+        Ok(Self { kind, values })
     }
 
     /// All kinds of workloads.
@@ -221,5 +260,26 @@ mod tests {
             message("random:threads"),
             "`random:threads=`: expected a number such as 64"
         );
+        assert_eq!(
+            message("sequential:file=1G,request=4K,file=2G"),
+            "`sequential` has `file` twice; give it once"
+        );
+        for text in ["sequential:", "sequential:file=1G,", "sequential:,file=1G"] {
+            assert_eq!(
+                message(text),
+                "`sequential` has an empty parameter; write NAME=VALUE, where NAME is of: file, \
+                 request"
+            );
+        }
+        for name in ["interleaved", "shared"] {
+            assert_eq!(
+                message(&format!("{name}:streams=64,file=1")),
+                format!(
+                    "`{name}:file=1` is less than a page for each of streams=64: it must be at \
+                     least 256K"
+                )
+            );
+        }
+        assert!(Workload::named("interleaved:streams=64,file=256K").is_ok());
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::WorkloadError;
+use crate::simulator::PAGE_BYTES;
 
 /// What there is to know of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct ParameterInfo {
     pub default: u64,
     /// The least and the most it may be.
     pub range: (u64, u64),
+    /// The parameter of which each takes at least one page of these bytes.
+    pub page_for_each: Option<&'static str>,
     /// What it is, in one line.
     pub about: &'static str,
 }
@@ -91,6 +94,30 @@ impl ParameterInfo {
     pub fn default_text(&self) -> String {
         self.unit.format(self.default)
     }
+
+    /// The value that `text` gives.
+    fn value(&self, workload: &'static str, text: &str) -> Result<u64, WorkloadError> {
+        let value = self
+            .unit
+            .parse(text)
+            .ok_or_else(|| WorkloadError::NotAValue {
+                workload,
+                parameter: self.name,
+                value: text.to_owned(),
+                expected: self.unit.example(),
+            })?;
+        let (least, most) = self.range;
+        if value < least || value > most {
+            return Err(WorkloadError::OutOfRange {
+                workload,
+                parameter: self.name,
+                value: text.to_owned(),
+                least: self.unit.format(least),
+                most: self.unit.format(most),
+            });
+        }
+        Ok(value)
+    }
 }
 
 /// The values of a workload's parameters.
@@ -101,44 +128,71 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
+    /// The default of each.
+    pub(super) fn defaults(infos: &'static [ParameterInfo]) -> Self {
+        Self {
+            infos,
+            values: infos.iter().map(|info| info.default).collect(),
+        }
+    }
+
     /// The values that `text` gives, as in `streams=64,request=64K`, and the defaults of others.
     pub(super) fn parse(
         workload: &'static str,
         infos: &'static [ParameterInfo],
         text: &str,
     ) -> Result<Self, WorkloadError> {
-        let mut values: Vec<u64> = infos.iter().map(|info| info.default).collect();
-        for item in text.split(',').filter(|item| !item.is_empty()) {
+        let known = || {
+            let names: Vec<&str> = infos.iter().map(|info| info.name).collect();
+            names.join(", ")
+        };
+        let mut parameters = Self::defaults(infos);
+        let mut is_given = vec![false; infos.len()];
+        for item in text.split(',') {
+            if item.is_empty() {
+                let known = known();
+                return Err(WorkloadError::EmptyParameter { workload, known });
+            }
             let (name, value) = item.split_once('=').unwrap_or((item, ""));
             let Some(at) = infos.iter().position(|info| info.name == name) else {
-                let known: Vec<&str> = infos.iter().map(|info| info.name).collect();
                 return Err(WorkloadError::UnknownParameter {
                     workload,
                     parameter: name.to_owned(),
-                    known: known.join(", "),
+                    known: known(),
                 });
             };
-            let info = &infos[at];
-            values[at] = info
-                .unit
-                .parse(value)
-                .ok_or_else(|| WorkloadError::NotAValue {
+            if std::mem::replace(&mut is_given[at], true) {
+                return Err(WorkloadError::RepeatedParameter {
+                    workload,
+                    parameter: infos[at].name,
+                });
+            }
+            parameters.values[at] = infos[at].value(workload, value)?;
+        }
+        parameters.check_pages(workload)?;
+        Ok(parameters)
+    }
+
+    /// Refuses a file too small for all who share it to have a page each.
+    fn check_pages(&self, workload: &'static str) -> Result<(), WorkloadError> {
+        for info in self.infos {
+            let Some(sharers) = info.page_for_each else {
+                continue;
+            };
+            let (value, count) = (self.get(info.name), self.get(sharers));
+            let least = count.saturating_mul(PAGE_BYTES);
+            if value < least {
+                return Err(WorkloadError::NoPageForEach {
                     workload,
                     parameter: info.name,
-                    value: value.to_owned(),
-                    expected: info.unit.example(),
-                })?;
-            if values[at] < info.range.0 || values[at] > info.range.1 {
-                return Err(WorkloadError::OutOfRange {
-                    workload,
-                    parameter: info.name,
-                    value: value.to_owned(),
-                    least: info.unit.format(info.range.0),
-                    most: info.unit.format(info.range.1),
+                    value: info.unit.format(value),
+                    sharers,
+                    count,
+                    least: info.unit.format(least),
                 });
             }
         }
-        Ok(Self { infos, values })
+        Ok(())
     }
 
     /// The value of a parameter.

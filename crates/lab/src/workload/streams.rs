@@ -14,6 +14,7 @@ const REQUEST: ParameterInfo = BYTES
     .named("request", 64 << 10, "size of a request")
     .within(1, 64 << 20);
 const FILE: ParameterInfo = BYTES.named("file", 1 << 30, "size of the file");
+const SHARED_FILE: ParameterInfo = FILE.page_for_each("streams");
 
 /// The workloads of this file.
 pub(super) const KINDS: &[Kind] = &[
@@ -21,14 +22,14 @@ pub(super) const KINDS: &[Kind] = &[
         name: "interleaved",
         about: "readers that each read a part of their own of one file, each with the file opened \
                 for itself",
-        parameters: &[STREAMS, REQUEST, FILE],
+        parameters: &[STREAMS, REQUEST, SHARED_FILE],
         file_sizes: |values| vec![values.get("file")],
         jobs: |values, scene| interleaved(values, scene, false),
     },
     Kind {
         name: "shared",
         about: "as interleaved, but all by one descriptor, so that readahead sees them as one",
-        parameters: &[STREAMS, REQUEST, FILE],
+        parameters: &[STREAMS, REQUEST, SHARED_FILE],
         file_sizes: |values| vec![values.get("file")],
         jobs: |values, scene| interleaved(values, scene, true),
     },
