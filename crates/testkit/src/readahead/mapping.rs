@@ -72,3 +72,25 @@ impl Drop for Mapping {
         let _ = unsafe { rustix::mm::munmap(self.start, LEN_BYTES) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapping_that_is_dropped_is_unmapped() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(PAGE_BYTES).unwrap();
+        let name = file.path().to_str().unwrap();
+        let is_mapped = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            maps.contains(name)
+        };
+        let mapping = Mapping::new(file.as_file(), 0).unwrap();
+        mapping.advise(rustix::mm::Advice::Random).unwrap();
+        mapping.touch();
+        assert!(is_mapped());
+        drop(mapping);
+        assert!(!is_mapped());
+    }
+}
