@@ -22,7 +22,7 @@ impl Reader {
         let page_bytes = self.page_bytes();
         let size_bytes = inode.size_bytes();
         let len_bytes = range.end.saturating_sub(range.start);
-        // A length of 0 would mean all of the file.
+        // Empty, as the range is; to `pages_touched` and `pages_inside`, 0 is all of the file.
         if len_bytes == 0 || inode.has_inline_data() {
             return;
         }

@@ -216,13 +216,17 @@ impl Reader {
         own.indexes().end
     }
 
-    /// Queues those of `pages` that are neither cached nor being read; returns how many.
+    /// Queues those of `pages` that are neither cached nor being read; returns how many. None once
+    /// the queue is closed.
     pub(crate) fn queue_pages(
         &self,
         inode: &Inode,
         pages: Range<u64>,
         marker: Option<PageIndex>,
     ) -> u32 {
+        if self.queue.is_closed() {
+            return 0;
+        }
         let mut queued = 0;
         let mut run: Vec<NewPage> = Vec::new();
         let end = pages.end;

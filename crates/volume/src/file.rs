@@ -100,11 +100,11 @@ impl OpenFile {
     /// | advice | effect |
     /// |---|---|
     /// | [`Advice::Normal`], [`Advice::Sequential`], [`Advice::Random`] | on all further reads through this `OpenFile`, wherever: windows of the set size, of twice that, none |
-    /// | [`Advice::WillNeed`] | the readahead threads bring in the beginning of the range, as much as the largest window or 256 pages, whichever is more; nobody waits |
+    /// | [`Advice::WillNeed`] | the readahead threads bring in the beginning of the range, as much as the largest window or 256 pages, whichever is more; nobody waits. Without such threads, nothing |
     /// | [`Advice::DontNeed`] | pages that lie wholly inside the range leave the cache, if nobody uses them just now |
     ///
-    /// A range that is empty, or begins behind the end of the file, is no one's concern; its end
-    /// may lie behind it.
+    /// The range matters to the last two alone, which do nothing where it is empty or begins behind
+    /// the end of the file. Its end may lie behind that.
     pub fn advise(&self, range: Range<u64>, advice: Advice) {
         self.reader()
             .advise(&self.inode, self.stream(), range, advice);

@@ -59,6 +59,11 @@ impl Queue {
         self.waiting_pages.load(Relaxed) > self.most_pages
     }
 
+    /// Whether nobody takes jobs from it: with no threads, or none any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     /// Hands a job over. After [`Queue::close`] it is dropped, and its pages
     /// are as if they had never been asked for.
     pub(crate) fn push(&self, job: Job) {

@@ -332,8 +332,11 @@ fn volume_with_no_threads_or_no_window_reads_nothing_ahead() {
                 // Nobody would read them.
                 file.advise(0..u64::MAX, Advice::WillNeed);
             }
+            assert_eq!(recorded.volume.stats().page.objects, 0, "{policy}");
             read_pages(&file, 0..100, 1);
             assert_eq!(recorded.reads().len(), 100, "{policy}");
+            let ahead = recorded.volume.stats().readahead;
+            assert_eq!((ahead.windows, ahead.pages_ahead), (0, 0), "{policy}");
         }
     }
 }
