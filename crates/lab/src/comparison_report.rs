@@ -21,11 +21,11 @@ impl Comparison {
     #[must_use]
     pub fn title(&self) -> String {
         format!(
-            "{} on {}, {} MiB of memory, windows up to {} KiB, seed {}",
+            "{} on {}, {} MiB of memory, windows up to {}, seed {}",
             self.workload,
             self.device,
             significant(as_f64(self.memory_bytes) / MIB),
-            self.readahead_max_bytes / 1024,
+            kibibytes(self.readahead_max_bytes),
             self.seed
         )
     }
@@ -95,8 +95,13 @@ impl Comparison {
             count("latency_max_ns", report.latency.max_ns),
             count("device_reads", report.device_reads),
             count("device_read_bytes", report.device_read_bytes),
+            (
+                "mean_device_read_bytes",
+                report.mean_device_read_bytes().to_string(),
+            ),
             count("device_writes", report.device_writes),
             count("device_written_bytes", report.device_written_bytes),
+            ("hit_rate", report.hit_rate().to_string()),
             count("page_lookups", pages.page_lookups),
             count("page_hits", pages.page_hits),
             count("page_misses", pages.page_misses),
@@ -190,6 +195,15 @@ impl Comparison {
     }
 }
 
+/// A size in KiB where it is a whole number of these, or else in bytes.
+fn kibibytes(bytes: u64) -> String {
+    if bytes.is_multiple_of(1024) {
+        format!("{} KiB", bytes / 1024)
+    } else {
+        format!("{bytes} bytes")
+    }
+}
+
 fn row(report: &RunReport) -> Vec<String> {
     let latency = |nanos: u64| duration(Duration::from_nanos(nanos));
     vec![
@@ -276,6 +290,20 @@ mod tests {
     }
 
     #[test]
+    fn title_names_the_window_to_the_byte() {
+        let title = |readahead_max_bytes| {
+            let comparison = comparison(1);
+            Comparison {
+                readahead_max_bytes,
+                ..comparison
+            }
+            .title()
+        };
+        assert!(title(128 << 10).contains("windows up to 128 KiB,"));
+        assert!(title(5000).contains("windows up to 5000 bytes,"));
+    }
+
+    #[test]
     fn csv_has_a_head_and_a_line_for_each_policy() {
         let csv = comparison(4).to_csv().unwrap();
         let mut reader = csv::Reader::from_reader(csv.as_bytes());
@@ -286,6 +314,8 @@ mod tests {
         assert_eq!(&rows[1][at("policy")], "ondemand");
         assert_eq!(&rows[1][at("pages_wasted")], "1000");
         assert_eq!(&rows[0][at("latency_p99_ns")], "8000000");
+        assert_eq!(&rows[0][at("hit_rate")], "0.75");
+        assert_eq!(&rows[0][at("mean_device_read_bytes")], "131072");
     }
 
     #[test]
@@ -313,6 +343,11 @@ mod tests {
         assert!(files[0].content.contains("interleaved:streams=4 on nvme"));
         assert!(files[1].content.contains("<svg"));
         let json: serde_json::Value = serde_json::from_str(&files[3].content).unwrap();
-        assert_eq!(json["reports"][1]["policy"], "ondemand");
+        let report = &json["reports"][1];
+        assert_eq!(report["policy"], "ondemand");
+        assert_eq!(report["page_hits"], 49152);
+        assert_eq!(report["hit_rate"], 0.75);
+        assert_eq!(report["mean_device_read_bytes"], 131_072.0);
+        assert_eq!(report["throughput_bytes_s"], 25.6 * MIB);
     }
 }

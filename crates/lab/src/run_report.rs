@@ -5,14 +5,13 @@ use std::time::Duration;
 use larder_readahead::PolicyName;
 use serde::{Serialize, Serializer};
 
-/// What one run of a workload showed. All times are virtual.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// What one run of a workload showed. All times are virtual. As JSON it has the rates that its
+/// methods work out too, under their names.
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunReport {
     /// The readahead policy.
-    #[serde(serialize_with = "as_text")]
     pub policy: PolicyName,
     /// From the start to the end of the last request.
-    #[serde(rename = "elapsed_s", serialize_with = "as_seconds")]
     pub elapsed: Duration,
     /// Bytes that readers got.
     pub bytes_read: u64,
@@ -31,7 +30,6 @@ pub struct RunReport {
     /// Their bytes.
     pub device_written_bytes: u64,
     /// What became of pages and lookups.
-    #[serde(flatten)]
     pub pages: PageCounts,
     /// One sample for each second of the run, the last one for what is left: less than a second,
     /// unless the run took more than a day.
@@ -155,14 +153,46 @@ pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes fields by reference"
-)]
-fn as_text<S: Serializer>(policy: &PolicyName, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(policy.as_str())
+/// A report as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    policy: &'static str,
+    elapsed_s: f64,
+    throughput_bytes_s: f64,
+    bytes_read: u64,
+    bytes_written: u64,
+    requests: u64,
+    latency: &'a LatencyReport,
+    device_reads: u64,
+    device_read_bytes: u64,
+    mean_device_read_bytes: f64,
+    device_writes: u64,
+    device_written_bytes: u64,
+    hit_rate: f64,
+    #[serde(flatten)]
+    pages: &'a PageCounts,
+    samples: &'a [Sample],
 }
 
-fn as_seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(span.as_secs_f64())
+impl Serialize for RunReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Written {
+            policy: self.policy.as_str(),
+            elapsed_s: self.elapsed.as_secs_f64(),
+            throughput_bytes_s: self.throughput_bytes_s(),
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
+            requests: self.requests,
+            latency: &self.latency,
+            device_reads: self.device_reads,
+            device_read_bytes: self.device_read_bytes,
+            mean_device_read_bytes: self.mean_device_read_bytes(),
+            device_writes: self.device_writes,
+            device_written_bytes: self.device_written_bytes,
+            hit_rate: self.hit_rate(),
+            pages: &self.pages,
+            samples: &self.samples,
+        }
+        .serialize(serializer)
+    }
 }
