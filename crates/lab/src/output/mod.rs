@@ -1,8 +1,9 @@
 //! How results are written: tables as text and Markdown, plots as SVG, pages as HTML.
 //!
-//! Nothing here knows what the figures mean, reads a clock or depends on the machine: the same
-//! input gives the same bytes.
+//! Nothing here reads a clock, depends on the machine, or knows what the figures mean but for the
+//! colours of policies: the same input gives the same bytes.
 
+mod colour;
 mod file;
 mod html;
 mod number;

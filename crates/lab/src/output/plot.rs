@@ -6,16 +6,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Colours that people who see colours differently can tell apart (Okabe and Ito), in the order
-/// in which series take them.
-const COLOURS: [RGBColor; 6] = [
-    RGBColor(0xd5, 0x5e, 0x00),
-    RGBColor(0x00, 0x72, 0xb2),
-    RGBColor(0x00, 0x9e, 0x73),
-    RGBColor(0xcc, 0x79, 0xa7),
-    RGBColor(0xe6, 0x9f, 0x00),
-    RGBColor(0x56, 0xb4, 0xe9),
-];
+use super::colour::colours;
 
 const WIDTH: u32 = 900;
 /// Title and legend.
@@ -87,7 +78,7 @@ impl LinePlot {
             .y_label_formatter(&|y| plain(*y))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
+        for (series, colour) in coloured(&self.series) {
             let points = series.values.iter().copied();
             chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
         }
@@ -128,7 +119,7 @@ impl BarPlot {
             .light_line_style(TRANSPARENT)
             .draw()?;
         let thickness = 0.84 / self.series.len().max(1) as f64;
-        for (at, (series, colour)) in self.series.iter().zip(COLOURS.iter().cycle()).enumerate() {
+        for (at, (series, colour)) in coloured(&self.series).enumerate() {
             let top = |group: usize| group as f64 + 0.08 + at as f64 * thickness;
             chart.draw_series(series.values.iter().enumerate().map(|(group, value)| {
                 let corners = [(0.0, top(group)), (*value, top(group) + thickness)];
@@ -142,6 +133,12 @@ impl BarPlot {
         }
         Ok(())
     }
+}
+
+/// The series, each with its colour.
+fn coloured<T>(series: &[Series<T>]) -> impl Iterator<Item = (&Series<T>, RGBColor)> {
+    let names = series.iter().map(|series| &*series.name);
+    series.iter().zip(colours(names))
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -191,7 +188,7 @@ fn head<'a, T>(root: &Area<'a>, title: &str, series: &[Series<T>]) -> Result<Are
     let middle = i32::try_from(WIDTH / 2).unwrap_or(0);
     area.draw_text(title, &style, (middle, 10))?;
     let mut x = 24;
-    for (series, colour) in series.iter().zip(COLOURS.iter().cycle()) {
+    for (series, colour) in coloured(series) {
         area.draw(&Rectangle::new([(x, 42), (x + 14, 54)], colour.filled()))?;
         area.draw_text(&series.name, &label_style(), (x + 20, 41))?;
         x += 48 + 8 * i32::try_from(series.name.chars().count()).unwrap_or(0);

@@ -1,0 +1,71 @@
+//! The colours of series, by their names: a policy has the same one in every plot, and what was
+//! published for it a paler one. Colours that are left go to other names in the order they come.
+
+use larder_readahead::PolicyName;
+use plotters::style::RGBColor;
+
+/// Colours that people who see colours differently can tell apart (Okabe and Ito). The first ones
+/// are the policies', in the order of their generations.
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x56, 0xb4, 0xe9),
+];
+
+/// What the names of published series begin with.
+const PUBLISHED: &str = "published ";
+
+/// A colour for each of the series of these names.
+pub(super) fn colours<'a>(names: impl Iterator<Item = &'a str>) -> Vec<RGBColor> {
+    let mut free = COLOURS.iter().skip(PolicyName::ALL.len()).cycle();
+    names
+        .map(|name| {
+            let published = name.strip_prefix(PUBLISHED);
+            match (policy_colour(published.unwrap_or(name)), published) {
+                (Some(colour), None) => colour,
+                (Some(colour), Some(_)) => paler(colour),
+                (None, _) => *free.next().unwrap_or(&COLOURS[0]),
+            }
+        })
+        .collect()
+}
+
+fn policy_colour(name: &str) -> Option<RGBColor> {
+    let at = PolicyName::ALL
+        .iter()
+        .position(|policy| policy.as_str() == name)?;
+    COLOURS.get(at).copied()
+}
+
+/// Halfway to white.
+fn paler(RGBColor(red, green, blue): RGBColor) -> RGBColor {
+    let half = |part: u8| part / 2 + 128;
+    RGBColor(half(red), half(green), half(blue))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policy_has_its_colour_whatever_stands_beside_it() {
+        let alone = colours(["ondemand"].into_iter());
+        let among = colours(["published legacy", "ours", "legacy", "ondemand"].into_iter());
+        assert_eq!(alone[0], among[3]);
+        assert_eq!(among[0], paler(among[2]));
+    }
+
+    #[test]
+    fn colour_of_each_series_is_its_own() {
+        let policies = PolicyName::ALL.iter().map(|policy| policy.as_str());
+        let names = policies.chain(["published legacy", "published ondemand", "a", "b"]);
+        let mut colours = colours(names);
+        let count = colours.len();
+        colours.sort_unstable_by_key(|colour| (colour.0, colour.1, colour.2));
+        colours.dedup();
+        assert_eq!(colours.len(), count);
+    }
+}
