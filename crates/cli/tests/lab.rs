@@ -29,6 +29,7 @@ fn readahead_prints_a_row_for_each_policy_and_the_same_each_time() {
         assert_eq!(rows.count(), 1, "{policy}: {text}");
     }
     assert_eq!(larder_ok(SMALL), text);
+    assert_eq!(larder_ok(small_with(&["--policy", "all,legacy"])), text);
     let two = larder_ok(small_with(&["--policy", "legacy,modern"]));
     assert!(two.contains("legacy") && !two.contains("ondemand"), "{two}");
 }
@@ -40,6 +41,9 @@ fn readahead_prints_json_with_every_figure() {
     assert_eq!(json["device"], "sata-2007");
     assert_eq!(json["reports"][0]["policy"], "ondemand");
     assert_eq!(json["reports"][0]["bytes_read"], 16 << 20);
+    for rate in ["throughput_bytes_s", "hit_rate", "mean_device_read_bytes"] {
+        assert!(json["reports"][0][rate].as_f64().unwrap() > 0.0, "{rate}");
+    }
 }
 
 #[test]
@@ -85,6 +89,30 @@ fn names_that_are_unknown_are_told_with_the_flag_and_those_that_are_known() {
         (
             &["--workload", "sequential", "--memory", "lots"],
             &["--memory", "lots"],
+        ),
+        (
+            &["--workload", "sequential", "--memory", "-1"],
+            &["--memory", "`-1` is not a size"],
+        ),
+        (
+            &["--workload", "sequential", "--seed", "-1"],
+            &["--seed", "`-1` is not a seed", "18446744073709551615"],
+        ),
+        (
+            &["--workload", "sequential", "--readahead-max", "100"],
+            &["--readahead-max", "100 bytes", "4096", "--policy off"],
+        ),
+        (
+            &["--workload", "sequential", "--readahead-max", "-1"],
+            &["--readahead-max", "`-1` is not a size"],
+        ),
+        (
+            &["--workload", "sequential:file=1G,file=2G"],
+            &["--workload", "`file` twice"],
+        ),
+        (
+            &["--workload", "interleaved:streams=64,file=1"],
+            &["--workload", "a page for each of streams=64", "256K"],
         ),
     ] {
         let args = ["lab", "readahead"].iter().chain(args).copied();

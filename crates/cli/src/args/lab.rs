@@ -1,10 +1,13 @@
 //! The command line of `larder lab`.
 
 use crate::size;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Arg, Args, Command, Subcommand, ValueEnum};
 use larder::PolicyName;
-use larder_block::simulated::DeviceModel;
+use larder_block::simulated::{DEVICE_MODELS, DeviceModel};
+use larder_lab::simulator::PAGE_BYTES;
 use larder_lab::workload::Workload;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -52,19 +55,22 @@ pub(crate) struct ReadaheadArgs {
     #[arg(long, value_name = "WORKLOAD", value_parser = Workload::named)]
     pub workload: Workload,
     /// The device that is simulated
-    #[arg(long, value_name = "NAME", default_value = "nvme", value_parser = DeviceModel::named)]
+    #[arg(long, value_name = "NAME", default_value = "nvme", value_parser = device_names())]
     pub device: &'static DeviceModel,
     /// Memory for pages
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse_cache)]
+    #[arg(allow_hyphen_values = true)]
     pub memory: u64,
     /// Policies, separated by commas, or all
-    #[arg(long, value_name = "NAMES", default_value = "all")]
+    #[arg(long, value_name = "NAMES", default_value = "all", value_parser = PoliciesParser)]
     pub policy: Policies,
-    /// The most that is read ahead at once
-    #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = size::parse)]
+    /// The most that is read ahead at once, rounded up to pages of 4 KiB
+    #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = parse_window)]
+    #[arg(allow_hyphen_values = true)]
     pub readahead_max: u64,
     /// What chance is drawn from
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_seed)]
+    #[arg(allow_hyphen_values = true)]
     pub seed: u64,
     /// Write JSON, one object, instead of the table
     #[arg(long)]
@@ -99,7 +105,8 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "DIR", default_value = "docs/reproduce")]
     pub output: PathBuf,
     /// What chance is drawn from
-    #[arg(long, value_name = "N", default_value_t = 2007)]
+    #[arg(long, value_name = "N", default_value_t = 2007, value_parser = parse_seed)]
+    #[arg(allow_hyphen_values = true)]
     pub seed: u64,
     /// Divide sizes by 32: shows the report in seconds, but is no reproduction
     #[arg(long)]
@@ -131,6 +138,36 @@ pub(crate) struct ListArgs {
     pub json: bool,
 }
 
+/// The names that `--device` takes.
+fn device_names() -> impl TypedValueParser<Value = &'static DeviceModel> {
+    let names = DEVICE_MODELS.iter().map(|model| model.name);
+    PossibleValuesParser::new(names).try_map(|name| DeviceModel::named(&name))
+}
+
+/// Reads the size of the largest window, which is at least a page.
+fn parse_window(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        bytes if bytes < PAGE_BYTES => Err(format!(
+            "{bytes} bytes are less than a page of {PAGE_BYTES}: to read nothing ahead, give \
+             --policy off"
+        )),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Reads what chance is drawn from.
+fn parse_seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "`{text}` is not a seed: write a whole number from 0 to {}",
+            u64::MAX
+        )
+    })
+}
+
+/// Stands for every policy in a list of names.
+const ALL_POLICIES: &str = "all";
+
 /// Policies by name, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Policies(pub Vec<PolicyName>);
@@ -139,20 +176,45 @@ impl FromStr for Policies {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "all" {
-            return Ok(Self(PolicyName::ALL.to_vec()));
-        }
         let mut policies = Vec::new();
-        for name in text.split(',') {
-            let policy = name
-                .trim()
-                .parse()
-                .map_err(|error| format!("{error}, and all"))?;
-            if !policies.contains(&policy) {
-                policies.push(policy);
+        for name in text.split(',').map(str::trim) {
+            let named = if name == ALL_POLICIES {
+                PolicyName::ALL.to_vec()
+            } else {
+                let policy = name.parse();
+                vec![policy.map_err(|error| format!("{error}, and {ALL_POLICIES}"))?]
+            };
+            for policy in named {
+                if !policies.contains(&policy) {
+                    policies.push(policy);
+                }
             }
         }
         Ok(Self(policies))
+    }
+}
+
+/// Reads [`Policies`], and tells the help and shells the names that a list is made of.
+#[derive(Clone, Debug)]
+struct PoliciesParser;
+
+impl TypedValueParser for PoliciesParser {
+    type Value = Policies;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Policies, clap::Error> {
+        Policies::from_str.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let names = PolicyName::ALL.iter().map(|name| name.as_str());
+        Some(Box::new(
+            names.chain([ALL_POLICIES]).map(PossibleValue::new),
+        ))
     }
 }
 
@@ -164,6 +226,13 @@ mod tests {
     fn policies_are_all_or_those_that_are_named() {
         let named = |text: &str| text.parse::<Policies>().map(|policies| policies.0);
         assert_eq!(named("all").unwrap(), PolicyName::ALL);
+        assert_eq!(named("all,legacy").unwrap(), PolicyName::ALL);
+        let first = named("modern,all").unwrap();
+        assert_eq!(
+            (first[0], first.len()),
+            (PolicyName::Modern, PolicyName::ALL.len())
+        );
+        assert!(named("all,").is_err() && named("").is_err());
         assert_eq!(
             named("legacy, ondemand,legacy").unwrap(),
             [PolicyName::Legacy, PolicyName::OnDemand]
