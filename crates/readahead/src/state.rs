@@ -70,6 +70,11 @@ impl FileState {
         }
     }
 
+    /// Sets the largest window that this file gets from now on.
+    pub fn set_max_pages(&mut self, max_pages: u32) {
+        self.max_pages = max_pages.min(MAX_PAGES_LIMIT);
+    }
+
     /// The largest window this file gets: twice what was set, where sequential reads are
     /// [advised](Self::advise).
     #[must_use]

@@ -41,6 +41,7 @@ mod open;
 mod options;
 mod read;
 mod readahead;
+mod share;
 mod stats;
 mod stream;
 mod volume;

@@ -67,7 +67,12 @@ pub(crate) fn device(
     let cache_pages = usize::try_from(caches.pages.frames().capacity()).unwrap_or(usize::MAX);
     let reader = Reader {
         fs: Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay),
-        streams: Streams::new(policy.policy(), max_pages, BATCH_PAGES),
+        streams: Streams::new(
+            policy.policy(),
+            max_pages,
+            BATCH_PAGES,
+            caches.pages.frames().capacity(),
+        ),
         queue: Queue::new(options.readahead_threads, cache_pages),
         device: replayed.device,
         counting,

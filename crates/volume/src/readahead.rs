@@ -35,6 +35,7 @@ pub(crate) struct Queue {
     /// Pages of all jobs.
     waiting_pages: AtomicUsize,
     most_pages: usize,
+    threads: usize,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +49,7 @@ impl Queue {
     pub(crate) fn new(threads: usize, cache_pages: usize) -> Self {
         let queue = Self {
             most_pages: cache_pages / QUEUE_SHARE,
+            threads,
             ..Self::default()
         };
         queue.state.lock().closed = threads == 0;
@@ -57,6 +59,11 @@ impl Queue {
     /// Whether so much waits that more would only pile up.
     pub(crate) fn is_congested(&self) -> bool {
         self.waiting_pages.load(Relaxed) > self.most_pages
+    }
+
+    /// How many threads it is for.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Whether nobody takes jobs from it: with no threads, or none any more.

@@ -2,6 +2,7 @@
 
 use crate::read::Reader;
 use larder_cache::CacheStats;
+use larder_readahead::PolicyName;
 use serde::{Deserialize, Serialize};
 
 /// One of the four caches.
@@ -18,9 +19,16 @@ pub enum CacheKind {
     Inode,
 }
 
-/// What readahead did.
+/// How readahead is set, and what it did.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ReadaheadStats {
+    /// The policy: `off` where there is no thread, or no window, to read ahead with.
+    #[serde(with = "by_name")]
+    pub policy: PolicyName,
+    /// The largest window in bytes, as set: whole pages.
+    pub max_bytes: u64,
+    /// Threads that read ahead.
+    pub threads: usize,
     /// Windows read ahead.
     pub windows: u64,
     /// Pages read before anyone asked for them.
@@ -72,6 +80,9 @@ impl Stats {
             dentry: caches.dentries.stats(),
             inode: caches.inodes.stats(),
             readahead: ReadaheadStats {
+                policy: reader.streams.policy_name(),
+                max_bytes: u64::from(reader.streams.max_pages()) * reader.page_bytes(),
+                threads: reader.queue.threads(),
                 windows: reader.streams.windows(),
                 pages_ahead: ahead.pages_ahead,
                 pages_used: ahead.pages_used,
@@ -82,5 +93,21 @@ impl Stats {
                 bytes: device.bytes,
             },
         }
+    }
+}
+
+/// A policy as its name.
+mod by_name {
+    use larder_readahead::PolicyName;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(name: &PolicyName, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(name.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PolicyName, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }

@@ -10,8 +10,11 @@
 //!
 //! Cost: at most 144 bytes a stream.
 
+use crate::share::{LastTurn, Shares};
 use larder_ext4::Ino;
-use larder_readahead::{Advice, FileState, PageIndex, Policy, Read, Residency, Window, Windows};
+use larder_readahead::{
+    Advice, FileState, PageIndex, Policy, PolicyName, Read, Residency, Window, Windows,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -25,6 +28,7 @@ pub(crate) struct Stream {
     ino: AtomicU32,
     /// Where the last read ended, as [`End`] packs it.
     end: AtomicU64,
+    last_turn: LastTurn,
     state: Mutex<FileState>,
 }
 
@@ -75,12 +79,19 @@ pub(crate) struct Streams {
     wants_every_page: bool,
     /// The state of a stream before its first read.
     fresh: FileState,
+    shares: Shares,
     windows: AtomicU64,
 }
 
 impl Streams {
-    /// Streams whose windows have at most `max_pages`, on a device that takes `io_pages` at once.
-    pub(crate) fn new(policy: &'static dyn Policy, max_pages: u32, io_pages: u32) -> Self {
+    /// Streams whose windows have at most `max_pages`, and at most their share of a cache of
+    /// `cache_pages`, on a device that takes `io_pages` at once.
+    pub(crate) fn new(
+        policy: &'static dyn Policy,
+        max_pages: u32,
+        io_pages: u32,
+        cache_pages: u32,
+    ) -> Self {
         let mut fresh = FileState::new(max_pages);
         fresh.set_io_pages(io_pages);
         let streams = std::iter::repeat_with(|| Stream::new(Ino(0), fresh));
@@ -89,6 +100,7 @@ impl Streams {
             policy,
             wants_every_page: policy.wants_every_page(false),
             fresh,
+            shares: Shares::new(cache_pages, max_pages),
             windows: AtomicU64::new(0),
         }
     }
@@ -136,17 +148,18 @@ impl Streams {
         self.policy.decide(&mut state, read, resident)
     }
 
-    /// Takes note that `new_pages` of `window` are being read, of which `queued_pages` by the
+    /// Takes note that `new_pages` of `window` are being read, of which `ahead_pages` by the
     /// threads.
     pub(crate) fn window_read(
         &self,
         of: StreamRef<'_>,
         window: Window,
         new_pages: u32,
-        queued_pages: u32,
+        ahead_pages: u32,
     ) {
-        if queued_pages > 0 {
+        if ahead_pages > 0 {
             self.windows.fetch_add(1, Relaxed);
+            self.shares.read_ahead(&of.stream.last_turn, ahead_pages);
         }
         let mut state = self.lock(of);
         self.policy.window_read(&mut state, window, new_pages);
@@ -169,6 +182,16 @@ impl Streams {
         *state
     }
 
+    /// The policy that judges all streams.
+    pub(crate) fn policy_name(&self) -> PolicyName {
+        self.policy.name()
+    }
+
+    /// The largest window of a stream on which nothing was advised.
+    pub(crate) fn max_pages(&self) -> u32 {
+        self.fresh.max_pages()
+    }
+
     /// Windows of which pages were read ahead.
     pub(crate) fn windows(&self) -> u64 {
         self.windows.load(Relaxed)
@@ -185,6 +208,7 @@ impl Streams {
         } else if let Some(end) = End::unpacked(stream.end.load(Relaxed)) {
             state.set_previous(end.page, end.is_inside);
         }
+        state.set_max_pages(self.shares.limit_pages());
         state
     }
 }
@@ -194,6 +218,7 @@ impl Stream {
         Self {
             ino: AtomicU32::new(ino.0),
             end: AtomicU64::new(End::NONE),
+            last_turn: LastTurn::default(),
             state: Mutex::new(state),
         }
     }
