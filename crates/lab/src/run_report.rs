@@ -153,9 +153,9 @@ pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// A report as it is written.
+/// A report as it is written: with its rates.
 #[derive(Serialize)]
-struct Written<'a> {
+struct WithRates<'a> {
     policy: &'static str,
     elapsed_s: f64,
     throughput_bytes_s: f64,
@@ -176,7 +176,7 @@ struct Written<'a> {
 
 impl Serialize for RunReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Written {
+        WithRates {
             policy: self.policy.as_str(),
             elapsed_s: self.elapsed.as_secs_f64(),
             throughput_bytes_s: self.throughput_bytes_s(),

@@ -13,10 +13,12 @@
 //! and so is the processor ([`CpuModel`]). Bytes are neither read nor copied: pages have frames
 //! that nobody touches, so simulated memory costs 40 bytes a page.
 //!
-//! Pages carry the flags that the mount sets: what the reader of a window is going to use is
-//! wanted, the rest is read ahead until somebody uses it. One part of the policies' contract is
-//! heeded here and not by the mount: [`copies_state`](larder_readahead::Policy::copies_state). It
-//! matters where readers share an open file.
+//! Pages of a window that a miss calls for carry the same flags as in the mount: those of the
+//! request are wanted, the others read ahead. Of a window that a marker calls for, the mount takes
+//! all pages for read ahead, and the simulator those that the request does not reach. One part of
+//! the policies' contract is heeded here and not by the mount:
+//! [`copies_state`](larder_readahead::Policy::copies_state). It matters where readers share an
+//! open file.
 //!
 //! Deliberate differences from Linux, where results may depend on them:
 //! - **Eviction** is Larder's: one clock hand over all pages, which spares once a page used twice.
