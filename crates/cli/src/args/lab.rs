@@ -64,7 +64,7 @@ pub(crate) struct ReadaheadArgs {
     /// Policies, separated by commas, or all
     #[arg(long, value_name = "NAMES", default_value = "all", value_parser = PoliciesParser)]
     pub policy: Policies,
-    /// The most that is read ahead at once, rounded up to pages of 4 KiB
+    /// The most that is read ahead at once: a page of 4 KiB or more, rounded up to whole ones
     #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = parse_window)]
     #[arg(allow_hyphen_values = true)]
     pub readahead_max: u64,
