@@ -251,6 +251,9 @@ fn stats_are_the_owners_and_roots() {
         json["device"]["bytes"].as_u64().unwrap() >= 3 << 20,
         "{json}"
     );
+    assert_eq!(json["readahead"]["policy"], "ondemand", "{json}");
+    assert_eq!(json["readahead"]["max_bytes"], 1 << 20, "{json}");
+    assert_eq!(json["readahead"]["threads"], 4, "{json}");
     for cache in ["page", "buffer", "dentry", "inode"] {
         let output = run(
             User::Same,

@@ -119,6 +119,8 @@ fn sequential_reader_reads_each_page_once_and_by_whole_windows() {
                 reads.len()
             );
             assert_eq!(pages_of(&reads), pages, "{what}");
+            assert_eq!((ahead.policy, ahead.threads), (policy, 4), "{what}");
+            assert_eq!(ahead.max_bytes, MAX_PAGES * PAGE_BYTES, "{what}");
             let read_pages = match policy {
                 PolicyName::Off => request_pages.min(256),
                 _ => MAX_PAGES,
@@ -336,6 +338,8 @@ fn volume_with_no_threads_or_no_window_reads_nothing_ahead() {
             read_pages(&file, 0..100, 1);
             assert_eq!(recorded.reads().len(), 100, "{policy}");
             let ahead = recorded.volume.stats().readahead;
+            assert_eq!(ahead.policy, PolicyName::Off);
+            assert_eq!((ahead.threads, ahead.max_bytes), (threads, max_bytes));
             assert_eq!((ahead.windows, ahead.pages_ahead), (0, 0), "{policy}");
         }
     }

@@ -73,7 +73,14 @@ fn print_text(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "readahead  {} windows, {} pages ahead, {} used, {} wasted",
+        "readahead  {}, {} at once at most, {} threads",
+        readahead.policy,
+        size::human(readahead.max_bytes),
+        readahead.threads,
+    )?;
+    writeln!(
+        out,
+        "           {} windows, {} pages ahead, {} used, {} wasted",
         readahead.windows, readahead.pages_ahead, readahead.pages_used, readahead.pages_wasted
     )?;
     writeln!(
@@ -111,11 +118,15 @@ fn ratio(part: u64, whole: u64, decimals: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder::PolicyName;
 
     #[test]
     fn table_shows_rates_and_links_per_lookup() {
         let mut stats = Stats::default();
         stats.cache_size_bytes = 1 << 20;
+        stats.readahead.policy = PolicyName::Modern;
+        stats.readahead.max_bytes = 128 << 10;
+        stats.readahead.threads = 3;
         stats.page = CacheStats {
             buckets: 1024,
             objects: 100,
@@ -140,5 +151,7 @@ mod tests {
         );
         assert!(text.lines().nth(2).unwrap().contains(" - "), "{text}");
         assert!(text.contains("memory     400.0 KiB of 1.0 MiB"), "{text}");
+        let readahead = "readahead  modern, 128.0 KiB at once at most, 3 threads";
+        assert!(text.contains(readahead), "{text}");
     }
 }
