@@ -5,7 +5,8 @@
 //!
 //! 1. A change no larger than the noise of its table counts as **no change**. The noise is the
 //!    largest difference between two runs of the same test on the same kernel, taken over the
-//!    tests of that kind in the document itself.
+//!    tests of that kind in the document itself. A table that it prints no second run of takes that
+//!    of iozone's reads; counts of processor time have none.
 //! 2. The **direction** agrees if both are no change, or both are changes of the same sign.
 //! 3. The **rough size** agrees if both are no change, or ours lies within
 //!    [`SIZE_POINTS`] percentage points of the published change, or is between half and twice it.
