@@ -19,8 +19,8 @@ device that takes no time. Lookups by the reader include the second one, of a pa
 missing at first; lookups by readahead are those of pages that it might bring in, and those by \
 which it looks for its own history. Fewer calls and lookups are expected where the document \
 became faster, more where it became slower. Counts are not times: the direction alone is judged, \
-with no noise. With `--timed` the same cases are timed on this machine too, in \
-[wu2007-timed.md](wu2007-timed.md), which is not the same each time.
+with no noise. `larder lab reproduce wu2007 --timed` also times the same cases on the machine that \
+it runs on, into a report of its own, `wu2007-timed.md`, which is not the same each time.
 
 The sparse file is 1 GB that is not cached, the hot one 256 MB that is. The random reads take each \
 page once, so that they miss as the document's do. `/lib` is 2,000 files \
