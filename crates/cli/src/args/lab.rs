@@ -89,7 +89,7 @@ pub(crate) struct ReadaheadArgs {
 /// Measure published tables again, and judge ours beside them
 ///
 /// Writes the report as Markdown, HTML, CSV and JSON with its plots, and prints how
-/// many rows agree. Takes a few minutes.
+/// many rows agree. Takes about half a minute.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
