@@ -241,6 +241,12 @@ impl Tally {
         }
         tally
     }
+
+    /// Rows whose direction would agree in a system where nothing ever changes.
+    #[must_use]
+    pub fn agrees_if_nothing_changed(&self) -> usize {
+        self.rows - self.changed
+    }
 }
 
 /// A whole reproduction of Wu 2007.
@@ -275,8 +281,9 @@ mod tests {
             judge(0.0, 3.0, 6.0),
             super::super::criterion::judge_direction(1.0, 50.0, 0.0),
         ];
+        let tally = Tally::of(&judgements);
         assert_eq!(
-            Tally::of(&judgements),
+            tally,
             Tally {
                 rows: 5,
                 direction_agrees: 4,
@@ -287,5 +294,6 @@ mod tests {
                 loose: 1,
             }
         );
+        assert_eq!(tally.agrees_if_nothing_changed(), 2);
     }
 }

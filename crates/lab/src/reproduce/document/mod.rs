@@ -100,8 +100,10 @@ impl Wu2007 {
         text.push_str(&self.tally_table().to_markdown());
         let _ = writeln!(
             text,
-            "\nA row has changed where the published change is beyond the noise. Loose rows come \
-             from tests whose published noise is above {LOOSE_NOISE_PCT}%: they agree easily.\n"
+            "\nA row agrees if nothing changed where a system in which nothing ever changes would agree \
+             in direction: the baseline of the column before it. A row has changed where the \
+             published change is beyond the noise. Loose rows come from tests whose published \
+             noise is above {LOOSE_NOISE_PCT}%: they agree easily.\n"
         );
         let disagreeing = self.disagreeing();
         if disagreeing.is_empty() {
@@ -132,6 +134,7 @@ impl Wu2007 {
             ("table", Align::Left),
             ("rows", Align::Right),
             ("direction agrees", Align::Right),
+            ("agrees if nothing changed", Align::Right),
             ("rough size agrees", Align::Right),
             ("changed rows", Align::Right),
             ("of them agree in direction", Align::Right),
@@ -142,6 +145,7 @@ impl Wu2007 {
                 name.to_owned(),
                 tally.rows.to_string(),
                 tally.direction_agrees.to_string(),
+                tally.agrees_if_nothing_changed().to_string(),
                 format!("{} of {}", tally.size_agrees, tally.size_judged),
                 tally.changed.to_string(),
                 tally.changed_agrees.to_string(),
