@@ -19,8 +19,8 @@ further on at each pass, until it has read as many records as the file has. Rand
 writes take as many records as the file has, each drawn from all, and the same ones in each test \
 of a run. With one process the mixed workload is the random read once more, which now meets a \
 cache that a random read has left. The second run begins with a new file in the same place, and \
-draws random numbers of its own, where iozone would take the same ones again. Only the random \
-tests draw any: for the others the second run is no second measurement.";
+draws random numbers of its own, where iozone would take the same ones again. The six tests \
+before the random ones have nothing to draw: their second run is no second measurement.";
 
 const FILE_BYTES: u64 = 4 << 30;
 const RECORD_BYTES: u64 = 64 << 10;
