@@ -100,8 +100,8 @@ impl Wu2007 {
         text.push_str(&self.tally_table().to_markdown());
         let _ = writeln!(
             text,
-            "\nA row agrees if nothing changed where a system in which nothing ever changes would agree \
-             in direction: the baseline of the column before it. A row has changed where the \
+            "\nA row agrees if nothing changed where a system in which nothing ever changes would \
+             agree in direction: the baseline of the column before it. A row has changed where the \
              published change is beyond the noise. Loose rows come from tests whose published \
              noise is above {LOOSE_NOISE_PCT}%: they agree easily.\n"
         );
@@ -243,8 +243,8 @@ fn write_criterion(text: &mut String) {
          `ondemand`, in percent, in the unit of the table, to one decimal.\n\n\
          1. A change no larger than its row's noise counts as **no change**. The noise is the \
          largest difference between two runs of the same test on the same kernel that the document \
-         prints, over all tests of that kind. The document runs aio-stress, OLTP and thrashing \
-         once: they take the noise of iozone's reads, {:.1}%. The counts of CPU cost have none.\n\
+         prints, over all tests of that kind. It prints no second run of aio-stress, OLTP and \
+         thrashing: they take the noise of iozone's reads, {:.1}%. The counts of CPU cost have none.\n\
          2. The **direction** agrees if both are no change, or both are changes of the same sign.\n\
          3. The **rough size** agrees if both are no change, or ours is within {SIZE_POINTS} \
          percentage points of the published change, or between half and twice it.\n",
