@@ -115,7 +115,7 @@ pub(crate) struct MountArgs {
     /// The most that is read ahead at once [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub readahead_max: Option<u64>,
-    /// Threads that read ahead; with none, nothing is read ahead [default: 16]
+    /// Threads that read ahead; with none, nothing is read ahead [default: 4]
     #[arg(long, value_name = "N", value_parser = threads::parse_readahead)]
     pub readahead_threads: Option<usize>,
     /// Let the kernel cache no file content: larder's page cache and readahead serve every read

@@ -15,7 +15,7 @@ pub struct OpenOptions {
     /// Default: 1 MiB (Linux: 128 KiB).
     pub readahead_max_bytes: u64,
     /// Threads that read ahead, [`OpenOptions::MOST_READAHEAD_THREADS`] at most; with none, nothing
-    /// is read ahead. Default: 16.
+    /// is read ahead. Default: 4.
     pub readahead_threads: usize,
     /// Read the image past the host's page cache (`O_DIRECT`): nothing is cached twice, and only
     /// the readahead policy reads ahead. Default: false.
@@ -36,7 +36,7 @@ impl Default for OpenOptions {
             cache_size_bytes: 256 << 20,
             readahead: "ondemand".to_owned(),
             readahead_max_bytes: 1 << 20,
-            readahead_threads: 16,
+            readahead_threads: 4,
             direct_device: false,
             noload: false,
         }
