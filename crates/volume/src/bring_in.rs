@@ -29,8 +29,8 @@ use std::ops::Range;
 /// The most pages that one reader reads at once.
 pub(crate) const BATCH_PAGES: u32 = 256;
 
-/// Pages that a reader reads itself, locked: the one that it wants now, and of its request those
-/// that follow. Empty where the page is there.
+/// Pages that a reader reads itself, locked: the one that it wants now, and those that follow.
+/// Empty where the page is there.
 #[derive(Default)]
 struct OwnPages {
     first: u64,
@@ -192,7 +192,7 @@ impl Reader {
         own: &mut OwnPages,
     ) -> u64 {
         if !pages.contains(&own.indexes().end) {
-            return pages.start.max(own.indexes().end.min(pages.end));
+            return own.indexes().end.clamp(pages.start, pages.end);
         }
         while own.has_room() && own.indexes().end < pages.end {
             let next = own.indexes().end;
