@@ -1,53 +1,73 @@
-//! A device that counts what is read from it.
+//! A device that counts what is read from it and written to it.
 
-use crate::{BlockDevice, Result, total_bytes};
-use std::io::IoSliceMut;
+use crate::{BlockDevice, Result, gathered_bytes, total_bytes};
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A device that counts the reads that reach the device below, and their bytes.
+/// A device that counts what reaches the device below.
 ///
-/// The counters are statistics: each is exact, but a snapshot of both is not
+/// The counters are statistics: each is exact, but a snapshot of all is not
 /// taken at one instant.
 #[derive(Debug)]
 pub struct CountingDevice {
     inner: Arc<dyn BlockDevice>,
     reads: AtomicU64,
     bytes: AtomicU64,
+    writes: AtomicU64,
+    written_bytes: AtomicU64,
+    flushes: AtomicU64,
 }
 
 /// What a [`CountingDevice`] has counted. Failed reads count as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadCounts {
+pub struct IoCounts {
     /// Reads: a vectored read is one.
     pub reads: u64,
     /// Bytes asked for.
     pub bytes: u64,
+    /// Writes: a vectored write is one.
+    pub writes: u64,
+    /// Bytes to be written.
+    pub written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
 }
 
 impl CountingDevice {
-    /// Counts the reads of `inner`.
+    /// Counts what is asked of `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self {
             inner,
             reads: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
         }
     }
 
     /// The counts so far.
     #[must_use]
-    pub fn counts(&self) -> ReadCounts {
-        ReadCounts {
+    pub fn counts(&self) -> IoCounts {
+        IoCounts {
             reads: self.reads.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
+            writes: self.writes.load(Ordering::Relaxed),
+            written_bytes: self.written_bytes.load(Ordering::Relaxed),
+            flushes: self.flushes.load(Ordering::Relaxed),
         }
     }
 
     fn count(&self, bytes: u64) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn count_write(&self, bytes: u64) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
@@ -65,6 +85,29 @@ impl BlockDevice for CountingDevice {
         self.count(total_bytes(bufs));
         self.inner.read_vectored_at(bufs, offset_bytes)
     }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.count_write(buf.len() as u64);
+        self.inner.write_at(buf, offset_bytes)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        self.count_write(gathered_bytes(bufs));
+        self.inner.write_vectored_at(bufs, offset_bytes)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        self.inner.discard(offset_bytes, len_bytes)
+    }
 }
 
 #[cfg(test)]
@@ -81,9 +124,10 @@ mod tests {
             .read_vectored_at(&mut [IoSliceMut::new(&mut a), IoSliceMut::new(&mut b)], 93)
             .unwrap();
         assert_eq!((a, b), ([7; 3], [7; 4]));
-        let expected = ReadCounts {
+        let expected = IoCounts {
             reads: 2,
             bytes: 17,
+            ..IoCounts::default()
         };
         assert_eq!(device.counts(), expected);
     }

@@ -26,7 +26,7 @@ pub enum Error {
     },
     /// The range does not lie inside the device. Errno: `EIO`.
     #[error(
-        "read of {len_bytes} bytes at byte {offset_bytes} passes the end of the device at byte {size_bytes}"
+        "{len_bytes} bytes at byte {offset_bytes} pass the end of the device at byte {size_bytes}"
     )]
     OutOfRange {
         /// First byte asked for.
@@ -46,4 +46,20 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// A write to the device failed. Errno: the cause's, `EIO` if it has none.
+    #[error("write of {len_bytes} bytes at byte {offset_bytes} failed: {source}")]
+    Write {
+        /// First byte of the write.
+        offset_bytes: u64,
+        /// Bytes to be written.
+        len_bytes: u64,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// What was written could not be made durable. Errno: `EIO`.
+    #[error("flushing the device failed: {0}")]
+    Flush(io::Error),
+    /// The device was opened for reading only. Errno: `EROFS`.
+    #[error("the device was opened for reading only")]
+    ReadOnly,
 }

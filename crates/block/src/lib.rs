@@ -1,7 +1,7 @@
 //! Block devices: where an image's bytes come from.
 //!
-//! Everything above this crate reads through [`BlockDevice`], which is the seam
-//! for fault injection, recording and simulation. A device is a flat array of
+//! Everything above this crate reads and writes through [`BlockDevice`], which is
+//! the seam for fault injection, recording and simulation. A device is a flat array of
 //! bytes; offsets and lengths are in bytes and need no alignment.
 //!
 //! | device | bytes from | for |
@@ -27,7 +27,7 @@ mod recording;
 mod remap;
 pub mod simulated;
 
-pub use counting::{CountingDevice, ReadCounts};
+pub use counting::{CountingDevice, IoCounts};
 pub use direct::DirectDevice;
 pub use error::{Error, Result};
 pub use faulty::FaultyDevice;
@@ -37,13 +37,17 @@ pub use recording::{ReadRecord, RecordingDevice};
 pub use remap::{Redirect, RemapDevice};
 
 use std::fmt::Debug;
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 
-/// A readable array of bytes, safe to share between threads.
+/// An array of bytes, safe to share between threads, and perhaps writable.
 ///
 /// Implementations must be free of hidden state that makes two reads of the
-/// same range differ: the caches above assume that a device that nobody writes
-/// to never changes.
+/// same range differ: the caches above assume that only they write.
+///
+/// What was written is read back at once, but is durable only once a
+/// [`flush`](BlockDevice::flush) that began after the write's return has returned.
+/// A write cut short by a loss of power may have reached any of its sectors of
+/// 512 bytes; writes between two flushes may become durable in any order.
 pub trait BlockDevice: Debug + Send + Sync {
     /// Size in bytes.
     fn size_bytes(&self) -> u64;
@@ -69,6 +73,59 @@ pub trait BlockDevice: Debug + Send + Sync {
         }
         Ok(())
     }
+
+    /// Whether the device can be written to. If not, every write fails.
+    fn is_writable(&self) -> bool {
+        false
+    }
+
+    /// Writes `buf` at `offset_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], [`Error::OutOfRange`], or [`Error::Write`] if the device
+    /// fails; any part of the range may then have been written.
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        let _ = (buf, offset_bytes);
+        Err(Error::ReadOnly)
+    }
+
+    /// Writes `bufs`, one after the other, at `offset_bytes`: one device write
+    /// where the device can gather.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write_at`].
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        check_range(self.size_bytes(), offset_bytes, gathered_bytes(bufs))?;
+        let mut at_bytes = offset_bytes;
+        for buf in bufs {
+            self.write_at(buf, at_bytes)?;
+            at_bytes += buf.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes durable all that was written before.
+    ///
+    /// # Errors
+    /// [`Error::Flush`]; what of it is durable is then unknown.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Gives back the space below `len_bytes` from `offset_bytes` on, whose content is
+    /// then unspecified until it is written again. False if the device cannot.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::write_at`].
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        let _ = (offset_bytes, len_bytes);
+        Ok(false)
+    }
+}
+
+/// The length of all of `bufs` together.
+fn gathered_bytes(bufs: &[IoSlice<'_>]) -> u64 {
+    bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
 /// The length of all of `bufs` together.

@@ -1,30 +1,57 @@
 //! A device in memory.
 
 use crate::{BlockDevice, Result, check_range};
+use parking_lot::RwLock;
 
-/// A device whose contents are a vector of bytes.
-#[derive(Clone, Debug, Default)]
+/// A device whose contents are a vector of bytes. Writable; a flush does nothing.
+#[derive(Debug, Default)]
 pub struct MemoryDevice {
-    bytes: Vec<u8>,
+    size_bytes: u64,
+    bytes: RwLock<Vec<u8>>,
 }
 
 impl MemoryDevice {
     /// A device that holds `bytes`.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes }
+        Self {
+            size_bytes: bytes.len() as u64,
+            bytes: RwLock::new(bytes),
+        }
     }
+
+    /// A copy of what it holds.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.bytes.read().clone()
+    }
+}
+
+/// Where a range that lies inside the vector starts in it.
+fn index(offset_bytes: u64) -> usize {
+    usize::try_from(offset_bytes).expect("lies inside a vector")
 }
 
 impl BlockDevice for MemoryDevice {
     fn size_bytes(&self) -> u64 {
-        self.bytes.len() as u64
+        self.size_bytes
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         check_range(self.size_bytes(), offset_bytes, buf.len() as u64)?;
-        let start = usize::try_from(offset_bytes).expect("lies inside a vector");
-        buf.copy_from_slice(&self.bytes[start..start + buf.len()]);
+        let start = index(offset_bytes);
+        buf.copy_from_slice(&self.bytes.read()[start..start + buf.len()]);
+        Ok(())
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        check_range(self.size_bytes(), offset_bytes, buf.len() as u64)?;
+        let start = index(offset_bytes);
+        self.bytes.write()[start..start + buf.len()].copy_from_slice(buf);
         Ok(())
     }
 }
@@ -33,6 +60,17 @@ impl BlockDevice for MemoryDevice {
 mod tests {
     use super::*;
     use crate::Error;
+
+    #[test]
+    fn bytes_written_are_read_back_and_others_stay() {
+        let device = MemoryDevice::new(vec![1; 10]);
+        device.write_at(&[7, 8], 4).unwrap();
+        assert_eq!(device.to_bytes(), [1, 1, 1, 1, 7, 8, 1, 1, 1, 1]);
+        assert!(matches!(
+            device.write_at(&[7, 8], 9),
+            Err(Error::OutOfRange { .. })
+        ));
+    }
 
     #[test]
     fn read_at_edges_of_range_checks_bounds() {

@@ -52,6 +52,58 @@ pub enum Error {
         "the journal is on another device and needs recovery; run e2fsck with both devices first"
     )]
     ExternalJournal,
+    /// The file system cannot be written to: opened for reading, or turned read-only
+    /// after an error. Errno: `EROFS`.
+    #[error("the file system is read-only{}", because(.0))]
+    ReadOnly(Option<std::sync::Arc<str>>),
+    /// No free blocks. Errno: `ENOSPC`.
+    #[error("no space left in the file system")]
+    NoSpace,
+    /// No free inodes. Errno: `ENOSPC`.
+    #[error("no inodes left in the file system")]
+    NoInodes,
+    /// An operation needs more of the journal than a transaction may take. Errno: `ENOSPC`.
+    #[error("the journal is too small for this operation")]
+    HandleTooLarge,
+    /// Writing is not supported on a file system with this feature. Errno: `EROFS`.
+    #[error("cannot be mounted for writing: {0}; mount it read-only (-o ro)")]
+    NotWritable(String),
+    /// The file system is, or may be, mounted elsewhere. Errno: `EBUSY`.
+    #[error("{0}")]
+    InUse(String),
+    /// An entry of that name is there already. Errno: `EEXIST`.
+    #[error("inode {0}: the name exists already")]
+    Exists(Ino),
+    /// A directory that is to be removed is not empty. Errno: `ENOTEMPTY`.
+    #[error("inode {0}: directory is not empty")]
+    NotEmpty(Ino),
+    /// Too many hard links, or subdirectories. Errno: `EMLINK`.
+    #[error("inode {0}: too many links")]
+    TooManyLinks(Ino),
+    /// A name is longer than 255 bytes. Errno: `ENAMETOOLONG`.
+    #[error("inode {0}: file name is too long")]
+    NameTooLong(Ino),
+    /// A file would grow past what its mapping can hold. Errno: `EFBIG`.
+    #[error("inode {0}: file is too large")]
+    FileTooLarge(Ino),
+    /// No such attribute. Errno: `ENODATA`.
+    #[error("inode {0}: no such attribute")]
+    NoAttribute(Ino),
+    /// An attribute is larger than the file system can hold. Errno: `ENOSPC`.
+    #[error("inode {0}: no room for the attribute")]
+    AttributeTooLarge(Ino),
+    /// The operation makes no sense for this file, or is not supported on it. Errno: `EOPNOTSUPP`.
+    #[error("inode {0}: not supported: {1}")]
+    NotSupported(Ino, &'static str),
+    /// An argument makes no sense. Errno: `EINVAL`.
+    #[error("inode {0}: {1}")]
+    Invalid(Ino, &'static str),
+}
+
+fn because(reason: &Option<std::sync::Arc<str>>) -> String {
+    reason
+        .as_ref()
+        .map_or_else(String::new, |reason| format!(": {reason}"))
 }
 
 /// Which structure is damaged, where, and how. Errno: `EUCLEAN`.

@@ -5,7 +5,7 @@
 //! made once: the buffer cache below and the caches above hold all state.
 
 use crate::error::Place;
-use crate::journal::Overlay;
+use crate::journal::{Overlay, Writer};
 use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
 use crate::ondisk::inode::checksum_is_right;
 use crate::ondisk::superblock::Superblock;
@@ -23,6 +23,7 @@ pub struct Filesystem {
     sb: Superblock,
     buffers: Arc<BufferCache>,
     overlay: Option<Overlay>,
+    pub(crate) writer: Option<Writer>,
     /// The numbers of statfs(2), once somebody has asked.
     pub(crate) statfs: OnceLock<Statfs>,
 }
@@ -60,6 +61,7 @@ impl Filesystem {
             sb,
             buffers,
             overlay,
+            writer: None,
             statfs: OnceLock::new(),
         }
     }
@@ -110,6 +112,11 @@ impl Filesystem {
             return Err(Error::corrupt(place, "lies outside the file system"));
         }
         self.read_block(block, place, verify)
+    }
+
+    /// As [`Filesystem::metadata_block`], of whatever contents.
+    pub(crate) fn metadata_block_unchecked(&self, block: FsBlock, ino: Ino) -> Result<Buffer<'_>> {
+        self.read_block(block, Place::Block(block, ino), |_| Ok(()))
     }
 
     fn read_block(

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alloc;
 mod dir;
 mod error;
 mod fs;
@@ -26,11 +27,14 @@ mod symlink;
 mod types;
 mod xattr;
 
+pub use alloc::{Claim, Goal, Reservation};
 pub use dir::DirEntry;
 pub use error::{Corrupt, Error, Place, Result};
 pub use fs::{Filesystem, InodeBytes};
-pub use inode::{DeviceNumber, FileKind, INODE_BYTES, INODE_WORDS, Inode};
-pub use map::{Mapping, MappingKind};
+pub use inode::{DeviceNumber, FileKind, INODE_BYTES, INODE_WORDS, Inode, NewInode};
+pub use journal::{Handle, Tid, WriteOptions};
+pub use map::{FileBlocks, Mapping, MappingKind};
 pub use ondisk::dir::FileTypeByte;
 pub use statfs::Statfs;
 pub use types::{FileBlock, FsBlock, GroupNo, Ino};
+pub use xattr::XattrMode;

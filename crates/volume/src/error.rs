@@ -77,6 +77,19 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::Corrupt(_) => Errno::UCLEAN,
         Ext4::Encrypted(_) => Errno::NOKEY,
         Ext4::NotDirectory(_) => Errno::NOTDIR,
+        Ext4::ReadOnly(_) | Ext4::NotWritable(_) | Ext4::Device(Device::ReadOnly) => Errno::ROFS,
+        Ext4::NoSpace | Ext4::NoInodes | Ext4::HandleTooLarge | Ext4::AttributeTooLarge(_) => {
+            Errno::NOSPC
+        }
+        Ext4::InUse(_) => Errno::BUSY,
+        Ext4::Exists(_) => Errno::EXIST,
+        Ext4::NotEmpty(_) => Errno::NOTEMPTY,
+        Ext4::TooManyLinks(_) => Errno::MLINK,
+        Ext4::NameTooLong(_) => Errno::NAMETOOLONG,
+        Ext4::FileTooLarge(_) => Errno::FBIG,
+        Ext4::NoAttribute(_) => Errno::NODATA,
+        Ext4::NotSupported(..) => Errno::OPNOTSUPP,
+        Ext4::Invalid(..) => Errno::INVAL,
         Ext4::StaleInode(_) => Errno::STALE,
         // The device's own errno would be misread: ENOENT of a network file
         // system says nothing of the file in the image.

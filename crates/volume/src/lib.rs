@@ -45,6 +45,7 @@ mod share;
 mod stats;
 mod stream;
 mod volume;
+mod write;
 
 pub use error::{Error, Result};
 pub use file::OpenFile;
@@ -53,6 +54,7 @@ pub use larder_ext4::ondisk::time::Timestamp;
 pub use larder_ext4::{FileKind, Ino, Statfs};
 pub use larder_readahead::{Advice, PolicyName};
 pub use metadata::{DirEntry, Info, JournalState, Metadata};
-pub use options::OpenOptions;
+pub use options::{DataMode, ErrorsMode, OpenOptions};
 pub use stats::{CacheKind, DeviceStats, ReadaheadStats, Stats};
 pub use volume::Volume;
+pub use write::{DeviceNumber, Fallocate, NewFile, RenameFlags, SetAttributes, SetTime, XattrMode};

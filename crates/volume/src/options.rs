@@ -22,6 +22,37 @@ pub struct OpenOptions {
     pub direct_device: bool,
     /// Ignore the journal, even if it needs recovery. Default: false.
     pub noload: bool,
+    /// Open for writing, with an exclusive lock. Default: false.
+    pub read_write: bool,
+    /// Seconds between commits of the journal. Default: 5, as Linux.
+    pub commit_seconds: u32,
+    /// How content and metadata keep together over a crash. Default: [`DataMode::Ordered`].
+    pub data: DataMode,
+    /// What happens when the image turns out to be damaged. Default: what the superblock says.
+    pub errors: Option<ErrorsMode>,
+}
+
+/// How content and metadata keep together over a crash (`data=`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataMode {
+    /// Content is on the device before what leads to it is committed.
+    #[default]
+    Ordered,
+    /// Content may come later. (Here it does not: content is always written first.)
+    Writeback,
+    /// Content goes through the journal too.
+    Journal,
+}
+
+/// What happens when the image turns out to be damaged (`errors=`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorsMode {
+    /// Only the operation fails.
+    Continue,
+    /// The volume turns read-only.
+    RemountReadOnly,
+    /// The volume is given up: nothing more is written, not even what was committed.
+    Abort,
 }
 
 impl OpenOptions {
@@ -39,6 +70,10 @@ impl Default for OpenOptions {
             readahead_threads: 4,
             direct_device: false,
             noload: false,
+            read_write: false,
+            commit_seconds: 5,
+            data: DataMode::Ordered,
+            errors: None,
         }
     }
 }

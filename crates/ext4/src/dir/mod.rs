@@ -18,6 +18,7 @@
 
 mod blocks;
 mod listing;
+mod write;
 
 use crate::error::Place;
 use crate::htree::Indexed;

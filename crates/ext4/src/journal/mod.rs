@@ -21,8 +21,16 @@
 
 mod fast_commit;
 mod file;
+mod handle;
 mod log;
 mod overlay;
+mod running;
+mod writer;
+
+pub use handle::Handle;
+pub use running::Tid;
+pub use writer::WriteOptions;
+pub(crate) use writer::Writer;
 
 pub use overlay::{Overlay, OverlayEntry, RangeEdit};
 

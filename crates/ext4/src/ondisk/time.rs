@@ -21,6 +21,20 @@ impl Timestamp {
         }
     }
 
+    /// The two words of an inode that hold this time: what [`Timestamp::from_inode`]
+    /// takes. Times from 1901 to 2446 fit; others become the nearest that does.
+    #[must_use]
+    pub fn to_inode(self) -> (u32, u32) {
+        const FIRST: i64 = -(1 << 31);
+        const LAST: i64 = (1 << 31) - 1 + (3 << 32);
+        let seconds = self.seconds.clamp(FIRST, LAST);
+        let [a, b, c, d, ..] = seconds.to_le_bytes();
+        let low = u32::from_le_bytes([a, b, c, d]);
+        let high = (seconds - i64::from(low.cast_signed())) >> 32;
+        let nanoseconds = self.nanoseconds.min(999_999_999);
+        (low, (nanoseconds << 2) | u32::try_from(high).unwrap_or(0))
+    }
+
     /// The time in a superblock: unsigned, with 8 high bits.
     #[must_use]
     pub fn from_superblock(low: u32, high: u8) -> Self {
@@ -50,6 +64,26 @@ mod tests {
         ];
         for (seconds, extra, expected) in table {
             assert_eq!(Timestamp::from_inode(seconds, extra).seconds, expected);
+        }
+    }
+
+    #[test]
+    fn inode_time_encoded_decodes_to_itself_or_the_nearest() {
+        for seconds in [-0x8000_0000, -1, 0, 0x7FFF_FFFF, 0x8000_0000, 0x3_7FFF_FFFF] {
+            let time = Timestamp {
+                seconds,
+                nanoseconds: 999_999_999,
+            };
+            let (low, extra) = time.to_inode();
+            assert_eq!(Timestamp::from_inode(low, extra), time);
+        }
+        for (seconds, nearest) in [(-0x8000_0001, -0x8000_0000), (1 << 40, 0x3_7FFF_FFFF)] {
+            let time = Timestamp {
+                seconds,
+                nanoseconds: 0,
+            };
+            let (low, extra) = time.to_inode();
+            assert_eq!(Timestamp::from_inode(low, extra).seconds, nearest);
         }
     }
 

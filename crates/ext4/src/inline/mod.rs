@@ -9,6 +9,8 @@
 //! to the end of `i_block`, one in the attribute. Its positions for cookies are 0
 //! for ".", 1 for "..", and from 4 on where the entry starts in both parts as one.
 
+mod write;
+
 use crate::dir::{Listing, Target};
 use crate::error::Place;
 use crate::ondisk::dir::FileTypeByte;

@@ -6,6 +6,10 @@
 //! programs use them; access control lists are converted to the form that
 //! programs get. `system.data`, which holds inline data, is not shown.
 
+mod write;
+
+pub use write::XattrMode;
+
 use crate::error::Place;
 use crate::ondisk::acl;
 use crate::ondisk::checksum::Crc32c;

@@ -7,6 +7,10 @@
 //!
 //! Cost: no allocation; at most five metadata blocks a walk.
 
+mod write;
+
+pub use write::FileBlocks;
+
 use crate::error::Place;
 use crate::journal::RangeEdit;
 use crate::ondisk::extent::{self, Found, Node};

@@ -9,6 +9,11 @@
 //! Cost: 164 bytes, `Copy`, no heap: the inode cache holds the 20 words of
 //! [`Inode::words`] and finds them by the inode number.
 
+mod change;
+mod write;
+
+pub use write::NewInode;
+
 use crate::error::Place;
 use crate::ondisk::features::{Incompat, RoCompat};
 use crate::ondisk::inode::{BASE_INODE_BYTES, InodeFlags, RawInode};
@@ -58,6 +63,21 @@ impl FileKind {
             0o14 => Some(Self::Socket),
             _ => None,
         }
+    }
+
+    /// The upper four bits of a mode of this type.
+    #[must_use]
+    pub fn mode_bits(self) -> u16 {
+        let kind = match self {
+            Self::Fifo => 0o01,
+            Self::CharDevice => 0o02,
+            Self::Directory => 0o04,
+            Self::BlockDevice => 0o06,
+            Self::Regular => 0o10,
+            Self::Symlink => 0o12,
+            Self::Socket => 0o14,
+        };
+        kind << 12
     }
 }
 

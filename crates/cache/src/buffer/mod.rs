@@ -10,6 +10,11 @@
 //! If reading a frame fails, the block that was asked for is read alone, past
 //! the cache: a bad sector does not take its neighbours along.
 //!
+//! # Writing
+//! Blocks are changed in memory only ([`BufferCache::set_dirty`], [`BufferCache::edit_dirty`]),
+//! by a journal's handles, one at a time. Who writes them to the device, and when, is for the
+//! journal to say; once written, [`BufferCache::clean`] lets the frames have them again.
+//!
 //! # The end of the device
 //! may fall inside a frame. What follows it reads as zeros in the frame, but is
 //! never handed out: a block that does not lie on the device in full is the
@@ -18,9 +23,12 @@
 //! # Cost
 //! A hit is a lookup that pins, and no lock; for the rest see [`crate::frame`].
 
+mod dirty;
+
 use crate::frame::{Frame, FrameEntry, FrameKey, Frames, FramesConfig, Holder, NewFrame};
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
+use dirty::DirtyBuffers;
 use larder_block::BlockDevice;
 use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
@@ -41,6 +49,7 @@ pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
     block_size_bytes: usize,
     frames: Arc<Frames>,
+    dirty: DirtyBuffers,
 }
 
 /// A block's contents, held in place while this lives. Exactly one file-system
@@ -56,6 +65,19 @@ enum Contents<'a> {
     Cached(Frame<'a>),
     /// Read past the cache.
     Own(Box<[u8]>),
+    /// As it was changed.
+    Dirty(Arc<[u8]>),
+}
+
+impl Buffer<'_> {
+    /// The contents, to keep: of a dirty block without a copy.
+    #[must_use]
+    pub fn to_shared(&self) -> Arc<[u8]> {
+        match &self.contents {
+            Contents::Dirty(bytes) => Arc::clone(bytes),
+            Contents::Cached(_) | Contents::Own(_) => Arc::from(&**self),
+        }
+    }
 }
 
 impl Deref for Buffer<'_> {
@@ -66,6 +88,7 @@ impl Deref for Buffer<'_> {
         match &self.contents {
             Contents::Cached(frame) => &frame[self.block.clone()],
             Contents::Own(bytes) => bytes,
+            Contents::Dirty(bytes) => bytes,
         }
     }
 }
@@ -107,6 +130,7 @@ impl BufferCache {
             device,
             block_size_bytes,
             frames,
+            dirty: DirtyBuffers::new(),
         }
     }
 
@@ -127,7 +151,8 @@ impl BufferCache {
     ///
     /// `verify` checks the contents (a checksum, say) and runs until it has
     /// once succeeded for this block since it was read; a block that failed
-    /// is checked again, and so fails again, at each later call.
+    /// is checked again, and so fails again, at each later call. A dirty block
+    /// is as we made it, and not checked.
     ///
     /// # Errors
     /// The device's error, or `verify`'s.
@@ -139,6 +164,12 @@ impl BufferCache {
     ) -> Result<Buffer<'_>, E> {
         let place = self.place(block);
         let key = frame_key(place.frame);
+        if let Some(bytes) = self.dirty.get(block) {
+            return Ok(Buffer {
+                contents: Contents::Dirty(bytes),
+                block: 0..self.block_size_bytes,
+            });
+        }
         let buffer = match self.frames.get(Holder::Buffer, key) {
             // The end of the device may cut the frame, and so the block.
             Some(frame) if self.is_inside(block) => place.buffer(frame),
@@ -146,7 +177,7 @@ impl BufferCache {
         };
         let verified = match &buffer.contents {
             Contents::Cached(frame) => frame.slot().aux() & place.bit != 0,
-            Contents::Own(_) => false,
+            Contents::Own(_) | Contents::Dirty(_) => false,
         };
         if !verified {
             verify(&buffer)?;
@@ -200,6 +231,57 @@ impl BufferCache {
             }
         }
         self.fill(run, run_start);
+    }
+
+    /// The contents of `block` if it is dirty.
+    #[must_use]
+    pub fn dirty(&self, block: u64) -> Option<Arc<[u8]>> {
+        self.dirty.get(block)
+    }
+
+    /// How many blocks are dirty.
+    #[must_use]
+    pub fn dirty_count(&self) -> u64 {
+        self.dirty.len()
+    }
+
+    /// Makes `contents`, a block's size of bytes, those of `block`, which is dirty
+    /// from now on. Returns its contents before if it was dirty.
+    ///
+    /// # Panics
+    /// If `contents` are not as long as a block.
+    pub fn set_dirty(&self, block: u64, contents: Arc<[u8]>) -> Option<Arc<[u8]>> {
+        assert_eq!(contents.len(), self.block_size_bytes, "a block's contents");
+        self.dirty.set(block, contents)
+    }
+
+    /// Changes `block` if it is dirty, `None` if not. Versions of it that others
+    /// hold stay as they are.
+    pub fn edit_dirty<R>(&self, block: u64, edit: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        self.dirty.edit(block, edit)
+    }
+
+    /// The device holds `written` as the contents of `block`: unless it was changed
+    /// since, it is clean. False, with nothing done, if it was, or if somebody just
+    /// looks at its frame, which holds what it was before.
+    pub fn clean(&self, block: u64, written: &Arc<[u8]>) -> bool {
+        self.dirty.remove(block, |contents| {
+            Arc::ptr_eq(contents, written) && self.drop_frame(block)
+        })
+    }
+
+    /// Forgets what `block` was changed to: by a handle that failed, where the device
+    /// holds what it was before; or because it was freed, and nobody reads it again.
+    /// True if it was dirty.
+    pub fn forget_dirty(&self, block: u64) -> bool {
+        self.dirty.remove(block, |_| true)
+    }
+
+    /// Drops the frame of `block`, so that it is read from the device anew; false if
+    /// somebody holds it.
+    fn drop_frame(&self, block: u64) -> bool {
+        let key = frame_key(self.place(block).frame);
+        self.frames.remove(Holder::Buffer, key) || !self.frames.table(Holder::Buffer).contains(&key)
     }
 
     /// The table's size and what lookups cost. Looks at every bucket.

@@ -1,0 +1,195 @@
+//! Changing an inode in memory. What is changed reaches the image by
+//! [`Filesystem::write_inode`](crate::Filesystem::write_inode).
+
+use super::Inode;
+use crate::ondisk::inode::{InodeFlags, RawInode};
+use crate::ondisk::time::Timestamp;
+use crate::{DeviceNumber, FileKind, FsBlock};
+use zerocopy::transmute_mut;
+
+/// The low and the high half of a number.
+fn halves16(number: u32) -> (u16, u16) {
+    let [a, b, c, d] = number.to_le_bytes();
+    (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]))
+}
+
+/// The low and the high half of a number.
+fn halves32(number: u64) -> (u32, u32) {
+    let [a, b, c, d, e, f, g, h] = number.to_le_bytes();
+    (
+        u32::from_le_bytes([a, b, c, d]),
+        u32::from_le_bytes([e, f, g, h]),
+    )
+}
+
+impl Inode {
+    fn raw_mut(&mut self) -> &mut RawInode {
+        transmute_mut!(&mut self.raw)
+    }
+
+    /// Sets type and permissions.
+    pub fn set_mode(&mut self, mode: u16) {
+        self.raw_mut().i_mode.set(mode);
+    }
+
+    /// Sets the owner.
+    pub fn set_uid(&mut self, uid: u32) {
+        let (low, high) = halves16(uid);
+        let raw = self.raw_mut();
+        raw.i_uid.set(low);
+        raw.i_uid_high.set(high);
+    }
+
+    /// Sets the owning group.
+    pub fn set_gid(&mut self, gid: u32) {
+        let (low, high) = halves16(gid);
+        let raw = self.raw_mut();
+        raw.i_gid.set(low);
+        raw.i_gid_high.set(high);
+    }
+
+    /// Sets the bytes of content.
+    pub fn set_size_bytes(&mut self, size_bytes: u64) {
+        let (low, high) = halves32(size_bytes);
+        let raw = self.raw_mut();
+        raw.i_size_lo.set(low);
+        raw.i_size_high.set(high);
+    }
+
+    /// Sets the number of hard links.
+    pub fn set_links(&mut self, links: u16) {
+        self.raw_mut().i_links_count.set(links);
+    }
+
+    /// Sets the time of the last access.
+    pub fn set_atime(&mut self, time: Timestamp) {
+        let (seconds, extra) = time.to_inode();
+        let raw = self.raw_mut();
+        raw.i_atime.set(seconds);
+        raw.i_atime_extra.set(extra);
+    }
+
+    /// Sets the time of the last change of the content.
+    pub fn set_mtime(&mut self, time: Timestamp) {
+        let (seconds, extra) = time.to_inode();
+        let raw = self.raw_mut();
+        raw.i_mtime.set(seconds);
+        raw.i_mtime_extra.set(extra);
+    }
+
+    /// Sets the time of the last change of the inode.
+    pub fn set_ctime(&mut self, time: Timestamp) {
+        let (seconds, extra) = time.to_inode();
+        let raw = self.raw_mut();
+        raw.i_ctime.set(seconds);
+        raw.i_ctime_extra.set(extra);
+    }
+
+    /// Sets the time of creation. Lost where the inode has no room for it.
+    pub fn set_crtime(&mut self, time: Timestamp) {
+        let (seconds, extra) = time.to_inode();
+        let raw = self.raw_mut();
+        raw.i_crtime.set(seconds);
+        raw.i_crtime_extra.set(extra);
+    }
+
+    /// Sets the time of deletion in seconds since 1970, or an orphan's next one.
+    pub fn set_dtime(&mut self, dtime: u32) {
+        self.raw_mut().i_dtime.set(dtime);
+    }
+
+    /// Sets what tells apart the files that have had this number.
+    pub fn set_generation(&mut self, generation: u32) {
+        self.raw_mut().i_generation.set(generation);
+    }
+
+    /// Sets the flags.
+    pub fn set_flags(&mut self, flags: InodeFlags) {
+        self.raw_mut().i_flags.set(flags.bits());
+    }
+
+    /// Sets the count of changes.
+    pub fn set_version(&mut self, version: u64) {
+        let (low, high) = halves32(version);
+        let raw = self.raw_mut();
+        raw.i_version.set(low);
+        raw.i_version_hi.set(high);
+    }
+
+    /// Sets the project.
+    pub fn set_project_id(&mut self, project_id: u32) {
+        self.raw_mut().i_projid.set(project_id);
+    }
+
+    /// Sets the 60 bytes of block numbers or what is in their place.
+    pub fn set_i_block(&mut self, bytes: &[u8; 60]) {
+        self.raw_mut().i_block = *bytes;
+    }
+
+    /// Sets the block of extended attributes.
+    pub fn set_file_acl(&mut self, block: Option<FsBlock>) {
+        let (low, high) = halves32(block.map_or(0, |block| block.0));
+        let raw = self.raw_mut();
+        raw.i_file_acl_lo.set(low);
+        raw.i_file_acl_high.set(halves16(high).0);
+    }
+
+    /// Sets the bytes of fixed fields behind the first 128.
+    pub fn set_extra_isize(&mut self, bytes: u16) {
+        self.raw_mut().i_extra_isize.set(bytes);
+    }
+
+    /// Makes the inode, a device special file, stand for `device`: in the old form
+    /// where both numbers fit into a byte, as Linux does.
+    pub fn set_device(&mut self, device: DeviceNumber) {
+        let DeviceNumber { major, minor } = device;
+        let mut bytes = [0; 60];
+        if major < 256 && minor < 256 {
+            bytes[..4].copy_from_slice(&((major << 8) | minor).to_le_bytes());
+        } else {
+            let new = (minor & 0xFF) | (major << 8) | ((minor & !0xFF) << 12);
+            bytes[4..8].copy_from_slice(&new.to_le_bytes());
+        }
+        self.set_i_block(&bytes);
+    }
+
+    /// Adds to the space taken, in file-system blocks (fewer if negative). In units
+    /// of blocks where sectors no longer suffice and the file system allows it.
+    pub fn add_blocks(&mut self, blocks: i64, block_size_bytes: u32, may_be_huge: bool) {
+        let sectors_per_block = u64::from(block_size_bytes / 512);
+        let is_huge = self.flags().contains(InodeFlags::HUGE_FILE);
+        let raw = self.raw_mut();
+        let stored = u64::from(raw.i_blocks_lo.get()) | (u64::from(raw.i_blocks_high.get()) << 32);
+        let sectors = if is_huge {
+            stored * sectors_per_block
+        } else {
+            stored
+        };
+        let more = blocks.saturating_mul(i64::try_from(sectors_per_block).unwrap_or(1));
+        let sectors = sectors.saturating_add_signed(more);
+        let now_huge = may_be_huge && sectors >= 1 << 48;
+        let (low, high) = halves32(if now_huge {
+            sectors / sectors_per_block
+        } else {
+            sectors
+        });
+        raw.i_blocks_lo.set(low);
+        raw.i_blocks_high.set(halves16(high).0);
+        let mut flags = self.flags();
+        flags.set(InodeFlags::HUGE_FILE, now_huge);
+        self.set_flags(flags);
+    }
+
+    /// An inode of a new file: all zeros but for number, mode and the size of the
+    /// extra fields.
+    #[must_use]
+    pub fn new(ino: crate::Ino, kind: FileKind, permissions: u16, extra_isize: u16) -> Self {
+        let mut inode = Self {
+            ino,
+            raw: [0; super::INODE_BYTES],
+        };
+        inode.set_mode(kind.mode_bits() | (permissions & 0o7777));
+        inode.set_extra_isize(extra_isize);
+        inode
+    }
+}

@@ -1,0 +1,91 @@
+//! Writing: the operations that change an image.
+//!
+//! Model: the kernel's VFS and ext4 above the journal: an operation takes the locks of the inodes
+//! that it concerns, opens a handle, changes metadata, and stops the handle. Content goes to
+//! the page cache, and from there to the device when it is written back; only then are blocks
+//! allocated (delayed allocation), and only after the data is on the device are they mapped, so
+//! that no commit exposes what was there before.
+
+mod content;
+mod names;
+mod settings;
+
+use crate::Timestamp;
+use bitflags::bitflags;
+pub use larder_ext4::XattrMode;
+pub use larder_ext4::{DeviceNumber, FileKind};
+
+/// What a new file starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewFile {
+    /// Permissions and set-id bits: the lower 12 bits of the mode.
+    pub permissions: u16,
+    /// Permissions that are taken away where the directory has no default access control list.
+    pub umask: u16,
+    /// The owner.
+    pub uid: u32,
+    /// The owning group, unless the directory's set-group-id bit gives it another.
+    pub gid: u32,
+}
+
+/// What chmod(2), chown(2), truncate(2) and utimensat(2) set: what is `None` stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttributes {
+    /// Permissions and set-id bits.
+    pub permissions: Option<u16>,
+    /// The owner.
+    pub uid: Option<u32>,
+    /// The owning group.
+    pub gid: Option<u32>,
+    /// The size in bytes.
+    pub size_bytes: Option<u64>,
+    /// The time of the last access.
+    pub atime: Option<SetTime>,
+    /// The time of the last change of the content.
+    pub mtime: Option<SetTime>,
+    /// The time of the last change of the inode, for those who keep it themselves; else now.
+    pub ctime: Option<Timestamp>,
+}
+
+/// A time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The present.
+    Now,
+    /// This one.
+    To(Timestamp),
+}
+
+bitflags! {
+    /// How rename(2) treats what the new name leads to.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct RenameFlags: u32 {
+        /// It must not exist.
+        const NOREPLACE = 1;
+        /// It gets the old name.
+        const EXCHANGE = 2;
+        /// A whiteout (a character device 0:0) gets the old name.
+        const WHITEOUT = 4;
+    }
+}
+
+/// What fallocate(2) does with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallocate {
+    /// Allocates what are holes.
+    Allocate {
+        /// The file's size stays.
+        keep_size: bool,
+    },
+    /// Makes a hole. The size stays.
+    PunchHole,
+    /// Makes it read as zeros, allocated.
+    ZeroRange {
+        /// The file's size stays.
+        keep_size: bool,
+    },
+    /// Takes it out; what follows moves up.
+    Collapse,
+    /// Opens a hole; what follows moves down.
+    Insert,
+}
