@@ -33,7 +33,7 @@ pub use error::{Corrupt, Error, Place, Result};
 pub use fs::{Filesystem, InodeBytes};
 pub use inode::{DeviceNumber, FileKind, INODE_BYTES, INODE_WORDS, Inode, NewInode};
 pub use journal::{Handle, Tid, WriteOptions};
-pub use map::{FileBlocks, Mapping, MappingKind};
+pub use map::{FileBlocks, FileClaim, Mapping, MappingKind};
 pub use ondisk::dir::FileTypeByte;
 pub use statfs::Statfs;
 pub use types::{FileBlock, FsBlock, GroupNo, Ino};

@@ -7,8 +7,10 @@
 //!
 //! Cost: no allocation; at most five metadata blocks a walk.
 
+mod claim;
 mod write;
 
+pub use claim::FileClaim;
 pub use write::FileBlocks;
 
 use crate::error::Place;

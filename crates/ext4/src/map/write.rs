@@ -2,9 +2,17 @@
 //!
 //! Model: `ext4_ext_insert_extent`, `ext4_ext_remove_space` and their indirect counterparts, over
 //! one description of the change that both kinds of mapping follow. All change the inode in
-//! memory (`i_block`, `i_blocks`): the caller writes it in the same handle.
+//! memory (`i_block`, `i_blocks`): the caller writes it in the same handle, and where one fails,
+//! goes back to the inode as it was before.
+//!
+//! # Long work
+//! What may concern many blocks of metadata stops while the handle still has the credits that
+//! its caller needs ([`Filesystem::map_credits`] for one block), and returns what is left to do: the caller
+//! goes on in another handle. Each step leaves a mapping that is whole. A handle with
+//! `map_credits` for one block always gets on.
 
-use crate::alloc::{Claim, Reservation};
+use super::FileClaim;
+use crate::alloc::Reservation;
 use crate::journal::Handle;
 use crate::{FileBlock, Filesystem, Inode, Result};
 use std::ops::Range;
@@ -15,8 +23,11 @@ pub type FileBlocks = Range<u64>;
 impl Filesystem {
     /// Claims blocks for the blocks of the file from `start` on that follow each other on the
     /// image: at most `want`, all of which must be holes; at least one. Near what is mapped
-    /// before them, or near the inode. With bigalloc, what is left of a cluster that the file
-    /// has already comes first, and claims nothing.
+    /// before them, or near the inode.
+    ///
+    /// With bigalloc, what is left of a cluster that the file has already comes first, and
+    /// claims nothing. So what was claimed in a cluster must be mapped before more of that
+    /// cluster is asked for.
     ///
     /// # Errors
     /// [`crate::Error::NoSpace`], [`crate::Error::FileTooLarge`], or what is wrong with the image.
@@ -26,7 +37,7 @@ impl Filesystem {
         start: FileBlock,
         want: u32,
         reservation: Option<&mut Reservation>,
-    ) -> Result<Claim> {
+    ) -> Result<FileClaim> {
         let _ = (inode, start, want, reservation);
         todo!()
     }
@@ -38,22 +49,24 @@ impl Filesystem {
         handle: &mut Handle<'_>,
         inode: &mut Inode,
         start: FileBlock,
-        claim: Claim,
+        claim: FileClaim,
         is_written: bool,
     ) -> Result<()> {
         let _ = (handle, inode, start, claim, is_written);
         todo!()
     }
 
-    /// Says of those of `blocks` that are mapped whether they hold content. Indirect mappings
-    /// cannot say that they do not: there, it is an error.
+    /// Says of those of `blocks` that are mapped whether they hold content, from the start
+    /// on, as far as the handle's credits reach. Returns what is left to do, up to the end of `blocks`;
+    /// empty when all is done. Indirect mappings cannot say that blocks hold none: there, it
+    /// is an error.
     pub fn set_written(
         &self,
         handle: &mut Handle<'_>,
         inode: &mut Inode,
         blocks: FileBlocks,
         is_written: bool,
-    ) -> Result<()> {
+    ) -> Result<FileBlocks> {
         let _ = (handle, inode, blocks, is_written);
         todo!()
     }
@@ -71,16 +84,29 @@ impl Filesystem {
         todo!()
     }
 
-    /// Moves all that is mapped from `from` on by `by` blocks: back over a hole that was made
-    /// before, or on. Only extents.
+    /// Moves what is mapped in `blocks` by `by` blocks: back over a hole that was made before,
+    /// or on, where `blocks` must reach to the last that is mapped. As far as the handle's
+    /// credits reach: returns what is left to do, empty when all is done. Only extents.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotSupported`] without extents, [`crate::Error::FileTooLarge`], or what is
+    /// wrong with the image.
     pub fn shift(
         &self,
         handle: &mut Handle<'_>,
         inode: &mut Inode,
-        from: FileBlock,
+        blocks: FileBlocks,
         by: i64,
-    ) -> Result<()> {
-        let _ = (handle, inode, from, by);
+    ) -> Result<FileBlocks> {
+        let _ = (handle, inode, blocks, by);
+        todo!()
+    }
+
+    /// The credits that a handle needs to map `blocks` more blocks of the file that follow each
+    /// other on the image, its inode included: also for one step of what takes several handles.
+    #[must_use]
+    pub fn map_credits(&self, inode: &Inode, blocks: u32) -> u32 {
+        let _ = (inode, blocks);
         todo!()
     }
 
