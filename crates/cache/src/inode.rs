@@ -78,16 +78,18 @@ impl<const W: usize> InodeCache<W> {
             .copy(&ino, |slot| std::array::from_fn(|i| slot.word(i)))
     }
 
-    /// Caches `words` for inode `ino`, in place of what is cached for it. Does
-    /// nothing if there is no room: it is a cache.
+    /// Caches `words` for inode `ino`, in place of what is cached for it. If there is
+    /// no room, nothing is cached for it: never what was before.
     pub fn insert(&self, ino: u32, words: &[u64; W]) {
-        if let Some(vacant) = self.table.take() {
-            self.table.replace(&ino, vacant, |slot| {
-                for (i, word) in words.iter().enumerate() {
-                    slot.set_word(i, *word);
-                }
-            });
-        }
+        let Some(vacant) = self.table.take() else {
+            self.table.remove(&ino);
+            return;
+        };
+        self.table.replace(&ino, vacant, |slot| {
+            for (i, word) in words.iter().enumerate() {
+                slot.set_word(i, *word);
+            }
+        });
     }
 
     /// Drops inode `ino`; false if it is not cached.

@@ -33,9 +33,12 @@
 
 mod advice;
 mod bring_in;
+mod clock;
+mod dirty;
 mod error;
 mod file;
 mod fill;
+mod live;
 mod metadata;
 mod open;
 mod options;
@@ -46,7 +49,9 @@ mod stats;
 mod stream;
 mod volume;
 mod write;
+mod write_back;
 
+pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use file::OpenFile;
 pub use larder_cache::CacheStats;

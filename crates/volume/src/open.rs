@@ -1,6 +1,7 @@
 //! Opening an image: the device, the journal, the superblock, the caches.
 
 use crate::bring_in::BATCH_PAGES;
+use crate::live::LiveInodes;
 use crate::read::Reader;
 use crate::readahead::Queue;
 use crate::stream::Streams;
@@ -8,7 +9,7 @@ use crate::{Error, JournalState, OpenOptions, Result};
 use larder_block::{BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
-use larder_ext4::Filesystem;
+use larder_ext4::{Filesystem, WriteOptions};
 use larder_ext4::journal::{self, Overlay};
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::ondisk::superblock::Superblock;
@@ -52,7 +53,12 @@ pub(crate) fn device(
     };
     let counting = Arc::new(CountingDevice::new(device));
     let superblock = Superblock::read(&*counting)?;
-    let replayed = replay(superblock, &counting, options)?;
+    let replayed = if options.read_write {
+        // Writing begins with the replay on the image.
+        Replayed::as_is(superblock, &counting, JournalState::Clean)
+    } else {
+        replay(superblock, &counting, options)?
+    };
     let superblock = replayed.superblock;
 
     let block_size_bytes = superblock.block_size_bytes() as usize;
@@ -65,8 +71,14 @@ pub(crate) fn device(
         u32::try_from(caches.pages.page_bytes()).unwrap_or(u32::MAX),
     );
     let cache_pages = usize::try_from(caches.pages.frames().capacity()).unwrap_or(usize::MAX);
+    let mut fs = Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay);
+    if options.read_write {
+        fs.enable_writing(Arc::clone(&replayed.device), WriteOptions::default())?;
+    }
     let reader = Reader {
-        fs: Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay),
+        fs,
+        live: options.read_write.then(LiveInodes::new),
+        clock: Arc::clone(&options.clock),
         streams: Streams::new(
             policy.policy(),
             max_pages,
@@ -91,21 +103,27 @@ struct Replayed {
     journal: JournalState,
 }
 
+impl Replayed {
+    /// Nothing is replayed.
+    fn as_is(superblock: Superblock, device: &Arc<CountingDevice>, journal: JournalState) -> Self {
+        Self {
+            superblock,
+            device: Arc::clone(device) as _,
+            overlay: None,
+            journal,
+        }
+    }
+}
+
 fn replay(
     superblock: Superblock,
     device: &Arc<CountingDevice>,
     options: &OpenOptions,
 ) -> Result<Replayed> {
-    let device: Arc<dyn BlockDevice> = Arc::clone(device) as _;
     if options.noload && superblock.incompat.contains(Incompat::RECOVER) {
-        return Ok(Replayed {
-            superblock,
-            device,
-            overlay: None,
-            journal: JournalState::Ignored,
-        });
+        return Ok(Replayed::as_is(superblock, device, JournalState::Ignored));
     }
-    let recovery = journal::recover(superblock, device)?;
+    let recovery = journal::recover(superblock, Arc::clone(device) as _)?;
     Ok(Replayed {
         journal: JournalState::new(&recovery),
         superblock: recovery.superblock,

@@ -1,5 +1,8 @@
 //! How a volume is opened.
 
+use crate::clock::{Clock, SystemClock};
+use std::sync::Arc;
+
 /// Options of [`Volume::open`](crate::Volume::open), one field each.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -30,6 +33,11 @@ pub struct OpenOptions {
     pub data: DataMode,
     /// What happens when the image turns out to be damaged. Default: what the superblock says.
     pub errors: Option<ErrorsMode>,
+    /// Write back and commit in the background, by a thread of its own, as age and memory ask for
+    /// it. Without, only the callers' own operations do. Default: true.
+    pub background: bool,
+    /// What changes are stamped with. Default: the system's time.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// How content and metadata keep together over a crash (`data=`).
@@ -74,6 +82,8 @@ impl Default for OpenOptions {
             commit_seconds: 5,
             data: DataMode::Ordered,
             errors: None,
+            background: true,
+            clock: Arc::new(SystemClock),
         }
     }
 }

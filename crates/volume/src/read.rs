@@ -3,7 +3,9 @@
 //! Model: `filemap_read`. A page that is cached is pinned, copied and released, with no lock. What
 //! a miss and a readahead marker set off is in [`crate::bring_in`].
 
+use crate::clock::Clock;
 use crate::fill::fill;
+use crate::live::{Live, LiveInodes};
 use crate::readahead::Queue;
 use crate::stream::{StreamRef, Streams};
 use crate::{Error, FileKind, Result};
@@ -28,6 +30,9 @@ pub(crate) struct Reader {
     pub(crate) cache_size_bytes: u64,
     pub(crate) streams: Streams,
     pub(crate) queue: Queue,
+    /// The inodes in use, if the volume was opened for writing.
+    pub(crate) live: Option<LiveInodes>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// Which pages stay cached after a read.
@@ -68,6 +73,27 @@ impl Request<'_> {
 }
 
 impl Reader {
+    /// The inode `ino`, to be changed.
+    pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
+        let table = self.live.as_ref();
+        let table = table.ok_or(larder_ext4::Error::ReadOnly(None))?;
+        Ok(table.get(self, ino))
+    }
+
+    /// The inode `ino` as it is now.
+    pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
+        let inodes = &self.caches.inodes;
+        if let Some(words) = inodes.get(ino.0) {
+            return Ok(Inode::from_words(ino, words));
+        }
+        if let Some(table) = &self.live {
+            return table.get(self, ino).present();
+        }
+        let inode = self.fs.inode(ino)?;
+        inodes.insert(ino.0, &inode.words());
+        Ok(inode)
+    }
+
     pub(crate) fn page_bytes(&self) -> u64 {
         self.caches.pages.page_bytes() as u64
     }

@@ -5,11 +5,12 @@
 //!
 //! Locking: none of its own. Every hit is a lookup that takes no lock.
 
+use crate::live::Live;
 use crate::read::{Keep, Reader, check_content};
 use crate::readahead::Readers;
 use crate::{
     Advice, CacheKind, DirEntry, Error, FileKind, Info, JournalState, Metadata, OpenFile,
-    OpenOptions, Result, Statfs, Stats, open,
+    OpenOptions, Result, Statfs, Stats, Timestamp, open,
 };
 use larder_block::BlockDevice;
 use larder_cache::dentry::Dentry;
@@ -24,7 +25,7 @@ const MAX_LINKS: u32 = 40;
 /// An open ext2, ext3 or ext4 image.
 #[derive(Debug)]
 pub struct Volume {
-    reader: Arc<Reader>,
+    pub(crate) reader: Arc<Reader>,
     journal: JournalState,
     /// Joined when the volume and its last open file are dropped.
     readers: Arc<Readers>,
@@ -56,8 +57,18 @@ impl Volume {
         })
     }
 
-    fn fs(&self) -> &Filesystem {
+    pub(crate) fn fs(&self) -> &Filesystem {
         &self.reader.fs
+    }
+
+    /// The inode `ino`, to be changed.
+    pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
+        self.reader.live(ino)
+    }
+
+    /// What changes made now are stamped with.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.reader.clock.now()
     }
 
     /// What the superblock says.
@@ -175,14 +186,8 @@ impl Volume {
         Ok(found)
     }
 
-    fn inode(&self, ino: Ino) -> Result<Inode> {
-        let inodes = &self.reader.caches.inodes;
-        if let Some(words) = inodes.get(ino.0) {
-            return Ok(Inode::from_words(ino, words));
-        }
-        let inode = self.fs().inode(ino)?;
-        inodes.insert(ino.0, &inode.words());
-        Ok(inode)
+    pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
+        self.reader.inode(ino)
     }
 
     /// What stat(2) tells.

@@ -1,0 +1,151 @@
+//! What of a file's content is not on the device yet: which blocks, and which of them have no
+//! place there.
+//!
+//! Model: `PG_dirty` and the delayed extents of ext4's extent status tree, by block: a page that
+//! is larger than a block may be dirty in part, and what of it is a hole stays one.
+//!
+//! Cost: some 50 bytes for each run of blocks.
+
+use larder_ext4::Reservation;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A set of blocks, as runs that do not touch each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockSet {
+    runs: BTreeMap<u64, u64>,
+    blocks: u64,
+}
+
+impl BlockSet {
+    /// How many blocks it has.
+    pub(crate) fn len(&self) -> u64 {
+        self.blocks
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks == 0
+    }
+
+    /// The run that `block` is in, or the next one.
+    pub(crate) fn run_from(&self, block: u64) -> Option<Range<u64>> {
+        if let Some((&start, &end)) = self.runs.range(..=block).next_back()
+            && end > block
+        {
+            return Some(start..end);
+        }
+        let (&start, &end) = self.runs.range(block..).next()?;
+        Some(start..end)
+    }
+
+    /// Its runs, cut off at the ends of `range`.
+    pub(crate) fn runs_in(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            let run = self.run_from(at)?;
+            let cut = run.start.max(range.start)..run.end.min(range.end);
+            at = run.end;
+            (cut.start < cut.end).then_some(cut)
+        })
+    }
+
+    pub(crate) fn contains(&self, block: u64) -> bool {
+        self.run_from(block).is_some_and(|run| run.contains(&block))
+    }
+
+    pub(crate) fn insert(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let mut joined = range;
+        while let Some((&start, &end)) = self.runs.range(..=joined.end).next_back()
+            && end >= joined.start
+        {
+            self.runs.remove(&start);
+            self.blocks -= end - start;
+            joined = joined.start.min(start)..joined.end.max(end);
+        }
+        self.blocks += joined.end - joined.start;
+        self.runs.insert(joined.start, joined.end);
+    }
+
+    pub(crate) fn remove(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        while let Some((&start, &end)) = self.runs.range(..range.end).next_back()
+            && end > range.start
+        {
+            self.runs.remove(&start);
+            self.blocks -= end - start;
+            for rest in [start..range.start.max(start), range.end.min(end)..end] {
+                if !rest.is_empty() {
+                    self.blocks += rest.end - rest.start;
+                    self.runs.insert(rest.start, rest.end);
+                }
+            }
+        }
+    }
+}
+
+/// What of a file is not on the device.
+#[derive(Debug, Default)]
+pub(crate) struct Dirty {
+    /// Blocks whose content is newer in the page cache than on the device.
+    pub(crate) blocks: BlockSet,
+    /// Of these, those that are mapped to nothing.
+    pub(crate) delayed: BlockSet,
+    /// Space for them.
+    pub(crate) reservation: Option<Reservation>,
+}
+
+impl Dirty {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Blocks that will be allocated.
+    pub(crate) fn delayed_blocks(&self) -> u64 {
+        self.delayed.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
+
+        #[test]
+        fn set_after_any_changes_is_that_of_a_plain_set(
+            changes in proptest::collection::vec((any::<bool>(), 0u64..40, 0u64..12), 0..40)
+        ) {
+            let (mut set, mut model) = (BlockSet::default(), BTreeSet::new());
+            for (inserts, start, len) in changes {
+                let range = start..start + len;
+                if inserts {
+                    set.insert(range.clone());
+                    model.extend(range);
+                } else {
+                    set.remove(range.clone());
+                    model.retain(|block| !range.contains(block));
+                }
+                prop_assert_eq!(set.len(), model.len() as u64);
+                let blocks: Vec<u64> = set.runs_in(0..100).flatten().collect();
+                prop_assert_eq!(&blocks, &model.iter().copied().collect::<Vec<_>>());
+                let inside: Vec<u64> = set.runs_in(5..17).flatten().collect();
+                let want: Vec<u64> = model.range(5..17).copied().collect();
+                prop_assert_eq!(inside, want);
+                prop_assert_eq!(set.contains(9), model.contains(&9));
+                let touching = set.runs.iter().zip(set.runs.iter().skip(1));
+                for ((_, end), (start, _)) in touching {
+                    prop_assert!(end < start, "runs touch");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Inodes in use on a volume that is written to: their locks, and what the image does not know yet.
+//!
+//! Model: the kernel's `struct inode` with `ext4_inode_info`: `i_rwsem`, `i_data_sem`,
+//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. Different from it, the inode cache holds
+//! copies for readers; this is where they come from. A volume opened for reading has none of
+//! this.
+//!
+//! # Two views of an inode
+//! - [`Live::inode`] is what the next handle writes: its size ends where content is on the image.
+//! - [`Live::present`] is what stat(2) tells: with the size and the blocks that only dirty pages
+//!   know of. It is what the inode cache holds.
+//!
+//! # How to change an inode
+//! ```text
+//! let live = volume.live(ino)?;
+//! let _alone = live.rw.write();          // directories before files, else by number
+//! let mut handle = fs.start(credits)?;
+//! let mut inode = live.inode()?;         // behind the start: write-back changes inodes too
+//! ...                                    // change it, and what hangs below it
+//! fs.write_inode(&mut handle, &inode)?;
+//! live.publish(&handle, &inode);         // before the stop, for the same reason
+//! handle.stop();
+//! ```
+//! Where something fails in between, nothing was published, and the handle undoes the rest.
+//!
+//! # Invariants
+//! 1. The inode cache holds the present state of an inode, or nothing.
+//! 2. An inode that is held, dirty or locked is in the table.
+//!
+//! # Locking
+//! `rw`, `writeback` and `map` in this order, before the handle; what each is for, the design of
+//! writing says (`docs/design/writing.md`). The state's lock is held for a look, or while the
+//! inode is loaded, and is taken under a handle too. The table's locks are innermost.
+
+use crate::dirty::Dirty;
+use crate::read::Reader;
+use crate::{Ino, Result};
+use larder_ext4::ondisk::time::Timestamp;
+use larder_ext4::{Handle, Inode, Tid};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Parts of the table, each with its lock.
+const SHARDS: usize = 64;
+
+/// The inodes in use.
+#[derive(Debug)]
+pub(crate) struct LiveInodes {
+    shards: Box<[Mutex<HashMap<Ino, Arc<LiveInode>>>]>,
+}
+
+/// An inode in use.
+#[derive(Debug)]
+pub(crate) struct LiveInode {
+    ino: Ino,
+    /// Names of a directory: shared to look them up, exclusive to change them. Content and
+    /// attributes of other files: exclusive to change them, shared to read what is no page.
+    pub(crate) rw: RwLock<()>,
+    /// Held during one write-back, and to cut the file.
+    pub(crate) writeback: Mutex<()>,
+    /// Shared while pages are filled, exclusive to change the mapping.
+    pub(crate) map: RwLock<()>,
+    state: Mutex<LiveState>,
+}
+
+/// What is known of an inode in use.
+#[derive(Debug, Default)]
+pub(crate) struct LiveState {
+    /// As handles left it; `None` if nobody has asked yet.
+    image: Option<Inode>,
+    /// The size, where it is not the image's.
+    size_bytes: Option<u64>,
+    /// Changes of content and inode that no handle has written.
+    times: Option<Times>,
+    /// Content that is not on the device.
+    pub(crate) dirty: Dirty,
+    /// The transactions that fsync and fdatasync have to wait for. `None` since the inode is in
+    /// use: they take the running one.
+    sync: Option<Tid>,
+    data_sync: Option<Tid>,
+    /// Uses by callers that outlast an operation.
+    holds: u64,
+}
+
+/// When the content, and the inode, were changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Times {
+    modified: Timestamp,
+    changed: Timestamp,
+}
+
+/// An inode in use, for one operation.
+#[derive(Debug)]
+pub(crate) struct Live<'r> {
+    reader: &'r Reader,
+    table: &'r LiveInodes,
+    inode: Arc<LiveInode>,
+}
+
+impl LiveInodes {
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Arc<LiveInode>>> {
+        &self.shards[ino.0 as usize % SHARDS]
+    }
+
+    /// The inode `ino`, in use from now on.
+    pub(crate) fn get<'r>(&'r self, reader: &'r Reader, ino: Ino) -> Live<'r> {
+        let mut shard = self.shard(ino).lock();
+        let inode = shard.entry(ino).or_insert_with(|| {
+            Arc::new(LiveInode {
+                ino,
+                rw: RwLock::default(),
+                writeback: Mutex::default(),
+                map: RwLock::default(),
+                state: Mutex::default(),
+            })
+        });
+        Live {
+            reader,
+            table: self,
+            inode: Arc::clone(inode),
+        }
+    }
+}
+
+impl LiveState {
+    /// Whether the image says all that is known, and nobody needs the inode.
+    fn is_idle(&self) -> bool {
+        self.holds == 0
+            && self.size_bytes.is_none()
+            && self.times.is_none()
+            && self.dirty.is_empty()
+    }
+
+    /// `image` with the times of what was written since.
+    fn with_times(&self, mut image: Inode) -> Inode {
+        if let Some(times) = self.times {
+            image.set_mtime(times.modified);
+            image.set_ctime(times.changed);
+        }
+        image
+    }
+}
+
+impl Deref for Live<'_> {
+    type Target = LiveInode;
+
+    fn deref(&self) -> &LiveInode {
+        &self.inode
+    }
+}
+
+impl Live<'_> {
+    /// Its number.
+    pub(crate) fn ino(&self) -> Ino {
+        self.inode.ino
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, LiveState> {
+        self.inode.state.lock()
+    }
+
+    fn load(&self, state: &mut LiveState) -> Result<Inode> {
+        if let Some(image) = state.image {
+            return Ok(image);
+        }
+        let ino = self.ino();
+        let inodes = &self.reader.caches.inodes;
+        let image = match inodes.get(ino.0) {
+            // Idle until now: what is present is what is on the image.
+            Some(words) => Inode::from_words(ino, words),
+            None => self.reader.fs.inode(ino)?,
+        };
+        state.image = Some(image);
+        Ok(image)
+    }
+
+    /// The inode as the next handle is to write it. Asked for with the handle open, if it is to be
+    /// changed.
+    pub(crate) fn inode(&self) -> Result<Inode> {
+        let mut state = self.state();
+        let image = self.load(&mut state)?;
+        Ok(state.with_times(image))
+    }
+
+    /// The inode as it is now.
+    pub(crate) fn present(&self) -> Result<Inode> {
+        let mut state = self.state();
+        let present = self.present_in(&mut state)?;
+        self.reader
+            .caches
+            .inodes
+            .insert(self.ino().0, &present.words());
+        Ok(present)
+    }
+
+    pub(crate) fn present_in(&self, state: &mut LiveState) -> Result<Inode> {
+        let image = self.load(state)?;
+        let mut present = state.with_times(image);
+        if let Some(size_bytes) = state.size_bytes {
+            present.set_size_bytes(size_bytes);
+        }
+        let delayed = state.dirty.delayed_blocks();
+        if delayed > 0 {
+            let block_size_bytes = self.reader.fs.superblock().block_size_bytes();
+            let delayed = i64::try_from(delayed).unwrap_or(i64::MAX);
+            present.add_blocks(delayed, block_size_bytes, true);
+        }
+        Ok(present)
+    }
+
+    /// `handle`, about to stop, has written `inode`: fsync and fdatasync wait for its transaction,
+    /// and readers get it. With `rw` held exclusively.
+    pub(crate) fn publish(&self, handle: &Handle<'_>, inode: &Inode) {
+        let mut state = self.state();
+        state.times = None;
+        state.data_sync = Some(handle.tid());
+        self.publish_in(&mut state, handle, inode);
+    }
+
+    /// As [`Live::publish`], where reading the content back needs nothing of it: not for
+    /// directories.
+    pub(crate) fn publish_attributes(&self, handle: &Handle<'_>, inode: &Inode) {
+        let mut state = self.state();
+        state.times = None;
+        self.publish_in(&mut state, handle, inode);
+    }
+
+    /// As [`Live::publish`], with `writeback` held instead of `rw`: what was written since the
+    /// handle looked stays.
+    pub(crate) fn publish_written_back(&self, handle: &Handle<'_>, inode: &Inode) {
+        let mut state = self.state();
+        let written = Times {
+            modified: inode.mtime(),
+            changed: inode.ctime(),
+        };
+        if state.times == Some(written) {
+            state.times = None;
+        }
+        state.data_sync = Some(handle.tid());
+        self.publish_in(&mut state, handle, inode);
+    }
+
+    fn publish_in(&self, state: &mut LiveState, handle: &Handle<'_>, inode: &Inode) {
+        state.image = Some(*inode);
+        state.sync = Some(handle.tid());
+        if state.size_bytes == Some(inode.size_bytes()) {
+            state.size_bytes = None;
+        }
+        self.refresh(state);
+    }
+
+    /// Puts the present state into the inode cache. `state` is loaded.
+    pub(crate) fn refresh(&self, state: &mut LiveState) {
+        let inodes = &self.reader.caches.inodes;
+        match self.present_in(state) {
+            Ok(present) => inodes.insert(self.ino().0, &present.words()),
+            Err(_) => drop(inodes.remove(self.ino().0)),
+        }
+    }
+
+    /// Content was written at `now`, up to `end_bytes`; with `rw` held exclusively.
+    pub(crate) fn wrote(&self, end_bytes: u64, now: Timestamp) -> Result<()> {
+        let mut state = self.state();
+        let image = self.load(&mut state)?;
+        state.times = Some(Times {
+            modified: now,
+            changed: now,
+        });
+        if end_bytes > state.size_bytes.unwrap_or(image.size_bytes()) {
+            state.size_bytes = Some(end_bytes);
+        }
+        self.refresh(&mut state);
+        Ok(())
+    }
+
+    /// The size is `size_bytes` from now on, whatever the image says; with `rw` held exclusively.
+    pub(crate) fn set_size(&self, size_bytes: u64) -> Result<()> {
+        let mut state = self.state();
+        let image = self.load(&mut state)?;
+        state.size_bytes = (size_bytes != image.size_bytes()).then_some(size_bytes);
+        self.refresh(&mut state);
+        Ok(())
+    }
+
+    /// Whether something is known that no handle has written.
+    pub(crate) fn is_dirty(&self) -> bool {
+        let state = self.state();
+        state.size_bytes.is_some() || state.times.is_some() || !state.dirty.is_empty()
+    }
+
+    /// The transaction that fsync, or with `data_only` fdatasync, has to wait for; `None` if that
+    /// is not known.
+    pub(crate) fn sync_tid(&self, data_only: bool) -> Option<Tid> {
+        let state = self.state();
+        if data_only { state.data_sync } else { state.sync }
+    }
+
+    /// One more use that outlasts the operation.
+    pub(crate) fn hold(&self) {
+        let mut state = self.state();
+        state.holds = state.holds.saturating_add(1);
+    }
+
+    /// Ends `count` such uses; returns how many are left.
+    pub(crate) fn release(&self, count: u64) -> u64 {
+        let mut state = self.state();
+        state.holds = state.holds.saturating_sub(count);
+        state.holds
+    }
+
+    /// Uses that outlast operations.
+    pub(crate) fn holds(&self) -> u64 {
+        self.state().holds
+    }
+
+    /// Drops content that is in memory only, and all pages: of a file that is deleted, before its
+    /// blocks are given up. With `rw` held exclusively.
+    pub(crate) fn discard_content(&self) {
+        let _alone = self.inode.writeback.lock();
+        let mut state = self.state();
+        state.dirty = Dirty::default();
+        state.size_bytes = None;
+        drop(state);
+        let pages = &self.reader.caches.pages;
+        pages.remove_range(self.ino().0.into(), 0..u64::MAX);
+    }
+
+    /// The inode was deleted, or its making undone: nothing of it is known any more. Its pages are
+    /// gone already.
+    pub(crate) fn forget(&self) {
+        let mut state = self.state();
+        *state = LiveState {
+            holds: state.holds,
+            ..LiveState::default()
+        };
+        self.reader.caches.inodes.remove(self.ino().0);
+    }
+}
+
+impl Drop for Live<'_> {
+    fn drop(&mut self) {
+        let mut shard = self.table.shard(self.ino()).lock();
+        // The table's and this one: nobody else can come by another but through the shard.
+        if Arc::strong_count(&self.inode) == 2 && self.inode.state.lock().is_idle() {
+            shard.remove(&self.inode.ino);
+        }
+    }
+}
