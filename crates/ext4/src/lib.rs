@@ -23,6 +23,7 @@ pub mod journal;
 mod map;
 pub mod ondisk;
 mod statfs;
+mod superblock_write;
 mod symlink;
 mod types;
 mod xattr;

@@ -5,7 +5,10 @@
 //! loop further up. The fields are the decoded ones: sizes in bytes, 64-bit
 //! counts put together, features that change a field's meaning applied.
 
+mod edit;
 mod raw;
+
+pub use edit::{ErrorCode, ErrorRecord, LABEL_BYTES, SuperblockEdit};
 
 use super::checksum::{Crc32c, crc16};
 use super::features::{Compat, Incompat, RoCompat};

@@ -1,0 +1,218 @@
+//! Changing fields of a superblock where it lies, and its checksum after them.
+
+use super::raw::RawSuperblock;
+use super::{SUPERBLOCK_BYTES, State};
+use crate::error::Place;
+use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::features::{Compat, Incompat, RoCompat};
+use crate::ondisk::time::Timestamp;
+use crate::{Error, FsBlock, Ino, Result};
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Bytes of a label.
+pub const LABEL_BYTES: usize = 16;
+
+/// Bytes of the name of a function in an error record.
+const FUNCTION_BYTES: usize = 32;
+
+/// What revision 0 has fixed and later ones say.
+const FIXED_FIRST_INO: u32 = 11;
+const FIXED_INODE_BYTES: u16 = 128;
+
+/// What kind of error a superblock records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorCode {
+    /// The device failed.
+    Device,
+    /// A checksum was wrong.
+    Checksum,
+    /// A structure contradicts itself or another.
+    Corrupt,
+    /// Another one.
+    Other,
+}
+
+impl ErrorCode {
+    fn number(self) -> u8 {
+        match self {
+            Self::Other => 1,
+            Self::Device => 2,
+            Self::Checksum => 4,
+            Self::Corrupt => 5,
+        }
+    }
+}
+
+/// An error that was found in the file system, as the superblock keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorRecord<'a> {
+    /// When it was found.
+    pub time: Timestamp,
+    /// What found it; cut after 32 bytes.
+    pub function: &'a str,
+    /// The inode that is concerned.
+    pub ino: Option<Ino>,
+    /// The block that is concerned.
+    pub block: Option<FsBlock>,
+    /// The kind of error.
+    pub code: ErrorCode,
+}
+
+/// A superblock that is being changed. [`SuperblockEdit::finish`] makes its checksum.
+#[derive(Debug)]
+pub struct SuperblockEdit<'a> {
+    raw: &'a mut RawSuperblock,
+}
+
+impl<'a> SuperblockEdit<'a> {
+    /// The superblock in `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if that is no superblock.
+    pub fn new(bytes: &'a mut [u8]) -> Result<Self> {
+        let damage = || Error::corrupt(Place::Superblock, "no superblock in its place");
+        let raw = bytes
+            .get_mut(..SUPERBLOCK_BYTES)
+            .and_then(|bytes| RawSuperblock::mut_from_bytes(bytes).ok())
+            .filter(|raw| raw.s_magic.get() == super::raw::MAGIC)
+            .ok_or_else(damage)?;
+        Ok(Self { raw })
+    }
+
+    /// Sets the checksum, if there is to be one.
+    pub fn finish(self) {
+        let (_, _, ro_compat) = self.raw.features();
+        if ro_compat.contains(RoCompat::METADATA_CSUM) {
+            let checked = &self.raw.as_bytes()[..super::raw::CHECKSUMMED_BYTES];
+            let checksum = Crc32c::START.bytes(checked);
+            self.raw.s_checksum.set(checksum.0);
+        }
+    }
+
+    /// How the file system was left.
+    #[must_use]
+    pub fn state(&self) -> State {
+        State::from_bits_retain(self.raw.s_state.get())
+    }
+
+    /// Sets how the file system was left.
+    pub fn set_state(&mut self, state: State) {
+        self.raw.s_state.set(state.bits());
+    }
+
+    /// Counts a mount at `now`.
+    pub fn count_mount(&mut self, now: Timestamp) {
+        let raw = &mut *self.raw;
+        raw.s_mnt_count.set(raw.s_mnt_count.get().saturating_add(1));
+        (raw.s_mtime, raw.s_mtime_hi) = stored(now);
+    }
+
+    /// Sets when it was written last.
+    pub fn set_written(&mut self, now: Timestamp) {
+        (self.raw.s_wtime, self.raw.s_wtime_hi) = stored(now);
+    }
+
+    /// Sets the numbers of free blocks and free inodes.
+    pub fn set_free_counts(&mut self, blocks: u64, inodes: u32) {
+        let raw = &mut *self.raw;
+        let [a, b, c, d, e, f, g, h] = blocks.to_le_bytes();
+        raw.s_free_blocks_count_lo = U32::from_bytes([a, b, c, d]);
+        if raw.features().1.contains(Incompat::BIT64) {
+            raw.s_free_blocks_count_hi = U32::from_bytes([e, f, g, h]);
+        }
+        raw.s_free_inodes_count.set(inodes);
+    }
+
+    /// Sets the label: what is longer than [`LABEL_BYTES`] is cut.
+    pub fn set_label(&mut self, label: &[u8]) {
+        self.raw.s_volume_name = padded(label);
+    }
+
+    /// Sets where the list of inodes that are to be deleted starts.
+    pub fn set_last_orphan(&mut self, ino: Option<Ino>) {
+        self.raw.s_last_orphan.set(ino.map_or(0, |ino| ino.0));
+    }
+
+    /// Where the list of inodes that are to be deleted starts.
+    #[must_use]
+    pub fn last_orphan(&self) -> Option<Ino> {
+        let ino = Ino(self.raw.s_last_orphan.get());
+        (ino.0 != 0).then_some(ino)
+    }
+
+    /// The features as they are now.
+    #[must_use]
+    pub fn features(&self) -> (Compat, Incompat, RoCompat) {
+        self.raw.features()
+    }
+
+    /// Says whether the journal must be recovered.
+    pub fn set_needs_recovery(&mut self, needs: bool) {
+        let (_, mut incompat, _) = self.raw.features();
+        incompat.set(Incompat::RECOVER, needs);
+        self.raw.s_feature_incompat.set(incompat.bits());
+    }
+
+    /// Sets or clears read-only compatible features.
+    pub fn set_ro_compat(&mut self, features: RoCompat, present: bool) {
+        let (_, _, mut ro_compat) = self.raw.features();
+        ro_compat.set(features, present);
+        self.raw.s_feature_ro_compat.set(ro_compat.bits());
+        if present {
+            self.leave_revision_0();
+        }
+    }
+
+    /// Features are of revision 1, which says what revision 0 has fixed.
+    fn leave_revision_0(&mut self) {
+        let raw = &mut *self.raw;
+        if raw.s_rev_level.get() == 0 {
+            raw.s_rev_level.set(1);
+            raw.s_first_ino.set(FIXED_FIRST_INO);
+            raw.s_inode_size.set(FIXED_INODE_BYTES);
+        }
+    }
+
+    /// Records an error: it is the last one, and the first one if there was none since the
+    /// last check.
+    pub fn record_error(&mut self, error: &ErrorRecord<'_>) {
+        let raw = &mut *self.raw;
+        raw.s_state.set(raw.s_state.get() | State::ERROR.bits());
+        let place = stored_error(error);
+        let [first_code, last_code] = &mut raw.s_error_codes;
+        if raw.s_error_count.get() == 0 || raw.s_first_error_time.get() == 0 {
+            raw.s_first_error = place;
+            (raw.s_first_error_time, raw.s_first_error_time_hi) = stored(error.time);
+            *first_code = error.code.number();
+        }
+        raw.s_last_error = place;
+        (raw.s_last_error_time, raw.s_last_error_time_hi) = stored(error.time);
+        *last_code = error.code.number();
+        let count = raw.s_error_count.get().saturating_add(1);
+        raw.s_error_count.set(count);
+    }
+}
+
+/// A time as a superblock stores it; what is before 1970 is lost.
+fn stored(time: Timestamp) -> (U32, u8) {
+    let [a, b, c, d, high, ..] = time.seconds.max(0).to_le_bytes();
+    (U32::from_bytes([a, b, c, d]), high)
+}
+
+/// Where an error was found: inode (4), block (8), function (32), line (4).
+fn stored_error(error: &ErrorRecord<'_>) -> [u8; 48] {
+    let mut bytes = [0; 48];
+    bytes[..4].copy_from_slice(&error.ino.map_or(0, |ino| ino.0).to_le_bytes());
+    bytes[4..12].copy_from_slice(&error.block.map_or(0, |block| block.0).to_le_bytes());
+    bytes[12..44].copy_from_slice(&padded::<FUNCTION_BYTES>(error.function.as_bytes()));
+    bytes
+}
+
+/// `text`, cut or filled up with zeros.
+fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
+    let mut bytes = [0; N];
+    let len = text.len().min(N);
+    bytes[..len].copy_from_slice(&text[..len]);
+    bytes
+}

@@ -1,0 +1,188 @@
+//! Writing the superblock: through a handle while the file system is in use, directly when it
+//! is opened and closed, or has failed.
+//!
+//! The first superblock alone is written; the backups stay as they were made, as with the
+//! kernel. [`Filesystem::superblock`] stays what it was at open: what changes at run time is
+//! kept where it is used.
+
+use crate::journal::Handle;
+use crate::ondisk::features::{Compat, RoCompat};
+use crate::ondisk::superblock::{
+    ErrorRecord, LABEL_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, State, Superblock,
+    SuperblockEdit,
+};
+use crate::ondisk::time::Timestamp;
+use crate::{Error, Filesystem, FsBlock, Ino, Result};
+use larder_block::BlockDevice;
+use std::sync::Arc;
+
+/// The superblock belongs to no inode.
+const NO_INO: Ino = Ino(0);
+
+/// The size from which on a file needs the feature `large_file`.
+const LARGE_FILE_BYTES: u64 = 1 << 31;
+
+impl Filesystem {
+    /// Changes the superblock as part of `handle`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the superblock is gone, or `edit`'s, or the device's.
+    pub fn update_superblock<R>(
+        &self,
+        handle: &mut Handle<'_>,
+        edit: impl FnOnce(&mut SuperblockEdit<'_>) -> R,
+    ) -> Result<R> {
+        let (block, start) = self.superblock_place();
+        handle.update(block, NO_INO, |bytes| {
+            edit_superblock(bytes.get_mut(start..).unwrap_or_default(), edit)
+        })
+    }
+
+    /// The block that holds the superblock, and where in it that starts in bytes.
+    fn superblock_place(&self) -> (FsBlock, usize) {
+        let log2 = self.superblock().block_size_log2;
+        let block = SUPERBLOCK_OFFSET_BYTES >> log2;
+        let start = SUPERBLOCK_OFFSET_BYTES - (block << log2);
+        (FsBlock(block), usize::try_from(start).unwrap_or(usize::MAX))
+    }
+
+    /// Changes the superblock on `device` at once, past the journal, and makes that durable. A
+    /// version of it that waits for a commit or a checkpoint is changed as well.
+    ///
+    /// # Errors
+    /// As [`Filesystem::update_superblock`].
+    pub fn write_superblock(
+        &self,
+        device: &dyn BlockDevice,
+        edit: impl Fn(&mut SuperblockEdit<'_>),
+    ) -> Result<()> {
+        let mut bytes = [0; SUPERBLOCK_BYTES];
+        device.read_at(&mut bytes, SUPERBLOCK_OFFSET_BYTES)?;
+        edit_superblock(&mut bytes, &edit)?;
+        device.write_at(&bytes, SUPERBLOCK_OFFSET_BYTES)?;
+        self.edit_cached_superblock(&bytes, &edit)?;
+        Ok(device.flush()?)
+    }
+
+    /// Does to the cached superblock what was done to the device's, whose bytes are `written`.
+    fn edit_cached_superblock(
+        &self,
+        written: &[u8; SUPERBLOCK_BYTES],
+        edit: impl Fn(&mut SuperblockEdit<'_>),
+    ) -> Result<()> {
+        let (block, start) = self.superblock_place();
+        let buffers = self.buffers();
+        let edited = buffers.edit_dirty(block.0, |bytes| {
+            edit_superblock(bytes.get_mut(start..).unwrap_or_default(), &edit)
+        });
+        if let Some(edited) = edited {
+            return edited;
+        }
+        // What the frame holds is old: the block is dirty until the frame can be dropped.
+        let mut contents = self.metadata_block_unchecked(block, NO_INO)?.to_vec();
+        if let Some(place) = contents.get_mut(start..start + SUPERBLOCK_BYTES) {
+            place.copy_from_slice(written);
+        }
+        let contents: Arc<[u8]> = contents.into();
+        buffers.set_dirty(block.0, Arc::clone(&contents));
+        buffers.clean(block.0, &contents);
+        Ok(())
+    }
+
+    /// Says on the image that it is in use: counted as mounted, in need of recovery with a
+    /// journal, not valid without one.
+    ///
+    /// # Errors
+    /// As [`Filesystem::update_superblock`].
+    pub fn mark_opened(&self, device: &dyn BlockDevice, now: Timestamp) -> Result<()> {
+        let has_journal = self.superblock().compat.contains(Compat::HAS_JOURNAL);
+        self.write_superblock(device, |superblock| {
+            superblock.count_mount(now);
+            superblock.set_written(now);
+            if has_journal {
+                superblock.set_needs_recovery(true);
+            } else {
+                superblock.set_state(superblock.state() - State::VALID);
+            }
+        })
+    }
+
+    /// Says on the image that it was left in order, once all is written: valid as far as it
+    /// was at open, nothing to recover, and what is free.
+    ///
+    /// # Errors
+    /// As [`Filesystem::update_superblock`].
+    pub fn mark_closed(
+        &self,
+        device: &dyn BlockDevice,
+        now: Timestamp,
+        free_blocks: u64,
+        free_inodes: u32,
+    ) -> Result<()> {
+        let was_valid = self.superblock().state & State::VALID;
+        self.write_superblock(device, |superblock| {
+            superblock.set_needs_recovery(false);
+            superblock.set_state(superblock.state() | was_valid);
+            superblock.set_free_counts(free_blocks, free_inodes);
+            superblock.set_written(now);
+        })
+    }
+
+    /// Records on the image that an error was found, so that the next check looks closely.
+    ///
+    /// # Errors
+    /// As [`Filesystem::update_superblock`].
+    pub fn record_error(&self, device: &dyn BlockDevice, error: &ErrorRecord<'_>) -> Result<()> {
+        self.write_superblock(device, |superblock| {
+            superblock.record_error(error);
+            superblock.set_written(error.time);
+        })
+    }
+
+    /// A file is about to be `size_bytes` long, which takes a feature from 2 GiB on.
+    ///
+    /// # Errors
+    /// As [`Filesystem::update_superblock`].
+    pub fn allow_file_size(&self, handle: &mut Handle<'_>, size_bytes: u64) -> Result<()> {
+        let has_feature = self.superblock().ro_compat.contains(RoCompat::LARGE_FILE);
+        if has_feature || size_bytes < LARGE_FILE_BYTES {
+            return Ok(());
+        }
+        self.update_superblock(handle, |superblock| {
+            superblock.set_ro_compat(RoCompat::LARGE_FILE, true);
+        })
+    }
+
+    /// The label, as it is now.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn label(&self) -> Result<Vec<u8>> {
+        let (block, start) = self.superblock_place();
+        let buffer = self.metadata_block_unchecked(block, NO_INO)?;
+        let bytes = buffer.get(start..).unwrap_or_default();
+        Ok(Superblock::parse(bytes)?.label)
+    }
+
+    /// Sets the label.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it is longer than 16 bytes; as [`Filesystem::update_superblock`].
+    pub fn set_label(&self, handle: &mut Handle<'_>, label: &[u8]) -> Result<()> {
+        if label.len() > LABEL_BYTES {
+            return Err(Error::Invalid(Ino::ROOT, "label is longer than 16 bytes"));
+        }
+        self.update_superblock(handle, |superblock| superblock.set_label(label))
+    }
+}
+
+/// Changes the superblock at the start of `bytes`, checksum and all.
+fn edit_superblock<R>(
+    bytes: &mut [u8],
+    edit: impl FnOnce(&mut SuperblockEdit<'_>) -> R,
+) -> Result<R> {
+    let mut superblock = SuperblockEdit::new(bytes)?;
+    let done = edit(&mut superblock);
+    superblock.finish();
+    Ok(done)
+}
