@@ -1,29 +1,45 @@
 //! A device that fails as planned, or at random from a seed.
 
-use crate::{BlockDevice, Error, Result, check_range};
-use std::io;
+use crate::{BlockDevice, Error, Result, check_range, gathered_bytes, total_bytes};
+use rustix::io::Errno;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A device that passes reads on, except those that its plan fails with `EIO`.
+/// A device that passes everything on, except what its plan fails: with `EIO`, or the errno that
+/// is [set](FaultyDevice::with_errno).
 ///
-/// The plan is fixed when the device is made, and the reads are numbered from 0
-/// in the order of their arrival, so that one thread's run repeats exactly.
+/// The plan is fixed when the device is made. Reads, writes (discards among them) and flushes
+/// are numbered from 0 in the order of their arrival, each kind by itself and all together, so
+/// that one thread's run repeats exactly. A write that fails may have written its first half.
 #[derive(Debug)]
 pub struct FaultyDevice {
     inner: Arc<dyn BlockDevice>,
     size_bytes: u64,
-    bad_ranges: Vec<Range<u64>>,
-    bad_reads: Vec<u64>,
+    errno: Errno,
+    bad_ranges: Vec<(Option<Call>, Range<u64>)>,
+    bad_numbers: Vec<(Option<Call>, Range<u64>)>,
     random: Option<Random>,
     reads: AtomicU64,
+    writes: AtomicU64,
+    flushes: AtomicU64,
+    calls: AtomicU64,
+    failed: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Random {
     seed: u64,
     one_in: u64,
+}
+
+/// What a device is called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Read,
+    Write,
+    Flush,
 }
 
 impl FaultyDevice {
@@ -33,28 +49,69 @@ impl FaultyDevice {
         Self {
             size_bytes: inner.size_bytes(),
             inner,
+            errno: Errno::IO,
             bad_ranges: Vec::new(),
-            bad_reads: Vec::new(),
+            bad_numbers: Vec::new(),
             random: None,
             reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
         }
+    }
+
+    /// Fails with `errno`, `ENOSPC` for example, instead of `EIO`.
+    #[must_use]
+    pub fn with_errno(mut self, errno: Errno) -> Self {
+        self.errno = errno;
+        self
     }
 
     /// Fails each read that touches one of these bytes.
     #[must_use]
     pub fn fail_range(mut self, bytes: Range<u64>) -> Self {
-        self.bad_ranges.push(bytes);
+        self.bad_ranges.push((Some(Call::Read), bytes));
+        self
+    }
+
+    /// Fails each write that touches one of these bytes.
+    #[must_use]
+    pub fn fail_write_range(mut self, bytes: Range<u64>) -> Self {
+        self.bad_ranges.push((Some(Call::Write), bytes));
         self
     }
 
     /// Fails the read with this number, counted from 0.
     #[must_use]
-    pub fn fail_read(mut self, number: u64) -> Self {
-        self.bad_reads.push(number);
+    pub fn fail_read(self, number: u64) -> Self {
+        self.fail_numbers(Some(Call::Read), number..number.saturating_add(1))
+    }
+
+    /// Fails the write with this number, counted from 0.
+    #[must_use]
+    pub fn fail_write(self, number: u64) -> Self {
+        self.fail_numbers(Some(Call::Write), number..number.saturating_add(1))
+    }
+
+    /// Fails the flush with this number, counted from 0.
+    #[must_use]
+    pub fn fail_flush(self, number: u64) -> Self {
+        self.fail_numbers(Some(Call::Flush), number..number.saturating_add(1))
+    }
+
+    /// Fails the calls with these numbers, counted from 0 over reads, writes and flushes.
+    #[must_use]
+    pub fn fail_calls(self, numbers: Range<u64>) -> Self {
+        self.fail_numbers(None, numbers)
+    }
+
+    fn fail_numbers(mut self, call: Option<Call>, numbers: Range<u64>) -> Self {
+        self.bad_numbers.push((call, numbers));
         self
     }
 
-    /// Fails about one read in `one_in` (none if that is 0), chosen by `seed`.
+    /// Fails about one call in `one_in` (none if that is 0), chosen by `seed`.
     #[must_use]
     pub fn fail_randomly(mut self, seed: u64, one_in: u64) -> Self {
         self.random = Some(Random { seed, one_in });
@@ -68,16 +125,70 @@ impl FaultyDevice {
         self
     }
 
-    fn fails(&self, number: u64, bytes: &Range<u64>) -> bool {
-        let random = self.random.as_ref().is_some_and(|random| {
-            random.one_in != 0 && split_mix(random.seed ^ number).is_multiple_of(random.one_in)
+    /// Calls so far: reads, writes and flushes, the failed ones included.
+    #[must_use]
+    pub fn call_count(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Calls that the plan failed so far.
+    #[must_use]
+    pub fn failed_count(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Counts the call, and says whether it fails.
+    fn fails(&self, call: Call, bytes: &Range<u64>) -> bool {
+        let counter = match call {
+            Call::Read => &self.reads,
+            Call::Write => &self.writes,
+            Call::Flush => &self.flushes,
+        };
+        let number = counter.fetch_add(1, Ordering::Relaxed);
+        let of_all = self.calls.fetch_add(1, Ordering::Relaxed);
+        let by_chance = self.random.as_ref().is_some_and(|random| {
+            random.one_in != 0 && split_mix(random.seed ^ of_all).is_multiple_of(random.one_in)
         });
-        random
-            || self.bad_reads.contains(&number)
-            || self
-                .bad_ranges
-                .iter()
-                .any(|bad| bad.start < bytes.end && bytes.start < bad.end)
+        let by_number = self.bad_numbers.iter().any(|(only, bad)| match only {
+            Some(only) => *only == call && bad.contains(&number),
+            None => bad.contains(&of_all),
+        });
+        let by_range = self.bad_ranges.iter().any(|(only, bad)| {
+            only.is_none_or(|only| only == call) && bad.start < bytes.end && bytes.start < bad.end
+        });
+        let fails = by_chance || by_number || by_range;
+        if fails {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        fails
+    }
+
+    fn source(&self) -> io::Error {
+        io::Error::from_raw_os_error(self.errno.raw_os_error())
+    }
+
+    /// The bytes of a call, unless they do not lie inside the device or the plan fails it.
+    fn check(&self, call: Call, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        let end_bytes = offset_bytes.saturating_add(len_bytes);
+        let fails = self.fails(call, &(offset_bytes..end_bytes));
+        check_range(self.size_bytes, offset_bytes, len_bytes)?;
+        if !fails {
+            return Ok(());
+        }
+        let source = self.source();
+        Err(match call {
+            Call::Read => Error::Io {
+                offset_bytes,
+                len_bytes,
+                source,
+            },
+            Call::Write => Error::Write {
+                offset_bytes,
+                len_bytes,
+                source,
+            },
+            Call::Flush => Error::Flush(source),
+        })
     }
 }
 
@@ -87,22 +198,49 @@ impl BlockDevice for FaultyDevice {
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
-        let number = self.reads.fetch_add(1, Ordering::Relaxed);
-        let len_bytes = buf.len() as u64;
-        check_range(self.size_bytes, offset_bytes, len_bytes)?;
-        if self.fails(number, &(offset_bytes..offset_bytes + len_bytes)) {
-            return Err(Error::Io {
-                offset_bytes,
-                len_bytes,
-                source: io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()),
-            });
-        }
+        self.check(Call::Read, offset_bytes, buf.len() as u64)?;
         self.inner.read_at(buf, offset_bytes)
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        self.check(Call::Read, offset_bytes, total_bytes(bufs))?;
+        self.inner.read_vectored_at(bufs, offset_bytes)
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.write_vectored_at(&[IoSlice::new(buf)], offset_bytes)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        let checked = self.check(Call::Write, offset_bytes, gathered_bytes(bufs));
+        if let Err(error @ Error::Write { .. }) = checked {
+            // Half of it may be there.
+            if let Some(first) = bufs.first() {
+                let _ = self.inner.write_at(&first[..first.len() / 2], offset_bytes);
+            }
+            return Err(error);
+        }
+        checked?;
+        self.inner.write_vectored_at(bufs, offset_bytes)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.check(Call::Flush, 0, 0)?;
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        self.check(Call::Write, offset_bytes, len_bytes)?;
+        self.inner.discard(offset_bytes, len_bytes)
     }
 }
 
 /// One output of the `SplitMix64` generator.
-fn split_mix(state: u64) -> u64 {
+pub(crate) fn split_mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -126,6 +264,7 @@ mod tests {
         assert!(!read(1025, 0));
         assert!(!read(1, 2047));
         assert!(read(1, 2048));
+        device.write_at(&[1; 4096], 0).unwrap();
     }
 
     #[test]
@@ -135,6 +274,40 @@ mod tests {
             .map(|_| device.read_at(&mut [0; 8], 0).is_ok())
             .collect();
         assert_eq!(outcomes, [true, false, true]);
+    }
+
+    #[test]
+    fn numbered_write_and_flush_fail_with_the_errno_that_was_set() {
+        let device = device()
+            .fail_write(1)
+            .fail_flush(0)
+            .with_errno(Errno::NOSPC);
+        device.write_at(&[1], 0).unwrap();
+        let errno = |source: &io::Error| Errno::from_io_error(source);
+        match device.write_at(&[2; 8], 0) {
+            Err(Error::Write { source, .. }) => assert_eq!(errno(&source), Some(Errno::NOSPC)),
+            other => panic!("{other:?}"),
+        }
+        match device.flush() {
+            Err(Error::Flush(source)) => assert_eq!(errno(&source), Some(Errno::NOSPC)),
+            other => panic!("{other:?}"),
+        }
+        device.flush().unwrap();
+        // Half of what failed is there.
+        let mut buf = [0; 8];
+        device.read_at(&mut buf, 0).unwrap();
+        assert_eq!(buf, [2, 2, 2, 2, 5, 5, 5, 5]);
+    }
+
+    #[test]
+    fn calls_of_all_kinds_are_counted_together() {
+        let device = device().fail_calls(2..u64::MAX);
+        device.write_at(&[1], 0).unwrap();
+        device.flush().unwrap();
+        device.read_at(&mut [0], 0).unwrap_err();
+        device.write_at(&[1], 0).unwrap_err();
+        device.flush().unwrap_err();
+        assert_eq!((device.call_count(), device.failed_count()), (5, 3));
     }
 
     #[test]

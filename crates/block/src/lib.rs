@@ -11,7 +11,8 @@
 //! | [`MemoryDevice`] | a vector | tests, images made in memory |
 //! | [`RemapDevice`] | another device, some blocks from elsewhere on it | journal recovery without writing |
 //! | [`CountingDevice`] | another device, reads and bytes counted | statistics |
-//! | [`RecordingDevice`] | another device, every read logged | tests of what is read |
+//! | [`RecordingDevice`] | another device, all calls logged | tests of what is read, and of power cuts |
+//! | [`OverlayDevice`] | shared memory, written pages copied | many states of one image |
 //! | [`SimulatedDevice`](simulated::SimulatedDevice) | nowhere: it only takes virtual time | the lab's simulator |
 //! | [`FaultyDevice`] | another device, with planned or seeded faults | tests of what happens then |
 
@@ -22,7 +23,10 @@ mod direct;
 mod error;
 mod faulty;
 mod file;
+mod lock;
 mod memory;
+mod overlay;
+mod power_cut;
 mod recording;
 mod remap;
 pub mod simulated;
@@ -32,8 +36,11 @@ pub use direct::DirectDevice;
 pub use error::{Error, Result};
 pub use faulty::FaultyDevice;
 pub use file::{FileDevice, FileRange};
+pub use lock::{LockHolder, lock_holder};
 pub use memory::MemoryDevice;
-pub use recording::{ReadRecord, RecordingDevice};
+pub use overlay::{OVERLAY_PAGE_BYTES, OverlayDevice, OverlayPage};
+pub use power_cut::{PowerCuts, SECTOR_BYTES};
+pub use recording::{ChangeRecord, ReadRecord, RecordingDevice};
 pub use remap::{Redirect, RemapDevice};
 
 use std::fmt::Debug;

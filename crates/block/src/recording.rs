@@ -1,17 +1,19 @@
-//! A device that logs every read, for tests of what is read and in what pieces.
+//! A device that logs what is done to it: reads, for tests of what is read and in what
+//! pieces; writes and flushes, for tests of what a loss of power leaves.
 
-use crate::{BlockDevice, Result, total_bytes};
+use crate::{BlockDevice, Result, gathered_bytes, total_bytes};
 use parking_lot::Mutex;
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-/// A device that logs each read before passing it on.
+/// A device that logs each read before it passes it on, and each change after it succeeded.
 ///
-/// The log grows without bound: it is meant for tests.
+/// The logs grow without bound: it is meant for tests.
 #[derive(Debug)]
 pub struct RecordingDevice {
     inner: Arc<dyn BlockDevice>,
-    log: Mutex<Vec<ReadRecord>>,
+    reads: Mutex<Vec<ReadRecord>>,
+    changes: Mutex<Vec<ChangeRecord>>,
 }
 
 /// One read of a [`RecordingDevice`].
@@ -25,20 +27,57 @@ pub struct ReadRecord {
     pub buffers: usize,
 }
 
+/// One thing that a [`RecordingDevice`] was made to do, and that returned without an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeRecord {
+    /// A write.
+    Write {
+        /// First byte written.
+        offset_bytes: u64,
+        /// What was written.
+        bytes: Arc<[u8]>,
+    },
+    /// A flush.
+    Flush {
+        /// How many changes had returned when it began: those are durable after it.
+        covers: usize,
+    },
+    /// A discard.
+    Discard {
+        /// First byte discarded.
+        offset_bytes: u64,
+        /// Bytes discarded.
+        len_bytes: u64,
+    },
+}
+
 impl RecordingDevice {
-    /// Logs the reads of `inner`.
+    /// Logs what is done to `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self {
             inner,
-            log: Mutex::new(Vec::new()),
+            reads: Mutex::new(Vec::new()),
+            changes: Mutex::new(Vec::new()),
         }
     }
 
     /// The reads since the last call, oldest first.
     #[must_use]
     pub fn take_log(&self) -> Vec<ReadRecord> {
-        std::mem::take(&mut *self.log.lock())
+        std::mem::take(&mut *self.reads.lock())
+    }
+
+    /// How many changes have returned so far.
+    #[must_use]
+    pub fn change_count(&self) -> usize {
+        self.changes.lock().len()
+    }
+
+    /// The changes since the last call, oldest first.
+    #[must_use]
+    pub fn take_changes(&self) -> Vec<ChangeRecord> {
+        std::mem::take(&mut *self.changes.lock())
     }
 }
 
@@ -48,7 +87,7 @@ impl BlockDevice for RecordingDevice {
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
-        self.log.lock().push(ReadRecord {
+        self.reads.lock().push(ReadRecord {
             offset_bytes,
             len_bytes: buf.len() as u64,
             buffers: 1,
@@ -57,12 +96,56 @@ impl BlockDevice for RecordingDevice {
     }
 
     fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
-        self.log.lock().push(ReadRecord {
+        self.reads.lock().push(ReadRecord {
             offset_bytes,
             len_bytes: total_bytes(bufs),
             buffers: bufs.len(),
         });
         self.inner.read_vectored_at(bufs, offset_bytes)
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.inner.write_at(buf, offset_bytes)?;
+        self.changes.lock().push(ChangeRecord::Write {
+            offset_bytes,
+            bytes: buf.into(),
+        });
+        Ok(())
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        self.inner.write_vectored_at(bufs, offset_bytes)?;
+        let mut bytes = Vec::with_capacity(usize::try_from(gathered_bytes(bufs)).unwrap_or(0));
+        for buf in bufs {
+            bytes.extend_from_slice(buf);
+        }
+        self.changes.lock().push(ChangeRecord::Write {
+            offset_bytes,
+            bytes: bytes.into(),
+        });
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        let covers = self.change_count();
+        self.inner.flush()?;
+        self.changes.lock().push(ChangeRecord::Flush { covers });
+        Ok(())
+    }
+
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        let done = self.inner.discard(offset_bytes, len_bytes)?;
+        if done {
+            self.changes.lock().push(ChangeRecord::Discard {
+                offset_bytes,
+                len_bytes,
+            });
+        }
+        Ok(done)
     }
 }
 
@@ -87,5 +170,29 @@ mod tests {
         assert_eq!(device.take_log(), [record(8, 16, 1), record(32, 4, 2)]);
         device.read_at(&mut [0; 1], 65).unwrap_err();
         assert_eq!(device.take_log(), [record(65, 1, 1)]);
+    }
+
+    #[test]
+    fn changes_are_logged_in_order_and_failed_ones_not() {
+        let device = RecordingDevice::new(Arc::new(MemoryDevice::new(vec![1; 64])));
+        device.write_at(&[5; 3], 8).unwrap();
+        device.write_at(&[5; 3], 62).unwrap_err();
+        device.flush().unwrap();
+        device
+            .write_vectored_at(&[IoSlice::new(&[1, 2]), IoSlice::new(&[3])], 9)
+            .unwrap();
+        let write = |offset_bytes, bytes: &[u8]| ChangeRecord::Write {
+            offset_bytes,
+            bytes: bytes.into(),
+        };
+        assert_eq!(device.change_count(), 3);
+        assert_eq!(
+            device.take_changes(),
+            [
+                write(8, &[5; 3]),
+                ChangeRecord::Flush { covers: 1 },
+                write(9, &[1, 2, 3])
+            ]
+        );
     }
 }

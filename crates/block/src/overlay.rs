@@ -1,0 +1,157 @@
+//! A device in memory over a shared base: only the pages that are written are copied.
+
+use crate::{BlockDevice, Result, check_range};
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of a page of an [`OverlayDevice`].
+pub const OVERLAY_PAGE_BYTES: usize = 4096;
+
+/// The content of a page of an [`OverlayDevice`].
+pub type OverlayPage = Arc<[u8; OVERLAY_PAGE_BYTES]>;
+
+/// A writable device that shows `base`, whose length is its size, and what was written over it.
+///
+/// A clone of it costs a clone of the table of written pages: many states of a large image can
+/// be held at once.
+#[derive(Debug)]
+pub struct OverlayDevice {
+    base: Arc<[u8]>,
+    pages: RwLock<HashMap<u64, OverlayPage>>,
+}
+
+impl OverlayDevice {
+    /// Shows `base`, with nothing written so far.
+    #[must_use]
+    pub fn new(base: Arc<[u8]>) -> Self {
+        Self {
+            base,
+            pages: RwLock::new(HashMap::new()),
+        }
+    }
+
+    /// The written pages by their number. Pages that two devices share are the same allocation.
+    #[must_use]
+    pub fn pages(&self) -> HashMap<u64, OverlayPage> {
+        self.pages.read().clone()
+    }
+
+    /// What the base holds in page `number`; shorter at its end.
+    #[must_use]
+    pub fn base_page(&self, number: u64) -> &[u8] {
+        let start = usize::try_from(number)
+            .ok()
+            .and_then(|number| number.checked_mul(OVERLAY_PAGE_BYTES))
+            .map_or(self.base.len(), |start| start.min(self.base.len()));
+        let end = (start + OVERLAY_PAGE_BYTES).min(self.base.len());
+        &self.base[start..end]
+    }
+
+    /// Calls `visit` with each page that a range touches, where the range lies in it, and where
+    /// that is in a buffer of the range's length.
+    fn each_page(
+        offset_bytes: u64,
+        len_bytes: usize,
+        mut visit: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>),
+    ) {
+        let page_bytes = OVERLAY_PAGE_BYTES as u64;
+        let mut done = 0;
+        while done < len_bytes {
+            let at = offset_bytes + done as u64;
+            let inside = usize::try_from(at % page_bytes).expect("below the page size");
+            let len = (OVERLAY_PAGE_BYTES - inside).min(len_bytes - done);
+            visit(at / page_bytes, inside..inside + len, done..done + len);
+            done += len;
+        }
+    }
+}
+
+impl Clone for OverlayDevice {
+    fn clone(&self) -> Self {
+        Self {
+            base: Arc::clone(&self.base),
+            pages: RwLock::new(self.pages()),
+        }
+    }
+}
+
+impl BlockDevice for OverlayDevice {
+    fn size_bytes(&self) -> u64 {
+        self.base.len() as u64
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        check_range(self.size_bytes(), offset_bytes, buf.len() as u64)?;
+        let pages = self.pages.read();
+        Self::each_page(offset_bytes, buf.len(), |number, inside, part| {
+            let source = match pages.get(&number) {
+                Some(page) => &page[inside],
+                None => &self.base_page(number)[inside],
+            };
+            buf[part].copy_from_slice(source);
+        });
+        Ok(())
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        check_range(self.size_bytes(), offset_bytes, buf.len() as u64)?;
+        let mut pages = self.pages.write();
+        Self::each_page(offset_bytes, buf.len(), |number, inside, part| {
+            let page = pages.entry(number).or_insert_with(|| {
+                let mut page = [0; OVERLAY_PAGE_BYTES];
+                let base = self.base_page(number);
+                page[..base.len()].copy_from_slice(base);
+                Arc::new(page)
+            });
+            Arc::make_mut(page)[inside].copy_from_slice(&buf[part]);
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    fn read(device: &OverlayDevice, offset_bytes: u64, len: usize) -> Vec<u8> {
+        let mut buf = vec![0; len];
+        device.read_at(&mut buf, offset_bytes).unwrap();
+        buf
+    }
+
+    #[test]
+    fn write_across_pages_is_read_back_and_base_stays() {
+        let base: Arc<[u8]> = vec![1; 10_000].into();
+        let device = OverlayDevice::new(Arc::clone(&base));
+        device.write_at(&[7; 5000], 4000).unwrap();
+        assert_eq!(read(&device, 3999, 5002), {
+            let mut expected = vec![7; 5002];
+            (expected[0], expected[5001]) = (1, 1);
+            expected
+        });
+        assert!(base.iter().all(|&byte| byte == 1));
+        assert_eq!(device.pages().len(), 3);
+    }
+
+    #[test]
+    fn clone_written_to_leaves_the_original() {
+        let device = OverlayDevice::new(vec![1; 10_000].into());
+        device.write_at(&[7], 5).unwrap();
+        let copy = device.clone();
+        copy.write_at(&[8], 5).unwrap();
+        copy.write_at(&[8], 9_999).unwrap();
+        assert_eq!(read(&device, 5, 1), [7]);
+        assert_eq!(read(&device, 9_999, 1), [1]);
+        assert_eq!(read(&copy, 5, 1), [8]);
+        assert!(matches!(
+            copy.write_at(&[8, 8], 9_999),
+            Err(Error::OutOfRange { .. })
+        ));
+    }
+}
