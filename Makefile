@@ -12,7 +12,7 @@ LARDER := target/release/larder
 
 # What the tests, the demo and the benches run: image tools and oracles, peers.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux
-BENCH_PACKAGES := fuse2fs tar findutils fio sysbench
+BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
 
 .PHONY: help build demo test check bench bench-readahead fuzz sanitize install record-readahead reproduce deps bench-deps clean
 

@@ -34,3 +34,4 @@ pub mod server;
 pub mod tree;
 pub mod user;
 pub mod work;
+pub mod writing;

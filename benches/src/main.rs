@@ -16,6 +16,7 @@ use larder_benches::readahead::peer::Peer as Side;
 use larder_benches::readahead::streams::{self, Streams};
 use larder_benches::results::{Origin, Results};
 use larder_benches::run::Run;
+use larder_benches::writing::files;
 use larder_benches::{floor, readahead, report, work};
 use larder_testkit::tool;
 
@@ -85,6 +86,19 @@ enum Part {
         #[command(flatten)]
         streams: Streams,
     },
+    /// Write a file from start to end, and sync it
+    #[command(hide = true)]
+    WriteSequential { file: PathBuf, bytes: u64 },
+    /// Write small files in several processes, each file synced
+    #[command(hide = true)]
+    WriteFiles {
+        folder: PathBuf,
+        processes: u32,
+        files_each: u32,
+    },
+    /// One of these processes
+    #[command(hide = true)]
+    WriteFilesOfOne { folder: PathBuf, files: u32 },
     /// Read pages of a file at random
     #[command(hide = true)]
     ReadRandom {
@@ -151,6 +165,18 @@ impl Args {
                 *one_descriptor,
             )?),
             Some(Part::ReadStreams { folder, streams }) => print(streams.run(folder)?),
+            Some(Part::WriteSequential { file, bytes }) => {
+                print(files::write_sequential(file, *bytes)?)
+            }
+            Some(Part::WriteFiles {
+                folder,
+                processes,
+                files_each,
+            }) => print(files::write_files(folder, *processes, *files_each)?),
+            Some(Part::WriteFilesOfOne { folder, files }) => {
+                files::write_files_of_one(folder, *files)?;
+                Ok(ExitCode::SUCCESS)
+            }
             None => self.run(),
         }
     }

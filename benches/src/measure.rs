@@ -22,6 +22,22 @@ pub enum Measure {
     SequentialUnprivileged,
     /// Pages of the big file at random, cold, several at once.
     Random,
+    /// `tar -x` of a tree of small files.
+    Untar,
+    /// `rm -r` of that tree.
+    Remove,
+    /// A file from start to end, with one fsync.
+    WriteSequential,
+    /// 4 KiB of that file at a time, at random, with one fsync.
+    OverwriteRandom,
+    /// Small files, each synced, one after the other.
+    FsyncFiles,
+    /// The same by 16 processes.
+    FsyncFiles16,
+    /// A database's transactions.
+    Database,
+    /// Extents of a file.
+    Extents,
     /// One cached page, in process.
     PageRead,
     /// A path of five components to its metadata, in process.
@@ -40,12 +56,14 @@ pub enum Unit {
     Seconds,
     /// 10^6 bytes a second.
     MegabytesPerSecond,
-    /// Reads a second.
-    ReadsPerSecond,
+    /// Reads, writes, files or transactions a second.
+    PerSecond,
     /// Nanoseconds.
     Nanoseconds,
     /// Hundredths.
     Percent,
+    /// A number of things.
+    Count,
 }
 
 /// How far a measure is to reach.
@@ -61,14 +79,15 @@ pub enum Target {
 }
 
 use Measure::{
-    Bookkeeping, ColdFind, ColdTar, Decision, Lookup, PageRead, Random, Sequential,
-    SequentialUnprivileged, WarmFind, WarmTar,
+    Bookkeeping, ColdFind, ColdTar, Database, Decision, Extents, FsyncFiles, FsyncFiles16, Lookup,
+    OverwriteRandom, PageRead, Random, Remove, Sequential, SequentialUnprivileged, Untar, WarmFind,
+    WarmTar, WriteSequential,
 };
 use Peer::{Device, Floor, Fuse2fs, Kernel, Larder, Syscall, Volume};
 
 impl Measure {
     /// All measures, in the order in which they are printed.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 19] = [
         WarmFind,
         WarmTar,
         ColdFind,
@@ -76,6 +95,14 @@ impl Measure {
         Sequential,
         SequentialUnprivileged,
         Random,
+        Untar,
+        Remove,
+        WriteSequential,
+        OverwriteRandom,
+        FsyncFiles,
+        FsyncFiles16,
+        Database,
+        Extents,
         PageRead,
         Lookup,
         Bookkeeping,
@@ -93,6 +120,14 @@ impl Measure {
             Sequential => "sequential",
             SequentialUnprivileged => "sequential-unprivileged",
             Random => "random",
+            Untar => "untar",
+            Remove => "remove",
+            WriteSequential => "write-sequential",
+            OverwriteRandom => "overwrite-random",
+            FsyncFiles => "fsync-files-1",
+            FsyncFiles16 => "fsync-files-16",
+            Database => "database",
+            Extents => "extents",
             PageRead => "page-read",
             Lookup => "lookup",
             Bookkeeping => "bookkeeping",
@@ -104,9 +139,10 @@ impl Measure {
     #[must_use]
     pub const fn unit(self) -> Unit {
         match self {
-            WarmFind | WarmTar | ColdFind | ColdTar => Unit::Seconds,
-            Sequential | SequentialUnprivileged => Unit::MegabytesPerSecond,
-            Random => Unit::ReadsPerSecond,
+            WarmFind | WarmTar | ColdFind | ColdTar | Untar | Remove => Unit::Seconds,
+            Sequential | SequentialUnprivileged | WriteSequential => Unit::MegabytesPerSecond,
+            Random | OverwriteRandom | FsyncFiles | FsyncFiles16 | Database => Unit::PerSecond,
+            Extents => Unit::Count,
             PageRead | Lookup | Decision => Unit::Nanoseconds,
             Bookkeeping => Unit::Percent,
         }
@@ -125,7 +161,10 @@ impl Measure {
     #[must_use]
     pub const fn peers(self) -> &'static [Peer] {
         match self {
-            WarmFind | WarmTar | ColdFind | ColdTar => &[Larder, Fuse2fs, Kernel],
+            WarmFind | WarmTar | ColdFind | ColdTar | Untar | Remove | WriteSequential
+            | OverwriteRandom | FsyncFiles | FsyncFiles16 | Database | Extents => {
+                &[Larder, Fuse2fs, Kernel]
+            }
             Sequential | Random => &[Larder, Fuse2fs, Kernel, Floor, Device],
             SequentialUnprivileged => &[Larder, Fuse2fs, Floor],
             PageRead | Lookup => &[Volume, Syscall],
@@ -133,19 +172,47 @@ impl Measure {
         }
     }
 
-    /// What it is to reach.
+    /// Whether it writes, on an image of its own.
     #[must_use]
-    pub const fn target(self) -> Target {
+    pub const fn is_writing(self) -> bool {
+        matches!(
+            self,
+            Untar
+                | Remove
+                | WriteSequential
+                | OverwriteRandom
+                | FsyncFiles
+                | FsyncFiles16
+                | Database
+                | Extents
+        )
+    }
+
+    /// What it is to reach; nothing for what is only told.
+    #[must_use]
+    pub const fn targets(self) -> &'static [Target] {
         match self {
-            WarmFind | WarmTar => Target::AtMostTimes(1.3, Kernel),
-            ColdFind | ColdTar => Target::AtMostTimes(2.0, Kernel),
-            Sequential => Target::AtLeastTimes(0.8, Kernel),
-            SequentialUnprivileged => Target::AtLeastTimes(2.0, Fuse2fs),
-            Random => Target::AtLeastTimes(0.9, Floor),
-            PageRead => Target::AtMostTimes(0.5, Syscall),
-            Lookup => Target::AtMostTimes(1.0, Syscall),
-            Bookkeeping => Target::AtMost(1.0),
-            Decision => Target::AtMost(50.0),
+            WarmFind | WarmTar => &[Target::AtMostTimes(1.3, Kernel)],
+            ColdFind | ColdTar => &[Target::AtMostTimes(2.0, Kernel)],
+            Sequential => &[Target::AtLeastTimes(0.8, Kernel)],
+            SequentialUnprivileged => &[Target::AtLeastTimes(2.0, Fuse2fs)],
+            Random => &[Target::AtLeastTimes(0.9, Floor)],
+            Untar | Remove => &[
+                Target::AtMostTimes(3.0, Kernel),
+                Target::AtMostTimes(0.2, Fuse2fs),
+            ],
+            WriteSequential => &[
+                Target::AtLeastTimes(0.7, Kernel),
+                Target::AtLeastTimes(3.0, Fuse2fs),
+            ],
+            OverwriteRandom | FsyncFiles => &[],
+            FsyncFiles16 => &[Target::AtLeastTimes(0.8, Kernel)],
+            Database => &[Target::AtLeastTimes(0.6, Kernel)],
+            Extents => &[Target::AtMostTimes(1.2, Kernel)],
+            PageRead => &[Target::AtMostTimes(0.5, Syscall)],
+            Lookup => &[Target::AtMostTimes(1.0, Syscall)],
+            Bookkeeping => &[Target::AtMost(1.0)],
+            Decision => &[Target::AtMost(50.0)],
         }
     }
 }
@@ -208,11 +275,13 @@ mod tests {
     fn measure_compares_with_a_peer_that_it_measures() {
         for measure in Measure::ALL {
             assert!(measure.peers().contains(&measure.ours()), "{measure:?}");
-            let against = measure.target().against();
-            assert!(
-                against.is_none_or(|peer| measure.peers().contains(&peer)),
-                "{measure:?}"
-            );
+            for target in measure.targets() {
+                let against = target.against();
+                assert!(
+                    against.is_none_or(|peer| measure.peers().contains(&peer)),
+                    "{measure:?}"
+                );
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use larder_testkit::requirement::{can_loop_mount, is_root};
-use larder_testkit::{Access, LoopMount, tool};
+use larder_testkit::{Access, Attached, LoopMount, tool};
 use serde::Serialize;
 
 use crate::server::Server;
@@ -97,8 +97,13 @@ pub struct Mounted {
 
 #[derive(Debug)]
 enum Guard {
-    Loop { _mount: LoopMount },
-    Server { _server: Server },
+    Loop {
+        _attached: Option<Attached>,
+        _mount: LoopMount,
+    },
+    Server {
+        _server: Server,
+    },
 }
 
 impl Mounted {
@@ -114,10 +119,50 @@ impl Mounted {
             let mount = LoopMount::new(&tree.image, Access::ReadOnly, &[])?;
             return Ok(Self {
                 root: mount.path(),
-                _guard: Guard::Loop { _mount: mount },
+                _guard: Guard::Loop {
+                    _attached: None,
+                    _mount: mount,
+                },
             });
         }
-        let server = serve(programs, peer, user, tree, folder)?;
+        let place = Place {
+            image: &tree.image,
+            access: Access::ReadOnly,
+            folder,
+        };
+        let server = serve(programs, peer, user, &place, tree.big_file_bytes)?;
+        Ok(Self {
+            root: server.mountpoint().to_owned(),
+            _guard: Guard::Server { _server: server },
+        })
+    }
+
+    /// Mounts `image` for writing by way of `peer`, as root does for every user.
+    pub fn for_writing(
+        programs: &Programs,
+        peer: Peer,
+        image: &Path,
+        folder: &Path,
+    ) -> Result<Self> {
+        if peer == Peer::Kernel {
+            let mount = LoopMount::new(image, Access::ReadWrite, &[])?;
+            let root = folder.join("mnt-kernel");
+            fs::create_dir_all(&root)?;
+            let attached = mount.attach(&root)?;
+            return Ok(Self {
+                root,
+                _guard: Guard::Loop {
+                    _attached: Some(attached),
+                    _mount: mount,
+                },
+            });
+        }
+        let place = Place {
+            image,
+            access: Access::ReadWrite,
+            folder,
+        };
+        let server = serve(programs, peer, User::Own, &place, 0)?;
         Ok(Self {
             root: server.mountpoint().to_owned(),
             _guard: Guard::Server { _server: server },
@@ -137,15 +182,26 @@ impl Mounted {
     }
 }
 
-/// Starts the FUSE server that `peer` is.
+/// What is mounted, and where mount points and logs go.
+struct Place<'p> {
+    image: &'p Path,
+    access: Access,
+    folder: &'p Path,
+}
+
+/// Starts the FUSE server that `peer` is. The floor serves a file of `floor_bytes`.
 fn serve(
     programs: &Programs,
     peer: Peer,
     user: User,
-    tree: &Tree,
-    folder: &Path,
+    place: &Place<'_>,
+    floor_bytes: u64,
 ) -> Result<Server> {
-    let mountpoint = folder.join(format!("mnt-{}", peer.name()));
+    let access = match place.access {
+        Access::ReadOnly => "ro",
+        Access::ReadWrite => "rw",
+    };
+    let mountpoint = place.folder.join(format!("mnt-{}", peer.name()));
     fs::create_dir_all(&mountpoint)?;
     user.own(&mountpoint)?;
     let program = |name: &str| tool::find(name).with_context(|| format!("{name} is not installed"));
@@ -155,17 +211,17 @@ fn serve(
             let mut command = user.command(&larder);
             command
                 .arg("mount")
-                .arg(&tree.image)
+                .arg(place.image)
                 .arg(&mountpoint)
-                .arg("--foreground");
+                .args(["--foreground", "-o", access]);
             (command, vec![larder, "umount".into()])
         }
         Peer::Fuse2fs => {
             let mut command = user.command(&program("fuse2fs")?);
             command
-                .arg(&tree.image)
+                .arg(place.image)
                 .arg(&mountpoint)
-                .args(["-f", "-o", "ro"]);
+                .args(["-f", "-o", access]);
             (command, vec![program("fusermount3")?, "-u".into()])
         }
         Peer::Floor => {
@@ -173,12 +229,12 @@ fn serve(
             command
                 .arg("floor")
                 .arg(&mountpoint)
-                .arg(tree.big_file_bytes.to_string());
+                .arg(floor_bytes.to_string());
             (command, vec![program("fusermount3")?, "-u".into()])
         }
         _ => bail!("{} is not a FUSE server", peer.name()),
     };
-    let log = folder.join(format!("{}.log", peer.name()));
+    let log = place.folder.join(format!("{}.log", peer.name()));
     let server = Server::start(command, mountpoint, unmount, user, &log)?;
     if peer == Peer::Floor {
         server.raise_read_ahead();

@@ -19,6 +19,16 @@ pub struct Plan {
     pub cached_pages: u32,
     /// Cached reads, lookups and decisions in one run.
     pub in_process_calls: u32,
+    /// Size of the file that is written from start to end, and of those that grow at once.
+    pub write_bytes: u64,
+    /// Writes of 4 KiB at random.
+    pub overwrites: u32,
+    /// Small files that are synced one by one, over all processes.
+    pub fsync_files: u32,
+    /// Rows in each of the database's four tables.
+    pub table_rows: u32,
+    /// Seconds of the database's load.
+    pub database_seconds: u32,
 }
 
 impl Plan {
@@ -33,6 +43,11 @@ impl Plan {
             random_reads: 2_500,
             cached_pages: 4_096,
             in_process_calls: 400_000,
+            write_bytes: 512 << 20,
+            overwrites: 20_000,
+            fsync_files: 800,
+            table_rows: 20_000,
+            database_seconds: 15,
         }
     }
 
@@ -44,6 +59,11 @@ impl Plan {
             big_file_bytes: 128 << 20,
             runs: 2,
             random_reads: 1_000,
+            write_bytes: 128 << 20,
+            overwrites: 5_000,
+            fsync_files: 320,
+            table_rows: 5_000,
+            database_seconds: 5,
             ..Self::full()
         }
     }
@@ -59,6 +79,11 @@ impl Plan {
             random_reads: 50,
             cached_pages: 64,
             in_process_calls: 500,
+            write_bytes: 2 << 20,
+            overwrites: 50,
+            fsync_files: 32,
+            table_rows: 10,
+            database_seconds: 1,
         }
     }
 }

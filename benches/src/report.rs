@@ -71,14 +71,15 @@ fn row(measure: Measure, samples: &Samples) -> String {
     let unit = match measure.unit() {
         Unit::Seconds => "s",
         Unit::MegabytesPerSecond => "MB/s",
-        Unit::ReadsPerSecond => "1/s",
+        Unit::PerSecond => "1/s",
         Unit::Nanoseconds => "ns",
         Unit::Percent => "%",
+        Unit::Count => "",
     };
     let gain = samples
         .ratio(measure, Peer::Fuse2fs)
         .map_or("-".to_owned(), |ratio| {
-            let times = if measure.unit() == Unit::Seconds {
+            let times = if matches!(measure.unit(), Unit::Seconds | Unit::Count) {
                 1.0 / ratio
             } else {
                 ratio
@@ -86,8 +87,19 @@ fn row(measure: Measure, samples: &Samples) -> String {
             format!("{times:.1}")
         });
     let _ = write!(text, "  {unit:<5}{gain:>11}");
-    let target = measure.target();
-    let figure = samples.figure(measure);
+    for (index, target) in measure.targets().iter().enumerate() {
+        if index > 0 {
+            let _ = write!(text, "\n{:97}", "");
+        }
+        text.push_str(&reached(measure, *target, unit, samples));
+    }
+    text.push('\n');
+    text
+}
+
+/// How far `measure` came towards `target`.
+fn reached(measure: Measure, target: Target, unit: &str, samples: &Samples) -> String {
+    let figure = samples.figure(measure, target);
     let ratio = match (figure, target.against()) {
         (Some(figure), Some(peer)) => format!("{figure:.2} {:>7}", peer.name()),
         (Some(figure), None) => format!("{figure:.2} {unit:>7}"),
@@ -102,15 +114,14 @@ fn row(measure: Measure, samples: &Samples) -> String {
         Some(false) => "missed",
         None => "not measured",
     };
-    let _ = writeln!(text, "  {ratio:>15}  {sign} {limit}: {verdict}");
-    text
+    format!("  {ratio:>15}  {sign} {limit}: {verdict}")
 }
 
 fn number(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("{value:.3}"),
-        Unit::MegabytesPerSecond | Unit::ReadsPerSecond => format!("{value:.0}"),
+        Unit::MegabytesPerSecond | Unit::PerSecond => format!("{value:.0}"),
         Unit::Nanoseconds => format!("{value:.1}"),
-        Unit::Percent => format!("{value:.2}"),
+        Unit::Percent | Unit::Count => format!("{value:.2}"),
     }
 }

@@ -48,8 +48,8 @@ impl Samples {
 
     /// What [`Target::is_met_by`] asks for: the ratio, or our own value.
     #[must_use]
-    pub fn figure(&self, measure: Measure) -> Option<f64> {
-        match measure.target().against() {
+    pub fn figure(&self, measure: Measure, target: Target) -> Option<f64> {
+        match target.against() {
             Some(peer) => self.ratio(measure, peer),
             None => self.median(measure, measure.ours()),
         }
@@ -142,10 +142,17 @@ pub struct MeasureResult {
     pub runs: BTreeMap<&'static str, Vec<f64>>,
     /// Their medians.
     pub medians: BTreeMap<&'static str, f64>,
-    /// Ours divided by the target's peer, or ours where the target has none.
-    pub figure: Option<f64>,
+    /// What was to be reached, and what was.
+    pub targets: Vec<TargetResult>,
+}
+
+/// How far a measure came.
+#[derive(Debug, Serialize)]
+pub struct TargetResult {
     /// What was to be reached.
     pub target: Target,
+    /// Ours divided by the target's peer, or ours where the target has none.
+    pub figure: Option<f64>,
     /// Whether it was; `None` if there is no figure.
     pub met: Option<bool>,
 }
@@ -181,7 +188,14 @@ impl Results {
 
 fn summary(measure: Measure, samples: &Samples) -> MeasureResult {
     let sides = || measure.peers().iter().copied();
-    let figure = samples.figure(measure);
+    let reached = |&target: &Target| {
+        let figure = samples.figure(measure, target);
+        TargetResult {
+            target,
+            figure,
+            met: figure.map(|figure| target.is_met_by(figure)),
+        }
+    };
     MeasureResult {
         name: measure.name(),
         unit: measure.unit(),
@@ -192,9 +206,7 @@ fn summary(measure: Measure, samples: &Samples) -> MeasureResult {
         medians: sides()
             .filter_map(|peer| Some((peer.name(), samples.median(measure, peer)?)))
             .collect(),
-        figure,
-        target: measure.target(),
-        met: figure.map(|figure| measure.target().is_met_by(figure)),
+        targets: measure.targets().iter().map(reached).collect(),
     }
 }
 

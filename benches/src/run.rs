@@ -20,17 +20,25 @@ use crate::results::Samples;
 use crate::tree::{BIG_FILE, PAGE_BYTES, Tree};
 use crate::user::{OpenFuseDevice, User};
 use crate::work::{self, ReadResult};
+use crate::writing::{self, Writing, database};
 
 /// An image counts as cold if no more of it than this is in the page cache.
 const COLD_BYTES: u64 = 1 << 20;
 
 /// Measures that one mount of a peer yields together.
-const GROUPS: [&[Measure]; 9] = [
+const GROUPS: [&[Measure]; 16] = [
     &[Measure::ColdFind, Measure::WarmFind],
     &[Measure::ColdTar, Measure::WarmTar],
     &[Measure::Sequential],
     &[Measure::SequentialUnprivileged],
     &[Measure::Random],
+    &[Measure::Untar, Measure::Remove],
+    &[Measure::WriteSequential],
+    &[Measure::OverwriteRandom],
+    &[Measure::FsyncFiles],
+    &[Measure::FsyncFiles16],
+    &[Measure::Database],
+    &[Measure::Extents],
     &[Measure::PageRead],
     &[Measure::Lookup],
     &[Measure::Bookkeeping],
@@ -48,6 +56,8 @@ pub struct Run {
     folder: TempDir,
     tree: Tree,
     tar_bytes: Option<u64>,
+    /// The small files as an archive, for what writes.
+    archive: PathBuf,
 }
 
 impl Run {
@@ -68,6 +78,7 @@ impl Run {
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
         progress("making the image");
         let tree = Tree::make(folder.path(), &plan)?;
+        let archive = writing::make_archive(folder.path(), &plan)?;
         // fuse2fs opens the image for writing even where it mounts read-only.
         fs::set_permissions(&tree.image, Permissions::from_mode(0o666))?;
         Ok(Self {
@@ -79,6 +90,7 @@ impl Run {
             folder,
             tree,
             tar_bytes: None,
+            archive,
         })
     }
 
@@ -135,6 +147,10 @@ impl Run {
             let name = Measure::SequentialUnprivileged.name();
             samples.skipped.push(format!("{name}: {reason}"));
         }
+        if let (true, Some(reason)) = (self.wants(&[Measure::Database]), database::missing()) {
+            let name = Measure::Database.name();
+            samples.skipped.push(format!("{name}: {reason}"));
+        }
     }
 
     fn measure_group(&mut self, group: &[Measure], round: usize, samples: &mut Samples) {
@@ -185,8 +201,18 @@ impl Run {
             Measure::SequentialUnprivileged => User::Nobody,
             _ => User::Own,
         };
-        if user.missing().is_some() {
+        if user.missing().is_some() || (first == Measure::Database && database::missing().is_some())
+        {
             return Ok(Vec::new());
+        }
+        if first.is_writing() {
+            let writing = Writing {
+                programs: &self.programs,
+                plan: &self.plan,
+                archive: &self.archive,
+                folder: &self.folder.path().join("writing"),
+            };
+            return writing.measure(first, peer);
         }
         self.make_cold()?;
         if peer == Peer::Device {

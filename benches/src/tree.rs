@@ -73,7 +73,7 @@ fn folder_path(number: u32) -> String {
 }
 
 /// Returns how many folders there are, and a path in each of the innermost ones.
-fn make_small_files(root: &Path, files: u32) -> Result<(u64, Vec<String>)> {
+pub(crate) fn make_small_files(root: &Path, files: u32) -> Result<(u64, Vec<String>)> {
     let mut random = Random::new(SEED);
     let mut deep_paths = Vec::new();
     let mut folders = std::collections::BTreeSet::new();

@@ -116,6 +116,21 @@ fn mounts_on_a_tiny_tree_are_measured_and_released() {
 }
 
 #[test]
+fn writing_on_a_tiny_plan_is_measured_and_leaves_clean_images() {
+    let measures = [
+        Measure::Untar,
+        Measure::Remove,
+        Measure::WriteSequential,
+        Measure::FsyncFiles,
+        Measure::FsyncFiles16,
+        Measure::Extents,
+    ];
+    let plan = Plan::tiny();
+    let samples = run(&measures, &plan);
+    assert_counts(&samples, &measures, &plan);
+}
+
+#[test]
 fn library_on_a_tiny_tree_is_measured_beside_system_calls() {
     let measures = [
         Measure::PageRead,

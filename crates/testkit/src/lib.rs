@@ -18,7 +18,7 @@ pub mod tree;
 
 pub use error::{Error, Result};
 pub use image::{Image, MATRIX, Recipe};
-pub use mount::{Access, LoopMount};
+pub use mount::{Access, Attached, LoopMount};
 pub use oracle::{Comparison, DirectorySource, Fields, Oracle, Source, VolumeSource, compare};
 pub use requirement::{Requirement, skip, tell_skipped};
 pub use seed::{Random, Seed};

@@ -8,8 +8,8 @@ use crate::error::{Context, Error, Result};
 use crate::tool::Tool;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,
-    fsconfig_set_string, fsmount, fsopen,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, unmount,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -85,6 +85,14 @@ impl LoopMount {
         &self.device
     }
 
+    /// Attaches the mount to `folder`, for programs that cannot work below [`LoopMount::path`]. It
+    /// is detached again when what this returns is dropped, or the mount itself.
+    pub fn attach(&self, folder: &Path) -> Result<Attached> {
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&self.mount, "", rustix::fs::CWD, folder, flags).context("attach to", folder)?;
+        Ok(Attached(folder.to_owned()))
+    }
+
     /// Writes everything to the image, as sync(1) does.
     pub fn sync(&self) -> Result<()> {
         let root = rustix::fs::open(
@@ -94,6 +102,18 @@ impl LoopMount {
         )
         .context("open the root of", &self.image)?;
         rustix::fs::syncfs(&root).context("sync", &self.image)
+    }
+}
+
+/// Where a mount is attached, until this is dropped.
+#[derive(Debug)]
+pub struct Attached(PathBuf);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Err(error) = unmount(&self.0, UnmountFlags::DETACH) {
+            eprintln!("cannot detach {}: {error}", self.0.display());
+        }
     }
 }
 

@@ -1,0 +1,143 @@
+//! Writers in processes of their own: what `larder-benches write-sequential` and `write-files` do.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+
+/// Bytes of each small file.
+const SMALL_BYTES: usize = 4096;
+/// Bytes that the growing files grow by.
+const PIECE_BYTES: usize = 16 << 10;
+/// Files that grow at once.
+const GROWING_FILES: u32 = 4;
+
+/// What was written, and how long that took.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Written {
+    /// Files.
+    pub files: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Seconds, syncs included.
+    pub seconds: f64,
+}
+
+/// `number` as a float.
+#[must_use]
+pub fn as_f64(number: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "bytes and files far below 2^53")]
+    let number = number as f64;
+    number
+}
+
+/// Writes `bytes` to a new file in requests of 1 MiB, then syncs it once.
+///
+/// # Errors
+/// The system's.
+pub fn write_sequential(path: &Path, bytes: u64) -> Result<Written> {
+    let block = content(1 << 20, 1);
+    let started = Instant::now();
+    let mut file = File::create(path).with_context(|| format!("create {}", path.display()))?;
+    let mut left = bytes;
+    while left > 0 {
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
+        file.write_all(&block[..len])?;
+        left -= len as u64;
+    }
+    file.sync_all()?;
+    drop(file);
+    Ok(Written {
+        files: 1,
+        bytes,
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+/// Has `processes` processes write `files_each` small files each, all at once.
+///
+/// # Errors
+/// The system's, or if a process failed.
+pub fn write_files(folder: &Path, processes: u32, files_each: u32) -> Result<Written> {
+    let harness = std::env::current_exe()?;
+    for process in 0..processes {
+        fs::create_dir_all(folder.join(format!("writer-{process}")))?;
+    }
+    let started = Instant::now();
+    let children: Vec<Child> = (0..processes)
+        .map(|process| {
+            Command::new(&harness)
+                .arg("write-files-of-one")
+                .arg(folder.join(format!("writer-{process}")))
+                .arg(files_each.to_string())
+                .stdin(Stdio::null())
+                .spawn()
+        })
+        .collect::<Result<_, _>>()?;
+    for mut child in children {
+        ensure!(child.wait()?.success(), "a writer failed");
+    }
+    let files = u64::from(processes) * u64::from(files_each);
+    Ok(Written {
+        files,
+        bytes: files * SMALL_BYTES as u64,
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+/// Creates `files` small files in `folder`, each synced before it is closed.
+///
+/// # Errors
+/// The system's.
+pub fn write_files_of_one(folder: &Path, files: u32) -> Result<()> {
+    let bytes = content(SMALL_BYTES, 2);
+    for number in 0..files {
+        let mut file = File::create_new(folder.join(format!("file-{number:06}")))?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Lets several files grow at once, in small pieces, to the plan's `write_bytes` together.
+///
+/// # Errors
+/// The system's.
+pub(super) fn append_at_once(folder: &Path, plan: &Plan) -> Result<()> {
+    let pieces = plan.write_bytes / u64::from(GROWING_FILES) / PIECE_BYTES as u64;
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..GROWING_FILES)
+            .map(|number| {
+                let path = folder.join(format!("growing-{number}"));
+                scope.spawn(move || append(&path, pieces))
+            })
+            .collect();
+        for writer in writers {
+            writer
+                .join()
+                .unwrap_or_else(|_| anyhow::bail!("a writer panicked"))?;
+        }
+        Ok(())
+    })
+}
+
+fn append(path: &Path, pieces: u64) -> Result<()> {
+    let piece = content(PIECE_BYTES, 3);
+    let mut file = File::create(path)?;
+    for _ in 0..pieces {
+        file.write_all(&piece)?;
+    }
+    Ok(())
+}
+
+/// Bytes that no file system can leave out.
+fn content(len: usize, part: u64) -> Vec<u8> {
+    larder_testkit::Random::new(larder_testkit::Seed(0xb14e).part(part)).bytes(len)
+}

@@ -1,0 +1,103 @@
+//! A fresh image for one workload, and what the kernel's tools say of it afterwards.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use larder_testkit::tool::{self, Tool};
+use larder_testkit::{Access, LoopMount};
+
+use crate::child;
+use crate::peer::{Mounted, Peer, Programs};
+use crate::plan::Plan;
+
+/// An empty ext4 image, made with mke2fs's defaults.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    image: PathBuf,
+    folder: PathBuf,
+}
+
+impl Scratch {
+    pub(super) fn make(folder: &Path, plan: &Plan) -> Result<Self> {
+        fs::create_dir_all(folder)?;
+        let image = folder.join("scratch.ext4");
+        // Gone first: no block of an earlier run is in the cache or on the disk.
+        if image.exists() {
+            fs::remove_file(&image)?;
+        }
+        let mib = (plan.write_bytes >> 20) * 2 + u64::from(plan.files) / 16 + 1024;
+        Tool::new("mke2fs")
+            .args(["-q", "-F", "-t", "ext4", "-b", "4096"])
+            .arg("-N")
+            .arg((plan.files * 3 + 20_000).to_string())
+            .arg(&image)
+            .arg(format!("{mib}M"))
+            .run()?;
+        Ok(Self {
+            image,
+            folder: folder.to_owned(),
+        })
+    }
+
+    pub(super) fn mount(&self, programs: &Programs, peer: Peer) -> Result<Mounted> {
+        Mounted::for_writing(programs, peer, &self.image, &self.folder)
+    }
+
+    /// That e2fsck finds nothing to complain of.
+    pub(super) fn check(&self) -> Result<()> {
+        let program = tool::find("e2fsck").context("e2fsck is not installed")?;
+        let output = Command::new(program).arg("-fn").arg(&self.image).output()?;
+        ensure!(
+            output.status.success(),
+            "e2fsck: {}",
+            String::from_utf8_lossy(&output.stdout)
+        );
+        Ok(())
+    }
+
+    /// Extents of a file, on average over the files that have any.
+    pub(super) fn mean_extents(&self) -> Result<f64> {
+        let mount = LoopMount::new(&self.image, Access::ReadOnly, &[])?;
+        let mut command = Command::new(tool::find("find").context("find is not installed")?);
+        command
+            .arg(mount.path())
+            .args(["-type", "f", "-size", "+0", "-exec", "filefrag", "{}", "+"]);
+        let mut text = Vec::new();
+        child::run(command, &self.folder.join("filefrag.log"), |block| {
+            text.extend_from_slice(block);
+        })?;
+        mean_of(&String::from_utf8_lossy(&text))
+    }
+}
+
+/// The mean of the numbers in lines such as `name: 3 extents found`.
+fn mean_of(text: &str) -> Result<f64> {
+    let (mut files, mut extents) = (0_u32, 0_u32);
+    for line in text.lines() {
+        let found = line
+            .rsplit_once(": ")
+            .and_then(|(_, found)| found.split(' ').next()?.parse::<u32>().ok());
+        let Some(found) = found else {
+            bail!("filefrag said {line:?}");
+        };
+        files += 1;
+        extents += found;
+    }
+    ensure!(files > 0, "filefrag found no files");
+    Ok(f64::from(extents) / f64::from(files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_of_files_are_averaged() {
+        let text = "/m/a: 1 extent found\n/m/b: 4 extents found\n";
+        assert!((mean_of(text).unwrap() - 2.5).abs() < 1e-9);
+        assert!(mean_of("filefrag: not supported\n").is_err());
+        assert!(mean_of("").is_err());
+    }
+}

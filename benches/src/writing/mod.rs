@@ -1,0 +1,90 @@
+//! Writing beside the peers: each workload on a fresh image, which e2fsck must find clean afterwards.
+//!
+//! | workload | what is timed or counted |
+//! |---|---|
+//! | untar, remove | `tar -xf` of the tree of small files, then `rm -r` of what it made |
+//! | write-sequential | one file of the plan's size in requests of 1 MiB, and one fsync |
+//! | overwrite-random | 4 KiB at random in such a file, then one fsync |
+//! | fsync-files | create, write 4 KiB, fsync, close; by one process, and by 16 |
+//! | database | sysbench's `oltp_read_write` on a MariaDB server whose data lies on the mount |
+//! | extents | mean extents of a file, by filefrag on the kernel's mount, after an untar beside several files that grow in small pieces at once |
+//!
+//! Nothing is cold: what is written was not there before.
+
+pub mod database;
+pub mod files;
+mod image;
+mod work;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::measure::Measure;
+use crate::peer::{Peer, Programs};
+use crate::plan::Plan;
+use image::Scratch;
+pub use work::make_archive;
+
+/// What the writing workloads need beside a peer.
+#[derive(Debug)]
+pub struct Writing<'r> {
+    /// The programs.
+    pub programs: &'r Programs,
+    /// How much is done.
+    pub plan: &'r Plan,
+    /// The archive of small files, made by [`make_archive`].
+    pub archive: &'r Path,
+    /// Where images and logs go.
+    pub folder: &'r Path,
+}
+
+impl Writing<'_> {
+    /// Runs the workload that yields `first` and what is measured with it.
+    ///
+    /// # Errors
+    /// What failed; also if e2fsck does not find the image clean.
+    pub fn measure(&self, first: Measure, peer: Peer) -> Result<Vec<(Measure, f64)>> {
+        let scratch = Scratch::make(self.folder, self.plan)?;
+        let log = self.folder.join("work.log");
+        let mounted = scratch.mount(self.programs, peer)?;
+        let root = mounted.root();
+        let mut values = match first {
+            Measure::Untar => {
+                let untar = work::untar(root, self.archive, &log)?;
+                let remove = work::remove(root, &log)?;
+                vec![(Measure::Untar, untar), (Measure::Remove, remove)]
+            }
+            Measure::WriteSequential => {
+                let rate = work::write_sequential(self.programs, root, self.plan, &log)?;
+                vec![(first, rate)]
+            }
+            Measure::OverwriteRandom => {
+                work::write_sequential(self.programs, root, self.plan, &log)?;
+                vec![(first, work::overwrite_random(root, self.plan, &log)?)]
+            }
+            Measure::FsyncFiles => vec![(first, self.fsync_files(root, 1, &log)?)],
+            Measure::FsyncFiles16 => vec![(first, self.fsync_files(root, 16, &log)?)],
+            Measure::Database => {
+                vec![(first, database::transactions(root, self.plan, self.folder)?)]
+            }
+            Measure::Extents => {
+                work::untar(root, self.archive, &log)?;
+                files::append_at_once(root, self.plan)?;
+                Vec::new()
+            }
+            other => bail!("{} does not write", other.name()),
+        };
+        drop(mounted);
+        scratch.check()?;
+        if first == Measure::Extents {
+            values.push((first, scratch.mean_extents()?));
+        }
+        Ok(values)
+    }
+
+    fn fsync_files(&self, root: &Path, processes: u32, log: &Path) -> Result<f64> {
+        let files = self.plan.fsync_files;
+        work::fsync_files(self.programs, root, processes, files, log)
+    }
+}

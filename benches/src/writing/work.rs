@@ -1,0 +1,148 @@
+//! The workloads: what is run on a mount, and how its time is taken.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use larder_testkit::tool;
+use serde::Deserialize;
+
+use crate::child;
+use crate::peer::Programs;
+use crate::plan::Plan;
+use crate::tree;
+use crate::writing::files::{self, Written};
+
+/// The slowest peer takes minutes for what others do in seconds.
+const DEADLINE: Duration = Duration::from_mins(10);
+/// What the archive holds, and `rm -r` removes.
+const TREE: &str = "tree";
+/// The file that is written from start to end.
+const BIG: &str = "written.bin";
+
+/// Makes the archive of the plan's tree of small files in `folder`.
+///
+/// # Errors
+/// The system's.
+pub fn make_archive(folder: &Path, plan: &Plan) -> Result<PathBuf> {
+    let parent = folder.join("to-archive");
+    tree::make_small_files(&parent.join(TREE), plan.files)?;
+    let archive = folder.join("tree.tar");
+    let mut command = program("tar")?;
+    command
+        .arg("-cf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(&parent)
+        .arg(TREE);
+    child::run(command, &folder.join("tar.log"), |_| {})?;
+    fs::remove_dir_all(&parent)?;
+    Ok(archive)
+}
+
+fn program(name: &str) -> Result<Command> {
+    let path = tool::find(name).with_context(|| format!("{name} is not installed"))?;
+    Ok(Command::new(path))
+}
+
+/// Unpacks `archive`. In seconds.
+pub(super) fn untar(root: &Path, archive: &Path, log: &Path) -> Result<f64> {
+    let mut command = program("tar")?;
+    command.arg("-xf").arg(archive).arg("-C").arg(root);
+    child::run_for(DEADLINE, command, log, |_| {})
+}
+
+/// Removes what [`untar`] made. In seconds.
+pub(super) fn remove(root: &Path, log: &Path) -> Result<f64> {
+    let mut command = program("rm")?;
+    command.arg("-r").arg(root.join(TREE));
+    let seconds = child::run_for(DEADLINE, command, log, |_| {})?;
+    ensure!(!root.join(TREE).exists(), "the tree is still there");
+    Ok(seconds)
+}
+
+/// Writes the big file and syncs it. In 10^6 bytes a second.
+pub(super) fn write_sequential(
+    programs: &Programs,
+    root: &Path,
+    plan: &Plan,
+    log: &Path,
+) -> Result<f64> {
+    let mut command = Command::new(&programs.harness);
+    command
+        .arg("write-sequential")
+        .arg(root.join(BIG))
+        .arg(plan.write_bytes.to_string());
+    let written: Written = result(command, log)?;
+    Ok(files::as_f64(written.bytes) / 1e6 / written.seconds)
+}
+
+/// Overwrites 4 KiB at a time of the big file with fio, in random order, and syncs once. In writes
+/// a second.
+pub(super) fn overwrite_random(root: &Path, plan: &Plan, log: &Path) -> Result<f64> {
+    #[derive(Deserialize)]
+    struct Output {
+        jobs: Vec<Job>,
+    }
+    #[derive(Deserialize)]
+    struct Job {
+        error: i32,
+        write: Direction,
+    }
+    #[derive(Deserialize)]
+    struct Direction {
+        total_ios: u64,
+    }
+    let bytes = u64::from(plan.overwrites) * 4096;
+    let mut command = program("fio")?;
+    command
+        .args([
+            "--name=overwrite",
+            "--rw=randwrite",
+            "--bs=4096",
+            "--thread",
+        ])
+        .args(["--ioengine=psync", "--end_fsync=1", "--randseed=1"])
+        .args(["--fadvise_hint=0", "--invalidate=0", "--output-format=json"])
+        .arg(format!("--filename={}", root.join(BIG).display()))
+        .arg(format!("--size={}", plan.write_bytes))
+        .arg(format!("--io_size={bytes}"));
+    let mut json = Vec::new();
+    // The process's own time: fio's does not count the fsync.
+    let seconds = child::run_for(DEADLINE, command, log, |block| {
+        json.extend_from_slice(block)
+    })?;
+    let output: Output = serde_json::from_slice(&json).context("fio wrote no JSON")?;
+    let job = output.jobs.first().context("fio ran no job")?;
+    ensure!(job.error == 0, "fio: error {}", job.error);
+    Ok(files::as_f64(job.write.total_ios) / seconds)
+}
+
+/// Creates, writes, syncs and closes files in `processes` processes at once, `files` in all. In
+/// files a second.
+pub(super) fn fsync_files(
+    programs: &Programs,
+    root: &Path,
+    processes: u32,
+    files: u32,
+    log: &Path,
+) -> Result<f64> {
+    let mut command = Command::new(&programs.harness);
+    command
+        .arg("write-files")
+        .arg(root)
+        .arg(processes.to_string())
+        .arg((files / processes).max(1).to_string());
+    let written: Written = result(command, log)?;
+    Ok(files::as_f64(written.files) / written.seconds)
+}
+
+fn result(command: Command, log: &Path) -> Result<Written> {
+    let mut json = Vec::new();
+    child::run_for(DEADLINE, command, log, |block| {
+        json.extend_from_slice(block)
+    })?;
+    serde_json::from_slice(&json).context("the harness wrote no result")
+}
