@@ -173,7 +173,7 @@ impl Filesystem {
 
     /// The block of inode `ino`, where in it the inode starts in bytes, and
     /// whether the inode table that it lies in was ever written to.
-    fn inode_place(&self, ino: Ino) -> Result<(FsBlock, usize, bool)> {
+    pub(crate) fn inode_place(&self, ino: Ino) -> Result<(FsBlock, usize, bool)> {
         let place = Place::Inode(ino);
         if ino.0 == 0 || ino.0 > self.sb.inodes_count {
             return Err(Error::corrupt(place, "no such inode number"));
@@ -204,8 +204,24 @@ impl Filesystem {
     /// [`Error::StaleInode`] if the inode is free, [`Error::Corrupt`] if there is
     /// no such inode or it is damaged, or the device's error.
     pub fn inode(&self, ino: Ino) -> Result<Inode> {
+        self.checked_inode(ino, Inode::decode)
+    }
+
+    /// The inode `ino`, which may have no links left: an orphan.
+    ///
+    /// # Errors
+    /// As [`Filesystem::inode`].
+    pub fn orphan_inode(&self, ino: Ino) -> Result<Inode> {
+        self.checked_inode(ino, Inode::decode_unlinked)
+    }
+
+    fn checked_inode(
+        &self,
+        ino: Ino,
+        decode: impl FnOnce(&Superblock, Ino, &[u8]) -> Result<Inode>,
+    ) -> Result<Inode> {
         let bytes = self.inode_bytes(ino)?;
-        let inode = Inode::decode(&self.sb, ino, &bytes)?;
+        let inode = decode(&self.sb, ino, &bytes)?;
         let is_from_table = matches!(bytes.0, InodeSource::Table(..));
         if is_from_table && self.sb.has_metadata_checksums() {
             let seed = self.sb.inode_checksum_seed(ino, inode.generation());

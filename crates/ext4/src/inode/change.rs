@@ -61,9 +61,25 @@ impl Inode {
         self.raw_mut().i_links_count.set(links);
     }
 
+    /// The two words of `time`, the second zero where the extra fields do not reach to its
+    /// `end` in the inode: so that what is read back from memory and from the image is the same.
+    fn stored_time(&self, time: Timestamp, end: u16) -> (u32, u32) {
+        let has_extra = self.extra_isize() + 0x80 >= end;
+        let (seconds, extra) = time.to_inode();
+        if has_extra {
+            return (seconds, extra);
+        }
+        let seconds = i32::try_from(time.seconds).unwrap_or(if time.seconds < 0 {
+            i32::MIN
+        } else {
+            i32::MAX
+        });
+        (seconds.cast_unsigned(), 0)
+    }
+
     /// Sets the time of the last access.
     pub fn set_atime(&mut self, time: Timestamp) {
-        let (seconds, extra) = time.to_inode();
+        let (seconds, extra) = self.stored_time(time, 0x90);
         let raw = self.raw_mut();
         raw.i_atime.set(seconds);
         raw.i_atime_extra.set(extra);
@@ -71,7 +87,7 @@ impl Inode {
 
     /// Sets the time of the last change of the content.
     pub fn set_mtime(&mut self, time: Timestamp) {
-        let (seconds, extra) = time.to_inode();
+        let (seconds, extra) = self.stored_time(time, 0x8C);
         let raw = self.raw_mut();
         raw.i_mtime.set(seconds);
         raw.i_mtime_extra.set(extra);
@@ -79,7 +95,7 @@ impl Inode {
 
     /// Sets the time of the last change of the inode.
     pub fn set_ctime(&mut self, time: Timestamp) {
-        let (seconds, extra) = time.to_inode();
+        let (seconds, extra) = self.stored_time(time, 0x88);
         let raw = self.raw_mut();
         raw.i_ctime.set(seconds);
         raw.i_ctime_extra.set(extra);
@@ -87,7 +103,7 @@ impl Inode {
 
     /// Sets the time of creation. Lost where the inode has no room for it.
     pub fn set_crtime(&mut self, time: Timestamp) {
-        let (seconds, extra) = time.to_inode();
+        let (seconds, extra) = self.stored_time(time, 0x98);
         let raw = self.raw_mut();
         raw.i_crtime.set(seconds);
         raw.i_crtime_extra.set(extra);

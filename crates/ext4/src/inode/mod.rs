@@ -10,6 +10,7 @@
 //! [`Inode::words`] and finds them by the inode number.
 
 mod change;
+mod orphan;
 mod write;
 
 pub use write::NewInode;
@@ -109,6 +110,15 @@ impl Inode {
     /// [`Error::StaleInode`] if the inode is free, [`Error::Corrupt`] if a field
     /// contradicts another or the superblock.
     pub fn decode(sb: &Superblock, ino: Ino, bytes: &[u8]) -> Result<Self> {
+        const LINKS: std::ops::Range<usize> = 0x1A..0x1C;
+        if bytes.get(LINKS) == Some(&[0; 2]) {
+            return Err(Error::StaleInode(ino));
+        }
+        Self::decode_unlinked(sb, ino, bytes)
+    }
+
+    /// As [`Inode::decode`], of an inode that may have no links left, as an orphan has.
+    pub(crate) fn decode_unlinked(sb: &Superblock, ino: Ino, bytes: &[u8]) -> Result<Self> {
         let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
         if bytes.len() < BASE_INODE_BYTES {
             return Err(corrupt("inode is cut off"));
@@ -117,9 +127,6 @@ impl Inode {
         let kept = INODE_BYTES.min(bytes.len());
         raw[..kept].copy_from_slice(&bytes[..kept]);
         let mut inode = Self { ino, raw };
-        if inode.links() == 0 {
-            return Err(Error::StaleInode(ino));
-        }
         let extra_bytes = usize::from(inode.extra_isize());
         if bytes.len() == BASE_INODE_BYTES {
             inode.raw[BASE_INODE_BYTES..].fill(0);

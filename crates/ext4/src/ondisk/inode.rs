@@ -102,10 +102,29 @@ pub(crate) struct RawInode {
     pub i_projid: U32,
 }
 
+const DTIME_AT: usize = 0x14;
 const CHECKSUM_LO_AT: usize = 0x7C;
 const CHECKSUM_HI_AT: usize = 0x82;
 /// The smallest `i_extra_isize` that has room for the checksum's high half.
 const EXTRA_WITH_CHECKSUM_HI: u16 = 4;
+
+/// The checksum of the inode `bytes`, without what it holds as its checksum; whether its
+/// high half is stored too. `None` if `bytes` are too few.
+///
+/// `bytes` are the whole inode, as many as the superblock says. `seed` is the inode's:
+/// the file system's seed, continued with inode number and generation.
+fn checksum(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> Option<(u32, bool)> {
+    let (before, rest) = bytes.split_at_checked(CHECKSUM_LO_AT)?;
+    let crc = seed.bytes(before).bytes(&[0, 0]);
+    let has_high = bytes.len() > BASE_INODE_BYTES && extra_isize >= EXTRA_WITH_CHECKSUM_HI;
+    // From behind the low half on, counted in `rest`.
+    let high_at = CHECKSUM_HI_AT - CHECKSUM_LO_AT;
+    if has_high {
+        let crc = crc.bytes(rest.get(2..high_at)?).bytes(&[0, 0]);
+        return Some((crc.bytes(rest.get(high_at + 2..)?).0, true));
+    }
+    Some((crc.bytes(rest.get(2..).unwrap_or_default()).0, false))
+}
 
 /// Whether the checksum in the inode `bytes` is right. `seed` is the inode's:
 /// the file system's seed, continued with inode number and generation.
@@ -114,21 +133,40 @@ const EXTRA_WITH_CHECKSUM_HI: u16 = 4;
 #[must_use]
 pub fn checksum_is_right(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> bool {
     let half = |at: usize| match bytes.get(at..at + 2) {
-        Some(&[low, high]) => u16::from_le_bytes([low, high]),
+        Some(&[low, high]) => u32::from(u16::from_le_bytes([low, high])),
         _ => 0,
     };
-    let Some((before, rest)) = bytes.split_at_checked(CHECKSUM_LO_AT) else {
-        return false;
-    };
-    let crc = seed.bytes(before).bytes(&[0, 0]);
-    let has_high = bytes.len() > BASE_INODE_BYTES && extra_isize >= EXTRA_WITH_CHECKSUM_HI;
     let low = half(CHECKSUM_LO_AT);
-    // From behind the low half on, counted in `rest`.
-    let high_at = CHECKSUM_HI_AT - CHECKSUM_LO_AT;
-    if has_high {
-        let crc = crc.bytes(&rest[2..high_at]).bytes(&[0, 0]);
-        let crc = crc.bytes(&rest[high_at + 2..]);
-        return crc.0 == u32::from(low) | (u32::from(half(CHECKSUM_HI_AT)) << 16);
+    match checksum(bytes, extra_isize, seed) {
+        Some((crc, true)) => crc == low | (half(CHECKSUM_HI_AT) << 16),
+        Some((crc, false)) => crc & 0xFFFF == low,
+        None => false,
     }
-    crc.bytes(rest.get(2..).unwrap_or_default()).0 & 0xFFFF == u32::from(low)
+}
+
+/// Stores the checksum that [`checksum_is_right`] checks.
+pub(crate) fn set_checksum(bytes: &mut [u8], extra_isize: u16, seed: Crc32c) {
+    let Some((crc, has_high)) = checksum(bytes, extra_isize, seed) else {
+        return;
+    };
+    let [a, b, c, d] = crc.to_le_bytes();
+    bytes[CHECKSUM_LO_AT..CHECKSUM_LO_AT + 2].copy_from_slice(&[a, b]);
+    if has_high {
+        bytes[CHECKSUM_HI_AT..CHECKSUM_HI_AT + 2].copy_from_slice(&[c, d]);
+    }
+}
+
+/// The time of deletion, or the next orphan, in the inode `bytes`; 0 if they are too few.
+pub(crate) fn dtime(bytes: &[u8]) -> u32 {
+    let field = bytes.get(DTIME_AT..DTIME_AT + 4);
+    field.map_or(0, |field| {
+        u32::from_le_bytes([field[0], field[1], field[2], field[3]])
+    })
+}
+
+/// Sets what [`dtime`] reads.
+pub(crate) fn set_dtime(bytes: &mut [u8], dtime: u32) {
+    if let Some(field) = bytes.get_mut(DTIME_AT..DTIME_AT + 4) {
+        field.copy_from_slice(&dtime.to_le_bytes());
+    }
 }
