@@ -1,34 +1,98 @@
-//! A device in a regular file or on a kernel block device, read past the kernel's page cache.
+//! A device in a regular file or on a kernel block device, read and written past the kernel's page
+//! cache.
 //!
 //! Model: `O_DIRECT`. What is read is cached above, and nowhere else; the kernel reads nothing
 //! ahead, so that what reaches the device is what was asked for. A small read costs a whole trip to
 //! the device, which the page cache would have saved.
 //!
 //! Direct I/O wants offsets, lengths and memory on [`ALIGN_BYTES`]. Pages and buffers lie so;
-//! whatever does not takes a way through memory that does.
+//! whatever does not takes a way through memory that does. Of a block that is written in part, the
+//! rest is read first. A last block that the file has only a part of cannot be written directly
+//! without making the file longer: it is written through the page cache, always.
+//!
+//! Locking: `edges` is held while blocks written in part are read and written, so that two who write
+//! different parts of a block do not undo each other's. Nothing else needs it: who writes a whole
+//! block and who writes a part of it write the same bytes, and have to keep apart themselves.
 
-use crate::{BlockDevice, FileDevice, FileRange, Result, check_range, total_bytes};
-use std::io::IoSliceMut;
+use crate::lock::Access;
+use crate::{BlockDevice, FileDevice, FileRange, Result, check_range, gathered_bytes, total_bytes};
+use parking_lot::Mutex;
+use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
 
 /// Enough for every block device whose blocks Linux can cache.
 const ALIGN_BYTES: usize = 4096;
 
-/// A regular file or block device, or a part of one, read with `O_DIRECT`.
+/// A regular file or block device, or a part of one, with `O_DIRECT`.
 #[derive(Debug)]
 pub struct DirectDevice {
     file: FileDevice,
+    edges: Mutex<()>,
+    tail: Option<Tail>,
+}
+
+/// The last block, where the file has only a part of it.
+#[derive(Debug)]
+struct Tail {
+    /// The device without direct I/O.
+    buffered: FileDevice,
+    /// Where in the device the block begins; 0 if before the device.
+    start_bytes: u64,
 }
 
 impl DirectDevice {
-    /// Opens the file or block device at `path`.
+    /// Opens the file or block device at `path` for reading.
     ///
     /// # Errors
     /// As [`FileDevice::open`]; [`Error::Open`](crate::Error::Open) too where the file system has no direct I/O.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
         Ok(Self {
-            file: FileDevice::open_direct(path, range)?,
+            file: FileDevice::open_direct(path, range, Access::Read)?,
+            edges: Mutex::new(()),
+            tail: None,
         })
+    }
+
+    /// Opens the file or block device at `path` for reading and writing, alone.
+    ///
+    /// # Errors
+    /// As [`DirectDevice::open`] and [`FileDevice::open_writable`].
+    pub fn open_writable(path: &Path, range: FileRange) -> Result<Self> {
+        let file = FileDevice::open_direct(path, range, Access::Write)?;
+        let end_bytes = file.position_bytes(file.size_bytes());
+        let part_bytes = end_bytes % ALIGN_BYTES as u64;
+        let tail = if part_bytes == 0 {
+            None
+        } else {
+            Some(Tail {
+                buffered: file.reopen_buffered()?,
+                start_bytes: file.size_bytes().saturating_sub(part_bytes),
+            })
+        };
+        Ok(Self {
+            file,
+            edges: Mutex::new(()),
+            tail,
+        })
+    }
+
+    /// Writes `bytes`, which end before the tail, by way of aligned memory, reading first what of
+    /// its blocks stays.
+    fn write_around(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
+        let position_bytes = self.file.position_bytes(offset_bytes);
+        let ahead = usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0);
+        let aligned_len = (ahead + bytes.len()).next_multiple_of(ALIGN_BYTES);
+        let mut memory = vec![0; aligned_len + ALIGN_BYTES];
+        let start = memory.as_ptr().align_offset(ALIGN_BYTES);
+        let aligned = &mut memory[start..start + aligned_len];
+        let is_whole = ahead == 0 && aligned_len == bytes.len();
+        let _edges = (!is_whole).then(|| self.edges.lock());
+        if !is_whole {
+            let len = aligned_len - ahead;
+            self.file.read_direct(aligned, ahead, len, offset_bytes)?;
+        }
+        aligned[ahead..ahead + bytes.len()].copy_from_slice(bytes);
+        self.file.write_direct(aligned, ahead, offset_bytes)
     }
 
     /// Fills `bufs` by way of aligned memory.
@@ -70,6 +134,49 @@ impl BlockDevice for DirectDevice {
         } else {
             self.read_around(bufs, offset_bytes)
         }
+    }
+
+    fn is_writable(&self) -> bool {
+        self.file.is_writable()
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.write_vectored_at(&[IoSlice::new(buf)], offset_bytes)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        let len_bytes = gathered_bytes(bufs);
+        self.file.check_write(offset_bytes, len_bytes)?;
+        let position_bytes = self.file.position_bytes(offset_bytes);
+        if position_bytes.is_multiple_of(ALIGN_BYTES as u64)
+            && bufs.iter().all(|buf| is_aligned(buf))
+        {
+            return self.file.write_vectored_at(bufs, offset_bytes);
+        }
+        let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
+        let tail_start_bytes = self.tail.as_ref().map_or(u64::MAX, |tail| tail.start_bytes);
+        let before_tail_bytes = tail_start_bytes.saturating_sub(offset_bytes);
+        let split =
+            usize::try_from(before_tail_bytes).map_or(bytes.len(), |at| at.min(bytes.len()));
+        let (before, behind) = bytes.split_at(split);
+        if !before.is_empty() {
+            self.write_around(before, offset_bytes)?;
+        }
+        match &self.tail {
+            Some(tail) if !behind.is_empty() => {
+                let behind_bytes = offset_bytes + before.len() as u64;
+                tail.buffered.write_at(behind, behind_bytes)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.file.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        self.file.discard(offset_bytes, len_bytes)
     }
 }
 
@@ -137,6 +244,58 @@ mod tests {
                 Err(Error::OutOfRange { .. })
             ));
         }
+    }
+
+    #[test]
+    fn direct_write_of_any_range_changes_only_its_bytes() {
+        const LEN: usize = 3 * ALIGN_BYTES + 700;
+        for start in [0, 512, 4096] {
+            let Some((file, device)) = device(LEN, start as u64) else {
+                return;
+            };
+            drop(device);
+            let range = FileRange {
+                offset_bytes: start as u64,
+                size_bytes: None,
+            };
+            let device = DirectDevice::open_writable(file.path(), range).unwrap();
+            let size = LEN - start;
+            let mut expected: Vec<u8> = (0..LEN).map(byte).collect();
+            for (mark, (offset, len)) in (1..).zip([
+                (0, 4096),
+                (0, 1),
+                (1, 4096),
+                (4095, 2),
+                (4096, 8192 - start),
+                (size - 1, 1),
+                (size - 700, 3),
+                (100, size - 200),
+                (0, size),
+                (size, 0),
+            ]) {
+                device.write_at(&vec![mark; len], offset as u64).unwrap();
+                expected[start + offset..start + offset + len].fill(mark);
+                let shown = format!("{len} bytes at {offset} from {start}");
+                assert!(std::fs::read(file.path()).unwrap() == expected, "{shown}");
+                let mut buf = vec![0; len];
+                device.read_at(&mut buf, offset as u64).unwrap();
+                assert!(buf == vec![mark; len], "{shown}, read back");
+            }
+            device.flush().unwrap();
+            assert!(matches!(
+                device.write_at(&[1; 2], size as u64 - 1),
+                Err(Error::OutOfRange { .. })
+            ));
+        }
+    }
+
+    #[test]
+    fn direct_device_opened_for_reading_refuses_writes() {
+        let Some((_file, device)) = device(ALIGN_BYTES, 0) else {
+            return;
+        };
+        assert!(!device.is_writable());
+        assert!(matches!(device.write_at(&[1], 0), Err(Error::ReadOnly)));
     }
 
     #[test]

@@ -1,22 +1,25 @@
 //! A device in a regular file or on a kernel block device.
 //!
-//! The file is opened for reading only, with a shared lock, so that it may lie
-//! on read-only storage and two readers may share it, while whoever wants it
-//! alone (and says so by an exclusive lock) is kept out.
+//! Opened for reading, it may lie on read-only storage, and a shared lock lets readers share it
+//! while whoever wants it alone is kept out. Opened for writing, the lock is exclusive, and a
+//! block device that the system has mounted is refused.
+//!
+//! A write never extends the file: what does not lie inside the device is refused.
 //!
 //! The kernel's own readahead on the file stays on. The page cache above reads
 //! ahead in each file, but only the kernel sees that small files which lie side
 //! by side are read one after the other: telling it that reads are random made
 //! a cold `tar` of 54,000 files take up to twice as long.
 
-use crate::{BlockDevice, Error, Result, check_range, total_bytes};
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom};
+use crate::lock::{self, Access};
+use crate::{BlockDevice, Error, Result, check_range, gathered_bytes, total_bytes};
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
-use std::io::{self, IoSliceMut};
-use std::os::fd::OwnedFd;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// The most buffers that one vectored read takes.
+/// The most buffers that one vectored read or write takes.
 const MAX_BUFFERS: usize = 1024;
 
 /// No block of a device is smaller.
@@ -26,6 +29,7 @@ const SECTOR_BYTES: usize = 512;
 #[derive(Debug)]
 pub struct FileDevice {
     file: OwnedFd,
+    access: Access,
     start_bytes: u64,
     size_bytes: u64,
 }
@@ -40,55 +44,43 @@ pub struct FileRange {
 }
 
 impl FileDevice {
-    /// Opens the file or block device at `path`.
+    /// Opens the file or block device at `path` for reading.
     ///
     /// # Errors
     /// [`Error::Open`] if it cannot be opened or is neither a regular file nor
     /// a block device, [`Error::Locked`] if another process has locked it for
     /// itself, [`Error::OutOfRange`] if `range` does not lie inside it.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
-        Self::open_with(path, range, OFlags::empty())
+        Self::open_with(path, range, Access::Read, OFlags::empty())
+    }
+
+    /// Opens the file or block device at `path` for reading and writing, alone.
+    ///
+    /// # Errors
+    /// As [`FileDevice::open`]; [`Error::Locked`] too if another process reads it, or
+    /// the system has mounted it.
+    pub fn open_writable(path: &Path, range: FileRange) -> Result<Self> {
+        Self::open_with(path, range, Access::Write, OFlags::empty())
     }
 
     /// Opens it for direct I/O, for [`DirectDevice`](crate::DirectDevice).
-    pub(crate) fn open_direct(path: &Path, range: FileRange) -> Result<Self> {
-        Self::open_with(path, range, OFlags::DIRECT)
+    pub(crate) fn open_direct(path: &Path, range: FileRange, access: Access) -> Result<Self> {
+        Self::open_with(path, range, access, OFlags::DIRECT)
     }
 
-    fn open_with(path: &Path, range: FileRange, more: OFlags) -> Result<Self> {
+    fn open_with(path: &Path, range: FileRange, access: Access, more: OFlags) -> Result<Self> {
         let failed = |source: io::Error| Error::Open {
             path: path.to_owned(),
             source,
         };
-        // Without NONBLOCK, opening a FIFO would wait for a writer.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | more;
-        let file = retry(|| rustix::fs::open(path, flags, Mode::empty()))
-            .map_err(|errno| failed(errno.into()))?;
-        let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        let file_bytes = match kind {
-            FileType::RegularFile => u64::try_from(stat.st_size).unwrap_or(0),
+        let (file, stat) = open_file(path, access, more)?;
+        let file_bytes = match FileType::from_raw_mode(stat.st_mode) {
             FileType::BlockDevice => {
                 rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|errno| failed(errno.into()))?
             }
-            FileType::Directory => return Err(failed(Errno::ISDIR.into())),
-            _ => {
-                return Err(failed(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "neither a regular file nor a block device",
-                )));
-            }
+            _ => u64::try_from(stat.st_size).unwrap_or(0),
         };
-        match retry(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)) {
-            Err(Errno::WOULDBLOCK) => {
-                return Err(Error::Locked {
-                    path: path.to_owned(),
-                });
-            }
-            // Some network and user-space file systems have no locks.
-            Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => {}
-            Err(errno) => return Err(failed(errno.into())),
-        }
+        lock::take(&file, path, access)?;
         let size_bytes = match range.size_bytes {
             Some(size_bytes) => size_bytes,
             None => file_bytes.saturating_sub(range.offset_bytes),
@@ -96,9 +88,51 @@ impl FileDevice {
         check_range(file_bytes, range.offset_bytes, size_bytes)?;
         Ok(Self {
             file,
+            access,
             start_bytes: range.offset_bytes,
             size_bytes,
         })
+    }
+
+    /// The same device, opened once more without direct I/O and without a lock of its own.
+    pub(crate) fn reopen_buffered(&self) -> Result<Self> {
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let (file, _) = open_file(Path::new(&path), self.access, OFlags::empty())?;
+        Ok(Self { file, ..*self })
+    }
+
+    pub(crate) fn check_write(&self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        match self.access {
+            Access::Read => Err(Error::ReadOnly),
+            Access::Write => check_range(self.size_bytes, offset_bytes, len_bytes),
+        }
+    }
+
+    fn write_exact(&self, mut buf: &[u8], mut offset_bytes: u64) -> Result<()> {
+        while !buf.is_empty() {
+            let at_bytes = self.position_bytes(offset_bytes);
+            let written = retry(|| rustix::io::pwrite(&self.file, buf, at_bytes))
+                .and_then(some)
+                .map_err(|errno| write_error(offset_bytes, buf.len() as u64, errno))?;
+            buf = &buf[written..];
+            offset_bytes += written as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes at most [`MAX_BUFFERS`] buffers; what a short write leaves out, one by one.
+    fn write_batch(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        let at_bytes = self.position_bytes(offset_bytes);
+        let mut done = retry(|| rustix::io::pwritev(&self.file, bufs, at_bytes))
+            .map_err(|errno| write_error(offset_bytes, gathered_bytes(bufs), errno))?;
+        let mut buf_offset_bytes = offset_bytes;
+        for buf in bufs {
+            let written = done.min(buf.len());
+            done -= written;
+            self.write_exact(&buf[written..], buf_offset_bytes + written as u64)?;
+            buf_offset_bytes += buf.len() as u64;
+        }
+        Ok(())
     }
 
     /// Where in the file `offset_bytes` of the device is.
@@ -127,6 +161,19 @@ impl FileDevice {
                 return Err(failed(shrunk()));
             }
             done += read;
+        }
+        Ok(())
+    }
+
+    /// Writes `buf`, whose byte `ahead` belongs at `offset_bytes`, as it lies.
+    pub(crate) fn write_direct(&self, buf: &[u8], ahead: usize, offset_bytes: u64) -> Result<()> {
+        let failed = |errno| write_error(offset_bytes, (buf.len() - ahead) as u64, errno);
+        let at_bytes = self.position_bytes(offset_bytes) - ahead as u64;
+        let mut done = 0;
+        while done < buf.len() {
+            done += retry(|| rustix::io::pwrite(&self.file, &buf[done..], at_bytes + done as u64))
+                .and_then(some)
+                .map_err(failed)?;
         }
         Ok(())
     }
@@ -182,10 +229,95 @@ impl BlockDevice for FileDevice {
         }
         Ok(())
     }
+
+    fn is_writable(&self) -> bool {
+        self.access == Access::Write
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        self.check_write(offset_bytes, buf.len() as u64)?;
+        self.write_exact(buf, offset_bytes)
+    }
+
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
+        self.check_write(offset_bytes, gathered_bytes(bufs))?;
+        let mut at_bytes = offset_bytes;
+        for batch in bufs.chunks(MAX_BUFFERS) {
+            self.write_batch(batch, at_bytes)?;
+            at_bytes += gathered_bytes(batch);
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        match self.access {
+            Access::Read => Ok(()),
+            Access::Write => retry(|| rustix::fs::fdatasync(&self.file))
+                .map_err(|errno| Error::Flush(errno.into())),
+        }
+    }
+
+    /// Punches a hole, which block devices take too.
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        self.check_write(offset_bytes, len_bytes)?;
+        if len_bytes == 0 {
+            return Ok(true);
+        }
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let at_bytes = self.position_bytes(offset_bytes);
+        match retry(|| rustix::fs::fallocate(&self.file, mode, at_bytes, len_bytes)) {
+            Ok(()) => Ok(true),
+            // INVAL: less than the device's own blocks.
+            Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => Ok(false),
+            Err(errno) => Err(write_error(offset_bytes, len_bytes, errno)),
+        }
+    }
+}
+
+/// Opens a regular file or block device.
+fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat)> {
+    let failed = |source: io::Error| Error::Open {
+        path: path.to_owned(),
+        source,
+    };
+    let direction = match access {
+        Access::Read => OFlags::RDONLY,
+        Access::Write => OFlags::RDWR,
+    };
+    // Without NONBLOCK, opening a FIFO would wait for a writer.
+    let flags = direction | OFlags::CLOEXEC | OFlags::NONBLOCK | more;
+    let open = |flags| retry(|| rustix::fs::open(path, flags, Mode::empty()));
+    let file = open(flags).map_err(|errno| failed(errno.into()))?;
+    let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        // EXCL is for devices alone: it is refused while one is mounted.
+        FileType::BlockDevice if access == Access::Write => match open(flags | OFlags::EXCL) {
+            Ok(file) => Ok((file, stat)),
+            Err(Errno::BUSY) => Err(Error::Locked {
+                path: path.to_owned(),
+            }),
+            Err(errno) => Err(failed(errno.into())),
+        },
+        FileType::RegularFile | FileType::BlockDevice => Ok((file, stat)),
+        FileType::Directory => Err(failed(Errno::ISDIR.into())),
+        _ => Err(failed(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "neither a regular file nor a block device",
+        ))),
+    }
+}
+
+/// Something was written: who writes nothing, and says so without an error, would go on for ever.
+fn some(written: usize) -> rustix::io::Result<usize> {
+    if written == 0 {
+        Err(Errno::IO)
+    } else {
+        Ok(written)
+    }
 }
 
 /// Calls again as long as a signal interrupts.
-fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     loop {
         match call() {
             Err(Errno::INTR) => {}
@@ -202,6 +334,14 @@ fn io_error(offset_bytes: u64, len_bytes: u64, source: io::Error) -> Error {
     }
 }
 
+fn write_error(offset_bytes: u64, len_bytes: u64, errno: Errno) -> Error {
+    Error::Write {
+        offset_bytes,
+        len_bytes,
+        source: errno.into(),
+    }
+}
+
 /// Why a read inside the device found the end of the file.
 fn shrunk() -> io::Error {
     io::Error::new(
@@ -213,8 +353,10 @@ fn shrunk() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::FlockOperation;
     use std::fs::File;
     use std::io::Write;
+    use std::os::unix::fs::MetadataExt;
 
     fn file(len: usize) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -319,5 +461,126 @@ mod tests {
                 Err(Error::Open { .. })
             ));
         }
+    }
+
+    fn writable(file: &tempfile::NamedTempFile, offset_bytes: u64) -> FileDevice {
+        let range = FileRange {
+            offset_bytes,
+            size_bytes: None,
+        };
+        FileDevice::open_writable(file.path(), range).unwrap()
+    }
+
+    #[test]
+    fn write_inside_part_of_file_changes_only_its_bytes() {
+        let file = file(1000);
+        let mut expected = std::fs::read(file.path()).unwrap();
+        let device = writable(&file, 100);
+        assert!(device.is_writable());
+        device.write_at(&[7; 50], 20).unwrap();
+        device.flush().unwrap();
+        expected[120..170].fill(7);
+        assert_eq!(std::fs::read(file.path()).unwrap(), expected);
+        let mut buf = [0; 2];
+        device.read_at(&mut buf, 69).unwrap();
+        assert_eq!(buf, [7, 170]);
+    }
+
+    #[test]
+    fn vectored_write_of_many_buffers_writes_all() {
+        let file = file(10_000);
+        let device = writable(&file, 0);
+        let bytes: Vec<u8> = (0..9_000).map(|at| u8::try_from(at % 7).unwrap()).collect();
+        let bufs: Vec<_> = bytes.chunks(3).map(IoSlice::new).collect();
+        assert!(bufs.len() > MAX_BUFFERS);
+        device.write_vectored_at(&bufs, 1_000).unwrap();
+        assert_eq!(std::fs::read(file.path()).unwrap()[1_000..], bytes);
+    }
+
+    #[test]
+    fn write_past_the_end_is_refused_and_file_keeps_its_size() {
+        let file = file(1000);
+        let device = writable(&file, 0);
+        for offset_bytes in [999, 1000, u64::MAX] {
+            assert!(matches!(
+                device.write_at(&[1; 2], offset_bytes),
+                Err(Error::OutOfRange { .. })
+            ));
+            assert!(matches!(
+                device.discard(offset_bytes, 2),
+                Err(Error::OutOfRange { .. })
+            ));
+        }
+        assert_eq!(std::fs::metadata(file.path()).unwrap().len(), 1000);
+    }
+
+    #[test]
+    fn device_opened_for_reading_refuses_writes() {
+        let file = file(1000);
+        let device = FileDevice::open(file.path(), FileRange::default()).unwrap();
+        assert!(!device.is_writable());
+        assert!(matches!(device.write_at(&[1], 0), Err(Error::ReadOnly)));
+        let bufs = [IoSlice::new(&[1])];
+        assert!(matches!(
+            device.write_vectored_at(&bufs, 0),
+            Err(Error::ReadOnly)
+        ));
+        assert!(matches!(device.discard(0, 1), Err(Error::ReadOnly)));
+        device.flush().unwrap();
+    }
+
+    #[test]
+    fn writer_excludes_readers_and_writers_until_closed() {
+        let file = file(10);
+        let open = || FileDevice::open_writable(file.path(), FileRange::default());
+        let read = || FileDevice::open(file.path(), FileRange::default());
+        let first = open().unwrap();
+        assert!(matches!(open(), Err(Error::Locked { .. })));
+        assert!(matches!(read(), Err(Error::Locked { .. })));
+        drop(first);
+        let reader = read().unwrap();
+        assert!(matches!(open(), Err(Error::Locked { .. })));
+        drop(reader);
+        open().unwrap();
+    }
+
+    #[test]
+    fn failed_write_of_host_is_a_write_error() {
+        let Ok(full) = File::options().write(true).open("/dev/full") else {
+            return eprintln!("skipped: no /dev/full");
+        };
+        let device = FileDevice {
+            file: full.into(),
+            access: Access::Write,
+            start_bytes: 0,
+            size_bytes: 1 << 20,
+        };
+        let error = device.write_at(&[1; 512], 4096).unwrap_err();
+        let Error::Write {
+            offset_bytes: 4096,
+            len_bytes: 512,
+            source,
+        } = error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!(source.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn discard_gives_space_back_and_leaves_the_size() {
+        let file = file(1 << 20);
+        file.as_file().sync_all().unwrap();
+        let before = file.as_file().metadata().unwrap().blocks();
+        let device = writable(&file, 0);
+        if !device.discard(4096, (1 << 20) - 8192).unwrap() {
+            return eprintln!("skipped: no holes can be punched here");
+        }
+        let metadata = file.as_file().metadata().unwrap();
+        assert_eq!(metadata.len(), 1 << 20);
+        assert!(metadata.blocks() < before);
+        let mut buf = [1; 2];
+        device.read_at(&mut buf, 4095).unwrap();
+        assert_eq!(buf, [u8::try_from(4095 % 251).unwrap(), 0]);
     }
 }

@@ -1,0 +1,119 @@
+//! Locks on images, so that nobody changes what another reads.
+//!
+//! Model: flock(2) on the image: shared to read, exclusive to write. The lock ends with the
+//! process, however it ends. It is advisory: losetup, the kernel's mount and e2fsck do not look.
+
+use crate::file::retry;
+use crate::{Error, Result};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// What an image is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Reading, beside other readers.
+    Read,
+    /// Reading and writing, alone.
+    Write,
+}
+
+/// A process that has locked a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockHolder {
+    /// Its process number.
+    pub pid: u32,
+    /// Its program's name; empty if unknown.
+    pub name: String,
+}
+
+/// Locks `file` for as long as it is open.
+pub(crate) fn take(file: &OwnedFd, path: &Path, access: Access) -> Result<()> {
+    let operation = match access {
+        Access::Read => FlockOperation::NonBlockingLockShared,
+        Access::Write => FlockOperation::NonBlockingLockExclusive,
+    };
+    match retry(|| rustix::fs::flock(file, operation)) {
+        Err(Errno::WOULDBLOCK) => Err(Error::Locked {
+            path: path.to_owned(),
+        }),
+        // Some network and user-space file systems have no locks.
+        Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
+        Err(errno) => Err(Error::Open {
+            path: path.to_owned(),
+            source: errno.into(),
+        }),
+    }
+}
+
+/// Who has locked the file at `path`, as far as the system tells.
+#[must_use]
+pub fn lock_holder(path: &Path) -> Option<LockHolder> {
+    let metadata = fs::metadata(path).ok()?;
+    let device = (
+        rustix::fs::major(metadata.dev()),
+        rustix::fs::minor(metadata.dev()),
+    );
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let pid = locks
+        .lines()
+        .find_map(|line| holder_in(line, device, metadata.ino()))?;
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Some(LockHolder {
+        pid,
+        name: name.trim_end().to_owned(),
+    })
+}
+
+/// The process of a line such as `7: FLOCK  ADVISORY  WRITE 1234 08:02:131 0 EOF`, whose device
+/// number is in hexadecimal, if it is about the file and names a process that we can see.
+fn holder_in(line: &str, device: (u32, u32), ino: u64) -> Option<u32> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    if fields.next()? != "FLOCK" {
+        return None;
+    }
+    let pid = fields.nth(2)?.parse().ok()?;
+    let mut place = fields.next()?.split(':');
+    let mut hexadecimal = || u32::from_str_radix(place.next()?, 16).ok();
+    let is_it = (hexadecimal()?, hexadecimal()?) == device && place.next()?.parse() == Ok(ino);
+    (is_it && pid > 0).then_some(pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileDevice, FileRange};
+
+    #[test]
+    fn line_about_another_file_names_no_holder() {
+        let line = "7: FLOCK  ADVISORY  WRITE 1234 fd:0a:131 0 EOF";
+        assert_eq!(holder_in(line, (0xfd, 10), 131), Some(1234));
+        assert_eq!(holder_in(line, (0xfd, 10), 132), None);
+        assert_eq!(holder_in(line, (0xfd, 11), 131), None);
+        for other in [
+            "7: POSIX  ADVISORY  WRITE 1234 fd:0a:131 0 EOF",
+            "7: -> FLOCK  ADVISORY  WRITE 1234 fd:0a:131 0 EOF",
+            "7: FLOCK  ADVISORY  WRITE 0 fd:0a:131 0 EOF",
+            "7: FLOCK  ADVISORY  WRITE 1234 x:0a:131",
+            "",
+        ] {
+            assert_eq!(holder_in(other, (0xfd, 10), 131), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn process_that_writes_an_image_is_its_holder() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let device = FileDevice::open_writable(file.path(), FileRange::default()).unwrap();
+        // Some file systems tell another device number in stat(2) than the lock has.
+        if let Some(holder) = lock_holder(file.path()) {
+            assert_eq!(holder.pid, std::process::id());
+        }
+        drop(device);
+        assert_eq!(lock_holder(file.path()), None);
+    }
+}
