@@ -13,8 +13,9 @@ LARDER := target/release/larder
 # What the tests, the demo and the benches run: image tools and oracles, peers.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux
 BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
+USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test check bench bench-readahead fuzz sanitize install record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test check bench bench-readahead real-use fuzz sanitize install record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +35,11 @@ check: ## Format, lints and docs, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+
+real-use: deps build ## Use a writable mount hard, as root: fsx, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
+	@scripts/install-packages $(USE_PACKAGES)
+	test -x target/tools/bin/fsx || $(CARGO) install --locked --root target/tools fsx@0.3
+	LARDER=$(LARDER) scripts/real-use $(STEPS)
 
 bench: deps bench-deps build ## Measure against the kernel, fuse2fs and the FUSE floor; keeps raw results
 	$(CARGO) run --release --locked -p larder-benches -- $(BENCH_ARGS)
