@@ -2,9 +2,15 @@
 //!
 //! # Model
 //! `filemap_get_folio` and `filemap_add_folio` over the page hash of Linux 2.4,
-//! with no writing yet: a page is being read or uptodate, and then perhaps dirty,
-//! which only the simulator of `crates/lab` makes it today, and which holds it in
-//! place. A page here is a frame: 4 KiB, or a block where that is larger.
+//! where a page is being read or uptodate, and then perhaps dirty, which holds it in
+//! place until it is [clean](PageCache::set_clean). A page here is a frame: 4 KiB, or
+//! a block where that is larger.
+//!
+//! # The way of a write
+//! An uptodate page is [locked](PageCache::lock), which waits for those who look at it
+//! and lets nobody else do so, changed in place, and marked dirty. A page that is not here
+//! is inserted as for a read, and filled with what it is to hold. Who writes pages to the
+//! device holds them pinned: that keeps changes away.
 //!
 //! # The way of a read
 //! ```no_run
@@ -37,7 +43,9 @@
 //! # Invariants, locking, cost
 //! Those of [`crate::frame`] and [`crate::table`]: no lock on a hit.
 
-use crate::frame::{Frame, FrameEntry, FrameKey, FrameWait, Frames, Holder, NewFrame};
+use crate::frame::{
+    Frame, FrameEntry, FrameKey, FrameLock, FrameWait, Frames, Holder, LockedFrame, NewFrame,
+};
 use crate::stats::CacheStats;
 use crate::table::State;
 use crate::table::histogram::Report;
@@ -82,10 +90,25 @@ pub struct Page<'a>(Frame<'a>);
 #[must_use]
 pub struct NewPage(NewFrame);
 
-/// A page that another thread is filling.
+/// A page that another thread is filling or changing.
 #[derive(Debug)]
 #[must_use]
 pub struct PageWait<'a>(FrameWait<'a>);
+
+/// An uptodate page to change: nobody else looks at it while this lives.
+#[derive(Debug)]
+pub struct LockedPage<'a>(LockedFrame<'a>);
+
+/// What became of asking for a page to change.
+#[derive(Debug)]
+pub enum Lock<'a> {
+    /// It is the caller's.
+    Locked(LockedPage<'a>),
+    /// It is being filled or changed.
+    Busy(PageWait<'a>),
+    /// It is not here.
+    Absent,
+}
 
 /// What became of asking for a page.
 #[derive(Debug)]
@@ -143,6 +166,17 @@ impl PageCache {
             .map(NewPage)
     }
 
+    /// The page to change, if it is here and uptodate. Waits for those who look at it: not to be
+    /// called by who does so himself. Counts no lookup, but is a use of the page.
+    #[must_use]
+    pub fn lock(&self, key: PageKey) -> Lock<'_> {
+        match self.frames.lock(Holder::Page, key.into()) {
+            FrameLock::Locked(frame) => Lock::Locked(LockedPage(frame)),
+            FrameLock::Busy(wait) => Lock::Busy(PageWait(wait)),
+            FrameLock::Absent => Lock::Absent,
+        }
+    }
+
     /// Whether the page is here or being read. Counts no lookup and is no use of
     /// the page.
     #[must_use]
@@ -169,6 +203,12 @@ impl PageCache {
     /// Drops those pages of the file with an index in `indexes` that are not in use.
     pub fn remove_range(&self, ino: u64, indexes: Range<u64>) {
         self.frames.remove_range(Holder::Page, ino, indexes);
+    }
+
+    /// Drops the pages of the file with an index in `indexes`, dirty ones too; those that are being
+    /// filled or changed stay. Waits for those who look at one.
+    pub fn discard_range(&self, ino: u64, indexes: Range<u64>) {
+        self.frames.discard_range(Holder::Page, ino, indexes);
     }
 
     /// The page, which is here and dirty, is on the device now and may be evicted
@@ -262,6 +302,11 @@ impl NewPage {
         self.0.set_wanted();
     }
 
+    /// Holds the page in the cache until [`PageCache::set_clean`].
+    pub fn set_dirty(&mut self) {
+        self.0.set_dirty();
+    }
+
     /// The page is filled: whoever wants it may have it.
     pub fn complete(self) {
         self.0.complete();
@@ -277,6 +322,27 @@ impl Deref for NewPage {
 }
 
 impl DerefMut for NewPage {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl LockedPage<'_> {
+    /// Holds the page in the cache until [`PageCache::set_clean`].
+    pub fn set_dirty(&mut self) {
+        self.0.slot().set_flags(State::DIRTY);
+    }
+}
+
+impl Deref for LockedPage<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for LockedPage<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.0
     }

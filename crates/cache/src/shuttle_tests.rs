@@ -7,7 +7,7 @@
 //! A failure prints the schedule that led to it, for `shuttle::replay`.
 
 use crate::frame::{Frames, FramesConfig};
-use crate::page::{Entry, NewPage, PageCache, PageKey};
+use crate::page::{Entry, Lock, PageCache, PageKey};
 use crate::sync::{AtomicU32, Relaxed};
 use crate::table::{Arena, Found, Growth, HashFunction, Inserted, Layout, Slot, Table, Vacant};
 use std::sync::Arc;
@@ -250,7 +250,7 @@ fn key(index: u64) -> PageKey {
     PageKey { ino: 12, index }
 }
 
-fn fill(page: &mut NewPage, index: u64) {
+fn fill(page: &mut [u8], index: u64) {
     page[0] = u8::try_from(index).unwrap();
     shuttle::thread::yield_now();
     page[4095] = page[0];
@@ -441,6 +441,74 @@ fn shuttle_dirty_page_stays_until_one_cleans_it() {
         pages.frames().check_invariants();
         assert_eq!(pages.set_clean(key(2)), is_other_made, "nobody else's");
         assert!(!is_other_made || pages.remove(key(2)));
+        pages.frames().check_invariants();
+    });
+}
+
+/// Makes all of page 1 say `value`, in two steps; false if it is not here.
+fn change(pages: &PageCache, value: u64) -> bool {
+    loop {
+        match pages.lock(key(1)) {
+            Lock::Locked(mut page) => {
+                fill(&mut page, value);
+                page.set_dirty();
+                return true;
+            }
+            Lock::Busy(wait) => drop(wait.wait()),
+            Lock::Absent => return false,
+        }
+    }
+}
+
+#[test]
+fn shuttle_page_that_is_changed_is_seen_before_or_after() {
+    fn look(pages: &PageCache) {
+        for _ in 0..2 {
+            if let Some(page) = pages.get(key(1)) {
+                check_bytes(&page, page[0].into());
+            }
+        }
+    }
+    check(|| {
+        let pages = cache_of(2);
+        assert!(make_dirty(&pages, 1));
+        let others: Vec<_> = [look, look, |pages: &PageCache| assert!(change(pages, 5))]
+            .map(|other| {
+                let theirs = pages.clone();
+                shuttle::thread::spawn(move || other(&theirs))
+            })
+            .into();
+        assert!(change(&pages, 7));
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert!(
+            pages
+                .get(key(1))
+                .is_some_and(|page| page[0] == 5 || page[0] == 7)
+        );
+        pages.frames().check_invariants();
+    });
+}
+
+#[test]
+fn shuttle_page_that_is_discarded_is_gone_whoever_changes_or_evicts_it() {
+    check(|| {
+        let pages = cache_of(2);
+        assert!(make_dirty(&pages, 1));
+        let (writer, hand) = (pages.clone(), pages.clone());
+        let writer = shuttle::thread::spawn(move || change(&writer, 5));
+        let hand = shuttle::thread::spawn(move || {
+            for index in [3, 4] {
+                if let Some(page) = hand.insert_absent(key(index)) {
+                    page.complete();
+                }
+            }
+        });
+        pages.set_clean(key(1));
+        pages.discard_range(key(1).ino, 1..2);
+        let is_changed = writer.join().unwrap();
+        hand.join().unwrap();
+        let is_here = pages.get(key(1)).is_some();
+        assert!(is_changed || !is_here, "nobody brought it back");
         pages.frames().check_invariants();
     });
 }

@@ -330,7 +330,7 @@ impl Live<'_> {
         state.size_bytes = None;
         drop(state);
         let pages = &self.reader.caches.pages;
-        pages.remove_range(self.ino().0.into(), 0..u64::MAX);
+        pages.discard_range(self.ino().0.into(), 0..u64::MAX);
     }
 
     /// The inode was deleted, or its making undone: nothing of it is known any more. Its pages are

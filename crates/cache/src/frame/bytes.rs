@@ -1,13 +1,15 @@
 //! From frames to slices: the second place with unsafe code, and the last.
 //!
 //! What makes it sound is the life of a frame as [`super`] draws it:
-//! - a frame's bytes are written only through its [`NewFrame`], which exists
-//!   once, while the slot is busy; a busy slot cannot be pinned or evicted;
+//! - a frame's bytes are written only through its [`NewFrame`] or [`LockedFrame`], of
+//!   which one exists while the slot is busy: for the thread whose exchange of the state
+//!   word made it so; a busy slot cannot be pinned or evicted, nor made busy again;
 //! - they are read only through [`Frame`], which holds a pin; a pinned slot
-//!   cannot be evicted, so it does not become busy;
-//! - filling ends with a release of the state word that pinning acquires, and
-//!   unpinning with a release that eviction acquires, so writes and reads of
-//!   different threads are ordered.
+//!   cannot be evicted. It can become busy, but its [`LockedFrame`] is not made before the
+//!   last pin is gone;
+//! - filling and changing end with a release of the state word that pinning and locking acquire,
+//!   and unpinning with a release that eviction and the wait for the last pin acquire, so
+//!   writes and reads of different threads are ordered.
 #![allow(unsafe_code, reason = "makes slices of frames")]
 
 use super::{FRAME_WORDS, Frames, Holder};
@@ -96,6 +98,11 @@ impl NewFrame {
         self.slot().set_flags(State::WANTED);
     }
 
+    /// Marks the frame as one that the device does not have as it is.
+    pub(crate) fn set_dirty(&mut self) {
+        self.slot().set_flags(State::DIRTY);
+    }
+
     /// The frame is filled: whoever wants it may have it.
     pub(crate) fn complete(self) {
         self.fill(0);
@@ -148,6 +155,65 @@ impl DerefMut for NewFrame {
         // SAFETY: the frame lies inside the mapping, which `self.frames` keeps. The
         // slot is busy until `self` is consumed, so nobody can pin it, and `self` is
         // the only one of its kind. Zeroed or filled, the bytes are initialised.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.frames.frame_bytes()) }
+    }
+}
+
+/// An uptodate frame to change, the holder's alone until it is dropped.
+#[derive(Debug)]
+pub(crate) struct LockedFrame<'a> {
+    frames: &'a Frames,
+    holder: Holder,
+    index: u32,
+}
+
+impl<'a> LockedFrame<'a> {
+    /// For the thread that made the uptodate frame `index` busy, once. Waits for those who have it
+    /// pinned.
+    pub(super) fn new(frames: &'a Frames, holder: Holder, index: u32) -> Self {
+        frames.arena.slot(index).wait_unpinned();
+        Self {
+            frames,
+            holder,
+            index,
+        }
+    }
+
+    /// The frame's slot.
+    pub(crate) fn slot(&self) -> &'a Slot<FRAME_WORDS> {
+        self.frames.arena.slot(self.index)
+    }
+
+    /// Drops the frame from the cache, dirty or not.
+    pub(crate) fn discard(self) {
+        let (frames, holder, index) = (self.frames, self.holder, self.index);
+        std::mem::forget(self);
+        frames.abandon(holder, index);
+    }
+}
+
+impl Drop for LockedFrame<'_> {
+    fn drop(&mut self) {
+        self.frames.fill(self.index, 0);
+    }
+}
+
+impl Deref for LockedFrame<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let start = self.frames.memory.address(self.index);
+        // SAFETY: as for `deref_mut`; a shared borrow of `self` excludes that.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.frames.frame_bytes()) }
+    }
+}
+
+impl DerefMut for LockedFrame<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let start = self.frames.memory.address(self.index);
+        // SAFETY: the frame lies inside the mapping, which outlives `'a`. The slot is busy until
+        // `self` is dropped, so nobody can pin it; when `self` was made no pin was left; and `self`
+        // is the only one of its kind. The bytes were filled before.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.frames.frame_bytes()) }
     }
 }

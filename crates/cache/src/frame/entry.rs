@@ -1,8 +1,8 @@
 //! Finding and claiming frames: what the page and the buffer cache share.
 
-use super::{Frame, FrameKey, FrameLayout, Frames, Holder, NewFrame};
+use super::{Frame, FrameKey, FrameLayout, Frames, Holder, LockedFrame, NewFrame};
 use crate::sync::Relaxed;
-use crate::table::{Found, Inserted, Layout, State};
+use crate::table::{Found, Inserted, Layout, State, Taken};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,7 +18,17 @@ pub(crate) enum FrameEntry<'a> {
     Full,
 }
 
-/// A frame that another thread is filling.
+/// What became of asking for a frame to change.
+#[derive(Debug)]
+pub(crate) enum FrameLock<'a> {
+    Locked(LockedFrame<'a>),
+    /// Another is filling or changing it.
+    Busy(FrameWait<'a>),
+    /// It is not here.
+    Absent,
+}
+
+/// A frame that another thread is filling or changing.
 #[derive(Debug)]
 pub(crate) struct FrameWait<'a> {
     frames: &'a Frames,
@@ -81,6 +91,26 @@ impl Frames {
         }
     }
 
+    /// The uptodate frame for `key`, for the caller to change. Waits for those who look at it.
+    pub(crate) fn lock(&self, holder: Holder, key: FrameKey) -> FrameLock<'_> {
+        match self.table(holder).lock(&key) {
+            Some(Taken::Locked(index, before)) => {
+                if before.has(State::READAHEAD) {
+                    self.pages_used.fetch_add(1, Relaxed);
+                }
+                FrameLock::Locked(LockedFrame::new(self, holder, index))
+            }
+            Some(Taken::Busy(index, seen)) => FrameLock::Busy(FrameWait {
+                frames: self,
+                holder,
+                key,
+                index,
+                seen,
+            }),
+            None => FrameLock::Absent,
+        }
+    }
+
     /// The frame for `key`, or a new one for the caller to fill. Meant for after
     /// a [`Frames::get`] that found nothing, so it counts no lookup.
     pub(crate) fn get_or_insert(self: &Arc<Self>, holder: Holder, key: FrameKey) -> FrameEntry<'_> {
@@ -130,20 +160,37 @@ impl Frames {
         removed.is_some()
     }
 
-    /// Drops the frames of `object` with an index in `range` that nobody holds. Looks
-    /// each index up, or at each frame, whichever are fewer.
+    /// Drops the frames of `object` with an index in `range` that nobody holds.
     pub(crate) fn remove_range(&self, holder: Holder, object: u64, range: Range<u64>) {
+        self.each_in(object, range, |key| {
+            self.remove(holder, key);
+        });
+    }
+
+    /// Drops the frames of `object` with an index in `range`, dirty or not, but for those that are
+    /// being filled or changed. Waits for those who look at one.
+    pub(crate) fn discard_range(&self, holder: Holder, object: u64, range: Range<u64>) {
+        self.each_in(object, range, |key| {
+            if let FrameLock::Locked(frame) = self.lock(holder, key) {
+                frame.discard();
+            }
+        });
+    }
+
+    /// Calls `visit` for all frames of `object` with an index in `range`, and perhaps for some that
+    /// are not there. Looks each index up, or at each frame, whichever are fewer.
+    fn each_in(&self, object: u64, range: Range<u64>, visit: impl Fn(FrameKey)) {
         let frames = self.arena.touched();
         if range.end.saturating_sub(range.start) <= u64::from(frames) {
             for index in range {
-                self.remove(holder, FrameKey { object, index });
+                visit(FrameKey { object, index });
             }
             return;
         }
         for frame in 0..frames {
             let key = FrameLayout::hashed_in(self.arena.slot(frame));
             if key.object == object && range.contains(&key.index) {
-                self.remove(holder, key);
+                visit(key);
             }
         }
     }

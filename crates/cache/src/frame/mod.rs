@@ -10,20 +10,22 @@
 //!
 //! # A frame's life
 //! ```text
-//!           take          get_or_insert        complete
-//!   free ---------> vacant ----------> busy ----------> uptodate
-//!    ^ ^                                 | dropped          |
-//!    | +---------------------------------+ (read failed)    |
+//!           take          get_or_insert        complete, unlock
+//!   free ---------> vacant ----------> busy <----------> uptodate
+//!    ^ ^                                 |     lock         |
+//!    | +---------------------------------+                  |
+//!    |         read failed, or discarded                    |
 //!    +------------------------------------------------------+
 //!                  evicted by the clock hand: unpinned, unreferenced, clean
 //! ```
-//! Busy: [`NewFrame`] alone may write the bytes. Uptodate: whoever pins may read
-//! them. Vacant and free: nobody looks.
+//! Busy: [`NewFrame`] alone may write the bytes, or [`LockedFrame`], which exists only
+//! when those who had pinned the frame before have let go of it. Uptodate: whoever pins
+//! may read them. Vacant and free: nobody looks.
 //!
 //! # Invariants
 //! 1. Every touched slot is free, vacant, busy, uptodate or retired.
 //! 2. A frame's bytes change only while it is busy.
-//! 3. A dirty frame is uptodate.
+//! 3. A dirty frame is uptodate, or was and is being changed.
 //!
 //! # Cost
 //! 32 bytes for the slot and 4 to 7 for buckets, a frame.
@@ -33,8 +35,8 @@ mod entry;
 mod memory;
 mod wait;
 
-pub(crate) use bytes::{Frame, NewFrame};
-pub(crate) use entry::{FrameEntry, FrameWait};
+pub(crate) use bytes::{Frame, LockedFrame, NewFrame};
+pub(crate) use entry::{FrameEntry, FrameLock, FrameWait};
 
 use crate::budget::{Shrinker, reclaim};
 use crate::stats::CacheStats;

@@ -137,6 +137,16 @@ pub enum Found<'a, const W: usize> {
     Saturated,
 }
 
+/// What became of asking for an entry for oneself.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// It is busy, by the caller: its slot, and the state that it was in before. Who pinned it
+    /// earlier may still look at it.
+    Locked(u32, State),
+    /// It was busy already: its slot and state.
+    Busy(u32, State),
+}
+
 /// What became of a slot offered for an entry.
 #[derive(Debug)]
 pub enum Inserted<'a, const W: usize> {
@@ -281,6 +291,30 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             }
         });
         taken.0.unwrap_or(false)
+    }
+
+    /// Finds `key` and makes its entry busy, unless it is. Counts no lookup.
+    pub(crate) fn lock(&self, key: &L::Key<'_>) -> Option<Taken> {
+        let found = self.walk(key, |index, seen| {
+            let slot = self.arena.slot(index);
+            let mut state = seen;
+            loop {
+                if !state.is_same_entry(seen) {
+                    return Visit::Raced;
+                }
+                if !state.has(State::LIVE) {
+                    return Visit::Pass;
+                }
+                if !state.can_lock() {
+                    return Visit::Found(Taken::Busy(index, state));
+                }
+                match slot.exchange(state, state.locked()) {
+                    Ok(()) => return Visit::Found(Taken::Locked(index, state)),
+                    Err(now) => state = now,
+                }
+            }
+        });
+        found.0
     }
 
     /// Puts `key` into `vacant` unless it is in the table already. `flags` are

@@ -16,7 +16,7 @@
 //! # Cost
 //! 16 bytes and 8 for each word: 32 bytes for a page.
 
-use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Release};
+use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Backoff, Release};
 use crate::table::link::Link;
 
 /// The state word's value at some moment.
@@ -32,7 +32,7 @@ impl State {
     pub const LIVE: u64 = 1 << 20;
     /// Was found since the clock hand passed.
     pub const REFERENCED: u64 = 1 << 21;
-    /// Is being filled by its one owner; nobody else may look at its contents.
+    /// Is being filled or changed by its one owner; nobody else comes to look at its contents.
     pub const BUSY: u64 = 1 << 22;
     /// Somebody is parked until it is no longer busy.
     pub const WAITERS: u64 = 1 << 23;
@@ -66,6 +66,18 @@ impl State {
     #[inline]
     pub(super) fn is_same_entry(self, other: Self) -> bool {
         self.0 / GENERATION == other.0 / GENERATION
+    }
+
+    /// Can be found and has no owner, so that one can make it busy.
+    #[inline]
+    pub(super) fn can_lock(self) -> bool {
+        self.0 & (Self::LIVE | Self::BUSY) == Self::LIVE
+    }
+
+    /// Busy, and used.
+    #[inline]
+    pub(super) fn locked(self) -> Self {
+        self.used().with(Self::BUSY)
     }
 
     /// Can be found, is full, and can take one more pin.
@@ -232,6 +244,16 @@ impl<const W: usize> Slot<W> {
             }
         }
         false
+    }
+
+    /// Waits until nobody has pinned the entry any more, which the caller has made busy, so that
+    /// no pins join.
+    pub(crate) fn wait_unpinned(&self) {
+        let backoff = Backoff::new();
+        // The state is acquired: what was read through the pins comes before what the caller does.
+        while self.state().pins() > 0 {
+            backoff.snooze();
+        }
     }
 
     /// Ends the filling of a busy entry with `pins` for the caller; says whether
