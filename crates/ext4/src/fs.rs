@@ -4,6 +4,7 @@
 //! here is locked and nothing changes, but for the sum of free blocks, which is
 //! made once: the buffer cache below and the caches above hold all state.
 
+use crate::dir::RoomHints;
 use crate::error::Place;
 use crate::journal::{Overlay, Writer};
 use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
@@ -26,6 +27,8 @@ pub struct Filesystem {
     pub(crate) writer: Option<Writer>,
     /// The numbers of statfs(2), once somebody has asked.
     pub(crate) statfs: OnceLock<Statfs>,
+    /// Where linear directories have room.
+    pub(crate) room_hints: RoomHints,
 }
 
 /// The bytes of one inode: as many as the superblock says.
@@ -63,6 +66,7 @@ impl Filesystem {
             overlay,
             writer: None,
             statfs: OnceLock::new(),
+            room_hints: RoomHints::default(),
         }
     }
 
@@ -119,7 +123,7 @@ impl Filesystem {
         self.read_block(block, Place::Block(block, ino), |_| Ok(()))
     }
 
-    fn read_block(
+    pub(crate) fn read_block(
         &self,
         block: FsBlock,
         place: Place,

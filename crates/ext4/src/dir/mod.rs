@@ -17,6 +17,9 @@
 //! was damage before, so that a listing in many calls does not forget it.
 
 mod blocks;
+mod hint;
+mod inline;
+mod leaf;
 mod listing;
 mod write;
 
@@ -25,8 +28,9 @@ use crate::htree::Indexed;
 use crate::ondisk::dir::{Dirent, Dirents, FileTypeByte};
 use crate::ondisk::features::Incompat;
 use crate::ondisk::inode::InodeFlags;
-use crate::{Error, Filesystem, Ino, Inode, Result};
+use crate::{Error, Filesystem, FsBlock, Ino, Inode, Result};
 use blocks::DirBlocks;
+pub(crate) use hint::RoomHints;
 pub(crate) use listing::Listing;
 use std::ops::ControlFlow;
 
@@ -52,6 +56,15 @@ pub struct DirEntry<'a> {
 
 /// What a name leads to.
 pub(crate) type Target = (Ino, FileTypeByte);
+
+/// A block of a directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    /// Its number in the directory.
+    pub number: u32,
+    /// Where it lies.
+    pub at: FsBlock,
+}
 
 impl Filesystem {
     /// What `name` leads to in the directory `dir`; `None` if it is not there.
@@ -80,8 +93,14 @@ impl Filesystem {
         if dir.has_inline_data() {
             return self.lookup_inline(dir, name);
         }
+        Ok(self.find(dir, name)?.map(|(_, target)| target))
+    }
+
+    /// The block of `dir`, whose entries lie in blocks, that has `name`, and what that leads to.
+    fn find(&self, dir: &Inode, name: &[u8]) -> Result<Option<(Block, Target)>> {
+        let is_dots = matches!(name, b"." | b"..");
         if !is_dots && self.is_indexed(dir) {
-            match self.lookup_indexed(dir, name) {
+            match self.find_indexed(dir, name) {
                 Ok(Indexed::Answer(found)) => return Ok(found),
                 Ok(Indexed::Unusable) => {}
                 // A fast commit logs that a directory has an index now, but not
@@ -90,7 +109,7 @@ impl Filesystem {
                 Err(error) => return Err(error),
             }
         }
-        self.lookup_linear(dir, name)
+        self.find_linear(dir, name)
     }
 
     /// Emits the entries of `dir` from `cookie` on (0: from the start), until
@@ -180,12 +199,14 @@ impl Filesystem {
         entries.next().is_some()
     }
 
-    fn lookup_linear(&self, dir: &Inode, name: &[u8]) -> Result<Option<Target>> {
+    fn find_linear(&self, dir: &Inode, name: &[u8]) -> Result<Option<(Block, Target)>> {
         let mut damage = None;
         let mut blocks = DirBlocks::new(self, *dir, 0);
-        while let Some((_, block)) = blocks.next() {
-            let searched = block.and_then(|(fs_block, block)| {
-                self.search_block(&block, name, Place::Block(fs_block, dir.ino()))
+        while let Some((number, block)) = blocks.next() {
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            let searched = block.and_then(|(at, block)| {
+                let found = self.search_block(&block, name, Place::Block(at, dir.ino()))?;
+                Ok(found.map(|target| (Block { number, at }, target)))
             });
             match searched {
                 Ok(None) => {}

@@ -175,7 +175,7 @@ impl Filesystem {
     }
 
     /// Gives a new file that can have blocks an empty extent tree, where there are such trees.
-    fn make_empty(&self, inode: &mut Inode) {
+    pub(crate) fn make_empty(&self, inode: &mut Inode) {
         let has_blocks = matches!(
             inode.kind(),
             FileKind::Regular | FileKind::Directory | FileKind::Symlink

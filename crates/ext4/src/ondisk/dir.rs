@@ -16,13 +16,13 @@ use crate::{FileKind, Ino};
 const MIN_RECORD_BYTES: usize = 12;
 
 /// Where the name starts in a record.
-const NAME_OFFSET: usize = 8;
+pub(super) const NAME_OFFSET: usize = 8;
 
 /// What the last record of a block is where blocks carry checksums.
-const TAIL_BYTES: usize = 12;
+pub(super) const TAIL_BYTES: usize = 12;
 
 /// The file type that marks a tail.
-const TAIL_FILE_TYPE: u8 = 0xde;
+pub(super) const TAIL_FILE_TYPE: u8 = 0xde;
 
 /// The type byte of an entry. It has a meaning only with the feature `filetype`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +71,17 @@ impl Dirent<'_> {
     }
 }
 
+/// A record, in use or free.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record<'a> {
+    /// Where it starts in the bytes that were parsed.
+    pub offset: usize,
+    /// Where the next record starts.
+    pub end: usize,
+    /// What it says; `None` if it is free.
+    pub dirent: Option<Dirent<'a>>,
+}
+
 /// The entries in use of one block, or of one part of an inline directory.
 ///
 /// After an error the iteration is over: nothing says where the next record is.
@@ -87,7 +98,20 @@ impl<'a> Dirents<'a> {
         Self { bytes, at: 0 }
     }
 
-    fn record(&self) -> Result<(usize, Option<Dirent<'a>>), &'static str> {
+    /// The next record, in use or free.
+    pub(super) fn next_record(&mut self) -> Option<Result<Record<'a>, &'static str>> {
+        if self.at >= self.bytes.len() {
+            return None;
+        }
+        let record = self.record();
+        self.at = match &record {
+            Ok(record) => record.end,
+            Err(_) => self.bytes.len(),
+        };
+        Some(record)
+    }
+
+    fn record(&self) -> Result<Record<'a>, &'static str> {
         let rest = &self.bytes[self.at..];
         let Some((header, _)) = rest.split_first_chunk::<MIN_RECORD_BYTES>() else {
             return Err("directory record reaches past the end of its block");
@@ -104,9 +128,13 @@ impl<'a> Dirents<'a> {
         if len_bytes > rest.len() {
             return Err("directory record reaches past the end of its block");
         }
-        let end = self.at + len_bytes;
+        let (offset, end) = (self.at, self.at + len_bytes);
         if ino == Ino(0) {
-            return Ok((end, None));
+            return Ok(Record {
+                offset,
+                end,
+                dirent: None,
+            });
         }
         let name_end = NAME_OFFSET + usize::from(name_len);
         let Some(name) = rest[..len_bytes].get(NAME_OFFSET..name_end) else {
@@ -116,13 +144,17 @@ impl<'a> Dirents<'a> {
             return Err("directory record has an empty name");
         }
         let dirent = Dirent {
-            offset: self.at,
+            offset,
             end,
             ino,
             name,
             file_type,
         };
-        Ok((end, Some(dirent)))
+        Ok(Record {
+            offset,
+            end,
+            dirent: Some(dirent),
+        })
     }
 }
 
@@ -130,18 +162,14 @@ impl<'a> Iterator for Dirents<'a> {
     type Item = Result<Dirent<'a>, &'static str>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.at < self.bytes.len() {
-            match self.record() {
-                Ok((end, dirent)) => {
-                    self.at = end;
-                    if let Some(dirent) = dirent {
+        while let Some(record) = self.next_record() {
+            match record {
+                Ok(record) => {
+                    if let Some(dirent) = record.dirent {
                         return Some(Ok(dirent));
                     }
                 }
-                Err(what) => {
-                    self.at = self.bytes.len();
-                    return Some(Err(what));
-                }
+                Err(what) => return Some(Err(what)),
             }
         }
         None

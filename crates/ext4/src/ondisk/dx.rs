@@ -16,12 +16,12 @@
 //! tail, behind room for `limit` entries: reserved (4), checksum (4)
 //! ```
 
-const ENTRY_BYTES: usize = 8;
-const TAIL_BYTES: usize = 8;
-const ROOT_INFO_OFFSET: usize = 24;
-const ROOT_INFO_BYTES: u8 = 8;
-const ROOT_ENTRIES_OFFSET: usize = 32;
-const NODE_ENTRIES_OFFSET: usize = 8;
+pub(super) const ENTRY_BYTES: usize = 8;
+pub(super) const TAIL_BYTES: usize = 8;
+pub(super) const ROOT_INFO_OFFSET: usize = 24;
+pub(super) const ROOT_INFO_BYTES: u8 = 8;
+pub(super) const ROOT_ENTRIES_OFFSET: usize = 32;
+pub(super) const NODE_ENTRIES_OFFSET: usize = 8;
 
 /// The part of an entry's block number that is one: the rest is reserved.
 const BLOCK_MASK: u32 = 0x0fff_ffff;

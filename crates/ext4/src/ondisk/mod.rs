@@ -5,9 +5,12 @@
 )]
 
 pub mod acl;
+pub mod bitmap;
 pub mod checksum;
 pub mod dir;
+pub(crate) mod dir_edit;
 pub mod dx;
+pub(crate) mod dx_edit;
 pub mod extent;
 pub mod fast_commit;
 pub mod features;

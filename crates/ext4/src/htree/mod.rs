@@ -7,7 +7,9 @@
 //! Cost: one block a level, one leaf; more leaves only where hashes collide. No
 //! more leaves are read than the directory has blocks, whatever the index says.
 
-use crate::dir::Target;
+mod insert;
+
+use crate::dir::{Block, Target};
 use crate::error::Place;
 use crate::ondisk::dx::{DxInfo, DxNode};
 use crate::ondisk::features::{Compat, Incompat};
@@ -23,8 +25,8 @@ const MAX_INDIRECT_LEVELS_LARGE_DIR: u8 = 2;
 /// What the index said of a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Indexed {
-    /// What the name leads to, or that it is not there.
-    Answer(Option<Target>),
+    /// Where the name is and what it leads to, or that it is not there.
+    Answer(Option<(Block, Target)>),
     /// The index is of a kind that cannot be used: the whole directory must be
     /// searched.
     Unusable,
@@ -43,6 +45,7 @@ struct Search<'f> {
     fs: &'f Filesystem,
     dir: Inode,
     hash: u32,
+    version: HashVersion,
     indirect_levels: usize,
     /// From the root on.
     path: Vec<Frame<'f>>,
@@ -59,49 +62,69 @@ impl Filesystem {
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the tree is damaged, or the device's error.
-    pub(crate) fn lookup_indexed(&self, dir: &Inode, name: &[u8]) -> Result<Indexed> {
+    pub(crate) fn find_indexed(&self, dir: &Inode, name: &[u8]) -> Result<Indexed> {
         let corrupt = |what| Error::corrupt(Place::Inode(dir.ino()), what);
-        let root = self.dx_node_block(dir, 0)?;
-        let place = Place::Block(root.block, dir.ino());
-        let info = DxInfo::parse(&root.buffer).map_err(|what| Error::corrupt(place, what))?;
-        let sb = self.superblock();
-        let Some(version) = HashVersion::from_disk(info.hash_version, sb.hash_unsigned) else {
+        let Some(mut search) = self.search_index(dir, name)? else {
             return Ok(Indexed::Unusable);
         };
-        let max_levels = if sb.incompat.contains(Incompat::LARGE_DIR) {
-            MAX_INDIRECT_LEVELS_LARGE_DIR
-        } else {
-            MAX_INDIRECT_LEVELS
-        };
-        if info.indirect_levels > max_levels || info.unused_flags & 1 != 0 {
-            return Ok(Indexed::Unusable);
-        }
-        let mut search = Search {
-            fs: self,
-            dir: *dir,
-            hash: version.hash(sb.hash_seed, name),
-            indirect_levels: usize::from(info.indirect_levels),
-            path: vec![root],
-        };
-        search.descend_to_hash()?;
-        let dir_blocks = dir.size_bytes().div_ceil(u64::from(sb.block_size_bytes()));
-        for _ in 0..dir_blocks {
-            let leaf = search.leaf()?;
-            let read = self.dir_block(dir, leaf, |bytes, place| {
-                self.verify_dir_block(dir, bytes, place)
-            })?;
-            let Some((block, buffer)) = read else {
-                return Err(corrupt("hash tree leads to a hole"));
-            };
-            let place = Place::Block(block, dir.ino());
-            let found = self.search_block(&buffer, name, place)?;
-            if found.is_some() || !search.advance()? {
-                return Ok(Indexed::Answer(found));
+        let block_size_bytes = u64::from(self.superblock().block_size_bytes());
+        for _ in 0..dir.size_bytes().div_ceil(block_size_bytes) {
+            let number = search.leaf()?;
+            let (at, buffer) = self.index_leaf(dir, number)?;
+            let found = self.search_block(&buffer, name, Place::Block(at, dir.ino()))?;
+            if let Some(target) = found {
+                return Ok(Indexed::Answer(Some((Block { number, at }, target))));
+            }
+            if !search.advance()? {
+                return Ok(Indexed::Answer(None));
             }
         }
         Err(corrupt(
             "hash tree has more leaves than the directory has blocks",
         ))
+    }
+
+    /// The path through the hash tree of `dir` by the hash of `name`; `None` if the tree is of a
+    /// kind that cannot be used.
+    fn search_index(&self, dir: &Inode, name: &[u8]) -> Result<Option<Search<'_>>> {
+        let root = self.dx_node_block(dir, 0)?;
+        let place = Place::Block(root.block, dir.ino());
+        let info = DxInfo::parse(&root.buffer).map_err(|what| Error::corrupt(place, what))?;
+        let sb = self.superblock();
+        let Some(version) = HashVersion::from_disk(info.hash_version, sb.hash_unsigned) else {
+            return Ok(None);
+        };
+        if info.indirect_levels > self.max_indirect_levels() || info.unused_flags & 1 != 0 {
+            return Ok(None);
+        }
+        let mut search = Search {
+            fs: self,
+            dir: *dir,
+            hash: version.hash(sb.hash_seed, name),
+            version,
+            indirect_levels: usize::from(info.indirect_levels),
+            path: vec![root],
+        };
+        search.descend_to_hash()?;
+        Ok(Some(search))
+    }
+
+    /// Levels of nodes that the tree of a directory may have between root and leaves.
+    fn max_indirect_levels(&self) -> u8 {
+        if self.superblock().incompat.contains(Incompat::LARGE_DIR) {
+            MAX_INDIRECT_LEVELS_LARGE_DIR
+        } else {
+            MAX_INDIRECT_LEVELS
+        }
+    }
+
+    /// The leaf in block `number` of the directory `dir`.
+    fn index_leaf(&self, dir: &Inode, number: u32) -> Result<(FsBlock, Buffer<'_>)> {
+        let leaf = self.dir_block(dir, number, |bytes, place| {
+            self.verify_dir_block(dir, bytes, place)
+        })?;
+        let place = Place::Inode(dir.ino());
+        leaf.ok_or_else(|| Error::corrupt(place, "hash tree leads to a hole"))
     }
 
     /// The node of the tree in block `index` of the directory: block 0 is the root.

@@ -1,0 +1,168 @@
+//! Directories whose entries lie in the inode: what changes them.
+//!
+//! The bytes are laid out as [`crate::inline`] says: the parent's number, then two chains of
+//! entries, of which the second starts behind the 60 bytes of `i_block`.
+
+use super::MAX_NAME_BYTES;
+use crate::error::Place;
+use crate::journal::Handle;
+use crate::ondisk::dir::Dirents;
+use crate::ondisk::dir_edit::{self, NewDirent};
+use crate::{Error, Filesystem, Ino, Inode, Result};
+use std::ops::Range;
+
+/// Bytes of the parent's number.
+const PARENT_BYTES: usize = 4;
+
+/// Where the second chain starts.
+const SECOND_CHAIN: usize = 60;
+
+/// The shortest record, and so the shortest chain.
+const MIN_CHAIN_BYTES: usize = 12;
+
+/// The two chains in the content of an inline directory of `len` bytes.
+fn chains(len: usize) -> [Range<usize>; 2] {
+    [
+        PARENT_BYTES..SECOND_CHAIN.min(len),
+        SECOND_CHAIN.min(len)..len,
+    ]
+}
+
+impl Filesystem {
+    /// Makes `dir`, which is new, an empty directory in its inode; false if that has no room.
+    pub(super) fn init_inline_directory(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &mut Inode,
+        parent: Ino,
+    ) -> Result<bool> {
+        if self.inline_capacity(dir)? < SECOND_CHAIN {
+            return Ok(false);
+        }
+        let mut data = vec![0; SECOND_CHAIN];
+        data[..PARENT_BYTES].copy_from_slice(&parent.0.to_le_bytes());
+        dir_edit::clear(&mut data[PARENT_BYTES..]);
+        self.set_inline_data(handle, dir, &data)?;
+        Ok(true)
+    }
+
+    /// Adds `entry` to an inline directory; false if the inode has no room.
+    pub(super) fn add_inline(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &mut Inode,
+        entry: NewDirent<'_>,
+    ) -> Result<bool> {
+        let mut data = self.inline_directory(dir)?;
+        let inserted = self.insert_into_chains(dir, &mut data, entry)?
+            || self.extend_chain(dir, &mut data)?
+                && self.insert_into_chains(dir, &mut data, entry)?;
+        if inserted {
+            self.set_inline_data(handle, dir, &data)?;
+        }
+        Ok(inserted)
+    }
+
+    fn insert_into_chains(
+        &self,
+        dir: &Inode,
+        data: &mut [u8],
+        entry: NewDirent<'_>,
+    ) -> Result<bool> {
+        for chain in chains(data.len()) {
+            if dir_edit::insert(&mut data[chain], entry).map_err(|what| damaged(dir, what))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives the second chain all the room that the inode has; false if it has it already.
+    fn extend_chain(&self, dir: &Inode, data: &mut Vec<u8>) -> Result<bool> {
+        // Records are multiples of 4 bytes long, and so are chains.
+        let capacity = self.inline_capacity(dir)? / 4 * 4;
+        let [_, second] = chains(data.len());
+        if capacity <= data.len() || capacity - second.start < MIN_CHAIN_BYTES {
+            return Ok(false);
+        }
+        data.resize(capacity, 0);
+        dir_edit::extend(&mut data[second.start..], second.len())
+            .map_err(|what| damaged(dir, what))?;
+        Ok(true)
+    }
+
+    pub(super) fn set_inline_entry(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &mut Inode,
+        entry: NewDirent<'_>,
+    ) -> Result<()> {
+        let mut data = self.inline_directory(dir)?;
+        if entry.name == b".." {
+            data[..PARENT_BYTES].copy_from_slice(&entry.ino.0.to_le_bytes());
+            return self.set_inline_data(handle, dir, &data);
+        }
+        self.edit_chains(handle, dir, data, |chain| {
+            dir_edit::retarget(chain, entry.name, entry.ino, entry.file_type)
+        })
+    }
+
+    pub(super) fn remove_inline_entry(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &mut Inode,
+        name: &[u8],
+    ) -> Result<()> {
+        let data = self.inline_directory(dir)?;
+        self.edit_chains(handle, dir, data, |chain| dir_edit::remove(chain, name))
+    }
+
+    /// Changes the chain that `edit` finds its entry in.
+    fn edit_chains(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &mut Inode,
+        mut data: Vec<u8>,
+        mut edit: impl FnMut(&mut [u8]) -> Result<bool, &'static str>,
+    ) -> Result<()> {
+        for chain in chains(data.len()) {
+            if edit(&mut data[chain]).map_err(|what| damaged(dir, what))? {
+                return self.set_inline_data(handle, dir, &data);
+            }
+        }
+        Err(damaged(dir, "entry is no longer there"))
+    }
+
+    /// Moves the entries of an inline directory into a block.
+    pub(super) fn move_out_of_inode(&self, handle: &mut Handle<'_>, dir: &mut Inode) -> Result<()> {
+        let data = self.inline_directory(dir)?;
+        self.remove_inline_data(handle, dir)?;
+        let parent = Ino(u32::from_le_bytes([data[0], data[1], data[2], data[3]]));
+        let mut entries = Vec::new();
+        for chain in chains(data.len()) {
+            for dirent in Dirents::new(&data[chain]) {
+                let dirent = dirent.map_err(|what| damaged(dir, what))?;
+                debug_assert!(dirent.name.len() <= MAX_NAME_BYTES);
+                entries.push(NewDirent {
+                    ino: dirent.ino,
+                    file_type: dirent.file_type,
+                    name: dirent.name,
+                });
+            }
+        }
+        self.init_first_block(handle, dir, parent, &entries)
+    }
+
+    /// The content of an inline directory: at least `i_block`.
+    fn inline_directory(&self, dir: &Inode) -> Result<Vec<u8>> {
+        let data = self.inline_data(dir)?;
+        if data.len() < SECOND_CHAIN {
+            return Err(damaged(dir, "directory in the inode is too short"));
+        }
+        Ok(data)
+    }
+}
+
+fn damaged(dir: &Inode, what: &'static str) -> Error {
+    Error::corrupt(Place::Inode(dir.ino()), what)
+}

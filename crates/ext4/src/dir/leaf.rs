@@ -1,0 +1,112 @@
+//! Changing one block of a directory: its entries, then its checksum.
+
+use crate::error::Place;
+use crate::journal::Handle;
+use crate::ondisk::dir::split_tail;
+use crate::ondisk::dir_edit;
+use crate::ondisk::features::Incompat;
+use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
+
+/// Block numbers in a hash tree have 28 bits, so no directory has more blocks.
+const MAX_BLOCKS: u64 = 1 << 28;
+
+impl Filesystem {
+    /// The entries' part of the block `bytes` of a directory: all but the tail that it must
+    /// have where metadata has checksums.
+    pub(crate) fn leaf_chain<'b>(&self, bytes: &'b [u8], place: Place) -> Result<&'b [u8]> {
+        if !self.superblock().has_metadata_checksums() {
+            return Ok(bytes);
+        }
+        let (chain, _) = split_tail(bytes)
+            .ok_or_else(|| Error::corrupt(place, "directory block has no checksum"))?;
+        Ok(chain)
+    }
+
+    /// Changes the entries of the block `block` of `dir`.
+    pub(crate) fn edit_leaf<R>(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &Inode,
+        block: FsBlock,
+        edit: impl FnOnce(&mut [u8]) -> Result<R, &'static str>,
+    ) -> Result<R> {
+        let corrupt = |what| Error::corrupt(Place::Block(block, dir.ino()), what);
+        handle.update(block, dir.ino(), |bytes| {
+            if !self.superblock().has_metadata_checksums() {
+                return edit(bytes).map_err(corrupt);
+            }
+            let Some((chain, _)) = dir_edit::split_tail_mut(bytes) else {
+                return Err(corrupt("directory block has no checksum"));
+            };
+            let edited = edit(chain).map_err(corrupt)?;
+            self.seal_leaf(dir, bytes);
+            Ok(edited)
+        })
+    }
+
+    /// Sets the checksum of a block of `dir`'s entries, if there is to be one.
+    fn seal_leaf(&self, dir: &Inode, bytes: &mut [u8]) {
+        let sb = self.superblock();
+        if sb.has_metadata_checksums()
+            && let Some((chain, tail)) = dir_edit::split_tail_mut(bytes)
+        {
+            let seed = sb.inode_checksum_seed(dir.ino(), dir.generation());
+            let checksum = seed.bytes(chain).0;
+            dir_edit::set_tail_checksum(tail, checksum);
+        }
+    }
+
+    /// Adds a block of entries at the end of `dir`: `fill` gets the chain, one free record.
+    pub(crate) fn append_leaf(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &mut Inode,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), &'static str>,
+    ) -> Result<u32> {
+        let ino = dir.ino();
+        let seed_of = *dir;
+        self.append_block(handle, dir, |block, bytes| {
+            let has_tail = self.superblock().has_metadata_checksums();
+            if has_tail {
+                dir_edit::make_tail(bytes);
+            }
+            let chain = match dir_edit::split_tail_mut(bytes) {
+                Some((chain, _)) if has_tail => chain,
+                _ => bytes,
+            };
+            dir_edit::clear(chain);
+            fill(chain).map_err(|what| Error::corrupt(Place::Block(block, ino), what))?;
+            self.seal_leaf(&seed_of, bytes);
+            Ok(())
+        })
+    }
+
+    /// Adds a block at the end of `dir`, all zeros before `fill`; returns its number in the
+    /// directory.
+    pub(crate) fn append_block(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &mut Inode,
+        fill: impl FnOnce(FsBlock, &mut [u8]) -> Result<()>,
+    ) -> Result<u32> {
+        let block_size_bytes = u64::from(self.superblock().block_size_bytes());
+        let index = dir.size_bytes().div_ceil(block_size_bytes);
+        let size_bytes = (index + 1) * block_size_bytes;
+        let has_large_dir = self.superblock().incompat.contains(Incompat::LARGE_DIR);
+        if index >= MAX_BLOCKS || !has_large_dir && size_bytes > u64::from(u32::MAX) {
+            return Err(Error::NoSpace);
+        }
+        let number = u32::try_from(index).map_err(|_| Error::NoSpace)?;
+        let start = FileBlock(number);
+        if self.map(dir, start, 1)?.kind != MappingKind::Hole {
+            let place = Place::Inode(dir.ino());
+            return Err(Error::corrupt(place, "directory has blocks behind its end"));
+        }
+        let claim = self.claim_for(dir, start, 1, None)?;
+        let block = claim.start();
+        self.map_claim(handle, dir, start, claim, true)?;
+        handle.create(block, dir.ino(), |bytes| fill(block, bytes))?;
+        dir.set_size_bytes(size_bytes);
+        Ok(number)
+    }
+}

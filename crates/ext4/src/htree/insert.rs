@@ -1,0 +1,416 @@
+//! Adding names to a hash tree: leaves and nodes that are full are split.
+//!
+//! Model: the kernel's `ext4_dx_add_entry`, `do_split` and `make_indexed_dir`, with one
+//! difference: a leaf in which a quarter is free but nowhere in one piece is packed, not split.
+//!
+//! ```text
+//! leaf full                      -> split by hash at the middle of its bytes
+//!   and its node full            -> the node split first, its upper half a new one beside it
+//!     and all nodes above full   -> the root's entries moved to a new node below it
+//!       and no more levels       -> no space
+//! ```
+//!
+//! A leaf whose names have all the same hash is split too: the second half's entry says, by
+//! its lowest bit, that the hash went on.
+
+use super::Search;
+use crate::error::Place;
+use crate::journal::Handle;
+use crate::ondisk::dir::Dirents;
+use crate::ondisk::dir_edit::{self, NewDirent, record_len_bytes};
+use crate::ondisk::dx::{DxInfo, DxNode};
+use crate::ondisk::dx_edit::{self, DxEntry, DxKind};
+use crate::ondisk::hash::HashVersion;
+use crate::ondisk::inode::InodeFlags;
+use crate::{Error, Filesystem, FsBlock, Inode, Result};
+
+/// The hash version of new trees where the superblock names none that is known: half MD4.
+const DEFAULT_HASH_VERSION: u8 = 1;
+
+/// Bytes of "." and ".." in the root.
+const DOTS_BYTES: usize = 24;
+
+/// One level of a path that is to be changed: what [`Search`] saw, without its buffer.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    block: FsBlock,
+    kind: DxKind,
+    /// The entry that the path takes.
+    index: usize,
+    count: usize,
+    is_full: bool,
+}
+
+/// The way to the leaf where a name belongs.
+struct Path {
+    hash: u32,
+    version: HashVersion,
+    /// From the root on.
+    steps: Vec<Step>,
+    /// The leaf's number in the directory.
+    leaf: u32,
+}
+
+/// A name of a leaf that is to be split.
+struct Hashed<'b> {
+    hash: u32,
+    entry: NewDirent<'b>,
+}
+
+impl Filesystem {
+    /// Adds `entry` to the directory `dir`, which has a hash tree.
+    pub(crate) fn add_indexed(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &mut Inode,
+        entry: NewDirent<'_>,
+    ) -> Result<()> {
+        // Each turn but the last makes room in one node, of which a path has few.
+        let turns = 2 * (usize::from(self.max_indirect_levels()) + 2);
+        for _ in 0..turns {
+            let path = self.index_path(dir, entry.name)?;
+            let (at, leaf) = self.index_leaf(dir, path.leaf)?;
+            let place = Place::Block(at, dir.ino());
+            let chain = self.leaf_chain(&leaf, place)?;
+            let room = dir_edit::find_room(chain, entry.name.len())
+                .map_err(|what| Error::corrupt(place, what))?;
+            if let Some(offset) = room {
+                drop(leaf);
+                return self.edit_leaf(handle, dir, at, |chain| {
+                    dir_edit::insert_at(chain, offset, entry)
+                });
+            }
+            let chain = chain.to_vec();
+            drop(leaf);
+            if !path.steps.last().is_some_and(|step| step.is_full) {
+                return self.split_leaf(handle, dir, &path, (at, &chain), entry);
+            }
+            self.make_room(handle, dir, &path)?;
+        }
+        Err(Error::corrupt(
+            Place::Inode(dir.ino()),
+            "hash tree has no room after all its nodes were split",
+        ))
+    }
+
+    fn index_path(&self, dir: &Inode, name: &[u8]) -> Result<Path> {
+        let Some(mut search) = self.search_index(dir, name)? else {
+            return Err(Error::NotSupported(
+                dir.ino(),
+                "adding to a directory with an index of this kind",
+            ));
+        };
+        let leaf = search.leaf()?;
+        Ok(Path {
+            hash: search.hash,
+            version: search.version,
+            steps: search.steps()?,
+            leaf,
+        })
+    }
+
+    /// Divides the names of the leaf `at`, whose entries are `chain`, and the new one between it
+    /// and a new leaf behind it. The node above has room.
+    fn split_leaf(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &mut Inode,
+        path: &Path,
+        (at, chain): (FsBlock, &[u8]),
+        entry: NewDirent<'_>,
+    ) -> Result<()> {
+        let place = Place::Block(at, dir.ino());
+        let corrupt = |what| Error::corrupt(place, what);
+        let mut names = self.hashed_names(path.version, chain).map_err(corrupt)?;
+        names.push(Hashed {
+            hash: path.hash,
+            entry,
+        });
+        let bytes_of = |name: &Hashed<'_>| record_len_bytes(name.entry.name.len());
+        let total_bytes: usize = names.iter().map(bytes_of).sum();
+        let fill = |chain: &mut [u8], names: &[Hashed<'_>]| {
+            if dir_edit::fill(chain, names.iter().map(|name| name.entry)) {
+                Ok(())
+            } else {
+                Err("names of half a directory block do not fit into one")
+            }
+        };
+        if total_bytes <= chain.len() / 4 * 3 {
+            return self.edit_leaf(handle, dir, at, |chain| fill(chain, &names));
+        }
+        names.sort_by_key(|name| name.hash);
+        let middle = middle(names.iter().map(bytes_of), total_bytes);
+        let (lower, upper) = names.split_at(middle);
+        let (Some(last), Some(first)) = (lower.last(), upper.first()) else {
+            return Err(corrupt("name is larger than a directory block"));
+        };
+        let continues = u32::from(last.hash == first.hash);
+        let hash = first.hash | continues;
+        let block = self.append_leaf(handle, dir, |chain| fill(chain, upper))?;
+        self.edit_leaf(handle, dir, at, |chain| fill(chain, lower))?;
+        let Some(node) = path.steps.last() else {
+            return Err(corrupt("leaf has no node above it"));
+        };
+        self.insert_into_node(handle, dir, *node, DxEntry { hash, block })
+    }
+
+    /// The names of `chain` with their hashes.
+    fn hashed_names<'b>(
+        &self,
+        version: HashVersion,
+        chain: &'b [u8],
+    ) -> Result<Vec<Hashed<'b>>, &'static str> {
+        let seed = self.superblock().hash_seed;
+        Dirents::new(chain)
+            .map(|dirent| {
+                let dirent = dirent?;
+                let entry = NewDirent {
+                    ino: dirent.ino,
+                    file_type: dirent.file_type,
+                    name: dirent.name,
+                };
+                Ok(Hashed {
+                    hash: version.hash(seed, dirent.name),
+                    entry,
+                })
+            })
+            .collect()
+    }
+
+    /// Splits the topmost full node below one with room; or, if all are full, adds a level.
+    fn make_room(&self, handle: &mut Handle<'_>, dir: &mut Inode, path: &Path) -> Result<()> {
+        let above = path.steps.iter().rposition(|step| !step.is_full);
+        let Some(above) = above else {
+            return self.add_level(handle, dir, path);
+        };
+        let (Some(&parent), Some(&full)) = (path.steps.get(above), path.steps.get(above + 1))
+        else {
+            return Ok(());
+        };
+        let entries = self.node_entries(dir, full)?;
+        let (lower, upper) = entries.split_at(entries.len() / 2);
+        let Some(&first) = upper.first() else {
+            return Ok(());
+        };
+        let block = self.append_node(handle, dir, upper)?;
+        self.edit_node(handle, dir, full, |fs, bytes| {
+            fs.write_node(bytes, full.kind, lower)
+        })?;
+        let entry = DxEntry {
+            hash: first.hash,
+            block,
+        };
+        self.insert_into_node(handle, dir, parent, entry)
+    }
+
+    /// Moves the entries of the root into a new node, its only entry from then on.
+    fn add_level(&self, handle: &mut Handle<'_>, dir: &mut Inode, path: &Path) -> Result<()> {
+        let Some(&root) = path.steps.first() else {
+            return Ok(());
+        };
+        let levels = u8::try_from(path.steps.len()).unwrap_or(u8::MAX);
+        if levels > self.max_indirect_levels() {
+            return Err(Error::NoSpace);
+        }
+        let entries = self.node_entries(dir, root)?;
+        let block = self.append_node(handle, dir, &entries)?;
+        let only = [DxEntry { hash: 0, block }];
+        self.edit_node(handle, dir, root, |fs, bytes| {
+            dx_edit::set_indirect_levels(bytes, levels);
+            fs.write_node(bytes, root.kind, &only)
+        })
+    }
+
+    /// Gives the linear directory `dir` of one block a hash tree: root and one leaf.
+    pub(crate) fn make_index(&self, handle: &mut Handle<'_>, dir: &mut Inode) -> Result<()> {
+        let corrupt = |what| Error::corrupt(Place::Inode(dir.ino()), what);
+        let read = self.dir_block(dir, 0, |bytes, place| {
+            self.verify_dir_block(dir, bytes, place)
+        })?;
+        let (at, block) = read.ok_or_else(|| corrupt("directory has no first block"))?;
+        let chain = self.leaf_chain(&block, Place::Block(at, dir.ino()))?;
+        let chain = chain.to_vec();
+        drop(block);
+        let all: Result<Vec<_>, _> = Dirents::new(&chain).collect();
+        let all = all.map_err(corrupt)?;
+        let starts_with_dots = matches!(all.as_slice(), [dot, dotdot, ..]
+            if dot.name == b"." && dotdot.name == b".." && dotdot.offset == 12);
+        if !starts_with_dots {
+            return Err(corrupt("directory does not start with . and .."));
+        }
+        let entries = all[2..].iter().map(|dirent| NewDirent {
+            ino: dirent.ino,
+            file_type: dirent.file_type,
+            name: dirent.name,
+        });
+        let leaf = self.append_leaf(handle, dir, |chain| {
+            if dir_edit::fill(chain, entries) {
+                Ok(())
+            } else {
+                Err("names of a directory block do not fit into one")
+            }
+        })?;
+        let version = self.superblock().default_hash_version;
+        let unsigned = self.superblock().hash_unsigned;
+        let version = match HashVersion::from_disk(version, unsigned) {
+            Some(_) => version,
+            None => DEFAULT_HASH_VERSION,
+        };
+        let root = Step {
+            block: at,
+            kind: DxKind::Root,
+            index: 0,
+            count: 1,
+            is_full: false,
+        };
+        let only = [DxEntry {
+            hash: 0,
+            block: leaf,
+        }];
+        self.edit_node(handle, dir, root, |fs, bytes| {
+            bytes[DOTS_BYTES..].fill(0);
+            dx_edit::describe_root(bytes, version, 0);
+            fs.write_node(bytes, root.kind, &only)
+        })?;
+        dir.set_flags(dir.flags() | InodeFlags::INDEX);
+        Ok(())
+    }
+
+    /// Changes "." or ".." in the block `at`, the root of `dir`'s hash tree.
+    pub(crate) fn edit_root(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &Inode,
+        at: FsBlock,
+        edit: impl FnOnce(&mut [u8]),
+    ) -> Result<()> {
+        let place = Place::Block(at, dir.ino());
+        let root = Step {
+            block: at,
+            kind: DxKind::Root,
+            index: 0,
+            count: 1,
+            is_full: false,
+        };
+        self.edit_node(handle, dir, root, |_, bytes| {
+            DxInfo::parse(bytes).map_err(|what| Error::corrupt(place, what))?;
+            edit(bytes);
+            Ok(())
+        })
+    }
+
+    fn node_entries(&self, dir: &Inode, step: Step) -> Result<Vec<DxEntry>> {
+        let block = self.metadata_block(step.block, dir.ino(), |_| Ok(()))?;
+        let place = Place::Block(step.block, dir.ino());
+        let node = self.dx_node(&block, step.kind == DxKind::Root, place)?;
+        Ok(dx_edit::entries(&node))
+    }
+
+    /// Puts `entry` behind the one that the path takes.
+    fn insert_into_node(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &Inode,
+        step: Step,
+        entry: DxEntry,
+    ) -> Result<()> {
+        let has_tail = self.superblock().has_metadata_checksums();
+        let at = (step.index + 1, step.count);
+        self.edit_node(handle, dir, step, |_, bytes| {
+            if dx_edit::insert_entry(bytes, step.kind, has_tail, at, entry) {
+                return Ok(());
+            }
+            let place = Place::Block(step.block, dir.ino());
+            Err(Error::corrupt(place, "node of the hash tree has no room"))
+        })
+    }
+
+    /// Adds a node with `entries` at the end of `dir`.
+    fn append_node(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &mut Inode,
+        entries: &[DxEntry],
+    ) -> Result<u32> {
+        let owner = *dir;
+        self.append_block(handle, dir, |block, bytes| {
+            dx_edit::init_inner(bytes);
+            self.write_node(bytes, DxKind::Inner, entries)?;
+            self.seal_node(&owner, block, DxKind::Inner, bytes)
+        })
+    }
+
+    fn write_node(&self, bytes: &mut [u8], kind: DxKind, entries: &[DxEntry]) -> Result<()> {
+        let has_tail = self.superblock().has_metadata_checksums();
+        if dx_edit::write_entries(bytes, kind, has_tail, entries) {
+            Ok(())
+        } else {
+            Err(Error::NoSpace)
+        }
+    }
+
+    /// Changes a node, then sets its checksum.
+    fn edit_node(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &Inode,
+        step: Step,
+        edit: impl FnOnce(&Self, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        handle.update(step.block, dir.ino(), |bytes| {
+            edit(self, bytes)?;
+            self.seal_node(dir, step.block, step.kind, bytes)
+        })
+    }
+
+    fn seal_node(&self, dir: &Inode, block: FsBlock, kind: DxKind, bytes: &mut [u8]) -> Result<()> {
+        let sb = self.superblock();
+        if !sb.has_metadata_checksums() {
+            return Ok(());
+        }
+        let seed = sb.inode_checksum_seed(dir.ino(), dir.generation());
+        let place = Place::Block(block, dir.ino());
+        dx_edit::seal(bytes, kind, seed).map_err(|what| Error::corrupt(place, what))
+    }
+}
+
+impl Search<'_> {
+    /// The path as it is to be changed.
+    fn steps(&self) -> Result<Vec<Step>> {
+        let has_tail = self.fs.superblock().has_metadata_checksums();
+        self.path
+            .iter()
+            .map(|frame| {
+                let node: DxNode<'_> = self.node(frame)?;
+                let kind = if frame.is_root {
+                    DxKind::Root
+                } else {
+                    DxKind::Inner
+                };
+                Ok(Step {
+                    block: frame.block,
+                    kind,
+                    index: frame.index,
+                    count: node.count(),
+                    is_full: node.count() >= kind.limit(frame.buffer.len(), has_tail),
+                })
+            })
+            .collect()
+    }
+}
+
+/// How many of the names of these `sizes` make up the lower half: at least one, and not all
+/// where there are two or more.
+fn middle(sizes: impl ExactSizeIterator<Item = usize>, total_bytes: usize) -> usize {
+    let count = sizes.len();
+    let mut below_bytes = 0;
+    let mut middle = 0;
+    for size in sizes {
+        if below_bytes + size / 2 > total_bytes / 2 {
+            break;
+        }
+        below_bytes += size;
+        middle += 1;
+    }
+    middle.clamp(1, count.saturating_sub(1).max(1)).min(count)
+}

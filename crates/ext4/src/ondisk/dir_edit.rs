@@ -1,0 +1,348 @@
+//! Changing a chain of directory records, in a block or in a part of an inode.
+//!
+//! Every function checks the chain as far as it walks it: bytes from an image are not trusted
+//! for having been read before.
+
+use super::dir::{Dirents, NAME_OFFSET, Record, TAIL_BYTES, TAIL_FILE_TYPE};
+use crate::Ino;
+
+/// What a record says.
+#[derive(Clone, Copy, Debug)]
+pub struct NewDirent<'a> {
+    /// The inode.
+    pub ino: Ino,
+    /// The type byte; 0 without the feature `filetype`.
+    pub file_type: u8,
+    /// 1 to 255 bytes.
+    pub name: &'a [u8],
+}
+
+/// A chain that is damaged, and how.
+type Damaged<T> = Result<T, &'static str>;
+
+/// The shortest record for a name of `name_len` bytes.
+#[must_use]
+pub fn record_len_bytes(name_len: usize) -> usize {
+    (NAME_OFFSET + name_len).next_multiple_of(4)
+}
+
+/// What of a record is free, behind the name if there is one.
+fn free_bytes(record: &Record<'_>) -> usize {
+    let used = record
+        .dirent
+        .map_or(0, |dirent| record_len_bytes(dirent.name.len()));
+    (record.end - record.offset).saturating_sub(used)
+}
+
+/// The position of a record that has room for another name of `name_len` bytes.
+///
+/// # Errors
+/// How the chain is damaged.
+pub fn find_room(chain: &[u8], name_len: usize) -> Damaged<Option<usize>> {
+    let wanted = record_len_bytes(name_len);
+    let mut records = Dirents::new(chain);
+    while let Some(record) = records.next_record() {
+        let record = record?;
+        if free_bytes(&record) >= wanted {
+            return Ok(Some(record.offset));
+        }
+    }
+    Ok(None)
+}
+
+/// The room of the chain's roomiest record, in bytes.
+///
+/// # Errors
+/// How the chain is damaged.
+pub fn largest_room(chain: &[u8]) -> Damaged<usize> {
+    let mut largest = 0;
+    let mut records = Dirents::new(chain);
+    while let Some(record) = records.next_record() {
+        largest = free_bytes(&record?).max(largest);
+    }
+    Ok(largest)
+}
+
+/// Adds an entry behind the one at `offset`, which [`find_room`] found, or in its place if
+/// that is free.
+///
+/// # Errors
+/// How the chain is damaged.
+pub fn insert_at(chain: &mut [u8], offset: usize, entry: NewDirent<'_>) -> Damaged<()> {
+    let record = record_at(chain, offset)?;
+    let used = record
+        .dirent
+        .map_or(0, |dirent| record_len_bytes(dirent.name.len()));
+    let end = record.end;
+    let at = offset + used;
+    if end.saturating_sub(at) < record_len_bytes(entry.name.len()) {
+        return Err("directory record has no room");
+    }
+    if used > 0 {
+        set_len(chain, offset, used);
+    }
+    put(chain, at..end, entry);
+    Ok(())
+}
+
+/// Adds an entry where there is room for it; false if there is none.
+///
+/// # Errors
+/// How the chain is damaged.
+pub fn insert(chain: &mut [u8], entry: NewDirent<'_>) -> Damaged<bool> {
+    let Some(offset) = find_room(chain, entry.name.len())? else {
+        return Ok(false);
+    };
+    insert_at(chain, offset, entry)?;
+    Ok(true)
+}
+
+/// Makes the entry `name` lead elsewhere; false if it is not there.
+///
+/// # Errors
+/// How the chain is damaged.
+pub fn retarget(chain: &mut [u8], name: &[u8], ino: Ino, file_type: u8) -> Damaged<bool> {
+    let Some((_, offset, _)) = find(chain, name)? else {
+        return Ok(false);
+    };
+    chain[offset..offset + 4].copy_from_slice(&ino.0.to_le_bytes());
+    chain[offset + 7] = file_type;
+    Ok(true)
+}
+
+/// Removes the entry `name`: its room goes to the record before, or stays a free record where
+/// it is the first. False if it is not there.
+///
+/// # Errors
+/// How the chain is damaged.
+pub fn remove(chain: &mut [u8], name: &[u8]) -> Damaged<bool> {
+    let Some((before, offset, end)) = find(chain, name)? else {
+        return Ok(false);
+    };
+    match before {
+        Some(before) => {
+            chain[offset..end].fill(0);
+            set_len(chain, before, end - before);
+        }
+        None => free(chain, offset..end),
+    }
+    Ok(true)
+}
+
+/// Makes the whole chain one free record.
+pub fn clear(chain: &mut [u8]) {
+    let whole = 0..chain.len();
+    free(chain, whole);
+}
+
+/// Makes the chain the given entries, packed, the last with all the room that is left; false,
+/// with some of them in it, if they do not fit.
+pub fn fill<'e>(chain: &mut [u8], entries: impl IntoIterator<Item = NewDirent<'e>>) -> bool {
+    clear(chain);
+    let mut last = None;
+    let mut at = 0;
+    for entry in entries {
+        let len = record_len_bytes(entry.name.len());
+        if chain.len() - at < len {
+            return false;
+        }
+        if let Some(last) = last {
+            set_len(chain, last, at - last);
+        }
+        let rest = at..chain.len();
+        put(chain, rest, entry);
+        last = Some(at);
+        at += len;
+    }
+    true
+}
+
+/// Makes a free chain of `chain`, longer than it was by what is behind its first `len` bytes:
+/// the last record gets that, or a free one if it was too little for a record before.
+///
+/// # Errors
+/// How the chain is damaged.
+pub fn extend(chain: &mut [u8], len: usize) -> Damaged<()> {
+    let mut last = None;
+    let mut records = Dirents::new(chain.get(..len).ok_or("chain is cut off")?);
+    while let Some(record) = records.next_record() {
+        last = Some(record?.offset);
+    }
+    match last {
+        Some(last) => set_len(chain, last, chain.len() - last),
+        None => clear(chain),
+    }
+    Ok(())
+}
+
+/// Splits a block into its chain and its tail, if it has one.
+pub fn split_tail_mut(block: &mut [u8]) -> Option<(&mut [u8], &mut [u8; TAIL_BYTES])> {
+    super::dir::split_tail(block)?;
+    block.split_last_chunk_mut()
+}
+
+/// Makes the last bytes of `block` a tail, whose checksum is still to be set.
+pub fn make_tail(block: &mut [u8]) {
+    if let Some((_, tail)) = block.split_last_chunk_mut() {
+        *tail = [0, 0, 0, 0, 12, 0, 0, TAIL_FILE_TYPE, 0, 0, 0, 0];
+    }
+}
+
+/// Sets the checksum in a tail.
+pub fn set_tail_checksum(tail: &mut [u8; TAIL_BYTES], checksum: u32) {
+    tail[8..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Where the record before `name` starts, where its own starts, and where that ends.
+fn find(chain: &[u8], name: &[u8]) -> Damaged<Option<(Option<usize>, usize, usize)>> {
+    let mut before = None;
+    let mut records = Dirents::new(chain);
+    while let Some(record) = records.next_record() {
+        let record = record?;
+        if record.dirent.is_some_and(|dirent| dirent.name == name) {
+            return Ok(Some((before, record.offset, record.end)));
+        }
+        before = Some(record.offset);
+    }
+    Ok(None)
+}
+
+fn record_at(chain: &[u8], offset: usize) -> Damaged<Record<'_>> {
+    let mut records = Dirents::new(chain);
+    while let Some(record) = records.next_record() {
+        let record = record?;
+        if record.offset == offset {
+            return Ok(record);
+        }
+    }
+    Err("directory record is not where it was")
+}
+
+/// Writes the record of `entry` into `range` of the chain.
+fn put(chain: &mut [u8], range: std::ops::Range<usize>, entry: NewDirent<'_>) {
+    let at = range.start;
+    chain[at..at + 4].copy_from_slice(&entry.ino.0.to_le_bytes());
+    set_len(chain, at, range.end - at);
+    chain[at + 6] = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
+    chain[at + 7] = entry.file_type;
+    let name_end = at + NAME_OFFSET + entry.name.len();
+    chain[at + NAME_OFFSET..name_end].copy_from_slice(entry.name);
+    let padded = at + record_len_bytes(entry.name.len());
+    chain[name_end..padded].fill(0);
+}
+
+/// Makes `range` of the chain one free record.
+fn free(chain: &mut [u8], range: std::ops::Range<usize>) {
+    chain[range.clone()].fill(0);
+    if !range.is_empty() {
+        set_len(chain, range.start, range.end - range.start);
+    }
+}
+
+/// Sets the length of the record at `at`: 16 bits say 64 KiB as 65535.
+fn set_len(chain: &mut [u8], at: usize, len_bytes: usize) {
+    let len = u16::try_from(len_bytes).unwrap_or(u16::MAX);
+    chain[at + 4..at + 6].copy_from_slice(&len.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn names(chain: &[u8]) -> BTreeMap<Vec<u8>, Ino> {
+        Dirents::new(chain)
+            .map(|dirent| dirent.expect("a whole chain"))
+            .map(|dirent| (dirent.name.to_vec(), dirent.ino))
+            .collect()
+    }
+
+    fn entry(name: &[u8], ino: u32) -> NewDirent<'_> {
+        NewDirent {
+            ino: Ino(ino),
+            file_type: 1,
+            name,
+        }
+    }
+
+    #[test]
+    fn record_of_a_whole_block_of_64_kib_is_read_back() {
+        let mut block = vec![1; 1 << 16];
+        clear(&mut block);
+        assert!(names(&block).is_empty());
+        assert!(insert(&mut block, entry(b"name", 7)).unwrap());
+        assert_eq!(names(&block), [(b"name".to_vec(), Ino(7))].into());
+        assert!(remove(&mut block, b"name").unwrap());
+        assert_eq!(largest_room(&block), Ok(1 << 16));
+    }
+
+    #[test]
+    fn chain_grown_has_its_new_room_in_one_record() {
+        let mut chain = vec![0; 56];
+        clear(&mut chain[..16]);
+        assert!(insert(&mut chain[..16], entry(b"a", 1)).unwrap());
+        extend(&mut chain, 16).unwrap();
+        assert_eq!(largest_room(&chain), Ok(56 - 12));
+        let mut empty = vec![0; 20];
+        extend(&mut empty, 0).unwrap();
+        assert_eq!(largest_room(&empty), Ok(20));
+    }
+
+    proptest! {
+        #[test]
+        fn chain_changed_at_random_holds_what_a_map_holds(
+            steps in prop::collection::vec((0_u8..4, 0_u8..40, 1_usize..60), 0..200),
+        ) {
+            let mut chain = vec![0; 500];
+            clear(&mut chain);
+            let mut model = BTreeMap::new();
+            for (ino, (what, number, len)) in (1..).zip(steps) {
+                let mut name = vec![b'a' + number % 26; len];
+                name[0] = number + 1;
+                let known = model.keys().find(|known: &&Vec<u8>| known[0] == name[0]).cloned();
+                match (what, known) {
+                    (0 | 1, None) => {
+                        let fits = find_room(&chain, len).unwrap().is_some();
+                        prop_assert_eq!(insert(&mut chain, entry(&name, ino)).unwrap(), fits);
+                        if fits {
+                            model.insert(name, Ino(ino));
+                        } else {
+                            prop_assert!(largest_room(&chain).unwrap() < record_len_bytes(len));
+                        }
+                    }
+                    (2, Some(known)) => {
+                        prop_assert!(retarget(&mut chain, &known, Ino(ino), 2).unwrap());
+                        model.insert(known, Ino(ino));
+                    }
+                    (3, Some(known)) => {
+                        prop_assert!(remove(&mut chain, &known).unwrap());
+                        prop_assert!(!remove(&mut chain, &known).unwrap());
+                        model.remove(&known);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(&names(&chain), &model);
+            }
+            let all: Vec<_> = model.iter().map(|(name, ino)| entry(name, ino.0)).collect();
+            let mut packed = vec![0xFF; 500];
+            prop_assert!(fill(&mut packed, all));
+            prop_assert_eq!(names(&packed), model);
+        }
+
+        #[test]
+        fn chain_of_any_bytes_is_no_panic(
+            mut chain in prop::collection::vec(prop_oneof![Just(0_u8), Just(12), any::<u8>()], 0..100),
+            name in prop::collection::vec(any::<u8>(), 1..20),
+            offset in 0_usize..100,
+        ) {
+            let _ = (find_room(&chain, name.len()), largest_room(&chain));
+            let _ = insert_at(&mut chain, offset, entry(&name, 1));
+            let _ = insert(&mut chain, entry(&name, 2));
+            let _ = retarget(&mut chain, &name, Ino(3), 1);
+            let _ = remove(&mut chain, &name);
+            let len = offset.min(chain.len());
+            let _ = extend(&mut chain, len);
+        }
+    }
+}
