@@ -1,11 +1,13 @@
 //! An access control list in its form on disk: at most doubled by the form of programs.
 #![no_main]
 
-use larder_ext4::ondisk::acl::to_user_form;
+use larder_ext4::ondisk::acl::Acl;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(list) = to_user_form(data) {
+    if let Ok(list) = Acl::from_disk(data) {
+        assert_eq!(list.to_disk(), data);
+        let list = list.to_user();
         assert!(list.len() <= data.len() * 2 && list.len() % 8 == 4);
     }
 });

@@ -1,57 +1,279 @@
-//! POSIX access control lists: from the form on disk to the form of `getxattr(2)`.
+//! POSIX access control lists: as they are on disk, as programs see them, and what they say.
 //!
-//! Both are a version and a row of entries, all numbers little endian. On disk
+//! Both forms are a version and a row of entries, all numbers little endian. On disk
 //! (version 1) only the entries of named users and groups have an id; for
 //! programs (version 2) every entry has one, which is all ones if it means nothing.
+//!
+//! A list is valid if it has the entries of owner, group and others once each, in this
+//! order, those of named users behind the owner's, those of named groups behind the group's,
+//! and, before that of others, a mask if any user or group is named. What is on disk is not
+//! checked when it is read, as in the kernel: what is set by a program is.
 
 const DISK_VERSION: u32 = 1;
 const USER_VERSION: u32 = 2;
 const NO_ID: u32 = u32::MAX;
 
 /// Who an entry is for, as numbers in both forms.
-const TAG_USER_OBJ: u16 = 0x01;
-const TAG_USER: u16 = 0x02;
-const TAG_GROUP_OBJ: u16 = 0x04;
-const TAG_GROUP: u16 = 0x08;
-const TAG_MASK: u16 = 0x10;
-const TAG_OTHER: u16 = 0x20;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Tag {
+    Owner = 0x01,
+    User = 0x02,
+    OwningGroup = 0x04,
+    Group = 0x08,
+    Mask = 0x10,
+    Other = 0x20,
+}
 
-/// The list `disk` in the form that programs get.
-pub fn to_user_form(disk: &[u8]) -> Result<Vec<u8>, &'static str> {
-    let Some((version, mut rest)) = disk.split_first_chunk() else {
-        return Err("access control list has no version");
-    };
-    if u32::from_le_bytes(*version) != DISK_VERSION {
-        return Err("access control list is of an unknown version");
+impl Tag {
+    fn from_number(number: u16) -> Option<Self> {
+        Some(match number {
+            0x01 => Self::Owner,
+            0x02 => Self::User,
+            0x04 => Self::OwningGroup,
+            0x08 => Self::Group,
+            0x10 => Self::Mask,
+            0x20 => Self::Other,
+            _ => return None,
+        })
     }
-    let mut list = Vec::with_capacity(4 + disk.len() * 2);
-    list.extend(USER_VERSION.to_le_bytes());
-    while !rest.is_empty() {
-        let Some((&[tag0, tag1, perm0, perm1], after)) = rest.split_first_chunk() else {
-            return Err("access control list ends inside an entry");
+
+    fn number(self) -> u16 {
+        self as u16
+    }
+
+    fn is_named(self) -> bool {
+        matches!(self, Self::User | Self::Group)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    tag: Tag,
+    permissions: u16,
+    /// Of a named user or group.
+    id: u32,
+}
+
+/// An access control list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acl {
+    entries: Vec<Entry>,
+}
+
+impl Acl {
+    /// The list as it is on disk.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_disk(disk: &[u8]) -> Result<Self, &'static str> {
+        let Some((version, mut rest)) = disk.split_first_chunk() else {
+            return Err("access control list has no version");
         };
-        rest = after;
-        let id = match u16::from_le_bytes([tag0, tag1]) {
-            TAG_USER | TAG_GROUP => {
-                let Some((id, after)) = rest.split_first_chunk() else {
+        if u32::from_le_bytes(*version) != DISK_VERSION {
+            return Err("access control list is of an unknown version");
+        }
+        let mut entries = Vec::with_capacity(rest.len() / 4);
+        while !rest.is_empty() {
+            let Some((&[tag0, tag1, perm0, perm1], after)) = rest.split_first_chunk() else {
+                return Err("access control list ends inside an entry");
+            };
+            rest = after;
+            let Some(tag) = Tag::from_number(u16::from_le_bytes([tag0, tag1])) else {
+                return Err("access control list has an entry of an unknown kind");
+            };
+            let mut id = NO_ID;
+            if tag.is_named() {
+                let Some((bytes, after)) = rest.split_first_chunk() else {
                     return Err("access control list ends inside an entry");
                 };
                 rest = after;
-                *id
+                id = u32::from_le_bytes(*bytes);
             }
-            TAG_USER_OBJ | TAG_GROUP_OBJ | TAG_MASK | TAG_OTHER => NO_ID.to_le_bytes(),
-            _ => return Err("access control list has an entry of an unknown kind"),
-        };
-        list.extend([tag0, tag1, perm0, perm1]);
-        list.extend(id);
+            entries.push(Entry {
+                tag,
+                permissions: u16::from_le_bytes([perm0, perm1]),
+                id,
+            });
+        }
+        Ok(Self { entries })
     }
-    Ok(list)
+
+    /// The list as programs give it; `None` if it is empty, which means no list.
+    ///
+    /// # Errors
+    /// What is wrong with it, also if it is not [valid](self).
+    pub fn from_user(user: &[u8]) -> Result<Option<Self>, &'static str> {
+        let Some((version, rest)) = user.split_first_chunk() else {
+            return Err("access control list has no version");
+        };
+        if u32::from_le_bytes(*version) != USER_VERSION {
+            return Err("access control list is of an unknown version");
+        }
+        let (chunks, []) = rest.as_chunks::<8>() else {
+            return Err("access control list ends inside an entry");
+        };
+        let entries: Option<Vec<Entry>> = chunks
+            .iter()
+            .map(|&[tag0, tag1, perm0, perm1, id @ ..]| {
+                let tag = Tag::from_number(u16::from_le_bytes([tag0, tag1]))?;
+                Some(Entry {
+                    tag,
+                    permissions: u16::from_le_bytes([perm0, perm1]),
+                    id: if tag.is_named() {
+                        u32::from_le_bytes(id)
+                    } else {
+                        NO_ID
+                    },
+                })
+            })
+            .collect();
+        let list = Self {
+            entries: entries.ok_or("access control list has an entry of an unknown kind")?,
+        };
+        if list.entries.is_empty() {
+            return Ok(None);
+        }
+        list.check()?;
+        Ok(Some(list))
+    }
+
+    /// Whether the list is [valid](self).
+    fn check(&self) -> Result<(), &'static str> {
+        let count = |tag| self.entries.iter().filter(|entry| entry.tag == tag).count();
+        let once = [Tag::Owner, Tag::OwningGroup, Tag::Other];
+        if once.into_iter().any(|tag| count(tag) != 1) {
+            return Err("access control list lacks an entry, or has one twice");
+        }
+        // The numbers of the kinds rise in the order that they must have.
+        if !self.entries.is_sorted_by_key(|entry| entry.tag) {
+            return Err("access control list is not in order");
+        }
+        let has_named = self.entries.iter().any(|entry| entry.tag.is_named());
+        if count(Tag::Mask) > 1 || (has_named && count(Tag::Mask) == 0) {
+            return Err("access control list needs one mask");
+        }
+        let is_sane =
+            |entry: &Entry| entry.permissions <= 7 && !(entry.tag.is_named() && entry.id == NO_ID);
+        if !self.entries.iter().all(is_sane) {
+            return Err("access control list has unknown permissions, or an entry for nobody");
+        }
+        Ok(())
+    }
+
+    /// The list as it is on disk.
+    #[must_use]
+    pub fn to_disk(&self) -> Vec<u8> {
+        let mut list = DISK_VERSION.to_le_bytes().to_vec();
+        for entry in &self.entries {
+            list.extend(entry.tag.number().to_le_bytes());
+            list.extend(entry.permissions.to_le_bytes());
+            if entry.tag.is_named() {
+                list.extend(entry.id.to_le_bytes());
+            }
+        }
+        list
+    }
+
+    /// The list in the form that programs get.
+    #[must_use]
+    pub fn to_user(&self) -> Vec<u8> {
+        let mut list = USER_VERSION.to_le_bytes().to_vec();
+        for entry in &self.entries {
+            list.extend(entry.tag.number().to_le_bytes());
+            list.extend(entry.permissions.to_le_bytes());
+            list.extend(entry.id.to_le_bytes());
+        }
+        list
+    }
+
+    /// Whether the nine permission bits of a mode say all that the list says.
+    #[must_use]
+    pub fn is_mode(&self) -> bool {
+        let says_more = |entry: &Entry| entry.tag.is_named() || entry.tag == Tag::Mask;
+        !self.entries.iter().any(says_more)
+    }
+
+    /// Where in a mode's permission bits an entry is found, as a shift: the mask, where there
+    /// is one, takes the place of the group.
+    fn shift(&self, tag: Tag) -> Option<u32> {
+        let has_mask = self.entries.iter().any(|entry| entry.tag == Tag::Mask);
+        match tag {
+            Tag::Owner => Some(6),
+            Tag::OwningGroup if has_mask => None,
+            Tag::OwningGroup | Tag::Mask => Some(3),
+            Tag::Other => Some(0),
+            Tag::User | Tag::Group => None,
+        }
+    }
+
+    /// `mode` with the permission bits that the list, as a file's access list, stands for.
+    #[must_use]
+    pub fn apply_to_mode(&self, mode: u16) -> u16 {
+        self.entries
+            .iter()
+            .filter_map(|entry| Some((entry.permissions & 7, self.shift(entry.tag)?)))
+            .fold(mode, |mode, (permissions, shift)| {
+                (mode & !(7 << shift)) | (permissions << shift)
+            })
+    }
+
+    /// The file's mode was set: the list follows.
+    pub fn follow_mode(&mut self, mode: u16) {
+        self.intersect(mode, |_, bits| bits);
+    }
+
+    /// Makes a default list the access list of a new file that is made with `mode`: both allow
+    /// what both allowed. Returns the file's mode.
+    pub fn inherit(&mut self, mode: u16) -> u16 {
+        self.intersect(mode, |permissions, bits| permissions & bits);
+        self.apply_to_mode(mode)
+    }
+
+    /// Sets the permissions of the entries that a mode has too, from what they were and `mode`'s bits.
+    fn intersect(&mut self, mode: u16, both: impl Fn(u16, u16) -> u16) {
+        let shifts: Vec<_> = self
+            .entries
+            .iter()
+            .map(|entry| self.shift(entry.tag))
+            .collect();
+        for (entry, shift) in self.entries.iter_mut().zip(shifts) {
+            if let Some(shift) = shift {
+                entry.permissions = both(entry.permissions, (mode >> shift) & 7);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    const ALL: [u8; 4] = [255; 4];
+
+    /// A list in programs' form.
+    fn user(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+        let mut list = vec![2, 0, 0, 0];
+        for (tag, permissions, id) in entries {
+            list.extend(tag.to_le_bytes());
+            list.extend(permissions.to_le_bytes());
+            list.extend(id.to_le_bytes());
+        }
+        list
+    }
+
+    /// The list with these entries, which is valid.
+    fn list(entries: &[(u16, u16, u32)]) -> Acl {
+        Acl::from_user(&user(entries)).unwrap().unwrap()
+    }
+
+    const NAMED: [(u16, u16, u32); 5] = [
+        (0x01, 7, NO_ID),
+        (0x02, 6, 1000),
+        (0x04, 5, NO_ID),
+        (0x10, 6, NO_ID),
+        (0x20, 1, NO_ID),
+    ];
 
     #[test]
     fn list_with_named_users_keeps_their_ids() {
@@ -66,18 +288,25 @@ mod tests {
         .concat();
         let user = [
             &[2, 0, 0, 0][..],
-            &[1, 0, 6, 0, 255, 255, 255, 255],
+            &[1, 0, 6, 0],
+            &ALL,
             &[2, 0, 4, 0, 0xe8, 3, 0, 0],
-            &[4, 0, 4, 0, 255, 255, 255, 255],
-            &[0x10, 0, 4, 0, 255, 255, 255, 255],
-            &[0x20, 0, 0, 0, 255, 255, 255, 255],
+            &[4, 0, 4, 0],
+            &ALL,
+            &[0x10, 0, 4, 0],
+            &ALL,
+            &[0x20, 0, 0, 0],
+            &ALL,
         ]
         .concat();
-        assert_eq!(to_user_form(&disk), Ok(user));
+        let list = Acl::from_disk(&disk).unwrap();
+        assert_eq!(list.to_user(), user);
+        assert_eq!(Acl::from_user(&user), Ok(Some(list.clone())));
+        assert_eq!(list.to_disk(), disk);
     }
 
     #[test]
-    fn list_that_is_malformed_is_refused() {
+    fn list_on_disk_that_is_malformed_is_refused() {
         let bad: [&[u8]; 5] = [
             &[],
             &[2, 0, 0, 0],
@@ -86,18 +315,85 @@ mod tests {
             &[1, 0, 0, 0, 3, 0, 7, 0],
         ];
         for disk in bad {
-            assert!(to_user_form(disk).is_err(), "{disk:?}");
+            assert!(Acl::from_disk(disk).is_err(), "{disk:?}");
         }
+    }
+
+    #[test]
+    fn list_of_a_program_that_is_not_valid_is_refused() {
+        let (owner, group, other) = ((1, 7, NO_ID), (4, 7, NO_ID), (0x20, 7, NO_ID));
+        let (named, mask) = ((2, 7, 5), (0x10, 7, NO_ID));
+        let bad: [&[(u16, u16, u32)]; 11] = [
+            &[owner],
+            &[owner, other],
+            &[owner, owner, group, other],
+            &[group, owner, other],
+            &[owner, named, group, other],
+            &[owner, group, named, mask, other],
+            &[owner, group, other, mask],
+            &[owner, group, mask, mask, other],
+            &[owner, (2, 7, NO_ID), group, mask, other],
+            &[(1, 8, NO_ID), group, other],
+            &[owner, group, (0x40, 7, NO_ID), other],
+        ];
+        for entries in bad {
+            assert!(Acl::from_user(&user(entries)).is_err(), "{entries:?}");
+        }
+        assert!(Acl::from_user(&[2, 0, 0]).is_err());
+        assert!(Acl::from_user(&[1, 0, 0, 0]).is_err());
+        assert!(Acl::from_user(&[&user(&NAMED)[..], &[1]].concat()).is_err());
+        assert_eq!(Acl::from_user(&[2, 0, 0, 0]), Ok(None));
+    }
+
+    #[test]
+    fn mode_of_a_list_has_the_mask_for_the_group() {
+        let named = list(&NAMED);
+        assert!(!named.is_mode());
+        assert_eq!(named.apply_to_mode(0o102_000), 0o102_761);
+        let plain = list(&[NAMED[0], NAMED[2], NAMED[4]]);
+        assert!(plain.is_mode());
+        assert_eq!(plain.apply_to_mode(0o100_000), 0o100_751);
+    }
+
+    #[test]
+    fn list_follows_chmod_in_owner_mask_and_other() {
+        let mut named = list(&NAMED);
+        named.follow_mode(0o100_014);
+        let expected = list(&[
+            (0x01, 0, NO_ID),
+            NAMED[1],
+            NAMED[2],
+            (0x10, 1, NO_ID),
+            (0x20, 4, NO_ID),
+        ]);
+        assert_eq!(named, expected);
+    }
+
+    #[test]
+    fn list_inherited_is_cut_by_the_mode_and_cuts_it() {
+        let mut named = list(&NAMED);
+        assert_eq!(named.inherit(0o100_646), 0o100_640);
+        let expected = list(&[
+            (0x01, 6, NO_ID),
+            NAMED[1],
+            NAMED[2],
+            (0x10, 4, NO_ID),
+            (0x20, 0, NO_ID),
+        ]);
+        assert_eq!(named, expected);
     }
 
     proptest! {
         #[test]
         fn list_of_any_bytes_is_at_most_doubled(tail in prop::collection::vec(0_u8..34, 0..200)) {
             let disk = [&[1, 0, 0, 0][..], &tail].concat();
-            if let Ok(user) = to_user_form(&disk) {
+            if let Ok(list) = Acl::from_disk(&disk) {
+                let user = list.to_user();
                 prop_assert!(user.len() <= 4 + 2 * tail.len());
                 prop_assert_eq!((user.len() - 4) % 8, 0);
+                prop_assert_eq!(list.to_disk(), disk);
             }
+            let _ = Acl::from_user(&[&[2, 0, 0, 0][..], &tail].concat());
         }
     }
 }

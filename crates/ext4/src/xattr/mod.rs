@@ -6,14 +6,18 @@
 //! programs use them; access control lists are converted to the form that
 //! programs get. `system.data`, which holds inline data, is not shown.
 
+mod inherit;
+mod inline_data;
+mod places;
+mod store;
+mod value_inode;
 mod write;
 
 pub use write::XattrMode;
 
 use crate::error::Place;
-use crate::ondisk::acl;
-use crate::ondisk::checksum::Crc32c;
-use crate::ondisk::inode::{BASE_INODE_BYTES, InodeFlags};
+use crate::ondisk::acl::Acl;
+use crate::ondisk::inode::BASE_INODE_BYTES;
 use crate::ondisk::xattr::{NameIndex, ValuePlace, XattrEntries, XattrEntry, split_checksum};
 use crate::{Error, FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
 use larder_cache::buffer::Buffer;
@@ -46,7 +50,9 @@ impl Filesystem {
             let value = self.xattr_value(inode, entry.value)?;
             found = Some(
                 if matches!(index, NameIndex::ACL_ACCESS | NameIndex::ACL_DEFAULT) {
-                    acl::to_user_form(&value).map_err(|what| Error::corrupt(place, what))?
+                    Acl::from_disk(&value)
+                        .map_err(|what| Error::corrupt(place, what))?
+                        .to_user()
                 } else {
                     value
                 },
@@ -72,22 +78,6 @@ impl Filesystem {
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(names)
-    }
-
-    /// The part of inline data that is an attribute.
-    pub(crate) fn inline_attribute(&self, inode: &Inode) -> Result<Option<Vec<u8>>> {
-        let mut found = None;
-        let _ = self.for_each_xattr_in_inode(inode, &mut |entry, place| {
-            if !is_hidden(entry.index, entry.name) {
-                return Ok(ControlFlow::Continue(()));
-            }
-            let ValuePlace::Here(value) = entry.value else {
-                return Err(Error::corrupt(place, "inline data lies outside the inode"));
-            };
-            found = Some(value.to_vec());
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(found)
     }
 
     fn for_each_xattr(&self, inode: &Inode, visit: &mut Visit<'_>) -> Result<()> {
@@ -132,7 +122,7 @@ impl Filesystem {
             let Some((before, stored, behind)) = split_checksum(bytes) else {
                 return Err(Error::corrupt(place, "attribute block is too short"));
             };
-            let seed: Crc32c = sb.checksum_seed.bytes(&block.0.to_le_bytes());
+            let seed = self.attribute_block_seed(block);
             if seed.bytes(before).u32(0).bytes(behind).0 == stored {
                 Ok(())
             } else {
@@ -154,15 +144,9 @@ impl Filesystem {
     /// The value of an attribute of `owner` that is the content of inode `ino`.
     fn xattr_inode_value(&self, owner: &Inode, ino: Ino, size_bytes: u32) -> Result<Vec<u8>> {
         let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
-        let inode = self.inode(ino)?;
-        if !inode.flags().contains(InodeFlags::EA_INODE) || inode.has_inline_data() {
-            return Err(corrupt("inode does not hold an attribute's value"));
-        }
+        let inode = self.value_inode(ino)?;
         if inode.size_bytes() != u64::from(size_bytes) {
             return Err(corrupt("attribute value is not as long as its entry says"));
-        }
-        if size_bytes > MAX_VALUE_BYTES {
-            return Err(corrupt("attribute value is too long"));
         }
         let value = self.small_content(&inode, size_bytes)?;
         // The content's hash is kept in place of the access time. Lustre's older

@@ -154,6 +154,14 @@ impl<'a> SuperblockEdit<'a> {
         self.raw.s_feature_incompat.set(incompat.bits());
     }
 
+    /// Sets compatible features.
+    pub fn set_compat(&mut self, features: Compat) {
+        let (mut compat, _, _) = self.raw.features();
+        compat.insert(features);
+        self.raw.s_feature_compat.set(compat.bits());
+        self.leave_revision_0();
+    }
+
     /// Sets or clears read-only compatible features.
     pub fn set_ro_compat(&mut self, features: RoCompat, present: bool) {
         let (_, _, mut ro_compat) = self.raw.features();

@@ -10,6 +10,14 @@
 //! block: magic (4), refcount (4), blocks (4), hash (4), checksum (4), reserved (12)
 //! ```
 
+mod encode;
+
+pub use encode::{
+    StoredValue, StoredXattr, block_references, block_room_bytes, fill_block, fill_inode,
+    inode_room_bytes, inode_value_hash, set_block_checksum, set_block_references, space_bytes,
+    total_bytes,
+};
+
 use crate::Ino;
 
 /// What an inode's region and a block start with.
@@ -87,6 +95,8 @@ pub struct XattrEntry<'a> {
     pub name: &'a [u8],
     /// The value.
     pub value: ValuePlace<'a>,
+    /// The hash of name and value, or 0.
+    pub hash: u32,
 }
 
 /// The attributes of one region, in stored order.
@@ -145,7 +155,21 @@ impl<'a> XattrEntries<'a> {
             Some(_) => {}
         }
         let (header, names) = rest.split_first_chunk::<ENTRY_BYTES>().ok_or(PAST_END)?;
-        let [name_len, index, o0, o1, i0, i1, i2, i3, s0, s1, s2, s3, ..] = *header;
+        let [
+            name_len,
+            index,
+            o0,
+            o1,
+            i0,
+            i1,
+            i2,
+            i3,
+            s0,
+            s1,
+            s2,
+            s3,
+            hash @ ..,
+        ] = *header;
         let name = names.get(..usize::from(name_len)).ok_or(PAST_END)?;
         let size_bytes = u32::from_le_bytes([s0, s1, s2, s3]);
         let ino = Ino(u32::from_le_bytes([i0, i1, i2, i3]));
@@ -160,6 +184,7 @@ impl<'a> XattrEntries<'a> {
             index: NameIndex(index),
             name,
             value,
+            hash: u32::from_le_bytes(hash),
         };
         Ok(Some((next, entry)))
     }

@@ -1,0 +1,316 @@
+//! Writing the attributes of a region: entries, values, hashes, and a block's header.
+//!
+//! An entry's hash is of its name and its value. In an inode it is zero, unless the value is
+//! in an inode of its own. A block's hash is of its entries' hashes. Entries of a block are
+//! sorted by class, length of the name, name.
+
+use super::{ENTRY_BYTES, HEADER_BYTES, MAGIC, MAGIC_BYTES, NameIndex, ValuePlace, XattrEntry};
+use crate::Ino;
+use crate::ondisk::checksum::Crc32c;
+
+/// Where in a block's header the fields are.
+const REFERENCES_AT: usize = 4;
+const BLOCKS_AT: usize = 8;
+const HASH_AT: usize = 12;
+const CHECKSUM_AT: usize = super::CHECKSUM_OFFSET;
+
+/// The zeros that end the entries.
+const END_BYTES: usize = 4;
+
+/// An attribute as it is stored, apart from where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredXattr {
+    /// The class of its name.
+    pub index: NameIndex,
+    /// The name without the prefix: at most 255 bytes.
+    pub name: Vec<u8>,
+    /// The value.
+    pub value: StoredValue,
+}
+
+/// A value as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredValue {
+    /// Beside the entry.
+    Here(Vec<u8>),
+    /// The content of an inode of its own.
+    Inode {
+        /// The inode.
+        ino: Ino,
+        /// How long it is.
+        size_bytes: u32,
+        /// The hash of the entry, see [`inode_value_hash`].
+        entry_hash: u32,
+    },
+}
+
+impl StoredXattr {
+    /// A copy of `entry`.
+    #[must_use]
+    pub fn from_entry(entry: &XattrEntry<'_>) -> Self {
+        Self {
+            index: entry.index,
+            name: entry.name.to_vec(),
+            value: match entry.value {
+                ValuePlace::Here(value) => StoredValue::Here(value.to_vec()),
+                ValuePlace::Inode { ino, size_bytes } => StoredValue::Inode {
+                    ino,
+                    size_bytes,
+                    entry_hash: entry.hash,
+                },
+            },
+        }
+    }
+
+    /// The inode that holds the value.
+    #[must_use]
+    pub fn value_ino(&self) -> Option<Ino> {
+        match self.value {
+            StoredValue::Here(_) => None,
+            StoredValue::Inode { ino, .. } => Some(ino),
+        }
+    }
+
+    /// Bytes that it takes of a region.
+    #[must_use]
+    pub fn space_bytes(&self) -> usize {
+        let value = match &self.value {
+            StoredValue::Here(value) => value.len(),
+            StoredValue::Inode { .. } => 0,
+        };
+        space_bytes(self.name.len(), value)
+    }
+
+    /// What entries of a block are sorted by.
+    fn key(&self) -> (u8, usize, &[u8]) {
+        (self.index.0, self.name.len(), &self.name)
+    }
+
+    /// Its hash in a block.
+    fn hash(&self) -> u32 {
+        match &self.value {
+            StoredValue::Here(value) => hash_words(hash_name(&self.name), value),
+            StoredValue::Inode { entry_hash, .. } => *entry_hash,
+        }
+    }
+}
+
+/// Bytes that an attribute with a name and a value of these lengths takes of a region.
+#[must_use]
+pub fn space_bytes(name_bytes: usize, value_bytes: usize) -> usize {
+    (ENTRY_BYTES + name_bytes).next_multiple_of(4) + value_bytes.next_multiple_of(4)
+}
+
+/// The hash of the entry `name` whose value is in an inode and has the checksum `value`.
+#[must_use]
+pub fn inode_value_hash(name: &[u8], value: Crc32c) -> u32 {
+    hash_words(hash_name(name), &value.0.to_le_bytes())
+}
+
+fn hash_name(name: &[u8]) -> u32 {
+    name.iter()
+        .fold(0_u32, |hash, &byte| hash.rotate_left(5) ^ u32::from(byte))
+}
+
+/// Continues `hash` with the words of `value`, filled up with zeros.
+fn hash_words(hash: u32, value: &[u8]) -> u32 {
+    value.chunks(4).fold(hash, |hash, chunk| {
+        let mut word = [0; 4];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash.rotate_left(16) ^ u32::from_le_bytes(word)
+    })
+}
+
+/// Bytes for attributes in an inode that has `rest_bytes` behind its fixed fields.
+#[must_use]
+pub fn inode_room_bytes(rest_bytes: usize) -> usize {
+    rest_bytes.saturating_sub(MAGIC_BYTES + END_BYTES)
+}
+
+/// Bytes for attributes in a block of `block_bytes`.
+#[must_use]
+pub fn block_room_bytes(block_bytes: usize) -> usize {
+    block_bytes.saturating_sub(HEADER_BYTES + END_BYTES)
+}
+
+/// Bytes that `attributes` take of a region.
+#[must_use]
+pub fn total_bytes<'a>(attributes: impl IntoIterator<Item = &'a StoredXattr>) -> usize {
+    attributes.into_iter().map(StoredXattr::space_bytes).sum()
+}
+
+/// Makes `attributes` all that is stored in an inode; `rest` starts behind its fixed fields.
+/// False, with nothing done, if they do not fit.
+#[must_use]
+pub fn fill_inode(rest: &mut [u8], attributes: &[StoredXattr]) -> bool {
+    if total_bytes(attributes) > inode_room_bytes(rest.len()) {
+        return false;
+    }
+    rest.fill(0);
+    if attributes.is_empty() {
+        return true;
+    }
+    let (magic, region) = rest.split_at_mut(MAGIC_BYTES);
+    magic.copy_from_slice(&MAGIC.to_le_bytes());
+    fill_region(region, 0, attributes, |attribute| match attribute.value {
+        StoredValue::Here(_) => 0,
+        StoredValue::Inode { .. } => attribute.hash(),
+    });
+    true
+}
+
+/// Makes `block` a block of `attributes`, which it sorts, for one inode. False, with nothing
+/// done, if they do not fit. Its checksum is [`set_block_checksum`]'s.
+#[must_use]
+pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
+    if total_bytes(&*attributes) > block_room_bytes(block.len()) {
+        return false;
+    }
+    attributes.sort_by(|a, b| a.key().cmp(&b.key()));
+    block.fill(0);
+    fill_region(block, HEADER_BYTES, attributes, StoredXattr::hash);
+    put(block, 0, MAGIC);
+    put(block, REFERENCES_AT, 1);
+    put(block, BLOCKS_AT, 1);
+    put(block, HASH_AT, hash_of_block(attributes));
+    true
+}
+
+/// The hash of a block; 0, for "not to be shared", if an entry has none.
+fn hash_of_block(attributes: &[StoredXattr]) -> u32 {
+    let hashes = attributes.iter().map(StoredXattr::hash);
+    hashes
+        .map(|hash| (hash != 0).then_some(hash))
+        .try_fold(0_u32, |all, hash| Some(all.rotate_left(16) ^ hash?))
+        .unwrap_or(0)
+}
+
+/// Writes entries from `at` on and values from the end of `region` on, which has room for them.
+fn fill_region(
+    region: &mut [u8],
+    mut at: usize,
+    attributes: &[StoredXattr],
+    hash: impl Fn(&StoredXattr) -> u32,
+) {
+    let mut end = region.len();
+    for attribute in attributes {
+        let (offset, ino, size_bytes) = match &attribute.value {
+            StoredValue::Here(value) if value.is_empty() => (0, Ino(0), 0),
+            StoredValue::Here(value) => {
+                end -= value.len().next_multiple_of(4);
+                region[end..end + value.len()].copy_from_slice(value);
+                (end, Ino(0), u32::try_from(value.len()).unwrap_or(u32::MAX))
+            }
+            &StoredValue::Inode {
+                ino, size_bytes, ..
+            } => (0, ino, size_bytes),
+        };
+        let name = attribute.name.as_slice();
+        region[at] = u8::try_from(name.len()).unwrap_or(u8::MAX);
+        region[at + 1] = attribute.index.0;
+        let offset = u16::try_from(offset).unwrap_or(u16::MAX);
+        region[at + 2..at + 4].copy_from_slice(&offset.to_le_bytes());
+        put(region, at + 4, ino.0);
+        put(region, at + 8, size_bytes);
+        put(region, at + 12, hash(attribute));
+        at += ENTRY_BYTES;
+        region[at..at + name.len()].copy_from_slice(name);
+        at += name.len().next_multiple_of(4);
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, number: u32) {
+    bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+}
+
+/// How many inodes have the attributes of `block`. `None` if the block is too short.
+#[must_use]
+pub fn block_references(block: &[u8]) -> Option<u32> {
+    let bytes = block.get(REFERENCES_AT..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*bytes))
+}
+
+/// Sets how many inodes have the attributes of `block`, an attribute block.
+pub fn set_block_references(block: &mut [u8], references: u32) {
+    put(block, REFERENCES_AT, references);
+}
+
+/// Sets the checksum of `block`, an attribute block. `seed` is the file system's, continued
+/// with the block's number in 64 bits.
+pub fn set_block_checksum(block: &mut [u8], seed: Crc32c) {
+    put(block, CHECKSUM_AT, 0);
+    let checksum = seed.bytes(block);
+    put(block, CHECKSUM_AT, checksum.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::XattrEntries;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn attribute() -> impl Strategy<Value = StoredXattr> {
+        let value = prop_oneof![
+            3 => prop::collection::vec(any::<u8>(), 0..40).prop_map(StoredValue::Here),
+            1 => (1..u32::MAX, any::<u32>(), any::<u32>()).prop_map(|(ino, size_bytes, hash)| {
+                StoredValue::Inode { ino: Ino(ino), size_bytes, entry_hash: hash }
+            }),
+        ];
+        (1..8_u8, prop::collection::vec(1..=255_u8, 1..30), value).prop_map(
+            |(index, name, value)| StoredXattr {
+                index: NameIndex(index),
+                name,
+                value,
+            },
+        )
+    }
+
+    /// Without the hashes of entries whose value is beside them.
+    fn read(entries: XattrEntries<'_>) -> Vec<StoredXattr> {
+        let entries = entries.map(|entry| StoredXattr::from_entry(&entry.expect("entry")));
+        entries.collect()
+    }
+
+    #[test]
+    fn block_of_64_kib_filled_to_its_end_keeps_its_values() {
+        let value = vec![7; block_room_bytes(1 << 16) - 20];
+        let stored = StoredXattr {
+            index: NameIndex(1),
+            name: b"full".to_vec(),
+            value: StoredValue::Here(value),
+        };
+        let mut block = vec![1; 1 << 16];
+        assert!(fill_block(&mut block, &mut [stored.clone()]));
+        assert_eq!(
+            read(XattrEntries::in_block(&block).unwrap()),
+            [stored.clone()]
+        );
+        let one_more = StoredXattr {
+            value: StoredValue::Here(vec![7; block_room_bytes(1 << 16) - 19]),
+            ..stored
+        };
+        assert!(!fill_block(&mut block, &mut [one_more]));
+    }
+
+    proptest! {
+        #[test]
+        fn attributes_written_are_read_back(
+            mut attributes in prop::collection::vec(attribute(), 0..20),
+            len_bytes in 0..800_usize,
+        ) {
+            let mut rest = vec![0xAA; len_bytes.next_multiple_of(4)];
+            if fill_inode(&mut rest, &attributes) {
+                prop_assert_eq!(read(XattrEntries::in_inode(&rest)), attributes.clone());
+            } else {
+                prop_assert!(total_bytes(&attributes) > inode_room_bytes(rest.len()));
+                prop_assert!(rest.iter().all(|&byte| byte == 0xAA));
+            }
+            let mut block = vec![0xAA; 1024];
+            if fill_block(&mut block, &mut attributes) {
+                prop_assert_eq!(read(XattrEntries::in_block(&block).unwrap()), attributes.clone());
+                prop_assert!(attributes.is_sorted_by(|a, b| a.key() <= b.key()));
+                prop_assert_eq!(block_references(&block), Some(1));
+            }
+        }
+    }
+}

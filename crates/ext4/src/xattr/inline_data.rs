@@ -1,0 +1,61 @@
+//! The attribute that holds the part of inline data behind the first 60 bytes. It is always in
+//! the inode, and empty where there is no such part.
+
+use super::{INLINE_DATA_NAME, is_hidden};
+use crate::error::Place;
+use crate::journal::Handle;
+use crate::ondisk::xattr::{NameIndex, StoredValue, StoredXattr, ValuePlace, space_bytes};
+use crate::{Error, Filesystem, Inode, Result};
+use std::ops::ControlFlow;
+
+impl Filesystem {
+    /// The part of inline data that is an attribute.
+    pub(crate) fn inline_attribute(&self, inode: &Inode) -> Result<Option<Vec<u8>>> {
+        let mut found = None;
+        let _ = self.for_each_xattr_in_inode(inode, &mut |entry, place: Place| {
+            if !is_hidden(entry.index, entry.name) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let ValuePlace::Here(value) = entry.value else {
+                return Err(Error::corrupt(place, "inline data lies outside the inode"));
+            };
+            found = Some(value.to_vec());
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
+    }
+
+    /// Bytes that the attribute can have beside the others of `inode`; `None` if it cannot
+    /// even be empty.
+    pub(crate) fn inline_attribute_room(&self, inode: &Inode) -> Result<Option<usize>> {
+        let mut attributes = self.attributes(inode)?;
+        attributes.remove(NameIndex::SYSTEM, INLINE_DATA_NAME);
+        let entry_bytes = space_bytes(INLINE_DATA_NAME.len(), 0);
+        let left = attributes.inode_left_bytes().checked_sub(entry_bytes);
+        // Values take whole words.
+        Ok(left.map(|left| left & !3))
+    }
+
+    /// Sets or removes the attribute, and writes `inode`.
+    pub(crate) fn set_inline_attribute(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        let before = self.attributes(inode)?;
+        let mut after = before.clone();
+        after.remove(NameIndex::SYSTEM, INLINE_DATA_NAME);
+        if let Some(value) = value {
+            let attribute = StoredXattr {
+                index: NameIndex::SYSTEM,
+                name: INLINE_DATA_NAME.to_vec(),
+                value: StoredValue::Here(value.to_vec()),
+            };
+            if !after.add(attribute) {
+                return Err(Error::AttributeTooLarge(inode.ino()));
+            }
+        }
+        self.store_attributes(handle, inode, &before, after)
+    }
+}

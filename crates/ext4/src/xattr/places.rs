@@ -1,0 +1,152 @@
+//! The attributes of an inode in memory, and which of them go where.
+//!
+//! Model: the kernel's `ext4_xattr_set_handle` tries the inode, then the block, then an inode
+//! for the value. So here, but where an attribute fits neither, all are laid out
+//! anew, the largest first.
+
+use super::is_hidden;
+use crate::FsBlock;
+use crate::ondisk::xattr::{
+    NameIndex, StoredXattr, block_room_bytes, inode_room_bytes, total_bytes,
+};
+
+/// The block of an inode's attributes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AttributeBlock {
+    pub block: FsBlock,
+    /// Inodes that have its attributes: at least 1.
+    pub references: u32,
+}
+
+/// The attributes of an inode.
+#[derive(Clone, Debug)]
+pub(super) struct Attributes {
+    pub in_inode: Vec<StoredXattr>,
+    pub in_block: Vec<StoredXattr>,
+    /// The block that there is.
+    pub block: Option<AttributeBlock>,
+    inode_room_bytes: usize,
+    block_room_bytes: usize,
+}
+
+impl Attributes {
+    /// None yet, of an inode with `rest_bytes` behind its fixed fields, in a file system with
+    /// blocks of `block_bytes`.
+    pub fn none(rest_bytes: usize, block_bytes: usize) -> Self {
+        Self {
+            in_inode: Vec::new(),
+            in_block: Vec::new(),
+            block: None,
+            inode_room_bytes: inode_room_bytes(rest_bytes),
+            block_room_bytes: block_room_bytes(block_bytes),
+        }
+    }
+
+    /// Whether what was read takes no more than there is: values that overlap would.
+    pub fn fit(&self) -> bool {
+        total_bytes(&self.in_inode) <= self.inode_room_bytes
+            && total_bytes(&self.in_block) <= self.block_room_bytes
+    }
+
+    pub fn find(&self, index: NameIndex, name: &[u8]) -> Option<&StoredXattr> {
+        let mut all = self.in_inode.iter().chain(&self.in_block);
+        all.find(|attribute| attribute.index == index && attribute.name == name)
+    }
+
+    /// Takes the attribute out, wherever it is.
+    pub fn remove(&mut self, index: NameIndex, name: &[u8]) {
+        let others = |attribute: &StoredXattr| attribute.index != index || attribute.name != name;
+        self.in_inode.retain(others);
+        self.in_block.retain(others);
+    }
+
+    /// Bytes left in the inode.
+    pub fn inode_left_bytes(&self) -> usize {
+        self.inode_room_bytes
+            .saturating_sub(total_bytes(&self.in_inode))
+    }
+
+    /// Puts `new`, whose name is not there, where it fits; false, with nothing done, if it
+    /// does not. Inline data stays in the inode.
+    #[must_use]
+    pub fn add(&mut self, new: StoredXattr) -> bool {
+        let size_bytes = new.space_bytes();
+        if size_bytes <= self.inode_left_bytes() {
+            self.in_inode.push(new);
+            return true;
+        }
+        if is_hidden(new.index, &new.name) {
+            return false;
+        }
+        if total_bytes(&self.in_block) + size_bytes <= self.block_room_bytes {
+            self.in_block.push(new);
+            return true;
+        }
+        self.add_by_size(new)
+    }
+
+    /// As [`Attributes::add`], with all others placed anew.
+    fn add_by_size(&mut self, new: StoredXattr) -> bool {
+        let all = self.in_inode.iter().chain(&self.in_block).cloned();
+        let (in_inode, mut others): (Vec<_>, Vec<_>) =
+            all.partition(|attribute| is_hidden(attribute.index, &attribute.name));
+        others.push(new);
+        others.sort_by_key(|attribute| std::cmp::Reverse(attribute.space_bytes()));
+        let mut placed = Self {
+            in_inode,
+            in_block: Vec::new(),
+            ..*self
+        };
+        for attribute in others {
+            let size_bytes = attribute.space_bytes();
+            if size_bytes <= placed.inode_left_bytes() {
+                placed.in_inode.push(attribute);
+            } else {
+                placed.in_block.push(attribute);
+            }
+        }
+        let fits = placed.fit();
+        if fits {
+            *self = placed;
+        }
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ondisk::xattr::StoredValue;
+
+    fn attribute(name: &str, value_bytes: usize) -> StoredXattr {
+        StoredXattr {
+            index: NameIndex(1),
+            name: name.into(),
+            value: StoredValue::Here(vec![1; value_bytes]),
+        }
+    }
+
+    #[test]
+    fn attribute_goes_to_the_inode_then_to_the_block() {
+        let mut attributes = Attributes::none(96, 1024);
+        assert!(attributes.add(attribute("a", 40)));
+        assert!(attributes.add(attribute("b", 40)));
+        assert!(!attributes.add(attribute("c", 960)));
+        assert_eq!(
+            (attributes.in_inode.len(), attributes.in_block.len()),
+            (1, 1)
+        );
+    }
+
+    #[test]
+    fn attribute_that_fits_nowhere_moves_another_to_the_inode() {
+        let mut attributes = Attributes::none(96, 1024);
+        assert!(attributes.add(attribute("small", 4)));
+        assert!(attributes.add(attribute("medium", 44)));
+        assert!(attributes.add(attribute("large", 800)));
+        assert_eq!(attributes.in_inode.len(), 1);
+        assert!(attributes.add(attribute("more", 80)));
+        assert!(attributes.find(NameIndex(1), b"small").is_some());
+        assert!(attributes.fit());
+    }
+}

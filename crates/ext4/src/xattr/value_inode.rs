@@ -1,0 +1,153 @@
+//! Inodes that hold the values of attributes (feature `ea_inode`).
+//!
+//! The content is the value. In place of times and a version, such an inode keeps the
+//! checksum of its content (access time) and how many entries lead to it (version, and change
+//! time for the high half). The content is metadata: it goes through the journal.
+
+use super::{MAX_VALUE_BYTES, low_half};
+use crate::error::Place;
+use crate::journal::Handle;
+use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::extent::FILE_BLOCKS;
+use crate::ondisk::inode::InodeFlags;
+use crate::ondisk::time::Timestamp;
+use crate::{
+    Error, FileBlock, FileKind, Filesystem, FsBlock, Ino, Inode, MappingKind, NewInode, Result,
+};
+
+impl Filesystem {
+    /// Makes an inode that holds `value` for `owner`, and that no entry leads to yet. Returns it
+    /// and the value's checksum.
+    pub(super) fn create_value_inode(
+        &self,
+        handle: &mut Handle<'_>,
+        owner: &Inode,
+        value: &[u8],
+    ) -> Result<(Ino, Crc32c)> {
+        let new = NewInode {
+            kind: FileKind::Regular,
+            permissions: 0o600,
+            uid: owner.uid(),
+            gid: owner.gid(),
+            device: None,
+            now: owner.ctime(),
+        };
+        let mut inode = self.create_inode(handle, owner, &new)?;
+        if inode.has_inline_data() {
+            self.remove_inline_data(handle, &mut inode)?;
+        }
+        inode.set_flags((inode.flags() & InodeFlags::EXTENTS) | InodeFlags::EA_INODE);
+        self.write_value(handle, &mut inode, value)?;
+        let checksum = self.superblock().checksum_seed.bytes(value);
+        inode.set_atime(Timestamp {
+            seconds: checksum.0.into(),
+            nanoseconds: 0,
+        });
+        set_references(&mut inode, 0);
+        self.write_inode(handle, &inode)?;
+        Ok((inode.ino(), checksum))
+    }
+
+    /// Makes `value` the content of `inode`, which has none.
+    fn write_value(&self, handle: &mut Handle<'_>, inode: &mut Inode, value: &[u8]) -> Result<()> {
+        let block_bytes = self.buffers().block_size_bytes();
+        let mut parts = value.chunks(block_bytes);
+        let mut next = 0;
+        while parts.len() > 0 {
+            let want = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+            let start = FileBlock(next);
+            let claim = self.claim_for(inode, start, want, None)?;
+            let (first, blocks) = (claim.start(), claim.blocks());
+            for (block, part) in (first.0..).zip(parts.by_ref().take(blocks as usize)) {
+                handle.create(FsBlock(block), inode.ino(), |bytes| {
+                    bytes[..part.len()].copy_from_slice(part);
+                    Ok(())
+                })?;
+            }
+            self.map_claim(handle, inode, start, claim, true)?;
+            next = next.saturating_add(blocks);
+        }
+        inode.set_size_bytes(value.len() as u64);
+        Ok(())
+    }
+
+    /// `by` more entries lead to the inode `ino` from attributes of `owner`. With the last of
+    /// them, it is deleted.
+    pub(super) fn count_value_references(
+        &self,
+        handle: &mut Handle<'_>,
+        owner: &Inode,
+        ino: Ino,
+        by: i64,
+    ) -> Result<()> {
+        if by == 0 {
+            return Ok(());
+        }
+        let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
+        if !self.has_value_inodes() {
+            return Err(corrupt("attribute value in an inode lacks its feature"));
+        }
+        let mut inode = self.value_inode(ino)?;
+        let references = references(&inode)
+            .checked_add_signed(by)
+            .ok_or_else(|| corrupt("attribute value is used more often than it counts"))?;
+        if references == 0 {
+            return self.delete_value_inode(handle, &mut inode, owner.ctime());
+        }
+        set_references(&mut inode, references);
+        self.write_inode(handle, &inode)
+    }
+
+    /// The inode `ino`, which holds the value of an attribute.
+    pub(super) fn value_inode(&self, ino: Ino) -> Result<Inode> {
+        let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
+        if ino < self.superblock().first_ino {
+            return Err(corrupt("reserved inode cannot hold an attribute's value"));
+        }
+        let inode = self.inode(ino)?;
+        if !inode.flags().contains(InodeFlags::EA_INODE)
+            || inode.has_inline_data()
+            || inode.kind() != FileKind::Regular
+        {
+            return Err(corrupt("inode does not hold an attribute's value"));
+        }
+        if inode.size_bytes() > u64::from(MAX_VALUE_BYTES) {
+            return Err(corrupt("attribute value is too long"));
+        }
+        Ok(inode)
+    }
+
+    fn delete_value_inode(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        now: Timestamp,
+    ) -> Result<()> {
+        let block_bytes = u64::from(self.superblock().block_size_bytes());
+        let blocks = inode.size_bytes().div_ceil(block_bytes);
+        for index in 0..u32::try_from(blocks).unwrap_or(0) {
+            if let MappingKind::Written(block) = self.map(inode, FileBlock(index), 1)?.kind {
+                handle.forget(block);
+            }
+        }
+        let left = self.unmap(handle, inode, 0..FILE_BLOCKS)?;
+        if !left.is_empty() {
+            return Err(Error::HandleTooLarge);
+        }
+        self.delete_inode(handle, inode, now)
+    }
+}
+
+/// How many entries lead to `inode`.
+fn references(inode: &Inode) -> u64 {
+    let low = inode.version() & u64::from(u32::MAX);
+    (u64::from(low_half(inode.ctime().seconds)) << 32) | low
+}
+
+fn set_references(inode: &mut Inode, references: u64) {
+    inode.set_version(references & u64::from(u32::MAX));
+    inode.set_ctime(Timestamp {
+        seconds: i64::try_from(references >> 32).unwrap_or(0),
+        nanoseconds: 0,
+    });
+}
