@@ -56,7 +56,7 @@ impl Filesystem {
     /// have no block of its own. The block of its attributes is none. Where
     /// attributes may lie in inodes, their space is counted too, so that the
     /// count says nothing.
-    fn is_fast_symlink(&self, inode: &Inode) -> bool {
+    pub(crate) fn is_fast_symlink(&self, inode: &Inode) -> bool {
         let sb = self.superblock();
         if inode.size_bytes() >= inode.i_block().len() as u64
             || inode.flags().contains(InodeFlags::EXTENTS)

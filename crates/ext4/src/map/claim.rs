@@ -1,7 +1,11 @@
 //! Blocks claimed for a file: the allocator's claim, and what of it the file maps.
 
-use crate::FsBlock;
-use crate::alloc::Claim;
+use super::freeing::MISPLACED;
+use crate::alloc::{Claim, Goal, Reservation};
+use crate::error::Place;
+use crate::ondisk::inode::InodeFlags;
+use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
+use std::ops::Range;
 
 /// Blocks that a file is about to map, one after the other.
 ///
@@ -50,4 +54,84 @@ impl FileClaim {
     pub(super) fn into_claim(self) -> Option<Claim> {
         self.claim
     }
+}
+
+/// Files longer than this are streams: written from end to end, and kept apart.
+const STREAM_BYTES: u64 = 1 << 20;
+
+impl Filesystem {
+    /// Claims blocks for the blocks of the file from `start` on that follow each other on the
+    /// image: at most `want`, all of which must be holes; at least one. Near what is mapped
+    /// before them, or near the inode.
+    ///
+    /// With bigalloc, what is left of a cluster that the file has already comes first, and
+    /// claims nothing. So what was claimed in a cluster must be mapped before more of that
+    /// cluster is asked for.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSpace`], [`crate::Error::FileTooLarge`], or what is wrong with the image.
+    pub fn claim_for(
+        &self,
+        inode: &Inode,
+        start: FileBlock,
+        want: u32,
+        reservation: Option<&mut Reservation>,
+    ) -> Result<FileClaim> {
+        let block_size_log2 = self.superblock().block_size_log2;
+        let limit = self.max_file_bytes(inode) >> block_size_log2;
+        let first = u64::from(start.0);
+        let end = limit.min(first + u64::from(want.max(1)));
+        if first >= end {
+            return Err(Error::FileTooLarge(inode.ino()));
+        }
+        let cluster = self.cluster_around(first);
+        let skip = first - cluster.start;
+        let mut end = end;
+        if self.cluster_blocks() > 1 {
+            if let Some(own) = self.own_cluster(inode, &cluster)? {
+                let blocks = small(end.min(cluster.end) - first);
+                return Ok(FileClaim::of_own_cluster(FsBlock(own.0 + skip), blocks));
+            }
+            // The file may have the last cluster already.
+            let last = self.cluster_around(end - 1);
+            if last.start > first && self.maps_any(inode, end..last.end)? {
+                end = last.start;
+            }
+        }
+        let goal = Goal {
+            near: self.goal_for(inode, start)?,
+            is_stream: inode.size_bytes().max(end << block_size_log2) > STREAM_BYTES,
+        };
+        let claim = self.claim(goal, small(end - cluster.start), reservation)?;
+        Ok(FileClaim::part_of(claim, small(skip), small(end - first)))
+    }
+
+    /// The cluster that the file's `cluster` is mapped to, if any of it is.
+    fn own_cluster(&self, inode: &Inode, cluster: &Range<u64>) -> Result<Option<FsBlock>> {
+        let Some((file_block, block)) = self.first_mapped(inode, cluster.clone())? else {
+            return Ok(None);
+        };
+        let start = self.cluster_around(block.0).start;
+        if block.0 - start != file_block - cluster.start {
+            let place = Place::Block(block, inode.ino());
+            return Err(Error::corrupt(place, MISPLACED));
+        }
+        Ok(Some(FsBlock(start)))
+    }
+
+    /// Where the file's block at `start` should lie.
+    fn goal_for(&self, inode: &Inode, start: FileBlock) -> Result<FsBlock> {
+        let by_mapping = if inode.flags().contains(InodeFlags::EXTENTS) {
+            self.goal_by_extents(inode, u64::from(start.0))?
+        } else {
+            self.goal_by_numbers(inode, start)?
+        };
+        let inside = by_mapping.filter(|&goal| self.superblock().contains_blocks(goal, 1));
+        Ok(inside.unwrap_or_else(|| self.home_goal(inode)))
+    }
+}
+
+/// A number of blocks that is not larger than one that a caller gave.
+fn small(blocks: u64) -> u32 {
+    u32::try_from(blocks).unwrap_or(u32::MAX)
 }

@@ -7,7 +7,12 @@
 //!
 //! Cost: no allocation; at most five metadata blocks a walk.
 
+mod blocks;
 mod claim;
+mod extents;
+mod freeing;
+mod leaf;
+mod tree;
 mod write;
 
 pub use claim::FileClaim;

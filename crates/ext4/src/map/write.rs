@@ -12,36 +12,20 @@
 //! `map_credits` for one block always gets on.
 
 use super::FileClaim;
-use crate::alloc::Reservation;
+use super::extents::END;
+use super::freeing::signed;
 use crate::journal::Handle;
-use crate::{FileBlock, Filesystem, Inode, Result};
+use crate::ondisk::extent::Node;
+use crate::ondisk::features::RoCompat;
+use crate::ondisk::indirect;
+use crate::ondisk::inode::InodeFlags;
+use crate::{Error, FileBlock, FileKind, Filesystem, Inode, Result};
 use std::ops::Range;
 
 /// Blocks of a file, from its start; up to 2^32.
 pub type FileBlocks = Range<u64>;
 
 impl Filesystem {
-    /// Claims blocks for the blocks of the file from `start` on that follow each other on the
-    /// image: at most `want`, all of which must be holes; at least one. Near what is mapped
-    /// before them, or near the inode.
-    ///
-    /// With bigalloc, what is left of a cluster that the file has already comes first, and
-    /// claims nothing. So what was claimed in a cluster must be mapped before more of that
-    /// cluster is asked for.
-    ///
-    /// # Errors
-    /// [`crate::Error::NoSpace`], [`crate::Error::FileTooLarge`], or what is wrong with the image.
-    pub fn claim_for(
-        &self,
-        inode: &Inode,
-        start: FileBlock,
-        want: u32,
-        reservation: Option<&mut Reservation>,
-    ) -> Result<FileClaim> {
-        let _ = (inode, start, want, reservation);
-        todo!()
-    }
-
     /// Maps the file's blocks from `start` on, which are holes, to those of `claim`, as content
     /// or as blocks that were never written.
     pub fn map_claim(
@@ -52,8 +36,22 @@ impl Filesystem {
         claim: FileClaim,
         is_written: bool,
     ) -> Result<()> {
-        let _ = (handle, inode, start, claim, is_written);
-        todo!()
+        self.check_mappable(inode)?;
+        let run = (claim.start(), claim.blocks());
+        if let Some(claim) = claim.into_claim() {
+            let first = self.cluster_around(claim.start().0).start;
+            let end = claim.start().0 + u64::from(claim.blocks());
+            let taken = end.next_multiple_of(self.cluster_blocks()) - first;
+            self.take(handle, claim)?;
+            self.count_blocks(inode, signed(taken));
+        }
+        if has_extents(inode) {
+            return self.insert_extent(handle, inode, start, run, is_written);
+        }
+        if !is_written {
+            return Err(unwritten_refused(inode));
+        }
+        self.insert_numbers(handle, inode, start, run)
     }
 
     /// Says of those of `blocks` that are mapped whether they hold content, from the start
@@ -67,8 +65,14 @@ impl Filesystem {
         blocks: FileBlocks,
         is_written: bool,
     ) -> Result<FileBlocks> {
-        let _ = (handle, inode, blocks, is_written);
-        todo!()
+        self.check_mappable(inode)?;
+        if has_extents(inode) {
+            return self.set_extents_written(handle, inode, blocks, is_written);
+        }
+        if !is_written {
+            return Err(unwritten_refused(inode));
+        }
+        Ok(blocks.end..blocks.end)
     }
 
     /// Makes a hole of `blocks` and frees what they were mapped to, from the end on, as far
@@ -80,8 +84,15 @@ impl Filesystem {
         inode: &mut Inode,
         blocks: FileBlocks,
     ) -> Result<FileBlocks> {
-        let _ = (handle, inode, blocks);
-        todo!()
+        if !self.has_mapping(inode) {
+            return Ok(blocks.start..blocks.start);
+        }
+        self.check_mappable(inode)?;
+        if has_extents(inode) {
+            self.unmap_extents(handle, inode, blocks)
+        } else {
+            self.unmap_numbers(handle, inode, blocks)
+        }
     }
 
     /// Moves what is mapped in `blocks` by `by` blocks: back over a hole that was made before,
@@ -98,22 +109,94 @@ impl Filesystem {
         blocks: FileBlocks,
         by: i64,
     ) -> Result<FileBlocks> {
-        let _ = (handle, inode, blocks, by);
-        todo!()
+        self.check_mappable(inode)?;
+        if !has_extents(inode) {
+            let what = "moving blocks of a file without extents";
+            return Err(Error::NotSupported(inode.ino(), what));
+        }
+        self.shift_extents(handle, inode, blocks, by)
     }
 
     /// The credits that a handle needs to map `blocks` more blocks of the file that follow each
     /// other on the image, its inode included: also for one step of what takes several handles.
     #[must_use]
     pub fn map_credits(&self, inode: &Inode, blocks: u32) -> u32 {
-        let _ = (inode, blocks);
-        todo!()
+        let sb = self.superblock();
+        // A run may begin in one group and end in another; each has a bitmap and a descriptor.
+        let groups = (blocks / sb.blocks_per_group.max(1)).saturating_add(2);
+        let nodes = if has_extents(inode) {
+            let depth = Node::parse(inode.i_block()).map_or(0, |root| root.depth());
+            // One that is split at each level, and a new one below the root.
+            u32::from(depth).saturating_add(2)
+        } else {
+            let numbers_log2 = self.numbers_log2();
+            (1..=indirect::LEVELS)
+                .map(|level| (blocks >> (numbers_log2 * level).min(31)).saturating_add(2))
+                .fold(0, u32::saturating_add)
+        };
+        // Each is changed, and the new ones beside them are taken out of a group.
+        nodes
+            .saturating_mul(4)
+            .saturating_add(groups.saturating_mul(2))
+            .saturating_add(INODE_CREDITS)
     }
 
     /// The size in bytes that a file of this inode's kind of mapping can have at most.
     #[must_use]
     pub fn max_file_bytes(&self, inode: &Inode) -> u64 {
-        let _ = inode;
-        todo!()
+        let sb = self.superblock();
+        let (mapped, own) = if has_extents(inode) {
+            (END, 0)
+        } else {
+            let numbers_log2 = self.numbers_log2();
+            let own = indirect::own_blocks_max(numbers_log2);
+            (indirect::blocks_max(numbers_log2).min(END), own)
+        };
+        let counted = if sb.ro_compat.contains(RoCompat::HUGE_FILE) {
+            u64::MAX
+        } else {
+            // The inode counts in sectors, with 32 bits, and what maps the blocks too.
+            (u64::from(u32::MAX) >> (sb.block_size_log2 - 9)).saturating_sub(own)
+        };
+        mapped.min(counted) << sb.block_size_log2
     }
+
+    /// Whether there may be anything in the inode that maps blocks.
+    fn has_mapping(&self, inode: &Inode) -> bool {
+        match inode.kind() {
+            FileKind::Regular | FileKind::Directory => !inode.has_inline_data(),
+            FileKind::Symlink => !inode.has_inline_data() && !self.is_fast_symlink(inode),
+            _ => false,
+        }
+    }
+
+    /// An error if the inode's blocks cannot be changed.
+    fn check_mappable(&self, inode: &Inode) -> Result<()> {
+        if inode.has_inline_data() {
+            return Err(Error::InlineData(inode.ino()));
+        }
+        let may_have_blocks = matches!(
+            inode.kind(),
+            FileKind::Regular | FileKind::Directory | FileKind::Symlink
+        );
+        if !may_have_blocks {
+            return Err(Error::Invalid(inode.ino(), "has no blocks"));
+        }
+        if !has_extents(inode) && self.cluster_blocks() > 1 {
+            let what = "bigalloc for a file without extents";
+            return Err(Error::NotSupported(inode.ino(), what));
+        }
+        Ok(())
+    }
+}
+
+/// The inode's block, and its entry among the orphans.
+const INODE_CREDITS: u32 = 3;
+
+fn has_extents(inode: &Inode) -> bool {
+    inode.flags().contains(InodeFlags::EXTENTS)
+}
+
+fn unwritten_refused(inode: &Inode) -> Error {
+    Error::NotSupported(inode.ino(), "unwritten blocks without extents")
 }

@@ -16,7 +16,7 @@ use super::checksum::Crc32c;
 use crate::{FileBlock, FsBlock};
 use std::ops::Range;
 use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The greatest depth of a root.
 pub const DEPTH_MAX: u16 = 5;
@@ -24,10 +24,16 @@ pub const DEPTH_MAX: u16 = 5;
 /// One more than the last block that a file can have.
 pub const FILE_BLOCKS: u64 = 1 << 32;
 
+/// Bytes of an entry.
+pub const ENTRY_BYTES: usize = 12;
+
 const MAGIC: u16 = 0xF30A;
 
 /// The longest extent that is written; longer ones are unwritten, by as much.
 const WRITTEN_MAX: u16 = 1 << 15;
+
+/// The longest extent that is not: one block less, since length 0 means written.
+const UNWRITTEN_MAX: u16 = WRITTEN_MAX - 1;
 
 const UNSORTED: Damage = "entries of an extent node overlap or are not sorted";
 
@@ -67,6 +73,138 @@ pub struct Extent {
     pub block: FsBlock,
     /// Whether they have been written.
     pub is_written: bool,
+}
+
+impl Extent {
+    /// The blocks that an extent can have at most.
+    #[must_use]
+    pub fn blocks_max(is_written: bool) -> u64 {
+        u64::from(if is_written {
+            WRITTEN_MAX
+        } else {
+            UNWRITTEN_MAX
+        })
+    }
+
+    /// The number of blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.file_blocks.end.saturating_sub(self.file_blocks.start)
+    }
+
+    /// The part of it that maps `file_blocks`, which must be its own.
+    #[must_use]
+    pub fn part(&self, file_blocks: Range<u64>) -> Self {
+        let skip = file_blocks.start.saturating_sub(self.file_blocks.start);
+        Self {
+            block: FsBlock(self.block.0.saturating_add(skip)),
+            file_blocks,
+            is_written: self.is_written,
+        }
+    }
+
+    /// Whether `next` goes on where this one ends, in the file and on the image, and both
+    /// fit into one.
+    #[must_use]
+    pub fn can_take(&self, next: &Self) -> bool {
+        self.file_blocks.end == next.file_blocks.start
+            && self.block.0.checked_add(self.blocks()) == Some(next.block.0)
+            && self.is_written == next.is_written
+            && self.blocks() + next.blocks() <= Self::blocks_max(self.is_written)
+    }
+}
+
+/// An entry of an index node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// The first file block that the child maps.
+    pub start: u64,
+    /// The block that holds the child.
+    pub block: FsBlock,
+}
+
+/// An entry of a node, of either kind.
+pub trait Entry {
+    /// The first file block below it.
+    fn start(&self) -> u64;
+
+    /// Its 12 bytes in the node.
+    fn encode(&self) -> [u8; ENTRY_BYTES];
+}
+
+impl Entry for Extent {
+    fn start(&self) -> u64 {
+        self.file_blocks.start
+    }
+
+    fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let [b0, b1, b2, b3, b4, b5, ..] = self.block.0.to_le_bytes();
+        let blocks = low16(self.blocks());
+        let length = if self.is_written {
+            blocks
+        } else {
+            WRITTEN_MAX.saturating_add(blocks)
+        };
+        let [s0, s1, s2, s3] = low32(self.file_blocks.start).to_le_bytes();
+        let [l0, l1] = length.to_le_bytes();
+        [s0, s1, s2, s3, l0, l1, b4, b5, b0, b1, b2, b3]
+    }
+}
+
+impl Entry for Index {
+    fn start(&self) -> u64 {
+        self.start
+    }
+
+    fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let [b0, b1, b2, b3, b4, b5, ..] = self.block.0.to_le_bytes();
+        let [s0, s1, s2, s3] = low32(self.start).to_le_bytes();
+        [s0, s1, s2, s3, b0, b1, b2, b3, b4, b5, 0, 0]
+    }
+}
+
+/// A number below 2^32, as every file block that is mapped.
+fn low32(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// A number below 2^16, as every length of an extent.
+fn low16(number: u64) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
+}
+
+/// The entries that a node of `bytes` bytes has room for: a block, or the 60 in the inode.
+#[must_use]
+pub fn capacity(bytes: usize) -> usize {
+    bytes.saturating_sub(size_of::<RawHeader>()) / ENTRY_BYTES
+}
+
+/// Makes `bytes` a node with these entries, which must fit, with a checksum from `seed` if there
+/// is one.
+///
+/// # Panics
+/// If `bytes` are shorter than a header.
+pub fn encode_node<E: Entry>(bytes: &mut [u8], depth: u16, entries: &[E], seed: Option<Crc32c>) {
+    let max = capacity(bytes.len());
+    debug_assert!(entries.len() <= max, "entries fit the node");
+    let (header, rest) = RawHeader::mut_from_prefix(bytes).expect("a node has a header");
+    header.eh_magic.set(MAGIC);
+    header.eh_entries.set(low16(entries.len().min(max) as u64));
+    header.eh_max.set(low16(max as u64));
+    header.eh_depth.set(depth);
+    rest.fill(0);
+    let (places, _) = rest.as_chunks_mut::<ENTRY_BYTES>();
+    for (place, entry) in places.iter_mut().zip(entries) {
+        *place = entry.encode();
+    }
+    if let Some(seed) = seed {
+        let covered_bytes = size_of::<RawHeader>() + max * ENTRY_BYTES;
+        let (covered, tail) = bytes.split_at_mut(covered_bytes);
+        let checksum = seed.bytes(covered).0.to_le_bytes();
+        if let Some(place) = tail.first_chunk_mut() {
+            *place = checksum;
+        }
+    }
 }
 
 /// A node below another.
@@ -124,6 +262,24 @@ impl<'a> Node<'a> {
     #[must_use]
     pub fn depth(&self) -> u16 {
         self.depth
+    }
+
+    /// The extents of a leaf; none of an index node.
+    #[must_use]
+    pub fn extents(&self) -> Vec<Extent> {
+        match self.entries {
+            Entries::Leaf(extents) => extents.iter().map(RawExtent::decode).collect(),
+            Entries::Index(_) => Vec::new(),
+        }
+    }
+
+    /// The entries of an index node; none of a leaf.
+    #[must_use]
+    pub fn indexes(&self) -> Vec<Index> {
+        match self.entries {
+            Entries::Leaf(_) => Vec::new(),
+            Entries::Index(indexes) => indexes.iter().map(RawIndex::decode).collect(),
+        }
     }
 
     /// Checks that the entries are sorted and do not overlap.
@@ -234,7 +390,7 @@ pub fn checksum_is_right(bytes: &[u8], seed: Crc32c) -> bool {
     U32::read_from_prefix(tail).is_ok_and(|(stored, _)| seed.bytes(covered).0 == stored.get())
 }
 
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawHeader {
     eh_magic: U16,
@@ -299,6 +455,13 @@ impl RawIndex {
     fn block(&self) -> FsBlock {
         let high = u64::from(self.ei_leaf_hi.get());
         FsBlock((high << 32) | u64::from(self.ei_leaf_lo.get()))
+    }
+
+    fn decode(&self) -> Index {
+        Index {
+            start: self.start(),
+            block: self.block(),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use zerocopy::little_endian::U32;
 pub const DIRECT_BLOCKS: u64 = 12;
 
 /// Levels of blocks of numbers below the inode.
-const LEVELS: u32 = 3;
+pub const LEVELS: u32 = 3;
 
 /// Where a file block's number is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,31 @@ pub fn numbers(bytes: &[u8]) -> &[U32] {
     <[U32]>::ref_from_prefix_with_elems(bytes, count).map_or(&[], |(numbers, _)| numbers)
 }
 
+/// The block numbers in `bytes`, to be changed.
+#[must_use]
+pub fn numbers_mut(bytes: &mut [u8]) -> &mut [U32] {
+    let count = bytes.len() / size_of::<U32>();
+    <[U32]>::mut_from_prefix_with_elems(bytes, count).map_or(&mut [], |(numbers, _)| numbers)
+}
+
+/// The blocks that such a tree can map if blocks hold `1 << numbers_log2` numbers.
+#[must_use]
+pub fn blocks_max(numbers_log2: u32) -> u64 {
+    DIRECT_BLOCKS
+        + (1..=LEVELS)
+            .map(|levels| 1 << (numbers_log2 * levels))
+            .sum::<u64>()
+}
+
+/// The blocks of numbers of such a tree that maps all it can.
+#[must_use]
+pub fn own_blocks_max(numbers_log2: u32) -> u64 {
+    (1..=LEVELS)
+        .flat_map(|levels| 0..levels)
+        .map(|level| 1 << (numbers_log2 * level))
+        .sum()
+}
+
 /// How many of `numbers` from the first on map a hole (`None`), or blocks that
 /// follow each other from the one given.
 #[must_use]
@@ -103,6 +128,12 @@ mod tests {
             assert_eq!(found, expected, "block {target}");
         }
         assert!(Path::to(FileBlock(u32::MAX), 14).is_some());
+    }
+
+    #[test]
+    fn blocks_of_a_full_tree_are_counted() {
+        assert_eq!(blocks_max(8), 16_843_020);
+        assert_eq!(own_blocks_max(8), 1 + (1 + 256) + (1 + 256 + 65_536));
     }
 
     #[test]

@@ -1,0 +1,240 @@
+//! Changes of extent trees, one leaf after the other.
+
+use super::tree::Walk;
+use super::{FileBlocks, leaf};
+use crate::journal::Handle;
+use crate::ondisk::extent::{Extent, FILE_BLOCKS};
+use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
+use std::ops::Range;
+
+/// One more than the last block that an extent may map: the kernel's `EXT_MAX_BLOCKS`.
+pub(super) const END: u64 = FILE_BLOCKS - 1;
+
+/// Credits to free a run of blocks that is not longer than a group: bitmaps and descriptors of two.
+const FREE_CREDITS: u32 = 4;
+
+/// How far a leaf was unmapped.
+struct Unmapped {
+    /// From where on it is done.
+    end: u64,
+    has_changed: bool,
+}
+
+impl Filesystem {
+    /// Maps a hole of the file from `start` on.
+    pub(super) fn insert_extent(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        start: FileBlock,
+        (block, blocks): (FsBlock, u32),
+        is_written: bool,
+    ) -> Result<()> {
+        let start = u64::from(start.0);
+        let whole = Extent {
+            file_blocks: start..start + u64::from(blocks),
+            block,
+            is_written,
+        };
+        if whole.file_blocks.end > END {
+            return Err(Error::FileTooLarge(inode.ino()));
+        }
+        let mut at = start;
+        while at < whole.file_blocks.end {
+            let mut walk = self.walk_to(inode, at)?;
+            let longest = at + Extent::blocks_max(is_written);
+            let end = whole.file_blocks.end.min(walk.file_blocks.end).min(longest);
+            if !leaf::insert(&mut walk.extents, whole.part(at..end)) {
+                return Err(Error::Invalid(inode.ino(), "blocks are mapped already"));
+            }
+            self.store(handle, inode, walk, at)?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// [`Filesystem::set_written`] of extents.
+    pub(super) fn set_extents_written(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        blocks: FileBlocks,
+        is_written: bool,
+    ) -> Result<FileBlocks> {
+        let mut at = blocks.start;
+        while at < blocks.end {
+            if at > blocks.start && handle.credits() < self.map_credits(inode, 1) {
+                break;
+            }
+            let mut walk = self.walk_to(inode, at)?;
+            let end = walk.file_blocks.end.min(blocks.end);
+            if leaf::set_written(&mut walk.extents, &(at..end), is_written) {
+                self.store(handle, inode, walk, at)?;
+            }
+            at = end;
+        }
+        Ok(at..blocks.end.max(at))
+    }
+
+    /// [`Filesystem::unmap`] of extents.
+    pub(super) fn unmap_extents(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        blocks: FileBlocks,
+    ) -> Result<FileBlocks> {
+        let mut end = blocks.end.min(FILE_BLOCKS);
+        let mut must_move = true;
+        while blocks.start < end {
+            if !must_move && handle.credits() < self.free_step_credits(inode) {
+                break;
+            }
+            let mut walk = self.walk_to(inode, end - 1)?;
+            let first = walk.file_blocks.start.max(blocks.start);
+            let before = walk.extents.len();
+            let left = self.unmap_leaf(handle, inode, &mut walk, first..end, must_move)?;
+            if left.has_changed || before == 0 {
+                self.store(handle, inode, walk, end)?;
+            }
+            must_move = false;
+            end = left.end;
+        }
+        if handle.credits() >= self.map_credits(inode, 1) {
+            self.shrink_root(handle, inode)?;
+        }
+        Ok(blocks.start..end.max(blocks.start))
+    }
+
+    /// Frees what the leaf of `walk` maps in `blocks`, from the end on, as far as credits reach;
+    /// at least one run if it `must_move`.
+    fn unmap_leaf(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        walk: &mut Walk,
+        blocks: Range<u64>,
+        mut must_move: bool,
+    ) -> Result<Unmapped> {
+        let longest = u64::from(self.superblock().blocks_per_group);
+        let mut end = blocks.end;
+        let mut has_changed = false;
+        while let Some(last) = leaf::last_in(&walk.extents, &(blocks.start..end), longest) {
+            if !must_move && handle.credits() < self.free_step_credits(inode) {
+                return Ok(Unmapped { end, has_changed });
+            }
+            must_move = false;
+            has_changed = true;
+            leaf::remove(&mut walk.extents, &last.file_blocks);
+            let run = (last.file_blocks.start, last.block, last.blocks());
+            let before = *inode;
+            self.free_content(handle, inode, run, |wanted| {
+                self.is_mapped_beside(&before, walk, wanted)
+            })?;
+            end = last.file_blocks.start;
+        }
+        Ok(Unmapped {
+            end: blocks.start,
+            has_changed,
+        })
+    }
+
+    /// Whether any of `wanted` is mapped: by the leaf of `walk` as it is in memory, or by
+    /// another.
+    fn is_mapped_beside(&self, inode: &Inode, walk: &Walk, wanted: Range<u64>) -> Result<bool> {
+        if !leaf::is_hole(&walk.extents, &wanted) {
+            return Ok(true);
+        }
+        let before = wanted.start..wanted.end.min(walk.file_blocks.start);
+        let behind = wanted.start.max(walk.file_blocks.end)..wanted.end;
+        Ok(self.maps_any(inode, before)? || self.maps_any(inode, behind)?)
+    }
+
+    /// Whether any of `wanted` is mapped.
+    pub(super) fn maps_any(&self, inode: &Inode, wanted: Range<u64>) -> Result<bool> {
+        Ok(self.first_mapped(inode, wanted)?.is_some())
+    }
+
+    /// The first block in `wanted` that is mapped, and to which.
+    pub(super) fn first_mapped(
+        &self,
+        inode: &Inode,
+        wanted: Range<u64>,
+    ) -> Result<Option<(u64, FsBlock)>> {
+        let mut at = wanted.start;
+        while at < wanted.end.min(FILE_BLOCKS) {
+            let max_blocks = u32::try_from(wanted.end - at).unwrap_or(u32::MAX);
+            let start = FileBlock(u32::try_from(at).unwrap_or(u32::MAX));
+            let mapping = self.map(inode, start, max_blocks)?;
+            match mapping.kind {
+                MappingKind::Hole => at += u64::from(mapping.blocks),
+                MappingKind::Written(block) | MappingKind::Unwritten(block) => {
+                    return Ok(Some((at, block)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// [`Filesystem::shift`] of extents.
+    pub(super) fn shift_extents(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        blocks: FileBlocks,
+        by: i64,
+    ) -> Result<FileBlocks> {
+        let mut left = blocks.start..blocks.end.min(FILE_BLOCKS);
+        if by.unsigned_abs() % self.cluster_blocks() != 0 {
+            return Err(Error::Invalid(
+                inode.ino(),
+                "is not moved by whole clusters",
+            ));
+        }
+        if by < 0 && by.unsigned_abs() > left.start {
+            return Err(Error::Invalid(inode.ino(), "no hole to move blocks to"));
+        }
+        // Where the first to move go to.
+        let target = match by {
+            ..0 => left.start - by.unsigned_abs()..left.start,
+            _ => left.end..left.end.saturating_add(by.unsigned_abs()).min(FILE_BLOCKS),
+        };
+        if by == 0 || left.is_empty() {
+            return Ok(left.end..left.end);
+        }
+        if self.maps_any(inode, target)? {
+            return Err(Error::Invalid(inode.ino(), "no hole to move blocks to"));
+        }
+        let mut must_move = true;
+        while !left.is_empty() {
+            if !must_move && handle.credits() < self.map_credits(inode, 1) {
+                break;
+            }
+            must_move = false;
+            let at = if by < 0 { left.start } else { left.end - 1 };
+            let mut walk = self.walk_to(inode, at)?;
+            let here = left.start.max(walk.file_blocks.start)..left.end.min(walk.file_blocks.end);
+            match leaf::shift(&mut walk.extents, &here, by, END) {
+                None => return Err(Error::FileTooLarge(inode.ino())),
+                Some(false) => {}
+                Some(true) => self.store(handle, inode, walk, at)?,
+            }
+            left = if by < 0 {
+                here.end..left.end
+            } else {
+                left.start..here.start
+            };
+        }
+        Ok(left)
+    }
+
+    /// Credits that a handle must have left to free another run of blocks.
+    fn free_step_credits(&self, inode: &Inode) -> u32 {
+        FREE_CREDITS + self.map_credits(inode, 1)
+    }
+
+    /// Where the block of the file at `start` should lie, by what is mapped around it.
+    pub(super) fn goal_by_extents(&self, inode: &Inode, start: u64) -> Result<Option<FsBlock>> {
+        let walk = self.walk_to(inode, start)?;
+        Ok(leaf::goal_for(&walk.extents, start).or(walk.block))
+    }
+}

@@ -1,0 +1,131 @@
+//! What a mapping takes and gives back: its own blocks, and those of the file's content.
+//!
+//! Space is counted in the inode in whole clusters. With bigalloc, a cluster of content belongs
+//! to the same blocks of the file for as long as any of them is mapped to it, and is freed with
+//! the last.
+
+use crate::error::Place;
+use crate::journal::Handle;
+use crate::ondisk::features::RoCompat;
+use crate::ondisk::inode::InodeFlags;
+use crate::{Error, FileKind, Filesystem, FsBlock, Inode, Result};
+use std::ops::Range;
+
+/// What is wrong with a block that does not lie in its cluster where it lies in the file's.
+pub(super) const MISPLACED: &str = "lies elsewhere in its cluster than in the file's";
+
+impl Filesystem {
+    /// Blocks in a cluster: 1 without bigalloc.
+    pub(super) fn cluster_blocks(&self) -> u64 {
+        1 << self.superblock().cluster_blocks_log2
+    }
+
+    /// The cluster of the file around `file_block`.
+    pub(super) fn cluster_around(&self, file_block: u64) -> Range<u64> {
+        let blocks = self.cluster_blocks();
+        let start = file_block & !(blocks - 1);
+        start..start + blocks
+    }
+
+    /// Adds blocks to the space that the inode takes.
+    pub(super) fn count_blocks(&self, inode: &mut Inode, blocks: i64) {
+        let sb = self.superblock();
+        let may_be_huge = sb.ro_compat.contains(RoCompat::HUGE_FILE);
+        inode.add_blocks(blocks, sb.block_size_bytes(), may_be_huge);
+    }
+
+    /// A block for the mapping itself; with bigalloc, it takes a cluster.
+    pub(super) fn allocate_mapping_block(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        near: FsBlock,
+    ) -> Result<FsBlock> {
+        let block = self.allocate_block(handle, near, inode.ino())?;
+        self.count_blocks(inode, signed(self.cluster_blocks()));
+        Ok(block)
+    }
+
+    /// Frees a block of the mapping itself.
+    pub(super) fn free_mapping_block(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        block: FsBlock,
+    ) -> Result<()> {
+        handle.forget(block);
+        let cluster = self.cluster_around(block.0);
+        self.free_clusters(handle, inode, &cluster)
+    }
+
+    /// Frees `blocks` blocks of content from `block` on, which were those of the file from
+    /// `file_block` on. `is_mapped` says whether the file still maps any of some of its blocks.
+    pub(super) fn free_content(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        (file_block, block, blocks): (u64, FsBlock, u64),
+        is_mapped: impl Fn(Range<u64>) -> Result<bool>,
+    ) -> Result<()> {
+        if !self.superblock().contains_blocks(block, blocks) {
+            let place = Place::Block(block, inode.ino());
+            return Err(Error::corrupt(place, "lies outside the file system"));
+        }
+        let end = block.0 + blocks;
+        if is_metadata(inode) {
+            (block.0..end).for_each(|block| handle.forget(FsBlock(block)));
+        }
+        if self.cluster_blocks() == 1 {
+            return self.free_clusters(handle, inode, &(block.0..end));
+        }
+        let (first, last) = (self.cluster_around(block.0), self.cluster_around(end - 1));
+        if block.0 - first.start != file_block - self.cluster_around(file_block).start {
+            let place = Place::Block(block, inode.ino());
+            return Err(Error::corrupt(place, MISPLACED));
+        }
+        // The file's blocks in the first and the last cluster, but for those that are freed.
+        let file_end = file_block + blocks;
+        let before = self.cluster_around(file_block).start..file_block;
+        let behind = file_end..self.cluster_around(file_end - 1).end;
+        let mut freed = first.start..last.end;
+        if is_mapped(before)? {
+            freed.start = first.end;
+        }
+        if is_mapped(behind)? {
+            freed.end = last.start;
+        }
+        self.free_clusters(handle, inode, &freed)
+    }
+
+    /// Frees whole clusters, none if `blocks` are none.
+    fn free_clusters(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        blocks: &Range<u64>,
+    ) -> Result<()> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let count = blocks.end - blocks.start;
+        // The file system may end within its last cluster.
+        let end = blocks.end.min(self.superblock().blocks_count);
+        let present = u32::try_from(end.saturating_sub(blocks.start)).unwrap_or(u32::MAX);
+        self.free_blocks(handle, FsBlock(blocks.start), present, inode.ino())?;
+        self.count_blocks(inode, -signed(count));
+        Ok(())
+    }
+}
+
+/// A number of blocks that an inode can have.
+pub(super) fn signed(blocks: u64) -> i64 {
+    i64::try_from(blocks).unwrap_or(i64::MAX)
+}
+
+/// Whether the content goes through the journal, so that replay must not bring it back.
+fn is_metadata(inode: &Inode) -> bool {
+    inode.kind() != FileKind::Regular
+        || inode
+            .flags()
+            .intersects(InodeFlags::JOURNAL_DATA | InodeFlags::EA_INODE)
+}

@@ -1,0 +1,288 @@
+//! Extent trees: the way to a leaf, brought into memory, and back onto the image.
+//!
+//! A change of a tree is a change of one leaf's extents in memory ([`super::leaf`]) between
+//! [`Filesystem::walk_to`] and [`Filesystem::store`], which writes the leaf back: into several
+//! nodes where it has grown too large, into none where it is empty, and so on for the nodes
+//! above. The root grows a level where it has no room; [`Filesystem::shrink_root`] takes one
+//! away where its only child fits into it.
+//!
+//! # Invariants
+//! 1. The key of an index entry is the start of its child's first entry.
+//! 2. A node in a block has room for as many entries as fit there, whatever it said before.
+//! 3. No node but the root is empty.
+
+use crate::error::Place;
+use crate::journal::Handle;
+use crate::ondisk::extent::{self, DEPTH_MAX, Entry, Extent, FILE_BLOCKS, Index, Node};
+use crate::{Error, Filesystem, FsBlock, Inode, Result};
+use std::ops::Range;
+
+const OUTSIDE: &str = "extent node maps blocks that belong to another node";
+
+/// A leaf in memory, and the way to it.
+#[derive(Debug)]
+pub(super) struct Walk {
+    /// The index nodes, from the root on.
+    above: Vec<IndexNode>,
+    /// The leaf's block; `None` if it is the root.
+    pub(super) block: Option<FsBlock>,
+    /// What the leaf maps.
+    pub(super) extents: Vec<Extent>,
+    /// What the leaf may map.
+    pub(super) file_blocks: Range<u64>,
+}
+
+#[derive(Debug)]
+struct IndexNode {
+    /// `None` for the root.
+    block: Option<FsBlock>,
+    entries: Vec<Index>,
+    /// The entry that leads to the leaf.
+    at: usize,
+}
+
+impl Filesystem {
+    /// The leaf that maps `target`, or would.
+    pub(super) fn walk_to(&self, inode: &Inode, target: u64) -> Result<Walk> {
+        let root_place = Place::Inode(inode.ino());
+        let root = Node::parse(inode.i_block())
+            .and_then(|root| root.check_order().map(|()| root))
+            .map_err(|what| Error::corrupt(root_place, what))?;
+        let mut depth = root.depth();
+        let mut indexes = root.indexes();
+        let mut extents = root.extents();
+        let mut block = None;
+        let mut file_blocks = 0..FILE_BLOCKS;
+        let mut above = Vec::new();
+        while depth > 0 {
+            let at = indexes
+                .partition_point(|index| index.start <= target)
+                .saturating_sub(1);
+            let Some(child) = indexes.get(at).copied() else {
+                return Err(Error::corrupt(
+                    root_place,
+                    "index node of an extent tree is empty",
+                ));
+            };
+            let start = if at == 0 {
+                file_blocks.start
+            } else {
+                child.start
+            };
+            let end = indexes
+                .get(at + 1)
+                .map_or(file_blocks.end, |next| next.start);
+            above.push(IndexNode {
+                block,
+                entries: indexes,
+                at,
+            });
+            file_blocks = start..end;
+            depth -= 1;
+            (indexes, extents) = self.child_node(inode, child, depth, end)?;
+            block = Some(child.block);
+        }
+        for extent in &extents {
+            if !self
+                .superblock()
+                .contains_blocks(extent.block, extent.blocks())
+            {
+                return Err(Error::corrupt(
+                    root_place,
+                    "extent lies outside the file system",
+                ));
+            }
+        }
+        Ok(Walk {
+            above,
+            block,
+            extents,
+            file_blocks,
+        })
+    }
+
+    /// The entries of the node that `index` leads to, which must be of `depth` and map nothing
+    /// before the index entry or from `end` on.
+    fn child_node(
+        &self,
+        inode: &Inode,
+        index: Index,
+        depth: u16,
+        end: u64,
+    ) -> Result<(Vec<Index>, Vec<Extent>)> {
+        let damaged = |what| Error::corrupt(Place::Block(index.block, inode.ino()), what);
+        let buffer = self.extent_block(inode, index.block)?;
+        let node = Node::parse(&buffer).map_err(damaged)?;
+        if node.depth() != depth {
+            return Err(damaged("extent node has the wrong depth"));
+        }
+        let (indexes, extents) = (node.indexes(), node.extents());
+        let first = indexes
+            .first()
+            .map(Entry::start)
+            .or(extents.first().map(Entry::start));
+        let behind = indexes
+            .last()
+            .map(|last| last.start + 1)
+            .or(extents.last().map(|last| last.file_blocks.end));
+        if first.is_some_and(|first| first < index.start) || behind.is_some_and(|last| last > end) {
+            return Err(damaged(OUTSIDE));
+        }
+        Ok((indexes, extents))
+    }
+
+    /// Writes back the leaf of `walk`, whose extents were changed at `changed`, and what that
+    /// changes above.
+    pub(super) fn store(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        walk: Walk,
+        changed: u64,
+    ) -> Result<()> {
+        let is_at_end = walk
+            .extents
+            .last()
+            .is_none_or(|last| last.file_blocks.start <= changed);
+        let Some(block) = walk.block else {
+            return self.store_root(handle, inode, 0, &walk.extents, is_at_end);
+        };
+        let mut depth = 0;
+        let mut parts = self.store_node(handle, inode, block, depth, &walk.extents, is_at_end)?;
+        for mut node in walk.above.into_iter().rev() {
+            depth += 1;
+            if node.entries.get(node.at..=node.at) == Some(parts.as_slice()) {
+                return Ok(());
+            }
+            let is_at_end = node.at + 1 == node.entries.len();
+            node.entries.splice(node.at..=node.at, parts);
+            let Some(block) = node.block else {
+                return self.store_root(handle, inode, depth, &node.entries, is_at_end);
+            };
+            parts = self.store_node(handle, inode, block, depth, &node.entries, is_at_end)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a node's entries into `block`, and what does not fit there into new blocks; frees
+    /// it if there are none. Returns the entries that lead there.
+    fn store_node<E: Entry>(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        block: FsBlock,
+        depth: u16,
+        entries: &[E],
+        is_at_end: bool,
+    ) -> Result<Vec<Index>> {
+        if entries.is_empty() {
+            self.free_mapping_block(handle, inode, block)?;
+            return Ok(Vec::new());
+        }
+        let seed = self.node_seed(inode);
+        let mut indexes = Vec::new();
+        for part in self.split(entries, is_at_end) {
+            let mut write = |bytes: &mut [u8]| {
+                extent::encode_node(bytes, depth, part, seed);
+                Ok(())
+            };
+            let block = if indexes.is_empty() {
+                handle.update(block, inode.ino(), write)?;
+                block
+            } else {
+                let new = self.allocate_mapping_block(handle, inode, block)?;
+                handle.create(new, inode.ino(), &mut write)?;
+                new
+            };
+            let start = part.first().map_or(0, Entry::start);
+            indexes.push(Index { start, block });
+        }
+        Ok(indexes)
+    }
+
+    /// Writes the root's entries, a level deeper if they do not fit into the inode.
+    fn store_root<E: Entry>(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        depth: u16,
+        entries: &[E],
+        is_at_end: bool,
+    ) -> Result<()> {
+        let mut bytes = *inode.i_block();
+        if entries.len() <= extent::capacity(bytes.len()) {
+            // An empty tree has no levels.
+            let depth = if entries.is_empty() { 0 } else { depth };
+            extent::encode_node(&mut bytes, depth, entries, None);
+            inode.set_i_block(&bytes);
+            return Ok(());
+        }
+        if depth >= DEPTH_MAX {
+            let place = Place::Inode(inode.ino());
+            return Err(Error::corrupt(
+                place,
+                "extent tree is full at its greatest depth",
+            ));
+        }
+        let seed = self.node_seed(inode);
+        let mut near = self.home_goal(inode);
+        let mut indexes = Vec::new();
+        for part in self.split(entries, is_at_end) {
+            let block = self.allocate_mapping_block(handle, inode, near)?;
+            handle.create(block, inode.ino(), |bytes| {
+                extent::encode_node(bytes, depth, part, seed);
+                Ok(())
+            })?;
+            let start = part.first().map_or(0, Entry::start);
+            indexes.push(Index { start, block });
+            near = block;
+        }
+        extent::encode_node(&mut bytes, depth + 1, &indexes, None);
+        inode.set_i_block(&bytes);
+        Ok(())
+    }
+
+    /// The entries in as many parts as they need blocks: filled up where the tree grows at its
+    /// end, else of equal size, so that there is room for more.
+    fn split<'e, E>(&self, entries: &'e [E], is_at_end: bool) -> std::slice::Chunks<'e, E> {
+        let capacity = extent::capacity(self.buffers().block_size_bytes());
+        let parts = entries.len().div_ceil(capacity).max(1);
+        let size = if is_at_end {
+            capacity
+        } else {
+            entries.len().div_ceil(parts)
+        };
+        entries.chunks(size.max(1))
+    }
+
+    /// The start of the checksums of the inode's nodes, if they have any.
+    fn node_seed(&self, inode: &Inode) -> Option<crate::ondisk::checksum::Crc32c> {
+        let sb = self.superblock();
+        sb.has_metadata_checksums()
+            .then(|| sb.inode_checksum_seed(inode.ino(), inode.generation()))
+    }
+
+    /// Takes levels away as long as the root's only child fits into it.
+    pub(super) fn shrink_root(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
+        loop {
+            let mut bytes = *inode.i_block();
+            let place = Place::Inode(inode.ino());
+            let root = Node::parse(&bytes).map_err(|what| Error::corrupt(place, what))?;
+            let [child] = root.indexes()[..] else {
+                return Ok(());
+            };
+            let depth = root.depth() - 1;
+            let (indexes, extents) = self.child_node(inode, child, depth, FILE_BLOCKS)?;
+            if indexes.len().max(extents.len()) > extent::capacity(bytes.len()) {
+                return Ok(());
+            }
+            if depth == 0 {
+                extent::encode_node(&mut bytes, depth, &extents, None);
+            } else {
+                extent::encode_node(&mut bytes, depth, &indexes, None);
+            }
+            inode.set_i_block(&bytes);
+            self.free_mapping_block(handle, inode, child.block)?;
+        }
+    }
+}
