@@ -101,6 +101,17 @@ pub enum Error {
     /// The server could not get ready to answer. Errno: the cause's.
     #[error("the server cannot start: {0}")]
     NotReady(io::Error),
+    /// The volume could not be closed cleanly. Errno: the cause's.
+    #[error("what was written last may be lost: {0}")]
+    Close(larder::Error),
+    /// The server of a mount that is gone said that it could not close its volume. Errno: `EIO`.
+    #[error("{} is unmounted, but: {what}", .mountpoint.display())]
+    ServerClose {
+        /// Where it was mounted.
+        mountpoint: PathBuf,
+        /// What the server said.
+        what: String,
+    },
     /// The list of mounts could not be read. Errno: the cause's.
     #[error("cannot read /proc/self/mountinfo: {0}")]
     MountInfo(io::Error),
@@ -161,6 +172,11 @@ impl Error {
                 "close what uses it (fuser -vm {0}), or detach it now: larder umount --lazy {0}",
                 path.display()
             ),
+            Self::Close(_) | Self::ServerClose { .. } => {
+                "what was committed before is safe: the next mount recovers it; \
+                 see also what e2fsck -n says"
+                    .to_owned()
+            }
             Self::NotOwner { owner, .. } => format!("ask as user {owner} or as root"),
             Self::NoServer(path) => format!(
                 "if the server was killed, clean up: larder umount {}",

@@ -46,7 +46,19 @@ impl ErrorLog {
 fn is_ordinary(errno: Errno) -> bool {
     matches!(
         errno,
-        Errno::NOENT | Errno::NXIO | Errno::ISDIR | Errno::NOTDIR | Errno::INVAL
+        Errno::NOENT
+            | Errno::NXIO
+            | Errno::ISDIR
+            | Errno::NOTDIR
+            | Errno::INVAL
+            | Errno::EXIST
+            | Errno::NOTEMPTY
+            | Errno::NODATA
+            | Errno::PERM
+            | Errno::NOSPC
+            | Errno::NAMETOOLONG
+            | Errno::MLINK
+            | Errno::FBIG
     )
 }
 

@@ -1,7 +1,7 @@
 //! Larder volumes as FUSE mounts.
 //!
 //! - [`Server`] mounts a [`Volume`](larder::Volume) and answers the kernel's
-//!   requests until the mount goes away.
+//!   requests until the mount goes away, read-only or for writing too.
 //! - [`unmount`] takes a mount away, also one whose server was killed.
 //! - [`stats`] asks the server behind a mount what its caches did.
 //!
@@ -11,8 +11,10 @@
 
 #![forbid(unsafe_code)]
 
+mod changes;
 mod error;
 mod error_log;
+mod lookups;
 mod mount;
 mod node;
 mod open_files;

@@ -1,12 +1,16 @@
 //! What a mount can be asked, answered from the volume, in no protocol's terms.
+//! What changes the volume is in [`crate::changes`].
 //!
 //! Invariants:
-//! 1. The image never changes, so every answer, also that a name does not exist,
-//!    may be kept by the kernel for ever ([`FOREVER`]), unless who may see it is
+//! 1. Nobody changes the image but the kernel that asks, so every answer, also that a name does
+//!    not exist, may be kept by it for ever ([`FOREVER`]), unless who may see it is
 //!    decided here, request by request (`allow_root`).
-//! 2. No node is ever forgotten, since nothing is remembered: see [`crate::node`].
+//! 2. On a read-only mount no node is ever forgotten, since nothing is remembered: see
+//!    [`crate::node`]. On one that can be written, every node that an answer names is counted
+//!    before the answer goes out ([`Operations::told`]).
 
 use crate::error_log::ErrorLog;
+use crate::lookups::Lookups;
 use crate::node::NodeId;
 use crate::open_files::{Handle, OpenFiles};
 use larder::{DirEntry, Ino, Metadata, Statfs, Volume};
@@ -58,18 +62,70 @@ pub(crate) struct Operations {
     open_files: OpenFiles,
     /// The kernel keeps no pages of what it reads, so that ours have to.
     direct_io: bool,
+    /// What the kernel knows; on a read-only mount nobody counts.
+    lookups: Option<Lookups>,
     log: ErrorLog,
 }
 
-type Answer<T> = Result<T, Errno>;
+/// What was asked for, or the errno to answer with.
+pub(crate) type Answer<T> = Result<T, Errno>;
 
 impl Operations {
-    pub(crate) fn new(volume: Arc<Volume>, direct_io: bool) -> Self {
+    pub(crate) fn new(volume: Arc<Volume>, direct_io: bool, read_write: bool) -> Self {
         Self {
             volume,
             open_files: OpenFiles::default(),
             direct_io,
+            lookups: read_write.then(Lookups::default),
             log: ErrorLog::default(),
+        }
+    }
+
+    pub(crate) fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// Whether the mount can be written.
+    pub(crate) fn can_write(&self) -> bool {
+        self.lookups.is_some()
+    }
+
+    /// Logs a failure, and returns the errno to answer with.
+    pub(crate) fn failed(
+        &self,
+        operation: &'static str,
+        node: NodeId,
+        error: &larder::Error,
+    ) -> Errno {
+        self.log.failed(operation, node.0, error)
+    }
+
+    /// The kernel is about to be told of a node.
+    pub(crate) fn told(&self, node: NodeId) {
+        if let (Some(lookups), Some(ino)) = (&self.lookups, node.ino()) {
+            lookups.told(ino, &*self.volume);
+        }
+    }
+
+    /// The kernel forgot a node, of which it was told `count` times.
+    pub(crate) fn forgot(&self, node: NodeId, count: u64) {
+        if let (Some(lookups), Some(ino)) = (&self.lookups, node.ino())
+            && lookups.forgot(ino, count)
+        {
+            self.release_inode(ino);
+        }
+    }
+
+    /// The kernel is gone, and with it all that it knew.
+    pub(crate) fn forgot_all(&self) {
+        for ino in self.lookups.iter().flat_map(Lookups::forgot_all) {
+            self.release_inode(ino);
+        }
+    }
+
+    fn release_inode(&self, ino: Ino) {
+        if let Err(error) = self.volume.release(ino, 1) {
+            self.failed("forget", NodeId::of(ino), &error);
         }
     }
 
@@ -109,9 +165,13 @@ impl Operations {
             .map_err(|error| self.log.failed("readlink", node.0, &error))
     }
 
-    /// Opens a file for a reader of its own.
+    /// Opens a file for a reader of its own; on a mount that can be written, readers of a file
+    /// share what it is.
     pub(crate) fn open(&self, node: NodeId) -> Answer<Handle> {
         let ino = inode_of(node)?;
+        if self.can_write() {
+            return Ok(Handle::NONE);
+        }
         match self.volume.open_file(ino) {
             Ok(file) => Ok(self.open_files.add(file)),
             Err(error) => Err(self.log.failed("open", node.0, &error)),
@@ -141,6 +201,7 @@ impl Operations {
             Some(file) if self.direct_io => file.read_at(buf, offset_bytes),
             Some(file) if reads_ahead_itself => file.read_past_cache(buf, offset_bytes),
             Some(file) => file.read_once(buf, offset_bytes),
+            None if self.direct_io => self.volume.read_at(ino, buf, offset_bytes),
             None if reads_ahead_itself => self.volume.read_past_cache(ino, buf, offset_bytes),
             None => self.volume.read_once(ino, buf, offset_bytes),
         };
@@ -235,7 +296,7 @@ impl Operations {
 
 /// The inode of a node; a node that cannot have one is damage in the image,
 /// since the kernel only names nodes that it was told of.
-fn inode_of(node: NodeId) -> Answer<Ino> {
+pub(crate) fn inode_of(node: NodeId) -> Answer<Ino> {
     node.ino().ok_or(Errno::UCLEAN)
 }
 

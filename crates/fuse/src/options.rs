@@ -5,8 +5,7 @@ use std::num::NonZeroUsize;
 
 /// Options of [`Server::mount`](crate::Server::mount), one field each.
 ///
-/// A mount is always read-only and always checks permissions in the kernel
-/// (`default_permissions`).
+/// The kernel checks permissions (`default_permissions`), unless `fakeroot` says otherwise.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -18,6 +17,12 @@ pub struct MountOptions {
     /// The part of the file-system type behind `fuse.`; `None` makes the type
     /// exactly `fuse`. Default: `larder`.
     pub subtype: Option<String>,
+    /// Mount for writing too: the volume must have been opened so. Default: false.
+    pub read_write: bool,
+    /// Make every write durable before it returns. Default: false.
+    pub sync: bool,
+    /// Let everyone who gets in do everything, as root may. Default: false.
+    pub fakeroot: bool,
     /// Let every user in. Default: false, only the one who mounts.
     pub allow_other: bool,
     /// Let root in, beside the one who mounts. Default: false.
@@ -46,6 +51,9 @@ impl Default for MountOptions {
         Self {
             fs_name: OsString::new(),
             subtype: Some("larder".to_owned()),
+            read_write: false,
+            sync: false,
+            fakeroot: false,
             allow_other: false,
             allow_root: false,
             suid: false,

@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub struct Server {
     session: Session,
     volume: Arc<Volume>,
+    read_write: bool,
     unmounter: Unmounter,
     kernel_readahead_bytes: u64,
     guard: Unserved,
@@ -53,7 +54,7 @@ impl Drop for Unserved {
 }
 
 impl Server {
-    /// Mounts `volume` on `mountpoint`, read-only.
+    /// Mounts `volume` on `mountpoint`.
     pub fn mount(volume: Arc<Volume>, mountpoint: &Path, options: &MountOptions) -> Result<Self> {
         if let Some(threads) = options.threads
             && threads.get() > MountOptions::MOST_THREADS
@@ -67,6 +68,7 @@ impl Server {
         Ok(Self {
             session,
             volume,
+            read_write: options.read_write,
             unmounter,
             kernel_readahead_bytes: options.kernel_readahead_bytes,
             guard,
@@ -90,15 +92,18 @@ impl Server {
     /// fails, the mount goes away unserved.
     ///
     /// The volume is closed before the socket goes away, so that a socket where
-    /// nobody listens tells that the image is free.
+    /// nobody listens tells that the image is free; whoever asked through the
+    /// socket is told how the closing went.
     ///
     /// # Errors
     /// [`Error::Session`] if the connection to the kernel broke;
-    /// [`Error::NotReady`] if `ready` failed.
+    /// [`Error::NotReady`] if `ready` failed; [`Error::Close`] if what was written
+    /// could not all be brought to the image.
     pub fn serve(self, ready: impl FnOnce() -> io::Result<()>) -> Result<()> {
         let Self {
             session,
             volume,
+            read_write,
             unmounter,
             kernel_readahead_bytes,
             mut guard,
@@ -123,11 +128,16 @@ impl Server {
             guard.0 = None;
         }
         drop(guard);
+        let closed = if read_write {
+            volume.close().map_err(Error::Close)
+        } else {
+            Ok(())
+        };
         drop(volume);
         if let Some(listener) = listener {
-            listener.stop();
+            listener.stop(closed.as_ref().err());
         }
-        outcome
+        outcome.and(closed)
     }
 }
 

@@ -113,11 +113,14 @@ fn mount_directly(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd> 
             _ => failed(source),
         })?;
     let mut data = format!(
-        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        "fd={},rootmode=40000,user_id={},group_id={}",
         device.as_raw_fd(),
         rustix::process::getuid().as_raw(),
         rustix::process::getgid().as_raw(),
     );
+    if !options.fakeroot {
+        data.push_str(",default_permissions");
+    }
     if options.allow_other || options.allow_root {
         data.push_str(",allow_other");
     }
@@ -141,7 +144,9 @@ fn mount_directly(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd> 
 }
 
 fn kernel_flags(options: &MountOptions) -> MountFlags {
-    let mut flags = MountFlags::RDONLY;
+    let mut flags = MountFlags::empty();
+    flags.set(MountFlags::RDONLY, !options.read_write);
+    flags.set(MountFlags::SYNCHRONOUS, options.sync);
     flags.set(MountFlags::NOSUID, !options.suid);
     flags.set(MountFlags::NODEV, !options.dev);
     flags.set(MountFlags::NOEXEC, options.noexec);
@@ -150,7 +155,14 @@ fn kernel_flags(options: &MountOptions) -> MountFlags {
 
 fn mount_through_fusermount(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd> {
     let program = fusermount::find()?;
-    let mut text = OsString::from("ro,nosuid,nodev,default_permissions");
+    let mut text = OsString::from(if options.read_write { "rw" } else { "ro" });
+    text.push(",nosuid,nodev");
+    if options.sync {
+        text.push(",sync");
+    }
+    if !options.fakeroot {
+        text.push(",default_permissions");
+    }
     if options.noexec {
         text.push(",noexec");
     }

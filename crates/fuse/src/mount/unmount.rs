@@ -20,16 +20,17 @@ pub enum Unmounted {
     WhenUnused,
 }
 
-/// Takes away the mount at `mountpoint`, and waits until its server has let go
-/// of the image.
+/// Takes away the mount at `mountpoint`, and waits until its server has written
+/// what was not on the image yet and let go of it.
 ///
 /// With `lazy`, a mount in use is detached from the tree now and ends with its
 /// last user. A mount whose server was killed is detached in any case, and the
 /// socket that the server left behind is removed.
 ///
 /// # Errors
-/// [`Error::NotMounted`], [`Error::NotOurs`], [`Error::Busy`], or what the
-/// system said.
+/// [`Error::NotMounted`], [`Error::NotOurs`], [`Error::Busy`],
+/// [`Error::ServerClose`] if it is unmounted but not all was written, or what
+/// the system said.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     let entry = info::find_mount(mountpoint)?;
     if !entry.is_fuse() {
@@ -39,6 +40,7 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
         });
     }
     let path = &entry.mountpoint;
+    let closing = stats::Closing::ask(&entry);
     let outcome = match detach(path, false) {
         Ok(()) => Ok(Unmounted::Now),
         Err(error) if is_busy(&error) && (lazy || is_server_gone(path)) => {
@@ -48,6 +50,13 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     };
     let outcome = outcome.map_err(|source| failure(path, source))?;
     if outcome == Unmounted::Now {
+        let failure = closing.and_then(stats::Closing::failure);
+        if let Some(what) = failure {
+            return Err(Error::ServerClose {
+                mountpoint: entry.mountpoint,
+                what,
+            });
+        }
         stats::await_server_exit(&entry, Instant::now() + SERVER_EXIT);
     }
     stats::remove_stale_socket(&entry);

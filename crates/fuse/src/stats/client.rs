@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// How long a server may take for an answer.
 const SERVER_TIME: Duration = Duration::from_secs(10);
+/// How long a server may take to write all that is not on the image yet.
+const CLOSE_TIME: Duration = Duration::from_secs(3600);
 /// How often it is looked whether a server has ended.
 const EXIT_CHECK: Duration = Duration::from_millis(5);
 
@@ -104,6 +106,31 @@ fn unexpected(answer: Answer) -> Error {
 /// Whether a larder server listens for the mount.
 pub(crate) fn is_answering(entry: &MountEntry) -> bool {
     owner_of(entry).is_ok_and(|owner| sockets(entry, owner).any(|socket| is_alive(&socket)))
+}
+
+/// Whoever has asked a server how it closes its volume.
+#[derive(Debug)]
+pub(crate) struct Closing(UnixStream);
+
+impl Closing {
+    /// Asks the server of a mount that is about to go away, if it can be asked.
+    pub(crate) fn ask(entry: &MountEntry) -> Option<Self> {
+        let mut stream = connect(entry, owner_of(entry).ok()?).ok()?;
+        stream.set_write_timeout(Some(SERVER_TIME)).ok()?;
+        send(&mut stream, &Question::Close).ok()?;
+        Some(Self(stream))
+    }
+
+    /// Waits until the volume is closed: what went wrong, as far as the server tells.
+    pub(crate) fn failure(mut self) -> Option<String> {
+        let deadline = Instant::now() + CLOSE_TIME;
+        match receive(&mut self.0, ANSWER_BYTES, deadline) {
+            Ok(Answer::Closed(failure)) => failure,
+            // A server that cannot be asked so has nothing to write.
+            Ok(_) => None,
+            Err(error) => Some(format!("its server did not tell of its end: {error}")),
+        }
+    }
 }
 
 /// Waits until the server of a mount that is gone has closed its image, which it

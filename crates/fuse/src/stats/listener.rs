@@ -1,4 +1,5 @@
-//! The server's end of the socket: one thread, one client at a time.
+//! The server's end of the socket: one thread, one client at a time. Who waits for the end of the
+//! mount is put aside.
 //!
 //! The socket bears the mount's device number, which the kernel gives to the
 //! next mount as soon as ours is gone. That mount's server may have put its
@@ -23,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// How long a client may take, in all.
 const CLIENT_TIME: Duration = Duration::from_secs(1);
+/// How many may wait for the end of the mount.
+const MOST_WAITING: usize = 16;
 /// How long the next client waits if the last could not be let in.
 const RETRY_TIME: Timespec = Timespec {
     tv_sec: 0,
@@ -36,7 +39,8 @@ pub(crate) struct Listener {
     _socket: SocketFile,
     /// Closed to end the thread.
     running: UnixStream,
-    thread: JoinHandle<()>,
+    /// Returns who waits for the end of the mount.
+    thread: JoinHandle<Vec<UnixStream>>,
 }
 
 /// The socket's file, removed when this is dropped.
@@ -81,9 +85,11 @@ impl Listener {
         let thread = std::thread::Builder::new()
             .name("larder-stats".to_owned())
             .spawn(move || {
-                if let Err(error) = listen(&listener, &stopped, &answer) {
+                let mut waiting = Vec::new();
+                if let Err(error) = listen(&listener, &stopped, &answer, &mut waiting) {
                     tracing::warn!("no more statistics: {error}");
                 }
+                waiting
             })
             .map_err(failed)?;
         Ok(Self {
@@ -93,11 +99,17 @@ impl Listener {
         })
     }
 
-    /// Ends the thread and removes the socket.
-    pub(crate) fn stop(self) {
+    /// Ends the thread, tells those who wait how the volume was closed, and removes the socket.
+    pub(crate) fn stop(self, failure: Option<&Error>) {
         drop(self.running);
-        if self.thread.join().is_err() {
-            tracing::error!("the statistics thread panicked");
+        let Ok(waiting) = self.thread.join() else {
+            return tracing::error!("the statistics thread panicked");
+        };
+        let closed = Answer::Closed(failure.map(ToString::to_string));
+        for mut stream in waiting {
+            if let Err(error) = send(&mut stream, &closed) {
+                tracing::debug!("a client did not wait for the end: {error}");
+            }
         }
     }
 }
@@ -107,6 +119,7 @@ fn listen(
     listener: &UnixListener,
     stopped: &UnixStream,
     answer: &dyn Fn(Question) -> Answer,
+    waiting: &mut Vec<UnixStream>,
 ) -> io::Result<()> {
     // A client may be gone between the poll and the accept.
     listener.set_nonblocking(true)?;
@@ -131,7 +144,7 @@ fn listen(
                     Err(errno) => return Err(errno.into()),
                 }
             }
-            Ok((stream, _)) => serve(stream, answer),
+            Ok((stream, _)) => serve(stream, answer, waiting),
         };
         if let Err(error) = served {
             tracing::debug!("a statistics client was turned away: {error}");
@@ -139,7 +152,11 @@ fn listen(
     }
 }
 
-fn serve(mut stream: UnixStream, answer: &dyn Fn(Question) -> Answer) -> io::Result<()> {
+fn serve(
+    mut stream: UnixStream,
+    answer: &dyn Fn(Question) -> Answer,
+    waiting: &mut Vec<UnixStream>,
+) -> io::Result<()> {
     let deadline = Instant::now() + CLIENT_TIME;
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(CLIENT_TIME))?;
@@ -148,6 +165,10 @@ fn serve(mut stream: UnixStream, answer: &dyn Fn(Question) -> Answer) -> io::Res
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let reply = match receive(&mut stream, QUESTION_BYTES, deadline) {
+        Ok(Question::Close) if waiting.len() < MOST_WAITING => {
+            waiting.push(stream);
+            return Ok(());
+        }
         Ok(question) => answer(question),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             Answer::Error(error.to_string())
@@ -164,6 +185,7 @@ fn answer(volume: &Weak<Volume>, question: Question) -> Answer {
     match question {
         Question::Stats => Answer::Stats(Box::new(volume.stats())),
         Question::Histogram { cache } => Answer::Histogram(volume.histogram(cache)),
+        Question::Close => Answer::Error("too many wait already".to_owned()),
     }
 }
 
@@ -182,6 +204,7 @@ mod tests {
         Listener::start_at(path, |question| match question {
             Question::Stats => Answer::Stats(Box::default()),
             Question::Histogram { cache } => Answer::Histogram(format!("{cache:?}")),
+            Question::Close => Answer::Error(String::new()),
         })
         .unwrap()
     }
@@ -206,7 +229,7 @@ mod tests {
             let heard = ask(&path, b"{\"ask\":\"histogram\",\"cache\":\"inode\"}\n").unwrap();
             assert!(matches!(heard, Answer::Histogram(text) if text == "Inode"));
         }
-        listener.stop();
+        listener.stop(None);
         assert!(!path.exists());
     }
 
@@ -216,10 +239,27 @@ mod tests {
         let path = dir.path().join("x.sock");
         let before = listener(&path);
         let after = listener(&path);
-        before.stop();
+        before.stop(None);
         ask(&path, b"{\"ask\":\"stats\"}\n").unwrap();
-        after.stop();
+        after.stop(None);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn client_that_waits_for_the_end_is_told_how_it_went() {
+        for what in [None, Some("the disk is full".to_owned())] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("x.sock");
+            let listener = listener(&path);
+            let mut waiting = UnixStream::connect(&path).unwrap();
+            waiting.write_all(b"{\"ask\":\"close\"}\n").unwrap();
+            // Answered behind it: so it is put aside by now.
+            ask(&path, b"{\"ask\":\"stats\"}\n").unwrap();
+            listener.stop(what.clone().map(Error::Fusermount).as_ref());
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let heard = receive(&mut waiting, ANSWER_BYTES, deadline).unwrap();
+            assert!(matches!(heard, Answer::Closed(heard) if heard == what));
+        }
     }
 
     #[test]
@@ -238,7 +278,7 @@ mod tests {
             ask(&path, b"{\"ask\":\"stats\"}\n").unwrap(),
             Answer::Stats(_)
         ));
-        listener.stop();
+        listener.stop(None);
     }
 
     #[test]
@@ -252,7 +292,7 @@ mod tests {
             Answer::Stats(_)
         ));
         drop(silent);
-        listener.stop();
+        listener.stop(None);
     }
 
     #[test]
@@ -263,6 +303,6 @@ mod tests {
         assert!(!is_alive(&path));
         let listener = listener(&path);
         assert!(is_alive(&path));
-        listener.stop();
+        listener.stop(None);
     }
 }

@@ -19,5 +19,5 @@ mod protocol;
 pub use client::{histogram, stats};
 pub use protocol::{Answer, Question};
 
-pub(crate) use client::{await_server_exit, is_answering, remove_stale_socket};
+pub(crate) use client::{Closing, await_server_exit, is_answering, remove_stale_socket};
 pub(crate) use listener::Listener;

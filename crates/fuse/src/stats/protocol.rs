@@ -23,6 +23,8 @@ pub enum Question {
         /// Which cache.
         cache: CacheKind,
     },
+    /// How the volume was closed: answered when it is, once the mount is gone.
+    Close,
 }
 
 /// What is answered, as in `{"histogram":"..."}`.
@@ -33,6 +35,8 @@ pub enum Answer {
     Stats(Box<Stats>),
     /// The bucket histogram, as text.
     Histogram(String),
+    /// The volume is closed; what went wrong, if anything did.
+    Closed(Option<String>),
     /// Why there is no answer.
     Error(String),
 }

@@ -1,9 +1,11 @@
-//! What stat(2) tells, in the protocol's form.
+//! What stat(2) tells and what is to be set, in the protocol's form and in the volume's.
 
+use crate::changes::Make;
 use crate::node::NodeId;
 use crate::operations::Entry;
-use fuser::{FileAttr, FileType, INodeNo};
-use larder::{FileKind, Metadata, Timestamp};
+use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
+use larder::{DeviceNumber, Fallocate, FileKind, Metadata, SetTime, Timestamp, XattrMode};
+use rustix::fs::FallocateFlags;
 use std::time::{Duration, SystemTime};
 
 /// Preferred size of a read in bytes, for programs that ask.
@@ -77,6 +79,85 @@ fn device_number(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | ((major & 0xfff) << 8) | ((minor & 0xf_ff00) << 12)
 }
 
+fn device_of(number: u32) -> DeviceNumber {
+    DeviceNumber {
+        major: (number >> 8) & 0xfff,
+        minor: (number & 0xff) | ((number >> 12) & 0xf_ff00),
+    }
+}
+
+/// What mknod(2) is to make, by the type in its mode; no type means a regular file.
+pub(super) fn node_to_make(mode: u32, device: u32) -> Option<Make<'static>> {
+    let (kind, is_device) = match rustix::fs::FileType::from_raw_mode(mode) {
+        rustix::fs::FileType::RegularFile => (FileKind::Regular, false),
+        rustix::fs::FileType::CharacterDevice => (FileKind::CharDevice, true),
+        rustix::fs::FileType::BlockDevice => (FileKind::BlockDevice, true),
+        rustix::fs::FileType::Fifo => (FileKind::Fifo, false),
+        rustix::fs::FileType::Socket => (FileKind::Socket, false),
+        _ if mode & 0o170_000 == 0 => (FileKind::Regular, false),
+        _ => return None,
+    };
+    Some(Make::Node {
+        kind,
+        device: is_device.then(|| device_of(device)),
+    })
+}
+
+/// What fallocate(2) asks for, if the volume has it.
+pub(super) fn fallocate_mode(mode: i32) -> Option<Fallocate> {
+    let flags = FallocateFlags::from_bits(mode.cast_unsigned())?;
+    let keep_size = flags.contains(FallocateFlags::KEEP_SIZE);
+    match flags - FallocateFlags::KEEP_SIZE {
+        none if none.is_empty() => Some(Fallocate::Allocate { keep_size }),
+        FallocateFlags::PUNCH_HOLE if keep_size => Some(Fallocate::PunchHole),
+        FallocateFlags::ZERO_RANGE => Some(Fallocate::ZeroRange { keep_size }),
+        FallocateFlags::COLLAPSE_RANGE if !keep_size => Some(Fallocate::Collapse),
+        FallocateFlags::INSERT_RANGE if !keep_size => Some(Fallocate::Insert),
+        _ => None,
+    }
+}
+
+/// What the flags of setxattr(2) ask for.
+pub(super) fn xattr_mode(flags: i32) -> Option<XattrMode> {
+    match flags {
+        0 => Some(XattrMode::Any),
+        1 => Some(XattrMode::Create),
+        2 => Some(XattrMode::Replace),
+        _ => None,
+    }
+}
+
+pub(super) fn set_time(time: TimeOrNow) -> SetTime {
+    match time {
+        TimeOrNow::Now => SetTime::Now,
+        TimeOrNow::SpecificTime(time) => SetTime::To(timestamp(time)),
+    }
+}
+
+/// A time as seconds, rounded down, and nanoseconds behind them.
+pub(super) fn timestamp(time: SystemTime) -> Timestamp {
+    let whole = |since: Duration| i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => Timestamp {
+            seconds: whole(after),
+            nanoseconds: after.subsec_nanos(),
+        },
+        Err(error) => {
+            let before = error.duration();
+            match before.subsec_nanos() {
+                0 => Timestamp {
+                    seconds: -whole(before),
+                    nanoseconds: 0,
+                },
+                part => Timestamp {
+                    seconds: -whole(before) - 1,
+                    nanoseconds: 1_000_000_000 - part,
+                },
+            }
+        }
+    }
+}
+
 fn time(timestamp: Timestamp) -> SystemTime {
     let whole = Duration::from_secs(timestamp.seconds.unsigned_abs());
     let seconds = if timestamp.seconds >= 0 {
@@ -97,6 +178,40 @@ mod tests {
     fn device_number_splits_the_minor() {
         assert_eq!(device_number(8, 1), 0x0801);
         assert_eq!(device_number(259, 0x12345), 0x1231_0345);
+    }
+
+    #[test]
+    fn device_number_of_each_part_reads_back() {
+        for (major, minor) in [(0, 0), (8, 1), (259, 0x12345), (0xfff, 0xf_ffff)] {
+            let device = device_of(device_number(major, minor));
+            assert_eq!((device.major, device.minor), (major, minor));
+        }
+    }
+
+    #[test]
+    fn time_of_the_protocol_reads_back() {
+        for (seconds, nanoseconds) in [(0, 0), (1, 5), (-1, 0), (-1, 500_000_000), (-7, 1)] {
+            let stamp = Timestamp {
+                seconds,
+                nanoseconds,
+            };
+            assert_eq!(timestamp(time(stamp)), stamp);
+        }
+    }
+
+    #[test]
+    fn modes_of_fallocate_that_make_no_sense_are_refused() {
+        let keep_size = true;
+        assert_eq!(fallocate_mode(1), Some(Fallocate::Allocate { keep_size }));
+        assert_eq!(fallocate_mode(3), Some(Fallocate::PunchHole));
+        assert_eq!(
+            fallocate_mode(0x11),
+            Some(Fallocate::ZeroRange { keep_size })
+        );
+        assert_eq!(fallocate_mode(8), Some(Fallocate::Collapse));
+        for mode in [2, 9, 0x21, 0x12, 0x40, -1] {
+            assert_eq!(fallocate_mode(mode), None, "{mode:#x}");
+        }
     }
 
     #[test]

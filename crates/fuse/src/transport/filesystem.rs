@@ -1,4 +1,4 @@
-//! The requests of a read-only mount, one method each.
+//! The requests of a mount, one method each: hence the length of this file.
 //!
 //! Model: the kernel's own caches do the work wherever it lets them. It is told
 //! to keep names (also absent ones), attributes, link targets, pages and listings
@@ -6,11 +6,18 @@
 //! `opendir` answer that they do not exist, whereupon it stops asking and keeps
 //! pages and listings by itself. Only where it has to ask at each `open`, for
 //! direct I/O or for `allow_root`, do readers of one file have handles of their own.
+//!
+//! On a mount that can be written, the kernel collects writes too (`FUSE_WRITEBACK_CACHE`), and
+//! keeps sizes and times of files itself until then. It would make and open a file by one request
+//! (`create`); told that there is none, it makes it by `mknod` and need not tell us of its end.
+//! Every answer that names a node is counted ([`Operations::told`]).
 
-use super::attributes;
+use super::{attributes, capabilities, ioctl};
+use crate::changes::{Caller, Make, Name};
 use crate::node::NodeId;
 use crate::open_files::Handle;
-use crate::operations::{Entry, FOREVER, Listed, Operations, Seek};
+use crate::operations::{Answer, Entry, FOREVER, Listed, Operations, Seek};
+use capabilities::Abilities;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType,
     Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner,
@@ -18,6 +25,7 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
     ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
+use larder::{FileKind, Metadata, NewFile, SetAttributes};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
@@ -26,47 +34,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// The most that the kernel asks for at once, in bytes.
-const REQUEST_BYTES: u32 = 1 << 20;
-/// Requests that nobody waits for, under way at once. Linux's default: 12.
-const MAX_BACKGROUND: u16 = 128;
-/// Of these, how many until the kernel takes the device for congested.
-const CONGESTION_THRESHOLD: u16 = 96;
 /// The longest name in bytes, as statfs(2) tells it.
 const NAME_BYTES: u32 = 255;
-/// `FS_IOC_GETFLAGS`, of 64-bit and of 32-bit programs.
-const GET_FLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
 /// `SEEK_DATA` and `SEEK_HOLE` of lseek(2).
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
-
-/// Asked for where the kernel has them.
-const CAPABILITIES: [InitFlags; 13] = [
-    InitFlags::FUSE_ASYNC_READ,
-    InitFlags::FUSE_ASYNC_DIO,
-    InitFlags::FUSE_MAX_PAGES,
-    InitFlags::FUSE_DO_READDIRPLUS,
-    InitFlags::FUSE_PARALLEL_DIROPS,
-    InitFlags::FUSE_CACHE_SYMLINKS,
-    InitFlags::FUSE_POSIX_ACL,
-    InitFlags::FUSE_EXPORT_SUPPORT,
-    InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-    InitFlags::FUSE_HAS_IOCTL_DIR,
-    InitFlags::FUSE_NO_OPEN_SUPPORT,
-    InitFlags::FUSE_NO_OPENDIR_SUPPORT,
-    // What never changes cannot differ between a mapping and a read.
-    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-];
 
 thread_local! {
     /// What a read is gathered in: one a thread, as large as its largest request.
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A volume that cannot be written, as the kernel sees it.
+/// A volume as the kernel sees it.
 #[derive(Debug)]
-pub(super) struct ReadOnly {
+pub(super) struct Requests {
     operations: Operations,
+    /// What the kernel is asked for at the first handshake.
+    abilities: Abilities,
     /// How long the kernel may keep answers.
     ttl: Duration,
     /// Whether the kernel can do without `open`, and without `opendir`.
@@ -76,13 +60,19 @@ pub(super) struct ReadOnly {
     open_flags: FopenFlags,
 }
 
-impl ReadOnly {
+impl Requests {
     /// With `checks_each_request`, who may see what is decided request by
     /// request, so that the kernel may not answer from its caches or open a
     /// file without asking. With `direct_io`, every read comes here.
-    pub(super) fn new(operations: Operations, checks_each_request: bool, direct_io: bool) -> Self {
+    pub(super) fn new(
+        operations: Operations,
+        checks_each_request: bool,
+        abilities: Abilities,
+    ) -> Self {
+        let direct_io = abilities.direct_io;
         Self {
             operations,
+            abilities,
             ttl: if checks_each_request {
                 Duration::ZERO
             } else {
@@ -112,26 +102,53 @@ impl ReadOnly {
         kind.map_or(FileType::RegularFile, attributes::file_type)
     }
 
+    fn reply_entry(&self, reply: ReplyEntry, entry: &Entry) {
+        self.operations.told(entry.node);
+        let (attr, generation) = attr(entry);
+        reply.entry(&self.ttl, &attr, generation);
+    }
+
+    /// Here the inode's own number is told: the root is 2, as on disk.
+    fn reply_attributes(&self, reply: ReplyAttr, metadata: &Metadata) {
+        let attr = attributes::of_metadata(metadata.ino.0.into(), metadata);
+        reply.attr(&self.ttl, &attr);
+    }
+
+    fn reply_made(&self, reply: ReplyEntry, made: Answer<Entry>) {
+        match made {
+            Ok(entry) => self.reply_entry(reply, &entry),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    /// Adds a name with what is known of its file to a listing; true if there is no room for it.
     fn add_plus(&self, reply: &mut ReplyDirectoryPlus, entry: &larder::DirEntry<'_>) -> bool {
-        let (attr, generation, ttl) = match self.operations.listed(entry) {
+        let (attr, generation, ttl, told) = match self.operations.listed(entry) {
             Listed::Known(known) => {
                 let (attr, generation) = attr(&known);
-                (attr, generation, self.ttl)
+                (attr, generation, self.ttl, Some(known.node))
             }
+            // The kernel makes no node of it.
             Listed::Dot => (
                 attributes::unknown(NodeId(entry.ino.0.into()), FileType::Directory),
                 Generation(0),
                 Duration::ZERO,
+                None,
             ),
             // Kept for no time: the kernel asks again, and is told what is wrong.
             Listed::Unreadable(node) => (
                 attributes::unknown(node, self.listed_type(entry)),
                 Generation(0),
                 Duration::ZERO,
+                Some(node),
             ),
         };
         let name = OsStr::from_bytes(entry.name);
-        reply.add(attr.ino, entry.next_cookie, name, &ttl, &attr, generation)
+        let is_full = reply.add(attr.ino, entry.next_cookie, name, &ttl, &attr, generation);
+        if let (false, Some(node)) = (is_full, told) {
+            self.operations.told(node);
+        }
+        is_full
     }
 }
 
@@ -146,6 +163,38 @@ fn node(ino: INodeNo) -> NodeId {
 
 fn errno(errno: rustix::io::Errno) -> Errno {
     Errno::from_i32(errno.raw_os_error())
+}
+
+fn caller(request: &Request) -> Caller {
+    Caller {
+        uid: request.uid(),
+        gid: request.gid(),
+    }
+}
+
+fn name(parent: INodeNo, name: &OsStr) -> Name<'_> {
+    Name {
+        parent: node(parent),
+        name: name.as_bytes(),
+    }
+}
+
+/// What a new file starts with. The protocol's mode has the permissions in its low 12 bits.
+fn new_file(request: &Request, mode: u32, umask: u32) -> NewFile {
+    let low_bits = |mode: u32| u16::try_from(mode & 0o7777).unwrap_or(0);
+    NewFile {
+        permissions: low_bits(mode),
+        umask: low_bits(umask),
+        uid: request.uid(),
+        gid: request.gid(),
+    }
+}
+
+fn reply_done(reply: ReplyEmpty, done: Answer<()>) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
 }
 
 fn flow(is_full: bool) -> ControlFlow<()> {
@@ -166,32 +215,26 @@ fn reply_xattr(reply: ReplyXattr, value: &[u8], room_bytes: u32) {
     }
 }
 
-impl Filesystem for ReadOnly {
+impl Filesystem for Requests {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        for capability in CAPABILITIES {
-            if let Err(missing) = config.add_capabilities(capability) {
-                tracing::debug!(?missing, "the kernel lacks a capability");
-            }
-        }
+        capabilities::negotiate(config, self.abilities);
         let offered = config.capabilities();
         self.skips_open &= offered.contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
         self.skips_opendir &= offered.contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
-        // Each of these says what it would take instead, if ours is too much.
-        let _ = config.set_max_write(REQUEST_BYTES);
-        if let Err(most) = config.set_max_readahead(REQUEST_BYTES) {
-            let _ = config.set_max_readahead(most);
-        }
-        let _ = config.set_max_background(MAX_BACKGROUND);
-        let _ = config.set_congestion_threshold(CONGESTION_THRESHOLD);
         Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.operations.forgot_all();
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
+        self.operations.forgot(node(ino), nlookup);
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.operations.lookup(node(parent), name.as_bytes()) {
-            Ok(Some(entry)) => {
-                let (attr, generation) = attr(&entry);
-                reply.entry(&self.ttl, &attr, generation);
-            }
+            Ok(Some(entry)) => self.reply_entry(reply, &entry),
             // Node 0: no such name, and the kernel may remember that.
             Ok(None) => reply.entry(
                 &self.ttl,
@@ -204,11 +247,7 @@ impl Filesystem for ReadOnly {
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.operations.metadata(node(ino)) {
-            Ok(metadata) => {
-                // Here the inode's own number is told: the root is 2, as on disk.
-                let attr = attributes::of_metadata(metadata.ino.0.into(), &metadata);
-                reply.attr(&self.ttl, &attr);
-            }
+            Ok(metadata) => self.reply_attributes(reply, &metadata),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -274,8 +313,8 @@ impl Filesystem for ReadOnly {
         reply.error(Errno::ENOSYS);
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        reply_done(reply, self.operations.sync(node(ino), data_only));
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -323,8 +362,15 @@ impl Filesystem for ReadOnly {
         }
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
+    fn fsyncdir(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply_done(reply, self.operations.sync(node(ino), data_only));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -366,23 +412,18 @@ impl Filesystem for ReadOnly {
 
     fn ioctl(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         _: FileHandle,
         _: IoctlFlags,
         cmd: u32,
-        _: &[u8],
+        in_data: &[u8],
         out_size: u32,
         reply: ReplyIoctl,
     ) {
-        if !GET_FLAGS.contains(&cmd) {
-            return reply.error(Errno::ENOTTY);
-        }
-        match self.operations.metadata(node(ino)) {
-            Ok(metadata) if out_size == 8 => {
-                reply.ioctl(0, &u64::from(metadata.flags).to_ne_bytes());
-            }
-            Ok(metadata) => reply.ioctl(0, &metadata.flags.to_ne_bytes()),
+        let caller = caller(request);
+        match ioctl::answer(&self.operations, caller, node(ino), cmd, in_data, out_size) {
+            Ok(data) => reply.ioctl(0, &data),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -426,20 +467,17 @@ impl Filesystem for ReadOnly {
         }
     }
 
-    // What follows writes. The mount is read-only, so that the kernel refuses
-    // first; these answer in case it does not.
-
     fn setattr(
         &self,
-        _: &Request,
-        _: INodeNo,
-        _: Option<u32>,
-        _: Option<u32>,
-        _: Option<u32>,
-        _: Option<u64>,
-        _: Option<TimeOrNow>,
-        _: Option<TimeOrNow>,
-        _: Option<SystemTime>,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        ctime: Option<SystemTime>,
         _: Option<FileHandle>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
@@ -447,117 +485,226 @@ impl Filesystem for ReadOnly {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        reply.error(Errno::EROFS);
+        let set = SetAttributes {
+            permissions: mode.and_then(|mode| u16::try_from(mode & 0o7777).ok()),
+            uid,
+            gid,
+            size_bytes: size,
+            atime: atime.map(attributes::set_time),
+            mtime: mtime.map(attributes::set_time),
+            ctime: ctime.map(attributes::timestamp),
+        };
+        match self
+            .operations
+            .set_attributes(caller(request), node(ino), &set)
+        {
+            Ok(metadata) => self.reply_attributes(reply, &metadata),
+            Err(error) => reply.error(errno(error)),
+        }
     }
 
-    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        file_name: &OsStr,
+        mode: u32,
+        umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let Some(make) = attributes::node_to_make(mode, rdev) else {
+            return reply.error(Errno::EINVAL);
+        };
+        let new = new_file(request, mode, umask);
+        self.reply_made(
+            reply,
+            self.operations.make(name(parent, file_name), make, &new),
+        );
     }
 
-    fn mkdir(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        file_name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let new = new_file(request, mode, umask);
+        let made = self
+            .operations
+            .make(name(parent, file_name), Make::Directory, &new);
+        self.reply_made(reply, made);
     }
 
-    fn unlink(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        file_name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let target = target.as_os_str().as_bytes();
+        let new = new_file(request, 0o777, 0);
+        let made = self
+            .operations
+            .make(name(parent, file_name), Make::Symlink { target }, &new);
+        self.reply_made(reply, made);
     }
 
-    fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
+    fn link(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let linked = self.operations.link(node(ino), name(new_parent, new_name));
+        self.reply_made(reply, linked);
     }
 
-    fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &Path, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
+    fn unlink(&self, _: &Request, parent: INodeNo, file_name: &OsStr, reply: ReplyEmpty) {
+        reply_done(reply, self.operations.unlink(name(parent, file_name)));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, file_name: &OsStr, reply: ReplyEmpty) {
+        reply_done(reply, self.operations.remove_dir(name(parent, file_name)));
     }
 
     fn rename(
         &self,
         _: &Request,
-        _: INodeNo,
-        _: &OsStr,
-        _: INodeNo,
-        _: &OsStr,
-        _: RenameFlags,
+        parent: INodeNo,
+        old_name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        reply.error(Errno::EROFS);
+        let (old, new) = (name(parent, old_name), name(new_parent, new_name));
+        reply_done(reply, self.operations.rename(old, new, flags.bits()));
     }
 
-    fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        file_name: &OsStr,
+        mode: u32,
+        umask: u32,
+        _: i32,
+        reply: ReplyCreate,
+    ) {
+        if self.skips_open {
+            return reply.error(Errno::ENOSYS);
+        }
+        let new = new_file(request, mode, umask);
+        let make = Make::Node {
+            kind: FileKind::Regular,
+            device: None,
+        };
+        match self.operations.make(name(parent, file_name), make, &new) {
+            Ok(entry) => {
+                self.operations.told(entry.node);
+                let (attr, generation) = attr(&entry);
+                let handle = FileHandle(Handle::NONE.0);
+                reply.created(&self.ttl, &attr, generation, handle, self.open_flags);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
     }
 
     fn write(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         _: FileHandle,
-        _: u64,
-        _: &[u8],
-        _: WriteFlags,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn create(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: &OsStr,
-        _: u32,
-        _: u32,
-        _: i32,
-        reply: ReplyCreate,
-    ) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn setxattr(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: &OsStr,
-        _: &[u8],
-        _: i32,
-        _: u32,
-        reply: ReplyEmpty,
-    ) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
+        let drops_set_id = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let written = self.operations.write(node(ino), data, offset, drops_set_id);
+        match written.map(u32::try_from) {
+            Ok(Ok(len)) => reply.written(len),
+            Ok(Err(_)) => reply.error(Errno::EIO),
+            Err(error) => reply.error(errno(error)),
+        }
     }
 
     fn fallocate(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        ino: INodeNo,
         _: FileHandle,
-        _: u64,
-        _: u64,
-        _: i32,
+        offset: u64,
+        length: u64,
+        mode: i32,
         reply: ReplyEmpty,
     ) {
-        reply.error(Errno::EROFS);
+        let Some(mode) = attributes::fallocate_mode(mode) else {
+            return reply.error(Errno::EOPNOTSUPP);
+        };
+        let caller = caller(request);
+        let done = self
+            .operations
+            .fallocate(caller, node(ino), mode, offset, length);
+        reply_done(reply, done);
     }
 
     fn copy_file_range(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        ino_in: INodeNo,
         _: FileHandle,
-        _: u64,
-        _: INodeNo,
+        offset_in: u64,
+        ino_out: INodeNo,
         _: FileHandle,
-        _: u64,
-        _: u64,
+        offset_out: u64,
+        len: u64,
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        reply.error(Errno::EROFS);
+        let (from, to) = ((node(ino_in), offset_in), (node(ino_out), offset_out));
+        let copied = self.operations.copy_range(caller(request), from, to, len);
+        match copied.map(u32::try_from) {
+            Ok(Ok(len)) => reply.written(len),
+            Ok(Err(_)) => reply.error(Errno::EIO),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        xattr: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let Some(mode) = attributes::xattr_mode(flags) else {
+            return reply.error(Errno::EINVAL);
+        };
+        let (caller, xattr) = (caller(request), xattr.as_bytes());
+        let set = self
+            .operations
+            .set_xattr(caller, node(ino), xattr, value, mode);
+        reply_done(reply, set);
+    }
+
+    fn removexattr(&self, _: &Request, ino: INodeNo, xattr: &OsStr, reply: ReplyEmpty) {
+        reply_done(
+            reply,
+            self.operations.remove_xattr(node(ino), xattr.as_bytes()),
+        );
     }
 }

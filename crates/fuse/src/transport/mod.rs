@@ -5,12 +5,15 @@
 //! it has to offer [`start`] and [`Session::run`], and ask [`Operations`].
 
 mod attributes;
+mod capabilities;
 mod filesystem;
+mod ioctl;
 
 use crate::mount::attach::DEVICE;
 use crate::operations::Operations;
 use crate::{Error, MountOptions, Result};
-use filesystem::ReadOnly;
+use capabilities::Abilities;
+use filesystem::Requests;
 use larder::Volume;
 use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
@@ -19,7 +22,7 @@ use std::sync::Arc;
 /// A connection to the kernel, past the first handshake.
 #[derive(Debug)]
 pub(crate) struct Session {
-    inner: fuser::Session<ReadOnly>,
+    inner: fuser::Session<Requests>,
 }
 
 /// Shakes hands with the kernel over `device`.
@@ -53,8 +56,13 @@ pub(crate) fn start(
         "starting the session"
     );
     let checks_each_request = who == fuser::SessionACL::RootAndOwner;
-    let operations = Operations::new(volume, options.direct_io);
-    let filesystem = ReadOnly::new(operations, checks_each_request, options.direct_io);
+    let abilities = Abilities {
+        read_write: options.read_write,
+        checks_permissions: !options.fakeroot,
+        direct_io: options.direct_io,
+    };
+    let operations = Operations::new(volume, options.direct_io, options.read_write);
+    let filesystem = Requests::new(operations, checks_each_request, abilities);
     let inner = fuser::Session::from_fd(filesystem, device, who, config).map_err(Error::Session)?;
     Ok(Session { inner })
 }

@@ -1,0 +1,290 @@
+//! What a mount can be asked that changes the volume.
+//!
+//! Who may do what was decided by the kernel. What is left to decide here is about set-id bits:
+//! the kernel leaves them to whoever writes for it, and they go when somebody other than root
+//! writes to the file or cuts it.
+
+use crate::node::NodeId;
+use crate::operations::{Answer, Entry, Operations, inode_of};
+use larder::{
+    DeviceNumber, Fallocate, FileKind, Ino, Metadata, NewFile, RenameFlags, SetAttributes, Volume,
+    XattrMode,
+};
+use rustix::io::Errno;
+
+/// The most that one request copies; a program that is told of less asks again.
+const COPY_BYTES: u64 = 64 << 20;
+/// Set-user-id and set-group-id, as in a mode.
+const SET_ID: u16 = 0o6000;
+const SET_GROUP_ID: u16 = 0o2000;
+/// The attribute that holds an access control list.
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+impl Caller {
+    fn is_root(self) -> bool {
+        self.uid == 0
+    }
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Name<'a> {
+    /// The directory.
+    pub parent: NodeId,
+    /// Any bytes but `/` and NUL.
+    pub name: &'a [u8],
+}
+
+/// What kind of file to make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Make<'a> {
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink {
+        /// Where it leads.
+        target: &'a [u8],
+    },
+    /// Anything else.
+    Node {
+        /// The type.
+        kind: FileKind,
+        /// Which device, for devices.
+        device: Option<DeviceNumber>,
+    },
+}
+
+impl Operations {
+    /// The volume, if the mount can be written.
+    fn writable(&self) -> Answer<&Volume> {
+        if self.can_write() {
+            Ok(self.volume())
+        } else {
+            Err(Errno::ROFS)
+        }
+    }
+
+    fn inode_to_change(&self, node: NodeId) -> Answer<(&Volume, Ino)> {
+        Ok((self.writable()?, inode_of(node)?))
+    }
+
+    /// Makes a file.
+    pub(crate) fn make(&self, place: Name<'_>, make: Make<'_>, new: &NewFile) -> Answer<Entry> {
+        let (volume, parent) = self.inode_to_change(place.parent)?;
+        let (operation, made) = match make {
+            Make::Directory => ("mkdir", volume.make_dir(parent, place.name, new)),
+            Make::Symlink { target } => {
+                let made = volume.symlink(parent, place.name, target, new);
+                ("symlink", made)
+            }
+            Make::Node { kind, device } => {
+                let made = volume.make_node(parent, place.name, kind, device, new);
+                ("mknod", made)
+            }
+        };
+        match made {
+            Ok(metadata) => Ok(entry_of(metadata)),
+            Err(error) => Err(self.failed(operation, place.parent, &error)),
+        }
+    }
+
+    /// Gives a file one more name.
+    pub(crate) fn link(&self, node: NodeId, place: Name<'_>) -> Answer<Entry> {
+        let (volume, ino) = self.inode_to_change(node)?;
+        match volume.link(ino, inode_of(place.parent)?, place.name) {
+            Ok(metadata) => Ok(entry_of(metadata)),
+            Err(error) => Err(self.failed("link", node, &error)),
+        }
+    }
+
+    /// Removes a name of what is no directory.
+    pub(crate) fn unlink(&self, place: Name<'_>) -> Answer<()> {
+        let (volume, parent) = self.inode_to_change(place.parent)?;
+        match volume.unlink(parent, place.name) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.failed("unlink", place.parent, &error)),
+        }
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn remove_dir(&self, place: Name<'_>) -> Answer<()> {
+        let (volume, parent) = self.inode_to_change(place.parent)?;
+        match volume.remove_dir(parent, place.name) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.failed("rmdir", place.parent, &error)),
+        }
+    }
+
+    /// Renames, with the flags of renameat2(2).
+    pub(crate) fn rename(&self, old: Name<'_>, new: Name<'_>, flags: u32) -> Answer<()> {
+        let (volume, parent) = self.inode_to_change(old.parent)?;
+        let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
+        volume
+            .rename(parent, old.name, inode_of(new.parent)?, new.name, flags)
+            .map_err(|error| self.failed("rename", old.parent, &error))
+    }
+
+    /// Sets what stat(2) tells.
+    pub(crate) fn set_attributes(
+        &self,
+        caller: Caller,
+        node: NodeId,
+        set: &SetAttributes,
+    ) -> Answer<Metadata> {
+        let (volume, ino) = self.inode_to_change(node)?;
+        if set.size_bytes.is_some() {
+            self.drop_set_id(caller, node, ino)?;
+        }
+        volume
+            .set_attributes(ino, set)
+            .map_err(|error| self.failed("setattr", node, &error))
+    }
+
+    /// Writes all of `buf`. With `drops_set_id`, the kernel says that who wrote it may not keep
+    /// the set-id bits.
+    pub(crate) fn write(
+        &self,
+        node: NodeId,
+        buf: &[u8],
+        offset_bytes: u64,
+        drops_set_id: bool,
+    ) -> Answer<usize> {
+        let (volume, ino) = self.inode_to_change(node)?;
+        if drops_set_id {
+            volume
+                .clear_set_id(ino)
+                .map_err(|error| self.failed("write", node, &error))?;
+        }
+        volume
+            .write_at(ino, buf, offset_bytes)
+            .map_err(|error| self.failed("write", node, &error))
+    }
+
+    /// Allocates, removes or moves a range.
+    pub(crate) fn fallocate(
+        &self,
+        caller: Caller,
+        node: NodeId,
+        mode: Fallocate,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Answer<()> {
+        let (volume, ino) = self.inode_to_change(node)?;
+        self.drop_set_id(caller, node, ino)?;
+        volume
+            .fallocate(ino, mode, offset_bytes, len_bytes)
+            .map_err(|error| self.failed("fallocate", node, &error))
+    }
+
+    /// Copies at most `len_bytes`, and returns how many it were.
+    pub(crate) fn copy_range(
+        &self,
+        caller: Caller,
+        from: (NodeId, u64),
+        to: (NodeId, u64),
+        len_bytes: u64,
+    ) -> Answer<u64> {
+        let (volume, target) = self.inode_to_change(to.0)?;
+        let source = inode_of(from.0)?;
+        self.drop_set_id(caller, to.0, target)?;
+        volume
+            .copy_range(source, from.1, target, to.1, len_bytes.min(COPY_BYTES))
+            .map_err(|error| self.failed("copy_file_range", to.0, &error))
+    }
+
+    /// Makes a file or a directory durable. On a read-only mount everything is.
+    pub(crate) fn sync(&self, node: NodeId, data_only: bool) -> Answer<()> {
+        if !self.can_write() {
+            return Ok(());
+        }
+        self.volume()
+            .sync_file(inode_of(node)?, data_only)
+            .map_err(|error| self.failed("fsync", node, &error))
+    }
+
+    /// Sets an attribute. A new access control list takes the set-group-id bit from a file of
+    /// another group, as chmod(2) would; which other groups a caller is in, nobody tells us.
+    pub(crate) fn set_xattr(
+        &self,
+        caller: Caller,
+        node: NodeId,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Answer<()> {
+        let (volume, ino) = self.inode_to_change(node)?;
+        let failed = |error| self.failed("setxattr", node, &error);
+        volume.set_xattr(ino, name, value, mode).map_err(failed)?;
+        if name != ACCESS_LIST || caller.is_root() {
+            return Ok(());
+        }
+        let metadata = volume.metadata(ino).map_err(failed)?;
+        if metadata.permissions & SET_GROUP_ID != 0 && metadata.gid != caller.gid {
+            let set = SetAttributes {
+                permissions: Some(metadata.permissions & !SET_GROUP_ID),
+                ..SetAttributes::default()
+            };
+            volume.set_attributes(ino, &set).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Removes an attribute.
+    pub(crate) fn remove_xattr(&self, node: NodeId, name: &[u8]) -> Answer<()> {
+        let (volume, ino) = self.inode_to_change(node)?;
+        volume
+            .remove_xattr(ino, name)
+            .map_err(|error| self.failed("removexattr", node, &error))
+    }
+
+    /// Sets the flags of chattr(1).
+    pub(crate) fn set_flags(&self, node: NodeId, flags: u32) -> Answer<()> {
+        let (volume, ino) = self.inode_to_change(node)?;
+        volume
+            .set_flags(ino, flags)
+            .map_err(|error| self.failed("ioctl", node, &error))
+    }
+
+    /// Sets the label.
+    pub(crate) fn set_label(&self, label: &[u8]) -> Answer<()> {
+        self.writable()?
+            .set_label(label)
+            .map_err(|error| self.failed("ioctl", NodeId::ROOT, &error))
+    }
+
+    /// Discards free space; returns the bytes discarded.
+    pub(crate) fn trim(&self, bytes: std::ops::Range<u64>, min_bytes: u64) -> Answer<u64> {
+        self.writable()?
+            .trim(bytes, min_bytes)
+            .map_err(|error| self.failed("ioctl", NodeId::ROOT, &error))
+    }
+
+    /// Takes the set-id bits off a file that somebody other than root changes.
+    fn drop_set_id(&self, caller: Caller, node: NodeId, ino: Ino) -> Answer<()> {
+        if caller.is_root() {
+            return Ok(());
+        }
+        let failed = |error| self.failed("setattr", node, &error);
+        let metadata = self.volume().metadata(ino).map_err(failed)?;
+        if metadata.permissions & SET_ID != 0 && metadata.kind == FileKind::Regular {
+            self.volume().clear_set_id(ino).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+fn entry_of(metadata: Metadata) -> Entry {
+    Entry {
+        node: NodeId::of(metadata.ino),
+        metadata,
+    }
+}

@@ -1,0 +1,130 @@
+//! How often the kernel was told of each node, on a mount that can be written.
+//!
+//! Model: `nlookup` of the kernel's FUSE inodes. Each answer that names a node counts once, and
+//! the kernel gives the counts back when it forgets the node. Between the two it may use the node,
+//! names or not, so the volume is told to hold the inode.
+//!
+//! Locking: a shard's lock guards its counts. The volume's hold is taken under it, so that no other
+//! thread can count a node up and let it go again before it is held; the release needs no lock.
+
+use larder::{Ino, Volume};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// A power of two, more than there are threads.
+const SHARDS: usize = 64;
+
+/// Counts of the nodes that the kernel knows.
+#[derive(Debug)]
+pub(crate) struct Lookups {
+    shards: [Mutex<HashMap<u32, u64>>; SHARDS],
+}
+
+/// Who keeps an inode while the kernel knows it.
+pub(crate) trait Holder {
+    /// The inode is in use.
+    fn hold(&self, ino: Ino);
+}
+
+impl Holder for Volume {
+    fn hold(&self, ino: Ino) {
+        self.hold(ino);
+    }
+}
+
+impl Default for Lookups {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::default()),
+        }
+    }
+}
+
+impl Lookups {
+    fn shard(&self, ino: Ino) -> &Mutex<HashMap<u32, u64>> {
+        &self.shards[ino.0 as usize % SHARDS]
+    }
+
+    /// The kernel is being told of `ino`: to be called before it is.
+    pub(crate) fn told(&self, ino: Ino, holder: &impl Holder) {
+        match self.shard(ino).lock().entry(ino.0) {
+            Entry::Occupied(mut count) => *count.get_mut() += 1,
+            Entry::Vacant(none) => {
+                none.insert(1);
+                holder.hold(ino);
+            }
+        }
+    }
+
+    /// The kernel forgot what it was told `count` times. True if it does not know the node any
+    /// more, which is then to be released.
+    #[must_use]
+    pub(crate) fn forgot(&self, ino: Ino, count: u64) -> bool {
+        match self.shard(ino).lock().entry(ino.0) {
+            Entry::Occupied(mut known) if *known.get() > count => {
+                *known.get_mut() -= count;
+                false
+            }
+            Entry::Occupied(known) => {
+                known.remove();
+                true
+            }
+            Entry::Vacant(_) => false,
+        }
+    }
+
+    /// The kernel is gone: what it still knew, each to be released.
+    pub(crate) fn forgot_all(&self) -> Vec<Ino> {
+        let shards = self.shards.iter();
+        shards
+            .flat_map(|shard| std::mem::take(&mut *shard.lock()).into_keys())
+            .map(Ino)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[derive(Default)]
+    struct Held(RefCell<Vec<Ino>>);
+
+    impl Holder for Held {
+        fn hold(&self, ino: Ino) {
+            self.0.borrow_mut().push(ino);
+        }
+    }
+
+    #[test]
+    fn node_is_held_once_until_all_lookups_are_forgotten() {
+        let (lookups, held) = (Lookups::default(), Held::default());
+        for _ in 0..3 {
+            lookups.told(Ino(12), &held);
+        }
+        assert_eq!(held.0.take(), [Ino(12)]);
+        assert!(!lookups.forgot(Ino(12), 2));
+        assert!(lookups.forgot(Ino(12), 1));
+        lookups.told(Ino(12), &held);
+        assert_eq!(held.0.take(), [Ino(12)]);
+    }
+
+    #[test]
+    fn node_that_was_never_told_of_is_not_released() {
+        assert!(!Lookups::default().forgot(Ino(12), 1));
+    }
+
+    #[test]
+    fn all_that_is_known_is_forgotten_at_the_end() {
+        let (lookups, held) = (Lookups::default(), Held::default());
+        for number in 11..300 {
+            lookups.told(Ino(number), &held);
+        }
+        let mut all = lookups.forgot_all();
+        all.sort_unstable_by_key(|ino| ino.0);
+        assert_eq!(all, held.0.take());
+        assert!(lookups.forgot_all().is_empty());
+    }
+}

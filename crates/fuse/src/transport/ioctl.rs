@@ -1,0 +1,161 @@
+//! ioctl(2) on files of a mount: flags, project, label, discarding free space.
+//!
+//! The kernel passes on what its number says the direction and size of, and has checked who may
+//! set flags. Who may set the label or discard is checked here: root, and who mounted.
+
+use crate::changes::Caller;
+use crate::node::NodeId;
+use crate::operations::{Answer, Operations};
+use larder::Metadata;
+use rustix::io::Errno;
+
+/// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`, of 64-bit and of 32-bit programs.
+const GET_FLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
+const SET_FLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
+/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`: flags in another form, and the project.
+const GET_EXTENDED: u32 = 0x801c_581f;
+const SET_EXTENDED: u32 = 0x401c_5820;
+/// `FS_IOC_GETFSLABEL` and `FS_IOC_SETFSLABEL`.
+const GET_LABEL: u32 = 0x8100_9431;
+const SET_LABEL: u32 = 0x4100_9432;
+/// `FITRIM`.
+const TRIM: u32 = 0xc018_5879;
+
+/// The size of `struct fsxattr`, and where in it the project is.
+const EXTENDED_BYTES: usize = 28;
+const PROJECT_OFFSET: usize = 12;
+/// What a label takes in a request, ended by zeros.
+const LABEL_BYTES: usize = 256;
+
+/// Flags as `FS_IOC_GETFLAGS` has them, beside those of `struct fsxattr`: synchronous, immutable,
+/// append-only, not dumped, without access time, project inherited.
+const EXTENDED_FLAGS: [(u32, u32); 6] = [
+    (0x8, 0x20),
+    (0x10, 0x8),
+    (0x20, 0x10),
+    (0x40, 0x80),
+    (0x80, 0x40),
+    (0x2000_0000, 0x200),
+];
+
+/// The bytes to answer with.
+pub(super) fn answer(
+    operations: &Operations,
+    caller: Caller,
+    node: NodeId,
+    number: u32,
+    input: &[u8],
+    output_bytes: u32,
+) -> Answer<Vec<u8>> {
+    match number {
+        _ if GET_FLAGS.contains(&number) => {
+            let flags = operations.metadata(node)?.flags;
+            Ok(if output_bytes == 8 {
+                u64::from(flags).to_ne_bytes().to_vec()
+            } else {
+                flags.to_ne_bytes().to_vec()
+            })
+        }
+        _ if SET_FLAGS.contains(&number) => {
+            operations.set_flags(node, word(input, 0)?)?;
+            Ok(Vec::new())
+        }
+        GET_EXTENDED => Ok(extended(&operations.metadata(node)?).to_vec()),
+        SET_EXTENDED => {
+            set_extended(operations, node, input)?;
+            Ok(Vec::new())
+        }
+        GET_LABEL => {
+            let mut label = operations.volume().info().label.into_bytes();
+            label.resize(LABEL_BYTES, 0);
+            Ok(label)
+        }
+        SET_LABEL => {
+            check_privilege(caller)?;
+            let label = input.split(|&byte| byte == 0).next().unwrap_or_default();
+            operations.set_label(label)?;
+            Ok(Vec::new())
+        }
+        TRIM => {
+            check_privilege(caller)?;
+            trim(operations, input)
+        }
+        _ => Err(Errno::NOTTY),
+    }
+}
+
+/// Root may, and who mounted.
+fn check_privilege(caller: Caller) -> Answer<()> {
+    if caller.uid == 0 || caller.uid == rustix::process::geteuid().as_raw() {
+        Ok(())
+    } else {
+        Err(Errno::PERM)
+    }
+}
+
+/// `struct fsxattr` of a file.
+fn extended(metadata: &Metadata) -> [u8; EXTENDED_BYTES] {
+    let flags = EXTENDED_FLAGS.iter().fold(0, |flags, (plain, extended)| {
+        if metadata.flags & plain == 0 {
+            flags
+        } else {
+            flags | extended
+        }
+    });
+    let mut bytes = [0; EXTENDED_BYTES];
+    bytes[..4].copy_from_slice(&flags.to_ne_bytes());
+    bytes[PROJECT_OFFSET..PROJECT_OFFSET + 4].copy_from_slice(&metadata.project_id.to_ne_bytes());
+    bytes
+}
+
+/// Sets the flags that `struct fsxattr` has. The project stays.
+fn set_extended(operations: &Operations, node: NodeId, input: &[u8]) -> Answer<()> {
+    let metadata = operations.metadata(node)?;
+    if word(input, PROJECT_OFFSET)? != metadata.project_id {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let wanted = word(input, 0)?;
+    let known = EXTENDED_FLAGS
+        .iter()
+        .fold(0, |known, (_, flag)| known | flag);
+    if wanted & !known != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let flags = EXTENDED_FLAGS
+        .iter()
+        .fold(metadata.flags, |flags, (plain, extended)| {
+            if wanted & extended == 0 {
+                flags & !plain
+            } else {
+                flags | plain
+            }
+        });
+    operations.set_flags(node, flags)
+}
+
+/// `struct fstrim_range`: start, length, least run; answered with what was discarded as length.
+fn trim(operations: &Operations, input: &[u8]) -> Answer<Vec<u8>> {
+    let start_bytes = long(input, 0)?;
+    let end_bytes = start_bytes.saturating_add(long(input, 8)?);
+    let min_bytes = long(input, 16)?;
+    let discarded_bytes = operations.trim(start_bytes..end_bytes, min_bytes)?;
+    let mut output = input[..24].to_vec();
+    output[8..16].copy_from_slice(&discarded_bytes.to_ne_bytes());
+    Ok(output)
+}
+
+fn word(input: &[u8], at: usize) -> Answer<u32> {
+    let bytes = input.get(at..at + 4).ok_or(Errno::INVAL)?;
+    bytes
+        .try_into()
+        .map(u32::from_ne_bytes)
+        .or(Err(Errno::INVAL))
+}
+
+fn long(input: &[u8], at: usize) -> Answer<u64> {
+    let bytes = input.get(at..at + 8).ok_or(Errno::INVAL)?;
+    bytes
+        .try_into()
+        .map(u64::from_ne_bytes)
+        .or(Err(Errno::INVAL))
+}
