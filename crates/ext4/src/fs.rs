@@ -6,6 +6,7 @@
 
 use crate::dir::RoomHints;
 use crate::error::Place;
+use crate::inode::Orphans;
 use crate::journal::{Overlay, Writer};
 use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
 use crate::ondisk::inode::checksum_is_right;
@@ -29,6 +30,8 @@ pub struct Filesystem {
     pub(crate) statfs: OnceLock<Statfs>,
     /// Where linear directories have room.
     pub(crate) room_hints: RoomHints,
+    /// Files to be finished after a crash.
+    pub(crate) orphans: Orphans,
 }
 
 /// The bytes of one inode: as many as the superblock says.
@@ -67,6 +70,7 @@ impl Filesystem {
             writer: None,
             statfs: OnceLock::new(),
             room_hints: RoomHints::default(),
+            orphans: Orphans::default(),
         }
     }
 

@@ -39,7 +39,7 @@ impl Filesystem {
     }
 
     /// The block that holds the superblock, and where in it that starts in bytes.
-    fn superblock_place(&self) -> (FsBlock, usize) {
+    pub(crate) fn superblock_place(&self) -> (FsBlock, usize) {
         let log2 = self.superblock().block_size_log2;
         let block = SUPERBLOCK_OFFSET_BYTES >> log2;
         let start = SUPERBLOCK_OFFSET_BYTES - (block << log2);

@@ -13,6 +13,7 @@ mod change;
 mod orphan;
 mod write;
 
+pub(crate) use orphan::Orphans;
 pub use write::NewInode;
 
 use crate::error::Place;

@@ -1,25 +1,316 @@
 //! Orphans: files without names that are still in use, and files that are being cut.
+//!
+//! # Model
+//! `ext4_orphan_add` and `ext4_orphan_del`. With the feature `orphan_file` they are numbers in
+//! the slots of a hidden file, and the superblock says while there are any; else, or when that
+//! file is full, they are a list: the superblock has the first, each inode the next one in place
+//! of its time of deletion.
+//!
+//! # State
+//! What the image says is kept in memory too, so that neither list nor file is searched. It
+//! is read anew after a handle was undone.
+//!
+//! # Locking
+//! The state's lock is taken under a handle, and for no longer than a change.
 
+use crate::error::Place;
 use crate::journal::Handle;
-use crate::{Filesystem, Ino, Inode, Result};
+use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::features::{Compat, RoCompat};
+use crate::ondisk::{inode as raw, orphan_file};
+use crate::{Error, FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
+use parking_lot::Mutex;
+use std::collections::{BTreeSet, HashMap};
+
+/// Blocks that an orphan file may have: as many as the tools make at most.
+const MAX_FILE_BLOCKS: u64 = 512;
+
+/// What is known of the orphans.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans {
+    known: Mutex<Option<Known>>,
+}
+
+/// The orphans that the image has.
+#[derive(Debug, Default)]
+struct Known {
+    /// The first of the list.
+    head: Option<Ino>,
+    list: HashMap<Ino, Neighbours>,
+    file: HashMap<Ino, Slot>,
+    free_slots: BTreeSet<Slot>,
+    /// The start of the checksums of the orphan file's blocks, if they have any.
+    file_seed: Option<Crc32c>,
+}
+
+/// Where an orphan is in the list.
+#[derive(Clone, Copy, Debug)]
+struct Neighbours {
+    before: Option<Ino>,
+    behind: Option<Ino>,
+}
+
+/// A place in the orphan file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Slot {
+    block: FsBlock,
+    index: usize,
+}
+
+impl Orphans {
+    /// A handle was undone, and may have changed them.
+    pub(crate) fn forget(&self) {
+        *self.known.lock() = None;
+    }
+}
+
+impl Known {
+    /// In the order in which they are to be finished.
+    fn all(&self) -> Vec<Ino> {
+        let mut all = Vec::new();
+        let mut next = self.head;
+        while let Some(ino) = next {
+            all.push(ino);
+            next = self.list.get(&ino).and_then(|at| at.behind);
+        }
+        let mut in_file: Vec<_> = self.file.iter().collect();
+        in_file.sort_unstable_by_key(|(_, slot)| **slot);
+        all.extend(in_file.into_iter().map(|(ino, _)| *ino));
+        all
+    }
+}
 
 impl Filesystem {
     /// Enters `inode` into the orphan file or list, so that its deletion (no links) or
     /// truncation (else, to its size) is finished at the next mount. Does nothing if it is in.
     /// The caller writes the inode in the same handle.
     pub fn add_orphan(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
-        let _ = (handle, inode);
-        todo!()
+        self.with_orphans(|known| {
+            let ino = inode.ino();
+            if known.file.contains_key(&ino) || known.list.contains_key(&ino) {
+                return Ok(());
+            }
+            match known.free_slots.first().copied() {
+                Some(slot) => self.add_to_orphan_file(handle, known, ino, slot),
+                None => self.add_to_orphan_list(handle, known, ino),
+            }
+        })
     }
 
     /// Takes `inode` out of the orphan file or list; nothing if it is not in.
     pub fn remove_orphan(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
-        let _ = (handle, inode);
-        todo!()
+        self.with_orphans(|known| {
+            let ino = inode.ino();
+            if let Some(&slot) = known.file.get(&ino) {
+                self.remove_from_orphan_file(handle, known, ino, slot)
+            } else if let Some(&at) = known.list.get(&ino) {
+                self.remove_from_orphan_list(handle, known, ino, at)
+            } else {
+                Ok(())
+            }
+        })
     }
 
     /// The orphans that the image has: what is to be finished at mount.
     pub fn orphans(&self) -> Result<Vec<Ino>> {
-        todo!()
+        self.with_orphans(|known| Ok(known.all()))
+    }
+
+    fn with_orphans<R>(&self, change: impl FnOnce(&mut Known) -> Result<R>) -> Result<R> {
+        let mut known = self.orphans.known.lock();
+        if let Some(known) = known.as_mut() {
+            return change(known);
+        }
+        change(known.insert(self.read_orphans()?))
+    }
+
+    /// Reads list and file.
+    fn read_orphans(&self) -> Result<Known> {
+        let mut known = Known {
+            head: self.first_orphan()?,
+            ..Known::default()
+        };
+        let mut before = None;
+        let mut next = known.head;
+        while let Some(ino) = next {
+            self.check_orphan(ino, Place::Superblock)?;
+            if known.list.contains_key(&ino) {
+                let place = Place::Inode(ino);
+                return Err(Error::corrupt(
+                    place,
+                    "list of orphans leads back to itself",
+                ));
+            }
+            let behind = Ino(raw::dtime(&self.inode_bytes(ino)?));
+            let behind = (behind.0 != 0).then_some(behind);
+            known.list.insert(ino, Neighbours { before, behind });
+            before = Some(ino);
+            next = behind;
+        }
+        self.read_orphan_file(&mut known)?;
+        Ok(known)
+    }
+
+    fn read_orphan_file(&self, known: &mut Known) -> Result<()> {
+        let sb = self.superblock();
+        if !sb.compat.contains(Compat::ORPHAN_FILE) || sb.orphan_file_ino == Ino(0) {
+            return Ok(());
+        }
+        let file = self.inode(sb.orphan_file_ino)?;
+        let place = Place::Inode(file.ino());
+        let seed = sb.inode_checksum_seed(file.ino(), file.generation());
+        let seed = sb.has_metadata_checksums().then_some(seed);
+        known.file_seed = seed;
+        let blocks = file.size_bytes() >> sb.block_size_log2;
+        if blocks > MAX_FILE_BLOCKS {
+            return Err(Error::corrupt(place, "orphan file is too large"));
+        }
+        for number in 0..u32::try_from(blocks).unwrap_or(0) {
+            let MappingKind::Written(at) = self.map(&file, FileBlock(number), 1)?.kind else {
+                return Err(Error::corrupt(place, "orphan file has a hole"));
+            };
+            let place = Place::Block(at, file.ino());
+            let block = self.metadata_block(at, file.ino(), |bytes| {
+                orphan_file::check(bytes, at, seed).map_err(|what| Error::corrupt(place, what))
+            })?;
+            for (index, ino) in orphan_file::slots(&block).enumerate() {
+                let slot = Slot { block: at, index };
+                let Some(ino) = ino else {
+                    known.free_slots.insert(slot);
+                    continue;
+                };
+                self.check_orphan(ino, place)?;
+                if known.list.contains_key(&ino) || known.file.insert(ino, slot).is_some() {
+                    return Err(Error::corrupt(place, "orphan is listed twice"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of the list, as the superblock has it now.
+    fn first_orphan(&self) -> Result<Option<Ino>> {
+        const LAST_ORPHAN_AT: usize = 0xE8;
+        let (block, start) = self.superblock_place();
+        let block = self.metadata_block_unchecked(block, Ino(0))?;
+        let field = block.get(start + LAST_ORPHAN_AT..);
+        let field: Option<&[u8; 4]> = field.and_then(<[u8]>::first_chunk);
+        let ino = Ino(field.map_or(0, |field| u32::from_le_bytes(*field)));
+        Ok((ino.0 != 0).then_some(ino))
+    }
+
+    /// Refuses numbers that no orphan can have.
+    fn check_orphan(&self, ino: Ino, place: Place) -> Result<()> {
+        let sb = self.superblock();
+        if ino < sb.first_ino || ino.0 > sb.inodes_count {
+            return Err(Error::corrupt(place, "orphan is no inode of a file"));
+        }
+        Ok(())
+    }
+
+    fn add_to_orphan_file(
+        &self,
+        handle: &mut Handle<'_>,
+        known: &mut Known,
+        ino: Ino,
+        slot: Slot,
+    ) -> Result<()> {
+        self.set_orphan_slot(handle, known.file_seed, slot, Some(ino))?;
+        if known.file.is_empty() {
+            self.set_orphans_present(handle, true)?;
+        }
+        known.free_slots.remove(&slot);
+        known.file.insert(ino, slot);
+        Ok(())
+    }
+
+    fn remove_from_orphan_file(
+        &self,
+        handle: &mut Handle<'_>,
+        known: &mut Known,
+        ino: Ino,
+        slot: Slot,
+    ) -> Result<()> {
+        self.set_orphan_slot(handle, known.file_seed, slot, None)?;
+        known.file.remove(&ino);
+        known.free_slots.insert(slot);
+        if known.file.is_empty() {
+            self.set_orphans_present(handle, false)?;
+        }
+        Ok(())
+    }
+
+    fn set_orphan_slot(
+        &self,
+        handle: &mut Handle<'_>,
+        seed: Option<Crc32c>,
+        slot: Slot,
+        ino: Option<Ino>,
+    ) -> Result<()> {
+        let file = self.superblock().orphan_file_ino;
+        handle.update(slot.block, file, |block| {
+            orphan_file::set_slot(block, slot.index, ino);
+            if let Some(seed) = seed {
+                orphan_file::seal(block, slot.block, seed);
+            }
+            Ok(())
+        })
+    }
+
+    fn set_orphans_present(&self, handle: &mut Handle<'_>, present: bool) -> Result<()> {
+        self.update_superblock(handle, |superblock| {
+            superblock.set_ro_compat(RoCompat::ORPHAN_PRESENT, present);
+        })
+    }
+
+    fn add_to_orphan_list(
+        &self,
+        handle: &mut Handle<'_>,
+        known: &mut Known,
+        ino: Ino,
+    ) -> Result<()> {
+        let behind = known.head;
+        self.set_next_orphan(handle, ino, behind)?;
+        self.update_superblock(handle, |superblock| superblock.set_last_orphan(Some(ino)))?;
+        let before = None;
+        known.list.insert(ino, Neighbours { before, behind });
+        if let Some(old_head) = behind.and_then(|behind| known.list.get_mut(&behind)) {
+            old_head.before = Some(ino);
+        }
+        known.head = Some(ino);
+        Ok(())
+    }
+
+    fn remove_from_orphan_list(
+        &self,
+        handle: &mut Handle<'_>,
+        known: &mut Known,
+        ino: Ino,
+        Neighbours { before, behind }: Neighbours,
+    ) -> Result<()> {
+        match before {
+            Some(before) => self.set_next_orphan(handle, before, behind)?,
+            None => self.update_superblock(handle, |superblock| {
+                superblock.set_last_orphan(behind);
+            })?,
+        }
+        self.set_next_orphan(handle, ino, None)?;
+        known.list.remove(&ino);
+        if let Some(behind) = behind.and_then(|behind| known.list.get_mut(&behind)) {
+            behind.before = before;
+        }
+        match before.and_then(|before| known.list.get_mut(&before)) {
+            Some(before) => before.behind = behind,
+            None => known.head = behind,
+        }
+        Ok(())
+    }
+
+    /// Makes `next` follow `ino` in the list.
+    fn set_next_orphan(&self, handle: &mut Handle<'_>, ino: Ino, next: Option<Ino>) -> Result<()> {
+        self.edit_inode(handle, ino, |fs, bytes| {
+            raw::set_dtime(bytes, next.map_or(0, |next| next.0));
+            fs.seal_inode(ino, bytes);
+        })
     }
 }

@@ -12,7 +12,7 @@
 use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::features::{Incompat, RoCompat};
-use crate::ondisk::inode::{self as raw, BASE_INODE_BYTES, InodeFlags};
+use crate::ondisk::inode::{self as raw, BASE_INODE_BYTES, EXTRA_ISIZE_END, InodeFlags};
 use crate::ondisk::time::Timestamp;
 use crate::{DeviceNumber, Error, FileKind, Filesystem, Ino, Inode, Result};
 use std::ops::Range;
@@ -36,9 +36,6 @@ pub struct NewInode {
 
 /// Bytes of fixed fields behind the first 128 in new inodes: all that are known here.
 const NEW_EXTRA_ISIZE: u16 = 32;
-
-/// The end of `i_extra_isize` itself, which is there whatever it says.
-const EXTRA_ISIZE_END: usize = BASE_INODE_BYTES + 2;
 
 /// `i_block` of a file without blocks that is mapped by extents: a header (magic number, no
 /// entries, room for 4) and nothing behind it.
@@ -114,15 +111,15 @@ impl Filesystem {
         let fixed = inode.fixed_bytes(bytes.len());
         bytes[fixed.clone()].copy_from_slice(&inode.raw[fixed]);
         raw::set_dtime(bytes, dtime);
-        self.seal_inode(inode, bytes);
+        self.seal_inode(inode.ino(), bytes);
     }
 
-    /// Stores the checksum of `inode`, whose bytes in the inode table are `bytes`.
-    pub(crate) fn seal_inode(&self, inode: &Inode, bytes: &mut [u8]) {
+    /// Stores the checksum of inode `ino` in its `bytes`, if there is to be one.
+    pub(crate) fn seal_inode(&self, ino: Ino, bytes: &mut [u8]) {
         let sb = self.superblock();
         if sb.has_metadata_checksums() {
-            let seed = sb.inode_checksum_seed(inode.ino(), inode.generation());
-            raw::set_checksum(bytes, inode.extra_isize(), seed);
+            let seed = sb.inode_checksum_seed(ino, raw::generation(bytes));
+            raw::set_checksum(bytes, seed);
         }
     }
 

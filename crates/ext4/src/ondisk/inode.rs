@@ -102,7 +102,11 @@ pub(crate) struct RawInode {
     pub i_projid: U32,
 }
 
+/// The end of `i_extra_isize`, which is there in larger inodes whatever it says.
+pub(crate) const EXTRA_ISIZE_END: usize = BASE_INODE_BYTES + 2;
+
 const DTIME_AT: usize = 0x14;
+const GENERATION_AT: usize = 0x64;
 const CHECKSUM_LO_AT: usize = 0x7C;
 const CHECKSUM_HI_AT: usize = 0x82;
 /// The smallest `i_extra_isize` that has room for the checksum's high half.
@@ -145,7 +149,11 @@ pub fn checksum_is_right(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> bool {
 }
 
 /// Stores the checksum that [`checksum_is_right`] checks.
-pub(crate) fn set_checksum(bytes: &mut [u8], extra_isize: u16, seed: Crc32c) {
+pub(crate) fn set_checksum(bytes: &mut [u8], seed: Crc32c) {
+    let extra_isize = match bytes.get(BASE_INODE_BYTES..EXTRA_ISIZE_END) {
+        Some(&[low, high]) => u16::from_le_bytes([low, high]),
+        _ => 0,
+    };
     let Some((crc, has_high)) = checksum(bytes, extra_isize, seed) else {
         return;
     };
@@ -158,10 +166,17 @@ pub(crate) fn set_checksum(bytes: &mut [u8], extra_isize: u16, seed: Crc32c) {
 
 /// The time of deletion, or the next orphan, in the inode `bytes`; 0 if they are too few.
 pub(crate) fn dtime(bytes: &[u8]) -> u32 {
-    let field = bytes.get(DTIME_AT..DTIME_AT + 4);
-    field.map_or(0, |field| {
-        u32::from_le_bytes([field[0], field[1], field[2], field[3]])
-    })
+    u32_at(bytes, DTIME_AT)
+}
+
+/// What tells apart the files that have had the number of the inode `bytes`.
+pub(crate) fn generation(bytes: &[u8]) -> u32 {
+    u32_at(bytes, GENERATION_AT)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let field: Option<&[u8; 4]> = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    field.map_or(0, |field| u32::from_le_bytes(*field))
 }
 
 /// Sets what [`dtime`] reads.

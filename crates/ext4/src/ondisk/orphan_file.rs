@@ -1,0 +1,91 @@
+//! A block of the orphan file: inode numbers, 0 where a slot is free, and a tail.
+//!
+//! ```text
+//! slots: inode number (4) each
+//! tail, the last 8 bytes: magic number (4), checksum (4)
+//! ```
+
+use super::checksum::Crc32c;
+use crate::{FsBlock, Ino};
+
+const SLOT_BYTES: usize = 4;
+const TAIL_BYTES: usize = 8;
+const MAGIC: u32 = 0x0B10_CA04;
+
+/// The slots of a block, in their order.
+pub fn slots(block: &[u8]) -> impl Iterator<Item = Option<Ino>> {
+    let (slots, _) = split(block);
+    slots.chunks_exact(SLOT_BYTES).map(|slot| {
+        let ino = Ino(u32::from_le_bytes([slot[0], slot[1], slot[2], slot[3]]));
+        (ino.0 != 0).then_some(ino)
+    })
+}
+
+/// Puts an inode number, or none, into slot number `index`, which must be there.
+pub fn set_slot(block: &mut [u8], index: usize, ino: Option<Ino>) {
+    let at = index * SLOT_BYTES;
+    let number = ino.map_or(0, |ino| ino.0);
+    block[at..at + SLOT_BYTES].copy_from_slice(&number.to_le_bytes());
+}
+
+/// Checks the magic number, and the checksum if there is a `seed`, the orphan file's, for it.
+///
+/// # Errors
+/// What is wrong.
+pub fn check(block: &[u8], at: FsBlock, seed: Option<Crc32c>) -> Result<(), &'static str> {
+    let (slots, tail) = split(block);
+    let [m0, m1, m2, m3, c0, c1, c2, c3] = *tail else {
+        return Err("block of the orphan file is too short");
+    };
+    if u32::from_le_bytes([m0, m1, m2, m3]) != MAGIC {
+        return Err("block of the orphan file has no magic number");
+    }
+    let stored = u32::from_le_bytes([c0, c1, c2, c3]);
+    if seed.is_some_and(|seed| checksum(slots, at, seed) != stored) {
+        return Err("checksum of the orphan file's block is wrong");
+    }
+    Ok(())
+}
+
+/// Stores the checksum that [`check`] checks.
+pub fn seal(block: &mut [u8], at: FsBlock, seed: Crc32c) {
+    let (slots, _) = split(block);
+    let checksum = checksum(slots, at, seed);
+    if let Some((_, place)) = block.split_last_chunk_mut::<4>() {
+        *place = checksum.to_le_bytes();
+    }
+}
+
+fn checksum(slots: &[u8], at: FsBlock, seed: Crc32c) -> u32 {
+    seed.bytes(&at.0.to_le_bytes()).bytes(slots).0
+}
+
+fn split(block: &[u8]) -> (&[u8], &[u8]) {
+    block.split_at(block.len().saturating_sub(TAIL_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn block_with_slots_set_passes_its_check_only_where_it_lies() {
+        let mut block = vec![0; 1024];
+        block[1016..1020].copy_from_slice(&MAGIC.to_le_bytes());
+        let seed = Some(Crc32c(1));
+        assert!(check(&block, FsBlock(9), seed).is_err());
+        set_slot(&mut block, 253, Some(Ino(77)));
+        seal(&mut block, FsBlock(9), Crc32c(1));
+        assert_eq!(check(&block, FsBlock(9), seed), Ok(()));
+        assert!(check(&block, FsBlock(8), seed).is_err());
+        let found: Vec<_> = slots(&block)
+            .enumerate()
+            .filter(|slot| slot.1.is_some())
+            .collect();
+        assert_eq!(found, [(253, Some(Ino(77)))]);
+        assert_eq!(slots(&block).count(), 254);
+        block[1016] = 0;
+        assert!(check(&block, FsBlock(9), None).is_err());
+        assert!(check(&[1; 3], FsBlock(9), None).is_err());
+    }
+}
