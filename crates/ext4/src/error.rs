@@ -56,6 +56,9 @@ pub enum Error {
     /// after an error. Errno: `EROFS`.
     #[error("the file system is read-only{}", because(.0))]
     ReadOnly(Option<std::sync::Arc<str>>),
+    /// Something failed earlier, and what was to be made durable is not. Errno: `EIO`.
+    #[error("the journal was aborted: {0}")]
+    Aborted(std::sync::Arc<str>),
     /// No free blocks. Errno: `ENOSPC`.
     #[error("no space left in the file system")]
     NoSpace,

@@ -3,9 +3,10 @@
 use crate::error::Place;
 use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 use larder_block::BlockDevice;
+use std::io::IoSlice;
 use std::sync::Arc;
 
-/// Where each block of the journal lies, and the device to read it from.
+/// Where each block of the journal lies, and the device that it is on.
 ///
 /// Cost: 16 bytes for each run of adjoining blocks.
 #[derive(Debug)]
@@ -108,5 +109,38 @@ impl JournalFile {
                 place: Place::Journal(block),
                 source,
             })
+    }
+
+    /// Writes `parts` from the start of the journal's `block` on; what they fill must adjoin in
+    /// the image.
+    pub(super) fn write(&self, block: u32, parts: &[IoSlice<'_>]) -> Result<()> {
+        let physical = self.physical(block)?;
+        let offset_bytes = physical.0.saturating_mul(self.block_size_bytes.into());
+        Ok(self.device.write_vectored_at(parts, offset_bytes)?)
+    }
+
+    /// Whether `block` of the image is one of the journal's.
+    pub(super) fn holds(&self, block: FsBlock) -> bool {
+        self.runs.iter().zip(1..).any(|(run, next)| {
+            let end = self.runs.get(next).map_or(self.length_blocks, |next| next.start);
+            let blocks = u64::from(end.saturating_sub(run.start));
+            (run.physical.0..run.physical.0.saturating_add(blocks)).contains(&block.0)
+        })
+    }
+
+    /// Whether two blocks of the journal are one of the image.
+    pub(super) fn overlaps_itself(&self) -> bool {
+        let ends = self.runs.iter().skip(1).map(|run| run.start);
+        let mut ranges: Vec<_> = self
+            .runs
+            .iter()
+            .zip(ends.chain([self.length_blocks]))
+            .map(|(run, end)| {
+                let blocks = u64::from(end.saturating_sub(run.start));
+                (run.physical.0, run.physical.0.saturating_add(blocks))
+            })
+            .collect();
+        ranges.sort_unstable();
+        ranges.windows(2).any(|pair| pair[0].1 > pair[1].0)
     }
 }

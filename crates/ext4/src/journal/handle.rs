@@ -15,14 +15,29 @@
 //! # Locking
 //! The innermost lock but for those of the caches and the allocator's groups: no lock of
 //! the volume's is taken under a handle.
+//!
+//! # Cost
+//! The first change of a block copies it, so that it can be undone; the copy goes to an array
+//! that an earlier handle left.
 
+use super::block_map::BlockSet;
 use super::running::{Running, Tid};
 use crate::alloc::AllocationChanges;
 use crate::error::Place;
+use crate::sync::MutexGuard;
 use crate::{Error, Filesystem, FsBlock, Ino, Result};
-use parking_lot::MutexGuard;
-use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Up to as many changed blocks are looked through one by one.
+const SCANNED_BLOCKS: usize = 16;
+
+/// A block that a handle changed.
+#[derive(Debug)]
+pub(super) struct Touched {
+    block: FsBlock,
+    /// What it was before, if it was dirty then.
+    before: Option<Arc<[u8]>>,
+}
 
 /// An open handle.
 #[derive(Debug)]
@@ -30,9 +45,9 @@ use std::sync::Arc;
 pub struct Handle<'f> {
     fs: &'f Filesystem,
     running: MutexGuard<'f, Running>,
-    /// The blocks that this handle changed, and what they were before if they were
-    /// dirty then.
-    before: HashMap<FsBlock, Option<Arc<[u8]>>>,
+    touched: Vec<Touched>,
+    /// The blocks of `touched`, once those are more than [`SCANNED_BLOCKS`].
+    index: BlockSet,
     forgotten: Vec<FsBlock>,
     /// Blocks that it may still change.
     credits: u32,
@@ -42,11 +57,16 @@ pub struct Handle<'f> {
 }
 
 impl<'f> Handle<'f> {
-    pub(super) fn new(fs: &'f Filesystem, running: MutexGuard<'f, Running>, credits: u32) -> Self {
+    pub(super) fn new(
+        fs: &'f Filesystem,
+        mut running: MutexGuard<'f, Running>,
+        credits: u32,
+    ) -> Self {
         Self {
             fs,
+            touched: std::mem::take(&mut running.pool.touched),
             running,
-            before: HashMap::new(),
+            index: BlockSet::default(),
             forgotten: Vec::new(),
             credits,
             allocation: AllocationChanges::default(),
@@ -79,10 +99,12 @@ impl<'f> Handle<'f> {
         ino: Ino,
         edit: impl FnOnce(&mut [u8]) -> Result<R>,
     ) -> Result<R> {
-        if !self.before.contains_key(&block) {
-            let contents = self.fs.metadata_block_unchecked(block, ino)?.to_shared();
+        if !self.has_touched(block) {
+            let contents = self.fs.metadata_block_unchecked(block, ino)?;
             // A copy: what was stays as it is, for the undo and for commits.
-            self.take_over(block, Arc::from(&*contents))?;
+            let copy = self.running.pool.copy(&contents);
+            drop(contents);
+            self.take_over(block, copy)?;
         }
         let edited = self.fs.buffers().edit_dirty(block.0, edit);
         edited.unwrap_or_else(|| {
@@ -102,7 +124,7 @@ impl<'f> Handle<'f> {
         fill: impl FnOnce(&mut [u8]) -> Result<R>,
     ) -> Result<R> {
         let zeros: Arc<[u8]> = vec![0; self.fs.buffers().block_size_bytes()].into();
-        if self.before.contains_key(&block) {
+        if self.has_touched(block) {
             self.fs.buffers().set_dirty(block.0, zeros);
         } else {
             self.take_over(block, zeros)?;
@@ -110,11 +132,25 @@ impl<'f> Handle<'f> {
         self.update(block, ino, fill)
     }
 
+    fn has_touched(&self, block: FsBlock) -> bool {
+        if self.touched.len() > SCANNED_BLOCKS {
+            return self.index.contains(&block);
+        }
+        self.touched.iter().any(|touched| touched.block == block)
+    }
+
     /// Enters `block` into the handle with these contents.
     fn take_over(&mut self, block: FsBlock, contents: Arc<[u8]>) -> Result<()> {
         self.credits = self.credits.checked_sub(1).ok_or(Error::HandleTooLarge)?;
         let before = self.fs.buffers().set_dirty(block.0, contents);
-        self.before.insert(block, before);
+        self.touched.push(Touched { block, before });
+        match self.touched.len() {
+            0..=SCANNED_BLOCKS => {}
+            len if len == SCANNED_BLOCKS + 1 => {
+                self.index.extend(self.touched.iter().map(|touched| touched.block));
+            }
+            _ => drop(self.index.insert(block)),
+        }
         Ok(())
     }
 
@@ -128,8 +164,11 @@ impl<'f> Handle<'f> {
     pub fn stop(mut self) -> Tid {
         self.stopped = true;
         let tid = self.running.tid();
-        for block in self.before.keys() {
-            self.running.add(*block);
+        for touched in self.touched.drain(..) {
+            self.running.add(touched.block);
+            if let Some(before) = touched.before {
+                self.running.pool.put(before);
+            }
         }
         for block in &self.forgotten {
             self.running.forget(*block);
@@ -142,15 +181,19 @@ impl<'f> Handle<'f> {
 
 impl Drop for Handle<'_> {
     fn drop(&mut self) {
-        if self.stopped {
-            return;
-        }
-        for (block, before) in self.before.drain() {
-            match before {
-                Some(contents) => drop(self.fs.buffers().set_dirty(block.0, contents)),
-                None => drop(self.fs.buffers().forget_dirty(block.0)),
+        if !self.stopped {
+            for Touched { block, before } in self.touched.drain(..) {
+                let Some(before) = before else {
+                    self.fs.buffers().forget_dirty(block.0);
+                    continue;
+                };
+                self.fs.buffers().set_dirty(block.0, before);
+                // Its checkpoint may have passed it by meanwhile, as changed since.
+                self.running.add(block);
             }
+            self.fs.allocator().undo(&mut self.allocation);
+            self.fs.orphans.forget();
         }
-        self.fs.allocator().undo(&mut self.allocation);
+        self.running.pool.touched = std::mem::take(&mut self.touched);
     }
 }

@@ -19,11 +19,17 @@
 //! - `fast_commit`: the walk over fast commits, which makes the overlay.
 //! - `file`: where the journal's blocks lie.
 
+mod block_map;
+mod checkpoint;
+mod enable;
 mod fast_commit;
 mod file;
 mod handle;
+mod home;
 mod log;
+mod log_writer;
 mod overlay;
+mod progress;
 mod running;
 mod writer;
 

@@ -1,23 +1,55 @@
 //! The running transaction: which blocks the handles since the last commit have changed.
 
+use super::block_map::{BlockMap, BlockSet};
+use super::handle::Touched;
 use crate::FsBlock;
 pub use crate::ondisk::jbd2::Tid;
-use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Arrays kept for the next copies of blocks.
+const POOL_BLOCKS: usize = 64;
 
 /// The transaction that handles join.
 #[derive(Debug)]
 pub(crate) struct Running {
     tid: Tid,
-    pub(super) blocks: HashSet<FsBlock>,
-    pub(super) revoked: HashSet<FsBlock>,
+    blocks: BlockSet,
+    revoked: BlockSet,
+    /// Blocks that it may come to hold: as many as the log has room for.
+    pub(super) limit_blocks: u32,
+    /// When the first handle that changed anything stopped.
+    since: Option<Instant>,
+    /// Whether the file system was closed: no handle opens any more.
+    pub(super) is_closed: bool,
+    pub(super) pool: Pool,
+}
+
+/// What handles leave for the next ones, to spare them allocations.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    copies: Vec<Arc<[u8]>>,
+    pub(super) touched: Vec<Touched>,
+}
+
+/// What a transaction has changed, once no handle joins it any more.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    pub(super) tid: Tid,
+    pub(super) blocks: BlockSet,
+    pub(super) revoked: BlockSet,
 }
 
 impl Running {
-    pub(super) fn new(tid: Tid) -> Self {
+    pub(super) fn new(tid: Tid, limit_blocks: u32) -> Self {
         Self {
             tid,
-            blocks: HashSet::new(),
-            revoked: HashSet::new(),
+            blocks: BlockSet::default(),
+            revoked: BlockSet::default(),
+            limit_blocks,
+            since: None,
+            is_closed: false,
+            pool: Pool::default(),
         }
     }
 
@@ -25,10 +57,35 @@ impl Running {
         self.tid
     }
 
+    /// Whether no handle has changed anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.since.is_none()
+    }
+
+    /// Blocks that were changed.
+    pub(super) fn len_blocks(&self) -> u32 {
+        u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a handle of `credits` more blocks fits.
+    pub(super) fn admits(&self, credits: u32) -> bool {
+        self.len_blocks().saturating_add(credits) <= self.limit_blocks
+    }
+
+    /// When it began; `None` while it is empty.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
     /// The block was changed.
     pub(super) fn add(&mut self, block: FsBlock) {
+        if self.since.is_none() {
+            self.since = Some(Instant::now());
+        }
         self.blocks.insert(block);
-        self.revoked.remove(&block);
+        if !self.revoked.is_empty() {
+            self.revoked.remove(&block);
+        }
     }
 
     /// The block was freed.
@@ -36,4 +93,42 @@ impl Running {
         self.blocks.remove(&block);
         self.revoked.insert(block);
     }
+
+    /// Ends it; handles join the next one from now on.
+    pub(super) fn seal(&mut self) -> Sealed {
+        let sealed = Sealed {
+            tid: self.tid,
+            blocks: std::mem::take(&mut self.blocks),
+            revoked: std::mem::take(&mut self.revoked),
+        };
+        self.tid = self.tid.next();
+        self.since = None;
+        sealed
+    }
 }
+
+impl Pool {
+    /// A copy of `contents` that nobody else has.
+    pub(super) fn copy(&mut self, contents: &[u8]) -> Arc<[u8]> {
+        match self.copies.pop() {
+            Some(mut copy) if copy.len() == contents.len() => {
+                if let Some(bytes) = Arc::get_mut(&mut copy) {
+                    bytes.copy_from_slice(contents);
+                    return copy;
+                }
+                Arc::from(contents)
+            }
+            _ => Arc::from(contents),
+        }
+    }
+
+    /// Takes back an array, if nobody else has it.
+    pub(super) fn put(&mut self, mut contents: Arc<[u8]>) {
+        if self.copies.len() < POOL_BLOCKS && Arc::get_mut(&mut contents).is_some() {
+            self.copies.push(contents);
+        }
+    }
+}
+
+/// What was written for blocks, or waits to be.
+pub(super) type Versions = BlockMap<Arc<[u8]>>;

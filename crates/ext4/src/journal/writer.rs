@@ -1,21 +1,198 @@
-//! Transactions: from the first handle to the block that commits them.
+//! Transactions: from the first handle to the block that commits them, and home.
 //!
-//! TODO(journal): for now, a commit writes every block straight home, as on an image with no journal.
+//! # Model
+//! jbd2's commit and checkpoint, without threads of their own: who asks for a commit does it
+//! ([`super::progress`]), who finds no room in the log makes some. The volume's flusher drives
+//! both by age ([`Filesystem::commit_if_old`]).
+//!
+//! Without a journal, a commit writes the blocks home.
+//!
+//! # Locking
+//! ```text
+//!   turn (commit, checkpoint, flush) -> running -> logged
+//! ```
+//! The turns are no locks: who has one takes the others. `running` is held for a handle,
+//! and by a commit for as long as it takes to note the versions of the blocks.
 
+use super::checkpoint::Logged;
 use super::handle::Handle;
+use super::home::Homes;
+use super::log_writer::{LogWriter, Snapshot};
+use super::progress::Progress;
 use super::running::{Running, Tid};
 use crate::alloc::Allocator;
+use crate::ondisk::superblock::{ErrorCode, ErrorRecord};
+use crate::ondisk::time::Timestamp;
+use crate::sync::Mutex;
 use crate::{Error, Filesystem, Result};
 use larder_block::BlockDevice;
-use parking_lot::Mutex;
+use larder_cache::buffer::BufferCache;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// A transaction takes at most this part of the log.
+const LOG_PART: u32 = 4;
+
+/// Blocks of a transaction without a journal: as much memory as they take is dirty.
+const NO_JOURNAL_BLOCKS: u32 = 16384;
+
+/// The errno in the journal's superblock when it was aborted: minus `EIO`.
+const ABORTED: u32 = 5_u32.wrapping_neg();
 
 /// What a file system that is written to has beside one that is read.
 #[derive(Debug)]
 pub(crate) struct Writer {
     device: Arc<dyn BlockDevice>,
     running: Mutex<Running>,
+    progress: Progress,
+    journal: Option<Journal>,
+    homes: Homes,
     allocator: Allocator,
+}
+
+/// The journal of a file system that has one.
+#[derive(Debug)]
+pub(super) struct Journal {
+    pub(super) log: LogWriter,
+    pub(super) logged: Logged,
+}
+
+impl Writer {
+    /// A writer to `device` whose first transaction is `tid`.
+    pub(super) fn new(
+        device: Arc<dyn BlockDevice>,
+        journal: Option<Journal>,
+        allocator: Allocator,
+        tid: Tid,
+    ) -> Self {
+        let committed = Tid(tid.0.wrapping_sub(1));
+        let writer = Self {
+            device,
+            running: Mutex::new(Running::new(tid, 0)),
+            progress: Progress::new(committed),
+            journal,
+            homes: Homes::default(),
+            allocator,
+        };
+        writer.set_limit(&mut writer.running.lock());
+        writer
+    }
+
+    /// The most blocks of a transaction.
+    pub(super) fn max_blocks(&self) -> u32 {
+        self.journal.as_ref().map_or(NO_JOURNAL_BLOCKS, |journal| {
+            let log = &journal.log;
+            log.fitting_blocks(log.len_blocks() / LOG_PART)
+        })
+    }
+
+    /// Lets the running transaction grow as far as there is room for it.
+    fn set_limit(&self, running: &mut Running) {
+        let room = self.journal.as_ref().map_or(u32::MAX, |journal| {
+            let free = journal.logged.free_blocks(&journal.log);
+            journal.log.fitting_blocks(free)
+        });
+        running.limit_blocks = room.min(self.max_blocks());
+    }
+
+    /// Flushes the device.
+    fn flush(&self) -> Result<()> {
+        self.progress.flush(|| Ok(self.device.flush()?))
+    }
+
+    /// Ends the running transaction and notes what its blocks hold; `None` if it is empty.
+    fn seal(&self, buffers: &BufferCache) -> Option<Snapshot> {
+        let mut running = self.running.lock();
+        if running.is_empty() {
+            return None;
+        }
+        let sealed = running.seal();
+        if let Some(journal) = &self.journal {
+            let blocks = u32::try_from(sealed.blocks.len()).unwrap_or(u32::MAX);
+            journal.logged.reserve(journal.log.needed_blocks(blocks));
+        }
+        self.set_limit(&mut running);
+        Some(Snapshot::new(sealed, |block| buffers.dirty(block.0)))
+    }
+
+    /// Commits the running transaction. One at a time.
+    fn commit_running(&self, buffers: &BufferCache) -> Result<()> {
+        let Some(mut transaction) = self.seal(buffers) else {
+            return Ok(());
+        };
+        transaction.blocks.sort_unstable_by_key(|(block, _)| *block);
+        match &self.journal {
+            Some(journal) => self.commit_to_log(journal, &mut transaction)?,
+            None => self.commit_home(buffers, &transaction)?,
+        }
+        self.allocator.committed(transaction.tid);
+        self.progress.set_committed(transaction.tid);
+        if self.journal.is_some() {
+            self.set_limit(&mut self.running.lock());
+        }
+        Ok(())
+    }
+
+    fn commit_to_log(&self, journal: &Journal, transaction: &mut Snapshot) -> Result<()> {
+        let Journal { log, logged } = journal;
+        logged.retain_logged(&mut transaction.revoked);
+        let (head, tid) = logged.head();
+        debug_assert_eq!(tid, transaction.tid, "transactions are committed in order");
+        let commit_at = log.write_body(head, transaction)?;
+        // Content that the transaction maps was written before, and becomes durable here too.
+        self.flush()?;
+        self.progress.check()?;
+        let head = log.write_commit(commit_at, transaction.tid)?;
+        self.flush()?;
+        logged.committed(log, transaction, head);
+        // From now on freed blocks may become content: no older version may come home later.
+        self.progress
+            .wait_until(|| !logged.is_in_flight(&transaction.revoked))
+    }
+
+    fn commit_home(&self, buffers: &BufferCache, transaction: &Snapshot) -> Result<()> {
+        self.flush()?;
+        self.homes
+            .write(&*self.device, buffers, &self.progress, &transaction.blocks)?;
+        self.flush()?;
+        self.homes.clean(buffers, transaction.blocks.iter().cloned());
+        Ok(())
+    }
+
+    /// Brings home all that is committed, which empties the log up to there.
+    fn checkpoint(&self, buffers: &BufferCache) -> Result<()> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        self.progress
+            .checkpoint(|| self.checkpoint_alone(journal, buffers))?;
+        self.set_limit(&mut self.running.lock());
+        Ok(())
+    }
+
+    fn checkpoint_alone(&self, journal: &Journal, buffers: &BufferCache) -> Result<()> {
+        let Journal { log, logged } = journal;
+        if logged.is_empty() {
+            return Ok(());
+        }
+        let batch = logged.begin();
+        let mut blocks: Vec<_> = batch
+            .blocks
+            .iter()
+            .map(|(block, contents)| (*block, Arc::clone(contents)))
+            .collect();
+        blocks.sort_unstable_by_key(|(block, _)| *block);
+        self.homes
+            .write(&*self.device, buffers, &self.progress, &blocks)?;
+        self.flush()?;
+        log.write_tail(batch.tail, batch.tail_tid)?;
+        // Before anything is written where the log began until now.
+        self.flush()?;
+        logged.end(log, &batch);
+        drop(batch);
+        self.homes.clean(buffers, blocks.into_iter());
+        Ok(())
+    }
 }
 
 /// How a file system is written to.
@@ -23,37 +200,34 @@ pub(crate) struct Writer {
 pub struct WriteOptions {}
 
 impl Filesystem {
-    /// Makes the file system writable: the journal is replayed on the image, the superblock
-    /// says that recovery is needed until [`Filesystem::close`].
-    ///
-    /// # Errors
-    /// [`Error::NotWritable`] if a feature forbids it, [`Error::InUse`], or the device's error.
-    pub fn enable_writing(
-        &mut self,
-        device: Arc<dyn BlockDevice>,
-        options: WriteOptions,
-    ) -> Result<()> {
-        let _ = options;
-        self.writer = Some(Writer {
-            device,
-            running: Mutex::new(Running::new(Tid(1))),
-            allocator: Allocator::default(),
-        });
-        Ok(())
-    }
-
     /// Whether the file system was opened for writing and has not failed since.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.writer.is_some()
+        self.writer.is_some() && self.failure().is_none()
+    }
+
+    /// Why nothing is written any more, if something failed.
+    #[must_use]
+    pub fn failure(&self) -> Option<Arc<str>> {
+        self.writer.as_ref()?.progress.failure().cloned()
     }
 
     fn writer(&self) -> Result<&Writer> {
         self.writer.as_ref().ok_or(Error::ReadOnly(None))
     }
 
+    /// The device that is written to.
+    pub(crate) fn writing_device(&self) -> Result<&dyn BlockDevice> {
+        Ok(&*self.writer()?.device)
+    }
+
     pub(crate) fn allocator(&self) -> &Allocator {
         &self.writer.as_ref().expect("a handle is open").allocator
+    }
+
+    /// The device that is written to.
+    pub(crate) fn writing_device(&self) -> Result<&dyn BlockDevice> {
+        Ok(&*self.writer()?.device)
     }
 
     /// Opens a handle that may change `credits` blocks. Waits while another is open, and, where
@@ -62,8 +236,45 @@ impl Filesystem {
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::HandleTooLarge`].
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
-        let running = self.writer()?.running.lock();
-        Ok(Handle::new(self, running, credits))
+        let writer = self.writer()?;
+        loop {
+            if let Some(reason) = writer.progress.failure() {
+                return Err(Error::ReadOnly(Some(Arc::clone(reason))));
+            }
+            let running = writer.running.lock();
+            if running.is_closed {
+                return Err(Error::ReadOnly(None));
+            }
+            if running.admits(credits) {
+                return Ok(Handle::new(self, running, credits));
+            }
+            let tid = running.tid();
+            let is_full = running.len_blocks().saturating_add(credits) > writer.max_blocks();
+            drop(running);
+            if credits > writer.max_blocks() {
+                return Err(Error::HandleTooLarge);
+            }
+            self.wait_for_room(writer, tid, is_full)?;
+        }
+    }
+
+    /// Makes room for a handle that did not fit into transaction `tid`, because that `is_full`, or
+    /// else because the log is.
+    #[cold]
+    fn wait_for_room(&self, writer: &Writer, tid: Tid, is_full: bool) -> Result<()> {
+        let logged = writer.journal.as_ref().map(|journal| &journal.logged);
+        let made = if is_full {
+            self.commit(tid)
+        } else if logged.is_some_and(|logged| !logged.is_empty()) {
+            self.checkpoint()
+        } else {
+            // A transaction that is being committed keeps what room there is.
+            writer.progress.wait_for_commit()
+        };
+        match made {
+            Err(Error::Aborted(reason)) => Err(Error::ReadOnly(Some(reason))),
+            made => made,
+        }
     }
 
     /// Commits transaction `tid` if it is the running one, and waits until it is durable. If it
@@ -71,26 +282,43 @@ impl Filesystem {
     /// durable.
     ///
     /// # Errors
-    /// What went wrong; the file system is then read-only.
+    /// What went wrong, [`Error::Aborted`] if it went wrong earlier; the file system is then
+    /// read-only.
     pub fn commit(&self, tid: Tid) -> Result<()> {
-        let _ = tid;
         let writer = self.writer()?;
-        let mut running = writer.running.lock();
-        let tid = running.tid();
-        let next = Running::new(tid.next());
-        let done = std::mem::replace(&mut *running, next);
-        let mut blocks: Vec<_> = done.blocks.into_iter().collect();
-        blocks.sort_unstable();
-        for block in blocks {
-            if let Some(contents) = self.buffers().dirty(block.0) {
-                let at = block.0 << self.superblock().block_size_log2;
-                writer.device.write_at(&contents, at)?;
-                self.buffers().clean(block.0, &contents);
-            }
+        writer.progress.wait_for(
+            tid,
+            || self.failing(writer.commit_running(self.buffers())),
+            || self.failing(writer.device.flush().map_err(Error::from)),
+        )
+    }
+
+    /// Commits the running transaction if it is older than `max_age` or nearly full, and makes
+    /// room in the log once half of it is used. For a thread that calls it every now and
+    /// then.
+    ///
+    /// # Errors
+    /// As [`Filesystem::commit`].
+    pub fn commit_if_old(&self, max_age: Duration) -> Result<()> {
+        let writer = self.writer()?;
+        let due = {
+            let running = writer.running.lock();
+            let is_old = running.since().is_some_and(|since| since.elapsed() >= max_age);
+            let is_large = running.len_blocks() > running.limit_blocks / 4 * 3;
+            (is_old || is_large).then(|| running.tid())
+        };
+        if let Some(tid) = due {
+            self.commit(tid)?;
         }
-        writer.device.flush()?;
-        writer.allocator.committed(tid);
-        Ok(())
+        let is_short = writer.journal.as_ref().is_some_and(|journal| {
+            journal.logged.free_blocks(&journal.log) < journal.log.len_blocks() / 2
+        });
+        if is_short { self.checkpoint() } else { Ok(()) }
+    }
+
+    /// Brings home what is committed.
+    fn checkpoint(&self) -> Result<()> {
+        self.failing(self.writer()?.checkpoint(self.buffers()))
     }
 
     /// The transaction that a handle opened now would belong to.
@@ -98,11 +326,72 @@ impl Filesystem {
         Ok(self.writer()?.running.lock().tid())
     }
 
-    /// Commits, checkpoints, and says on the image that it was left clean.
+    /// Commits, checkpoints, and says on the image that it was left clean. Nothing can be
+    /// written afterwards.
     ///
     /// # Errors
     /// What went wrong.
     pub fn close(&self) -> Result<()> {
-        self.commit(self.running_tid()?)
+        let writer = self.writer()?;
+        writer.progress.check()?;
+        let tid = {
+            let mut running = writer.running.lock();
+            if std::mem::replace(&mut running.is_closed, true) {
+                return Ok(());
+            }
+            running.tid()
+        };
+        self.commit(tid)?;
+        self.checkpoint()?;
+        self.failing(self.mark_clean(writer))
+    }
+
+    fn mark_clean(&self, writer: &Writer) -> Result<()> {
+        if let Some(Journal { log, logged }) = &writer.journal {
+            log.write_tail(0, logged.head().1)?;
+            writer.device.flush()?;
+        }
+        let free = self.statfs();
+        let free_inodes = u32::try_from(free.free_files).unwrap_or(u32::MAX);
+        self.mark_closed(&*writer.device, now(), free.free_blocks, free_inodes)
+    }
+
+    /// Passes `outcome` on; an error is the last thing that is written of.
+    fn failing<T>(&self, outcome: Result<T>) -> Result<T> {
+        if let Err(error) = &outcome {
+            self.abort(error);
+        }
+        outcome
+    }
+
+    /// Stops all writing because of `error`: the running transaction is given up, whoever waits
+    /// for a commit gets an error, and what still can be said of it on the image is.
+    pub fn abort(&self, error: &Error) {
+        let Some(writer) = &self.writer else { return };
+        if !writer.progress.fail(&error.to_string()) {
+            return;
+        }
+        tracing::error!("the file system is read-only from now on: {error}");
+        if let Some(journal) = &writer.journal {
+            let _ = journal.log.write_error(ABORTED);
+        }
+        let record = ErrorRecord {
+            time: now(),
+            function: "journal",
+            ino: None,
+            block: None,
+            code: ErrorCode::Device,
+        };
+        let _ = self.record_error(&*writer.device, &record);
+    }
+}
+
+/// The time, for the superblock.
+pub(super) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let since = since.unwrap_or_default();
+    Timestamp {
+        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        nanoseconds: since.subsec_nanos(),
     }
 }

@@ -4,17 +4,17 @@ use super::{Features, MAGIC, Tid, be16, be32, zeroed};
 use crate::FsBlock;
 use crate::ondisk::checksum::Crc32c;
 
-const HEADER_BYTES: usize = 12;
-const TAIL_BYTES: usize = 4;
-const UUID_BYTES: usize = 16;
+pub(super) const HEADER_BYTES: usize = 12;
+pub(super) const TAIL_BYTES: usize = 4;
+pub(super) const UUID_BYTES: usize = 16;
 const CHECKSUM_TYPE_CRC32: u8 = 1;
-const COMMIT_CHECKSUM: usize = 0x10;
+pub(super) const COMMIT_CHECKSUM: usize = 0x10;
 /// Bytes of a commit block that say something.
 const COMMIT_BYTES: usize = 64;
 
-const TAG_ESCAPED: u32 = 0x1;
-const TAG_SAME_UUID: u32 = 0x2;
-const TAG_LAST: u32 = 0x8;
+pub(super) const TAG_ESCAPED: u32 = 0x1;
+pub(super) const TAG_SAME_UUID: u32 = 0x2;
+pub(super) const TAG_LAST: u32 = 0x8;
 
 /// The type of one of the journal's own blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl Format {
         Some((parsed, flags))
     }
 
-    fn tag_bytes(&self) -> usize {
+    pub(super) fn tag_bytes(&self) -> usize {
         if self.features.contains(Features::CSUM_V3) {
             return 16;
         }
@@ -172,7 +172,7 @@ impl Format {
         home_bytes + checksum_bytes
     }
 
-    fn tail_bytes(&self) -> usize {
+    pub(super) fn tail_bytes(&self) -> usize {
         if self.seed.is_some() { TAIL_BYTES } else { 0 }
     }
 

@@ -24,10 +24,12 @@
 
 mod block;
 mod crc32;
+mod encode;
 mod superblock;
 
 pub use block::{BlockKind, Commit, Format, Tag, commit, log_block};
 pub use crc32::Crc32;
+pub use encode::looks_like_log;
 pub use superblock::{Features, JournalSuperblock, SUPERBLOCK_BYTES};
 
 use crate::ondisk::checksum::Crc32c;
@@ -41,6 +43,12 @@ pub const MAGIC: u32 = 0xC03B_3998;
 pub struct Tid(pub u32);
 
 impl Tid {
+    /// Whether this transaction is older than `other`, of two that are less than 2^31 apart.
+    #[must_use]
+    pub fn is_before(self, other: Self) -> bool {
+        self.0.wrapping_sub(other.0) > u32::MAX / 2
+    }
+
     /// The transaction after this one.
     #[must_use]
     pub fn next(self) -> Self {

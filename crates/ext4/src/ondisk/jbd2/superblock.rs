@@ -11,6 +11,12 @@ pub const SUPERBLOCK_BYTES: usize = 1024;
 
 const UUID_BYTES: usize = 16;
 const CHECKSUM_TYPE_CRC32C: u8 = 4;
+const S_SEQUENCE: usize = 0x18;
+const S_START: usize = 0x1c;
+const S_ERRNO: usize = 0x20;
+const S_FEATURE_COMPAT: usize = 0x24;
+const S_FEATURE_INCOMPAT: usize = 0x28;
+const S_CHECKSUM_TYPE: usize = 0x50;
 const S_CHECKSUM: usize = 0xfc;
 /// Blocks of the fast-commit area where the superblock does not say.
 const DEFAULT_FAST_COMMIT_BLOCKS: u32 = 256;
@@ -88,7 +94,7 @@ impl JournalSuperblock {
         };
         let (compat, incompat) = match version {
             1 => (0, 0),
-            _ => (word(0x24), word(0x28)),
+            _ => (word(S_FEATURE_COMPAT), word(S_FEATURE_INCOMPAT)),
         };
         let features = known_features(incompat)?;
         let has_commit_crc32 = compat & COMPAT_CHECKSUM != 0;
@@ -99,9 +105,9 @@ impl JournalSuperblock {
             length_blocks: word(0x10),
             first: word(0x14),
             end: word(0x10),
-            sequence: Tid(word(0x18)),
-            start: word(0x1c),
-            errno: word(0x20),
+            sequence: Tid(word(S_SEQUENCE)),
+            start: word(S_START),
+            errno: word(S_ERRNO),
             features,
             has_commit_crc32,
             uuid: [0; UUID_BYTES],
@@ -125,6 +131,26 @@ impl JournalSuperblock {
             "the log starts outside the journal",
         )?;
         Ok(sb)
+    }
+
+    /// Puts what can change, the log's place, the features and the error, into `bytes`, the
+    /// superblock as it was read, and sets its checksum.
+    pub fn store(&self, bytes: &mut [u8; SUPERBLOCK_BYTES]) {
+        let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
+        put(S_SEQUENCE, self.sequence.0);
+        put(S_START, self.start);
+        put(S_ERRNO, self.errno);
+        put(S_FEATURE_INCOMPAT, self.features.bits());
+        if !self.has_commit_crc32 {
+            let compat = be32(bytes, S_FEATURE_COMPAT).unwrap_or(0) & !COMPAT_CHECKSUM;
+            bytes[S_FEATURE_COMPAT..S_FEATURE_COMPAT + 4].copy_from_slice(&compat.to_be_bytes());
+        }
+        if self.format().has_data_checksums() {
+            bytes[S_CHECKSUM_TYPE] = CHECKSUM_TYPE_CRC32C;
+            bytes[S_CHECKSUM..S_CHECKSUM + 4].fill(0);
+            let checksum = Crc32c::START.bytes(bytes);
+            bytes[S_CHECKSUM..S_CHECKSUM + 4].copy_from_slice(&checksum.0.to_be_bytes());
+        }
     }
 
     /// The blocks for fast commits: empty without the feature. The block between
@@ -169,7 +195,7 @@ fn check_checksums(
     check(kinds <= 1, "the journal has several kinds of checksum")?;
     if v2 || v3 {
         check(
-            bytes[0x50] == CHECKSUM_TYPE_CRC32C,
+            bytes[S_CHECKSUM_TYPE] == CHECKSUM_TYPE_CRC32C,
             "unknown type of checksum in the journal",
         )?;
         let computed = zeroed(Crc32c::START, bytes, S_CHECKSUM);

@@ -1,0 +1,129 @@
+//! Opening for writing: what is refused, and what the image says from then on.
+
+use super::checkpoint::Logged;
+use super::file::JournalFile;
+use super::log_writer::LogWriter;
+use super::running::Tid;
+use super::writer::{Journal, WriteOptions, Writer, now};
+use super::{corrupt, read_superblock};
+use crate::alloc::Allocator;
+use crate::ondisk::features::{Compat, Incompat, RoCompat};
+use crate::ondisk::jbd2::{Features, JournalSuperblock, SUPERBLOCK_BYTES};
+use crate::ondisk::superblock::Superblock;
+use crate::{Error, Filesystem, Ino, Result};
+use larder_block::BlockDevice;
+use std::sync::Arc;
+
+/// The least that the kernel takes for a journal.
+const MIN_JOURNAL_BLOCKS: u32 = 1024;
+
+/// Read-only compatible features that are kept right by all that writes.
+const WRITABLE: RoCompat = RoCompat::SPARSE_SUPER
+    .union(RoCompat::LARGE_FILE)
+    .union(RoCompat::HUGE_FILE)
+    .union(RoCompat::GDT_CSUM)
+    .union(RoCompat::DIR_NLINK)
+    .union(RoCompat::EXTRA_ISIZE)
+    .union(RoCompat::BIGALLOC)
+    .union(RoCompat::METADATA_CSUM)
+    .union(RoCompat::PROJECT)
+    .union(RoCompat::ORPHAN_PRESENT);
+
+/// Refuses file systems that cannot be written to, by the feature.
+fn check_writable(sb: &Superblock) -> Result<()> {
+    let unknown = RoCompat::from_bits_retain(sb.ro_compat.bits() & !WRITABLE.bits());
+    if !unknown.is_empty() {
+        let names: Vec<String> = unknown.names().collect();
+        return Err(Error::NotWritable(format!("feature {}", names.join(", "))));
+    }
+    if sb.quota_inos.iter().any(|ino| ino.0 != 0) {
+        return Err(Error::NotWritable("it keeps quotas".to_owned()));
+    }
+    if sb.compat.contains(Compat::HAS_JOURNAL) && sb.journal_ino == Ino(0) {
+        let reason = "the journal is on another device";
+        return Err(Error::NotWritable(reason.to_owned()));
+    }
+    Ok(())
+}
+
+impl Filesystem {
+    /// Makes the file system writable: the superblock says that recovery is needed until
+    /// [`Filesystem::close`]. What the journal left must be [at home](super::recover_onto)
+    /// already, and `device` be what the buffer cache reads.
+    ///
+    /// # Errors
+    /// [`Error::NotWritable`] if a feature forbids it, [`Error::InUse`], or the device's error.
+    pub fn enable_writing(
+        &mut self,
+        device: Arc<dyn BlockDevice>,
+        options: WriteOptions,
+    ) -> Result<()> {
+        let WriteOptions {} = options;
+        check_writable(self.superblock())?;
+        if !device.is_writable() {
+            return Err(Error::ReadOnly(None));
+        }
+        let (journal, tid) = if self.superblock().compat.contains(Compat::HAS_JOURNAL) {
+            let (journal, tid) = self.open_journal(&device)?;
+            (Some(journal), tid)
+        } else {
+            (None, Tid(1))
+        };
+        self.mark_opened(&*device, now())?;
+        let allocator = Allocator::new(self.superblock());
+        self.writer = Some(Writer::new(device, journal, allocator, tid));
+        Ok(())
+    }
+
+    /// The journal, with an empty log that starts with the transaction of that number.
+    fn open_journal(&self, device: &Arc<dyn BlockDevice>) -> Result<(Journal, Tid)> {
+        let inode = self.inode(self.superblock().journal_ino)?;
+        let first_block = JournalFile::map(self, Arc::clone(device), &inode, 1)?;
+        let mut superblock = read_superblock(&first_block)?;
+        let mut bytes = Box::new([0; SUPERBLOCK_BYTES]);
+        first_block.read(0, &mut *bytes)?;
+        check_journal(&superblock, self.superblock())?;
+        let file = JournalFile::map(self, Arc::clone(device), &inode, superblock.length_blocks)?;
+        if file.overlaps_itself() {
+            return Err(corrupt("the journal has a block twice"));
+        }
+        superblock.features = features(&superblock, self.superblock());
+        superblock.has_commit_crc32 = false;
+        superblock.errno = 0;
+        let tid = superblock.sequence;
+        let log = LogWriter::new(file, bytes, superblock.clone());
+        log.write_tail(superblock.first, tid)?;
+        let logged = Logged::new(&log, superblock.first, superblock.first, tid);
+        Ok((Journal { log, logged }, tid))
+    }
+}
+
+fn check_journal(journal: &JournalSuperblock, sb: &Superblock) -> Result<()> {
+    if journal.block_size_bytes != sb.block_size_bytes() {
+        return Err(corrupt("block sizes of journal and file system differ"));
+    }
+    let needs_recovery = sb.incompat.contains(Incompat::RECOVER) && journal.start != 0;
+    let refused = if journal.version == 1 {
+        "the journal is of version 1"
+    } else if journal.end - journal.first < MIN_JOURNAL_BLOCKS / 2
+        || journal.length_blocks < MIN_JOURNAL_BLOCKS
+    {
+        "the journal is too small"
+    } else if needs_recovery {
+        "the journal needs recovery"
+    } else {
+        return Ok(());
+    };
+    Err(Error::NotWritable(refused.to_owned()))
+}
+
+/// The features of a log that is written from now on, as the kernel sets them.
+fn features(journal: &JournalSuperblock, sb: &Superblock) -> Features {
+    let mut features = journal.features | Features::REVOKE;
+    features.remove(Features::ASYNC_COMMIT);
+    features.set(Features::BIT64, sb.incompat.contains(Incompat::BIT64));
+    if sb.has_metadata_checksums() && !features.contains(Features::CSUM_V2) {
+        features.insert(Features::CSUM_V3);
+    }
+    features
+}

@@ -1,0 +1,66 @@
+//! Writing blocks to their homes on the device, in as few writes as there are runs.
+
+use super::progress::Progress;
+use crate::{FsBlock, Result};
+use larder_block::BlockDevice;
+use larder_cache::buffer::BufferCache;
+use parking_lot::Mutex;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// The most blocks that one write takes.
+const RUN_BLOCKS: usize = 1024;
+
+/// A block and what it holds.
+pub(super) type Version = (FsBlock, Arc<[u8]>);
+
+/// Blocks that are at home but could not be taken out of the dirty buffers yet, since somebody
+/// was reading beside them.
+#[derive(Debug, Default)]
+pub(super) struct Homes {
+    unclean: Mutex<Vec<Version>>,
+}
+
+impl Homes {
+    /// Writes `blocks`, which are sorted, home.
+    pub(super) fn write(
+        &self,
+        device: &dyn BlockDevice,
+        buffers: &BufferCache,
+        progress: &Progress,
+        blocks: &[Version],
+    ) -> Result<()> {
+        let block_bytes = buffers.block_size_bytes() as u64;
+        let mut rest = blocks;
+        while let Some((first, _)) = rest.first() {
+            let run = rest
+                .iter()
+                .zip(first.0..)
+                .take(RUN_BLOCKS)
+                .take_while(|((block, _), expected)| block.0 == *expected)
+                .count();
+            let (now, later) = rest.split_at(run);
+            let slices: Vec<IoSlice<'_>> = now
+                .iter()
+                .map(|(_, contents)| IoSlice::new(contents))
+                .collect();
+            progress.check()?;
+            device.write_vectored_at(&slices, first.0.saturating_mul(block_bytes))?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Takes `blocks`, which are at home and durable, out of the dirty buffers, as far as they
+    /// were not changed since.
+    pub(super) fn clean(&self, buffers: &BufferCache, blocks: impl Iterator<Item = Version>) {
+        let mut unclean = self.unclean.lock();
+        let earlier = std::mem::take(&mut *unclean);
+        for (block, contents) in earlier.into_iter().chain(blocks) {
+            let is_same = |now: Arc<[u8]>| Arc::ptr_eq(&now, &contents);
+            if !buffers.clean(block.0, &contents) && buffers.dirty(block.0).is_some_and(is_same) {
+                unclean.push((block, contents));
+            }
+        }
+    }
+}

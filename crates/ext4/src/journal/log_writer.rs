@@ -1,0 +1,237 @@
+//! Writing the log: a transaction's blocks, and the journal's superblock.
+//!
+//! ```text
+//!  [revoke]...[descriptor][data]...[descriptor][data]...   flush   [commit]   flush
+//! ```
+//!
+//! Everything up to the commit block goes out in as few writes as the journal has pieces.
+//!
+//! Cost: data is not copied, but for blocks that must be escaped.
+
+use super::file::JournalFile;
+use super::running::Sealed;
+use crate::ondisk::jbd2::{
+    Format, JournalSuperblock, MAGIC, SUPERBLOCK_BYTES, Tag, Tid, looks_like_log,
+};
+use crate::{FsBlock, Result};
+use parking_lot::Mutex;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The log of a file system that is written to.
+#[derive(Debug)]
+pub(super) struct LogWriter {
+    file: JournalFile,
+    format: Format,
+    /// The log's first block, and the one behind its last.
+    first: u32,
+    end: u32,
+    tags_in_block: usize,
+    revocations_in_block: usize,
+    superblock: Mutex<OnDisk>,
+}
+
+/// The journal's superblock.
+#[derive(Debug)]
+struct OnDisk {
+    bytes: Box<[u8; SUPERBLOCK_BYTES]>,
+    parsed: JournalSuperblock,
+}
+
+/// A transaction as it is committed.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub(super) tid: Tid,
+    /// The blocks and what they hold, sorted.
+    pub(super) blocks: Vec<(FsBlock, Arc<[u8]>)>,
+    /// The blocks that it freed.
+    pub(super) revoked: Vec<FsBlock>,
+}
+
+impl Snapshot {
+    /// The versions of `sealed`'s blocks that `version` knows: one that it does not was freed, or
+    /// is on the device already.
+    pub(super) fn new(sealed: Sealed, version: impl Fn(FsBlock) -> Option<Arc<[u8]>>) -> Self {
+        let versions = sealed
+            .blocks
+            .into_iter()
+            .filter_map(|block| Some((block, version(block)?)));
+        Self {
+            tid: sealed.tid,
+            blocks: versions.collect(),
+            revoked: sealed.revoked.into_iter().collect(),
+        }
+    }
+}
+
+/// A block of the log.
+enum Piece<'a> {
+    Made(Vec<u8>),
+    Shared(&'a [u8]),
+}
+
+impl Piece<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Made(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl LogWriter {
+    /// The log of `file`, whose superblock is in `bytes` and says `parsed`.
+    pub(super) fn new(
+        file: JournalFile,
+        bytes: Box<[u8; SUPERBLOCK_BYTES]>,
+        parsed: JournalSuperblock,
+    ) -> Self {
+        let format = parsed.format();
+        Self {
+            tags_in_block: format.tags_in_block(file.block_size_bytes()).max(1),
+            revocations_in_block: format.revocations_in_block(file.block_size_bytes()).max(1),
+            format,
+            first: parsed.first,
+            end: parsed.end,
+            file,
+            superblock: Mutex::new(OnDisk { bytes, parsed }),
+        }
+    }
+
+    /// Blocks of the log.
+    pub(super) fn len_blocks(&self) -> u32 {
+        self.end - self.first
+    }
+
+    /// Blocks of the log that a transaction of so many blocks may take, whatever it revokes:
+    /// only what the log holds is revoked.
+    pub(super) fn needed_blocks(&self, blocks: u32) -> u32 {
+        let descriptors = (blocks as usize).div_ceil(self.tags_in_block);
+        let revokes = (self.len_blocks() as usize).div_ceil(self.revocations_in_block);
+        let own = u32::try_from(descriptors + revokes + 1).unwrap_or(u32::MAX);
+        blocks.saturating_add(own)
+    }
+
+    /// The most blocks that a transaction may have to fit into `room` blocks of the log.
+    pub(super) fn fitting_blocks(&self, room: u32) -> u32 {
+        // Each descriptor serves at most as many blocks as it has tags.
+        let own = self.needed_blocks(0);
+        let room = u64::from(room.saturating_sub(own));
+        let tags = self.tags_in_block as u64;
+        let blocks = room * tags / (tags + 1);
+        u32::try_from(blocks).unwrap_or(u32::MAX)
+    }
+
+    /// The block `blocks` behind `block`.
+    pub(super) fn wrapped(&self, block: u32, blocks: u32) -> u32 {
+        let offset = u64::from(block - self.first) + u64::from(blocks);
+        let offset = offset % u64::from(self.len_blocks());
+        self.first + u32::try_from(offset).unwrap_or(0)
+    }
+
+    /// Blocks from `tail` up to `head`.
+    pub(super) fn distance(&self, tail: u32, head: u32) -> u32 {
+        if head >= tail {
+            head - tail
+        } else {
+            self.len_blocks() - (tail - head)
+        }
+    }
+
+    /// Writes all of `transaction` but the block that commits it, from `at` on; returns where
+    /// that one belongs.
+    pub(super) fn write_body(&self, at: u32, transaction: &Snapshot) -> Result<u32> {
+        let pieces = self.pieces(transaction);
+        let mut at = at;
+        let mut rest = pieces.as_slice();
+        while !rest.is_empty() {
+            let until_end = self.end - at;
+            let wanted = u32::try_from(rest.len()).unwrap_or(u32::MAX).min(until_end);
+            let adjoining = self.file.adjoining_blocks(at, wanted)?.max(1);
+            let (now, later) = rest.split_at(adjoining as usize);
+            let slices: Vec<IoSlice<'_>> =
+                now.iter().map(|piece| IoSlice::new(piece.bytes())).collect();
+            self.file.write(at, &slices)?;
+            at = self.wrapped(at, adjoining);
+            rest = later;
+        }
+        Ok(at)
+    }
+
+    fn pieces<'a>(&self, transaction: &'a Snapshot) -> Vec<Piece<'a>> {
+        let block_bytes = self.file.block_size_bytes();
+        let tid = transaction.tid;
+        let uuid = self.superblock.lock().parsed.uuid;
+        let mut pieces = Vec::with_capacity(transaction.blocks.len() + 8);
+        for revoked in transaction.revoked.chunks(self.revocations_in_block) {
+            let block = self.format.revoke_block(tid, revoked, block_bytes);
+            pieces.push(Piece::Made(block));
+        }
+        for blocks in transaction.blocks.chunks(self.tags_in_block) {
+            let descriptor_at = pieces.len();
+            pieces.push(Piece::Made(Vec::new()));
+            let mut tags: Vec<Tag> = Vec::with_capacity(blocks.len());
+            for (home, contents) in blocks {
+                let is_escaped = looks_like_log(contents);
+                let piece = if is_escaped {
+                    Piece::Made(escaped(contents))
+                } else {
+                    Piece::Shared(contents)
+                };
+                tags.push(self.format.tag_of(tid, *home, piece.bytes(), is_escaped));
+                pieces.push(piece);
+            }
+            let descriptor = self.format.descriptor(tid, &uuid, &tags, block_bytes);
+            pieces[descriptor_at] = Piece::Made(descriptor);
+        }
+        pieces
+    }
+
+    /// Writes at `at` the block that commits transaction `tid`; returns where the next
+    /// transaction starts.
+    pub(super) fn write_commit(&self, at: u32, tid: Tid) -> Result<u32> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let time = now.unwrap_or_default();
+        let block = self
+            .format
+            .commit_block(tid, time, self.file.block_size_bytes());
+        self.file.write(at, &[IoSlice::new(&block)])?;
+        Ok(self.wrapped(at, 1))
+    }
+
+    /// Overwrites the block at `at`, where a commit block of an earlier time may lie.
+    pub(super) fn blank(&self, at: u32) -> Result<()> {
+        let zeros = vec![0; self.file.block_size_bytes()];
+        self.file.write(at, &[IoSlice::new(&zeros)])
+    }
+
+    /// Says in the journal's superblock that the log starts at `start`, nowhere if 0, with
+    /// transaction `tid`.
+    pub(super) fn write_tail(&self, start: u32, tid: Tid) -> Result<()> {
+        self.write_superblock(|superblock| {
+            superblock.start = start;
+            superblock.sequence = tid;
+        })
+    }
+
+    /// Says in the journal's superblock that the journal was aborted.
+    pub(super) fn write_error(&self, errno: u32) -> Result<()> {
+        self.write_superblock(|superblock| superblock.errno = errno)
+    }
+
+    fn write_superblock(&self, change: impl FnOnce(&mut JournalSuperblock)) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        let OnDisk { bytes, parsed } = &mut *superblock;
+        change(parsed);
+        parsed.store(bytes);
+        self.file.write(0, &[IoSlice::new(&**bytes)])
+    }
+}
+
+/// `contents` without the number that would make them look like a block of the log's own.
+fn escaped(contents: &[u8]) -> Vec<u8> {
+    let mut escaped = contents.to_vec();
+    escaped[..size_of_val(&MAGIC)].fill(0);
+    escaped
+}

@@ -1,0 +1,210 @@
+//! How far transactions have come, and who waits for them: group commit.
+//!
+//! # Model
+//! jbd2's `j_commit_sequence` and its wait queues, without its thread: whoever wants a
+//! transaction to be committed does it, unless somebody does already. All who come while a
+//! commit runs wait, and then one of them commits for all.
+//!
+//! A commit makes durable what was written before its last flush began. Who wants what was
+//! written elsewhere to be durable too, and came later than that, needs another flush; such
+//! flushes are shared in the same way.
+//!
+//! # Invariants
+//! 1. One commit, one checkpoint and one shared flush at a time.
+//! 2. `committed` only grows, and only with all that was before it.
+//! 3. After a failure nobody gets a turn.
+//!
+//! # Locking
+//! One lock, inside of the running transaction's, held for a few instructions.
+
+use crate::ondisk::jbd2::Tid;
+use crate::sync::{Condvar, Mutex, MutexGuard, wait};
+use crate::{Error, Result};
+use std::sync::{Arc, OnceLock};
+
+/// What a thread may do alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Commit,
+    Checkpoint,
+    SharedFlush,
+}
+
+/// How far transactions have come.
+#[derive(Debug)]
+pub(super) struct Progress {
+    state: Mutex<State>,
+    changed: Condvar,
+    failure: OnceLock<Arc<str>>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The last transaction that is durable.
+    committed: Tid,
+    /// Who is at work, by [`Work`].
+    busy: [bool; 3],
+    /// Flushes of the device that have begun, and the last of them that succeeded.
+    flushes_begun: u64,
+    flushes_done: u64,
+}
+
+/// The right to do some work alone, until dropped. Who panics at it fails the file system, so that
+/// nobody waits for ever.
+struct Turn<'p> {
+    progress: &'p Progress,
+    work: Work,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = "a thread that worked on the journal panicked";
+            let _ = self.progress.failure.set(reason.into());
+        }
+        self.progress.state.lock().busy[self.work as usize] = false;
+        self.progress.changed.notify_all();
+    }
+}
+
+impl Progress {
+    /// Nothing is under way; `committed` is the last transaction.
+    pub(super) fn new(committed: Tid) -> Self {
+        Self {
+            state: Mutex::new(State {
+                committed,
+                busy: [false; 3],
+                flushes_begun: 0,
+                flushes_done: 0,
+            }),
+            changed: Condvar::new(),
+            failure: OnceLock::new(),
+        }
+    }
+
+    /// Why nothing is written any more, if so.
+    pub(super) fn failure(&self) -> Option<&Arc<str>> {
+        self.failure.get()
+    }
+
+    /// Nothing is written any more. True if that is news.
+    pub(super) fn fail(&self, reason: &str) -> bool {
+        let is_first = self.failure.set(reason.into()).is_ok();
+        // Under the lock, so that nobody looks before and waits after.
+        let state = self.state.lock();
+        self.changed.notify_all();
+        drop(state);
+        is_first
+    }
+
+    /// An error if nothing is written any more.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.failure() {
+            None => Ok(()),
+            Some(reason) => Err(Error::Aborted(Arc::clone(reason))),
+        }
+    }
+
+    /// Transaction `tid` is durable.
+    pub(super) fn set_committed(&self, tid: Tid) {
+        self.state.lock().committed = tid;
+    }
+
+    /// The last transaction that is durable.
+    pub(super) fn committed(&self) -> Tid {
+        self.state.lock().committed
+    }
+
+    /// Waits until transaction `tid` is durable, and all that was written to the device before
+    /// this call. `commit` commits the running transaction, if there is anything in it; `flush` is the device's.
+    pub(super) fn wait_for(
+        &self,
+        tid: Tid,
+        commit: impl Fn() -> Result<()>,
+        flush: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        let wanted_flush = state.flushes_begun + 1;
+        let mut is_reached = false;
+        loop {
+            self.check()?;
+            is_reached |= !state.committed.is_before(tid);
+            let work = match is_reached {
+                true if state.flushes_done >= wanted_flush => return Ok(()),
+                true => Work::SharedFlush,
+                false => Work::Commit,
+            };
+            if state.busy[work as usize] {
+                state = wait(&self.changed, state);
+                continue;
+            }
+            let turn = self.turn(&mut state, work);
+            drop(state);
+            if work == Work::Commit {
+                commit()?;
+                // If there was nothing to commit, neither is there now.
+                is_reached = true;
+            } else {
+                self.flush(&flush)?;
+            }
+            drop(turn);
+            state = self.state.lock();
+        }
+    }
+
+    /// Waits until no commit is under way.
+    pub(super) fn wait_for_commit(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.busy[Work::Commit as usize] {
+            self.check()?;
+            state = wait(&self.changed, state);
+        }
+        self.check()
+    }
+
+    /// Does `work` when no other checkpoint is under way.
+    pub(super) fn checkpoint(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.busy[Work::Checkpoint as usize] {
+            self.check()?;
+            state = wait(&self.changed, state);
+        }
+        self.check()?;
+        let turn = self.turn(&mut state, Work::Checkpoint);
+        drop(state);
+        let outcome = work();
+        drop(turn);
+        outcome
+    }
+
+    /// Waits until `holds`, which changes with the end of a checkpoint.
+    pub(super) fn wait_until(&self, holds: impl Fn() -> bool) -> Result<()> {
+        let mut state = self.state.lock();
+        while !holds() {
+            self.check()?;
+            state = wait(&self.changed, state);
+        }
+        Ok(())
+    }
+
+    /// Flushes the device, for all who wait.
+    pub(super) fn flush(&self, flush: impl Fn() -> Result<()>) -> Result<()> {
+        let number = {
+            let mut state = self.state.lock();
+            state.flushes_begun += 1;
+            state.flushes_begun
+        };
+        flush()?;
+        let mut state = self.state.lock();
+        state.flushes_done = state.flushes_done.max(number);
+        Ok(())
+    }
+
+    fn turn(&self, state: &mut MutexGuard<'_, State>, work: Work) -> Turn<'_> {
+        state.busy[work as usize] = true;
+        Turn {
+            progress: self,
+            work,
+        }
+    }
+}
