@@ -25,6 +25,12 @@ pub enum Error {
     /// Reading the content of something that has none. Errno: `EINVAL`.
     #[error("inode {0}: not a regular file")]
     NotRegular(Ino),
+    /// The file's flags, or its type, forbid the operation. Errno: `EPERM`.
+    #[error("inode {0}: {1}")]
+    NotPermitted(Ino, &'static str),
+    /// A default access control list for what is no directory. Errno: `EACCES`.
+    #[error("inode {0}: only a directory has a default access control list")]
+    DefaultAclOfFile(Ino),
     /// No data, or no hole, behind the offset. Errno: `ENXIO`.
     #[error("inode {0}: no data behind the offset")]
     NoMoreData(Ino),
@@ -55,6 +61,8 @@ impl Error {
             Self::TooManyLinks(_) => Errno::LOOP,
             Self::IsDirectory(_) => Errno::ISDIR,
             Self::NotRegular(_) | Self::Option(_) => Errno::INVAL,
+            Self::NotPermitted(..) => Errno::PERM,
+            Self::DefaultAclOfFile(_) => Errno::ACCESS,
             Self::NoMoreData(_) => Errno::NXIO,
             Self::Cache(_) => Errno::NOMEM,
             Self::Thread(source) => Errno::from_io_error(source).unwrap_or(Errno::AGAIN),
