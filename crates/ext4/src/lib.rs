@@ -25,6 +25,7 @@ pub mod ondisk;
 mod statfs;
 mod superblock_write;
 mod symlink;
+mod sync;
 mod types;
 mod xattr;
 
