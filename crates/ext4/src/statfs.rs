@@ -4,17 +4,19 @@
 //! number of blocks, and what is kept back from ordinary users, by the
 //! superblock or for delayed allocation, is left out of the available ones.
 //!
-//! Cost: one pass over all group descriptors, once for each file system.
+//! While a file system is written to, what is free is the allocator's to say: less what was
+//! promised to content that is not written yet, with what was freed but not committed.
+//!
+//! Cost: one pass over all group descriptors, once for each file system; two where it is
+//! written to.
 
+use crate::alloc::clusters_for_metadata;
 use crate::ondisk::features::{Compat, Incompat};
 use crate::{Filesystem, GroupNo};
 
 /// Group descriptors that are read for the free counts. Beyond, 128 TiB at
 /// blocks of 4 KiB, the superblock's counts are taken.
 const GROUPS_READ_MAX: u32 = 1 << 20;
-
-/// Clusters that the kernel keeps back for delayed allocation, at most.
-const DELAYED_CLUSTERS_MAX: u64 = 4096;
 
 /// The numbers of statfs(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,18 +43,28 @@ impl Filesystem {
     /// counts are the superblock's.
     #[must_use]
     pub fn statfs(&self) -> Statfs {
-        *self.statfs.get_or_init(|| self.count_statfs())
+        let counted = *self.statfs.get_or_init(|| self.count_statfs());
+        match self.free_now() {
+            Some((free_blocks, available_blocks, free_files)) => Statfs {
+                free_blocks,
+                available_blocks,
+                free_files,
+                ..counted
+            },
+            None => counted,
+        }
     }
 
     fn count_statfs(&self) -> Statfs {
         let sb = self.superblock();
-        let (free_blocks, free_files) = self
-            .sum_of_free()
-            .unwrap_or((sb.free_blocks_count, u64::from(sb.free_inodes_count)));
+        let (free_blocks, free_files) = self.sum_of_free().map_or(
+            (sb.free_blocks_count, u64::from(sb.free_inodes_count)),
+            |(clusters, inodes)| (clusters << sb.cluster_blocks_log2, inodes),
+        );
         let blocks = sb.blocks_count.saturating_sub(self.overhead_blocks());
         let kept_back = sb
             .reserved_blocks_count
-            .saturating_add(self.delayed_blocks());
+            .saturating_add(clusters_for_metadata(sb) << sb.cluster_blocks_log2);
         let (low, high) = sb.uuid.as_u64_pair();
         Statfs {
             block_size_bytes: sb.block_size_bytes(),
@@ -66,8 +78,8 @@ impl Filesystem {
         }
     }
 
-    /// Free blocks and inodes by the group descriptors.
-    fn sum_of_free(&self) -> Option<(u64, u64)> {
+    /// Free clusters and inodes by the group descriptors.
+    pub(crate) fn sum_of_free(&self) -> Option<(u64, u64)> {
         let sb = self.superblock();
         if sb.groups_count > GROUPS_READ_MAX {
             return None;
@@ -78,17 +90,7 @@ impl Filesystem {
             clusters += u64::from(desc.free_clusters);
             inodes += u64::from(desc.free_inodes);
         }
-        Some((clusters << sb.cluster_blocks_log2, inodes))
-    }
-
-    /// Blocks that the kernel keeps back for delayed allocation.
-    fn delayed_blocks(&self) -> u64 {
-        let sb = self.superblock();
-        if !sb.incompat.contains(Incompat::EXTENTS) {
-            return 0;
-        }
-        let clusters = sb.blocks_count >> sb.cluster_blocks_log2;
-        (clusters / 50).min(DELAYED_CLUSTERS_MAX) << sb.cluster_blocks_log2
+        Some((clusters, inodes))
     }
 
     /// Blocks of metadata that are there from the start: superblocks,
@@ -109,7 +111,7 @@ impl Filesystem {
     }
 
     /// Blocks at the start of `group` that hold a superblock and descriptors.
-    fn leading_blocks(&self, group: GroupNo) -> u64 {
+    pub(crate) fn leading_blocks(&self, group: GroupNo) -> u64 {
         let sb = self.superblock();
         let per_block = sb.block_size_bytes() / u32::from(sb.descriptor_size_bytes);
         let has_superblock = sb.group_has_superblock(group);

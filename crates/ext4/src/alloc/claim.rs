@@ -1,16 +1,30 @@
 //! Blocks kept for an owner, in memory only. Dropped, they are free again.
 
+use super::space::{Run, Space};
 use crate::FsBlock;
 use std::sync::Arc;
 
 /// A run of blocks that nobody else gets.
 #[derive(Debug)]
 pub struct Claim {
-    pub(super) start: FsBlock,
-    pub(super) blocks: u32,
+    start: FsBlock,
+    blocks: u32,
+    /// The clusters; `None` once they are taken.
+    run: Option<Run>,
+    space: Arc<Space>,
 }
 
 impl Claim {
+    pub(super) fn new(space: Arc<Space>, run: Run) -> Self {
+        let (start, blocks) = space.blocks_of(run);
+        Self {
+            start,
+            blocks,
+            run: Some(run),
+            space,
+        }
+    }
+
     /// First block.
     #[must_use]
     pub fn start(&self) -> FsBlock {
@@ -22,11 +36,82 @@ impl Claim {
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
+
+    /// Gives the clusters back to the reservation that they came out of: for content that
+    /// could not be written and stays dirty.
+    pub fn give_back(self, reservation: &mut Reservation) {
+        let clusters = self.run.map_or(0, |run| u64::from(run.len));
+        let space = Arc::clone(&self.space);
+        drop(self);
+        // What was promised before may be promised again, whatever is left.
+        space.counts().reserve_again(clusters);
+        reservation.clusters += clusters;
+    }
+
+    /// Ends the claim, whose clusters are somebody else's to give back.
+    pub(super) fn into_run(mut self) -> Option<Run> {
+        self.run.take()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(run) = self.run.take() {
+            self.space.release(run);
+            self.space.counts().unclaim(run.len);
+        }
+    }
 }
 
 /// A number of free clusters that nobody else gets.
 #[derive(Debug)]
 pub struct Reservation {
-    pub(super) clusters: u64,
-    pub(super) owner: Arc<()>,
+    clusters: u64,
+    space: Arc<Space>,
+}
+
+impl Reservation {
+    pub(super) fn new(space: Arc<Space>, clusters: u64) -> Self {
+        Self { clusters, space }
+    }
+
+    /// How many clusters are left of it.
+    #[must_use]
+    pub fn clusters(&self) -> u64 {
+        self.clusters
+    }
+
+    /// Adds what `other` reserves.
+    pub fn add(&mut self, mut other: Self) {
+        self.clusters += std::mem::take(&mut other.clusters);
+    }
+
+    /// Gives up all but `clusters` of it.
+    pub fn keep(&mut self, clusters: u64) {
+        let surplus = self.clusters.saturating_sub(clusters);
+        self.clusters -= surplus;
+        self.space.counts().unreserve(surplus);
+    }
+
+    /// Takes at most `want` clusters out of it, which are claimed now.
+    pub(super) fn claim(&mut self, want: u32) -> u32 {
+        let granted = u32::try_from(self.clusters).map_or(want, |left| left.min(want));
+        self.clusters -= u64::from(granted);
+        self.space.counts().claim_reserved(granted);
+        granted
+    }
+
+    /// Takes back what was claimed and not found.
+    pub(super) fn unclaim(&mut self, clusters: u32) {
+        let mut counts = self.space.counts();
+        counts.unclaim(clusters);
+        counts.reserve_again(u64::from(clusters));
+        self.clusters += u64::from(clusters);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.space.counts().unreserve(self.clusters);
+    }
 }

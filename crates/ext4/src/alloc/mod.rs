@@ -13,142 +13,190 @@
 //! A [`Claim`] keeps blocks for its owner in memory only, so that file data can be written to
 //! them before anything on the image says that they are used; then one handle takes the claim
 //! and maps the blocks, and no crash shows stale data or leaks blocks. What was freed is not
-//! claimed again before the transaction that freed it is committed.
+//! claimed again before the transaction that freed it is committed; it counts as free
+//! nevertheless, and who finds no space asks for [`Filesystem::commit_freed`] and tries again.
+//!
+//! # Credits
+//! A claim that is taken and a run that is freed change two blocks for each group that they lie in: the
+//! bitmap and the descriptor. An inode's number changes three: one more if its block
+//! of the inode table was never used.
+//!
+//! # Damage
+//! Nothing is allocated in a group whose bitmap or descriptor is damaged, nor freed.
 
+mod bits;
+mod blocks;
 mod claim;
+mod claiming;
+mod counts;
+mod inodes;
+mod load;
+mod orlov;
+mod search;
+mod space;
+mod trim;
+mod window;
 
 pub use claim::{Claim, Reservation};
+pub(crate) use counts::clusters_for_metadata;
 
-use crate::journal::Handle;
 use crate::journal::Tid;
-use crate::{Filesystem, FsBlock, Ino, Inode, Result};
+use crate::ondisk::superblock::Superblock;
+use crate::{Error, Filesystem, FsBlock, Ino, Result};
+use space::{Run, Space};
+use std::sync::Arc;
+
+/// The owner of bitmaps and descriptors in errors: none.
+const NO_INO: Ino = Ino(0);
 
 /// What a handle allocated and freed, to be kept or undone with it.
 #[derive(Debug, Default)]
-pub(crate) struct AllocationChanges {}
+pub(crate) struct AllocationChanges {
+    taken: Vec<Run>,
+    freed: Vec<Run>,
+    taken_inodes: u32,
+    freed_inodes: u32,
+}
 
 /// The state of the free space: what is claimed, freed, counted.
-#[derive(Debug, Default)]
-pub(crate) struct Allocator {}
+#[derive(Debug)]
+pub(crate) struct Allocator {
+    space: Arc<Space>,
+}
 
 impl Allocator {
+    /// For the file system of `sb`, as it was when it was opened: before it was marked
+    /// as in use, so that its counts are trusted only if it was left clean.
+    pub(crate) fn new(sb: &Superblock) -> Self {
+        Self {
+            space: Arc::new(Space::new(sb)),
+        }
+    }
+
+    fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
     /// A handle stopped: what it changed is part of transaction `tid`.
     pub(crate) fn keep(&self, changes: &mut AllocationChanges, tid: Tid) {
-        let _ = (changes, tid);
-        todo!()
+        let changes = std::mem::take(changes);
+        for run in changes.taken {
+            self.space.settle(run);
+        }
+        self.space.wait_for_commit(tid, changes.freed);
     }
 
     /// A handle failed: what it changed was not.
     pub(crate) fn undo(&self, changes: &mut AllocationChanges) {
-        let _ = changes;
-        todo!()
+        let changes = std::mem::take(changes);
+        let mut counts = self.space.counts();
+        for run in &changes.taken {
+            counts.undo(run.len, 0);
+        }
+        for run in &changes.freed {
+            counts.undo(0, run.len);
+        }
+        counts.free_inodes += u64::from(changes.taken_inodes);
+        counts.free_inodes -= u64::from(changes.freed_inodes).min(counts.free_inodes);
+        drop(counts);
+        for run in changes.taken {
+            self.space.release(run);
+        }
+        for run in changes.freed {
+            self.space.settle(run);
+        }
     }
 
     /// Transaction `tid` is committed: what it freed can be claimed.
     pub(crate) fn committed(&self, tid: Tid) {
-        let _ = tid;
-        todo!()
+        self.space.committed(tid);
     }
 }
 
-/// Where blocks are wanted.
+/// Where blocks are wanted, and what for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Goal {
     /// As near behind this block as possible.
     pub near: FsBlock,
     /// A large file that is being written from end to end: such streams are kept apart.
     pub is_stream: bool,
+    /// The file that they are for; 0 if it is none. One that grows gets space set aside
+    /// for what it will want next, until [`Filesystem::release_preallocation`].
+    pub ino: Ino,
+    /// Blocks that the file has: the last of them right before `near`. 0 for its first.
+    pub file_blocks: u64,
+    /// Whether what is kept back for the super-user may be taken.
+    pub may_use_reserved: bool,
 }
 
 impl Filesystem {
-    /// Keeps `clusters` clusters free for their owner, wherever they are: delayed allocation
-    /// asks at write(2), so that it cannot fail later.
+    /// Commits if that makes blocks claimable that were freed: after
+    /// [`Error::NoSpace`], true says that trying again may help. Not
+    /// to be called under a handle.
     ///
     /// # Errors
-    /// [`crate::Error::NoSpace`].
-    pub fn reserve(&self, clusters: u64) -> Result<Reservation> {
-        let _ = clusters;
-        todo!()
+    /// The commit's.
+    pub fn commit_freed(&self) -> Result<bool> {
+        if !self.space()?.has_pending() {
+            return Ok(false);
+        }
+        self.commit(self.running_tid()?)?;
+        Ok(true)
     }
 
-    /// Claims a run of at most `want` free blocks, at least one; whole clusters with bigalloc.
-    /// Those come out of `reservation` if there is one.
+    /// Free blocks and inodes, as the superblock of an image that is left clean says: by the
+    /// bitmaps, whatever is claimed. No handle may be open.
     ///
     /// # Errors
-    /// [`crate::Error::NoSpace`], or what is wrong with the image.
-    pub fn claim(
-        &self,
-        goal: Goal,
-        want: u32,
-        reservation: Option<&mut Reservation>,
-    ) -> Result<Claim> {
-        let _ = (goal, want, reservation);
-        todo!()
+    /// [`Error::ReadOnly`].
+    pub fn free_counts(&self) -> Result<(u64, u32)> {
+        let space = self.space()?;
+        if !space.counts().is_known() {
+            self.sum_up(space);
+        }
+        let counts = space.counts();
+        let blocks = counts.free() << space.geometry.cluster_blocks_log2;
+        let inodes = u32::try_from(counts.free_inodes).unwrap_or(u32::MAX);
+        Ok((blocks, inodes))
     }
 
-    /// Marks the blocks of `claim` as used.
-    pub fn take(&self, handle: &mut Handle<'_>, claim: Claim) -> Result<()> {
-        let _ = (handle, claim);
-        todo!()
+    /// Free blocks, those that anybody may have, and free inodes, while the file system
+    /// is written to. Not to be called under a handle.
+    pub(crate) fn free_now(&self) -> Option<(u64, u64, u64)> {
+        if !self.is_writable() {
+            return None;
+        }
+        let space = self.allocator().space();
+        if space.counts().need_exact(u64::MAX) {
+            self.count_free().ok()?;
+        }
+        let counts = space.counts();
+        let free = counts.unpromised();
+        let available = free.saturating_sub(counts.kept_back());
+        let log2 = space.geometry.cluster_blocks_log2;
+        Some((free << log2, available << log2, counts.free_inodes))
     }
 
-    /// A block for metadata of `ino`, claimed and taken.
-    pub fn allocate_block(
-        &self,
-        handle: &mut Handle<'_>,
-        near: FsBlock,
-        ino: Ino,
-    ) -> Result<FsBlock> {
-        let _ = (handle, near, ino);
-        todo!()
+    /// Sums up the group descriptors. No handle is open meanwhile, so that the sums are
+    /// those of one moment.
+    fn count_free(&self) -> Result<()> {
+        let space = self.space()?;
+        let handle = self.start(0)?;
+        self.sum_up(space);
+        drop(handle);
+        Ok(())
     }
 
-    /// Marks blocks as free: whole clusters with bigalloc.
-    ///
-    /// # Errors
-    /// [`crate::Error::Corrupt`] if one is free already or belongs to the file system itself.
-    pub fn free_blocks(
-        &self,
-        handle: &mut Handle<'_>,
-        start: FsBlock,
-        blocks: u32,
-        ino: Ino,
-    ) -> Result<()> {
-        let _ = (handle, start, blocks, ino);
-        todo!()
+    fn sum_up(&self, space: &Space) {
+        if let Some((clusters, inodes)) = self.sum_of_free() {
+            space.counts().set_exact(clusters, inodes);
+        }
     }
 
-    /// Takes a free inode number for a new file in the directory `parent`.
-    ///
-    /// # Errors
-    /// [`crate::Error::NoInodes`], or what is wrong with the image.
-    pub fn allocate_inode(
-        &self,
-        handle: &mut Handle<'_>,
-        parent: &Inode,
-        is_directory: bool,
-    ) -> Result<Ino> {
-        let _ = (handle, parent, is_directory);
-        todo!()
-    }
-
-    /// Marks the inode number as free.
-    pub fn free_inode(&self, handle: &mut Handle<'_>, ino: Ino, is_directory: bool) -> Result<()> {
-        let _ = (handle, ino, is_directory);
-        todo!()
-    }
-
-    /// Where the first blocks of `inode` should lie: near its inode table.
-    #[must_use]
-    pub fn home_goal(&self, inode: &Inode) -> FsBlock {
-        let _ = inode;
-        todo!()
-    }
-
-    /// Discards free space in `bytes` of the file system, in runs of at least `min_bytes`; returns
-    /// the bytes discarded. Not what a transaction that is not committed yet has freed.
-    pub fn trim(&self, bytes: std::ops::Range<u64>, min_bytes: u64) -> Result<u64> {
-        let _ = (bytes, min_bytes);
-        todo!()
+    fn space(&self) -> Result<&Space> {
+        if !self.is_writable() {
+            return Err(Error::ReadOnly(self.failure()));
+        }
+        Ok(self.allocator().space())
     }
 }

@@ -4,7 +4,7 @@ use super::freeing::MISPLACED;
 use crate::alloc::{Claim, Goal, Reservation};
 use crate::error::Place;
 use crate::ondisk::inode::InodeFlags;
-use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
+use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Ino, Inode, Result};
 use std::ops::Range;
 
 /// Blocks that a file is about to map, one after the other.
@@ -98,9 +98,16 @@ impl Filesystem {
                 end = last.start;
             }
         }
+        let mapped = self.goal_for(inode, start)?;
+        let is_regular = inode.kind() == FileKind::Regular;
+        let file_blocks =
+            inode.blocks_512(self.superblock().block_size_bytes()) >> (block_size_log2 - 9);
         let goal = Goal {
-            near: self.goal_for(inode, start)?,
+            near: mapped.unwrap_or_else(|| self.home_goal(inode)),
             is_stream: inode.size_bytes().max(end << block_size_log2) > STREAM_BYTES,
+            ino: if is_regular { inode.ino() } else { Ino(0) },
+            file_blocks: mapped.map_or(0, |_| file_blocks.max(1)),
+            may_use_reserved: false,
         };
         let claim = self.claim(goal, small(end - cluster.start), reservation)?;
         Ok(FileClaim::part_of(claim, small(skip), small(end - first)))
@@ -119,15 +126,14 @@ impl Filesystem {
         Ok(Some(FsBlock(start)))
     }
 
-    /// Where the file's block at `start` should lie.
-    fn goal_for(&self, inode: &Inode, start: FileBlock) -> Result<FsBlock> {
+    /// Where the file's block at `start` should lie by what is mapped before it.
+    fn goal_for(&self, inode: &Inode, start: FileBlock) -> Result<Option<FsBlock>> {
         let by_mapping = if inode.flags().contains(InodeFlags::EXTENTS) {
             self.goal_by_extents(inode, u64::from(start.0))?
         } else {
             self.goal_by_numbers(inode, start)?
         };
-        let inside = by_mapping.filter(|&goal| self.superblock().contains_blocks(goal, 1));
-        Ok(inside.unwrap_or_else(|| self.home_goal(inode)))
+        Ok(by_mapping.filter(|&goal| self.superblock().contains_blocks(goal, 1)))
     }
 }
 

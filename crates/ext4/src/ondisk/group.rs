@@ -11,7 +11,7 @@ use crate::error::Place;
 use crate::{Error, FsBlock, GroupNo, Result};
 use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 bitflags! {
     /// What of a group was left uninitialised. Valid only with a descriptor checksum.
@@ -43,6 +43,11 @@ pub struct GroupDesc {
     pub used_directories: u32,
     /// Inodes at the end of the table that were never used.
     pub unused_inodes: u32,
+    /// Checksum of the block bitmap, with `metadata_csum`; the low half alone where
+    /// descriptors have 32 bytes.
+    pub block_bitmap_checksum: u32,
+    /// Checksum of the inode bitmap, likewise.
+    pub inode_bitmap_checksum: u32,
     /// What is uninitialised; empty where descriptors have no checksum.
     pub flags: GroupFlags,
 }
@@ -129,8 +134,97 @@ impl GroupDesc {
             free_inodes: count(low.bg_free_inodes_count, high.bg_free_inodes_count),
             used_directories: count(low.bg_used_dirs_count, high.bg_used_dirs_count),
             unused_inodes: count(low.bg_itable_unused, high.bg_itable_unused),
+            block_bitmap_checksum: count(low.bg_block_bitmap_csum, high.bg_block_bitmap_csum),
+            inode_bitmap_checksum: count(low.bg_inode_bitmap_csum, high.bg_inode_bitmap_csum),
             flags,
         }
+    }
+
+    /// Writes what changes while a file system is in use (counts, flags, the checksums of
+    /// bitmaps) into the descriptor of `group`, which `bytes` start with, and its checksum.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if `bytes` are too few, or a count does not fit the descriptor.
+    pub fn write(&self, sb: &Superblock, group: GroupNo, bytes: &mut [u8]) -> Result<()> {
+        let corrupt = |what| Error::corrupt(Place::Group(group), what);
+        let bytes = bytes
+            .get_mut(..usize::from(sb.descriptor_size_bytes))
+            .ok_or_else(|| corrupt("descriptor is cut off"))?;
+        let (low, rest) =
+            RawLow::mut_from_prefix(bytes).map_err(|_| corrupt("descriptor is cut off"))?;
+        let mut none = RawHigh::default();
+        let (high, has_high) = match RawHigh::mut_from_prefix(rest) {
+            Ok((high, _)) => (high, true),
+            Err(_) => (&mut none, false),
+        };
+        let counts = [
+            self.free_clusters,
+            self.free_inodes,
+            self.used_directories,
+            self.unused_inodes,
+        ];
+        if !has_high && counts.iter().any(|&count| count > u32::from(u16::MAX)) {
+            return Err(corrupt("a count does not fit the descriptor"));
+        }
+        let set = |number: u32, low: &mut U16, high: &mut U16| {
+            let [a, b, c, d] = number.to_le_bytes();
+            *low = U16::from_bytes([a, b]);
+            *high = U16::from_bytes([c, d]);
+        };
+        set(
+            self.free_clusters,
+            &mut low.bg_free_blocks_count,
+            &mut high.bg_free_blocks_count,
+        );
+        set(
+            self.free_inodes,
+            &mut low.bg_free_inodes_count,
+            &mut high.bg_free_inodes_count,
+        );
+        set(
+            self.used_directories,
+            &mut low.bg_used_dirs_count,
+            &mut high.bg_used_dirs_count,
+        );
+        if sb.has_descriptor_checksums() {
+            set(
+                self.unused_inodes,
+                &mut low.bg_itable_unused,
+                &mut high.bg_itable_unused,
+            );
+            low.bg_flags.set(self.flags.bits());
+        }
+        if sb.has_metadata_checksums() {
+            set(
+                self.block_bitmap_checksum,
+                &mut low.bg_block_bitmap_csum,
+                &mut high.bg_block_bitmap_csum,
+            );
+            set(
+                self.inode_bitmap_checksum,
+                &mut low.bg_inode_bitmap_csum,
+                &mut high.bg_inode_bitmap_csum,
+            );
+        }
+        if sb.has_descriptor_checksums() {
+            let checksum = checksum(sb, group, bytes).to_le_bytes();
+            bytes[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&checksum);
+        }
+        Ok(())
+    }
+
+    /// Whether `stored`, a bitmap's checksum of this descriptor, is `checksum`, as far as
+    /// descriptors of this size can hold one.
+    #[must_use]
+    pub fn is_checksum(sb: &Superblock, stored: u32, checksum: u32) -> bool {
+        let mask = if usize::from(sb.descriptor_size_bytes)
+            >= size_of::<RawLow>() + size_of::<RawHigh>()
+        {
+            u32::MAX
+        } else {
+            0xFFFF
+        };
+        stored & mask == checksum & mask
     }
 }
 
@@ -151,7 +245,7 @@ fn checksum(sb: &Superblock, group: GroupNo, bytes: &[u8]) -> u16 {
 }
 
 /// The first 32 bytes of a descriptor.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawLow {
     bg_block_bitmap: U32,
@@ -169,7 +263,7 @@ struct RawLow {
 }
 
 /// The next 32 bytes: the high halves.
-#[derive(Default, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Default, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawHigh {
     bg_block_bitmap: U32,

@@ -1,0 +1,174 @@
+//! Blocks used and freed: the changes of bitmaps and descriptors.
+
+use super::claim::Claim;
+use super::counts::Privilege;
+use super::load::is_uninitialised;
+use super::space::Run;
+use super::{Goal, NO_INO};
+use crate::error::Place;
+use crate::journal::Handle;
+use crate::ondisk::bitmap;
+use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
+use crate::{Error, Filesystem, FsBlock, GroupNo, Ino, Result};
+use std::ops::Range;
+
+impl Filesystem {
+    /// Marks the blocks of `claim` as used.
+    ///
+    /// # Errors
+    /// What is wrong with the image, or for want of credits; the handle is then to be dropped.
+    pub fn take(&self, handle: &mut Handle<'_>, claim: Claim) -> Result<()> {
+        let Some(run) = claim.into_run() else {
+            return Ok(());
+        };
+        // First what takes it back.
+        handle.allocation.taken.push(run);
+        self.allocator().space().counts().apply(run.len, 0);
+        self.change_bits(handle, run, true)
+    }
+
+    /// A block for metadata of `ino`, claimed and taken: a whole cluster with bigalloc. Out of
+    /// what is kept back for metadata if need be.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], also where [`Filesystem::commit_freed`] would help, or what
+    /// is wrong with the image.
+    pub fn allocate_block(
+        &self,
+        handle: &mut Handle<'_>,
+        near: FsBlock,
+        ino: Ino,
+    ) -> Result<FsBlock> {
+        let _ = ino;
+        let goal = Goal {
+            near,
+            ..Goal::default()
+        };
+        let claim = self.claim_as(goal, 1, None, Privilege::Metadata)?;
+        let block = claim.start();
+        self.take(handle, claim)?;
+        Ok(block)
+    }
+
+    /// Marks blocks as free: whole clusters with bigalloc, all that the blocks touch.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if one is free already or belongs to the file system itself.
+    pub fn free_blocks(
+        &self,
+        handle: &mut Handle<'_>,
+        start: FsBlock,
+        blocks: u32,
+        ino: Ino,
+    ) -> Result<()> {
+        let space = self.allocator().space();
+        for run in self.runs_of(start, blocks, ino)? {
+            let (group, bits) = space.geometry.bits(run);
+            let is_system = self.with_map(group, |state| {
+                let system = state.map.iter().flat_map(|map| &map.system);
+                let mut system = system.filter(|at| at.start < bits.end && bits.start < at.end);
+                state.held += run.len;
+                system.next().is_some()
+            })?;
+            handle.allocation.freed.push(run);
+            space.counts().apply(0, run.len);
+            if is_system {
+                let what = "to be freed, but belongs to the file system itself";
+                return Err(Error::corrupt(Place::Block(start, ino), what));
+            }
+            self.change_bits(handle, run, false)
+                .map_err(|error| match error {
+                    Error::Corrupt(corrupt) if corrupt.what == FREE_ALREADY => {
+                        Error::corrupt(Place::Block(start, ino), FREE_ALREADY)
+                    }
+                    other => other,
+                })?;
+        }
+        Ok(())
+    }
+
+    /// Sets or clears the bits of `run`, which are all clear or all set, in the bitmap of its
+    /// group, and counts them.
+    fn change_bits(&self, handle: &mut Handle<'_>, run: Run, is_used: bool) -> Result<()> {
+        let (group, bits) = self.allocator().space().geometry.bits(run);
+        let sb = self.superblock();
+        let desc = self.group(group)?;
+        if is_uninitialised(&desc, group) {
+            self.make_block_bitmap(handle, group, &desc)?;
+        }
+        let checksum = handle.update(desc.block_bitmap, NO_INO, |bytes| {
+            if !bitmap::all(bytes, bits.clone(), !is_used) {
+                let what = if is_used {
+                    "to be used, but in use already"
+                } else {
+                    FREE_ALREADY
+                };
+                return Err(Error::corrupt(Place::Group(group), what));
+            }
+            bitmap::fill(bytes, bits, is_used);
+            Ok(bitmap::block_bitmap_checksum(sb, bytes))
+        })?;
+        self.update_descriptor(handle, group, |desc| {
+            desc.flags.remove(GroupFlags::BLOCK_UNINIT);
+            desc.block_bitmap_checksum = checksum;
+            let free = if is_used {
+                desc.free_clusters.checked_sub(run.len)
+            } else {
+                desc.free_clusters.checked_add(run.len)
+            };
+            desc.free_clusters = free.ok_or_else(|| {
+                Error::corrupt(Place::Group(group), "count of free blocks is wrong")
+            })?;
+            Ok(())
+        })
+    }
+
+    /// Makes the block bitmap of a group that has none yet: what is used is metadata.
+    fn make_block_bitmap(
+        &self,
+        handle: &mut Handle<'_>,
+        group: GroupNo,
+        desc: &GroupDesc,
+    ) -> Result<()> {
+        if !self.superblock().contains_blocks(desc.block_bitmap, 1) {
+            let what = "bitmap lies outside the file system";
+            return Err(Error::corrupt(Place::Group(group), what));
+        }
+        let system = self.system_clusters(group, desc)?;
+        let len = self.allocator().space().geometry.clusters_in(group);
+        handle.create(desc.block_bitmap, NO_INO, |bytes| {
+            for range in system {
+                bitmap::fill(bytes, range, true);
+            }
+            fill_padding(bytes, len);
+            Ok(())
+        })
+    }
+
+    /// Changes the descriptor of `group`.
+    pub(super) fn update_descriptor(
+        &self,
+        handle: &mut Handle<'_>,
+        group: GroupNo,
+        edit: impl FnOnce(&mut GroupDesc) -> Result<()>,
+    ) -> Result<()> {
+        let sb = self.superblock();
+        let at = DescriptorPlace::of(sb, group);
+        handle.update(at.block, NO_INO, |bytes| {
+            let bytes = bytes.get_mut(at.offset_bytes..).unwrap_or_default();
+            let mut desc = GroupDesc::parse(sb, group, bytes)?;
+            edit(&mut desc)?;
+            desc.write(sb, group, bytes)
+        })
+    }
+}
+
+/// What is wrong with a block that is freed twice.
+const FREE_ALREADY: &str = "to be freed, but free already";
+
+/// Sets what a bitmap has behind its `len` bits.
+pub(super) fn fill_padding(bytes: &mut [u8], len: u32) {
+    let end = u32::try_from(bytes.len() * 8).unwrap_or(u32::MAX);
+    let padding: Range<u32> = len.min(end)..end;
+    bitmap::fill(bytes, padding, true);
+}

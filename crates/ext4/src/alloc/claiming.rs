@@ -1,0 +1,192 @@
+//! Reserving and claiming: what is kept free in memory for those who will write.
+
+use super::claim::{Claim, Reservation};
+use super::counts::Privilege;
+use super::search::Wanted;
+use super::space::{Run, Space};
+use super::{Goal, NO_INO};
+use crate::error::Place;
+use crate::ondisk::features::Incompat;
+use crate::{Error, FileKind, Filesystem, FsBlock, GroupNo, Ino, Inode, Result};
+use std::sync::Arc;
+
+/// Blocks that are set aside for a file that grows, at most.
+const WINDOW_MAX_BLOCKS: u64 = 2048;
+
+/// Groups in a flexible group from which on the content of its files stays out of its
+/// first group, which holds metadata and directories.
+const FLEX_GROUPS_APART: usize = 4;
+
+impl Filesystem {
+    /// Keeps `clusters` clusters free for their owner, wherever they are: delayed allocation
+    /// asks at write(2), so that it cannot fail later. `may_use_reserved` says whether what
+    /// is kept back for the super-user may be promised. Not to be called under a handle.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::ReadOnly`].
+    pub fn reserve(&self, clusters: u64, may_use_reserved: bool) -> Result<Reservation> {
+        let space = self.shared_space()?;
+        let privilege = privilege(may_use_reserved);
+        if space.counts().need_exact(clusters) {
+            self.count_free()?;
+        }
+        if !space.counts().reserve(clusters, privilege) {
+            return Err(Error::NoSpace);
+        }
+        Ok(Reservation::new(space, clusters))
+    }
+
+    /// Claims a run of at most `want` free blocks, at least one; whole clusters with bigalloc.
+    /// Those come out of `reservation` if there is one with anything left, and are then no
+    /// more than it has.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], also where [`Filesystem::commit_freed`] would help.
+    pub fn claim(
+        &self,
+        goal: Goal,
+        want: u32,
+        reservation: Option<&mut Reservation>,
+    ) -> Result<Claim> {
+        let reservation = reservation.filter(|reservation| reservation.clusters() > 0);
+        self.claim_as(goal, want, reservation, privilege(goal.may_use_reserved))
+    }
+
+    pub(super) fn claim_as(
+        &self,
+        goal: Goal,
+        want: u32,
+        mut reservation: Option<&mut Reservation>,
+        privilege: Privilege,
+    ) -> Result<Claim> {
+        let space = self.shared_space()?;
+        let geometry = &space.geometry;
+        let want = want.max(1).div_ceil(1 << geometry.cluster_blocks_log2);
+        let want = want.min(geometry.clusters_per_group);
+        let granted = match &mut reservation {
+            Some(reservation) => reservation.claim(want),
+            None => space.counts().claim(want, privilege),
+        };
+        let run = if granted == 0 {
+            None
+        } else {
+            self.find_for(&space, goal, granted)
+        };
+        let surplus = granted - run.map_or(0, |run| run.len);
+        match reservation {
+            Some(reservation) => reservation.unclaim(surplus),
+            None => space.counts().unclaim(surplus),
+        }
+        let run = run.ok_or(Error::NoSpace)?;
+        Ok(Claim::new(space, run))
+    }
+
+    /// Finds at most `want` clusters and holds them: out of what is set aside for the file, or
+    /// more than are wanted, to set the rest aside.
+    fn find_for(&self, space: &Space, goal: Goal, want: u32) -> Option<Run> {
+        let near = space.geometry.cluster_of(goal.near);
+        if goal.ino != NO_INO {
+            let set_aside = space.windows.lock().take(goal.ino, near, want);
+            if set_aside.is_some() {
+                return set_aside;
+            }
+            // It goes on elsewhere.
+            space.give_up_window(goal.ino);
+        }
+        let goes_on = goal.file_blocks > 0;
+        let more = if goes_on && goal.ino != NO_INO {
+            window_clusters(space, goal.file_blocks, want)
+        } else {
+            0
+        };
+        let starts_stream = goal.is_stream && !goes_on;
+        let found = self.find_clusters(Wanted {
+            goal: space
+                .stream_goal(goal.ino)
+                .filter(|_| starts_stream)
+                .unwrap_or(near),
+            clusters: want.saturating_add(more),
+            goes_on,
+        })?;
+        if goal.is_stream {
+            space.set_stream_goal(goal.ino, found.start + u64::from(found.len));
+        }
+        Some(space.set_rest_aside(goal.ino, found, want))
+    }
+
+    /// Gives up what is set aside for the file `ino`: when it is closed.
+    pub fn release_preallocation(&self, ino: Ino) {
+        if let Ok(space) = self.space() {
+            space.give_up_window(ino);
+        }
+    }
+
+    /// Where the first blocks of `inode` should lie: near its inode table.
+    #[must_use]
+    pub fn home_goal(&self, inode: &Inode) -> FsBlock {
+        let sb = self.superblock();
+        let group = GroupNo(inode.ino().0.saturating_sub(1) / sb.inodes_per_group);
+        let mut flex = self.flex_groups(group);
+        let first = flex
+            .next()
+            .filter(|_| sb.incompat.contains(Incompat::FLEX_BG));
+        let home = match (first, flex.next()) {
+            (Some(_), Some(second))
+                if inode.kind() == FileKind::Regular && flex.count() + 2 >= FLEX_GROUPS_APART =>
+            {
+                second
+            }
+            (Some(first), _) => first,
+            (None, _) => group,
+        };
+        sb.group_first_block(home)
+    }
+
+    pub(super) fn shared_space(&self) -> Result<Arc<Space>> {
+        self.space()?;
+        Ok(Arc::clone(self.allocator().space()))
+    }
+
+    /// The clusters that `blocks` blocks from `start` on touch, group by group.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if they do not lie in the file system.
+    pub(super) fn runs_of(&self, start: FsBlock, blocks: u32, ino: Ino) -> Result<Vec<Run>> {
+        if blocks == 0 || !self.superblock().contains_blocks(start, u64::from(blocks)) {
+            let place = Place::Block(start, ino);
+            return Err(Error::corrupt(place, "lies outside the file system"));
+        }
+        let geometry = &self.allocator().space().geometry;
+        let last = geometry.cluster_of(FsBlock(start.0 + u64::from(blocks) - 1));
+        let mut at = geometry.cluster_of(start);
+        let mut runs = Vec::new();
+        while at <= last {
+            let (_, bit) = geometry.place(at);
+            let in_group = u64::from(geometry.clusters_per_group - bit);
+            let len = in_group.min(last + 1 - at);
+            runs.push(Run {
+                start: at,
+                len: u32::try_from(len).unwrap_or(1),
+            });
+            at += len;
+        }
+        Ok(runs)
+    }
+}
+
+fn privilege(may_use_reserved: bool) -> Privilege {
+    if may_use_reserved {
+        Privilege::SuperUser
+    } else {
+        Privilege::Ordinary
+    }
+}
+
+/// Clusters to set aside for a file that has `file_blocks` and wants `want` clusters more:
+/// as many as it has then.
+fn window_clusters(space: &Space, file_blocks: u64, want: u32) -> u32 {
+    let log2 = space.geometry.cluster_blocks_log2;
+    let has = file_blocks.saturating_add(u64::from(want) << log2);
+    let blocks = has.min(WINDOW_MAX_BLOCKS).next_power_of_two();
+    u32::try_from(blocks >> log2).unwrap_or(0)
+}

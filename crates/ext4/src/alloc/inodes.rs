@@ -1,0 +1,215 @@
+//! Inode numbers used and freed.
+//!
+//! # Tables that were never zeroed
+//! A group's inode table may be garbage behind the inodes that were ever used
+//! ([`GroupDesc::unused_inodes`]). Numbers are taken lowest first, so no garbage comes to lie before
+//! one in use; and the first number of a block of the table makes the block, all zeros. What
+//! remains to whoever writes the new inode is to write its own bytes in full.
+
+use super::NO_INO;
+use super::blocks::fill_padding;
+use crate::error::Place;
+use crate::journal::Handle;
+use crate::ondisk::bitmap;
+use crate::ondisk::group::{GroupDesc, GroupFlags};
+use crate::{Error, Filesystem, FsBlock, GroupNo, Ino, Inode, Result};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+impl Filesystem {
+    /// Takes a free inode number for a new file in the directory `parent`. Its bytes in the
+    /// inode table are then to be written in full: they are what they are.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoInodes`], or what is wrong with the image.
+    pub fn allocate_inode(
+        &self,
+        handle: &mut Handle<'_>,
+        parent: &Inode,
+        is_directory: bool,
+    ) -> Result<Ino> {
+        let space = self.allocator().space();
+        if !space.counts().may_have_inodes() {
+            return Err(Error::NoInodes);
+        }
+        let home = GroupNo(parent.ino().0.saturating_sub(1) / self.superblock().inodes_per_group);
+        let preferred = if is_directory {
+            self.group_for_directory(parent, home)
+        } else {
+            home
+        };
+        let last = GroupNo(space.last_inode_group.load(Ordering::Relaxed));
+        let near = self.flex_groups(preferred).chain([last]);
+        for group in near.chain(self.groups_from(preferred)) {
+            match self.allocate_inode_in(handle, group, is_directory) {
+                Ok(Some(ino)) => {
+                    space.last_inode_group.store(group.0, Ordering::Relaxed);
+                    return Ok(ino);
+                }
+                // What is damaged is left alone.
+                Ok(None) | Err(Error::Corrupt(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::NoInodes)
+    }
+
+    /// Takes the lowest free number of `group`, if there is one.
+    fn allocate_inode_in(
+        &self,
+        handle: &mut Handle<'_>,
+        group: GroupNo,
+        is_directory: bool,
+    ) -> Result<Option<Ino>> {
+        let desc = self.group(group)?;
+        if desc.free_inodes == 0 {
+            return Ok(None);
+        }
+        // The group's metadata lies where it may.
+        self.with_map(group, |_| ())?;
+        let is_new = is_uninitialised(&desc);
+        let indices = self.indices(group);
+        let index = if is_new {
+            Some(indices.start).filter(|_| !indices.is_empty())
+        } else {
+            let bytes = self.inode_bitmap(group, &desc)?;
+            bitmap::first_clear(&bytes, indices.start, indices.end)
+        };
+        let Some(index) = index else {
+            return Ok(None);
+        };
+        self.take_index(handle, group, &desc, index, is_directory)?;
+        Ok(Some(self.ino_of(group, index)))
+    }
+
+    /// Marks the inode number `index` of `group` as used. What can be found wrong with the
+    /// group was looked for before, so that a failure leaves nothing half done.
+    fn take_index(
+        &self,
+        handle: &mut Handle<'_>,
+        group: GroupNo,
+        desc: &GroupDesc,
+        index: u32,
+        is_directory: bool,
+    ) -> Result<()> {
+        let sb = self.superblock();
+        if is_uninitialised(desc) {
+            let reserved = self.indices(group).start;
+            handle.create(desc.inode_bitmap, NO_INO, |bytes| {
+                bitmap::fill(bytes, 0..reserved, true);
+                fill_padding(bytes, sb.inodes_per_group);
+                Ok(())
+            })?;
+        }
+        let first_unused = self.first_unused(desc);
+        self.mark_inode(handle, group, desc, index, true)?;
+        self.update_descriptor(handle, group, |desc| {
+            desc.flags.remove(GroupFlags::INODE_UNINIT);
+            desc.free_inodes = desc.free_inodes.saturating_sub(1);
+            desc.used_directories += u32::from(is_directory);
+            let first_unused = first_unused.max(index + 1);
+            desc.unused_inodes = sb.inodes_per_group.saturating_sub(first_unused);
+            Ok(())
+        })?;
+        handle.allocation.taken_inodes += 1;
+        self.allocator().space().counts().take_inode();
+        let per_block = sb.block_size_bytes() / u32::from(sb.inode_size_bytes);
+        let first_in_block = index / per_block * per_block;
+        if first_unused <= first_in_block {
+            let block = desc.inode_table.0 + u64::from(index / per_block);
+            handle.create(FsBlock(block), self.ino_of(group, index), |_| Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// Marks the inode number as free.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is free, or reserved; or what is wrong with the image.
+    pub fn free_inode(&self, handle: &mut Handle<'_>, ino: Ino, is_directory: bool) -> Result<()> {
+        let sb = self.superblock();
+        let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
+        if ino < sb.first_ino || ino.0 > sb.inodes_count {
+            return Err(corrupt("to be freed, but reserved"));
+        }
+        let index = (ino.0 - 1) % sb.inodes_per_group;
+        let group = GroupNo((ino.0 - 1) / sb.inodes_per_group);
+        let desc = self.group(group)?;
+        if is_uninitialised(&desc) {
+            return Err(corrupt(FREE_ALREADY));
+        }
+        self.with_map(group, |_| ())?;
+        // Checked, if it was not yet.
+        if !bitmap::is_set(&*self.inode_bitmap(group, &desc)?, index) {
+            return Err(corrupt(FREE_ALREADY));
+        }
+        self.mark_inode(handle, group, &desc, index, false)?;
+        self.update_descriptor(handle, group, |desc| {
+            desc.free_inodes += 1;
+            let directories = desc.used_directories.checked_sub(u32::from(is_directory));
+            desc.used_directories =
+                directories.ok_or_else(|| corrupt("count of directories is wrong"))?;
+            Ok(())
+        })?;
+        handle.allocation.freed_inodes += 1;
+        self.allocator().space().counts().free_inodes += 1;
+        Ok(())
+    }
+
+    /// Sets or clears the bit of inode `index` of `group`, which is the other way.
+    fn mark_inode(
+        &self,
+        handle: &mut Handle<'_>,
+        group: GroupNo,
+        desc: &GroupDesc,
+        index: u32,
+        is_used: bool,
+    ) -> Result<()> {
+        let sb = self.superblock();
+        let checksum = handle.update(desc.inode_bitmap, NO_INO, |bytes| {
+            bitmap::fill(bytes, index..index + 1, is_used);
+            Ok(bitmap::inode_bitmap_checksum(sb, bytes))
+        })?;
+        self.update_descriptor(handle, group, |desc| {
+            desc.inode_bitmap_checksum = checksum;
+            Ok(())
+        })
+    }
+
+    /// The numbers in `group` that can be taken, from 0.
+    fn indices(&self, group: GroupNo) -> Range<u32> {
+        let sb = self.superblock();
+        let before = u64::from(group.0) * u64::from(sb.inodes_per_group);
+        let within = |number: u64| {
+            let index = number.saturating_sub(before);
+            u32::try_from(index).map_or(sb.inodes_per_group, |index| index.min(sb.inodes_per_group))
+        };
+        let reserved = u64::from(sb.first_ino.0.saturating_sub(1));
+        within(reserved)..within(u64::from(sb.inodes_count))
+    }
+
+    fn ino_of(&self, group: GroupNo, index: u32) -> Ino {
+        let before = group.0.saturating_mul(self.superblock().inodes_per_group);
+        Ino(before.saturating_add(index).saturating_add(1))
+    }
+
+    /// The first number of a group that was never used.
+    fn first_unused(&self, desc: &GroupDesc) -> u32 {
+        let sb = self.superblock();
+        if is_uninitialised(desc) {
+            0
+        } else if sb.has_descriptor_checksums() {
+            sb.inodes_per_group.saturating_sub(desc.unused_inodes)
+        } else {
+            sb.inodes_per_group
+        }
+    }
+}
+
+/// What is wrong with an inode that is freed twice.
+const FREE_ALREADY: &str = "to be freed, but free already";
+
+/// Whether the inode bitmap is still to be made, and no inode in use.
+fn is_uninitialised(desc: &GroupDesc) -> bool {
+    desc.flags.contains(GroupFlags::INODE_UNINIT)
+}

@@ -1,0 +1,219 @@
+//! Bitmaps of blocks, from the image into memory.
+//!
+//! A bitmap is not trusted: what is free by it becomes content, so a bit that is clear for
+//! a superblock, a descriptor, a bitmap or an inode table would be the end of them. A
+//! group whose bitmap is damaged is left alone, and others are taken.
+
+use super::bits::Bits;
+use super::space::{GroupState, Map, Summary};
+use crate::error::{Corrupt, Place};
+use crate::ondisk::bitmap;
+use crate::ondisk::features::Incompat;
+use crate::ondisk::group::{GroupDesc, GroupFlags};
+use crate::{Error, Filesystem, FsBlock, GroupNo, Result};
+use std::ops::Range;
+
+/// Groups of a flexible group whose metadata is looked for in each of them.
+const FLEX_GROUPS_MAX: u32 = 4096;
+
+impl Filesystem {
+    /// Looks at the state of `group` with its map there.
+    ///
+    /// # Errors
+    /// What is wrong with the group, or the device's error.
+    pub(super) fn with_map<R>(
+        &self,
+        group: GroupNo,
+        look: impl FnOnce(&mut GroupState) -> R,
+    ) -> Result<R> {
+        let space = self.allocator().space();
+        let entry = space.group(group);
+        let mut state = entry.state.lock();
+        if let Some(Corrupt { place, what }) = state.damage {
+            return Err(Error::corrupt(place, what));
+        }
+        let is_new = state.map.is_none();
+        if is_new {
+            match self.load_map(group) {
+                Ok((map, summary)) => {
+                    state.map = Some(map);
+                    state.summary = Some(summary);
+                }
+                Err(error) => {
+                    if let Error::Corrupt(corrupt) = &error {
+                        let Corrupt { place, what } = *corrupt;
+                        tracing::warn!(%place, what, "nothing is allocated in a damaged group");
+                        state.damage = Some(Corrupt { place, what });
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        let result = look(&mut state);
+        drop(state);
+        if is_new {
+            space.map_was_made();
+        }
+        Ok(result)
+    }
+
+    /// Reads and checks the block bitmap of `group`.
+    fn load_map(&self, group: GroupNo) -> Result<(Map, Summary)> {
+        let corrupt = |what| Error::corrupt(Place::Group(group), what);
+        let geometry = &self.allocator().space().geometry;
+        let len = geometry.clusters_in(group);
+        let desc = self.group(group)?;
+        let system = self.system_clusters(group, &desc)?;
+        let busy = if is_uninitialised(&desc, group) {
+            let mut busy = Bits::new(len);
+            for range in &system {
+                busy.fill(range.clone(), true);
+            }
+            busy
+        } else {
+            let bytes = self.block_bitmap(group, &desc)?;
+            let busy = Bits::from_bytes(&bytes, len);
+            if system
+                .iter()
+                .any(|range| busy.count_set(range.clone()) != range.end - range.start)
+            {
+                return Err(corrupt("block bitmap says that metadata is free"));
+            }
+            busy
+        };
+        let free = len - busy.count_set(0..len);
+        if free != desc.free_clusters {
+            return Err(corrupt("block bitmap and free count differ"));
+        }
+        let summary = Summary {
+            free,
+            longest_max: free,
+        };
+        Ok((Map { busy, system }, summary))
+    }
+
+    /// The block bitmap of `group`, which is initialised.
+    fn block_bitmap(
+        &self,
+        group: GroupNo,
+        desc: &GroupDesc,
+    ) -> Result<larder_cache::buffer::Buffer<'_>> {
+        self.bitmap(group, desc.block_bitmap, |sb, bytes| {
+            let checksum = bitmap::block_bitmap_checksum(sb, bytes);
+            GroupDesc::is_checksum(sb, desc.block_bitmap_checksum, checksum)
+        })
+    }
+
+    /// The inode bitmap of `group`, which is initialised.
+    pub(super) fn inode_bitmap(
+        &self,
+        group: GroupNo,
+        desc: &GroupDesc,
+    ) -> Result<larder_cache::buffer::Buffer<'_>> {
+        self.bitmap(group, desc.inode_bitmap, |sb, bytes| {
+            let checksum = bitmap::inode_bitmap_checksum(sb, bytes);
+            GroupDesc::is_checksum(sb, desc.inode_bitmap_checksum, checksum)
+        })
+    }
+
+    fn bitmap(
+        &self,
+        group: GroupNo,
+        block: FsBlock,
+        is_right: impl FnOnce(&crate::ondisk::superblock::Superblock, &[u8]) -> bool,
+    ) -> Result<larder_cache::buffer::Buffer<'_>> {
+        let sb = self.superblock();
+        let place = Place::Group(group);
+        if !sb.contains_blocks(block, 1) {
+            let what = "bitmap lies outside the file system";
+            return Err(Error::corrupt(place, what));
+        }
+        self.read_block(block, place, |bytes| {
+            if sb.has_metadata_checksums() && !is_right(sb, bytes) {
+                return Err(Error::corrupt(place, "checksum of a bitmap is wrong"));
+            }
+            Ok(())
+        })
+    }
+
+    /// The clusters of `group` that hold metadata of the file system itself, its own and that
+    /// of others in its flexible group; sorted, and apart from each other.
+    pub(super) fn system_clusters(
+        &self,
+        group: GroupNo,
+        desc: &GroupDesc,
+    ) -> Result<Vec<Range<u32>>> {
+        let geometry = &self.allocator().space().geometry;
+        let log2 = geometry.cluster_blocks_log2;
+        let start = geometry.first_data_block + (geometry.first_cluster(group) << log2);
+        let end = start + (u64::from(geometry.clusters_in(group)) << log2);
+        let mut blocks = self.system_blocks(group, desc)?;
+        blocks.retain(|range| range.start < end && start < range.end);
+        blocks.sort_unstable_by_key(|range| range.start);
+        let mut clusters: Vec<Range<u32>> = Vec::new();
+        let mut used_to = start;
+        for range in blocks {
+            if range.start < used_to {
+                let what = "metadata of block groups overlaps";
+                return Err(Error::corrupt(Place::Group(group), what));
+            }
+            used_to = range.end;
+            let first = (range.start.max(start) - start) >> log2;
+            let behind = (range.end.min(end) - start).div_ceil(1 << log2);
+            let (Ok(first), Ok(behind)) = (u32::try_from(first), u32::try_from(behind)) else {
+                continue;
+            };
+            match clusters.last_mut() {
+                Some(last) if last.end >= first => last.end = behind,
+                _ => clusters.push(first..behind),
+            }
+        }
+        Ok(clusters)
+    }
+
+    /// Metadata that may lie in `group`, in blocks.
+    fn system_blocks(&self, group: GroupNo, desc: &GroupDesc) -> Result<Vec<Range<u64>>> {
+        let sb = self.superblock();
+        let table_blocks = u64::from(sb.inode_table_blocks());
+        let start = sb.group_first_block(group).0;
+        // With blocks of 1 KiB the superblock is block 1, even where block 0 is the first.
+        let before = u64::from(group.0 == 0 && sb.block_size_log2 == 10 && start == 0);
+        let mut blocks = vec![start..start + before + self.leading_blocks(group)];
+        let mut add = |desc: &GroupDesc| {
+            for bitmap in [desc.block_bitmap, desc.inode_bitmap] {
+                blocks.push(bitmap.0..bitmap.0.saturating_add(1));
+            }
+            let table = desc.inode_table.0;
+            blocks.push(table..table.saturating_add(table_blocks));
+        };
+        add(desc);
+        for peer in self.flex_groups(group).take(FLEX_GROUPS_MAX as usize) {
+            if peer != group {
+                add(&self.group(peer)?);
+            }
+        }
+        if sb.incompat.contains(Incompat::MMP) {
+            blocks.push(sb.mmp_block.0..sb.mmp_block.0.saturating_add(1));
+        }
+        blocks.retain(|range| !range.is_empty());
+        Ok(blocks)
+    }
+
+    /// The groups of the flexible group that `group` is in: itself alone without `flex_bg`.
+    pub(super) fn flex_groups(&self, group: GroupNo) -> impl Iterator<Item = GroupNo> + use<> {
+        let sb = self.superblock();
+        let log2 = if sb.incompat.contains(Incompat::FLEX_BG) {
+            u32::from(sb.flex_bg_groups_log2).min(31)
+        } else {
+            0
+        };
+        let first = group.0 >> log2 << log2;
+        let end = first.saturating_add(1 << log2).min(sb.groups_count);
+        (first..end).map(GroupNo)
+    }
+}
+
+/// Whether the block bitmap of `group` is still to be made. The first group's never is.
+pub(super) fn is_uninitialised(desc: &GroupDesc, group: GroupNo) -> bool {
+    desc.flags.contains(GroupFlags::BLOCK_UNINIT) && group.0 != 0
+}

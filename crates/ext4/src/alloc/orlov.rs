@@ -1,0 +1,102 @@
+//! Where a new directory's inode goes.
+//!
+//! # Model
+//! Orlov's allocator: directories below the root are spread over the disk, since what is in
+//! one has little to do with the others; those further down stay with their parent as long
+//! as its flexible group has its share of free inodes and blocks.
+//!
+//! # Cost
+//! The descriptors of at most [`FLEX_LOOKED_AT`] flexible groups.
+
+use crate::ondisk::inode::InodeFlags;
+use crate::{Filesystem, GroupNo, Ino, Inode};
+use std::cmp::Reverse;
+
+/// Flexible groups that are compared.
+const FLEX_LOOKED_AT: u32 = 64;
+
+/// Groups of a flexible group that are summed up.
+const GROUPS_SUMMED: usize = 64;
+
+/// What a flexible group has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    free_inodes: u64,
+    free_clusters: u64,
+    directories: u64,
+}
+
+impl Filesystem {
+    /// The group of which, or of whose neighbours, a new directory below `parent`, in group
+    /// `home`, should be.
+    pub(super) fn group_for_directory(&self, parent: &Inode, home: GroupNo) -> GroupNo {
+        let is_top = parent.ino() == Ino::ROOT || parent.flags().contains(InodeFlags::TOPDIR);
+        let chosen = if is_top {
+            self.emptiest_flex_group(home)
+        } else {
+            self.flex_group_with_room(home)
+        };
+        chosen.unwrap_or(home)
+    }
+
+    /// The flexible group with the fewest directories, and the most free inodes of those:
+    /// of all, or of some that lie at equal distances.
+    fn emptiest_flex_group(&self, home: GroupNo) -> Option<GroupNo> {
+        let (size, count) = self.flex_geometry();
+        let step = count.div_ceil(FLEX_LOOKED_AT);
+        let looked_at = (0..count / step.max(1)).map(|at| GroupNo(at * step * size));
+        // The parent's own among equals.
+        let own = self.flex_groups(home).next();
+        own.into_iter()
+            .chain(looked_at)
+            .map(|group| (self.share(group), group))
+            .filter(|(share, _)| share.free_inodes > 0 && share.free_clusters > 0)
+            .min_by_key(|(share, _)| (share.directories, Reverse(share.free_inodes)))
+            .map(|(_, group)| group)
+    }
+
+    /// The first flexible group from that of `home` on that has no much smaller share
+    /// of what is free than the others.
+    fn flex_group_with_room(&self, home: GroupNo) -> Option<GroupNo> {
+        let sb = self.superblock();
+        let (size, count) = self.flex_geometry();
+        let (free_inodes, free_clusters) = {
+            let counts = self.allocator().space().counts();
+            (counts.free_inodes, counts.unpromised())
+        };
+        let clusters = u64::from(sb.blocks_per_group >> sb.cluster_blocks_log2);
+        let quarter = |per_group: u64| per_group.saturating_mul(u64::from(size)) / 4;
+        let inodes_min = (free_inodes / u64::from(count))
+            .saturating_sub(quarter(u64::from(sb.inodes_per_group)));
+        let clusters_min = (free_clusters / u64::from(count)).saturating_sub(quarter(clusters));
+        let own = home.0 / size;
+        (0..count.min(FLEX_LOOKED_AT))
+            .map(|ahead| GroupNo((own + ahead) % count * size))
+            .find(|&group| {
+                let share = self.share(group);
+                share.free_inodes > 0
+                    && share.free_inodes >= inodes_min
+                    && share.free_clusters >= clusters_min
+            })
+    }
+
+    /// Groups of a flexible group, and how many of these there are.
+    fn flex_geometry(&self) -> (u32, u32) {
+        let size = u32::try_from(self.flex_groups(GroupNo(0)).count())
+            .unwrap_or(1)
+            .max(1);
+        (size, self.superblock().groups_count.div_ceil(size).max(1))
+    }
+
+    /// What the flexible group that `group` is in has; a damaged descriptor counts as full.
+    fn share(&self, group: GroupNo) -> Share {
+        let descs = self.flex_groups(group).take(GROUPS_SUMMED);
+        descs
+            .filter_map(|group| self.group(group).ok())
+            .fold(Share::default(), |share, desc| Share {
+                free_inodes: share.free_inodes + u64::from(desc.free_inodes),
+                free_clusters: share.free_clusters + u64::from(desc.free_clusters),
+                directories: share.directories + u64::from(desc.used_directories),
+            })
+    }
+}

@@ -1,0 +1,100 @@
+//! Discarding free space, so that the file or disk below can give it back.
+
+use super::space::{GroupState, Run, Space};
+use crate::{Error, Filesystem, GroupNo, Ino, Result};
+use std::ops::Range;
+
+impl Filesystem {
+    /// Discards free space in `bytes` of the file system, in runs of at least `min_bytes`; returns
+    /// the bytes discarded. Not what a transaction that is not committed yet has freed.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] if the device cannot, or its error.
+    pub fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64> {
+        let space = self.shared_space()?;
+        let geometry = &space.geometry;
+        let cluster_bytes = self.superblock().cluster_size_bytes();
+        // Whole clusters inside of the bytes.
+        let first_byte = geometry.first_data_block << self.superblock().block_size_log2;
+        let start = bytes
+            .start
+            .saturating_sub(first_byte)
+            .div_ceil(cluster_bytes);
+        let end = bytes.end.saturating_sub(first_byte) / cluster_bytes;
+        let end = if bytes.end >= self.superblock().size_bytes() {
+            geometry.clusters_count()
+        } else {
+            end
+        };
+        if start >= end {
+            return Ok(0);
+        }
+        let clusters_min = u32::try_from(min_bytes.div_ceil(cluster_bytes)).unwrap_or(u32::MAX);
+        let (first_group, last_group) = (geometry.place(start).0, geometry.place(end - 1).0);
+        let mut discarded = 0;
+        for group in (first_group.0..=last_group.0).map(GroupNo) {
+            let first = geometry.first_cluster(group);
+            let within =
+                |cluster: u64| u32::try_from(cluster.saturating_sub(first)).unwrap_or(u32::MAX);
+            let bits = within(start)..within(end).min(geometry.clusters_in(group));
+            discarded += self.trim_group(&space, group, &bits, clusters_min)?;
+        }
+        Ok(discarded)
+    }
+
+    fn trim_group(
+        &self,
+        space: &Space,
+        group: GroupNo,
+        bits: &Range<u32>,
+        clusters_min: u32,
+    ) -> Result<u64> {
+        let first = space.geometry.first_cluster(group);
+        let mut at = bits.start;
+        let mut discarded = 0;
+        // One run at a time is kept from others while it is discarded.
+        while let Some(found) = self.hold_next_run(group, at..bits.end, clusters_min) {
+            at = found.end;
+            let run = Run {
+                start: first + u64::from(found.start),
+                len: found.end - found.start,
+            };
+            let result = self.discard(space, run);
+            space.release(run);
+            discarded += result?;
+        }
+        Ok(discarded)
+    }
+
+    /// Holds the first free run of at least `clusters_min` in `bits`. A damaged group has none.
+    fn hold_next_run(
+        &self,
+        group: GroupNo,
+        bits: Range<u32>,
+        clusters_min: u32,
+    ) -> Option<Range<u32>> {
+        let held = self.with_map(group, |state| {
+            let GroupState { map: Some(map), .. } = state else {
+                return None;
+            };
+            let run = map
+                .busy
+                .runs(bits)
+                .find(|run| run.end - run.start >= clusters_min)?;
+            state.hold(run.clone());
+            Some(run)
+        });
+        held.ok().flatten()
+    }
+
+    fn discard(&self, space: &Space, run: Run) -> Result<u64> {
+        let log2 = self.superblock().block_size_log2;
+        let (start, blocks) = space.blocks_of(run);
+        let len_bytes = u64::from(blocks) << log2;
+        if self.writing_device()?.discard(start.0 << log2, len_bytes)? {
+            return Ok(len_bytes);
+        }
+        let what = "the device cannot give space back";
+        Err(Error::NotSupported(Ino(0), what))
+    }
+}

@@ -1,0 +1,125 @@
+//! Bitmaps of blocks and inodes: one block a group, the least significant bit of the first
+//! byte first, a set bit for what is in use.
+//!
+//! What a block has behind a group's last bit is set. With `metadata_csum`, the descriptor
+//! holds the checksum of the bytes that the group's bits fill, without the padding.
+
+use super::superblock::Superblock;
+use std::ops::Range;
+
+/// The checksum of the block bitmap `bytes`.
+#[must_use]
+pub fn block_bitmap_checksum(sb: &Superblock, bytes: &[u8]) -> u32 {
+    checksum(sb, bytes, sb.blocks_per_group >> sb.cluster_blocks_log2)
+}
+
+/// The checksum of the inode bitmap `bytes`.
+#[must_use]
+pub fn inode_bitmap_checksum(sb: &Superblock, bytes: &[u8]) -> u32 {
+    checksum(sb, bytes, sb.inodes_per_group)
+}
+
+fn checksum(sb: &Superblock, bytes: &[u8], bits: u32) -> u32 {
+    let len = bytes.len().min(index(bits / 8));
+    sb.checksum_seed.bytes(&bytes[..len]).0
+}
+
+/// Whether `bit` is set; those that `bytes` do not have are.
+#[must_use]
+pub fn is_set(bytes: &[u8], bit: u32) -> bool {
+    bytes
+        .get(index(bit / 8))
+        .is_none_or(|byte| byte & (1 << (bit % 8)) != 0)
+}
+
+/// Whether all of `bits` are as `is_set` says. False for bits that `bytes` do not have.
+#[must_use]
+pub fn all(bytes: &[u8], bits: Range<u32>, is_set: bool) -> bool {
+    let wanted = if is_set { u8::MAX } else { 0 };
+    parts(bits).all(|(at, mask)| {
+        bytes
+            .get(at)
+            .is_some_and(|byte| (byte ^ wanted) & mask == 0)
+    })
+}
+
+/// Sets or clears `bits`, as far as `bytes` have them.
+pub fn fill(bytes: &mut [u8], bits: Range<u32>, is_set: bool) {
+    for (at, mask) in parts(bits) {
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = if is_set { *byte | mask } else { *byte & !mask };
+        }
+    }
+}
+
+/// The first clear bit below `end`, from `start` on.
+#[must_use]
+pub fn first_clear(bytes: &[u8], start: u32, end: u32) -> Option<u32> {
+    let mut bit = start;
+    while bit < end {
+        let byte = *bytes.get(index(bit / 8))?;
+        let from = byte | ((1 << (bit % 8)) - 1);
+        if from != u8::MAX {
+            let found = bit / 8 * 8 + from.trailing_ones();
+            return (found < end).then_some(found);
+        }
+        bit = (bit / 8 + 1) * 8;
+    }
+    None
+}
+
+/// The bytes that `bits` touch, with a mask of those in each.
+fn parts(bits: Range<u32>) -> impl Iterator<Item = (usize, u8)> {
+    let bytes = bits.start / 8..if bits.is_empty() {
+        bits.start / 8
+    } else {
+        bits.end.div_ceil(8)
+    };
+    bytes.map(move |byte| {
+        let from = bits.start.saturating_sub(byte * 8);
+        let to = (bits.end - byte * 8).min(8);
+        let below = |bit: u32| (1_u16 << bit) - 1;
+        let [mask, _] = (below(to) & !below(from)).to_le_bytes();
+        (index(byte), mask)
+    })
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bitmap_fill_touches_its_bits_only() {
+        for start in 0..24 {
+            for end in start..24 {
+                let mut bytes = [0; 3];
+                fill(&mut bytes, start..end, true);
+                for bit in 0..24 {
+                    assert_eq!(is_set(&bytes, bit), (start..end).contains(&bit));
+                }
+                assert!(all(&bytes, start..end, true));
+                assert_eq!(
+                    first_clear(&bytes, start, 24),
+                    (end < 24).then_some(end),
+                    "{start}..{end}"
+                );
+                fill(&mut bytes, start..end, false);
+                assert_eq!(bytes, [0; 3]);
+            }
+        }
+    }
+
+    #[test]
+    fn bitmap_bits_behind_its_end_are_neither_free_nor_changed() {
+        let mut bytes = [0; 1];
+        fill(&mut bytes, 4..20, true);
+        assert_eq!(bytes, [0xF0]);
+        assert!(is_set(&bytes, 8));
+        assert!(!all(&bytes, 4..20, true));
+        assert_eq!(first_clear(&[0xFF], 0, 100), None);
+    }
+}
