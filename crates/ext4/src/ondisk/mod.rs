@@ -19,6 +19,7 @@ pub mod hash;
 pub mod indirect;
 pub mod inode;
 pub mod jbd2;
+pub mod mmp;
 pub(crate) mod orphan_file;
 pub mod superblock;
 pub mod time;

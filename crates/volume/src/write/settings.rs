@@ -1,7 +1,49 @@
 //! Operations on what is known of a file: attributes of all kinds, flags; and the label.
+//!
+//! Model: `notify_change` with `ext4_setattr`, `vfs_setxattr`, `set_posix_acl`,
+//! `ext4_ioctl_setflags`. Who may do what, the kernel has decided before FUSE asks; what the
+//! file itself forbids (immutable, append-only) is decided here.
 
-use super::{SetAttributes, XattrMode};
-use crate::{Ino, Metadata, Result, Volume};
+use super::{SetAttributes, SetTime, XattrMode};
+use crate::live::Live;
+use crate::{Error, FileKind, Ino, Metadata, Result, Volume};
+use larder_ext4::ondisk::acl::Acl;
+use larder_ext4::ondisk::inode::InodeFlags;
+use larder_ext4::{Handle, Inode};
+
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
+/// What a program may do beyond its user's rights; not kept when somebody changes the program.
+const CAPABILITY: &[u8] = b"security.capability";
+
+const SET_USER_ID: u16 = 0o4000;
+const SET_GROUP_ID: u16 = 0o2000;
+const GROUP_EXECUTES: u16 = 0o010;
+const PERMISSIONS: u16 = 0o7777;
+
+/// Flags of files that forbid to change attributes.
+const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
+
+/// Flags of all files that chattr(1) can set: those of a directory alone are less for others.
+const SETTABLE: InodeFlags = InodeFlags::SECRM
+    .union(InodeFlags::UNRM)
+    .union(InodeFlags::COMPR)
+    .union(InodeFlags::SYNC)
+    .union(InodeFlags::IMMUTABLE)
+    .union(InodeFlags::APPEND)
+    .union(InodeFlags::NODUMP)
+    .union(InodeFlags::NOATIME)
+    .union(InodeFlags::JOURNAL_DATA)
+    .union(InodeFlags::NOTAIL)
+    .union(OF_DIRECTORIES);
+
+/// Flags that only directories have.
+const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
+    .union(InodeFlags::TOPDIR)
+    .union(InodeFlags::PROJINHERIT);
+
+/// Flags that can be set of what is neither a file with content nor a directory.
+const OF_OTHERS: InodeFlags = InodeFlags::NODUMP.union(InodeFlags::NOATIME);
 
 impl Volume {
     /// Sets what `set` names. The rules on set-id bits that depend on the caller are the
@@ -10,8 +52,74 @@ impl Volume {
     /// # Errors
     /// `EROFS`, `EPERM` on an immutable file, …, or what is wrong with the image.
     pub fn set_attributes(&self, ino: Ino, set: &SetAttributes) -> Result<Metadata> {
-        let _ = (ino, set);
-        todo!()
+        let live = self.live(ino)?;
+        check_settable(&live.present()?, set)?;
+        if let Some(size_bytes) = set.size_bytes {
+            self.truncate(ino, size_bytes)?;
+        }
+        let changes_more = SetAttributes {
+            size_bytes: None,
+            ..*set
+        } != SetAttributes::default();
+        if changes_more {
+            self.change_inode(&live, |handle, inode| {
+                check_settable(inode, set)?;
+                self.apply(handle, inode, set)
+            })?;
+        }
+        self.metadata(ino)
+    }
+
+    /// Changes `inode` as `set` says, all but its size.
+    fn apply(&self, handle: &mut Handle<'_>, inode: &mut Inode, set: &SetAttributes) -> Result<()> {
+        let now = self.now();
+        let time = |set: SetTime| match set {
+            SetTime::Now => now,
+            SetTime::To(time) => time,
+        };
+        inode.set_ctime(set.ctime.unwrap_or(now));
+        if let Some(time) = set.atime.map(time) {
+            inode.set_atime(time);
+        }
+        if let Some(time) = set.mtime.map(time) {
+            inode.set_mtime(time);
+        }
+        if let Some(uid) = set.uid {
+            inode.set_uid(uid);
+        }
+        if let Some(gid) = set.gid {
+            inode.set_gid(gid);
+        }
+        let changes_owner = set.uid.is_some() || set.gid.is_some();
+        if changes_owner && !inode.is_directory() {
+            inode.set_mode(without_set_id(inode.mode()));
+            self.drop_capability(handle, inode)?;
+        }
+        if let Some(permissions) = set.permissions {
+            self.set_permissions(handle, inode, permissions)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the permissions, and the access control list after them.
+    fn set_permissions(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        permissions: u16,
+    ) -> Result<()> {
+        let mode = (inode.mode() & !PERMISSIONS) | (permissions & PERMISSIONS);
+        inode.set_mode(mode);
+        if inode.kind() == FileKind::Symlink {
+            return Ok(());
+        }
+        if let Some(mut list) = self.fs().access_acl(inode)? {
+            list.follow_mode(mode);
+            let value = list.to_user();
+            self.fs()
+                .set_xattr(handle, inode, ACCESS_LIST, &value, XattrMode::Any)?;
+        }
+        Ok(())
     }
 
     /// Takes the set-id bits off a file that somebody without privileges wrote to or owns now.
@@ -19,8 +127,27 @@ impl Volume {
     /// # Errors
     /// As [`Volume::set_attributes`].
     pub fn clear_set_id(&self, ino: Ino) -> Result<()> {
-        let _ = ino;
-        todo!()
+        let live = self.live(ino)?;
+        let present = live.present()?;
+        if present.is_directory() {
+            return Ok(());
+        }
+        let has_bits = without_set_id(present.mode()) != present.mode();
+        if !has_bits && self.fs().xattr(&present, CAPABILITY)?.is_none() {
+            return Ok(());
+        }
+        self.change_inode(&live, |handle, inode| {
+            inode.set_ctime(self.now());
+            inode.set_mode(without_set_id(inode.mode()));
+            self.drop_capability(handle, inode)
+        })
+    }
+
+    fn drop_capability(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
+        if self.fs().xattr(inode, CAPABILITY)?.is_some() {
+            self.fs().remove_xattr(handle, inode, CAPABILITY)?;
+        }
+        Ok(())
     }
 
     /// Sets the attribute `name` (with its prefix). An access control list changes the mode too.
@@ -28,26 +155,99 @@ impl Volume {
     /// # Errors
     /// `EEXIST`, `ENODATA`, `ENOSPC`, …, or what is wrong with the image.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        let _ = (ino, name, value, mode);
-        todo!()
+        let live = self.live(ino)?;
+        self.change_inode(&live, |handle, inode| {
+            check_xattr(inode, name)?;
+            if name == ACCESS_LIST || name == DEFAULT_LIST {
+                return self.set_acl(handle, inode, name, value);
+            }
+            let is_there = self.fs().xattr(inode, name)?;
+            if mode == XattrMode::Create || is_there.as_deref() != Some(value) {
+                inode.set_ctime(self.now());
+            }
+            Ok(self.fs().set_xattr(handle, inode, name, value, mode)?)
+        })
+    }
+
+    /// Sets the access control list `name` to the one that programs write as `value`, or
+    /// removes it if that says no more than the mode can.
+    fn set_acl(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let ino = inode.ino();
+        let list = Acl::from_user(value);
+        if name == DEFAULT_LIST && !inode.is_directory() {
+            return match list {
+                Ok(None) => Ok(()),
+                _ => Err(Error::DefaultAclOfFile(ino)),
+            };
+        }
+        let mut list = list.map_err(|what| larder_ext4::Error::Invalid(ino, what))?;
+        inode.set_ctime(self.now());
+        if name == ACCESS_LIST {
+            if let Some(list) = &list {
+                inode.set_mode(list.apply_to_mode(inode.mode()));
+            }
+            list = list.filter(|list| !list.is_mode());
+        }
+        match list {
+            Some(_) => self
+                .fs()
+                .set_xattr(handle, inode, name, value, XattrMode::Any)?,
+            None => self.remove_acl(handle, inode, name)?,
+        }
+        Ok(())
+    }
+
+    /// Removes the access control list `name`, which need not be there.
+    fn remove_acl(&self, handle: &mut Handle<'_>, inode: &mut Inode, name: &[u8]) -> Result<()> {
+        match self.fs().remove_xattr(handle, inode, name) {
+            Err(larder_ext4::Error::NoAttribute(_)) => Ok(()),
+            removed => Ok(removed?),
+        }
     }
 
     /// Removes the attribute `name`.
     ///
     /// # Errors
-    /// `ENODATA`, …, or what is wrong with the image.
+    /// `ENODATA` (but for an access control list), …, or what is wrong with the image.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        let _ = (ino, name);
-        todo!()
+        let live = self.live(ino)?;
+        self.change_inode(&live, |handle, inode| {
+            check_xattr(inode, name)?;
+            inode.set_ctime(self.now());
+            if name == ACCESS_LIST || name == DEFAULT_LIST {
+                return self.remove_acl(handle, inode, name);
+            }
+            Ok(self.fs().remove_xattr(handle, inode, name)?)
+        })
     }
 
-    /// Sets the flags that chattr(1) can set (`FS_IOC_SETFLAGS`).
+    /// Sets the flags that chattr(1) can set (`FS_IOC_SETFLAGS`): those of `flags` that say
+    /// how the file is stored must be as they are, or are left as they are.
     ///
     /// # Errors
     /// `EOPNOTSUPP` for flags that cannot be set, …, or what is wrong with the image.
     pub fn set_flags(&self, ino: Ino, flags: u32) -> Result<()> {
-        let _ = (ino, flags);
-        todo!()
+        let live = self.live(ino)?;
+        let wanted = InodeFlags::from_bits_retain(flags);
+        self.change_inode(&live, |_, inode| {
+            inode.set_flags(changed_flags(inode, wanted)?);
+            inode.set_ctime(self.now());
+            Ok(())
+        })
+    }
+
+    /// The label, as it is now.
+    ///
+    /// # Errors
+    /// What is wrong with the image.
+    pub fn label(&self) -> Result<Vec<u8>> {
+        Ok(self.fs().label()?)
     }
 
     /// Sets the label, at most 16 bytes.
@@ -55,7 +255,108 @@ impl Volume {
     /// # Errors
     /// `EINVAL`, `EROFS`, or what is wrong with the image.
     pub fn set_label(&self, label: &[u8]) -> Result<()> {
-        let _ = label;
-        todo!()
+        let mut handle = self.fs().start(1)?;
+        self.fs().set_label(&mut handle, label)?;
+        handle.stop();
+        Ok(())
     }
+
+    /// Changes an inode by one handle, alone, and writes it if it is another than before.
+    fn change_inode(
+        &self,
+        live: &Live<'_>,
+        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
+    ) -> Result<()> {
+        let _alone = live.rw.write();
+        let mut handle = self.fs().start(self.fs().xattr_credits())?;
+        let mut inode = live.inode()?;
+        let before = inode;
+        change(&mut handle, &mut inode)?;
+        if inode != before {
+            self.fs().write_inode(&mut handle, &inode)?;
+            if inode.is_directory() {
+                live.publish(&handle, &inode);
+            } else {
+                live.publish_attributes(&handle, &inode);
+            }
+        }
+        handle.stop();
+        Ok(())
+    }
+}
+
+/// A mode without what makes a program run as its owner: the set-group-id bit means that only
+/// where the group may execute it.
+fn without_set_id(mode: u16) -> u16 {
+    if mode & GROUP_EXECUTES == 0 {
+        mode & !SET_USER_ID
+    } else {
+        mode & !(SET_USER_ID | SET_GROUP_ID)
+    }
+}
+
+/// Fails where the file's flags forbid to set `set`.
+fn check_settable(inode: &Inode, set: &SetAttributes) -> Result<()> {
+    // Times that somebody kept of changes that were made already.
+    let is_report = set.ctime.is_some();
+    let now = Some(SetTime::Now);
+    let touches = set.atime == now && set.mtime == now;
+    let sets_times = !touches && (set.atime.is_some() || set.mtime.is_some());
+    let sets_more = set.permissions.is_some() || set.uid.is_some() || set.gid.is_some();
+    let forbidding = if sets_more || set.size_bytes.is_some() || (sets_times && !is_report) {
+        FIXED
+    } else if touches && !is_report {
+        InodeFlags::IMMUTABLE
+    } else {
+        InodeFlags::empty()
+    };
+    check_flags(inode, forbidding)
+}
+
+/// Fails if the file has one of the flags `forbidding`.
+fn check_flags(inode: &Inode, forbidding: InodeFlags) -> Result<()> {
+    if inode.flags().intersects(forbidding) {
+        let what = "the file is immutable or append-only";
+        return Err(Error::NotPermitted(inode.ino(), what));
+    }
+    Ok(())
+}
+
+/// Fails where the file cannot have the attribute `name`, or its attributes cannot change.
+fn check_xattr(inode: &Inode, name: &[u8]) -> Result<()> {
+    check_flags(inode, FIXED)?;
+    let (ino, kind) = (inode.ino(), inode.kind());
+    let has_content = matches!(kind, FileKind::Regular | FileKind::Directory);
+    if name.starts_with(b"user.") && !has_content {
+        let what = "only files and directories have attributes of users";
+        return Err(Error::NotPermitted(ino, what));
+    }
+    if (name == ACCESS_LIST || name == DEFAULT_LIST) && kind == FileKind::Symlink {
+        let what = "a symbolic link has no access control list";
+        return Err(larder_ext4::Error::NotSupported(ino, what).into());
+    }
+    Ok(())
+}
+
+/// The flags of `inode` after somebody wanted them to be `wanted`.
+fn changed_flags(inode: &Inode, wanted: InodeFlags) -> Result<InodeFlags> {
+    let old = inode.flags();
+    let settable = match inode.kind() {
+        FileKind::Directory => SETTABLE,
+        FileKind::Regular => SETTABLE - OF_DIRECTORIES,
+        _ => OF_OTHERS,
+    };
+    let unknown = wanted - old - settable;
+    // Extents could be turned into block numbers and back, but not here.
+    let other_mapping = (wanted ^ old) & InodeFlags::EXTENTS;
+    if !unknown.is_empty() || !other_mapping.is_empty() {
+        let what = "a flag that cannot be set on this file";
+        return Err(larder_ext4::Error::NotSupported(inode.ino(), what).into());
+    }
+    let new = (old - settable) | (wanted & settable);
+    // The flag must be taken off before anything else can change.
+    if (old & new).contains(InodeFlags::IMMUTABLE) && old != new {
+        check_flags(inode, InodeFlags::IMMUTABLE)?;
+    }
+    Ok(new)
 }

@@ -1,0 +1,226 @@
+//! Multiple-mount protection: a block in which who uses the file system shows that he lives.
+//!
+//! Model: the kernel's `ext4_multi_mount_protect` and its thread `kmmpd`. Different from it, the
+//! block is read before each time that it is written: who was suspended, and
+//! overtaken, notices before he writes anything.
+//!
+//! # Protocol
+//! ```text
+//! clean --------------------------> write own number, wait, still there? --> mounted
+//! a number --> wait, still the same? --^      |                          |
+//! e2fsck's, or it changed --> refuse          +--> another: refuse       +-- each interval: next
+//! ```
+
+use crate::error::Place;
+use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::features::Incompat;
+use crate::ondisk::mmp::{MMP_BYTES, MmpBlock, Sequence};
+use crate::ondisk::superblock::Superblock;
+use crate::{Error, FsBlock, Ino, Result};
+use larder_block::BlockDevice;
+use parking_lot::Mutex;
+use std::fmt::Debug;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Seconds between updates where the superblock does not say.
+const INTERVAL_SECONDS: u16 = 5;
+/// The least that is waited for a change.
+const MIN_CHECK_SECONDS: u16 = 5;
+/// More than this over the check interval is not waited for.
+const MAX_MORE_SECONDS: u64 = 60;
+
+/// Where the protection runs: time, and names to tell others.
+pub trait MmpHost: Debug {
+    /// Seconds since 1970.
+    fn now_seconds(&self) -> u64;
+    /// Waits.
+    fn wait(&self, time: Duration);
+    /// The machine's name.
+    fn node(&self) -> Vec<u8>;
+    /// The image's name.
+    fn device(&self) -> Vec<u8>;
+}
+
+/// A file system that is protected by us.
+#[derive(Debug)]
+pub struct Mmp {
+    place: MmpPlace,
+    interval: Duration,
+    /// What the block says as long as nobody else writes it.
+    ours: Mutex<MmpBlock>,
+}
+
+/// Where the block is, and how it is checked.
+#[derive(Debug)]
+struct MmpPlace {
+    device: Arc<dyn BlockDevice>,
+    block: FsBlock,
+    offset_bytes: u64,
+    seed: Option<Crc32c>,
+}
+
+impl MmpPlace {
+    fn new(sb: &Superblock, device: Arc<dyn BlockDevice>) -> Result<Self> {
+        let block = sb.mmp_block;
+        if !sb.contains_blocks(block, 1) {
+            let what = "block of the multiple-mount protection lies outside the file system";
+            return Err(Error::corrupt(Place::Superblock, what));
+        }
+        Ok(Self {
+            device,
+            block,
+            offset_bytes: block.0 << sb.block_size_log2,
+            seed: sb.has_metadata_checksums().then_some(sb.checksum_seed),
+        })
+    }
+
+    fn read(&self) -> Result<([u8; MMP_BYTES], MmpBlock)> {
+        let mut bytes = [0; MMP_BYTES];
+        self.device.read_at(&mut bytes, self.offset_bytes)?;
+        let place = Place::Block(self.block, Ino(0));
+        let block = MmpBlock::parse(&bytes, self.seed);
+        Ok((bytes, block.map_err(|what| Error::corrupt(place, what))?))
+    }
+
+    /// Writes `new` over a block that says `expected`, and makes it durable.
+    fn replace(&self, expected: &MmpBlock, new: &MmpBlock) -> Result<()> {
+        let (mut bytes, found) = self.read()?;
+        if found != *expected {
+            return Err(in_use(&found));
+        }
+        new.write(&mut bytes, self.seed);
+        self.device.write_at(&bytes, self.offset_bytes)?;
+        Ok(self.device.flush()?)
+    }
+}
+
+impl Mmp {
+    /// Takes the file system on `device` for this mount, which may take some seconds; `None` if
+    /// it is not to be protected.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if somebody else has it, [`Error::Corrupt`], or the device's error.
+    pub fn acquire(
+        sb: &Superblock,
+        device: Arc<dyn BlockDevice>,
+        host: &dyn MmpHost,
+    ) -> Result<Option<Self>> {
+        if !sb.incompat.contains(Incompat::MMP) {
+            return Ok(None);
+        }
+        let place = MmpPlace::new(sb, device)?;
+        let (_, found) = place.read()?;
+        let interval_seconds = match sb.mmp_interval_seconds {
+            0 => INTERVAL_SECONDS,
+            seconds => seconds,
+        };
+        let check_seconds = interval_seconds
+            .max(found.check_interval_seconds)
+            .max(MIN_CHECK_SECONDS);
+        let wait = wait_for(check_seconds);
+        match found.sequence {
+            Sequence::Clean => {}
+            Sequence::Checking => return Err(in_use(&found)),
+            Sequence::Mounted(_) => {
+                tell_wait(&found, wait);
+                host.wait(wait);
+            }
+        }
+        let ours = MmpBlock {
+            sequence: Sequence::Mounted(random_number()),
+            time_seconds: host.now_seconds(),
+            node: host.node(),
+            device: host.device(),
+            check_interval_seconds: interval_seconds.saturating_mul(2).max(MIN_CHECK_SECONDS),
+        };
+        place.replace(&found, &ours)?;
+        // Who looked at the same time has written, too, and one of us finds the other's number.
+        host.wait(wait);
+        let (_, ours_stored) = place.read()?;
+        if ours_stored.sequence != ours.sequence {
+            return Err(in_use(&ours_stored));
+        }
+        Ok(Some(Self {
+            place,
+            interval: Duration::from_secs(interval_seconds.into()),
+            ours: Mutex::new(ours_stored),
+        }))
+    }
+
+    /// How often [`Mmp::tick`] is to be called.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Shows that we live.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if somebody else has taken the file system: nothing more may be written
+    /// to it. Or the device's error.
+    pub fn tick(&self, host: &dyn MmpHost) -> Result<()> {
+        let mut ours = self.ours.lock();
+        let sequence = match ours.sequence {
+            Sequence::Mounted(number) if number < Sequence::MAX => Sequence::Mounted(number + 1),
+            Sequence::Mounted(_) => Sequence::Mounted(1),
+            // It was given back: there is nothing to show.
+            Sequence::Clean | Sequence::Checking => return Ok(()),
+        };
+        self.write(&mut ours, sequence, host)
+    }
+
+    /// Gives the file system back, once nothing more is written.
+    ///
+    /// # Errors
+    /// As [`Mmp::tick`].
+    pub fn release(&self, host: &dyn MmpHost) -> Result<()> {
+        self.write(&mut self.ours.lock(), Sequence::Clean, host)
+    }
+
+    fn write(&self, ours: &mut MmpBlock, sequence: Sequence, host: &dyn MmpHost) -> Result<()> {
+        let next = MmpBlock {
+            sequence,
+            time_seconds: host.now_seconds(),
+            ..ours.clone()
+        };
+        self.place.replace(ours, &next)?;
+        *ours = next;
+        Ok(())
+    }
+}
+
+/// How long a number that changes every `check_seconds` may stay before it is taken for dead.
+fn wait_for(check_seconds: u16) -> Duration {
+    let check_seconds = u64::from(check_seconds);
+    Duration::from_secs((check_seconds * 2 + 1).min(check_seconds + MAX_MORE_SECONDS))
+}
+
+fn tell_wait(found: &MmpBlock, wait: Duration) {
+    tracing::info!(
+        node = %String::from_utf8_lossy(&found.node),
+        seconds = wait.as_secs(),
+        "the image was not given back by who used it last: waiting whether he still lives"
+    );
+}
+
+/// A number of our own.
+fn random_number() -> u32 {
+    let random = RandomState::new().build_hasher().finish();
+    u32::try_from(random % u64::from(Sequence::MAX)).unwrap_or(0) + 1
+}
+
+fn in_use(found: &MmpBlock) -> Error {
+    let node = String::from_utf8_lossy(&found.node);
+    let device = String::from_utf8_lossy(&found.device);
+    Error::InUse(match found.sequence {
+        Sequence::Checking => format!(
+            "e2fsck is working on the image (node {node}, device {device}), or was interrupted; \
+             if nobody does, run tune2fs -f -E clear_mmp"
+        ),
+        Sequence::Mounted(_) | Sequence::Clean => {
+            format!("the image is mounted on node {node} (device {device})")
+        }
+    })
+}

@@ -1,0 +1,173 @@
+//! The block of multiple-mount protection (feature `mmp`).
+//!
+//! ```text
+//! magic (4), sequence (4), time (8), node name (64), device name (32),
+//! check interval (2), reserved (906), checksum (4)
+//! ```
+
+use super::checksum::Crc32c;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of the structure, at the start of its block.
+pub const MMP_BYTES: usize = 1024;
+
+const MAGIC: u32 = 0x004D_4D50;
+
+/// What a file system's users say of it: their number, which they change to show that they live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sequence {
+    /// Nobody uses it.
+    Clean,
+    /// e2fsck does.
+    Checking,
+    /// It is mounted.
+    Mounted(u32),
+}
+
+impl Sequence {
+    const CLEAN: u32 = 0xFF4D_4D50;
+    const CHECKING: u32 = 0xE24D_4D50;
+    /// The largest number of a mount.
+    pub const MAX: u32 = 0xE24D_4D4F;
+
+    fn from_number(number: u32) -> Self {
+        match number {
+            Self::CLEAN => Self::Clean,
+            Self::CHECKING => Self::Checking,
+            number => Self::Mounted(number),
+        }
+    }
+
+    fn number(self) -> u32 {
+        match self {
+            Self::Clean => Self::CLEAN,
+            Self::Checking => Self::CHECKING,
+            Self::Mounted(number) => number,
+        }
+    }
+}
+
+/// What the block says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MmpBlock {
+    /// Who uses the file system.
+    pub sequence: Sequence,
+    /// When that was written, in seconds since 1970.
+    pub time_seconds: u64,
+    /// By which machine; at most 64 bytes.
+    pub node: Vec<u8>,
+    /// On which device; at most 32 bytes.
+    pub device: Vec<u8>,
+    /// How long to wait for a change, in seconds.
+    pub check_interval_seconds: u16,
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawMmp {
+    mmp_magic: U32,
+    mmp_seq: U32,
+    mmp_time: U64,
+    mmp_nodename: [u8; 64],
+    mmp_bdevname: [u8; 32],
+    mmp_check_interval: U16,
+    mmp_pad1: U16,
+    mmp_pad2: [[u8; 4]; 226],
+    mmp_checksum: U32,
+}
+
+const _: () = assert!(size_of::<RawMmp>() == MMP_BYTES);
+
+/// What the checksum covers: all before it.
+fn checksum(raw: &RawMmp, seed: Crc32c) -> u32 {
+    seed.bytes(&raw.as_bytes()[..MMP_BYTES - 4]).0
+}
+
+impl MmpBlock {
+    /// What `bytes` say; their checksum starts from `seed` if they have one.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(bytes: &[u8; MMP_BYTES], seed: Option<Crc32c>) -> Result<Self, &'static str> {
+        let raw: &RawMmp = zerocopy::transmute_ref!(bytes);
+        if raw.mmp_magic.get() != MAGIC {
+            return Err("multiple-mount protection has no magic number");
+        }
+        if seed.is_some_and(|seed| checksum(raw, seed) != raw.mmp_checksum.get()) {
+            return Err("checksum of the multiple-mount protection is wrong");
+        }
+        Ok(Self {
+            sequence: Sequence::from_number(raw.mmp_seq.get()),
+            time_seconds: raw.mmp_time.get(),
+            node: until_nul(&raw.mmp_nodename),
+            device: until_nul(&raw.mmp_bdevname),
+            check_interval_seconds: raw.mmp_check_interval.get(),
+        })
+    }
+
+    /// Makes `bytes`, which were parsed, say this.
+    pub fn write(&self, bytes: &mut [u8; MMP_BYTES], seed: Option<Crc32c>) {
+        let raw: &mut RawMmp = zerocopy::transmute_mut!(bytes);
+        raw.mmp_seq.set(self.sequence.number());
+        raw.mmp_time.set(self.time_seconds);
+        fill(&mut raw.mmp_nodename, &self.node);
+        fill(&mut raw.mmp_bdevname, &self.device);
+        raw.mmp_check_interval.set(self.check_interval_seconds);
+        if let Some(seed) = seed {
+            let checksum = checksum(raw, seed);
+            raw.mmp_checksum.set(checksum);
+        }
+    }
+}
+
+fn until_nul(bytes: &[u8]) -> Vec<u8> {
+    let text = bytes.split(|&byte| byte == 0).next();
+    text.unwrap_or_default().to_vec()
+}
+
+/// Copies as much of `text` as fits before a NUL.
+fn fill(bytes: &mut [u8], text: &[u8]) {
+    bytes.fill(0);
+    let len = text.len().min(bytes.len().saturating_sub(1));
+    bytes[..len].copy_from_slice(&text[..len]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn block_written_is_parsed_as_it_was() {
+        let mut bytes = [0; MMP_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        let block = MmpBlock {
+            sequence: Sequence::Mounted(77),
+            time_seconds: 5_000_000_000,
+            node: b"node".to_vec(),
+            device: vec![b'd'; 31],
+            check_interval_seconds: 10,
+        };
+        let seed = Some(Crc32c(5));
+        block.write(&mut bytes, seed);
+        assert_eq!(MmpBlock::parse(&bytes, seed), Ok(block.clone()));
+        bytes[9] ^= 1;
+        assert!(MmpBlock::parse(&bytes, seed).is_err());
+        assert!(MmpBlock::parse(&bytes, None).is_ok());
+        bytes[0] = 0;
+        assert!(MmpBlock::parse(&bytes, None).is_err());
+    }
+
+    #[test]
+    fn sequences_have_their_numbers() {
+        for (number, sequence) in [
+            (0xFF4D_4D50, Sequence::Clean),
+            (0xE24D_4D50, Sequence::Checking),
+            (0xE24D_4D4F, Sequence::Mounted(Sequence::MAX)),
+            (1, Sequence::Mounted(1)),
+        ] {
+            assert_eq!(Sequence::from_number(number), sequence);
+            assert_eq!(sequence.number(), number);
+        }
+    }
+}
