@@ -1,0 +1,132 @@
+//! Changes of mappings, against a model, e2fsck and debugfs.
+
+mod image;
+mod mapping;
+
+use larder_testkit::seed::{Random, Seed};
+use mapping::Subject;
+
+/// A kind of image, and blocks of the file that are changed.
+const LAYOUTS: [(&str, &str, u64); 9] = [
+    ("-t ext4 -b 1024", "96M", 60_000),
+    (
+        "-t ext4 -b 1024 -O ^metadata_csum,^64bit -I 128",
+        "96M",
+        60_000,
+    ),
+    ("-t ext4 -b 4096", "128M", 20_000),
+    ("-t ext4 -b 65536", "256M", 3_000),
+    ("-t ext4 -b 1024 -O bigalloc -C 8192", "96M", 60_000),
+    ("-t ext4 -b 4096 -O bigalloc -C 65536", "256M", 40_000),
+    ("-t ext4 -b 2048 -O ^has_journal", "96M", 30_000),
+    ("-t ext3 -b 1024", "96M", 70_000),
+    ("-t ext2 -b 4096", "96M", 20_000),
+];
+
+/// One random change. Single blocks are common, so that much is to be split and merged.
+fn step(subject: &mut Subject, span: u64) {
+    let at = subject.random.below(span);
+    let blocks = match subject.random.below(10) {
+        0 => 1 + subject.random.below(span / 4),
+        1..4 => 1 + subject.random.below(40),
+        _ => 1,
+    };
+    let is_written = !subject.has_extents() || subject.random.below(3) > 0;
+    match subject.random.below(100) {
+        0..70 => {
+            if !subject.insert(at, blocks, is_written) {
+                subject.unmap(at..at + span / 4);
+            }
+        }
+        70..82 => subject.unmap(at..at + blocks),
+        82..97 => subject.set_written(at..at + blocks, is_written),
+        _ if subject.has_extents() => {
+            let cluster = subject.cluster();
+            let (at, by) = (at & !(cluster - 1), cluster * (1 + blocks % 20));
+            let is_back = subject.random.below(2) == 0;
+            subject.shift(at, by, is_back);
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn mapping_after_random_changes_is_as_its_model_and_e2fsck_finds_nothing() {
+    let seed = Seed::from_environment(0x6d61_7020);
+    println!("seed {seed}");
+    for (number, (arguments, size, span)) in (0..).zip(LAYOUTS) {
+        let random = Random::new(seed.part(number));
+        let Some(mut subject) = Subject::new(arguments, size, random) else {
+            return;
+        };
+        for round in 0..3000 {
+            step(&mut subject, span);
+            if round % 300 == 0 {
+                subject.check(0..span * 2);
+                subject
+                    .fs
+                    .commit(subject.fs.running_tid().expect("writable"))
+                    .expect("commit");
+            }
+        }
+        subject.check(0..span * 2);
+        let mut subject = subject.finish(arguments);
+        subject.unmap(0..1 << 32);
+        drop(subject.finish(arguments));
+    }
+}
+
+#[test]
+fn tree_of_single_blocks_grows_three_levels_and_shrinks_back() {
+    let seed = Seed(1);
+    let Some(mut subject) = Subject::new("-t ext4 -b 1024 -J size=4", "96M", Random::new(seed))
+    else {
+        return;
+    };
+    // From the end back, so that nodes are split in the middle and keys change.
+    for at in (0..18_000_u64).rev() {
+        assert!(subject.insert(at * 2, 1, true));
+    }
+    assert_eq!(subject.inode.i_block()[6], 3, "levels");
+    subject.check(0..36_000);
+    let mut subject = subject.finish("grown");
+    subject.unmap(3..1 << 32);
+    assert_eq!(subject.inode.i_block()[6], 0, "levels");
+    drop(subject.finish("shrunk"));
+}
+
+#[test]
+fn file_written_from_end_to_end_fills_its_nodes() {
+    let Some(mut subject) = Subject::new("-t ext4 -b 1024", "96M", Random::new(Seed(2))) else {
+        return;
+    };
+    for at in 0..840_u64 {
+        assert!(subject.insert(at * 2, 1, true));
+    }
+    // Ten leaves of 84, and the node above them.
+    let blocks_512 = subject.inode.blocks_512(1024);
+    assert_eq!(blocks_512, 2 * (840 + 10 + 1));
+    drop(subject.finish("filled"));
+}
+
+#[test]
+fn indirect_blocks_to_the_third_level_come_and_go() {
+    let Some(mut subject) = Subject::new("-t ext3 -b 1024", "96M", Random::new(Seed(3))) else {
+        return;
+    };
+    let ends = [
+        0, 11, 12, 267, 268, 65_803, 65_804, 131_339, 131_340, 16_843_019,
+    ];
+    for at in ends {
+        assert!(subject.insert(at, 1, true));
+    }
+    assert!(subject.insert(65_000, 803, true));
+    for at in ends {
+        subject.check(at..at + 1);
+    }
+    subject.check(64_000..67_000);
+    let mut subject = subject.finish("ends of levels");
+    subject.unmap(12..1 << 32);
+    assert_eq!(subject.inode.blocks_512(1024), 4);
+    drop(subject.finish("cut"));
+}

@@ -1,0 +1,261 @@
+//! A file whose mapping is changed, beside a model of it.
+#![allow(dead_code, reason = "each test binary uses a part of this module")]
+
+use crate::image::{self, Image};
+use larder_block::{BlockDevice, FileDevice, FileRange};
+use larder_ext4::{
+    Error, FileBlock, Filesystem, FsBlock, Handle, Ino, Inode, Mapping, MappingKind, Result,
+    WriteOptions,
+};
+use larder_testkit::seed::Random;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+/// What each mapped block of the file is mapped to, and whether it is written.
+pub type Model = BTreeMap<u64, (u64, bool)>;
+
+/// Credits beyond what a step needs, so that long changes stop at different places.
+const SPARE_CREDITS: u64 = 60;
+
+/// An empty file of an image.
+pub struct Subject {
+    pub image: Image,
+    pub fs: Filesystem,
+    pub inode: Inode,
+    pub model: Model,
+    pub random: Random,
+    has_extents: bool,
+}
+
+impl Subject {
+    /// A file on an image that mke2fs makes with these arguments; `None` without mke2fs.
+    pub fn new(arguments: &str, size: &str, random: Random) -> Option<Self> {
+        let image = Image::make(arguments, size)?;
+        let empty = image.path().with_extension("empty");
+        std::fs::write(&empty, b"").expect("empty file");
+        let request = format!("write {} file", empty.display());
+        let mut debugfs = Command::new("debugfs");
+        let written = debugfs
+            .args(["-w", "-R", &request])
+            .arg(image.path())
+            .output();
+        assert!(written.expect("debugfs").status.success());
+        let stat = image.debugfs("stat file");
+        let number = stat.split_whitespace().nth(1).expect("inode number");
+        let ino = Ino(number.parse().expect("a number"));
+        let fs = open(image.path());
+        let inode = fs.inode(ino).expect("inode");
+        let has_extents = inode.i_block()[..2] == [0x0A, 0xF3];
+        Some(Self {
+            image,
+            fs,
+            inode,
+            model: Model::new(),
+            random,
+            has_extents,
+        })
+    }
+
+    pub fn has_extents(&self) -> bool {
+        self.has_extents
+    }
+
+    /// Blocks in a cluster.
+    pub fn cluster(&self) -> u64 {
+        1 << self.fs.superblock().cluster_blocks_log2
+    }
+
+    /// Changes the inode in a handle of as many credits as mapping `blocks` takes, and some more.
+    pub fn change<R>(
+        &mut self,
+        blocks: u32,
+        spare_credits: u64,
+        change: impl FnOnce(&Filesystem, &mut Handle<'_>, &mut Inode) -> Result<R>,
+    ) -> Result<R> {
+        let spare = u32::try_from(self.random.below(spare_credits + 1)).expect("small");
+        let credits = self.fs.map_credits(&self.inode, blocks) + spare;
+        let mut handle = self.fs.start(credits)?;
+        let mut inode = self.inode;
+        let result = change(&self.fs, &mut handle, &mut inode)?;
+        self.fs.write_inode(&mut handle, &inode)?;
+        handle.stop();
+        self.inode = inode;
+        Ok(result)
+    }
+
+    /// Blocks of a hole from `at` on, at most `max`.
+    fn hole(&self, at: u64, max: u64) -> u64 {
+        let next = self
+            .model
+            .range(at..)
+            .next()
+            .map_or(u64::MAX, |(&at, _)| at);
+        (next - at).min(max)
+    }
+
+    /// Maps at most `want` blocks from `at` on, if they are a hole. False if there is no space.
+    pub fn insert(&mut self, at: u64, want: u64, is_written: bool) -> bool {
+        let want = self.hole(at, want);
+        if want == 0 {
+            return true;
+        }
+        let start = FileBlock(u32::try_from(at).expect("small"));
+        let want = u32::try_from(want).expect("small");
+        let claim = match self.fs.claim_for(&self.inode, start, want, None) {
+            Err(Error::NoSpace) => return false,
+            claim => claim.expect("claim"),
+        };
+        let (block, blocks) = (claim.start().0, claim.blocks());
+        assert!((1..=want).contains(&blocks), "{blocks} of {want} blocks");
+        self.change(blocks, 0, |fs, handle, inode| {
+            fs.map_claim(handle, inode, start, claim, is_written)
+        })
+        .expect("mapped");
+        for (at, block) in (at..at + u64::from(blocks)).zip(block..) {
+            assert!(self.model.insert(at, (block, is_written)).is_none());
+        }
+        true
+    }
+
+    pub fn set_written(&mut self, blocks: Range<u64>, is_written: bool) {
+        let mut left = blocks.clone();
+        while !left.is_empty() {
+            let before = left.clone();
+            left = self
+                .change(1, SPARE_CREDITS, |fs, handle, inode| {
+                    fs.set_written(handle, inode, left, is_written)
+                })
+                .expect("set written");
+            assert!(left.is_empty() || left.start > before.start, "{before:?}");
+        }
+        for (_, mapped) in self.model.range_mut(blocks) {
+            mapped.1 = is_written;
+        }
+    }
+
+    pub fn unmap(&mut self, blocks: Range<u64>) {
+        let mut left = blocks.clone();
+        while !left.is_empty() {
+            let before = left.clone();
+            left = self
+                .change(1, SPARE_CREDITS, |fs, handle, inode| {
+                    fs.unmap(handle, inode, left)
+                })
+                .expect("unmapped");
+            assert!(left.is_empty() || left.end < before.end, "{before:?}");
+        }
+        self.model.retain(|at, _| !blocks.contains(at));
+    }
+
+    /// Takes `by` blocks at `at` out, or opens a hole of as many there.
+    pub fn shift(&mut self, at: u64, by: u64, is_back: bool) {
+        let signed = i64::try_from(by).expect("small");
+        let (from, by_signed) = if is_back {
+            self.unmap(at..at + by);
+            (at + by, -signed)
+        } else {
+            (at, signed)
+        };
+        let mut left = from..1 << 32;
+        while !left.is_empty() {
+            let before = left.clone();
+            left = self
+                .change(1, SPARE_CREDITS, |fs, handle, inode| {
+                    fs.shift(handle, inode, left, by_signed)
+                })
+                .expect("moved");
+            assert!(left.is_empty() || left != before, "{before:?}");
+        }
+        let moved = self.model.split_off(&from);
+        let moved = moved
+            .into_iter()
+            .map(|(at, to)| (at.checked_add_signed(by_signed).expect("in the file"), to));
+        self.model.extend(moved);
+    }
+
+    /// The mapping is the model's, and no block is mapped twice.
+    pub fn check(&self, blocks: Range<u64>) {
+        let mut at = blocks.start;
+        while at < blocks.end {
+            let start = FileBlock(u32::try_from(at).expect("small"));
+            let max_blocks = u32::try_from(blocks.end - at).unwrap_or(u32::MAX);
+            let mapping = self
+                .fs
+                .map(&self.inode, start, max_blocks)
+                .expect("mapping");
+            self.check_run(&mapping);
+            at += u64::from(mapping.blocks);
+        }
+        let mut seen = HashSet::new();
+        assert!(self.model.values().all(|(block, _)| seen.insert(*block)));
+    }
+
+    fn check_run(&self, mapping: &Mapping) {
+        let start = u64::from(mapping.start.0);
+        let end = start + u64::from(mapping.blocks);
+        let (first, is_written) = match mapping.kind {
+            MappingKind::Hole => {
+                let mapped = self.model.range(start..end).next();
+                assert_eq!(mapped, None, "a hole at {start}");
+                return;
+            }
+            MappingKind::Written(FsBlock(block)) => (block, true),
+            MappingKind::Unwritten(FsBlock(block)) => (block, false),
+        };
+        for (at, block) in (start..end).zip(first..) {
+            let expected = self.model.get(&at);
+            assert_eq!(Some(&(block, is_written)), expected, "block {at}");
+        }
+    }
+
+    /// Closes the image, with a size that covers what is mapped, has e2fsck and debugfs look
+    /// at it, and opens it again.
+    pub fn finish(mut self, context: &str) -> Self {
+        let blocks = self.model.last_key_value().map_or(0, |(&at, _)| at + 1);
+        let size_bytes = blocks << self.fs.superblock().block_size_log2;
+        self.change(1, 0, |_, _, inode| {
+            inode.set_size_bytes(size_bytes);
+            Ok(())
+        })
+        .expect("size");
+        self.fs.close().expect("closed");
+        drop(self.fs);
+        check_image(&self.image, &self.model, context);
+        let fs = open(self.image.path());
+        let inode = fs.inode(self.inode.ino()).expect("inode");
+        assert_eq!(inode.i_block(), self.inode.i_block(), "{context}");
+        Self { fs, inode, ..self }
+    }
+}
+
+/// What e2fsck and debugfs say of the image.
+fn check_image(image: &Image, model: &Model, context: &str) {
+    let output = Command::new("e2fsck")
+        .args(["-f", "-n"])
+        .arg(image.path())
+        .output()
+        .expect("e2fsck");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{context}: {text}");
+    let theirs = image.debugfs("blocks file");
+    let theirs: HashSet<u64> = theirs
+        .split_whitespace()
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    for (at, (block, _)) in model {
+        assert!(theirs.contains(block), "{context}: block {at}");
+    }
+}
+
+/// The image, open for writing.
+pub fn open(path: &Path) -> Filesystem {
+    let device = FileDevice::open_writable(path, FileRange::default()).expect("image");
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
+    let mut fs = image::open(&device);
+    fs.enable_writing(device, WriteOptions::default())
+        .expect("writable");
+    fs
+}
