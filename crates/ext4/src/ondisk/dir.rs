@@ -32,6 +32,20 @@ impl FileTypeByte {
     /// What entries without a type have.
     pub const UNKNOWN: Self = Self(0);
 
+    /// The byte of this type.
+    #[must_use]
+    pub fn of(kind: FileKind) -> Self {
+        Self(match kind {
+            FileKind::Regular => 1,
+            FileKind::Directory => 2,
+            FileKind::CharDevice => 3,
+            FileKind::BlockDevice => 4,
+            FileKind::Fifo => 5,
+            FileKind::Socket => 6,
+            FileKind::Symlink => 7,
+        })
+    }
+
     /// The type, if the byte is that of one.
     #[must_use]
     pub fn kind(self) -> Option<FileKind> {
