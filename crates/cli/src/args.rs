@@ -2,6 +2,7 @@
 
 mod lab;
 
+use crate::commands::fuse2fs::Fuse2fsArgs;
 use crate::{size, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 
 pub(crate) use lab::{Document, LabArgs, LabCommand, ListArgs, ReadaheadArgs, ReproduceArgs};
 
-/// Read and mount ext2, ext3 and ext4 images, without root.
+/// Mount, read and write ext2, ext3 and ext4 images, without root.
 #[derive(Debug, Parser)]
 #[command(
     name = "larder",
@@ -20,7 +21,7 @@ pub(crate) use lab::{Document, LabArgs, LabCommand, ListArgs, ReadaheadArgs, Rep
     max_term_width = 100,
     after_help = "\
 Examples:
-  larder mount disk.img /mnt/disk      mount an image, read-only
+  larder mount disk.img /mnt/disk      mount an image
   larder umount /mnt/disk              and unmount it
   larder ls -l disk.img /etc           look inside with no mount at all
   larder cp -r disk.img /home backup   copy a tree out
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Cp(CpArgs),
     Info(InfoArgs),
     Stats(StatsArgs),
+    Fuse2fs(Fuse2fsArgs),
     Lab(LabArgs),
 }
 
@@ -59,20 +61,27 @@ pub(crate) struct VolumeArgs {
     pub noload: bool,
 }
 
-/// Mount an image, read-only
+/// Mount an image
 ///
 /// Returns once the image is mounted; a server process stays behind and ends with
 /// the mount. Works without root through fusermount3 (package fuse3), and as root
-/// without it. The image is never written; a journal that needs recovery is
-/// replayed in memory.
+/// without it. The image is mounted for reading and writing, alone, unless -o ro is
+/// given: then it is never written, and a journal that needs recovery is replayed
+/// in memory.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Options of -o, separated by commas:
   offset=, cache_size=, readahead=, readahead_max=, readahead_threads=, threads=,
   fsname=, subtype=,
-  direct_io, direct_device, noload, allow_other, allow_root, nonempty
+  direct_io, direct_device, noload (implies ro), allow_other, allow_root, nonempty
                                                  as the long flags of the same name
-  ro                                             always on; rw is taken as ro
+  ro                                             read only; several may do so at once
+  commit=SECONDS                                 how old changes may get in memory [default: 5]
+  data=ordered|writeback|journal                 journal: content goes through the journal too;
+                                                 writeback is taken as ordered, the default
+  errors=continue|remount-ro|abort               if the image is damaged [default: as it says]
+  sync                                           every write is durable when it returns
+  fakeroot                                       no permission checks: everyone let in may do all
   suid, dev                                      honour set-id bits, devices (root only)
   noexec                                         refuse to run programs
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
@@ -80,6 +89,7 @@ Options of -o, separated by commas:
 
 Examples:
   larder mount disk.img /mnt/disk
+  larder mount -o ro disk.img /mnt/disk
   larder mount -o offset=1M,allow_other sdcard.img /mnt/card
   larder mount --foreground --cache-size 1G disk.img /mnt/disk
   larder mount -o direct_io,readahead=modern,readahead_max=512K disk.img /mnt/disk
@@ -90,7 +100,7 @@ many readers of large files whose content fits --cache-size, or is read once; wi
 it, what is read again costs no request.
 
 Installed as mount.larder, fstab(5) can have lines such as
-  /srv/disk.img  /mnt/disk  larder  ro,noauto,user  0 0")]
+  /srv/disk.img  /mnt/disk  larder  rw,noauto,user  0 0")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of the command line"
@@ -153,7 +163,7 @@ fn policy_names() -> impl TypedValueParser<Value = PolicyName> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<PolicyName>())
 }
 
-/// Unmount, and wait until the image is free again
+/// Unmount, and wait until everything is on the image and the image is free again
 ///
 /// Also cleans up after a server that was killed.
 #[derive(Debug, Args)]

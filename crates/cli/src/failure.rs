@@ -113,8 +113,17 @@ impl From<larder_fuse::Error> for Failure {
     }
 }
 
+/// What an image is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Reading alone.
+    Read,
+    /// Writing too.
+    Write,
+}
+
 /// An image that cannot be opened: what is wrong with it, and which flag helps.
-pub(crate) fn of_image(image: &Path, error: &larder::Error) -> Failure {
+pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> Failure {
     use larder_block::Error as Device;
     use larder_ext4::Error as Ext4;
     let path = image.display();
@@ -134,13 +143,21 @@ pub(crate) fn of_image(image: &Path, error: &larder::Error) -> Failure {
     };
     match cause {
         Ext4::Device(Device::Open { source, .. }) => match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                if access == Access::Write =>
+            {
+                Failure::with_hint(
+                    format!("no permission to write image {path}"),
+                    "to read it only, mount it with -o ro",
+                )
+            }
             io::ErrorKind::NotFound => Failure::with_hint(
                 format!("image {path} does not exist"),
                 "give the path of a file or a block device",
             ),
             io::ErrorKind::PermissionDenied => Failure::with_hint(
                 format!("no permission to read image {path}"),
-                "reading is enough: larder never writes to the image",
+                "reading is enough, to mount it with -o ro or to look inside",
             ),
             io::ErrorKind::IsADirectory => Failure::with_hint(
                 format!("{path} is a directory, not an image"),
@@ -155,10 +172,7 @@ pub(crate) fn of_image(image: &Path, error: &larder::Error) -> Failure {
         }) if offset_bytes > size_bytes => {
             Failure::new(format!("the offset lies behind the end of {path}"))
         }
-        Ext4::Device(Device::Locked { .. }) => Failure::with_hint(
-            format!("image {path} is locked by another process"),
-            "something has it open for writing: find out what with lsof or fuser, and end it",
-        ),
+        Ext4::Device(Device::Locked { .. }) => of_lock(image, access),
         Ext4::NotExt => Failure::with_hint(
             format!("{path} is not an ext2, ext3 or ext4 image"),
             "if the file system starts further inside, as in a disk image with partitions, \
@@ -170,6 +184,33 @@ pub(crate) fn of_image(image: &Path, error: &larder::Error) -> Failure {
         ),
         _ => Failure::new(format!("{path}: {error}")),
     }
+}
+
+/// An image that somebody else uses.
+fn of_lock(image: &Path, access: Access) -> Failure {
+    let path = image.display();
+    let who = match larder_block::lock_holder(image) {
+        Some(holder) if holder.name.is_empty() => format!("process {}", holder.pid),
+        Some(holder) => format!(
+            "process {} ({})",
+            holder.pid,
+            name::escaped(holder.name.as_bytes())
+        ),
+        None => "another process, or mounted by the system".to_owned(),
+    };
+    Failure::with_hint(
+        format!("image {path} is in use by {who}"),
+        match access {
+            Access::Write => {
+                "who writes an image has it alone: unmount it where it is mounted \
+                 (larder umount, umount), or end what uses it"
+            }
+            Access::Read => {
+                "something has it open for writing: unmount it where it is mounted \
+                 (larder umount), or look at the files there"
+            }
+        },
+    )
 }
 
 /// A failure at a path inside an image.

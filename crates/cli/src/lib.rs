@@ -5,7 +5,7 @@
 //!
 //! Exit codes: 0 for success, 1 for failure, 2 for arguments that make no sense.
 //! Called as `mount.larder`, by mount(8), those that mount(8) documents: 1 for
-//! arguments, 32 for a failed mount. A failure prints a line `error:` and, where
+//! arguments, 32 for a failed mount; the same called as `fuse2fs`. A failure prints a line `error:` and, where
 //! something can be done, a line `hint:` to standard error. A reader that closes
 //! the pipe early is no failure.
 
@@ -42,6 +42,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let program = args.first().map(Path::new).and_then(Path::file_name);
     if program == Some(OsStr::new(mount_helper::NAME)) {
         return mount_helper::run(args);
+    }
+    if program == Some(OsStr::new(commands::fuse2fs::NAME)) {
+        return commands::fuse2fs::run_standalone(args);
     }
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,

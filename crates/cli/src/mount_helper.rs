@@ -69,8 +69,6 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     if args.verbose > 0 && (args.no_mtab || args.namespace.is_some() || args.fs_type.is_some()) {
         tell_note("-n, -N and -t make no difference here");
     }
-    // mount(8) passes rw whenever ro is not given: that is no wish to write.
-    options.asks_to_write &= args.verbose > 0;
     if args.fake {
         return ExitCode::SUCCESS;
     }

@@ -3,13 +3,13 @@
 use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::{Failure, Result};
 use crate::{name, size, threads};
-use larder::{OpenOptions, PolicyName};
+use larder::{DataMode, ErrorsMode, OpenOptions, PolicyName};
 use larder_fuse::MountOptions;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// What mount(8), fstab(5) and libfuse pass along, and what makes no difference
-/// to a read-only mount of an image.
+/// What mount(8), fstab(5) and libfuse pass along, and what makes no difference here: access times
+/// are never touched by reading, and the rest is always on, or somebody else's business.
 const IGNORED: &[&str] = &[
     "defaults",
     "auto",
@@ -22,9 +22,6 @@ const IGNORED: &[&str] = &[
     "nofail",
     "_netdev",
     "loop",
-    "async",
-    "sync",
-    "dirsync",
     "atime",
     "noatime",
     "diratime",
@@ -43,6 +40,13 @@ const IGNORED: &[&str] = &[
     "loud",
     "default_permissions",
     "kernel_cache",
+    "acl",
+    "user_xattr",
+    "delalloc",
+    "auto_da_alloc",
+    "barrier",
+    "barrier=1",
+    "journal_checksum",
 ];
 
 /// Options that make no sense without a value.
@@ -55,6 +59,9 @@ const VALUED: &[&str] = &[
     "readahead_max",
     "readahead_threads",
     "threads",
+    "commit",
+    "data",
+    "errors",
 ];
 
 /// Options of the same kind whose value makes no difference either.
@@ -67,8 +74,8 @@ pub(crate) struct Options {
     pub volume: OpenOptions,
     /// How it is mounted.
     pub mount: MountOptions,
-    /// Whether writing was asked for.
-    pub asks_to_write: bool,
+    /// Only reading was asked for.
+    read_only: bool,
 }
 
 impl Options {
@@ -101,8 +108,16 @@ impl Options {
         if let Some(subtype) = &args.subtype {
             mount.subtype = checked_subtype(subtype)?;
         }
-        mount.kernel_readahead_bytes = options.volume.readahead_max_bytes;
+        options.settle();
         Ok(options)
+    }
+
+    /// Makes what follows from other options fit them. A journal that is ignored cannot be written.
+    fn settle(&mut self) {
+        let read_write = !self.read_only && !self.volume.noload;
+        self.volume.read_write = read_write;
+        self.mount.read_write = read_write;
+        self.mount.kernel_readahead_bytes = self.volume.readahead_max_bytes;
     }
 
     /// Adds a list as `-o` takes it. With `is_sloppy`, what is not known is ignored.
@@ -121,7 +136,7 @@ impl Options {
                 });
             }
         }
-        self.mount.kernel_readahead_bytes = self.volume.readahead_max_bytes;
+        self.settle();
         Ok(())
     }
 
@@ -151,8 +166,11 @@ impl Options {
 
     fn add_switch(&mut self, switch: &str) -> bool {
         match switch {
-            "ro" => self.asks_to_write = false,
-            "rw" => self.asks_to_write = true,
+            "ro" => self.read_only = true,
+            "rw" => self.read_only = false,
+            "sync" | "dirsync" => self.mount.sync = true,
+            "async" => self.mount.sync = false,
+            "fakeroot" => self.mount.fakeroot = true,
             "allow_other" => self.mount.allow_other = true,
             "allow_root" => self.mount.allow_root = true,
             "nonempty" => self.mount.nonempty = true,
@@ -182,6 +200,9 @@ impl Options {
                 self.volume.readahead_threads = parsed(key, value, threads::parse_readahead)?;
             }
             "threads" => self.mount.threads = Some(parsed(key, value, threads::parse)?),
+            "commit" => self.volume.commit_seconds = commit_seconds(value)?,
+            "data" => self.volume.data = data_mode(value)?,
+            "errors" => self.volume.errors = Some(errors_mode(value)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -242,6 +263,36 @@ fn policy(key: &str, value: &OsStr) -> Result<PolicyName> {
         .map_err(|error| Failure::usage(format!("option {key}: {error}")))
 }
 
+/// As the kernel: 0 stands for the default.
+fn commit_seconds(value: &OsStr) -> Result<u32> {
+    let seconds = text("commit", value)?
+        .parse()
+        .map_err(|_| bad_value("commit", "a number of seconds"))?;
+    Ok(match seconds {
+        0 => OpenOptions::default().commit_seconds,
+        seconds => seconds,
+    })
+}
+
+fn data_mode(value: &OsStr) -> Result<DataMode> {
+    match value.to_str() {
+        Some("ordered") => Ok(DataMode::Ordered),
+        Some("writeback") => Ok(DataMode::Writeback),
+        Some("journal") => Ok(DataMode::Journal),
+        _ => Err(bad_value("data", "ordered, writeback or journal")),
+    }
+}
+
+/// A mount does not bring its machine down: what is `panic` for the kernel gives the volume up.
+fn errors_mode(value: &OsStr) -> Result<ErrorsMode> {
+    match value.to_str() {
+        Some("continue") => Ok(ErrorsMode::Continue),
+        Some("remount-ro") => Ok(ErrorsMode::RemountReadOnly),
+        Some("abort" | "panic") => Ok(ErrorsMode::Abort),
+        _ => Err(bad_value("errors", "continue, remount-ro or abort")),
+    }
+}
+
 fn text<'a>(key: &str, value: &'a OsStr) -> Result<&'a str> {
     value.to_str().ok_or_else(|| bad_value(key, "text"))
 }
@@ -287,7 +338,7 @@ mod tests {
         assert_eq!(options.mount.kernel_readahead_bytes, 128 << 10);
         assert_eq!(options.mount.threads, NonZeroUsize::new(3));
         assert_eq!(options.mount.fs_name, "a,b");
-        assert!(!options.asks_to_write);
+        assert!(!options.volume.read_write && !options.mount.read_write);
     }
 
     #[test]
@@ -299,7 +350,34 @@ mod tests {
         assert!(options.mount.allow_other && options.mount.nonempty && options.volume.noload);
         assert!(options.mount.direct_io && options.volume.direct_device);
         assert!(!options.mount.suid && options.mount.dev && options.mount.noexec);
-        assert!(options.asks_to_write);
+        assert!(!options.volume.read_write, "noload does not write");
+    }
+
+    #[test]
+    fn mount_is_for_writing_unless_ro_or_noload_is_given() {
+        for (list, expected) in [
+            ("", true),
+            ("rw", true),
+            ("ro", false),
+            ("ro,rw", true),
+            ("rw,ro", false),
+            ("norecovery", false),
+            ("noload,rw", false),
+        ] {
+            let options = parsed(list).unwrap();
+            assert_eq!(options.volume.read_write, expected, "{list}");
+            assert_eq!(options.mount.read_write, expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn options_on_writing_are_read() {
+        let options = parsed("commit=30,data=journal,errors=panic,sync,fakeroot").unwrap();
+        assert_eq!(options.volume.commit_seconds, 30);
+        assert_eq!(options.volume.data, DataMode::Journal);
+        assert_eq!(options.volume.errors, Some(ErrorsMode::Abort));
+        assert!(options.mount.sync && options.mount.fakeroot);
+        assert_eq!(parsed("commit=0").unwrap().volume.commit_seconds, 5);
     }
 
     #[test]
@@ -367,6 +445,10 @@ mod tests {
             ("readahead_threads=100000", "readahead_threads"),
             ("cache_size=1.5G", "cache_size"),
             ("readahead=psychic", "readahead"),
+            ("commit=soon", "commit"),
+            ("commit", "commit"),
+            ("data=none", "data"),
+            ("errors=ignore", "errors"),
         ] {
             let failure = parsed(list).unwrap_err();
             assert!(failure.to_string().contains(option), "{failure}");

@@ -162,9 +162,8 @@ fn image_that_another_process_locks_is_named() {
         1,
         &[
             "error: image",
-            "is locked by another process",
-            "hint:",
-            "lsof",
+            "is in use by",
+            "hint: something has it open for writing",
         ],
     );
 }

@@ -46,6 +46,7 @@ fn serve(fixture: &Fixture, mountpoint: &Path) -> Server {
         .args([
             "mount".as_ref(),
             "-f".as_ref(),
+            "-oro".as_ref(),
             fixture.image().as_os_str(),
             mountpoint.as_os_str(),
         ])
@@ -134,7 +135,7 @@ fn mounted_file_can_be_read_anywhere_and_its_holes_found() {
     }
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    mount(User::Same, &fixture, &mountpoint.0, "threads=2");
+    mount(User::Same, &fixture, &mountpoint.0, "ro,threads=2");
     let mut large = fs::File::open(mountpoint.0.join("dir/large")).unwrap();
     let mut piece = vec![0; 10_000];
     large.seek(SeekFrom::Start(1_234_567)).unwrap();
@@ -154,28 +155,14 @@ fn mounted_file_can_be_read_anywhere_and_its_holes_found() {
 }
 
 #[test]
-fn mount_refuses_to_be_written() {
+fn read_only_mount_refuses_to_be_written() {
     if !can_mount(User::Same) || !has_root() {
         return;
     }
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     let before = fs::read(fixture.image()).unwrap();
-    let output = run(
-        User::Same,
-        &[
-            "mount".as_ref(),
-            "-o".as_ref(),
-            "rw".as_ref(),
-            fixture.image().as_ref(),
-            mountpoint.0.as_ref(),
-        ],
-    );
-    assert!(
-        text(&output.stderr).contains("note: mounted read-only"),
-        "{}",
-        text(&output.stderr)
-    );
+    mount(User::Same, &fixture, &mountpoint.0, "ro");
     for result in [
         fs::write(mountpoint.0.join("new"), "x"),
         fs::write(mountpoint.0.join("hello"), "x"),
@@ -201,8 +188,8 @@ fn mount_type_follows_the_subtype() {
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     for (options, fs_type) in [
         ("ro", " - fuse.larder "),
-        ("subtype=", " - fuse "),
-        ("subtype=x4", " - fuse.x4 "),
+        ("ro,subtype=", " - fuse "),
+        ("ro,subtype=x4", " - fuse.x4 "),
     ] {
         mount(User::Same, &fixture, &mountpoint.0, options);
         let line = mount_line(&mountpoint.0).unwrap();
@@ -215,7 +202,7 @@ fn mount_type_follows_the_subtype() {
         User::Same,
         &fixture,
         &mountpoint.0,
-        "suid,dev,noexec,allow_other,fsname=a\\,b",
+        "ro,suid,dev,noexec,allow_other,fsname=a\\,b",
     );
     let line = mount_line(&mountpoint.0).unwrap();
     assert!(
@@ -232,7 +219,7 @@ fn stats_are_the_owners_and_roots() {
     }
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    mount(User::Same, &fixture, &mountpoint.0, "cache_size=32M");
+    mount(User::Same, &fixture, &mountpoint.0, "ro,cache_size=32M");
     fs::read(mountpoint.0.join("dir/large")).unwrap();
     let table = run(User::Same, &["stats".as_ref(), mountpoint.0.as_ref()]);
     let shown = text(&table.stdout);
@@ -464,7 +451,7 @@ fn whole_life_of_a_mount_without_root() {
     );
     assert_fails(&again, 1, &["is already a larder mount of"]);
     umount(User::Nobody, &mountpoint.0);
-    mount(User::Nobody, &fixture, &mountpoint.0, "subtype=");
+    mount(User::Nobody, &fixture, &mountpoint.0, "ro,subtype=");
     assert!(mount_line(&mountpoint.0).unwrap().contains(" - fuse "));
     umount(User::Nobody, &mountpoint.0);
 }

@@ -2,6 +2,7 @@
 
 mod cat;
 mod copy;
+pub(crate) mod fuse2fs;
 mod info;
 mod lab;
 mod ls;
@@ -11,7 +12,7 @@ mod stats;
 mod umount;
 
 use crate::args::{Command, VolumeArgs};
-use crate::failure::{self, Result};
+use crate::failure::{self, Access, Result};
 use crate::{logging, mount_options};
 use larder::Volume;
 use std::path::Path;
@@ -19,12 +20,14 @@ use std::process::ExitCode;
 
 /// Runs one subcommand.
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
-    if let Command::Mount(args) = command {
-        return mount::run(&args);
+    // A server chooses its log itself.
+    match &command {
+        Command::Mount(args) => return mount::run(args),
+        Command::Fuse2fs(args) => return fuse2fs::run(args),
+        _ => logging::start(None)?,
     }
-    logging::start(None)?;
     match command {
-        Command::Mount(_) => Ok(ExitCode::SUCCESS),
+        Command::Mount(_) | Command::Fuse2fs(_) => Ok(ExitCode::SUCCESS),
         Command::Umount(args) => umount::run(&args),
         Command::Ls(args) => ls::run(&args),
         Command::Stat(args) => stat::run(&args),
@@ -39,5 +42,5 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
 /// Opens an image for the commands that do not mount.
 fn open(image: &Path, args: &VolumeArgs) -> Result<Volume> {
     Volume::open(image, &mount_options::open_options(args))
-        .map_err(|error| failure::of_image(image, &error))
+        .map_err(|error| failure::of_image(image, Access::Read, &error))
 }

@@ -2,7 +2,7 @@
 
 use crate::args::MountArgs;
 use crate::background::{self, Child, Departure};
-use crate::failure::{self, Failure, Result, tell_note};
+use crate::failure::{self, Access, Failure, Result, tell_note};
 use crate::logging;
 use crate::mount_options::Options;
 use larder::Volume;
@@ -45,22 +45,29 @@ pub(crate) fn in_background(
     }
 }
 
-fn serve(image: &Path, mountpoint: &Path, options: Options, in_background: bool) -> Result<()> {
+/// Mounts, and serves until the mount is gone.
+pub(super) fn serve(
+    image: &Path,
+    mountpoint: &Path,
+    options: Options,
+    in_background: bool,
+) -> Result<()> {
     let Options {
-        volume,
-        mut mount,
-        asks_to_write,
+        volume, mut mount, ..
     } = options;
-    if asks_to_write {
-        tell_note("mounted read-only: this version does not write");
-    }
     if mount.fs_name.is_empty() {
         mount.fs_name = fs::canonicalize(image)
             .unwrap_or_else(|_| image.to_owned())
             .into_os_string();
     }
     let departure = in_background.then(Departure::prepare).transpose()?;
-    let volume = Volume::open(image, &volume).map_err(|error| failure::of_image(image, &error))?;
+    let access = if volume.read_write {
+        Access::Write
+    } else {
+        Access::Read
+    };
+    let volume =
+        Volume::open(image, &volume).map_err(|error| failure::of_image(image, access, &error))?;
     // From here on, a signal unmounts instead of leaving a mount without a server.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let server = Server::mount(Arc::new(volume), mountpoint, &mount)?;

@@ -1,0 +1,220 @@
+//! `larder fuse2fs`, also called as `fuse2fs`: the arguments of that program, for those who call it.
+//!
+//! Model: fuse2fs of e2fsprogs. What it says of itself in `--help` is accepted; what makes no
+//! difference here is ignored. Different: the kernel checks permissions unless `fakeroot` is given,
+//! the journal is written, and the image is locked.
+
+use super::mount;
+use crate::failure::{Failure, Result};
+use crate::logging;
+use crate::mount_options::Options;
+use clap::{Args, Parser};
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The name that it is called by.
+pub(crate) const NAME: &str = "fuse2fs";
+
+/// The exit code of a failed mount, and of arguments that make no sense.
+const MOUNT_FAILED: u8 = 32;
+const USAGE_FAILED: u8 = 1;
+
+/// Options of fuse2fs and of libfuse that make no difference here.
+const IGNORED: [&str; 17] = [
+    "debug",
+    "fuse2fs_debug",
+    "no_default_opts",
+    "minixdf",
+    "bsddf",
+    "noacl",
+    "nouser_xattr",
+    "noblock_validity",
+    "hard_remove",
+    "use_ino",
+    "readdir_ino",
+    "big_writes",
+    "large_read",
+    "intr",
+    "auto_cache",
+    "auto_unmount",
+    "clone_fd",
+];
+
+/// The same, with values.
+const IGNORED_VALUES: [&str; 6] = [
+    "max_read=",
+    "max_write=",
+    "max_readahead=",
+    "attr_timeout=",
+    "entry_timeout=",
+    "negative_timeout=",
+];
+
+/// Mount an image, with the arguments of fuse2fs
+///
+/// For programs that call fuse2fs: install a link of that name to larder, and they
+/// mount through larder.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = "\
+Options of -o, beside those of larder mount:
+  fakeroot                  no permission checks: everyone let in may do all
+  offset=BYTES              where the file system starts in the image
+  norecovery                ignore the journal (implies ro)
+  errors=continue|remount-ro|panic
+  kernel                    as allow_other,suid,dev
+  no_default_opts, minixdf, bsddf, acl, user_xattr, debug, ...
+                            accepted, no effect
+
+Examples:
+  fuse2fs disk.img /mnt/disk -o ro,allow_other
+  fuse2fs -f -o fakeroot,offset=1048576 disk.img /mnt/disk
+  larder fuse2fs disk.img /mnt/disk"
+)]
+pub(crate) struct Fuse2fsArgs {
+    /// The image: a file or a block device
+    image: PathBuf,
+    /// The directory to mount on
+    mountpoint: PathBuf,
+    /// Options, separated by commas; may be given several times
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<OsString>,
+    /// Stay in the foreground
+    #[arg(short)]
+    foreground: bool,
+    /// Stay in the foreground (and log, with LARDER_LOG=debug)
+    #[arg(short)]
+    debug: bool,
+    /// Answer requests one after the other
+    #[arg(short)]
+    single_thread: bool,
+    /// Mount for reading only, as -o ro
+    #[arg(short)]
+    read_only: bool,
+}
+
+/// The same, called by its own name.
+#[derive(Debug, Parser)]
+#[command(name = NAME)]
+struct Standalone {
+    #[command(flatten)]
+    args: Fuse2fsArgs,
+}
+
+/// Runs under the name `fuse2fs`.
+pub(crate) fn run_standalone(args: Vec<OsString>) -> ExitCode {
+    match Standalone::try_parse_from(args) {
+        Ok(standalone) => {
+            run(&standalone.args).unwrap_or_else(|failure| failure.tell(MOUNT_FAILED))
+        }
+        Err(error) => {
+            // A closed pipe is no failure.
+            let _ = error.print();
+            ExitCode::from(if error.use_stderr() { USAGE_FAILED } else { 0 })
+        }
+    }
+}
+
+pub(super) fn run(args: &Fuse2fsArgs) -> Result<ExitCode> {
+    let options = match options(args) {
+        Ok(options) => options,
+        Err(failure) => {
+            failure.tell(USAGE_FAILED);
+            return Ok(ExitCode::from(USAGE_FAILED));
+        }
+    };
+    if args.foreground || args.debug {
+        logging::start(None)?;
+        return match mount::serve(&args.image, &args.mountpoint, options, false) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(failure @ Failure::Told { .. }) => Ok(failure.tell(MOUNT_FAILED)),
+            Err(failure) => Err(failure),
+        };
+    }
+    let code = mount::in_background(&args.image, &args.mountpoint, options, None)?;
+    Ok(ExitCode::from(if code == 0 { 0 } else { MOUNT_FAILED }))
+}
+
+/// The options of a mount for what fuse2fs was asked.
+fn options(args: &Fuse2fsArgs) -> Result<Options> {
+    let mut options = Options::default();
+    options.mount.subtype = Some("ext4".to_owned());
+    for list in &args.options {
+        for option in list.as_bytes().split(|&byte| byte == b',') {
+            let option = std::ffi::OsStr::from_bytes(option);
+            match option.to_str() {
+                Some("kernel") => options.add_list("allow_other,suid,dev".as_ref(), false)?,
+                Some("directio") => options.add_list("direct_device".as_ref(), false)?,
+                Some(name) if is_ignored(name) => {}
+                _ => options.add_list(option, false)?,
+            }
+        }
+    }
+    if args.read_only {
+        options.add_list("ro".as_ref(), false)?;
+    }
+    options.add_list("".as_ref(), false)?;
+    if args.single_thread {
+        options.mount.threads = Some(NonZeroUsize::MIN);
+    }
+    Ok(options)
+}
+
+fn is_ignored(option: &str) -> bool {
+    IGNORED.contains(&option)
+        || IGNORED_VALUES
+            .iter()
+            .any(|prefix| option.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Result<Options> {
+        let args = [NAME].iter().chain(args);
+        options(&Standalone::try_parse_from(args).unwrap().args)
+    }
+
+    #[test]
+    fn arguments_may_come_in_any_order() {
+        for args in [
+            ["x.img", "/mnt", "-o", "ro,offset=512", "-f"],
+            ["-f", "-o", "ro,offset=512", "x.img", "/mnt"],
+            ["x.img", "-oro,offset=512", "-s", "/mnt", "-d"],
+        ] {
+            let options = parsed(&args).unwrap();
+            assert!(!options.volume.read_write);
+            assert_eq!(options.volume.offset_bytes, 512);
+        }
+    }
+
+    #[test]
+    fn options_of_fuse2fs_are_accepted() {
+        let list = "rw,fakeroot,allow_other,default_permissions,no_default_opts,minixdf,bsddf,acl,\
+                    user_xattr,errors=remount-ro,debug,fuse2fs_debug,attr_timeout=0,use_ino";
+        let options = parsed(&["x.img", "/mnt", "-o", list]).unwrap();
+        assert!(options.mount.fakeroot && options.mount.allow_other);
+        assert!(options.volume.read_write && options.mount.read_write);
+        let options = parsed(&["x.img", "/mnt", "-o", "norecovery,kernel"]).unwrap();
+        assert!(!options.mount.read_write && options.volume.noload);
+        assert!(options.mount.suid && options.mount.dev);
+    }
+
+    #[test]
+    fn plain_call_mounts_for_writing() {
+        let options = parsed(&["x.img", "/mnt"]).unwrap();
+        assert!(options.volume.read_write && options.mount.read_write);
+        assert_eq!(options.mount.subtype.as_deref(), Some("ext4"));
+    }
+
+    #[test]
+    fn unknown_option_of_fuse2fs_is_named() {
+        let failure = parsed(&["x.img", "/mnt", "-o", "frobnicate"]).unwrap_err();
+        assert!(failure.to_string().contains("`frobnicate`"), "{failure}");
+    }
+}
