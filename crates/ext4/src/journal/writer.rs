@@ -225,11 +225,6 @@ impl Filesystem {
         &self.writer.as_ref().expect("a handle is open").allocator
     }
 
-    /// The device that is written to.
-    pub(crate) fn writing_device(&self) -> Result<&dyn BlockDevice> {
-        Ok(&*self.writer()?.device)
-    }
-
     /// Opens a handle that may change `credits` blocks. Waits while another is open, and, where
     /// the log has no room, for a commit and a checkpoint.
     ///
