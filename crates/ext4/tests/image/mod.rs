@@ -49,6 +49,11 @@ impl Image {
         &self.path
     }
 
+    /// The command that made it.
+    pub fn made_by(&self) -> &str {
+        &self.made_by
+    }
+
     /// Standard output of dumpe2fs.
     pub fn dumpe2fs(&self) -> String {
         run(Command::new("dumpe2fs").arg(&self.path))
