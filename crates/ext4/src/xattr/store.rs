@@ -26,7 +26,7 @@ struct References(BTreeMap<Ino, i64>);
 
 impl References {
     fn add(&mut self, attributes: &[StoredXattr], by: i64) {
-        for ino in attributes.iter().filter_map(StoredXattr::value_ino) {
+        for (ino, _) in attributes.iter().filter_map(StoredXattr::value_inode) {
             *self.0.entry(ino).or_default() += by;
         }
     }
@@ -79,6 +79,8 @@ impl Filesystem {
         after: Attributes,
     ) -> Result<()> {
         let mut references = References::default();
+        let more = self.value_blocks(&after) - self.value_blocks(before);
+        self.count_attribute_space(inode, more);
         if before.in_inode != after.in_inode {
             references.add(&before.in_inode, -1);
             references.add(&after.in_inode, 1);
@@ -201,9 +203,23 @@ impl Filesystem {
 
     /// Counts `by` attribute blocks, each of which takes a cluster, as space of `inode`.
     fn count_attribute_block(&self, inode: &mut Inode, by: i64) {
+        self.count_attribute_space(inode, by << self.superblock().cluster_blocks_log2);
+    }
+
+    fn count_attribute_space(&self, inode: &mut Inode, by: i64) {
         let sb = self.superblock();
         let may_be_huge = sb.ro_compat.contains(RoCompat::HUGE_FILE);
-        let blocks = by << sb.cluster_blocks_log2;
-        inode.add_blocks(blocks, sb.block_size_bytes(), may_be_huge);
+        inode.add_blocks(by, sb.block_size_bytes(), may_be_huge);
+    }
+
+    /// Blocks of values in inodes, in whole clusters: space of all who have the value.
+    fn value_blocks(&self, attributes: &Attributes) -> i64 {
+        let sb = self.superblock();
+        let all = attributes.in_inode.iter().chain(&attributes.in_block);
+        let clusters: u64 = all
+            .filter_map(StoredXattr::value_inode)
+            .map(|(_, size_bytes)| u64::from(size_bytes).div_ceil(sb.cluster_size_bytes()))
+            .sum();
+        i64::try_from(clusters << sb.cluster_blocks_log2).unwrap_or(i64::MAX)
     }
 }

@@ -39,10 +39,7 @@ impl Filesystem {
         inode.set_flags((inode.flags() & InodeFlags::EXTENTS) | InodeFlags::EA_INODE);
         self.write_value(handle, &mut inode, value)?;
         let checksum = self.superblock().checksum_seed.bytes(value);
-        inode.set_atime(Timestamp {
-            seconds: checksum.0.into(),
-            nanoseconds: 0,
-        });
+        set_checksum(&mut inode, checksum);
         set_references(&mut inode, 0);
         self.write_inode(handle, &inode)?;
         Ok((inode.ino(), checksum))
@@ -135,6 +132,19 @@ impl Filesystem {
             return Err(Error::HandleTooLarge);
         }
         self.delete_inode(handle, inode, now)
+    }
+}
+
+/// Keeps the checksum of the value in place of the access time.
+fn set_checksum(inode: &mut Inode, checksum: Crc32c) {
+    let time = |seconds| Timestamp {
+        seconds,
+        nanoseconds: 0,
+    };
+    inode.set_atime(time(checksum.0.into()));
+    if low_half(inode.atime().seconds) != checksum.0 {
+        // An inode of 128 bytes takes it for a time before 1970.
+        inode.set_atime(time(checksum.0.cast_signed().into()));
     }
 }
 

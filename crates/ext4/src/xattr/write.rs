@@ -174,7 +174,7 @@ impl Filesystem {
             if shares {
                 after.in_block.clear();
             }
-            let holds_value = |attribute: &StoredXattr| attribute.value_ino().is_some();
+            let holds_value = |attribute: &StoredXattr| attribute.value_inode().is_some();
             let (in_inode, in_block) = (&mut after.in_inode, &mut after.in_block);
             let found = if let Some(at) = in_inode.iter().position(holds_value) {
                 Some(in_inode.swap_remove(at))

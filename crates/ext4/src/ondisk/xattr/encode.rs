@@ -62,12 +62,14 @@ impl StoredXattr {
         }
     }
 
-    /// The inode that holds the value.
+    /// The inode that holds the value, and how many bytes that is.
     #[must_use]
-    pub fn value_ino(&self) -> Option<Ino> {
+    pub fn value_inode(&self) -> Option<(Ino, u32)> {
         match self.value {
             StoredValue::Here(_) => None,
-            StoredValue::Inode { ino, .. } => Some(ino),
+            StoredValue::Inode {
+                ino, size_bytes, ..
+            } => Some((ino, size_bytes)),
         }
     }
 
