@@ -1,0 +1,121 @@
+//! File systems in memory that are written to, and e2fsck and dumpe2fs as oracles for them.
+#![allow(dead_code, reason = "each test binary uses a part of this module")]
+
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_ext4::{Filesystem, WriteOptions};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+/// A file system on a device in memory.
+pub struct Writable {
+    pub fs: Filesystem,
+    pub device: Arc<MemoryDevice>,
+    made_by: String,
+}
+
+impl Writable {
+    /// Runs mke2fs and opens what it made for writing; `None`, and a line that says so, without
+    /// mke2fs.
+    pub fn make(arguments: &str, size: &str) -> Option<Self> {
+        let image = super::image::Image::make(arguments, size)?;
+        let made_by = format!("mke2fs {arguments} {size}");
+        Some(Self::open(image.bytes(), made_by))
+    }
+
+    pub fn open(bytes: Vec<u8>, made_by: String) -> Self {
+        let device = Arc::new(MemoryDevice::new(bytes));
+        let shared: Arc<dyn BlockDevice> = device.clone();
+        let mut fs = super::image::open(&shared);
+        fs.enable_writing(shared, WriteOptions::default())
+            .unwrap_or_else(|error| panic!("{made_by}: {error}"));
+        Self {
+            fs,
+            device,
+            made_by,
+        }
+    }
+
+    /// How the image was made.
+    pub fn made_by(&self) -> &str {
+        &self.made_by
+    }
+
+    /// Runs `check` on a file that holds what the device has.
+    pub fn on_file<R>(&self, check: impl FnOnce(&Path) -> R) -> R {
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        std::fs::write(file.path(), self.device.to_bytes()).expect("image");
+        check(file.path())
+    }
+
+    /// Panics with what e2fsck has to say if that is anything.
+    pub fn assert_clean(&self) {
+        self.on_file(|path| {
+            let output = Command::new("e2fsck")
+                .arg("-fn")
+                .arg(path)
+                .output()
+                .expect("e2fsck");
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{}: {text}", self.made_by);
+        });
+    }
+
+    /// The free clusters, by their first blocks, and inodes by dumpe2fs, which reads the bitmaps, and panics if it finds
+    /// a checksum wrong or the groups' counts not those of the bitmaps.
+    pub fn free_by_dumpe2fs(&self) -> (BTreeSet<u64>, BTreeSet<u64>) {
+        let text = self.on_file(|path| {
+            // What is committed may still be in the journal.
+            let replayed = Command::new("e2fsck")
+                .args(["-y", "-E", "journal_only"])
+                .arg(path)
+                .output();
+            assert!(
+                replayed.expect("e2fsck").status.success(),
+                "{}",
+                self.made_by
+            );
+            let output = Command::new("dumpe2fs").arg(path).output();
+            let output = output.expect("dumpe2fs");
+            assert!(output.status.success(), "{}", self.made_by);
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        });
+        let cluster_blocks = 1 << self.fs.superblock().cluster_blocks_log2;
+        let (mut blocks, mut inodes) = (BTreeSet::new(), BTreeSet::new());
+        let mut counted = (0, 0);
+        for line in text
+            .lines()
+            .skip_while(|line| !line.starts_with("Group 0:"))
+        {
+            let line = line.trim();
+            assert!(!line.contains("EXPECTED"), "{}: {line}", self.made_by);
+            if let Some(ranges) = line.strip_prefix("Free blocks: ") {
+                add_ranges(&mut blocks, ranges, cluster_blocks);
+            } else if let Some(ranges) = line.strip_prefix("Free inodes: ") {
+                add_ranges(&mut inodes, ranges, 1);
+            } else if let Some((free, rest)) = line
+                .split_once(" free blocks, ")
+                .or_else(|| line.split_once(" free clusters, "))
+            {
+                let number = |text: &str| text.parse::<u64>().expect("a count");
+                counted.0 += number(free);
+                counted.1 += number(rest.split(' ').next().unwrap_or_default());
+            }
+        }
+        assert_eq!(counted.0, blocks.len() as u64, "{}", self.made_by);
+        assert_eq!(counted.1, inodes.len() as u64, "{}", self.made_by);
+        (blocks, inodes)
+    }
+}
+
+/// Adds what dumpe2fs prints as `1-3, 7`, or as `16-48, 112` in steps of 16.
+fn add_ranges(numbers: &mut BTreeSet<u64>, ranges: &str, step: usize) {
+    for range in ranges.split(", ").filter(|range| !range.is_empty()) {
+        let number = |text: &str| text.trim().parse::<u64>().expect("a number");
+        match range.split_once('-') {
+            Some((first, last)) => numbers.extend((number(first)..=number(last)).step_by(step)),
+            None => _ = numbers.insert(number(range)),
+        }
+    }
+}
