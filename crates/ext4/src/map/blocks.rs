@@ -10,9 +10,6 @@ use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
 use zerocopy::little_endian::U32;
 
-/// Credits to free a run of blocks that is not longer than a group: bitmaps and descriptors of two.
-const FREE_CREDITS: u32 = 4;
-
 /// A hole being made, from its end on.
 struct Cut {
     /// First block to be unmapped.
@@ -276,7 +273,7 @@ impl Filesystem {
         let mut end = wanted.end;
         let longest = usize::try_from(self.superblock().blocks_per_group).unwrap_or(usize::MAX);
         while let Some(run) = last_run(numbers, wanted.start..end, longest) {
-            if !cut.must_move && handle.credits() < FREE_CREDITS + self.map_credits(inode, 1) {
+            if !cut.must_move && handle.credits() < self.free_step_credits(inode) {
                 cut.end = first + end as u64;
                 cut.has_stopped = true;
                 return Ok(());

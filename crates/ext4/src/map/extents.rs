@@ -10,9 +10,6 @@ use std::ops::Range;
 /// One more than the last block that an extent may map: the kernel's `EXT_MAX_BLOCKS`.
 pub(super) const END: u64 = FILE_BLOCKS - 1;
 
-/// Credits to free a run of blocks that is not longer than a group: bitmaps and descriptors of two.
-const FREE_CREDITS: u32 = 4;
-
 /// How far a leaf was unmapped.
 struct Unmapped {
     /// From where on it is done.
@@ -72,6 +69,9 @@ impl Filesystem {
                 self.store(handle, inode, walk, at)?;
             }
             at = end;
+        }
+        if handle.credits() >= self.map_credits(inode, 1) {
+            self.shrink_root(handle, inode)?;
         }
         Ok(at..blocks.end.max(at))
     }
@@ -184,33 +184,20 @@ impl Filesystem {
         by: i64,
     ) -> Result<FileBlocks> {
         let mut left = blocks.start..blocks.end.min(FILE_BLOCKS);
-        if by.unsigned_abs() % self.cluster_blocks() != 0 {
-            return Err(Error::Invalid(
-                inode.ino(),
-                "is not moved by whole clusters",
-            ));
-        }
-        if by < 0 && by.unsigned_abs() > left.start {
-            return Err(Error::Invalid(inode.ino(), "no hole to move blocks to"));
-        }
-        // Where the first to move go to.
-        let target = match by {
-            ..0 => left.start - by.unsigned_abs()..left.start,
-            _ => left.end..left.end.saturating_add(by.unsigned_abs()).min(FILE_BLOCKS),
-        };
         if by == 0 || left.is_empty() {
             return Ok(left.end..left.end);
         }
-        if self.maps_any(inode, target)? {
-            return Err(Error::Invalid(inode.ino(), "no hole to move blocks to"));
-        }
+        self.check_shift(inode, &left, by)?;
         let mut must_move = true;
         while !left.is_empty() {
-            if !must_move && handle.credits() < self.map_credits(inode, 1) {
+            let at = if by < 0 { left.start } else { left.end };
+            // A cluster whose blocks lie in two leaves moves as a whole.
+            let may_stop = !must_move && at.is_multiple_of(self.cluster_blocks());
+            if may_stop && handle.credits() < self.map_credits(inode, 1) {
                 break;
             }
             must_move = false;
-            let at = if by < 0 { left.start } else { left.end - 1 };
+            let at = if by < 0 { at } else { at - 1 };
             let mut walk = self.walk_to(inode, at)?;
             let here = left.start.max(walk.file_blocks.start)..left.end.min(walk.file_blocks.end);
             match leaf::shift(&mut walk.extents, &here, by, END) {
@@ -227,9 +214,27 @@ impl Filesystem {
         Ok(left)
     }
 
-    /// Credits that a handle must have left to free another run of blocks.
-    fn free_step_credits(&self, inode: &Inode) -> u32 {
-        FREE_CREDITS + self.map_credits(inode, 1)
+    /// An error unless `blocks` can be moved by `by`: whole clusters, to a hole.
+    fn check_shift(&self, inode: &Inode, blocks: &FileBlocks, by: i64) -> Result<()> {
+        let distance = by.unsigned_abs();
+        let cluster = self.cluster_blocks();
+        if !distance.is_multiple_of(cluster) || !blocks.start.is_multiple_of(cluster) {
+            let what = "only whole clusters can be moved";
+            return Err(Error::Invalid(inode.ino(), what));
+        }
+        let target = if by < 0 {
+            blocks
+                .start
+                .checked_sub(distance)
+                .map(|to| to..blocks.start)
+        } else {
+            let end = blocks.end.saturating_add(distance).min(FILE_BLOCKS);
+            Some(blocks.end..end)
+        };
+        match target {
+            Some(target) if !self.maps_any(inode, target.clone())? => Ok(()),
+            _ => Err(Error::Invalid(inode.ino(), "no hole to move blocks to")),
+        }
     }
 
     /// Where the block of the file at `start` should lie, by what is mapped around it.

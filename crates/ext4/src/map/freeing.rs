@@ -14,6 +14,9 @@ use std::ops::Range;
 /// What is wrong with a block that does not lie in its cluster where it lies in the file's.
 pub(super) const MISPLACED: &str = "lies elsewhere in its cluster than in the file's";
 
+/// Bitmaps and descriptors of two groups.
+const FREE_CREDITS: u32 = 4;
+
 impl Filesystem {
     /// Blocks in a cluster: 1 without bigalloc.
     pub(super) fn cluster_blocks(&self) -> u64 {
@@ -25,6 +28,12 @@ impl Filesystem {
         let blocks = self.cluster_blocks();
         let start = file_block & !(blocks - 1);
         start..start + blocks
+    }
+
+    /// Credits that a handle must have left to free another run of blocks that is not longer than a
+    /// group, and then to finish.
+    pub(super) fn free_step_credits(&self, inode: &Inode) -> u32 {
+        FREE_CREDITS + self.map_credits(inode, 1)
     }
 
     /// Adds blocks to the space that the inode takes.

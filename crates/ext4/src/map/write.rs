@@ -126,8 +126,10 @@ impl Filesystem {
         let groups = (blocks / sb.blocks_per_group.max(1)).saturating_add(2);
         let nodes = if has_extents(inode) {
             let depth = Node::parse(inode.i_block()).map_or(0, |root| root.depth());
-            // One that is split at each level, and a new one below the root.
-            u32::from(depth).saturating_add(2)
+            // One that is split at each level, and a new one below the root; of two leaves
+            // where a cluster that moves lies in both.
+            let leaves = 1 + u32::from(self.cluster_blocks() > 1);
+            u32::from(depth).saturating_add(2) * leaves
         } else {
             let numbers_log2 = self.numbers_log2();
             (1..=indirect::LEVELS)

@@ -588,11 +588,67 @@ mod tests {
         assert!(leaf.find(FileBlock(12), &(0..13)).is_err());
     }
 
+    #[test]
+    fn extents_that_touch_are_one_up_to_the_longest() {
+        let extent = |file_blocks: Range<u64>, block, is_written| Extent {
+            file_blocks,
+            block: FsBlock(block),
+            is_written,
+        };
+        for (is_written, longest) in [(true, 32_768), (false, 32_767)] {
+            let left = extent(5..longest + 4, 100, is_written);
+            let right = left.part(longest + 3..longest + 4);
+            let left = left.part(5..longest + 3);
+            assert!(left.can_take(&right));
+            let more = extent(longest + 3..longest + 6, right.block.0, is_written);
+            assert!(!left.can_take(&more), "too long");
+            let other = extent(right.file_blocks.clone(), right.block.0, !is_written);
+            assert!(!left.can_take(&other), "of another kind");
+            let away = extent(right.file_blocks.clone(), right.block.0 + 1, is_written);
+            assert!(!left.can_take(&away), "elsewhere on the image");
+        }
+    }
+
+    prop_compose! {
+        fn any_extent()(
+            start in 0..(1_u64 << 32) - 32_768,
+            blocks in 1..32_768_u64,
+            block in 0..1_u64 << 48,
+            is_written in any::<bool>(),
+        ) -> Extent {
+            Extent { file_blocks: start..start + blocks, block: FsBlock(block), is_written }
+        }
+    }
+
+    prop_compose! {
+        fn any_index()(start in 0..1_u64 << 32, block in 0..1_u64 << 48) -> Index {
+            Index { start, block: FsBlock(block) }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig {
             rng_seed: RngSeed::Fixed(0),
             ..ProptestConfig::default()
         })]
+
+        #[test]
+        fn node_that_was_encoded_is_decoded_as_it_was(
+            extents in proptest::collection::vec(any_extent(), 0..84),
+            indexes in proptest::collection::vec(any_index(), 1..84),
+            depth in 1_u16..=DEPTH_MAX,
+            seed in any::<u32>(),
+        ) {
+            let seed = Crc32c(seed);
+            let mut bytes = [0xAA; 1024];
+            encode_node(&mut bytes, 0, &extents, Some(seed));
+            prop_assert!(checksum_is_right(&bytes, seed));
+            prop_assert_eq!(Node::parse(&bytes).unwrap().extents(), extents);
+            encode_node(&mut bytes, depth, &indexes, Some(seed));
+            prop_assert!(checksum_is_right(&bytes, seed));
+            let node = Node::parse(&bytes).unwrap();
+            prop_assert_eq!((node.depth(), node.indexes()), (depth, indexes));
+        }
 
         #[test]
         fn node_arbitrary_bytes_are_survived(
