@@ -3,12 +3,15 @@
 //!
 //! Start with [`MATRIX`] and [`Image::get`].
 
+pub mod crash;
 pub mod device;
 pub mod error;
 pub mod image;
 pub mod memory;
+pub mod model;
 pub mod mount;
 pub mod mutate;
+pub mod operation;
 pub mod oracle;
 pub mod readahead;
 pub mod requirement;

@@ -1,0 +1,403 @@
+//! What a tree may be after a crash.
+
+use super::Run;
+use crate::model::{CHUNK_BYTES, Content, NodeId, Outcome, Shape, shape_of_model, shape_of_volume};
+use crate::operation::{Operation, describe_content};
+use larder::{Fallocate, Ino, Volume};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A run, prepared to be compared with what crashes left of it.
+///
+/// A state is named by the number of operations before it.
+#[derive(Debug)]
+pub struct History {
+    run: Run,
+    /// The states that have a shape.
+    by_digest: HashMap<u64, Vec<usize>>,
+    barriers: Vec<Barrier>,
+    ordered: Vec<Ordered>,
+}
+
+/// What is durable once an operation has returned.
+#[derive(Debug)]
+struct Barrier {
+    /// The change of the device with which it had returned.
+    returned: usize,
+    /// The least state that the tree may have.
+    tree: usize,
+    /// The least state that content may have: of this file, or of all.
+    content: (Option<NodeId>, usize),
+}
+
+/// A change of content that is metadata: it takes effect in order.
+#[derive(Debug)]
+struct Ordered {
+    /// The state behind it.
+    state: usize,
+    node: NodeId,
+    /// The bytes that are at least of that state.
+    bytes: Range<u64>,
+    /// Whether the size is, too.
+    sets_size: bool,
+}
+
+/// A content, and the states that had it.
+struct Version<'a> {
+    content: &'a Content,
+    states: Range<usize>,
+}
+
+impl History {
+    /// Prepares `run`.
+    #[must_use]
+    pub fn new(run: Run) -> Self {
+        let mut by_digest: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (state, model) in run.states.iter().enumerate() {
+            let digest = shape_of_model(model).0.digest();
+            by_digest.entry(digest).or_default().push(state);
+        }
+        let barriers = (0..run.operations.len())
+            .filter_map(|number| barrier(&run, number))
+            .collect();
+        let ordered = (0..run.operations.len())
+            .filter_map(|number| ordered(&run, number))
+            .collect();
+        Self {
+            run,
+            by_digest,
+            barriers,
+            ordered,
+        }
+    }
+
+    /// The run.
+    #[must_use]
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The states that the tree may have after a crash with `position` changes of the device
+    /// returned.
+    #[must_use]
+    pub fn allowed(&self, position: usize) -> Range<usize> {
+        let begun = self.run.spans.iter().filter(|span| span.start <= position);
+        let returned = self.barriers.iter().filter(|b| b.returned <= position);
+        let least = returned.map(|barrier| barrier.tree).max().unwrap_or(0);
+        least..begun.count() + 1
+    }
+
+    /// Compares what a volume holds after a crash with what it may hold. Returns the state.
+    ///
+    /// # Errors
+    /// The differences from the state that is nearest.
+    pub fn check(&self, volume: &Volume, position: usize) -> Result<usize, String> {
+        let allowed = self.allowed(position);
+        let (shape, files) =
+            shape_of_volume(volume).map_err(|error| format!("walking the tree: {error}"))?;
+        let candidates = self.by_digest.get(&shape.digest());
+        let mut differences = None;
+        for &state in candidates.into_iter().flatten().rev() {
+            if !allowed.contains(&state) {
+                continue;
+            }
+            match self.contents(volume, &files, state, position) {
+                Ok(()) => return Ok(state),
+                Err(found) => differences = Some(format!("in state {state}: {found}")),
+            }
+        }
+        Err(differences.unwrap_or_else(|| self.nearest(&shape, &allowed)))
+    }
+
+    /// How a tree differs from the nearest state.
+    fn nearest(&self, shape: &Shape, allowed: &Range<usize>) -> String {
+        if let Some(states) = self.by_digest.get(&shape.digest()) {
+            return format!("the tree is that of states {states:?}, allowed are {allowed:?}");
+        }
+        let nearest = allowed
+            .clone()
+            .rev()
+            .map(|state| {
+                let model = shape_of_model(&self.run.states[state]).0;
+                (shape.differences(&model), state)
+            })
+            .min_by_key(|(differences, _)| differences.len());
+        match nearest {
+            None => "no state is allowed".to_owned(),
+            Some((differences, state)) => {
+                format!("the tree is nearest to state {state} of {allowed:?}: {differences:#?}")
+            }
+        }
+    }
+
+    fn contents(
+        &self,
+        volume: &Volume,
+        files: &BTreeMap<Vec<Vec<u8>>, Ino>,
+        state: usize,
+        position: usize,
+    ) -> Result<(), String> {
+        let (_, nodes) = shape_of_model(&self.run.states[state]);
+        let latest = self.allowed(position).end - 1;
+        for (path, ino) in files {
+            let Some(node) = nodes.get(path) else {
+                continue;
+            };
+            let floor = self.content_floor(*node, position);
+            let versions = self.versions(*node, floor..latest + 1);
+            let file = File {
+                volume,
+                ino: *ino,
+                versions,
+                ordered: self
+                    .ordered
+                    .iter()
+                    .filter(|change| change.node == *node && change.state <= state)
+                    .collect(),
+            };
+            file.check(state.max(floor)).map_err(|what| {
+                let path = crate::operation::NodePath(path.clone());
+                format!("{path:?}, {node}, durable in state {floor}: {what}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The least state that the content of `node` may have.
+    fn content_floor(&self, node: NodeId, position: usize) -> usize {
+        let returned = self.barriers.iter().filter(|b| b.returned <= position);
+        returned
+            .filter(|barrier| barrier.content.0.is_none_or(|only| only == node))
+            .map(|barrier| barrier.content.1)
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn versions(&self, node: NodeId, states: Range<usize>) -> Vec<Version<'_>> {
+        let mut versions: Vec<Version<'_>> = Vec::new();
+        let mut last = None;
+        for state in states {
+            let Some(found) = self.run.states[state].node(node) else {
+                continue;
+            };
+            let Some(content) = found.content() else {
+                continue;
+            };
+            match versions.last_mut() {
+                Some(version) if last.is_some_and(|last| Arc::ptr_eq(last, found)) => {
+                    version.states.end = state + 1;
+                }
+                _ => versions.push(Version {
+                    content,
+                    states: state..state + 1,
+                }),
+            }
+            last = Some(found);
+        }
+        versions
+    }
+}
+
+/// A file after a crash, and what it may hold.
+struct File<'a> {
+    volume: &'a Volume,
+    ino: Ino,
+    versions: Vec<Version<'a>>,
+    ordered: Vec<&'a Ordered>,
+}
+
+impl File<'_> {
+    fn check(&self, state: usize) -> Result<(), String> {
+        let read = |error: larder::Error| format!("cannot be read: {error}");
+        let size_bytes = self.volume.metadata(self.ino).map_err(read)?.size_bytes;
+        let sized = self.ordered.iter().filter(|change| change.sets_size);
+        let size_floor = sized.map(|change| change.state).max().unwrap_or(0);
+        let sizes = || {
+            self.versions
+                .iter()
+                .filter(|version| version.states.end > size_floor && version.states.start <= state)
+                .map(|version| version.content.size_bytes())
+        };
+        let (Some(least), Some(most)) = (sizes().min(), sizes().max()) else {
+            return Err("has no version that is allowed".to_owned());
+        };
+        if !(least..=most).contains(&size_bytes) {
+            return Err(format!(
+                "its size is {size_bytes}, allowed are {least} to {most}"
+            ));
+        }
+        let chunk = CHUNK_BYTES as u64;
+        for number in 0..size_bytes.div_ceil(chunk) {
+            let start = number * chunk;
+            let is_hole = || {
+                let data = self.volume.seek_data(self.ino, start);
+                data.map_or(true, |data| data >= start + chunk)
+            };
+            // Large holes are only looked at where something might be.
+            if size_bytes > 1 << 20 && !self.expects_data(start) && is_hole() {
+                continue;
+            }
+            let mut found = vec![0; CHUNK_BYTES];
+            let len = self
+                .volume
+                .read_at(self.ino, &mut found, start)
+                .map_err(read)?;
+            self.check_chunk(start, &found[..len])?;
+        }
+        Ok(())
+    }
+
+    fn expects_data(&self, start: u64) -> bool {
+        let mut versions = self.versions.iter();
+        versions.any(|version| version.content.chunk_starts().any(|chunk| chunk == start))
+    }
+
+    fn check_chunk(&self, start: u64, found: &[u8]) -> Result<(), String> {
+        let end = start + found.len() as u64;
+        let floors: Vec<_> = self
+            .ordered
+            .iter()
+            .filter(|change| change.bytes.start < end && start < change.bytes.end)
+            .collect();
+        let floor = |at: u64| {
+            let covering = floors.iter().filter(|change| change.bytes.contains(&at));
+            covering.map(|change| change.state).max().unwrap_or(0)
+        };
+        let highest = floors.iter().map(|change| change.state).max().unwrap_or(0);
+        let mut contents = Vec::with_capacity(self.versions.len());
+        for version in self.versions.iter().rev() {
+            let bytes = version.content.bytes(start..end);
+            if bytes == found && version.states.end > highest {
+                return Ok(());
+            }
+            contents.push((version, bytes));
+        }
+        for (index, byte) in found.iter().enumerate() {
+            let at = start + index as u64;
+            let least = floor(at);
+            let allowed = contents
+                .iter()
+                .any(|(version, bytes)| version.states.end > least && bytes[index] == *byte);
+            if !allowed {
+                let word = index / 8 * 8;
+                let model: Vec<_> = contents
+                    .iter()
+                    .filter(|(version, _)| version.states.end > least)
+                    .map(|(version, bytes)| {
+                        let states = &version.states;
+                        format!("{states:?} {}", describe_content(&bytes[word..]))
+                    })
+                    .collect();
+                return Err(format!(
+                    "byte {at} is {}, allowed are {model:?}",
+                    describe_content(&found[word..])
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What operation `number` makes durable.
+fn barrier(run: &Run, number: usize) -> Option<Barrier> {
+    let Outcome::Done { subject, .. } = run.outcomes[number] else {
+        return None;
+    };
+    let returned = run.spans[number].end;
+    match &run.operations[number] {
+        Operation::Sync | Operation::Reopen => Some(Barrier {
+            returned,
+            tree: number,
+            content: (None, number),
+        }),
+        Operation::SyncFile { data_only, .. } => {
+            let node = subject?;
+            let is_directory = run.states[number].node(node)?.is_directory();
+            Some(Barrier {
+                returned,
+                tree: last_change(run, number, node, *data_only && !is_directory),
+                content: (Some(node), number),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The state behind the last change of the metadata of `node` before operation `number`: its
+/// creation, if `only_creation`.
+fn last_change(run: &Run, number: usize, node: NodeId, only_creation: bool) -> usize {
+    let mut changes = (0..number).rev().filter(|before| {
+        let [old, new] = [*before, before + 1].map(|state| run.states[state].node(node));
+        match (old, new) {
+            (None, Some(_)) => true,
+            (Some(old), Some(new)) => {
+                let content_only = matches!(
+                    run.operations[*before],
+                    Operation::Write { .. } | Operation::Copy { .. }
+                );
+                !only_creation && !content_only && !Arc::ptr_eq(old, new)
+            }
+            _ => false,
+        }
+    });
+    changes.next().map_or(0, |before| before + 1)
+}
+
+/// What operation `number` changes of content in order.
+fn ordered(run: &Run, number: usize) -> Option<Ordered> {
+    let Outcome::Done {
+        subject: Some(node),
+        ..
+    } = run.outcomes[number]
+    else {
+        return None;
+    };
+    let state = number + 1;
+    let change = |bytes: Range<u64>, sets_size| {
+        Some(Ordered {
+            state,
+            node,
+            bytes,
+            sets_size,
+        })
+    };
+    match &run.operations[number] {
+        Operation::Truncate { size_bytes, .. } => {
+            let before = run.states[number].node(node)?.content()?.size_bytes();
+            let cut = if *size_bytes < before {
+                *size_bytes
+            } else {
+                u64::MAX
+            };
+            change(cut..u64::MAX, *size_bytes != before)
+        }
+        Operation::Allocate {
+            mode,
+            offset_bytes,
+            len_bytes,
+            ..
+        } => match mode {
+            Fallocate::Allocate { .. } => None,
+            Fallocate::PunchHole | Fallocate::ZeroRange { .. } => {
+                change(*offset_bytes..offset_bytes + len_bytes, false)
+            }
+            Fallocate::Collapse | Fallocate::Insert => change(*offset_bytes..u64::MAX, true),
+        },
+        Operation::Rename { from, to, .. } => {
+            // The file is a regular one, and took the place of another.
+            let before = &run.states[number];
+            before.node(node)?.content()?;
+            let replaced = before.resolve(to)?;
+            let moved = before.resolve(from)?;
+            let gone = run.states[state].resolve(from) != Some(replaced);
+            (replaced != moved && gone).then_some(Ordered {
+                state,
+                node,
+                bytes: 0..u64::MAX,
+                sets_size: true,
+            })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,24 @@
+//! The power cut at every write: a workload on a recorded device, the states that a loss of power
+//! may leave, and what may be in them after recovery.
+//!
+//! What is allowed (all of it is ext4's promise in ordered mode):
+//! 1. Names, links, owners, permissions, attributes are those after some number of operations,
+//!    at least as many as were made durable: no operation is half done, none is out of order.
+//! 2. Each byte of a file is what it was after some operation since its last fsync, zero where the
+//!    file was shorter; its size lies between the sizes of that time. Never anything else: free
+//!    blocks of the base image are full of [`POISON`].
+//! 3. Truncation, holes and moves are metadata: if an operation after them shows, so do they.
+//!    A file that replaced another by a rename is there with its content.
+//! 4. e2fsck finds nothing to repair, neither after our recovery, nor instead of it.
+
+mod check;
+mod image_file;
+mod layout;
+mod run;
+mod survey;
+
+pub use check::History;
+pub use image_file::ImageFile;
+pub use layout::{LAYOUTS, Layout, POISON, layout};
+pub use run::{Run, open, run};
+pub use survey::{Failure, Plan, Recording, Tally, record, report, survey};

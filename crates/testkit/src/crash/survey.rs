@@ -1,0 +1,318 @@
+//! All states that a plan asks for, each recovered, compared and checked.
+
+use super::{History, ImageFile, Layout, open, run};
+use crate::model::Model;
+use crate::operation::{Generator, Listing, Mix, Operation, shrink};
+use crate::seed::{Seed, mix};
+use larder_block::{BlockDevice, ChangeRecord, OverlayDevice, PowerCuts, RecordingDevice};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Which states are looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Every so many changes of the device, the power is cut.
+    pub every: usize,
+    /// And leaves, beside all that was written, so many reorderings of what was not flushed.
+    pub reorderings: u64,
+    /// On every so many states, e2fsck checks what our recovery left; 0 is never.
+    pub check_every: usize,
+    /// On every so many states, e2fsck replays the journal instead of us; 0 is never.
+    pub replay_every: usize,
+    /// On every so many states, the power is cut once more during the recovery; 0 is never.
+    pub again_every: usize,
+}
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Changes of the device.
+    pub changes: usize,
+    /// States recovered and compared.
+    pub states: usize,
+    /// Checks by e2fsck.
+    pub checks: usize,
+    /// States that e2fsck replayed.
+    pub replays: usize,
+    /// Recoveries cut off and begun again.
+    pub again: usize,
+}
+
+impl Tally {
+    /// Adds another one.
+    pub fn add(&mut self, other: &Self) {
+        self.changes += other.changes;
+        self.states += other.states;
+        self.checks += other.checks;
+        self.replays += other.replays;
+        self.again += other.again;
+    }
+}
+
+/// A state that must not be.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Changes of the device that had returned.
+    pub position: usize,
+    /// What chose what of them survived; `None` if all did.
+    pub reordering: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "power cut after {} changes", self.position)?;
+        match self.reordering {
+            None => write!(f, ", all written")?,
+            Some(seed) => write!(f, ", reordered by {seed:#x}")?,
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+/// A workload on a recorded device.
+#[derive(Debug)]
+pub struct Recording {
+    /// What happened.
+    pub history: History,
+    /// What was done to the device.
+    pub changes: Vec<ChangeRecord>,
+    /// The device before.
+    pub base: OverlayDevice,
+}
+
+/// Performs `operations` on a new file system and records what reaches the device.
+///
+/// # Errors
+/// Where the volume and the model differ, a panic included.
+pub fn record(layout: &Layout, operations: &[Operation]) -> Result<Recording, String> {
+    let base = OverlayDevice::new(layout.base().map_err(|error| error.to_string())?);
+    let recorder = Arc::new(RecordingDevice::new(Arc::new(base.clone())));
+    let device: Arc<dyn BlockDevice> = Arc::clone(&recorder) as _;
+    let performed = caught(|| {
+        let full = |errno| errno == rustix::io::Errno::NOSPC;
+        run(
+            layout,
+            &device,
+            operations,
+            || recorder.change_count(),
+            full,
+        )
+    })?;
+    Ok(Recording {
+        history: History::new(performed),
+        changes: recorder.take_changes(),
+        base,
+    })
+}
+
+/// Turns a panic into an error.
+fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("panic: {}", text.unwrap_or("of unknown kind")))
+    })
+}
+
+/// Looks at the states of `recording` that `plan` asks for, on two threads.
+///
+/// # Errors
+/// The first state that must not be.
+pub fn survey(recording: &Recording, plan: &Plan, seed: Seed) -> Result<Tally, Failure> {
+    let positions: Vec<usize> = (0..=recording.changes.len()).step_by(plan.every).collect();
+    let next = AtomicUsize::new(0);
+    let found: Mutex<(Tally, Vec<Failure>)> = Mutex::default();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let (tally, failure) = Surveyor::survey(recording, plan, seed, &positions, &next);
+                let mut found = found.lock().expect("no surveyor panics with it");
+                found.0.add(&tally);
+                found.1.extend(failure);
+            });
+        }
+    });
+    let (mut tally, failures) = found.into_inner().expect("no surveyor panics with it");
+    tally.changes = recording.changes.len();
+    match failures.into_iter().min_by_key(|failure| failure.position) {
+        Some(failure) => Err(failure),
+        None => Ok(tally),
+    }
+}
+
+struct Surveyor<'a> {
+    recording: &'a Recording,
+    plan: &'a Plan,
+    image: ImageFile,
+    tally: Tally,
+}
+
+impl Surveyor<'_> {
+    /// Takes one position after the other that nobody has taken, until one fails.
+    fn survey(
+        recording: &Recording,
+        plan: &Plan,
+        seed: Seed,
+        positions: &[usize],
+        next: &AtomicUsize,
+    ) -> (Tally, Option<Failure>) {
+        let failed = |position, reordering, what| Failure {
+            position,
+            reordering,
+            what,
+        };
+        let image = match ImageFile::new(&recording.base) {
+            Ok(image) => image,
+            Err(error) => return (Tally::default(), Some(failed(0, None, error.to_string()))),
+        };
+        let mut surveyor = Surveyor {
+            recording,
+            plan,
+            image,
+            tally: Tally::default(),
+        };
+        let mut cuts = PowerCuts::new(&recording.base, &recording.changes);
+        while let Some(&position) = positions.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let seeds = (0..plan.reorderings).map(|number| {
+                let number = seed.0 ^ mix((position as u64) << 16 | number);
+                Some(number)
+            });
+            for reordering in std::iter::once(None).chain(seeds) {
+                let state = cuts
+                    .advance_to(position)
+                    .and_then(|()| match reordering {
+                        None => Ok(cuts.all_written()),
+                        Some(seed) => cuts.reordered(seed),
+                    })
+                    .map_err(|error| error.to_string());
+                let checked = state.and_then(|state| caught(|| surveyor.state(&state, position)));
+                if let Err(what) = checked {
+                    // Nobody need go on.
+                    next.store(positions.len(), Ordering::Relaxed);
+                    let failure = failed(position, reordering, what);
+                    return (surveyor.tally, Some(failure));
+                }
+            }
+        }
+        (surveyor.tally, None)
+    }
+
+    fn is_due(&self, every: usize) -> bool {
+        every != 0 && self.tally.states.is_multiple_of(every)
+    }
+
+    fn state(&mut self, state: &OverlayDevice, position: usize) -> Result<(), String> {
+        self.tally.states += 1;
+        let history = &self.recording.history;
+        let recovered = Arc::new(state.clone());
+        let recorder = Arc::new(RecordingDevice::new(Arc::clone(&recovered) as _));
+        let volume =
+            open(Arc::clone(&recorder) as _).map_err(|error| format!("opening: {error}"))?;
+        let found = history.check(&volume, position)?;
+        let closed = volume.close();
+        closed.map_err(|error| format!("closing: {error}"))?;
+        drop(volume);
+        if self.is_due(self.plan.check_every) {
+            self.tally.checks += 1;
+            let shown = self.image.show(&recovered);
+            let checked = shown.and_then(|()| self.image.check());
+            checked.map_err(|error| format!("state {found}, after our recovery: {error}"))?;
+        }
+        if self.is_due(self.plan.again_every) {
+            self.cut_again(state, &recorder.take_changes(), position)?;
+        }
+        if self.is_due(self.plan.replay_every) {
+            self.replay(state, position)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts the power during the recovery, and recovers again.
+    fn cut_again(
+        &mut self,
+        state: &OverlayDevice,
+        changes: &[ChangeRecord],
+        position: usize,
+    ) -> Result<(), String> {
+        self.tally.again += 1;
+        let chosen = mix(self.tally.states as u64);
+        let count = changes.len() as u64 + 1;
+        let mut cuts = PowerCuts::new(state, changes);
+        let again = cuts
+            .advance_to(usize::try_from(chosen % count).unwrap_or(0))
+            .and_then(|()| cuts.reordered(chosen));
+        let again = Arc::new(again.map_err(|error| error.to_string())?);
+        let failed = |what: String| format!("recovered again: {what}");
+        let volume = open(Arc::clone(&again) as _).map_err(|error| failed(error.to_string()))?;
+        self.recording
+            .history
+            .check(&volume, position)
+            .map_err(failed)?;
+        volume.close().map_err(|error| failed(error.to_string()))?;
+        drop(volume);
+        let shown = self.image.show(&again);
+        let checked = shown.and_then(|()| self.image.check());
+        checked.map_err(|error| failed(error.to_string()))
+    }
+
+    /// Lets e2fsck replay the journal, and reads the result.
+    fn replay(&mut self, state: &OverlayDevice, position: usize) -> Result<(), String> {
+        self.tally.replays += 1;
+        let failed = |what: String| format!("replayed by e2fsck: {what}");
+        let shown = self.image.show(state);
+        let replayed = shown.and_then(|()| self.image.replay());
+        replayed.map_err(|error| failed(error.to_string()))?;
+        let mut options = larder::OpenOptions::default();
+        options.cache_size_bytes = 2 << 20;
+        options.readahead_threads = 0;
+        let volume = larder::Volume::open(self.image.path(), &options)
+            .map_err(|error| failed(error.to_string()))?;
+        self.recording
+            .history
+            .check(&volume, position)
+            .map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// Records a workload of `count` operations and looks at its states.
+///
+/// # Errors
+/// What must not be, with the smallest sequence that shows it.
+pub fn report(
+    layout: &Layout,
+    seed: Seed,
+    mix: Mix,
+    count: usize,
+    plan: &Plan,
+) -> Result<Tally, String> {
+    let operations = Generator::new(seed, mix).sequence(&Model::new(layout.rules), count);
+    let look = |operations: &[Operation], plan: &Plan| -> Result<Tally, String> {
+        let recording = record(layout, operations)?;
+        survey(&recording, plan, seed).map_err(|failure| failure.to_string())
+    };
+    let what = match look(&operations, plan) {
+        Ok(tally) => return Ok(tally),
+        Err(what) => what,
+    };
+    // Every boundary: a shorter sequence has others.
+    let thorough = Plan {
+        every: plan.every.min(4),
+        ..*plan
+    };
+    let smallest = shrink(&operations, 150, |rest| look(rest, &thorough).is_err());
+    let last = look(&smallest, &thorough).err().unwrap_or_default();
+    Err(format!(
+        "{}, seed {seed}: {what}\nsmallest sequence:\n{}{last}",
+        layout.name,
+        Listing(&smallest)
+    ))
+}

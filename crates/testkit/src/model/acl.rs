@@ -1,0 +1,79 @@
+//! POSIX access control lists, as acl(5) describes them.
+
+use std::collections::BTreeMap;
+
+/// The attribute that holds the list itself.
+pub const ACCESS: &[u8] = b"system.posix_acl_access";
+/// The attribute that holds the list for new files.
+pub const DEFAULT: &[u8] = b"system.posix_acl_default";
+
+/// An access control list. Permissions are the usual three bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acl {
+    /// The owner's.
+    pub owner: u16,
+    /// Those of named users.
+    pub users: BTreeMap<u32, u16>,
+    /// The group's.
+    pub group: u16,
+    /// Those of named groups.
+    pub groups: BTreeMap<u32, u16>,
+    /// The most that named ones and the group have; must be there if anyone is named.
+    pub mask: Option<u16>,
+    /// Everyone else's.
+    pub other: u16,
+}
+
+impl Acl {
+    /// Whether the permissions of a mode say the same.
+    #[must_use]
+    pub fn is_minimal(&self) -> bool {
+        self.users.is_empty() && self.groups.is_empty() && self.mask.is_none()
+    }
+
+    /// The permissions of the mode that go with it.
+    #[must_use]
+    pub fn permissions(&self) -> u16 {
+        self.owner << 6 | self.mask.unwrap_or(self.group) << 3 | self.other
+    }
+
+    /// Follows a change of the mode.
+    pub fn set_permissions(&mut self, permissions: u16) {
+        self.owner = permissions >> 6 & 7;
+        *self.mask.as_mut().unwrap_or(&mut self.group) = permissions >> 3 & 7;
+        self.other = permissions & 7;
+    }
+
+    /// What a new file that asks for `permissions` gets from this default list.
+    #[must_use]
+    pub fn inherited(&self, permissions: u16) -> Self {
+        let mut acl = self.clone();
+        acl.set_permissions(self.permissions() & permissions);
+        acl
+    }
+
+    /// The value of the attribute, as programs see it.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        const NOBODY: u32 = u32::MAX;
+        let mut bytes = 2_u32.to_le_bytes().to_vec();
+        let mut entry = |tag: u16, permissions: u16, id: u32| {
+            bytes.extend(tag.to_le_bytes());
+            bytes.extend(permissions.to_le_bytes());
+            bytes.extend(id.to_le_bytes());
+        };
+        entry(0x01, self.owner, NOBODY);
+        for (id, permissions) in &self.users {
+            entry(0x02, *permissions, *id);
+        }
+        entry(0x04, self.group, NOBODY);
+        for (id, permissions) in &self.groups {
+            entry(0x08, *permissions, *id);
+        }
+        if let Some(mask) = self.mask {
+            entry(0x10, mask, NOBODY);
+        }
+        entry(0x20, self.other, NOBODY);
+        bytes
+    }
+}

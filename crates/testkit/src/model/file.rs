@@ -1,0 +1,141 @@
+//! Content of files in the model.
+
+use super::node::{APPEND, Body, IMMUTABLE, Stamp};
+use super::{Content, Model, NodeId, Outcome, Step, done};
+use crate::operation::fill_content;
+use larder::Fallocate;
+use rustix::io::Errno;
+
+/// The set-id bits: whether a write takes them off depends on who writes.
+const SET_ID: u16 = 0o6000;
+
+impl Model {
+    /// The content of a file that can be changed, and the errno if it cannot. `None` where a
+    /// kernel would not ask the file system.
+    fn content_mut(&mut self, number: u32, id: NodeId) -> Result<Option<&mut Content>, Errno> {
+        let node = self.node_mut(id)?;
+        match node.body {
+            Body::Directory { .. } => return Err(Errno::ISDIR),
+            Body::File(_) if node.has(IMMUTABLE) => return Err(Errno::PERM),
+            Body::File(_) if !node.has(APPEND) && node.permissions & SET_ID == 0 => {}
+            _ => return Ok(None),
+        }
+        node.times.modified = Stamp::During(number);
+        node.times.changed = Stamp::During(number);
+        match &mut node.body {
+            Body::File(content) => Ok(Some(content)),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn write(
+        &mut self,
+        number: u32,
+        id: NodeId,
+        offset_bytes: u64,
+        len_bytes: u32,
+    ) -> Step {
+        let Some(content) = self.content_mut(number, id)? else {
+            return Ok(Outcome::Skipped);
+        };
+        let mut bytes = vec![0; len_bytes as usize];
+        fill_content(number, offset_bytes, &mut bytes);
+        content.write(&bytes, offset_bytes);
+        done(id)
+    }
+
+    pub(super) fn truncate(&mut self, number: u32, id: NodeId, size_bytes: u64) -> Step {
+        let Some(content) = self.content_mut(number, id)? else {
+            return Ok(Outcome::Skipped);
+        };
+        let same = content.size_bytes() == size_bytes;
+        content.set_size(size_bytes);
+        if same {
+            self.any_times(id)?;
+        }
+        done(id)
+    }
+
+    fn any_times(&mut self, id: NodeId) -> Result<(), Errno> {
+        let times = &mut self.node_mut(id)?.times;
+        times.modified = Stamp::Any;
+        times.changed = Stamp::Any;
+        Ok(())
+    }
+
+    pub(super) fn allocate(
+        &mut self,
+        number: u32,
+        id: NodeId,
+        mode: Fallocate,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Step {
+        if self.get(id)?.content().is_none() {
+            return Ok(Outcome::Skipped);
+        }
+        if len_bytes == 0 {
+            return Err(Errno::INVAL);
+        }
+        let rules = self.rules();
+        let Some(content) = self.content_mut(number, id)? else {
+            return Ok(Outcome::Skipped);
+        };
+        let needs_extents = !matches!(mode, Fallocate::PunchHole);
+        if needs_extents && !rules.extents {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let size_bytes = content.size_bytes();
+        let end_bytes = offset_bytes + len_bytes;
+        let aligned = offset_bytes.is_multiple_of(rules.cluster_bytes)
+            && len_bytes.is_multiple_of(rules.cluster_bytes);
+        match mode {
+            Fallocate::Allocate { keep_size } => grow(content, keep_size, end_bytes),
+            Fallocate::PunchHole => content.zero(offset_bytes..end_bytes.min(size_bytes)),
+            Fallocate::ZeroRange { keep_size } => {
+                content.zero(offset_bytes..end_bytes.min(size_bytes));
+                grow(content, keep_size, end_bytes);
+            }
+            Fallocate::Collapse if !aligned || end_bytes >= size_bytes => return Err(Errno::INVAL),
+            Fallocate::Insert if !aligned || offset_bytes >= size_bytes => {
+                return Err(Errno::INVAL);
+            }
+            Fallocate::Collapse => content.collapse(&(offset_bytes..end_bytes)),
+            Fallocate::Insert => content.insert(&(offset_bytes..end_bytes)),
+        }
+        self.any_times(id)?;
+        done(id)
+    }
+
+    pub(super) fn copy(
+        &mut self,
+        number: u32,
+        (from, from_bytes): (NodeId, u64),
+        (to, to_bytes): (NodeId, u64),
+        len_bytes: u64,
+    ) -> Step {
+        let Some(source) = self.get(from)?.content() else {
+            return Ok(Outcome::Skipped);
+        };
+        if self.get(to)?.content().is_none() {
+            return Ok(Outcome::Skipped);
+        }
+        let end_bytes = source.size_bytes().min(from_bytes + len_bytes);
+        let bytes = source.bytes(from_bytes..end_bytes);
+        let overlaps = from_bytes < to_bytes + len_bytes && to_bytes < from_bytes + len_bytes;
+        if bytes.is_empty() || (from == to && overlaps) {
+            return Ok(Outcome::Skipped);
+        }
+        let Some(content) = self.content_mut(number, to)? else {
+            return Ok(Outcome::Skipped);
+        };
+        content.write(&bytes, to_bytes);
+        done(to)
+    }
+}
+
+fn grow(content: &mut Content, keep_size: bool, end_bytes: u64) {
+    if !keep_size && end_bytes > content.size_bytes() {
+        content.set_size(end_bytes);
+    }
+}

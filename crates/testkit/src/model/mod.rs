@@ -1,0 +1,269 @@
+//! A file system as POSIX and Linux describe it, in memory: what a volume is compared with.
+//!
+//! Model: names, links, open files, permissions, attributes, sparse content, and the errno of
+//! what must fail, by the order in which Linux checks. What depends on free space is not
+//! modelled: a volume may answer `ENOSPC` instead.
+//!
+//! Cost: nodes are shared between clones, so that the state after each of some hundred operations
+//! can be kept.
+
+pub mod acl;
+mod attributes;
+mod compare;
+mod content;
+mod file;
+mod names;
+mod node;
+mod shape;
+
+pub use compare::{Clock, compare_all, compare_nodes};
+pub use content::{CHUNK_BYTES, Content};
+pub use node::{Body, INHERITED_FLAGS, Node, NodeId, SETTABLE_FLAGS, Stamp, Times};
+pub use shape::{Shape, ShapeNode, shape_of_model, shape_of_volume};
+
+use crate::operation::{NodePath, Operation, Slot, Target};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What of the rules depends on how the image was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Whether files are mapped by extents, which can be preallocated and moved.
+    pub extents: bool,
+    /// The unit of allocation.
+    pub cluster_bytes: u64,
+    /// Whether inodes have room for nanoseconds and years after 2038.
+    pub wide_times: bool,
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It leads nowhere, or is none that a kernel would pass on to a file system.
+    Skipped,
+    /// It succeeds.
+    Done {
+        /// What it made.
+        made: Option<NodeId>,
+        /// What it is about.
+        subject: Option<NodeId>,
+    },
+    /// It must fail so, and change nothing.
+    Fails(Errno),
+}
+
+/// How an operation ends inside the model.
+type Step = Result<Outcome, Errno>;
+
+/// Done, about `subject`.
+fn done(subject: NodeId) -> Step {
+    Ok(Outcome::Done {
+        made: None,
+        subject: Some(subject),
+    })
+}
+
+/// A file system.
+#[derive(Clone, Debug)]
+pub struct Model {
+    rules: Rules,
+    nodes: BTreeMap<NodeId, Arc<Node>>,
+    open: BTreeMap<Slot, NodeId>,
+    next: u64,
+}
+
+impl Model {
+    /// Holds a root directory and nothing else.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        let root = Node::new_root();
+        Self {
+            rules,
+            nodes: BTreeMap::from([(NodeId::ROOT, Arc::new(root))]),
+            open: BTreeMap::new(),
+            next: NodeId::ROOT.0 + 1,
+        }
+    }
+
+    /// How the image was made.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// Does operation `number`, or says what is in its way.
+    pub fn apply(&mut self, number: u32, operation: &Operation) -> Outcome {
+        // What fails half-way must leave nothing: nodes are shared, so a copy is cheap.
+        let mut changed = self.clone();
+        match changed.step(number, operation) {
+            Ok(outcome) => {
+                *self = changed;
+                outcome
+            }
+            Err(errno) => Outcome::Fails(errno),
+        }
+    }
+
+    fn step(&mut self, number: u32, operation: &Operation) -> Step {
+        match operation {
+            Operation::Make { at, node, owned } => self.make(number, at, node, *owned),
+            Operation::MakeUnnamed {
+                parent,
+                slot,
+                owned,
+            } => self.make_unnamed(number, parent, *slot, *owned),
+            Operation::Open { at, slot } => Ok(self.open(at, *slot)),
+            Operation::Close { slot } => Ok(self.close(*slot)),
+            Operation::Link { from, to } => self.link(number, from, to),
+            Operation::Unlink { at } => self.unlink(number, at),
+            Operation::RemoveDir { at } => self.remove_dir(number, at),
+            Operation::Rename { from, to, flags } => self.rename(number, from, to, *flags),
+            Operation::Sync => Ok(Outcome::Done {
+                made: None,
+                subject: None,
+            }),
+            Operation::Reopen => {
+                let slots: Vec<_> = self.open.keys().copied().collect();
+                for slot in slots {
+                    self.close(slot);
+                }
+                Ok(Outcome::Done {
+                    made: None,
+                    subject: None,
+                })
+            }
+            _ => self.step_on_node(number, operation),
+        }
+    }
+
+    fn step_on_node(&mut self, number: u32, operation: &Operation) -> Step {
+        let Some(id) = target(operation).and_then(|target| self.find(target)) else {
+            return Ok(Outcome::Skipped);
+        };
+        match operation {
+            Operation::Write {
+                offset_bytes,
+                len_bytes,
+                ..
+            } => self.write(number, id, *offset_bytes, *len_bytes),
+            Operation::Truncate { size_bytes, .. } => self.truncate(number, id, *size_bytes),
+            Operation::Allocate {
+                mode,
+                offset_bytes,
+                len_bytes,
+                ..
+            } => self.allocate(number, id, *mode, *offset_bytes, *len_bytes),
+            Operation::Copy {
+                from_bytes,
+                to,
+                to_bytes,
+                len_bytes,
+                ..
+            } => match self.find(to) {
+                Some(to) => self.copy(number, (id, *from_bytes), (to, *to_bytes), *len_bytes),
+                None => Ok(Outcome::Skipped),
+            },
+            Operation::SetXattr {
+                name, value, mode, ..
+            } => self.set_xattr(number, id, name, value, *mode),
+            Operation::RemoveXattr { name, .. } => self.remove_xattr(number, id, name),
+            Operation::SetAcl {
+                is_default, acl, ..
+            } => self.set_acl(number, id, *is_default, acl),
+            Operation::SetPermissions { permissions, .. } => {
+                self.set_permissions(number, id, *permissions)
+            }
+            Operation::SetOwner { uid, gid, .. } => self.set_owner(number, id, *uid, *gid),
+            Operation::SetTimes {
+                accessed, modified, ..
+            } => self.set_times(number, id, *accessed, *modified),
+            Operation::SetFlags { flags, .. } => self.set_flags(number, id, *flags),
+            _ => done(id),
+        }
+    }
+
+    /// The node of this number.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
+        self.nodes.get(&id)
+    }
+
+    /// All nodes, those without a name that are still open included.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Arc<Node>)> {
+        self.nodes.iter().map(|(id, node)| (*id, node))
+    }
+
+    /// What is open, by slots.
+    pub fn open_slots(&self) -> impl Iterator<Item = (Slot, NodeId)> {
+        self.open.iter().map(|(slot, id)| (*slot, *id))
+    }
+
+    /// Bytes of content that all files keep.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        let contents = self.nodes.values().filter_map(|node| node.content());
+        contents.map(Content::stored_bytes).sum()
+    }
+
+    /// What an operation works on.
+    #[must_use]
+    pub fn find(&self, target: &Target) -> Option<NodeId> {
+        match target {
+            Target::Path(path) => self.resolve(path),
+            Target::Open(slot) => self.open.get(slot).copied(),
+        }
+    }
+
+    /// What has this path; links are not followed.
+    #[must_use]
+    pub fn resolve(&self, path: &NodePath) -> Option<NodeId> {
+        self.walk(&path.0)
+    }
+
+    /// The node that these names lead to.
+    #[must_use]
+    pub fn walk(&self, names: &[Vec<u8>]) -> Option<NodeId> {
+        names.iter().try_fold(NodeId::ROOT, |at, name| {
+            self.node(at)?.entries()?.get(name).copied()
+        })
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> Result<&mut Node, Errno> {
+        self.nodes
+            .get_mut(&id)
+            .map(Arc::make_mut)
+            .ok_or(Errno::STALE)
+    }
+
+    fn get(&self, id: NodeId) -> Result<&Node, Errno> {
+        self.nodes.get(&id).map(|node| &**node).ok_or(Errno::STALE)
+    }
+
+    /// Forgets a node that has neither a name nor anyone who holds it open.
+    fn drop_unused(&mut self, id: NodeId) {
+        let is_open = self.open.values().any(|open| *open == id);
+        if !is_open && self.nodes.get(&id).is_some_and(|node| node.links == 0) {
+            self.nodes.remove(&id);
+        }
+    }
+}
+
+/// What an operation that is not about names works on.
+fn target(operation: &Operation) -> Option<&Target> {
+    match operation {
+        Operation::Write { file, .. }
+        | Operation::Truncate { file, .. }
+        | Operation::Allocate { file, .. }
+        | Operation::Copy { from: file, .. }
+        | Operation::SetXattr { file, .. }
+        | Operation::RemoveXattr { file, .. }
+        | Operation::SetAcl { file, .. }
+        | Operation::SetPermissions { file, .. }
+        | Operation::SetOwner { file, .. }
+        | Operation::SetTimes { file, .. }
+        | Operation::SetFlags { file, .. }
+        | Operation::SyncFile { file, .. } => Some(file),
+        _ => None,
+    }
+}

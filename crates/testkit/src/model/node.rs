@@ -1,0 +1,202 @@
+//! A file of any type in the model.
+
+use super::acl::Acl;
+use super::content::Content;
+use larder::{FileKind, Timestamp};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// `FS_IMMUTABLE_FL`.
+pub const IMMUTABLE: u32 = 0x10;
+/// `FS_APPEND_FL`.
+pub const APPEND: u32 = 0x20;
+/// `FS_NODUMP_FL`.
+pub const NODUMP: u32 = 0x40;
+/// `FS_NOATIME_FL`.
+pub const NOATIME: u32 = 0x80;
+
+/// The flags that operations change.
+pub const SETTABLE_FLAGS: u32 = IMMUTABLE | APPEND | NODUMP | NOATIME;
+
+/// The flags that a new file has from its directory.
+pub const INHERITED_FLAGS: u32 = NODUMP | NOATIME;
+
+/// Which node; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u64);
+
+impl NodeId {
+    /// The root directory.
+    pub const ROOT: Self = Self(0);
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {}", self.0)
+    }
+}
+
+/// What a time must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamp {
+    /// When this operation was done.
+    During(u32),
+    /// Exactly this.
+    Exact(Timestamp),
+    /// Linux does one or another.
+    Any,
+}
+
+/// The times of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// The last access.
+    pub accessed: Stamp,
+    /// The last change of the content.
+    pub modified: Stamp,
+    /// The last change of the inode.
+    pub changed: Stamp,
+}
+
+impl Times {
+    /// All of them during operation `number`.
+    #[must_use]
+    pub fn during(number: u32) -> Self {
+        let now = Stamp::During(number);
+        Self {
+            accessed: now,
+            modified: now,
+            changed: now,
+        }
+    }
+}
+
+/// What a node has beside its attributes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A regular file.
+    File(Content),
+    /// A directory.
+    Directory {
+        /// What it holds.
+        entries: BTreeMap<Vec<u8>, NodeId>,
+        /// Where its ".." leads.
+        parent: NodeId,
+    },
+    /// A symbolic link.
+    Symlink(Vec<u8>),
+    /// A device special file.
+    Device(FileKind, u32, u32),
+    /// A FIFO or a socket.
+    Special(FileKind),
+}
+
+/// A file of any type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// What depends on the type.
+    pub body: Body,
+    /// The lower 12 bits of the mode.
+    pub permissions: u16,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// Hard links.
+    pub links: u32,
+    /// Of [`SETTABLE_FLAGS`].
+    pub flags: u32,
+    /// Attributes by their full names, but for access control lists.
+    pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The access control list, if it says more than the permissions.
+    pub acl: Option<Acl>,
+    /// The list that new files get.
+    pub default_acl: Option<Acl>,
+    /// The times.
+    pub times: Times,
+    /// Whether [`super::Model`] lets it be linked without a name: it never had one.
+    pub unnamed: bool,
+}
+
+impl Node {
+    pub(super) fn new_root() -> Self {
+        Self {
+            body: Body::Directory {
+                entries: BTreeMap::new(),
+                parent: NodeId::ROOT,
+            },
+            permissions: 0o755,
+            uid: 0,
+            gid: 0,
+            // Itself, its own entry, and lost+found.
+            links: 3,
+            flags: 0,
+            xattrs: BTreeMap::new(),
+            acl: None,
+            default_acl: None,
+            times: Times {
+                accessed: Stamp::Any,
+                modified: Stamp::Any,
+                changed: Stamp::Any,
+            },
+            unnamed: false,
+        }
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn kind(&self) -> FileKind {
+        match self.body {
+            Body::File(_) => FileKind::Regular,
+            Body::Directory { .. } => FileKind::Directory,
+            Body::Symlink(_) => FileKind::Symlink,
+            Body::Device(kind, ..) | Body::Special(kind) => kind,
+        }
+    }
+
+    /// Whether it is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        matches!(self.body, Body::Directory { .. })
+    }
+
+    /// A directory's entries.
+    #[must_use]
+    pub fn entries(&self) -> Option<&BTreeMap<Vec<u8>, NodeId>> {
+        match &self.body {
+            Body::Directory { entries, .. } => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// A regular file's content.
+    #[must_use]
+    pub fn content(&self) -> Option<&Content> {
+        match &self.body {
+            Body::File(content) => Some(content),
+            _ => None,
+        }
+    }
+
+    /// Whether it has one of these flags.
+    #[must_use]
+    pub fn has(&self, flags: u32) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// All attributes, access control lists in the form that programs see.
+    #[must_use]
+    pub fn attributes(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut all = self.xattrs.clone();
+        let lists = [
+            (super::acl::ACCESS, &self.acl),
+            (super::acl::DEFAULT, &self.default_acl),
+        ];
+        for (name, acl) in lists {
+            if let Some(acl) = acl {
+                all.insert(name.to_vec(), acl.encode());
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,344 @@
+//! Operations on a volume, each beside the model.
+
+use super::{NewNode, NodePath, Operation, Owned, Target, UMASK, fill_content};
+use crate::model::acl::{ACCESS, DEFAULT};
+use crate::model::{Clock, Model, NodeId, Outcome, SETTABLE_FLAGS, compare_all, compare_nodes};
+use larder::{
+    DeviceNumber, Ino, Metadata, NewFile, Result, SetAttributes, SetTime, Timestamp, Volume,
+    XattrMode,
+};
+use rustix::io::Errno;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The inodes of a model's nodes.
+#[derive(Clone, Debug)]
+pub struct Places(HashMap<NodeId, Ino>);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self(HashMap::from([(NodeId::ROOT, Ino::ROOT)]))
+    }
+}
+
+impl Places {
+    /// The inode of a node.
+    #[must_use]
+    pub fn ino(&self, id: NodeId) -> Option<Ino> {
+        self.0.get(&id).copied()
+    }
+}
+
+/// Performs operations on a volume and on a model, and says where they part.
+#[derive(Debug)]
+pub struct Performer {
+    /// What should be.
+    pub model: Model,
+    /// Which inode is which node.
+    pub places: Places,
+    /// When what was done.
+    pub clock: Clock,
+    number: u32,
+}
+
+impl Performer {
+    /// Starts with an empty volume and this model of it.
+    #[must_use]
+    pub fn new(model: Model) -> Self {
+        Self {
+            model,
+            places: Places::default(),
+            clock: Clock::default(),
+            number: 0,
+        }
+    }
+
+    /// The number of the next operation.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Performs an operation on both. [`Operation::Reopen`] is the caller's to do on the volume.
+    /// An error that `excused` accepts leaves the model as it was.
+    ///
+    /// # Errors
+    /// How the volume and the model differ in whether it succeeds, or with which errno it fails.
+    pub fn perform(
+        &mut self,
+        volume: &Volume,
+        operation: &Operation,
+        excused: impl Fn(Errno) -> bool,
+    ) -> std::result::Result<Outcome, String> {
+        let begun = now();
+        let before = self.model.clone();
+        let number = self.number;
+        self.number += 1;
+        let predicted = self.model.apply(number, operation);
+        let mut outcome = predicted;
+        let mut verdict = Ok(());
+        if predicted != Outcome::Skipped {
+            let performed = Hand {
+                volume,
+                model: &before,
+                places: &self.places,
+                number,
+            }
+            .perform(operation);
+            let result = performed.as_ref().map_err(larder::Error::errno);
+            match (predicted, result) {
+                (Outcome::Done { made, .. }, Ok(metadata)) => {
+                    if let (Some(made), Some(metadata)) = (made, metadata) {
+                        self.places.0.insert(made, metadata.ino);
+                    }
+                }
+                (_, Err(errno)) if excused(errno) => {
+                    self.model = before;
+                    outcome = Outcome::Fails(errno);
+                }
+                (Outcome::Fails(expected), Err(errno)) if expected == errno => {}
+                (predicted, result) => {
+                    let text = performed
+                        .as_ref()
+                        .err()
+                        .map_or_else(String::new, |error| format!(": {error}"));
+                    verdict = Err(format!(
+                        "operation {number} {operation:?}: {:?}{text}; the model says {predicted:?}",
+                        result.map(|_| "done")
+                    ));
+                }
+            }
+        }
+        self.clock.0.push((begun, now()));
+        verdict.map(|()| outcome)
+    }
+
+    /// Compares all that the last operation changed, in the model `before` it.
+    #[must_use]
+    pub fn compare_changed(&self, volume: &Volume, before: &Model) -> Vec<String> {
+        let changed: BTreeSet<NodeId> = self
+            .model
+            .nodes()
+            .filter(|(id, node)| {
+                before
+                    .node(*id)
+                    .is_none_or(|before| !Arc::ptr_eq(before, node))
+            })
+            .map(|(id, _)| id)
+            .collect();
+        compare_nodes(&self.model, volume, &self.places, &self.clock, &changed)
+    }
+
+    /// Compares everything.
+    #[must_use]
+    pub fn compare_all(&self, volume: &Volume) -> Vec<String> {
+        compare_all(&self.model, volume, &self.places, &self.clock)
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp {
+        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        nanoseconds: since.subsec_nanos(),
+    }
+}
+
+/// An operation's way to the volume.
+struct Hand<'a> {
+    volume: &'a Volume,
+    model: &'a Model,
+    places: &'a Places,
+    number: u32,
+}
+
+impl Hand<'_> {
+    /// The inode of what the model says is there.
+    fn ino(&self, id: Option<NodeId>) -> Ino {
+        // The model skips what it does not find, so this is there; inode 0 fails in any case.
+        id.and_then(|id| self.places.ino(id)).unwrap_or(Ino(0))
+    }
+
+    fn target(&self, target: &Target) -> Ino {
+        self.ino(self.model.find(target))
+    }
+
+    fn place<'p>(&self, path: &'p NodePath) -> (Ino, &'p [u8]) {
+        let (parent, name) = path.split().unwrap_or((&[], b""));
+        (self.ino(self.model.walk(parent)), name)
+    }
+
+    fn perform(&self, operation: &Operation) -> Result<Option<Metadata>> {
+        let volume = self.volume;
+        match operation {
+            Operation::Make { at, node, owned } => return self.make(at, node, *owned).map(Some),
+            Operation::MakeUnnamed { parent, owned, .. } => {
+                let parent = self.ino(self.model.resolve(parent));
+                let made = volume.make_unnamed(parent, &new_file(*owned))?;
+                volume.hold(made.ino);
+                return Ok(Some(made));
+            }
+            Operation::Open { at, .. } => volume.hold(self.ino(self.model.resolve(at))),
+            Operation::Close { slot } => volume.release(self.target(&Target::Open(*slot)), 1)?,
+            Operation::Link { from, to } => {
+                let (parent, name) = self.place(to);
+                volume.link(self.target(from), parent, name)?;
+            }
+            Operation::Unlink { at } => {
+                let (parent, name) = self.place(at);
+                volume.unlink(parent, name)?;
+            }
+            Operation::RemoveDir { at } => {
+                let (parent, name) = self.place(at);
+                volume.remove_dir(parent, name)?;
+            }
+            Operation::Rename { from, to, flags } => {
+                let (parent, name) = self.place(from);
+                let (new_parent, new_name) = self.place(to);
+                volume.rename(parent, name, new_parent, new_name, *flags)?;
+                if flags.contains(larder::RenameFlags::WHITEOUT) {
+                    // The whiteout is the only new node; a rename over itself makes none.
+                    let ino = volume.lookup(parent, name)?;
+                    return volume.metadata(ino).map(Some);
+                }
+            }
+            Operation::Sync => volume.sync()?,
+            Operation::Reopen => {}
+            Operation::SyncFile { file, data_only } => {
+                volume.sync_file(self.target(file), *data_only)?;
+            }
+            _ => return self.change(operation).map(|()| None),
+        }
+        Ok(None)
+    }
+
+    fn make(&self, at: &NodePath, node: &NewNode, owned: Owned) -> Result<Metadata> {
+        let (parent, name) = self.place(at);
+        let new = new_file(owned);
+        match node {
+            NewNode::File => self.volume.create(parent, name, &new),
+            NewNode::Directory => self.volume.make_dir(parent, name, &new),
+            NewNode::Symlink(target) => self.volume.symlink(parent, name, target, &new),
+            NewNode::Device(kind, major, minor) => {
+                let device = DeviceNumber {
+                    major: *major,
+                    minor: *minor,
+                };
+                self.volume
+                    .make_node(parent, name, *kind, Some(device), &new)
+            }
+            NewNode::Special(kind) => self.volume.make_node(parent, name, *kind, None, &new),
+        }
+    }
+
+    /// Changes of content and attributes.
+    fn change(&self, operation: &Operation) -> Result<()> {
+        let volume = self.volume;
+        match operation {
+            Operation::Write {
+                file,
+                offset_bytes,
+                len_bytes,
+            } => {
+                let mut bytes = vec![0; *len_bytes as usize];
+                fill_content(self.number, *offset_bytes, &mut bytes);
+                let written = volume.write_at(self.target(file), &bytes, *offset_bytes)?;
+                assert_eq!(written, bytes.len(), "a write is done wholly or fails");
+                Ok(())
+            }
+            Operation::Truncate { file, size_bytes } => {
+                volume.truncate(self.target(file), *size_bytes)
+            }
+            Operation::Allocate {
+                file,
+                mode,
+                offset_bytes,
+                len_bytes,
+            } => volume.fallocate(self.target(file), *mode, *offset_bytes, *len_bytes),
+            Operation::Copy {
+                from,
+                from_bytes,
+                to,
+                to_bytes,
+                len_bytes,
+            } => self.copy((from, *from_bytes), (to, *to_bytes), *len_bytes),
+            Operation::SetXattr {
+                file,
+                name,
+                value,
+                mode,
+            } => volume.set_xattr(self.target(file), name, value, *mode),
+            Operation::RemoveXattr { file, name } => volume.remove_xattr(self.target(file), name),
+            Operation::SetAcl {
+                file,
+                is_default,
+                acl,
+            } => {
+                let name = if *is_default { DEFAULT } else { ACCESS };
+                volume.set_xattr(self.target(file), name, &acl.encode(), XattrMode::Any)
+            }
+            Operation::SetFlags { file, flags } => {
+                let ino = self.target(file);
+                let others = volume.metadata(ino)?.flags & !SETTABLE_FLAGS;
+                volume.set_flags(ino, others | flags)
+            }
+            _ => self.set(operation),
+        }
+    }
+
+    /// Copies in as many pieces as it takes, as programs do.
+    fn copy(&self, from: (&Target, u64), to: (&Target, u64), len_bytes: u64) -> Result<()> {
+        let (source, target) = (self.target(from.0), self.target(to.0));
+        let mut done = 0;
+        while done < len_bytes {
+            let (from_bytes, to_bytes) = (from.1 + done, to.1 + done);
+            let left = len_bytes - done;
+            match self
+                .volume
+                .copy_range(source, from_bytes, target, to_bytes, left)?
+            {
+                0 => break,
+                copied => done += copied,
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&self, operation: &Operation) -> Result<()> {
+        let mut set = SetAttributes::default();
+        let file = match operation {
+            Operation::SetPermissions { file, permissions } => {
+                set.permissions = Some(*permissions);
+                file
+            }
+            Operation::SetOwner { file, uid, gid } => {
+                (set.uid, set.gid) = (*uid, *gid);
+                file
+            }
+            Operation::SetTimes {
+                file,
+                accessed,
+                modified,
+            } => {
+                set.atime = Some(SetTime::To(*accessed));
+                set.mtime = Some(SetTime::To(*modified));
+                file
+            }
+            _ => return Ok(()),
+        };
+        self.volume.set_attributes(self.target(file), &set)?;
+        Ok(())
+    }
+}
+
+fn new_file(owned: Owned) -> NewFile {
+    NewFile {
+        permissions: owned.permissions,
+        umask: UMASK,
+        uid: owned.uid,
+        gid: owned.gid,
+    }
+}

@@ -1,0 +1,67 @@
+//! The smallest sequence that still fails.
+
+use super::Operation;
+use std::fmt;
+
+/// Leaves out of `operations` whatever `fails` does not need: first long pieces, then single
+/// operations, until none can be spared or `attempts` are used up.
+pub fn shrink(
+    operations: &[Operation],
+    mut attempts: u32,
+    mut fails: impl FnMut(&[Operation]) -> bool,
+) -> Vec<Operation> {
+    let mut kept = operations.to_vec();
+    let mut piece = kept.len().div_ceil(2).max(1);
+    loop {
+        let mut at = 0;
+        let mut changed = false;
+        while at < kept.len() && attempts > 0 {
+            let end = (at + piece).min(kept.len());
+            let rest = [&kept[..at], &kept[end..]].concat();
+            attempts -= 1;
+            if !rest.is_empty() && fails(&rest) {
+                kept = rest;
+                changed = true;
+            } else {
+                at = end;
+            }
+        }
+        if attempts == 0 || (piece == 1 && !changed) {
+            return kept;
+        }
+        piece = piece.div_ceil(2);
+    }
+}
+
+/// Operations, numbered, for a message.
+#[derive(Debug)]
+pub struct Listing<'a>(pub &'a [Operation]);
+
+impl fmt::Display for Listing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, operation) in self.0.iter().enumerate() {
+            writeln!(f, "  {number:3} {operation:?}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Slot;
+
+    fn close(slot: u8) -> Operation {
+        Operation::Close { slot: Slot(slot) }
+    }
+
+    #[test]
+    fn shrink_keeps_exactly_what_the_failure_needs() {
+        let operations: Vec<_> = (0..100).map(close).collect();
+        let needed = [close(7), close(63), close(64)];
+        let smallest = shrink(&operations, 1000, |rest| {
+            needed.iter().all(|operation| rest.contains(operation))
+        });
+        assert_eq!(smallest, needed);
+    }
+}

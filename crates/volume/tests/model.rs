@@ -1,0 +1,167 @@
+//! Seeded operations through a volume, beside the model: after each operation what it touched,
+//! at the end everything, then e2fsck, then the kernel's mount.
+//!
+//! `LARDER_SEED` replaces the seed of every sequence, and `LARDER_SEQUENCES` says how many are
+//! tried on each layout; a failure prints the seed and the smallest sequence.
+
+use larder::{Ino, OpenOptions, Volume};
+use larder_block::{BlockDevice, OverlayDevice};
+use larder_testkit::crash::{ImageFile, Layout, layout, open};
+use larder_testkit::model::{Model, compare_all};
+use larder_testkit::operation::{Generator, Listing, Mix, Operation, Performer, shrink};
+use larder_testkit::{
+    Access, Comparison, Oracle, Requirement, Seed, VolumeSource, compare, skip, tell_skipped,
+};
+use rustix::io::Errno;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+const SEQUENCES: u64 = 3;
+const OPERATIONS: usize = 400;
+const MIX: Mix = Mix {
+    most_nodes: 120,
+    most_bytes: 2 << 20,
+    reopens: true,
+    far: true,
+};
+
+/// Performs the operations on a new file system, and leaves it in `device`.
+fn perform(
+    layout: &Layout,
+    device: &Arc<OverlayDevice>,
+    operations: &[Operation],
+) -> Result<(), String> {
+    let opened = || {
+        let device: Arc<dyn BlockDevice> = Arc::clone(device) as _;
+        open(device).map_err(|error| format!("opening: {error}"))
+    };
+    let same = |differences: Vec<String>, when: &dyn std::fmt::Display| {
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(format!("{when}: {differences:#?}"))
+    };
+    let mut performer = Performer::new(Model::new(layout.rules));
+    let mut volume = opened()?;
+    for operation in operations {
+        if *operation == Operation::Reopen {
+            volume.close().map_err(|error| format!("closing: {error}"))?;
+            drop(volume);
+            volume = opened()?;
+        }
+        let before = performer.model.clone();
+        // Attributes have limits that the model does not know.
+        let full = |errno| errno == Errno::NOSPC;
+        let when = format!("after operation {} {operation:?}", performer.number());
+        performer.perform(&volume, operation, full)?;
+        same(performer.compare_changed(&volume, &before), &when)?;
+    }
+    same(performer.compare_all(&volume), &"at the end")?;
+    volume.close().map_err(|error| format!("closing: {error}"))?;
+    drop(volume);
+    // All that is held open goes with the volume.
+    let last = operations.len().try_into().unwrap_or(u32::MAX);
+    performer.model.apply(last, &Operation::Reopen);
+    let reopened = opened()?;
+    let (model, places, clock) = (&performer.model, &performer.places, &performer.clock);
+    same(compare_all(model, &reopened, places, clock), &"reopened")
+}
+
+fn attempt(layout: &Layout, operations: &[Operation]) -> Result<(), String> {
+    let base = layout.base().map_err(|error| error.to_string())?;
+    let device = Arc::new(OverlayDevice::new(base));
+    let performed = catch_unwind(AssertUnwindSafe(|| perform(layout, &device, operations)));
+    performed.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    })?;
+    let image = ImageFile::new(&device).map_err(|error| error.to_string())?;
+    image.check().map_err(|error| error.to_string())?;
+    kernel_reads_the_same(&image)
+}
+
+/// Compares with the kernel's mount of the image, where there is one.
+fn kernel_reads_the_same(image: &ImageFile) -> Result<(), String> {
+    if Requirement::LoopMount.missing().is_some() {
+        return Ok(());
+    }
+    let oracle = Oracle::mounted(image.path(), Access::ReadOnly, None);
+    let oracle = oracle.map_err(|error| error.to_string())?;
+    let volume = Volume::open(image.path(), &OpenOptions::default());
+    let volume = volume.map_err(|error| format!("opening for reading: {error}"))?;
+    let comparison = Comparison {
+        fields: oracle.fields(),
+        closed: &[],
+    };
+    let report = compare(oracle.source(), &VolumeSource::new(&volume), &comparison);
+    if report.difference_count > 0 {
+        return Err(format!("the kernel's mount: {report}"));
+    }
+    Ok(())
+}
+
+fn follow_the_model(name: &str, number: u64) {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    if let Some(reason) = Requirement::LoopMount.missing() {
+        tell_skipped(format!("comparison with the kernel: {reason}"));
+    }
+    let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
+    let sequences =
+        std::env::var("LARDER_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
+    for part in 0..sequences {
+        let seed = Seed::from_environment(0x3000 + number).part(part);
+        let model = Model::new(layout.rules);
+        let operations = Generator::new(seed, MIX).sequence(&model, OPERATIONS);
+        let Err(what) = attempt(layout, &operations) else {
+            continue;
+        };
+        let smallest = shrink(&operations, 400, |rest| attempt(layout, rest).is_err());
+        let last = attempt(layout, &smallest).err().unwrap_or_default();
+        panic!(
+            "{name}, seed {seed}: {what}\nsmallest sequence:\n{}{last}",
+            Listing(&smallest)
+        );
+    }
+}
+
+macro_rules! follows {
+    ($($number:literal $test:ident $name:literal)*) => {
+        $(
+            #[test]
+            fn $test() {
+                follow_the_model($name, $number);
+            }
+        )*
+    };
+}
+
+follows! {
+    0 ext4_follows_the_model "ext4"
+    1 ext3_1k_follows_the_model "ext3-1k"
+    2 ext4_1k_no_checksums_follows_the_model "ext4-1k-no-checksums"
+    3 inline_data_follows_the_model "inline-data"
+    4 bigalloc_follows_the_model "bigalloc"
+    5 meta_bg_1k_follows_the_model "meta-bg-1k"
+    6 inode_128_2k_follows_the_model "inode-128-2k"
+    7 orphan_file_follows_the_model "orphan-file"
+    8 small_journal_1k_follows_the_model "small-journal-1k"
+    9 ext2_1k_follows_the_model "ext2-1k"
+    10 no_journal_4k_follows_the_model "no-journal-4k"
+    11 ext2_4k_large_inodes_follows_the_model "ext2-4k-large-inodes"
+}
+
+#[test]
+fn empty_volume_equals_empty_model() {
+    if skip(&["mke2fs"].map(Requirement::Tool)) {
+        return;
+    }
+    for layout in larder_testkit::crash::LAYOUTS {
+        let device = OverlayDevice::new(layout.base().unwrap());
+        let volume = Volume::open_device(Arc::new(device), &OpenOptions::default()).unwrap();
+        let performer = Performer::new(Model::new(layout.rules));
+        assert_eq!(performer.compare_all(&volume), [""; 0], "{}", layout.name);
+        assert!(volume.metadata(Ino::ROOT).is_ok());
+    }
+}
