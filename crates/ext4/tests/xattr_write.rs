@@ -5,10 +5,11 @@ mod image;
 mod writable;
 
 use larder_ext4::ondisk::time::Timestamp;
+use larder_ext4::ondisk::xattr::{StoredXattr, XattrEntries, fill_block};
 use larder_ext4::{Error, FileKind, FileTypeByte, Filesystem, Ino, Inode, NewInode, XattrMode};
 use larder_testkit::seed::{Random, Seed};
 use larder_testkit::{Access, LoopMount, Requirement, skip};
-use rustix::fs::{lgetxattr, llistxattr};
+use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
 use std::collections::BTreeMap;
 use std::path::Path;
 use writable::Writable;
@@ -214,5 +215,225 @@ fn attributes_after_any_changes_are_those_of_a_map() {
         }
         println!("{arguments}: {done} changes, {refused} refused");
         check(&writable, &models);
+    }
+}
+
+/// An image that the kernel has put files on, opened for writing.
+fn after_kernel(arguments: &str, work: impl FnOnce(&Path)) -> Writable {
+    let image = image::Image::make(arguments, "20M").expect("mke2fs");
+    let mount = LoopMount::new(image.path(), Access::ReadWrite, &[]).expect("mount");
+    work(&mount.path());
+    drop(mount);
+    Writable::open(image.bytes(), format!("mke2fs {arguments}"))
+}
+
+fn lookup(fs: &Filesystem, name: &str) -> Inode {
+    let found = fs.lookup(&root(fs), name.as_bytes()).expect("lookup");
+    fs.inode(found.expect(name).0).expect("inode")
+}
+
+fn set_by_kernel(path: &Path, name: &str, value: &[u8]) {
+    lsetxattr(path, name, value, XattrFlags::empty()).expect("lsetxattr");
+}
+
+/// Blocks of attributes that the kernel shares among files are copied by who changes them.
+#[test]
+fn block_with_other_users_is_copied_before_it_is_changed() {
+    if needs() {
+        return;
+    }
+    for arguments in [
+        "-t ext4 -b 1024",
+        "-t ext4 -b 4096 -O ea_inode",
+        "-t ext3 -b 1024",
+    ] {
+        let large = if arguments.contains("ea_inode") {
+            5000
+        } else {
+            300
+        };
+        let writable = after_kernel(arguments, |root| {
+            for name in ["a", "b", "c"] {
+                let path = root.join(name);
+                std::fs::write(&path, "").expect("file");
+                set_by_kernel(&path, "user.large", &vec![7; large]);
+                set_by_kernel(&path, "user.more", &[1; 200]);
+            }
+        });
+        let fs = &writable.fs;
+        let acl = |name| lookup(fs, name).file_acl();
+        let shared = acl("a").expect("a block");
+        assert!(acl("b") == Some(shared) && acl("c") == Some(shared));
+        let before = all(fs, lookup(fs, "a").ino());
+
+        let b = lookup(fs, "b").ino();
+        set(fs, b, b"user.new", &[5; 100]).expect("set");
+        set(fs, b, b"user.more", &[2; 201]).expect("set");
+        assert_ne!(acl("b"), Some(shared));
+        assert_eq!(all(fs, b).len(), 3);
+        let c = lookup(fs, "c").ino();
+        remove(fs, c, b"user.large").expect("removed");
+        remove(fs, c, b"user.more").expect("removed");
+        assert_eq!(acl("c"), None);
+        let a = lookup(fs, "a").ino();
+        assert_eq!(all(fs, a), before);
+        remove(fs, a, b"user.large").expect("removed");
+        assert_eq!(acl("a"), Some(shared), "the last user has the block alone");
+        let models = ["a", "b", "c"].map(|name| {
+            let ino = lookup(fs, name).ino();
+            (name.to_owned(), (ino, all(fs, ino)))
+        });
+        check(&writable, &models.into());
+    }
+}
+
+#[test]
+fn value_that_is_there_already_changes_nothing() {
+    if needs() {
+        return;
+    }
+    let writable = Writable::make("-t ext4 -b 1024 -O ea_inode", "20M").expect("mke2fs");
+    let fs = &writable.fs;
+    let ino = make(fs, "file", FileKind::Regular, 0o644);
+    for (name, len) in [
+        ("user.a", 5),
+        ("user.b", 300),
+        ("user.c", 9000),
+        ("user.d", 0),
+    ] {
+        set(fs, ino, name.as_bytes(), &vec![3; len]).expect("set");
+        fs.commit(fs.running_tid().expect("tid")).expect("commit");
+        let mut handle = fs.start(fs.xattr_credits()).expect("handle");
+        let credits = handle.credits();
+        let mut inode = fs.inode(ino).expect("inode");
+        let (name, value) = (name.as_bytes(), vec![3; len]);
+        fs.set_xattr(&mut handle, &mut inode, name, &value, XattrMode::Replace)
+            .expect("set");
+        assert_eq!(handle.credits(), credits, "no block was changed");
+        drop(handle);
+    }
+}
+
+#[test]
+fn mode_of_setting_is_kept() {
+    if needs() {
+        return;
+    }
+    let writable = Writable::make("-t ext4 -b 1024", "20M").expect("mke2fs");
+    let fs = &writable.fs;
+    let ino = make(fs, "file", FileKind::Regular, 0o644);
+    let attempt = |name: &[u8], mode| {
+        let mut handle = fs.start(fs.xattr_credits()).expect("handle");
+        let mut inode = fs.inode(ino).expect("inode");
+        let set = fs.set_xattr(&mut handle, &mut inode, name, b"value", mode);
+        if set.is_ok() {
+            handle.stop();
+        }
+        set
+    };
+    let replaced = attempt(b"user.a", XattrMode::Replace);
+    assert!(matches!(replaced, Err(Error::NoAttribute(_))));
+    attempt(b"user.a", XattrMode::Create).expect("created");
+    let created = attempt(b"user.a", XattrMode::Create);
+    assert!(matches!(created, Err(Error::Exists(_))));
+    attempt(b"user.a", XattrMode::Replace).expect("replaced");
+    for name in [&b"system.data"[..], b"nothing.a", b"user.", b"system.other"] {
+        let set = attempt(name, XattrMode::Any);
+        let refused = matches!(set, Err(Error::NotSupported(..)));
+        assert!(refused || name == b"system.other", "{set:?}");
+    }
+    let long = [b"user.".as_slice(), &[b'n'; 256]].concat();
+    let set = attempt(&long, XattrMode::Any);
+    assert!(matches!(set, Err(Error::Invalid(..))), "{set:?}");
+}
+
+/// What the kernel stores as hashes, of entries and of the block, is what we would.
+#[test]
+fn hashes_of_a_block_are_those_of_the_kernel() {
+    if needs() {
+        return;
+    }
+    let writable = after_kernel("-t ext4 -b 4096 -I 128 -O ea_inode", |root| {
+        let path = root.join("file");
+        std::fs::write(&path, "").expect("file");
+        for (name, len) in [
+            ("user.one", 3),
+            ("trusted.two", 77),
+            ("security.three", 300),
+            ("user.four-of-them", 0),
+            ("user.large", 10_000),
+            ("user.umlaut-\u{e4}", 12),
+        ] {
+            let value: Vec<u8> = (0..=250).cycle().take(len).collect();
+            set_by_kernel(&path, name, &value);
+        }
+    });
+    let inode = lookup(&writable.fs, "file");
+    let block = inode.file_acl().expect("a block");
+    let theirs = writable
+        .fs
+        .metadata_block(block, inode.ino(), |_| Ok(()))
+        .expect("block");
+    let entries = XattrEntries::in_block(&theirs).expect("entries");
+    let mut stored: Vec<_> = entries
+        .map(|entry| StoredXattr::from_entry(&entry.expect("entry")))
+        .collect();
+    let mut ours = vec![0; 4096];
+    assert!(fill_block(&mut ours, &mut stored));
+    let headers = |block: &[u8]| (block[..16].to_vec(), hashes(block));
+    assert_eq!(headers(&ours), headers(&theirs));
+}
+
+fn hashes(block: &[u8]) -> Vec<u32> {
+    let entries = XattrEntries::in_block(block).expect("entries");
+    entries.map(|entry| entry.expect("entry").hash).collect()
+}
+
+#[test]
+fn attributes_dropped_give_all_their_space_back() {
+    if needs() {
+        return;
+    }
+    for arguments in LAYOUTS {
+        let writable = Writable::make(arguments, "20M").expect("mke2fs");
+        let fs = &writable.fs;
+        make(fs, "other", FileKind::Regular, 0o644);
+        fs.commit(fs.running_tid().expect("tid")).expect("commit");
+        let before = writable.free_by_dumpe2fs();
+        let ino = make(fs, "file", FileKind::Regular, 0o644);
+        for number in 0..8_u8 {
+            let value = vec![number; 1 << (2 * number)];
+            let name = format!("user.number-{number}");
+            match set(fs, ino, name.as_bytes(), &value) {
+                Ok(()) | Err(Error::AttributeTooLarge(_)) => {}
+                Err(error) => panic!("{arguments}: {error}"),
+            }
+        }
+        let mut inode = fs.inode(ino).expect("inode");
+        loop {
+            let mut handle = fs.start(fs.xattr_credits()).expect("handle");
+            let done = fs.drop_xattrs(&mut handle, &mut inode).expect("dropped");
+            handle.stop();
+            if done {
+                break;
+            }
+        }
+        assert_eq!(inode.blocks_512(1024), 0);
+        let mut handle = fs.start(40).expect("handle");
+        let mut parent = root(fs);
+        fs.remove_entry(&mut handle, &mut parent, b"file")
+            .expect("removed");
+        fs.write_inode(&mut handle, &parent).expect("written");
+        if inode.has_inline_data() {
+            fs.remove_inline_data(&mut handle, &mut inode)
+                .expect("removed");
+        }
+        fs.delete_inode(&mut handle, &mut inode, NOW)
+            .expect("deleted");
+        handle.stop();
+        fs.commit(fs.running_tid().expect("tid")).expect("commit");
+        fs.close().expect("closed");
+        writable.assert_clean();
+        assert_eq!(writable.free_by_dumpe2fs(), before, "{arguments}");
     }
 }
