@@ -5,6 +5,7 @@
 //! short target was given a block.
 
 use crate::error::Place;
+use crate::journal::Handle;
 use crate::ondisk::features::Incompat;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, Inode, MappingKind, Result};
@@ -50,6 +51,53 @@ impl Filesystem {
             return Err(corrupt("length of the link's target is wrong"));
         }
         Ok(target)
+    }
+
+    /// Makes `target`, which is shorter than a block and has no zero byte, that of the new
+    /// symbolic link `inode`. The caller writes the inode in the same handle.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], or what is wrong with the image.
+    pub fn write_link(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        target: &[u8],
+    ) -> Result<()> {
+        if target.len() < inode.i_block().len() {
+            let mut i_block = [0; 60];
+            i_block[..target.len()].copy_from_slice(target);
+            inode.set_i_block(&i_block);
+            inode.set_flags(inode.flags() - InodeFlags::EXTENTS);
+            inode.set_size_bytes(target.len() as u64);
+            return Ok(());
+        }
+        let has_inline_data = self.superblock().incompat.contains(Incompat::INLINE_DATA);
+        if has_inline_data && target.len() <= self.inline_capacity(inode)? {
+            return self.set_inline_data(handle, inode, target);
+        }
+        let claim = self.claim_for(inode, FileBlock(0), 1, None)?;
+        let block = claim.start();
+        self.map_claim(handle, inode, FileBlock(0), claim, true)?;
+        inode.set_size_bytes(target.len() as u64);
+        handle.create(block, inode.ino(), |bytes| {
+            let place = bytes.get_mut(..target.len());
+            let place = place.ok_or(Error::NameTooLong(inode.ino()))?;
+            place.copy_from_slice(target);
+            Ok(())
+        })
+    }
+
+    /// Whether the content of `inode` lies in blocks, or would: not in the inode, as a short
+    /// target does.
+    #[must_use]
+    pub fn has_blocks(&self, inode: &Inode) -> bool {
+        !inode.has_inline_data()
+            && match inode.kind() {
+                FileKind::Regular | FileKind::Directory => true,
+                FileKind::Symlink => !self.is_fast_symlink(inode),
+                _ => false,
+            }
     }
 
     /// Whether the target lies in `i_block`: it must fit there, and the link must

@@ -28,6 +28,9 @@ pub enum Error {
     /// The file's flags, or its type, forbid the operation. Errno: `EPERM`.
     #[error("inode {0}: {1}")]
     NotPermitted(Ino, &'static str),
+    /// "." and ".." are neither renamed nor replaced. Errno: `EBUSY`.
+    #[error("inode {0}: . and .. stay where they are")]
+    Busy(Ino),
     /// A default access control list for what is no directory. Errno: `EACCES`.
     #[error("inode {0}: only a directory has a default access control list")]
     DefaultAclOfFile(Ino),
@@ -63,6 +66,7 @@ impl Error {
             Self::NotRegular(_) | Self::Option(_) => Errno::INVAL,
             Self::NotPermitted(..) => Errno::PERM,
             Self::DefaultAclOfFile(_) => Errno::ACCESS,
+            Self::Busy(_) => Errno::BUSY,
             Self::NoMoreData(_) => Errno::NXIO,
             Self::Cache(_) => Errno::NOMEM,
             Self::Thread(source) => Errno::from_io_error(source).unwrap_or(Errno::AGAIN),

@@ -88,7 +88,14 @@ impl Subject {
         let targets = (0..TARGETS)
             .map(|number| {
                 let name = format!("target-{number}");
-                make(&fs, &mut handle, &mut root, name.as_bytes(), FileKind::Regular).expect("file")
+                make(
+                    &fs,
+                    &mut handle,
+                    &mut root,
+                    name.as_bytes(),
+                    FileKind::Regular,
+                )
+                .expect("file")
             })
             .collect();
         handle.stop();

@@ -8,7 +8,9 @@
 
 mod content;
 mod names;
+mod rename;
 mod settings;
+mod unlink;
 
 use crate::Timestamp;
 use bitflags::bitflags;

@@ -1,7 +1,60 @@
-//! Operations on names: creating, linking, renaming, removing.
+//! Operations on names: creating and linking. [`super::unlink`] removes them, [`super::rename`]
+//! moves them.
+//!
+//! Model: `vfs_create`, `vfs_link` and their kin with ext4's side of them. Who may do what the
+//! kernel has decided before FUSE asks; what a directory itself forbids (immutable, append-only,
+//! removed) is decided here.
+//!
+//! # The dentry cache
+//! is changed with the names, under the directory's `rw`: what a name stands for is put there, and
+//! that it is gone. Lookups that miss fill it with the same lock shared.
 
-use super::{DeviceNumber, FileKind, NewFile, RenameFlags};
-use crate::{Ino, Metadata, Result, Volume};
+use super::{DeviceNumber, FileKind, NewFile};
+use crate::live::Live;
+use crate::{Error, Ino, Metadata, Result, Volume};
+use larder_cache::dentry::Dentry;
+use larder_ext4::ondisk::features::{Incompat, RoCompat};
+use larder_ext4::ondisk::inode::InodeFlags;
+use larder_ext4::{FileTypeByte, Handle, Inode, NewInode};
+
+/// Blocks that one operation on a name may change: a leaf and each node above it split, each
+/// with a block allocated and mapped, and the inodes.
+pub(super) const NAME_CREDITS: u32 = 100;
+
+/// The longest name, in bytes.
+const MAX_NAME_BYTES: usize = 255;
+
+/// The longest target of a link, in bytes.
+const MAX_TARGET_BYTES: usize = 4095;
+
+/// The most links of a file, and the most that a directory's count can say.
+const MAX_LINKS: u16 = 65_000;
+
+/// What the count of a directory says that has had more subdirectories than it can say.
+const UNCOUNTED_LINKS: u16 = 1;
+
+const SET_GROUP_ID: u16 = 0o2000;
+
+/// What a name stands for.
+pub(super) type Entry = (Ino, FileTypeByte);
+
+/// What is made.
+#[derive(Clone, Copy, Debug)]
+enum Make<'a> {
+    Node(FileKind, Option<DeviceNumber>),
+    Directory,
+    Symlink(&'a [u8]),
+}
+
+impl Make<'_> {
+    fn kind(self) -> FileKind {
+        match self {
+            Self::Node(kind, _) => kind,
+            Self::Directory => FileKind::Directory,
+            Self::Symlink(_) => FileKind::Symlink,
+        }
+    }
+}
 
 impl Volume {
     /// Creates a regular file. Its name must not be there.
@@ -24,8 +77,14 @@ impl Volume {
         device: Option<DeviceNumber>,
         new: &NewFile,
     ) -> Result<Metadata> {
-        let _ = (parent, name, kind, device, new);
-        todo!()
+        if matches!(kind, FileKind::Directory | FileKind::Symlink) {
+            return Err(invalid(parent, "directories and links are made otherwise"));
+        }
+        let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+        if is_device != device.is_some() {
+            return Err(invalid(parent, "a device, and only that, has a number"));
+        }
+        self.make(parent, name, Make::Node(kind, device), new)
     }
 
     /// Creates a directory.
@@ -33,8 +92,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::create`].
     pub fn make_dir(&self, parent: Ino, name: &[u8], new: &NewFile) -> Result<Metadata> {
-        let _ = (parent, name, new);
-        todo!()
+        self.make(parent, name, Make::Directory, new)
     }
 
     /// Creates a symbolic link; its permissions are 0777 whatever `new` says.
@@ -48,8 +106,97 @@ impl Volume {
         target: &[u8],
         new: &NewFile,
     ) -> Result<Metadata> {
-        let _ = (parent, name, target, new);
-        todo!()
+        let block_size_bytes = self.fs().superblock().block_size_bytes() as usize;
+        if target.is_empty() {
+            return Err(Error::NotFound(String::new()));
+        }
+        if target.len() > MAX_TARGET_BYTES.min(block_size_bytes - 1) {
+            return Err(larder_ext4::Error::NameTooLong(parent).into());
+        }
+        if target.contains(&0) {
+            return Err(invalid(parent, "target of a link with a zero byte"));
+        }
+        let new = NewFile {
+            permissions: 0o777,
+            umask: 0,
+            ..*new
+        };
+        self.make(parent, name, Make::Symlink(target), &new)
+    }
+
+    fn make(&self, parent: Ino, name: &[u8], what: Make<'_>, new: &NewFile) -> Result<Metadata> {
+        check_name(parent, name)?;
+        let dir_live = self.live(parent)?;
+        let _names = dir_live.rw.write();
+        let dir = dir_live.inode()?;
+        check_changeable(&dir, name)?;
+        if self.entry(&dir, name)?.is_some() {
+            return Err(larder_ext4::Error::Exists(parent).into());
+        }
+        let is_directory = what.kind() == FileKind::Directory;
+        if is_directory {
+            self.check_room_for_subdirectory(&dir)?;
+        }
+        let fs = self.fs();
+        let mut handle = fs.start(NAME_CREDITS)?;
+        let mut dir = dir_live.inode()?;
+        let child = self.make_inode(&mut handle, &dir, what, new)?;
+        let file_type = FileTypeByte::of(what.kind());
+        fs.add_entry(&mut handle, &mut dir, name, (child.ino(), file_type))?;
+        if is_directory {
+            self.add_subdirectory(&mut dir);
+        }
+        self.stamp_names(&mut dir);
+        fs.write_inode(&mut handle, &dir)?;
+        let live = self.live(child.ino())?;
+        live.publish(&handle, &child);
+        dir_live.publish(&handle, &dir);
+        handle.stop();
+        self.remember(parent, name, Some((child.ino(), file_type)));
+        Ok(self.metadata_of(&child))
+    }
+
+    /// Makes the inode of a new file in `dir`, with everything but its name.
+    fn make_inode(
+        &self,
+        handle: &mut Handle<'_>,
+        dir: &Inode,
+        what: Make<'_>,
+        new: &NewFile,
+    ) -> Result<Inode> {
+        let fs = self.fs();
+        let inherits_group = dir.mode() & SET_GROUP_ID != 0;
+        let is_directory = what.kind() == FileKind::Directory;
+        let mut permissions = new.permissions & 0o7777;
+        if inherits_group && is_directory {
+            permissions |= SET_GROUP_ID;
+        }
+        let new_inode = NewInode {
+            kind: what.kind(),
+            permissions,
+            uid: new.uid,
+            gid: if inherits_group { dir.gid() } else { new.gid },
+            device: match what {
+                Make::Node(_, device) => device,
+                Make::Directory | Make::Symlink(_) => None,
+            },
+            now: self.now(),
+        };
+        let mut inode = fs.create_inode(handle, dir, &new_inode)?;
+        match what {
+            Make::Node(..) => {}
+            Make::Directory => {
+                // Another directory that had this number may be remembered.
+                self.forget_parent(inode.ino());
+                fs.init_directory(handle, &mut inode, dir.ino())?;
+            }
+            Make::Symlink(target) => fs.write_link(handle, &mut inode, target)?,
+        }
+        if !matches!(what, Make::Symlink(_)) {
+            fs.inherit_acl(handle, dir, &mut inode, new.umask)?;
+        }
+        fs.write_inode(handle, &inode)?;
+        Ok(inode)
     }
 
     /// Creates a regular file that has no name, as `O_TMPFILE`: [`Volume::link`] can give it one.
@@ -58,8 +205,21 @@ impl Volume {
     /// # Errors
     /// As [`Volume::create`].
     pub fn make_unnamed(&self, parent: Ino, new: &NewFile) -> Result<Metadata> {
-        let _ = (parent, new);
-        todo!()
+        let dir_live = self.live(parent)?;
+        let _names = dir_live.rw.read();
+        let dir = dir_live.inode()?;
+        check_changeable(&dir, b"")?;
+        let fs = self.fs();
+        let mut handle = fs.start(NAME_CREDITS)?;
+        let what = Make::Node(FileKind::Regular, None);
+        let mut inode = self.make_inode(&mut handle, &dir, what, new)?;
+        inode.set_links(0);
+        fs.add_orphan(&mut handle, &mut inode)?;
+        fs.write_inode(&mut handle, &inode)?;
+        let live = self.live(inode.ino())?;
+        live.publish(&handle, &inode);
+        handle.stop();
+        Ok(self.metadata_of(&inode))
     }
 
     /// Gives `ino`, no directory, one more name.
@@ -67,57 +227,173 @@ impl Volume {
     /// # Errors
     /// As [`Volume::create`], `EMLINK`, `EPERM`.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
-        let _ = (ino, parent, name);
-        todo!()
+        check_name(parent, name)?;
+        check_not_itself(ino, parent)?;
+        let (dir_live, live) = (self.live(parent)?, self.live(ino)?);
+        let _names = dir_live.rw.write();
+        if live.present()?.is_directory() {
+            return Err(Error::NotPermitted(ino, "a directory has one name"));
+        }
+        let _file = live.rw.write();
+        let (dir, inode) = (dir_live.inode()?, live.inode()?);
+        check_changeable(&dir, name)?;
+        if inode.flags().intersects(FIXED) {
+            return Err(Error::NotPermitted(ino, IS_FIXED));
+        }
+        if inode.links() >= MAX_LINKS {
+            return Err(larder_ext4::Error::TooManyLinks(ino).into());
+        }
+        if self.entry(&dir, name)?.is_some() {
+            return Err(larder_ext4::Error::Exists(parent).into());
+        }
+        let fs = self.fs();
+        let mut handle = fs.start(NAME_CREDITS)?;
+        let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
+        let file_type = FileTypeByte::of(inode.kind());
+        fs.add_entry(&mut handle, &mut dir, name, (ino, file_type))?;
+        if inode.links() == 0 {
+            fs.remove_orphan(&mut handle, &mut inode)?;
+        }
+        inode.set_links(inode.links() + 1);
+        inode.set_ctime(self.now());
+        self.stamp_names(&mut dir);
+        fs.write_inode(&mut handle, &inode)?;
+        fs.write_inode(&mut handle, &dir)?;
+        live.publish_attributes(&handle, &inode);
+        dir_live.publish(&handle, &dir);
+        handle.stop();
+        self.remember(parent, name, Some((ino, file_type)));
+        self.metadata(ino)
     }
 
-    /// Removes a name of what is no directory. The file itself goes with its last name, or
-    /// when nobody [holds](Volume::hold) it any more. Returns its inode.
-    ///
-    /// # Errors
-    /// `ENOENT`, `EISDIR`, `EPERM`, `EROFS`, …, or what is wrong with the image.
-    pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
-        let _ = (parent, name);
-        todo!()
+    /// What `name` stands for in `dir`, whose `rw` is held.
+    pub(super) fn entry(&self, dir: &Inode, name: &[u8]) -> Result<Option<Entry>> {
+        match self.reader.caches.dentries.get(dir.ino().0, name) {
+            Some(Dentry::Positive { ino, file_type }) => {
+                Ok(Some((Ino(ino), FileTypeByte(file_type))))
+            }
+            Some(Dentry::Negative) => Ok(None),
+            None => Ok(self.fs().lookup(dir, name)?),
+        }
     }
 
-    /// Removes an empty directory. Returns its inode.
-    ///
-    /// # Errors
-    /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EPERM`, `EROFS`, …, or what is wrong with the image.
-    pub fn remove_dir(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
-        let _ = (parent, name);
-        todo!()
+    /// What `name`, which must be there, stands for in `dir`, whose `rw` is held.
+    pub(super) fn existing_entry(&self, dir: &Inode, name: &[u8]) -> Result<Entry> {
+        let entry = self.entry(dir, name)?;
+        let (ino, file_type) =
+            entry.ok_or_else(|| Error::NotFound(String::from_utf8_lossy(name).into_owned()))?;
+        check_not_itself(ino, dir.ino())?;
+        Ok((ino, file_type))
     }
 
-    /// Renames, as renameat2(2).
-    ///
-    /// # Errors
-    /// As rename(2), or what is wrong with the image.
-    pub fn rename(
-        &self,
-        parent: Ino,
-        name: &[u8],
-        new_parent: Ino,
-        new_name: &[u8],
-        flags: RenameFlags,
-    ) -> Result<()> {
-        let _ = (parent, name, new_parent, new_name, flags);
-        todo!()
+    /// Puts into the cache what `name` in `dir`, whose `rw` is held, stands for from now on.
+    pub(super) fn remember(&self, dir: Ino, name: &[u8], entry: Option<Entry>) {
+        let has_types = self.fs().superblock().incompat.contains(Incompat::FILETYPE);
+        let dentry = match entry {
+            Some((ino, file_type)) => Dentry::Positive {
+                ino: ino.0,
+                file_type: if has_types { file_type.0 } else { 0 },
+            },
+            None => Dentry::Negative,
+        };
+        self.reader.caches.dentries.insert(dir.0, name, dentry);
     }
 
-    /// Somebody uses `ino`: it stays, names or not, until as many [releases](Volume::release).
-    pub fn hold(&self, ino: Ino) {
-        let _ = ino;
-        todo!()
+    /// Forgets what ".." stands for in `dir`.
+    pub(super) fn forget_parent(&self, dir: Ino) {
+        self.reader.caches.dentries.remove(dir.0, b"..");
     }
 
-    /// Ends `count` uses of `ino`; without names and uses, it is deleted.
-    ///
-    /// # Errors
-    /// What is wrong with the image.
-    pub fn release(&self, ino: Ino, count: u64) -> Result<()> {
-        let _ = (ino, count);
-        todo!()
+    /// The names of `dir` were changed.
+    pub(super) fn stamp_names(&self, dir: &mut Inode) {
+        let now = self.now();
+        dir.set_mtime(now);
+        dir.set_ctime(now);
     }
+
+    /// Refuses one more subdirectory of `dir` than can be.
+    pub(super) fn check_room_for_subdirectory(&self, dir: &Inode) -> Result<()> {
+        let may_be_uncounted = self
+            .fs()
+            .superblock()
+            .ro_compat
+            .contains(RoCompat::DIR_NLINK)
+            && dir.flags().contains(InodeFlags::INDEX);
+        if dir.links() >= MAX_LINKS && !may_be_uncounted {
+            return Err(larder_ext4::Error::TooManyLinks(dir.ino()).into());
+        }
+        Ok(())
+    }
+
+    /// Counts one more subdirectory of `dir`: once they are too many, not at all.
+    pub(super) fn add_subdirectory(&self, dir: &mut Inode) {
+        match dir.links() {
+            UNCOUNTED_LINKS => {}
+            links if links >= MAX_LINKS => dir.set_links(UNCOUNTED_LINKS),
+            links => dir.set_links(links + 1),
+        }
+    }
+
+    /// Counts one subdirectory of `dir` less.
+    pub(super) fn remove_subdirectory(&self, dir: &mut Inode) {
+        if dir.links() > 2 {
+            dir.set_links(dir.links() - 1);
+        }
+    }
+
+    fn metadata_of(&self, inode: &Inode) -> Metadata {
+        Metadata::new(inode, self.fs().superblock().block_size_bytes())
+    }
+}
+
+/// Flags that keep a file, and its names.
+pub(super) const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
+pub(super) const IS_FIXED: &str = "the file is immutable or append-only";
+
+/// Refuses what is no name.
+pub(super) fn check_name(dir: Ino, name: &[u8]) -> Result<()> {
+    if name.len() > MAX_NAME_BYTES {
+        return Err(larder_ext4::Error::NameTooLong(dir).into());
+    }
+    if name.is_empty() || name.iter().any(|&byte| matches!(byte, 0 | b'/')) {
+        return Err(invalid(dir, "not a name that a file can have"));
+    }
+    Ok(())
+}
+
+/// Refuses directories that are none, are removed, or must not be changed. Names that are added
+/// must be neither "." nor "..", which are always there.
+pub(super) fn check_changeable(dir: &Inode, name: &[u8]) -> Result<()> {
+    if !dir.is_directory() {
+        return Err(larder_ext4::Error::NotDirectory(dir.ino()).into());
+    }
+    if matches!(name, b"." | b"..") {
+        return Err(larder_ext4::Error::Exists(dir.ino()).into());
+    }
+    if dir.links() == 0 {
+        return Err(Error::NotFound(String::from_utf8_lossy(name).into_owned()));
+    }
+    if dir.flags().contains(InodeFlags::IMMUTABLE) {
+        let what = "the directory is immutable";
+        return Err(Error::NotPermitted(dir.ino(), what));
+    }
+    Ok(())
+}
+
+/// Refuses an entry that leads back to its own directory: only damage does, and its lock is held.
+pub(super) fn check_not_itself(ino: Ino, dir: Ino) -> Result<()> {
+    if ino == dir {
+        let place = larder_ext4::Place::Inode(dir);
+        return Err(larder_ext4::Error::corrupt(place, "entry leads to its own directory").into());
+    }
+    Ok(())
+}
+
+pub(super) fn invalid(ino: Ino, what: &'static str) -> Error {
+    larder_ext4::Error::Invalid(ino, what).into()
+}
+
+/// Whether the inode behind `live` is a directory.
+pub(super) fn is_directory(live: &Live<'_>) -> Result<bool> {
+    Ok(live.present()?.is_directory())
 }

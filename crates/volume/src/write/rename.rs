@@ -1,0 +1,414 @@
+//! Operations on names: moving them.
+//!
+//! Model: `vfs_rename` and `ext4_rename2`.
+//!
+//! # Locking
+//! A directory moves with the lock on renames held, as does everything that moves from one
+//! directory to another, so that nobody's way up to the root changes meanwhile. Then the two
+//! directories, ancestors first; then what is moved and what is replaced, directories first.
+
+use super::names::{
+    Entry, FIXED, IS_FIXED, NAME_CREDITS, check_changeable, check_name, check_not_itself, invalid,
+};
+use super::unlink::check_removable;
+use super::{FileKind, RenameFlags};
+use crate::live::Live;
+use crate::write_back::Times;
+use crate::{Error, Ino, Result, Volume};
+use larder_ext4::{DeviceNumber, FileTypeByte, Handle, Inode, NewInode};
+use parking_lot::RwLockWriteGuard;
+
+/// Directories on the way up to the root: more are a loop.
+const MAX_DEPTH: usize = 1 << 16;
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug)]
+struct Name<'a> {
+    dir: Ino,
+    name: &'a [u8],
+}
+
+/// What a rename is about, its directories locked.
+struct Rename<'v, 'a> {
+    volume: &'v Volume,
+    from: Name<'a>,
+    to: Name<'a>,
+    flags: RenameFlags,
+    /// The directories of both; one only if they are the same.
+    dirs: Vec<Live<'v>>,
+}
+
+/// The inodes that a rename changes, as they are while its handle is open.
+struct Changed {
+    dirs: Vec<Inode>,
+    moved: Inode,
+    other: Option<Inode>,
+}
+
+impl Volume {
+    /// Renames, as renameat2(2).
+    ///
+    /// # Errors
+    /// As rename(2), or what is wrong with the image.
+    pub fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        check_name(parent, name)?;
+        check_name(new_parent, new_name)?;
+        let excluded = RenameFlags::NOREPLACE | RenameFlags::WHITEOUT;
+        if flags.contains(RenameFlags::EXCHANGE) && flags.intersects(excluded) {
+            return Err(invalid(parent, "flags of a rename that exclude each other"));
+        }
+        let is_dots = |name: &[u8]| matches!(name, b"." | b"..");
+        if is_dots(name) || is_dots(new_name) {
+            return Err(Error::Busy(parent));
+        }
+        let from = Name { dir: parent, name };
+        let to = Name {
+            dir: new_parent,
+            name: new_name,
+        };
+        let live = self.reader.live.as_ref();
+        let live = live.ok_or(larder_ext4::Error::ReadOnly(None))?;
+        let mut may_move_directories = parent != new_parent;
+        loop {
+            let tree = may_move_directories.then(|| live.lock_renames());
+            let up = if may_move_directories {
+                [self.way_up(parent)?, self.way_up(new_parent)?]
+            } else {
+                [vec![parent], vec![new_parent]]
+            };
+            let rename = Rename {
+                volume: self,
+                from,
+                to,
+                flags,
+                dirs: Vec::new(),
+            };
+            if rename.run(&up, tree.is_some())? {
+                return Ok(());
+            }
+            may_move_directories = true;
+        }
+    }
+
+    /// `dir` and the directories above it, up to the root. With the lock on renames.
+    fn way_up(&self, dir: Ino) -> Result<Vec<Ino>> {
+        let mut way = vec![dir];
+        let mut at = dir;
+        while at != Ino::ROOT && way.len() < MAX_DEPTH {
+            at = self.lookup(at, b"..")?;
+            way.push(at);
+        }
+        if at != Ino::ROOT {
+            let place = larder_ext4::Place::Inode(dir);
+            let what = "directory does not lead up to the root";
+            return Err(larder_ext4::Error::corrupt(place, what).into());
+        }
+        Ok(way)
+    }
+}
+
+impl<'v> Rename<'v, '_> {
+    /// False, with nothing done, if it needs the lock on renames, which is not held. `up` are the
+    /// ways up from both directories.
+    fn run(mut self, up: &[Vec<Ino>; 2], is_tree_locked: bool) -> Result<bool> {
+        self.dirs = self.directories(up)?;
+        let _names: Vec<RwLockWriteGuard<'_, ()>> =
+            self.dirs.iter().map(|dir| dir.rw.write()).collect();
+        let (from_dir, to_dir) = (self.dir(self.from)?.inode()?, self.dir(self.to)?.inode()?);
+        let (moved, _) = self.volume.existing_entry(&from_dir, self.from.name)?;
+        check_changeable(&to_dir, self.to.name)?;
+        let other = self.volume.entry(&to_dir, self.to.name)?;
+        if other.is_some() && self.flags.contains(RenameFlags::NOREPLACE) {
+            return Err(larder_ext4::Error::Exists(self.to.dir).into());
+        }
+        let other = match other {
+            Some((ino, _)) => {
+                check_not_itself(ino, to_dir.ino())?;
+                Some(ino)
+            }
+            None if self.flags.contains(RenameFlags::EXCHANGE) => {
+                let name = String::from_utf8_lossy(self.to.name);
+                return Err(Error::NotFound(name.into_owned()));
+            }
+            None => None,
+        };
+        self.check_tree(moved, other, up)?;
+        if other == Some(moved) {
+            // Two names of one file: nothing to be done, as POSIX has it.
+            return Ok(true);
+        }
+        let moved = self.volume.live(moved)?;
+        let other = other.map(|ino| self.volume.live(ino)).transpose()?;
+        let has_directory = |live: &Live<'_>| live.present().map(|inode| inode.is_directory());
+        let moves_directory =
+            has_directory(&moved)? || other.as_ref().map_or(Ok(false), has_directory)?;
+        if moves_directory && !is_tree_locked {
+            return Ok(false);
+        }
+        self.with_files(&from_dir, &to_dir, &moved, other.as_ref())?;
+        Ok(true)
+    }
+
+    /// The directories in the order of their locks.
+    fn directories(&self, [from_up, to_up]: &[Vec<Ino>; 2]) -> Result<Vec<Live<'v>>> {
+        let (from, to) = (self.from.dir, self.to.dir);
+        if from == to {
+            return Ok(vec![self.volume.live(from)?]);
+        }
+        let from_is_first = if to_up.contains(&from) {
+            true
+        } else {
+            !from_up.contains(&to) && from < to
+        };
+        let (first, second) = if from_is_first {
+            (from, to)
+        } else {
+            (to, from)
+        };
+        Ok(vec![self.volume.live(first)?, self.volume.live(second)?])
+    }
+
+    /// The position of `name`'s directory among those of the rename.
+    fn index_of(&self, name: Name<'_>) -> usize {
+        let position = self.dirs.iter().position(|dir| dir.ino() == name.dir);
+        position.unwrap_or(0)
+    }
+
+    fn dir(&self, name: Name<'_>) -> Result<&Live<'v>> {
+        let missing = || invalid(name.dir, "directory of a rename is not locked");
+        self.dirs.get(self.index_of(name)).ok_or_else(missing)
+    }
+
+    /// Refuses to move a directory below itself, or over one that it is in.
+    fn check_tree(&self, moved: Ino, other: Option<Ino>, up: &[Vec<Ino>; 2]) -> Result<()> {
+        let [from_up, to_up] = up;
+        if to_up.contains(&moved) {
+            return Err(invalid(moved, "a directory cannot be moved into itself"));
+        }
+        let Some(other) = other.filter(|other| from_up.contains(other)) else {
+            return Ok(());
+        };
+        if self.flags.contains(RenameFlags::EXCHANGE) {
+            return Err(invalid(other, "a directory cannot be moved into itself"));
+        }
+        Err(larder_ext4::Error::NotEmpty(other).into())
+    }
+
+    /// Locks what is moved and what is replaced, and renames.
+    fn with_files(
+        &self,
+        from_dir: &Inode,
+        to_dir: &Inode,
+        moved: &Live<'_>,
+        other: Option<&Live<'_>>,
+    ) -> Result<()> {
+        let mut files = vec![moved];
+        files.extend(other);
+        let mut keyed = Vec::new();
+        for live in files {
+            keyed.push((!live.present()?.is_directory(), live.ino(), live));
+        }
+        keyed.sort_by_key(|(is_file, ino, _)| (*is_file, *ino));
+        let _files: Vec<RwLockWriteGuard<'_, ()>> =
+            keyed.iter().map(|(_, _, live)| live.rw.write()).collect();
+        let moved_inode = moved.inode()?;
+        let other_inode = other.map(Live::inode).transpose()?;
+        self.check(from_dir, to_dir, &moved_inode, other_inode.as_ref())?;
+        let replaces_content = other_inode.is_some_and(|other| other.kind() == FileKind::Regular)
+            && moved_inode.kind() == FileKind::Regular
+            && !self.flags.contains(RenameFlags::EXCHANGE);
+        if replaces_content {
+            // So that no crash shows an empty file in the place of the old one.
+            let reader = &self.volume.reader;
+            reader.write_back_files(std::slice::from_ref(moved), Times::Written)?;
+        }
+        let other_inode = self.change(moved, other)?;
+        if let (Some(live), Some(inode)) = (other, other_inode)
+            && !self.flags.contains(RenameFlags::EXCHANGE)
+        {
+            self.volume.delete_if_unused(live, &inode);
+        }
+        Ok(())
+    }
+
+    fn check(
+        &self,
+        from_dir: &Inode,
+        to_dir: &Inode,
+        moved: &Inode,
+        other: Option<&Inode>,
+    ) -> Result<()> {
+        check_removable(from_dir, self.from.name, moved)?;
+        let crosses = self.from.dir != self.to.dir;
+        let is_exchange = self.flags.contains(RenameFlags::EXCHANGE);
+        let Some(other) = other else {
+            if moved.is_directory() && crosses {
+                self.volume.check_room_for_subdirectory(to_dir)?;
+            }
+            return Ok(());
+        };
+        check_removable(to_dir, self.to.name, other)?;
+        if other.flags().intersects(FIXED) {
+            return Err(Error::NotPermitted(other.ino(), IS_FIXED));
+        }
+        if is_exchange {
+            for (inode, dir, gone) in [(moved, to_dir, other), (other, from_dir, moved)] {
+                if crosses && inode.is_directory() && !gone.is_directory() {
+                    self.volume.check_room_for_subdirectory(dir)?;
+                }
+            }
+            return Ok(());
+        }
+        match (moved.is_directory(), other.is_directory()) {
+            (true, false) => Err(larder_ext4::Error::NotDirectory(other.ino()).into()),
+            (false, true) => Err(Error::IsDirectory(other.ino())),
+            (true, true) if !self.volume.fs().is_empty_directory(other)? => {
+                Err(larder_ext4::Error::NotEmpty(other.ino()).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The change itself, in one handle. Returns what the other inode has become.
+    fn change(&self, moved: &Live<'_>, other: Option<&Live<'_>>) -> Result<Option<Inode>> {
+        let fs = self.volume.fs();
+        let mut handle = fs.start(NAME_CREDITS * 2)?;
+        let dirs: Result<Vec<Inode>> = self.dirs.iter().map(Live::inode).collect();
+        let mut changed = Changed {
+            dirs: dirs?,
+            moved: moved.inode()?,
+            other: other.map(Live::inode).transpose()?,
+        };
+        let old_entry = if self.flags.contains(RenameFlags::EXCHANGE) {
+            self.exchange(&mut handle, &mut changed)?
+        } else {
+            self.replace(&mut handle, &mut changed)?
+        };
+        changed.moved.set_ctime(self.volume.now());
+        fs.write_inode(&mut handle, &changed.moved)?;
+        for dir in &mut changed.dirs {
+            self.volume.stamp_names(dir);
+            fs.write_inode(&mut handle, dir)?;
+        }
+        let of_moved = entry_of(&changed.moved);
+        publish(&handle, moved, &changed.moved);
+        if let (Some(live), Some(inode)) = (other, &changed.other) {
+            publish(&handle, live, inode);
+        }
+        for (live, dir) in self.dirs.iter().zip(&changed.dirs) {
+            live.publish(&handle, dir);
+        }
+        handle.stop();
+        let Name { dir, name } = self.from;
+        self.volume.remember(dir, name, old_entry);
+        let Name { dir, name } = self.to;
+        self.volume.remember(dir, name, Some(of_moved));
+        Ok(changed.other)
+    }
+
+    /// Gives the new name to what has the old one. Returns what the old one stands for then.
+    fn replace(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
+        let fs = self.volume.fs();
+        let (from, to) = (self.index_of(self.from), self.index_of(self.to));
+        let entry = entry_of(&changed.moved);
+        let to_dir = &mut changed.dirs[to];
+        if changed.other.is_some() {
+            fs.set_entry(handle, to_dir, self.to.name, entry)?;
+        } else {
+            fs.add_entry(handle, to_dir, self.to.name, entry)?;
+        }
+        let old_entry = if self.flags.contains(RenameFlags::WHITEOUT) {
+            let whiteout = self.make_whiteout(handle, &changed.dirs[from])?;
+            fs.set_entry(handle, &mut changed.dirs[from], self.from.name, whiteout)?;
+            Some(whiteout)
+        } else {
+            fs.remove_entry(handle, &mut changed.dirs[from], self.from.name)?;
+            None
+        };
+        if changed.moved.is_directory() {
+            self.volume.remove_subdirectory(&mut changed.dirs[from]);
+            self.set_parent(handle, &mut changed.moved, self.to.dir)?;
+        }
+        let Some(other) = &mut changed.other else {
+            if changed.moved.is_directory() {
+                self.volume.add_subdirectory(&mut changed.dirs[to]);
+            }
+            return Ok(old_entry);
+        };
+        // A directory takes the place of another: their parent has as many as before.
+        self.volume.drop_name(handle, other)?;
+        Ok(old_entry)
+    }
+
+    /// Exchanges what the two names stand for. Returns what the old one stands for then.
+    fn exchange(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
+        let fs = self.volume.fs();
+        let (from, to) = (self.index_of(self.from), self.index_of(self.to));
+        let Changed { dirs, moved, other } = changed;
+        let Some(other) = other else {
+            return Ok(None);
+        };
+        let other_entry = entry_of(other);
+        fs.set_entry(handle, &mut dirs[to], self.to.name, entry_of(moved))?;
+        fs.set_entry(handle, &mut dirs[from], self.from.name, other_entry)?;
+        for (inode, old, new, parent) in [
+            (&mut *moved, from, to, self.to.dir),
+            (&mut *other, to, from, self.from.dir),
+        ] {
+            if inode.is_directory() && old != new {
+                self.volume.remove_subdirectory(&mut dirs[old]);
+                self.volume.add_subdirectory(&mut dirs[new]);
+                self.set_parent(handle, inode, parent)?;
+            }
+        }
+        other.set_ctime(self.volume.now());
+        fs.write_inode(handle, other)?;
+        Ok(Some(other_entry))
+    }
+
+    /// Makes `parent` the parent of the directory `dir`.
+    fn set_parent(&self, handle: &mut Handle<'_>, dir: &mut Inode, parent: Ino) -> Result<()> {
+        if self.from.dir == self.to.dir {
+            return Ok(());
+        }
+        let entry = (parent, FileTypeByte::of(FileKind::Directory));
+        self.volume.fs().set_entry(handle, dir, b"..", entry)?;
+        self.volume.forget_parent(dir.ino());
+        Ok(())
+    }
+
+    /// Makes what stands for a name that is hidden: a character device 0:0.
+    fn make_whiteout(&self, handle: &mut Handle<'_>, dir: &Inode) -> Result<Entry> {
+        let device = DeviceNumber { major: 0, minor: 0 };
+        let new = NewInode {
+            kind: FileKind::CharDevice,
+            permissions: 0,
+            uid: 0,
+            gid: 0,
+            device: Some(device),
+            now: self.volume.now(),
+        };
+        let inode = self.volume.fs().create_inode(handle, dir, &new)?;
+        self.volume.live(inode.ino())?.publish(handle, &inode);
+        Ok(entry_of(&inode))
+    }
+}
+
+fn entry_of(inode: &Inode) -> Entry {
+    (inode.ino(), FileTypeByte::of(inode.kind()))
+}
+
+fn publish(handle: &Handle<'_>, live: &Live<'_>, inode: &Inode) {
+    if inode.is_directory() {
+        live.publish(handle, inode);
+    } else {
+        live.publish_attributes(handle, inode);
+    }
+}

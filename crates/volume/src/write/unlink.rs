@@ -1,0 +1,226 @@
+//! Operations on names: removing them, and the files that have none left.
+//!
+//! Model: `vfs_unlink`, `vfs_rmdir` and `ext4_evict_inode`. A file that lost its last name is an
+//! orphan of the image until it is deleted: at once if nobody holds it, or when the last one
+//! releases it, or at the next mount. Deleting takes as many handles as it has blocks for.
+
+use super::names::{FIXED, IS_FIXED, NAME_CREDITS, check_changeable, check_name, invalid};
+use crate::live::Live;
+use crate::{Error, Ino, Result, Volume};
+use larder_ext4::ondisk::inode::InodeFlags;
+use larder_ext4::{FileBlocks, Handle, Inode};
+
+/// Blocks that one of the handles that delete or cut a file may change.
+const DELETE_CREDITS: u32 = 128;
+
+/// All blocks that a file can have.
+const ALL_BLOCKS: FileBlocks = 0..1 << 32;
+
+impl Volume {
+    /// Removes a name of what is no directory. The file itself goes with its last name, or
+    /// when nobody [holds](Volume::hold) it any more. Returns its inode.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EISDIR`, `EPERM`, `EROFS`, …, or what is wrong with the image.
+    pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
+        self.remove(parent, name, false)
+    }
+
+    /// Removes an empty directory. Returns its inode.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EPERM`, `EROFS`, …, or what is wrong with the image.
+    pub fn remove_dir(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
+        match name {
+            b"." => return Err(invalid(parent, "a directory is not removed from within")),
+            b".." => return Err(larder_ext4::Error::NotEmpty(parent).into()),
+            _ => self.remove(parent, name, true),
+        }
+    }
+
+    fn remove(&self, parent: Ino, name: &[u8], directory: bool) -> Result<Ino> {
+        check_name(parent, name)?;
+        let dir_live = self.live(parent)?;
+        let _names = dir_live.rw.write();
+        let dir = dir_live.inode()?;
+        let (ino, _) = self.existing_entry(&dir, name)?;
+        let live = self.live(ino)?;
+        let _file = live.rw.write();
+        let inode = live.inode()?;
+        match (directory, inode.is_directory()) {
+            (true, false) => return Err(larder_ext4::Error::NotDirectory(ino).into()),
+            (false, true) => return Err(Error::IsDirectory(ino)),
+            _ => {}
+        }
+        check_removable(&dir, name, &inode)?;
+        let fs = self.fs();
+        if directory && !fs.is_empty_directory(&inode)? {
+            return Err(larder_ext4::Error::NotEmpty(ino).into());
+        }
+        let mut handle = fs.start(NAME_CREDITS)?;
+        let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
+        fs.remove_entry(&mut handle, &mut dir, name)?;
+        if directory {
+            self.remove_subdirectory(&mut dir);
+        }
+        self.stamp_names(&mut dir);
+        fs.write_inode(&mut handle, &dir)?;
+        self.drop_name(&mut handle, &mut inode)?;
+        live.publish_attributes(&handle, &inode);
+        dir_live.publish(&handle, &dir);
+        handle.stop();
+        self.remember(parent, name, None);
+        self.delete_if_unused(&live, &inode);
+        Ok(ino)
+    }
+
+    /// `inode` has one name less: without any, it is an orphan. Writes it.
+    pub(super) fn drop_name(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
+        let left = if inode.is_directory() {
+            0
+        } else {
+            inode.links().saturating_sub(1)
+        };
+        inode.set_links(left);
+        inode.set_ctime(self.now());
+        if left == 0 {
+            self.fs().add_orphan(handle, inode)?;
+        }
+        Ok(self.fs().write_inode(handle, inode)?)
+    }
+
+    /// Deletes `inode` if it has neither names nor users. Its `rw` is held exclusively. What goes
+    /// wrong is nobody's who removes a name: the file stays an orphan, for the next mount.
+    pub(super) fn delete_if_unused(&self, live: &Live<'_>, inode: &Inode) {
+        if inode.links() == 0 && live.holds() == 0 {
+            let _ = self.delete(live);
+        }
+    }
+
+    /// Somebody uses `ino`: it stays, names or not, until as many [releases](Volume::release).
+    pub fn hold(&self, ino: Ino) {
+        // On a volume that is only read, everything stays.
+        if let Ok(live) = self.live(ino) {
+            live.hold();
+        }
+    }
+
+    /// Ends `count` uses of `ino`; without names and uses, it is deleted.
+    ///
+    /// # Errors
+    /// What is wrong with the image.
+    pub fn release(&self, ino: Ino, count: u64) -> Result<()> {
+        let Ok(live) = self.live(ino) else {
+            return Ok(());
+        };
+        if live.release(count) > 0 || live.present()?.links() > 0 {
+            return Ok(());
+        }
+        let _alone = live.rw.write();
+        // Meanwhile it may have got a name, or a user.
+        if live.holds() == 0 && live.inode()?.links() == 0 {
+            self.delete(&live)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a file that is an orphan. Its `rw` is held exclusively.
+    fn delete(&self, live: &Live<'_>) -> Result<()> {
+        live.discard_content();
+        let _no_write_back = live.writeback.lock();
+        let _mapping = live.map.write();
+        let mut blocks = ALL_BLOCKS;
+        let fs = self.fs();
+        loop {
+            let mut handle = fs.start(DELETE_CREDITS)?;
+            let mut inode = live.inode()?;
+            blocks = self.cut_blocks(&mut handle, &mut inode, blocks)?;
+            let is_empty = blocks.is_empty() && fs.drop_xattrs(&mut handle, &mut inode)?;
+            if is_empty {
+                fs.remove_orphan(&mut handle, &mut inode)?;
+                fs.delete_inode(&mut handle, &mut inode, self.now())?;
+                live.forget();
+                handle.stop();
+                return Ok(());
+            }
+            fs.write_inode(&mut handle, &inode)?;
+            live.publish(&handle, &inode);
+            handle.stop();
+        }
+    }
+
+    /// Gives up as many of the blocks of `inode` in `blocks` as fit into the handle; returns which
+    /// are left.
+    fn cut_blocks(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        blocks: FileBlocks,
+    ) -> Result<FileBlocks> {
+        if blocks.is_empty() || !self.fs().has_blocks(inode) {
+            return Ok(0..0);
+        }
+        let left = self.fs().unmap(handle, inode, blocks.clone())?;
+        if left == blocks {
+            return Err(larder_ext4::Error::HandleTooLarge.into());
+        }
+        Ok(left)
+    }
+
+    /// Deletes and cuts what a crash left to be: to be called before anything else is done with a
+    /// volume that was opened for writing.
+    ///
+    /// # Errors
+    /// What is wrong with the image.
+    pub(crate) fn finish_orphans(&self) -> Result<()> {
+        for ino in self.fs().orphans()? {
+            let inode = self.fs().orphan_inode(ino)?;
+            // Where a live inode that nobody has asked for yet is loaded from.
+            self.reader.caches.inodes.insert(ino.0, &inode.words());
+            let live = self.live(ino)?;
+            let _alone = live.rw.write();
+            if inode.links() == 0 {
+                self.delete(&live)?;
+            } else {
+                self.finish_cut(&live)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up the blocks behind the end of a file that was being cut.
+    fn finish_cut(&self, live: &Live<'_>) -> Result<()> {
+        let _mapping = live.map.write();
+        let fs = self.fs();
+        let block_size_bytes = u64::from(fs.superblock().block_size_bytes());
+        let end = live.inode()?.size_bytes().div_ceil(block_size_bytes);
+        let mut blocks = end.min(ALL_BLOCKS.end)..ALL_BLOCKS.end;
+        loop {
+            let mut handle = fs.start(DELETE_CREDITS)?;
+            let mut inode = live.inode()?;
+            blocks = self.cut_blocks(&mut handle, &mut inode, blocks)?;
+            if blocks.is_empty() {
+                fs.remove_orphan(&mut handle, &mut inode)?;
+            }
+            fs.write_inode(&mut handle, &inode)?;
+            live.publish(&handle, &inode);
+            handle.stop();
+            if blocks.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Refuses to remove `inode`, which is `name` in `dir`, where one of both forbids that.
+pub(super) fn check_removable(dir: &Inode, name: &[u8], inode: &Inode) -> Result<()> {
+    check_changeable(dir, name)?;
+    if dir.flags().contains(InodeFlags::APPEND) {
+        let what = "the directory is append-only";
+        return Err(Error::NotPermitted(dir.ino(), what));
+    }
+    if inode.flags().intersects(FIXED) {
+        return Err(Error::NotPermitted(inode.ino(), IS_FIXED));
+    }
+    Ok(())
+}
