@@ -7,7 +7,7 @@
 use crate::dir::RoomHints;
 use crate::error::Place;
 use crate::inode::Orphans;
-use crate::journal::{Overlay, Writer};
+use crate::journal::{Overlay, RecoveryCounts, Writer};
 use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
 use crate::ondisk::inode::checksum_is_right;
 use crate::ondisk::superblock::Superblock;
@@ -26,6 +26,8 @@ pub struct Filesystem {
     buffers: Arc<BufferCache>,
     overlay: Option<Overlay>,
     pub(crate) writer: Option<Writer>,
+    /// What the journal had left when it was opened for writing.
+    pub(crate) recovered: RecoveryCounts,
     /// The numbers of statfs(2), once somebody has asked.
     pub(crate) statfs: OnceLock<Statfs>,
     /// Where linear directories have room.
@@ -68,6 +70,7 @@ impl Filesystem {
             buffers,
             overlay,
             writer: None,
+            recovered: RecoveryCounts::default(),
             statfs: OnceLock::new(),
             room_hints: RoomHints::default(),
             orphans: Orphans::default(),
@@ -78,6 +81,11 @@ impl Filesystem {
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
         &self.sb
+    }
+
+    /// Takes `sb` as the superblock, which recovery changed.
+    pub(crate) fn replace_superblock(&mut self, sb: Superblock) {
+        self.sb = sb;
     }
 
     /// The cache of metadata blocks.

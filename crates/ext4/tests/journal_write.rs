@@ -98,7 +98,11 @@ impl Bed {
         if journal == "csum_v2" {
             // Opening and closing is enough for the features to be set.
             let script = image.path().with_file_name("script");
-            std::fs::write(&script, "journal_open -c -v 2\njournal_write -b 333\njournal_close\njournal_run\n").unwrap();
+            std::fs::write(
+                &script,
+                "journal_open -c -v 2\njournal_write -b 333\njournal_close\njournal_run\n",
+            )
+            .unwrap();
             let tool = Tool::new("debugfs").args(["-w", "-f"]).arg(&script);
             tool.arg(image.path()).run().expect("debugfs");
         }
@@ -109,7 +113,9 @@ impl Bed {
             .filter(|block| {
                 // Not the one that maps the file, on ext2 and ext3.
                 let at = usize::try_from(block.0).unwrap() * block_bytes;
-                image.bytes()[at..at + block_bytes].iter().all(|byte| *byte == 1)
+                image.bytes()[at..at + block_bytes]
+                    .iter()
+                    .all(|byte| *byte == 1)
             })
             .collect::<Vec<_>>();
         assert_eq!(blocks.len(), FILE_BLOCKS);
@@ -243,7 +249,11 @@ impl Bed {
                 state.freed.contains(block) || bytes[at..at + block_bytes] == *expected
             })
         };
-        self.states.iter().rev().find(is_right).map(|state| state.tid)
+        self.states
+            .iter()
+            .rev()
+            .find(is_right)
+            .map(|state| state.tid)
     }
 
     /// The last transaction that is surely durable after so many changes of the device.
@@ -283,7 +293,12 @@ fn image_closed_after_long_load_is_clean_and_holds_all() {
         save(&*bed.device, bed.image.path());
         check_clean(bed.image.path());
         let superblock = Superblock::read(&*bed.device).unwrap();
-        assert!(!superblock.incompat.names().any(|name| name == "needs_recovery"));
+        assert!(
+            !superblock
+                .incompat
+                .names()
+                .any(|name| name == "needs_recovery")
+        );
     }
 }
 
@@ -368,13 +383,20 @@ fn replay_by_tools(bed: &Bed, device: &dyn BlockDevice, tid: Tid, what: &str) {
     let path = bed.image.path();
     save(device, path);
     let replay = Tool::new("e2fsck").args(["-y", "-E", "journal_only"]);
-    replay.arg(path).run().unwrap_or_else(|error| panic!("{what}: {error}"));
+    replay
+        .arg(path)
+        .run()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(bed.state_of(&*file(path)), Some(tid), "{what}: by e2fsck");
     check_clean(path);
     save(device, path);
     let mount = LoopMount::new(path, Access::ReadWrite, &[]);
     drop(mount.unwrap_or_else(|error| panic!("{what}: {error}")));
-    assert_eq!(bed.state_of(&*file(path)), Some(tid), "{what}: by the kernel");
+    assert_eq!(
+        bed.state_of(&*file(path)),
+        Some(tid),
+        "{what}: by the kernel"
+    );
     check_clean(path);
 }
 

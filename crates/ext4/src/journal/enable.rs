@@ -9,7 +9,7 @@ use super::{corrupt, read_superblock};
 use crate::alloc::Allocator;
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
 use crate::ondisk::jbd2::{Features, JournalSuperblock, SUPERBLOCK_BYTES};
-use crate::ondisk::superblock::Superblock;
+use crate::ondisk::superblock::{State, Superblock};
 use crate::{Error, Filesystem, Ino, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
@@ -47,12 +47,13 @@ fn check_writable(sb: &Superblock) -> Result<()> {
 }
 
 impl Filesystem {
-    /// Makes the file system writable: the superblock says that recovery is needed until
-    /// [`Filesystem::close`]. What the journal left must be [at home](super::recover_onto)
-    /// already, and `device` be what the buffer cache reads.
+    /// Makes the file system, which was made with no overlay, writable. What the journal left is
+    /// written home; the superblock says that recovery is needed until [`Filesystem::close`].
+    /// `device` is the one that the buffer cache reads.
     ///
     /// # Errors
-    /// [`Error::NotWritable`] if a feature forbids it, [`Error::InUse`], or the device's error.
+    /// [`Error::NotWritable`] if a feature forbids it, [`Error::Corrupt`] if the journal cannot
+    /// be trusted, or the device's error.
     pub fn enable_writing(
         &mut self,
         device: Arc<dyn BlockDevice>,
@@ -69,31 +70,40 @@ impl Filesystem {
         } else {
             (None, Tid(1))
         };
+        // The journal may have brought other features.
+        check_writable(self.superblock())?;
         self.mark_opened(&*device, now())?;
         let allocator = Allocator::new(self.superblock());
         self.writer = Some(Writer::new(device, journal, allocator, tid));
         Ok(())
     }
 
-    /// The journal, with an empty log that starts with the transaction of that number.
-    fn open_journal(&self, device: &Arc<dyn BlockDevice>) -> Result<(Journal, Tid)> {
+    /// Recovers the journal; then its log is empty, and starts with the transaction of that
+    /// number.
+    fn open_journal(&mut self, device: &Arc<dyn BlockDevice>) -> Result<(Journal, Tid)> {
         let inode = self.inode(self.superblock().journal_ino)?;
         let first_block = JournalFile::map(self, Arc::clone(device), &inode, 1)?;
         let mut superblock = read_superblock(&first_block)?;
-        let mut bytes = Box::new([0; SUPERBLOCK_BYTES]);
-        first_block.read(0, &mut *bytes)?;
         check_journal(&superblock, self.superblock())?;
         let file = JournalFile::map(self, Arc::clone(device), &inode, superblock.length_blocks)?;
         if file.overlaps_itself() {
             return Err(corrupt("the journal has a block twice"));
         }
+        if superblock.start != 0 && self.superblock().incompat.contains(Incompat::RECOVER) {
+            self.recovered = self.recover_home(device, &file, &mut superblock)?;
+        }
         superblock.features = features(&superblock, self.superblock());
         superblock.has_commit_crc32 = false;
-        superblock.errno = 0;
-        let tid = superblock.sequence;
-        let log = LogWriter::new(file, bytes, superblock.clone());
-        log.write_tail(superblock.first, tid)?;
-        let logged = Logged::new(&log, superblock.first, superblock.first, tid);
+        if superblock.errno != 0 {
+            self.write_superblock(&**device, |sb| sb.set_state(sb.state() | State::ERROR))?;
+            superblock.errno = 0;
+        }
+        let mut bytes = Box::new([0; SUPERBLOCK_BYTES]);
+        file.read(0, &mut *bytes)?;
+        let (first, tid) = (superblock.first, superblock.sequence);
+        let log = LogWriter::new(file, bytes, superblock);
+        log.write_tail(first, tid)?;
+        let logged = Logged::new(&log, first, first, tid);
         Ok((Journal { log, logged }, tid))
     }
 }
@@ -102,15 +112,12 @@ fn check_journal(journal: &JournalSuperblock, sb: &Superblock) -> Result<()> {
     if journal.block_size_bytes != sb.block_size_bytes() {
         return Err(corrupt("block sizes of journal and file system differ"));
     }
-    let needs_recovery = sb.incompat.contains(Incompat::RECOVER) && journal.start != 0;
     let refused = if journal.version == 1 {
         "the journal is of version 1"
     } else if journal.end - journal.first < MIN_JOURNAL_BLOCKS / 2
         || journal.length_blocks < MIN_JOURNAL_BLOCKS
     {
         "the journal is too small"
-    } else if needs_recovery {
-        "the journal needs recovery"
     } else {
         return Ok(());
     };

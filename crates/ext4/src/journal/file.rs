@@ -122,7 +122,10 @@ impl JournalFile {
     /// Whether `block` of the image is one of the journal's.
     pub(super) fn holds(&self, block: FsBlock) -> bool {
         self.runs.iter().zip(1..).any(|(run, next)| {
-            let end = self.runs.get(next).map_or(self.length_blocks, |next| next.start);
+            let end = self
+                .runs
+                .get(next)
+                .map_or(self.length_blocks, |next| next.start);
             let blocks = u64::from(end.saturating_sub(run.start));
             (run.physical.0..run.physical.0.saturating_add(blocks)).contains(&block.0)
         })

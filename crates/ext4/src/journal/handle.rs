@@ -147,7 +147,8 @@ impl<'f> Handle<'f> {
         match self.touched.len() {
             0..=SCANNED_BLOCKS => {}
             len if len == SCANNED_BLOCKS + 1 => {
-                self.index.extend(self.touched.iter().map(|touched| touched.block));
+                self.index
+                    .extend(self.touched.iter().map(|touched| touched.block));
             }
             _ => drop(self.index.insert(block)),
         }

@@ -150,8 +150,10 @@ impl LogWriter {
             let wanted = u32::try_from(rest.len()).unwrap_or(u32::MAX).min(until_end);
             let adjoining = self.file.adjoining_blocks(at, wanted)?.max(1);
             let (now, later) = rest.split_at(adjoining as usize);
-            let slices: Vec<IoSlice<'_>> =
-                now.iter().map(|piece| IoSlice::new(piece.bytes())).collect();
+            let slices: Vec<IoSlice<'_>> = now
+                .iter()
+                .map(|piece| IoSlice::new(piece.bytes()))
+                .collect();
             self.file.write(at, &slices)?;
             at = self.wrapped(at, adjoining);
             rest = later;

@@ -30,6 +30,7 @@ mod log;
 mod log_writer;
 mod overlay;
 mod progress;
+mod recover_home;
 mod running;
 mod writer;
 
@@ -91,7 +92,7 @@ pub struct RecoveryCounts {
     pub blocks: u64,
     /// Revocations in them.
     pub revocations: u64,
-    /// Blocks that are read from the journal instead of from home.
+    /// Blocks that are read from the journal instead of from home, or were brought home.
     pub redirected_blocks: u64,
     /// Completed fast commits behind the transactions.
     pub fast_commits: u32,
@@ -144,20 +145,14 @@ fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recove
     }
     let file = JournalFile::map(&fs, device.clone(), &inode, journal.length_blocks)?;
     let (log, end) = log::read(&file, &journal, &superblock)?;
-    let mut counts = RecoveryCounts {
-        transactions: log.transactions,
-        blocks: log.blocks,
-        revocations: log.revocations,
-        redirected_blocks: log.copies.len() as u64,
-        fast_commits: 0,
-    };
+    let mut counts = log.counts(0);
     let device = redirected(&superblock, device, &file, log)?;
     let replayed = Superblock::read(&*device)?;
     if replayed.block_size_bytes() != superblock.block_size_bytes() {
         return Err(corrupt("the journal changes the size of blocks"));
     }
     let fs = filesystem(&replayed, &device);
-    let (overlay, fast_commits) = fast_commit::read(&file, &journal, end, &fs)?;
+    let (overlay, fast_commits) = fast_commit::read(&file, &journal, end.tid, &fs)?;
     counts.fast_commits = fast_commits;
     Ok(Recovery {
         state: JournalState::Recovered,

@@ -14,6 +14,7 @@
 //! The turns are no locks: who has one takes the others. `running` is held for a handle,
 //! and by a commit for as long as it takes to note the versions of the blocks.
 
+use super::RecoveryCounts;
 use super::checkpoint::Logged;
 use super::handle::Handle;
 use super::home::Homes;
@@ -155,7 +156,8 @@ impl Writer {
         self.homes
             .write(&*self.device, buffers, &self.progress, &transaction.blocks)?;
         self.flush()?;
-        self.homes.clean(buffers, transaction.blocks.iter().cloned());
+        self.homes
+            .clean(buffers, transaction.blocks.iter().cloned());
         Ok(())
     }
 
@@ -210,6 +212,12 @@ impl Filesystem {
     #[must_use]
     pub fn failure(&self) -> Option<Arc<str>> {
         self.writer.as_ref()?.progress.failure().cloned()
+    }
+
+    /// What the journal had left when the file system was opened for writing.
+    #[must_use]
+    pub fn recovered(&self) -> RecoveryCounts {
+        self.recovered
     }
 
     fn writer(&self) -> Result<&Writer> {
@@ -298,7 +306,9 @@ impl Filesystem {
         let writer = self.writer()?;
         let due = {
             let running = writer.running.lock();
-            let is_old = running.since().is_some_and(|since| since.elapsed() >= max_age);
+            let is_old = running
+                .since()
+                .is_some_and(|since| since.elapsed() >= max_age);
             let is_large = running.len_blocks() > running.limit_blocks / 4 * 3;
             (is_old || is_large).then(|| running.tid())
         };
@@ -346,9 +356,8 @@ impl Filesystem {
             log.write_tail(0, logged.head().1)?;
             writer.device.flush()?;
         }
-        let free = self.statfs();
-        let free_inodes = u32::try_from(free.free_files).unwrap_or(u32::MAX);
-        self.mark_closed(&*writer.device, now(), free.free_blocks, free_inodes)
+        let (free_blocks, free_inodes) = self.free_counts()?;
+        self.mark_closed(&*writer.device, now(), free_blocks, free_inodes)
     }
 
     /// Passes `outcome` on; an error is the last thing that is written of.

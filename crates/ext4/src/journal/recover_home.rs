@@ -1,0 +1,95 @@
+//! Recovery onto the image: what the journal holds is written home, as the kernel does it before
+//! it mounts, and the journal is empty afterwards.
+//!
+//! The blocks pass through the dirty buffers, so that no cached frame holds what was there before.
+//! A crash in the middle leaves the journal as it was: the next recovery does all of it again.
+
+use super::file::JournalFile;
+use super::home::{Homes, Version};
+use super::log::{self, Log};
+use super::progress::Progress;
+use super::running::Tid;
+use super::{RecoveryCounts, corrupt, fast_commit};
+use crate::ondisk::jbd2::{JournalSuperblock, MAGIC, SUPERBLOCK_BYTES};
+use crate::ondisk::superblock::Superblock;
+use crate::{Error, Filesystem, Result};
+use larder_block::BlockDevice;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Blocks that are in memory at a time.
+const BATCH_BLOCKS: usize = 512;
+
+impl Filesystem {
+    /// Writes home what `journal` in `file` holds, and empties it. The superblock is then that of
+    /// the image after it.
+    pub(super) fn recover_home(
+        &mut self,
+        device: &Arc<dyn BlockDevice>,
+        file: &JournalFile,
+        journal: &mut JournalSuperblock,
+    ) -> Result<RecoveryCounts> {
+        let (log, end) = log::read(file, journal, self.superblock())?;
+        self.bring_home(device, file, &log)?;
+        let replayed = Superblock::read(&**device)?;
+        if replayed.block_size_bytes() != self.superblock().block_size_bytes() {
+            return Err(corrupt("the journal changes the size of blocks"));
+        }
+        self.replace_superblock(replayed);
+        let (overlay, fast_commits) = fast_commit::read(file, journal, end.tid, self)?;
+        if !overlay.is_empty() {
+            let reason = "the journal holds fast commits; run e2fsck first";
+            return Err(Error::NotWritable(reason.to_owned()));
+        }
+        // An unfinished transaction of that number may lie in the log.
+        journal.sequence = end.tid.next();
+        journal.start = 0;
+        write_superblock(file, journal)?;
+        device.flush()?;
+        Ok(log.counts(fast_commits))
+    }
+
+    /// Writes the blocks that `log` holds to their homes.
+    fn bring_home(
+        &self,
+        device: &Arc<dyn BlockDevice>,
+        file: &JournalFile,
+        log: &Log,
+    ) -> Result<()> {
+        let buffers = self.buffers();
+        let (homes, progress) = (Homes::default(), Progress::new(Tid(0)));
+        let mut copies = log.copies.iter().peekable();
+        while copies.peek().is_some() {
+            let mut batch: Vec<Version> = Vec::with_capacity(BATCH_BLOCKS);
+            for (home, copy) in copies.by_ref().take(BATCH_BLOCKS) {
+                if file.holds(*home) {
+                    return Err(corrupt("a block of the journal is to be replayed"));
+                }
+                let contents = read_copy(file, copy)?;
+                buffers.set_dirty(home.0, Arc::clone(&contents));
+                batch.push((*home, contents));
+            }
+            homes.write(&**device, buffers, &progress, &batch)?;
+            homes.clean(buffers, batch.into_iter());
+        }
+        Ok(device.flush()?)
+    }
+}
+
+/// What a block's copy in the journal says that it holds.
+fn read_copy(file: &JournalFile, copy: &log::Copy) -> Result<Arc<[u8]>> {
+    let mut contents = vec![0; file.block_size_bytes()];
+    file.read(copy.block, &mut contents)?;
+    if copy.tag.is_escaped {
+        contents[..size_of_val(&MAGIC)].copy_from_slice(&MAGIC.to_be_bytes());
+    }
+    Ok(contents.into())
+}
+
+/// Writes `journal` over the superblock of the journal in `file`.
+pub(super) fn write_superblock(file: &JournalFile, journal: &JournalSuperblock) -> Result<()> {
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    file.read(0, &mut bytes)?;
+    journal.store(&mut bytes);
+    file.write(0, &[IoSlice::new(&bytes)])
+}

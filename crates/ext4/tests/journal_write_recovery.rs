@@ -1,0 +1,160 @@
+//! Journals that the kernel left, brought home on the image: against the kernel's own replay.
+
+mod dirty;
+mod image;
+
+use dirty::{Dirty, replayed_by};
+use larder_block::{BlockDevice, FaultyDevice, MemoryDevice};
+use larder_ext4::journal::RecoveryCounts;
+use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::{Error, WriteOptions};
+use larder_testkit::tool::Tool;
+use larder_testkit::{Requirement, skip};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// mke2fs arguments, and mount options.
+const CONFIGURATIONS: &[(&str, &str)] = &[
+    ("-t ext4", ""),
+    ("-t ext4 -b 1024 -J size=1", "data=journal"),
+    ("-t ext4 -O ^metadata_csum,^64bit", "journal_checksum"),
+    (
+        "-t ext4 -O ^metadata_csum",
+        "journal_async_commit,data=writeback",
+    ),
+    ("-t ext3 -b 1024 -J size=1", "data=journal"),
+    ("-t ext3 -b 4096", ""),
+];
+
+fn needs() -> bool {
+    skip(&[
+        Requirement::LoopMount,
+        Requirement::Tool("mke2fs"),
+        Requirement::Tool("debugfs"),
+        Requirement::Tool("e2fsck"),
+    ])
+}
+
+/// Makes and removes much, so that there are revocations.
+fn churn(root: &Path, sync: &dyn Fn()) {
+    let magic = [&0xC03B_3998_u32.to_be_bytes()[..], &[7; 5000]].concat();
+    for round in 0..5 {
+        let dir = root.join(format!("round{round}"));
+        fs::create_dir(&dir).unwrap();
+        for number in 0..100 {
+            let name = format!("{number:03}-{}", "n".repeat(100));
+            fs::write(dir.join(&name), &magic).unwrap();
+        }
+        sync();
+        if round % 2 == 0 {
+            fs::remove_dir_all(&dir).unwrap();
+            sync();
+        }
+    }
+}
+
+fn device(image: &Dirty) -> Arc<dyn BlockDevice> {
+    Arc::new(MemoryDevice::new(fs::read(image.path()).unwrap()))
+}
+
+/// Opens for writing and closes again; what the journal held.
+fn recover_home(device: &Arc<dyn BlockDevice>) -> Result<RecoveryCounts, Error> {
+    let mut fs = image::open(device);
+    fs.enable_writing(Arc::clone(device), WriteOptions::default())?;
+    fs.close()?;
+    Ok(fs.recovered())
+}
+
+/// The blocks that differ from the image that the kernel replayed, but for the journal and the
+/// superblock.
+fn differing_blocks(ours: &dyn BlockDevice, theirs: &Dirty, journal: &BTreeSet<u64>) -> Vec<u64> {
+    let expected = fs::read(theirs.path()).unwrap();
+    let block_bytes = image::open(&device(theirs)).superblock().block_size_bytes() as usize;
+    let mut bytes = vec![0; expected.len()];
+    ours.read_at(&mut bytes, 0).unwrap();
+    bytes[1024..2048].copy_from_slice(&expected[1024..2048]);
+    bytes
+        .chunks(block_bytes)
+        .zip(expected.chunks(block_bytes))
+        .zip(0_u64..)
+        .filter(|((ours, expected), block)| ours != expected && !journal.contains(block))
+        .map(|(_, block)| block)
+        .collect()
+}
+
+fn check_clean(bytes: &dyn BlockDevice, path: &Path) {
+    let mut all = vec![0; usize::try_from(bytes.size_bytes()).unwrap()];
+    bytes.read_at(&mut all, 0).unwrap();
+    fs::write(path, all).unwrap();
+    let checked = Tool::new("e2fsck").arg("-fn").arg(path).run();
+    checked.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn journal_of_the_kernel_comes_home_as_the_kernel_replays_it() {
+    if needs() {
+        return;
+    }
+    for (arguments, options) in CONFIGURATIONS {
+        let what = format!("{arguments} {options}");
+        let dirty = Dirty::make(arguments, "64M", options, churn);
+        let theirs = replayed_by::kernel(&dirty);
+        let ours = device(&dirty);
+        let counts = recover_home(&ours).unwrap_or_else(|error| panic!("{what}: {error}"));
+        println!("{what}: {counts:?}");
+        assert!(counts.redirected_blocks > 0, "{what}");
+        let differing = differing_blocks(&*ours, &theirs, &dirty.journal_blocks());
+        assert_eq!(differing, [0_u64; 0], "{what}");
+        check_clean(&*ours, dirty.path());
+        assert_eq!(
+            recover_home(&ours).unwrap(),
+            RecoveryCounts::default(),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn recovery_cut_short_by_any_failed_write_is_done_again() {
+    if needs() {
+        return;
+    }
+    let dirty = Dirty::make("-t ext4 -b 1024 -J size=1", "16M", "", churn);
+    let whole = device(&dirty);
+    recover_home(&whole).unwrap();
+    let mut torn = 0;
+    for number in 0..400 {
+        let ours = device(&dirty);
+        let faulty: Arc<dyn BlockDevice> =
+            Arc::new(FaultyDevice::new(Arc::clone(&ours)).fail_write(number));
+        let is_done = recover_home(&faulty).is_ok();
+        if Superblock::read(&*ours).is_err() {
+            // Its first half is there, its checksum is not: nobody finds the journal then.
+            torn += 1;
+            continue;
+        }
+        recover_home(&ours).unwrap_or_else(|error| panic!("after write {number}: {error}"));
+        let (mut bytes, mut expected) = (vec![0; 16 << 20], vec![0; 16 << 20]);
+        ours.read_at(&mut bytes, 0).unwrap();
+        whole.read_at(&mut expected, 0).unwrap();
+        let blocks = bytes.chunks(1024).zip(expected.chunks(1024)).zip(0_u64..);
+        let journal = dirty.journal_blocks();
+        let differing: Vec<u64> = blocks
+            .filter(|((ours, whole), block)| ours != whole && !journal.contains(block))
+            .map(|(_, block)| block)
+            .collect();
+        // The superblock counts mounts.
+        assert!(
+            differing.iter().all(|block| *block == 1),
+            "{number}: {differing:?}"
+        );
+        if is_done {
+            println!("{number} writes, the superblock torn by {torn}");
+            assert!(torn <= 4);
+            return;
+        }
+    }
+    panic!("never came to the end");
+}
