@@ -1,0 +1,174 @@
+//! Space that runs out, is promised, discarded; and groups that lie.
+
+mod image;
+mod writable;
+
+use larder_block::{BlockDevice, CountingDevice, FileDevice, FileRange};
+use larder_ext4::{Claim, Error, Filesystem, FsBlock, Goal, Ino, WriteOptions};
+use std::sync::Arc;
+use std::time::Instant;
+use writable::Writable;
+
+/// Claims all that there is, as much at a time as there is.
+fn claim_all(fs: &Filesystem, goal: Goal) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    loop {
+        match fs.claim(goal, 1 << 15, None) {
+            Ok(claim) => claims.push(claim),
+            Err(Error::NoSpace) => return claims,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn blocks(claims: &[Claim]) -> u64 {
+    claims.iter().map(|claim| u64::from(claim.blocks())).sum()
+}
+
+#[test]
+fn space_claimed_to_the_last_block_and_freed_is_what_it_was() {
+    for (arguments, size) in [
+        ("-t ext4 -b 1024 -g 1024 -O ^has_journal", "8M"),
+        ("-t ext2 -b 4096", "16M"),
+        ("-t ext4 -b 4096 -O ^has_journal,bigalloc -C 65536", "64M"),
+    ] {
+        let Some(writable) = Writable::make(arguments, size) else {
+            return;
+        };
+        let fs = &writable.fs;
+        let before = writable.free_by_dumpe2fs();
+        let all = fs.statfs();
+        let ordinary = claim_all(fs, Goal::default());
+        assert_eq!(blocks(&ordinary), all.available_blocks, "{arguments}");
+        let goal = Goal {
+            may_use_reserved: true,
+            ..Goal::default()
+        };
+        let reserved = claim_all(fs, goal);
+        assert_eq!(fs.statfs().available_blocks, 0);
+        let mut handle = fs.start(1000).unwrap();
+        let mut metadata = Vec::new();
+        while let Ok(block) = fs.allocate_block(&mut handle, FsBlock(0), Ino(12)) {
+            metadata.push((block, 1));
+        }
+        let metadata_blocks = (metadata.len() as u64) << fs.superblock().cluster_blocks_log2;
+        let sum = blocks(&ordinary) + blocks(&reserved) + metadata_blocks;
+        assert_eq!(sum, all.free_blocks, "{arguments}");
+        assert_eq!(fs.statfs().free_blocks, 0);
+        let mut used = metadata;
+        for claim in ordinary.into_iter().chain(reserved) {
+            used.push((claim.start(), claim.blocks()));
+            fs.take(&mut handle, claim).unwrap();
+        }
+        handle.stop();
+        fs.commit(fs.running_tid().unwrap()).unwrap();
+        assert!(writable.free_by_dumpe2fs() != before);
+
+        let mut handle = fs.start(1000).unwrap();
+        for (start, blocks) in used {
+            fs.free_blocks(&mut handle, start, blocks, Ino(12)).unwrap();
+        }
+        handle.stop();
+        assert!(matches!(
+            fs.claim(Goal::default(), 1, None),
+            Err(Error::NoSpace)
+        ));
+        assert!(fs.commit_freed().unwrap());
+        assert!(fs.claim(Goal::default(), 1, None).is_ok());
+        assert!(!fs.commit_freed().unwrap());
+        fs.close().unwrap();
+        assert!(writable.free_by_dumpe2fs() == before);
+        writable.assert_clean();
+    }
+}
+
+#[test]
+fn space_reserved_is_there_for_its_owner_alone() {
+    let Some(writable) = Writable::make("-t ext4 -b 1024 -O ^has_journal", "16M") else {
+        return;
+    };
+    let fs = &writable.fs;
+    let available = fs.statfs().available_blocks;
+    let mut reservation = fs.reserve(100, false).unwrap();
+    assert_eq!(fs.statfs().available_blocks, available - 100);
+    assert!(fs.reserve(available - 99, false).is_err());
+    let others = claim_all(fs, Goal::default());
+    assert_eq!(blocks(&others), available - 100);
+    assert!(matches!(
+        fs.claim(Goal::default(), 1, None),
+        Err(Error::NoSpace)
+    ));
+
+    let claim = fs
+        .claim(Goal::default(), 60, Some(&mut reservation))
+        .unwrap();
+    assert_eq!(reservation.clusters(), 100 - u64::from(claim.blocks()));
+    claim.give_back(&mut reservation);
+    assert_eq!(reservation.clusters(), 100);
+    let mut own = 0;
+    while reservation.clusters() > 0 {
+        let claim = fs
+            .claim(Goal::default(), 1000, Some(&mut reservation))
+            .unwrap();
+        own += claim.blocks();
+        let mut handle = fs.start(8).unwrap();
+        fs.take(&mut handle, claim).unwrap();
+        // What was promised finds its metadata too.
+        fs.allocate_block(&mut handle, FsBlock(0), Ino(12)).unwrap();
+        handle.stop();
+    }
+    assert_eq!(own, 100);
+
+    let mut reservation = fs.reserve(10, true).unwrap();
+    let before = fs.statfs().free_blocks;
+    reservation.keep(4);
+    reservation.add(fs.reserve(3, true).unwrap());
+    assert_eq!(reservation.clusters(), 7);
+    drop(reservation);
+    assert_eq!(fs.statfs().free_blocks, before + 10);
+}
+
+#[test]
+fn space_of_16_tib_is_opened_and_claimed_with_a_handful_of_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let made = std::process::Command::new("mke2fs")
+        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-O"])
+        .arg("^has_journal,^resize_inode,sparse_super2")
+        .args([
+            "-E",
+            "lazy_itable_init=1,num_backup_sb=0,nodiscard",
+            "-N",
+            "1000000",
+        ])
+        .arg(&path)
+        .arg("16383G")
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        larder_testkit::tell_skipped("no mke2fs, or no sparse file of 16 TiB");
+        return;
+    }
+    let file = FileDevice::open_writable(&path, FileRange::default()).unwrap();
+    let device = Arc::new(CountingDevice::new(Arc::new(file)));
+    let shared: Arc<dyn BlockDevice> = device.clone();
+    let start = Instant::now();
+    let mut fs = image::open(&shared);
+    fs.enable_writing(shared, WriteOptions::default()).unwrap();
+    let opened = start.elapsed();
+    let goal = Goal {
+        near: FsBlock(fs.superblock().blocks_count / 2),
+        ..Goal::default()
+    };
+    let claim = fs.claim(goal, 100, None).unwrap();
+    let claimed = start.elapsed();
+    let reservation = fs.reserve(1000, false).unwrap();
+    let mut handle = fs.start(8).unwrap();
+    fs.take(&mut handle, claim).unwrap();
+    let root = fs.inode(Ino::ROOT).unwrap();
+    fs.allocate_inode(&mut handle, &root, false).unwrap();
+    drop(handle);
+    drop(reservation);
+    println!("16 TiB: opened in {opened:?}, claimed after {claimed:?}");
+    let reads = device.counts().reads;
+    assert!(reads <= 20, "{reads} reads");
+}
