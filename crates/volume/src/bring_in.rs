@@ -109,8 +109,9 @@ impl Reader {
             .decide(request.stream, &read, &self.cached(request.inode));
         let mut own = OwnPages::of(index, page);
         self.bring_in_windows(request, &read, windows, &mut own);
-        let first = self.fill_each(request.inode, index, own.pages)?;
-        Ok(Some(self.caches.pages.complete(first)))
+        let complete = |first| self.caches.pages.complete(first);
+        self.fill_each(request.inode, index, own.pages, complete)
+            .map(Some)
     }
 
     /// Brings in the answer to `read`: `own`, locked on return, by the reader, the rest by the
@@ -263,28 +264,35 @@ impl Reader {
             return;
         }
         let ino = job.inode.ino();
-        match self.fill_each(&job.inode, job.first, job.pages) {
-            Ok(first) => first.complete(),
-            Err(error) => tracing::debug!(%ino, %error, "readahead failed"),
+        if let Err(error) = self.fill_each(&job.inode, job.first, job.pages, NewPage::complete) {
+            tracing::debug!(%ino, %error, "readahead failed");
         }
     }
 
     /// Fills contiguous pages, together if possible, else one by one, so that
-    /// a damaged block costs only its own page. Completes all but the first,
-    /// which it returns: whoever waits for a page finds it with no pin of ours.
-    fn fill_each(&self, inode: &Inode, index: u64, mut pages: Vec<NewPage>) -> Result<NewPage> {
+    /// a damaged block costs only its own page. `complete_first` completes the first:
+    /// whoever waits for another finds it with no pin of ours.
+    fn fill_each<R>(
+        &self,
+        inode: &Inode,
+        index: u64,
+        mut pages: Vec<NewPage>,
+        complete_first: impl FnOnce(NewPage) -> R,
+    ) -> Result<R> {
         let page_bytes = self.page_bytes();
-        let together = self.fill(inode, index * page_bytes, &mut pages).is_ok();
-        let mut filled = (index..).zip(pages).map(|(index, mut page)| {
-            if !together {
-                let alone = std::slice::from_mut(&mut page);
-                self.fill(inode, index * page_bytes, alone)?;
-            }
-            Ok(page)
-        });
-        let first = filled.next().expect("a batch has at least one page");
-        filled.flatten().for_each(NewPage::complete);
-        first
+        self.with_mapping(inode, |inode| {
+            let together = self.fill(inode, index * page_bytes, &mut pages).is_ok();
+            let mut filled = (index..).zip(pages).map(|(index, mut page)| {
+                if !together {
+                    let alone = std::slice::from_mut(&mut page);
+                    self.fill(inode, index * page_bytes, alone)?;
+                }
+                Ok(page)
+            });
+            let first = filled.next().expect("a batch has at least one page");
+            filled.flatten().for_each(NewPage::complete);
+            first.map(complete_first)
+        })
     }
 
     fn cached(&self, inode: &Inode) -> CachedPages<'_> {

@@ -6,9 +6,11 @@
 //!
 //! Cost: some 50 bytes for each run of blocks.
 
-use larder_ext4::Reservation;
-use std::collections::BTreeMap;
+use larder_ext4::{Ino, Reservation};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A set of blocks, as runs that do not touch each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,6 +99,9 @@ pub(crate) struct Dirty {
     pub(crate) delayed: BlockSet,
     /// Space for them.
     pub(crate) reservation: Option<Reservation>,
+    /// Blocks that are just being written: who wants to change them waits for the end of the
+    /// write-back rather than for its pins.
+    pub(crate) writing: Option<Range<u64>>,
 }
 
 impl Dirty {
@@ -108,6 +113,58 @@ impl Dirty {
     pub(crate) fn delayed_blocks(&self) -> u64 {
         self.delayed.len()
     }
+
+    /// The pages that `blocks` touch, `per_page` to a page, and in which nothing is dirty. Runs of
+    /// their indexes.
+    pub(crate) fn pages_left(&self, blocks: Range<u64>, per_page: u64) -> Vec<Range<u64>> {
+        let per_page = per_page.max(1);
+        let touched = blocks.start / per_page..blocks.end.div_ceil(per_page);
+        let mut left = Vec::new();
+        let mut at = touched.start;
+        let bytes = touched.start * per_page..touched.end.saturating_mul(per_page);
+        for run in self.blocks.runs_in(bytes) {
+            left.push(at..run.start / per_page);
+            at = run.end.div_ceil(per_page);
+        }
+        left.push(at..touched.end);
+        left.retain(|run| run.start < run.end);
+        left
+    }
+}
+
+/// The files that have something dirty, and how much all have together.
+#[derive(Debug, Default)]
+pub(crate) struct DirtyFiles {
+    files: Mutex<BTreeSet<Ino>>,
+    blocks: AtomicU64,
+}
+
+impl DirtyFiles {
+    /// `ino` is dirty, by `blocks` more than before, and was perhaps clean.
+    pub(crate) fn add(&self, ino: Ino, blocks: u64, was_clean: bool) {
+        self.blocks.fetch_add(blocks, Relaxed);
+        if was_clean {
+            self.files.lock().insert(ino);
+        }
+    }
+
+    /// `ino` has `blocks` fewer that are dirty, and perhaps nothing any more.
+    pub(crate) fn remove(&self, ino: Ino, blocks: u64, is_clean: bool) {
+        self.blocks.fetch_sub(blocks, Relaxed);
+        if is_clean {
+            self.files.lock().remove(&ino);
+        }
+    }
+
+    /// Dirty blocks of all files.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks.load(Relaxed)
+    }
+
+    /// The files, in the order of their numbers: neighbours lie near each other.
+    pub(crate) fn files(&self) -> Vec<Ino> {
+        self.files.lock().iter().copied().collect()
+    }
 }
 
 #[cfg(test)]
@@ -115,7 +172,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use proptest::test_runner::RngSeed;
-    use std::collections::BTreeSet;
 
     proptest! {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]

@@ -51,6 +51,15 @@ impl OpenFile {
         self.readers.reader()
     }
 
+    /// The inode: on a volume that is written to, as it is now.
+    fn inode(&self) -> Result<Inode> {
+        let reader = self.reader();
+        if reader.live.is_some() {
+            return reader.inode(self.inode.ino());
+        }
+        Ok(self.inode)
+    }
+
     fn stream(&self) -> StreamRef<'_> {
         self.stream.of(self.inode.ino())
     }
@@ -64,7 +73,7 @@ impl OpenFile {
     /// Size in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.inode.size_bytes()
+        self.inode().unwrap_or(self.inode).size_bytes()
     }
 
     /// As [`Volume::read_at`](crate::Volume::read_at).
@@ -73,7 +82,7 @@ impl OpenFile {
     /// What is wrong with the image. Some of `buf` may have been filled.
     pub fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
         self.reader()
-            .read_at(&self.inode, self.stream(), buf, offset_bytes, Keep::All)
+            .read_at(&self.inode()?, self.stream(), buf, offset_bytes, Keep::All)
     }
 
     /// As [`Volume::read_once`](crate::Volume::read_once).
@@ -83,7 +92,7 @@ impl OpenFile {
     pub fn read_once(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
         let keep = Keep::UsedAgain;
         self.reader()
-            .read_at(&self.inode, self.stream(), buf, offset_bytes, keep)
+            .read_at(&self.inode()?, self.stream(), buf, offset_bytes, keep)
     }
 
     /// As [`Volume::read_past_cache`](crate::Volume::read_past_cache).
@@ -92,7 +101,7 @@ impl OpenFile {
     /// As [`OpenFile::read_at`].
     pub fn read_past_cache(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
         self.reader()
-            .read_past_cache(&self.inode, self.stream(), buf, offset_bytes)
+            .read_past_cache(&self.inode()?, self.stream(), buf, offset_bytes)
     }
 
     /// Tells how the bytes of `range` will be used, as `posix_fadvise(2)` does:
@@ -106,7 +115,11 @@ impl OpenFile {
     /// The range matters to the last two alone, which do nothing where it is empty or begins behind
     /// the end of the file. Its end may lie behind that.
     pub fn advise(&self, range: Range<u64>, advice: Advice) {
-        self.reader()
-            .advise(&self.inode, self.stream(), range, advice);
+        self.reader().advise(
+            &self.inode().unwrap_or(self.inode),
+            self.stream(),
+            range,
+            advice,
+        );
     }
 }

@@ -32,14 +32,14 @@
 //! writing says (`docs/design/writing.md`). The state's lock is held for a look, or while the
 //! inode is loaded, and is taken under a handle too. The table's locks are innermost.
 
-use crate::dirty::Dirty;
-use crate::read::Reader;
+use crate::dirty::{BlockSet, Dirty};
+use crate::read::{Reader, key};
 use crate::{Ino, Result};
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{Handle, Inode, Tid};
+use larder_ext4::{FileKind, Handle, Inode, Tid};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// Parts of the table, each with its lock.
@@ -48,6 +48,8 @@ const SHARDS: usize = 64;
 /// The inodes in use.
 #[derive(Debug)]
 pub(crate) struct LiveInodes {
+    /// Held while the tree of directories changes its shape, before all other locks.
+    renames: Mutex<()>,
     shards: Box<[Mutex<HashMap<Ino, Arc<LiveInode>>>]>,
 }
 
@@ -94,7 +96,7 @@ struct Times {
 /// An inode in use, for one operation.
 #[derive(Debug)]
 pub(crate) struct Live<'r> {
-    reader: &'r Reader,
+    pub(crate) reader: &'r Reader,
     table: &'r LiveInodes,
     inode: Arc<LiveInode>,
 }
@@ -102,8 +104,14 @@ pub(crate) struct Live<'r> {
 impl LiveInodes {
     pub(crate) fn new() -> Self {
         Self {
+            renames: Mutex::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
         }
+    }
+
+    /// Keeps the tree of directories as it is.
+    pub(crate) fn lock_renames(&self) -> MutexGuard<'_, ()> {
+        self.renames.lock()
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Arc<LiveInode>>> {
@@ -131,12 +139,19 @@ impl LiveInodes {
 }
 
 impl LiveState {
-    /// Whether the image says all that is known, and nobody needs the inode.
+    /// Whether the image says all that is known.
+    fn is_clean(&self) -> bool {
+        self.size_bytes.is_none() && self.times.is_none() && self.dirty.is_empty()
+    }
+
+    /// Whether it is clean, and nobody needs the inode.
     fn is_idle(&self) -> bool {
-        self.holds == 0
-            && self.size_bytes.is_none()
-            && self.times.is_none()
-            && self.dirty.is_empty()
+        self.holds == 0 && self.is_clean()
+    }
+
+    /// The size that the image has, if anybody has asked.
+    fn image_size(&self) -> Option<u64> {
+        self.image.map(|image| image.size_bytes())
     }
 
     /// `image` with the times of what was written since.
@@ -201,6 +216,26 @@ impl Live<'_> {
         Ok(present)
     }
 
+    /// As [`Live::present`], past the inode cache.
+    pub(crate) fn peek(&self) -> Result<Inode> {
+        self.present_in(&mut self.state())
+    }
+
+    /// Calls `run` with the present state, whose mapping stays meanwhile. Pages that are filled by it
+    /// must be complete when it returns.
+    pub(crate) fn with_mapping<R>(&self, run: impl FnOnce(&Inode) -> Result<R>) -> Result<R> {
+        let _stays = self.inode.map.read();
+        run(&self.peek()?)
+    }
+
+    /// Whether the page cache has content in `bytes` that the device lacks.
+    pub(crate) fn is_dirty_in(&self, bytes: Range<u64>) -> bool {
+        let log2 = self.reader.fs.superblock().block_size_log2;
+        let blocks = bytes.start >> log2..(bytes.end.saturating_sub(1) >> log2) + 1;
+        let state = self.state();
+        state.dirty.blocks.runs_in(blocks).next().is_some()
+    }
+
     pub(crate) fn present_in(&self, state: &mut LiveState) -> Result<Inode> {
         let image = self.load(state)?;
         let mut present = state.with_times(image);
@@ -234,9 +269,17 @@ impl Live<'_> {
     }
 
     /// As [`Live::publish`], with `writeback` held instead of `rw`: what was written since the
-    /// handle looked stays.
-    pub(crate) fn publish_written_back(&self, handle: &Handle<'_>, inode: &Inode) {
+    /// handle looked stays. `mapped` are mapped from now on.
+    pub(crate) fn publish_written_back(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        mapped: &[Range<u64>],
+    ) {
         let mut state = self.state();
+        for blocks in mapped {
+            state.dirty.delayed.remove(blocks.clone());
+        }
         let written = Times {
             modified: inode.mtime(),
             changed: inode.ctime(),
@@ -244,7 +287,9 @@ impl Live<'_> {
         if state.times == Some(written) {
             state.times = None;
         }
-        state.data_sync = Some(handle.tid());
+        if !mapped.is_empty() || state.image_size() != Some(inode.size_bytes()) {
+            state.data_sync = Some(handle.tid());
+        }
         self.publish_in(&mut state, handle, inode);
     }
 
@@ -254,6 +299,8 @@ impl Live<'_> {
         if state.size_bytes == Some(inode.size_bytes()) {
             state.size_bytes = None;
         }
+        let dirty_files = &self.reader.dirty_files;
+        dirty_files.remove(self.ino(), 0, state.is_clean());
         self.refresh(state);
     }
 
@@ -266,41 +313,97 @@ impl Live<'_> {
         }
     }
 
-    /// Content was written at `now`, up to `end_bytes`; with `rw` held exclusively.
-    pub(crate) fn wrote(&self, end_bytes: u64, now: Timestamp) -> Result<()> {
+    /// `blocks` of the file have new content in pages that the caller has for himself, up to the
+    /// byte `end_bytes` of the file; of them, `holes` are mapped to nothing. With `rw` held
+    /// exclusively; [`Live::wrote`] follows.
+    pub(crate) fn mark_dirty(&self, blocks: Range<u64>, holes: &BlockSet, end_bytes: u64) {
         let mut state = self.state();
-        let image = self.load(&mut state)?;
+        for hole in holes.runs_in(blocks.clone()) {
+            state.dirty.delayed.insert(hole);
+        }
+        let was_clean = state.is_clean();
+        let before = state.dirty.blocks.len();
+        state.dirty.blocks.insert(blocks);
+        let more = state.dirty.blocks.len() - before;
+        if Some(end_bytes) > state.size_bytes.or(state.image_size()) {
+            state.size_bytes = Some(end_bytes);
+        }
+        self.reader.dirty_files.add(self.ino(), more, was_clean);
+    }
+
+    /// The content of `blocks` is on the device, or nowhere any more, and their pages are the
+    /// caller's: pinned, or gone.
+    pub(crate) fn mark_clean(&self, blocks: Range<u64>) {
+        let mut state = self.state();
+        self.mark_clean_in(&mut state, blocks);
+    }
+
+    fn mark_clean_in(&self, state: &mut LiveState, blocks: Range<u64>) {
+        let cleaned: Vec<_> = state.dirty.blocks.runs_in(blocks.clone()).collect();
+        let before = state.dirty.blocks.len();
+        state.dirty.blocks.remove(blocks.clone());
+        state.dirty.delayed.remove(blocks);
+        let fewer = before - state.dirty.blocks.len();
+        if state.dirty.delayed.is_empty() {
+            state.dirty.reservation = None;
+        }
+        let reader = self.reader;
+        let per_page = reader.page_bytes() >> reader.fs.superblock().block_size_log2;
+        for run in cleaned {
+            for index in state.dirty.pages_left(run, per_page).into_iter().flatten() {
+                reader.caches.pages.set_clean(key(self.ino(), index));
+            }
+        }
+        reader
+            .dirty_files
+            .remove(self.ino(), fewer, state.is_clean());
+    }
+
+    /// Content was written at `now`; with `rw` held exclusively.
+    pub(crate) fn wrote(&self, now: Timestamp) {
+        let mut state = self.state();
+        let was_clean = state.is_clean();
         state.times = Some(Times {
             modified: now,
             changed: now,
         });
-        if end_bytes > state.size_bytes.unwrap_or(image.size_bytes()) {
-            state.size_bytes = Some(end_bytes);
-        }
+        self.reader.dirty_files.add(self.ino(), 0, was_clean);
         self.refresh(&mut state);
-        Ok(())
     }
 
     /// The size is `size_bytes` from now on, whatever the image says; with `rw` held exclusively.
-    pub(crate) fn set_size(&self, size_bytes: u64) -> Result<()> {
+    pub(crate) fn set_size(&self, size_bytes: u64) {
         let mut state = self.state();
-        let image = self.load(&mut state)?;
-        state.size_bytes = (size_bytes != image.size_bytes()).then_some(size_bytes);
+        state.size_bytes = (state.image_size() != Some(size_bytes)).then_some(size_bytes);
         self.refresh(&mut state);
-        Ok(())
     }
 
     /// Whether something is known that no handle has written.
     pub(crate) fn is_dirty(&self) -> bool {
-        let state = self.state();
-        state.size_bytes.is_some() || state.times.is_some() || !state.dirty.is_empty()
+        !self.state().is_clean()
+    }
+
+    /// A commit of `tid` covers what was not known to be durable.
+    pub(crate) fn set_sync_tid(&self, tid: Tid) {
+        let mut state = self.state();
+        state.sync.get_or_insert(tid);
+        state.data_sync.get_or_insert(tid);
+    }
+
+    /// Whether content or inode were changed at a time that no handle has written.
+    pub(crate) fn has_times(&self) -> bool {
+        self.state().times.is_some()
     }
 
     /// The transaction that fsync, or with `data_only` fdatasync, has to wait for; `None` if that
     /// is not known.
     pub(crate) fn sync_tid(&self, data_only: bool) -> Option<Tid> {
         let state = self.state();
-        if data_only { state.data_sync } else { state.sync }
+        if data_only {
+            state.data_sync
+        } else {
+            state.sync
+        }
     }
 
     /// One more use that outlasts the operation.
@@ -325,18 +428,31 @@ impl Live<'_> {
     /// blocks are given up. With `rw` held exclusively.
     pub(crate) fn discard_content(&self) {
         let _alone = self.inode.writeback.lock();
-        let mut state = self.state();
-        state.dirty = Dirty::default();
-        state.size_bytes = None;
-        drop(state);
-        let pages = &self.reader.caches.pages;
-        pages.discard_range(self.ino().0.into(), 0..u64::MAX);
+        self.discard_pages();
+        self.mark_clean(0..u64::MAX);
+        self.state().size_bytes = None;
+    }
+
+    /// Drops the pages of a regular file; behind its end, none can be but zeros.
+    fn discard_pages(&self) {
+        let end_bytes = match self.peek() {
+            Ok(inode) if inode.kind() == FileKind::Regular => inode.size_bytes(),
+            Ok(_) => 0,
+            Err(_) => u64::MAX,
+        };
+        let pages = 0..end_bytes.div_ceil(self.reader.page_bytes());
+        let ino = self.ino().0.into();
+        self.reader.caches.pages.discard_range(ino, pages);
     }
 
     /// The inode was deleted, or its making undone: nothing of it is known any more. Its pages are
-    /// gone already.
+    /// gone already, but for those that somebody still read: `map` is held exclusively if there
+    /// can be any.
     pub(crate) fn forget(&self) {
+        self.discard_pages();
         let mut state = self.state();
+        let fewer = state.dirty.blocks.len();
+        self.reader.dirty_files.remove(self.ino(), fewer, true);
         *state = LiveState {
             holds: state.holds,
             ..LiveState::default()

@@ -1,6 +1,8 @@
 //! Opening an image: the device, the journal, the superblock, the caches.
 
 use crate::bring_in::BATCH_PAGES;
+use crate::dirty::DirtyFiles;
+use crate::flusher::{Bell, DirtyLimits};
 use crate::live::LiveInodes;
 use crate::read::Reader;
 use crate::readahead::Queue;
@@ -9,11 +11,12 @@ use crate::{Error, JournalState, OpenOptions, Result};
 use larder_block::{BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
-use larder_ext4::{Filesystem, WriteOptions};
 use larder_ext4::journal::{self, Overlay};
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::{Filesystem, WriteOptions};
 use larder_readahead::{PolicyName, max_pages_from_bytes};
+use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -78,6 +81,10 @@ pub(crate) fn device(
     let reader = Reader {
         fs,
         live: options.read_write.then(LiveInodes::new),
+        dirty_files: DirtyFiles::default(),
+        replaced: Mutex::default(),
+        limits: DirtyLimits::of(&caches, block_size_bytes, options.background),
+        bell: Bell::default(),
         clock: Arc::clone(&options.clock),
         streams: Streams::new(
             policy.policy(),

@@ -4,7 +4,9 @@
 //! a miss and a readahead marker set off is in [`crate::bring_in`].
 
 use crate::clock::Clock;
+use crate::dirty::DirtyFiles;
 use crate::fill::fill;
+use crate::flusher::{Bell, DirtyLimits};
 use crate::live::{Live, LiveInodes};
 use crate::readahead::Queue;
 use crate::stream::{StreamRef, Streams};
@@ -15,6 +17,8 @@ use larder_cache::page::{Page, PageKey};
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Filesystem, Ino, Inode};
 use larder_readahead::{PageIndex, Read, Trigger};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
@@ -32,7 +36,14 @@ pub(crate) struct Reader {
     pub(crate) queue: Queue,
     /// The inodes in use, if the volume was opened for writing.
     pub(crate) live: Option<LiveInodes>,
+    pub(crate) dirty_files: DirtyFiles,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Files that were cut to nothing, until they are written back: no commit shows them
+    /// empty if there is something to write.
+    pub(crate) replaced: Mutex<BTreeSet<Ino>>,
+    pub(crate) limits: DirtyLimits,
+    /// Rings when the flusher is wanted.
+    pub(crate) bell: Bell,
 }
 
 /// Which pages stay cached after a read.
@@ -108,11 +119,8 @@ impl Reader {
         keep: Keep,
     ) -> Result<usize> {
         let buf = content_within(inode, buf, offset_bytes)?;
-        if buf.is_empty() {
-            return Ok(0);
-        }
-        if inode.has_inline_data() {
-            return self.read_inline(inode, buf, offset_bytes);
+        if buf.is_empty() || self.read_inline(inode, buf, offset_bytes)? {
+            return Ok(buf.len());
         }
         self.read_pages(inode, stream, buf, offset_bytes, keep)?;
         Ok(buf.len())
@@ -128,8 +136,8 @@ impl Reader {
         offset_bytes: u64,
     ) -> Result<usize> {
         let buf = content_within(inode, buf, offset_bytes)?;
-        if inode.has_inline_data() {
-            return self.read_inline(inode, buf, offset_bytes);
+        if buf.is_empty() || self.read_inline(inode, buf, offset_bytes)? {
+            return Ok(buf.len());
         }
         let (page_bytes, mut done) = (self.page_bytes(), 0);
         while done < buf.len() {
@@ -145,7 +153,7 @@ impl Reader {
         let (at, rest) = (offset_bytes + done as u64, &mut buf[done..]);
         let block_bytes = u64::from(self.fs.superblock().block_size_bytes());
         let is_read = rest.is_empty()
-            || at.is_multiple_of(block_bytes) && self.fill(inode, at, &mut [&mut *rest]).is_ok();
+            || at.is_multiple_of(block_bytes) && self.fill_past_cache(inode, at, rest);
         if !is_read {
             // Page by page, what is damaged is told from what is not.
             self.read_pages(inode, stream, rest, at, Keep::UsedAgain)?;
@@ -153,16 +161,79 @@ impl Reader {
         Ok(buf.len())
     }
 
+    /// Fills `pages` with the content of `inode` from `start_bytes` on, as it is mapped just now.
+    /// On a volume that is written to, what lies behind the end of the file becomes zeros, and
+    /// `inode` is as [`Reader::with_mapping`] has it.
     pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
         &self,
         inode: &Inode,
         start_bytes: u64,
         pages: &mut [P],
     ) -> Result<()> {
-        fill(&self.fs, &*self.device, inode, start_bytes, pages)
+        fill(&self.fs, &*self.device, inode, start_bytes, pages)?;
+        if self.live.is_some() {
+            zero_behind(pages, inode.size_bytes().saturating_sub(start_bytes));
+        }
+        Ok(())
     }
 
-    fn read_inline(&self, inode: &Inode, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
+    /// Calls `run` with the present state of `inode`, whose mapping does not change meanwhile. Pages
+    /// that are filled by it must be complete when `run` returns.
+    pub(crate) fn with_mapping<R>(
+        &self,
+        inode: &Inode,
+        run: impl FnOnce(&Inode) -> Result<R>,
+    ) -> Result<R> {
+        let Some(table) = &self.live else {
+            return run(inode);
+        };
+        table.get(self, inode.ino()).with_mapping(run)
+    }
+
+    /// Reads into `buf` from the device. False if that failed, or the cache knows better.
+    fn fill_past_cache(&self, inode: &Inode, at_bytes: u64, buf: &mut [u8]) -> bool {
+        let bytes = at_bytes..at_bytes + buf.len() as u64;
+        let is_dirty = |table: &LiveInodes| table.get(self, inode.ino()).is_dirty_in(bytes);
+        !self.live.as_ref().is_some_and(is_dirty)
+            && self
+                .with_mapping(inode, |inode| self.fill(inode, at_bytes, &mut [buf]))
+                .is_ok()
+    }
+
+    /// Calls `run` with the present state of inode `ino`, and on a volume that is written to with
+    /// its `rw` shared: names, attributes and links stay as they are meanwhile.
+    pub(crate) fn with_inode<R>(
+        &self,
+        ino: Ino,
+        run: impl FnOnce(&Inode) -> Result<R>,
+    ) -> Result<R> {
+        let Some(table) = &self.live else {
+            return run(&self.inode(ino)?);
+        };
+        let live = table.get(self, ino);
+        let _stays = live.rw.read();
+        run(&live.peek()?)
+    }
+
+    /// Reads content that lies in the inode; false if it does not.
+    fn read_inline(&self, inode: &Inode, buf: &mut [u8], offset_bytes: u64) -> Result<bool> {
+        if !inode.has_inline_data() {
+            return Ok(false);
+        }
+        if self.live.is_none() {
+            self.copy_inline(inode, buf, offset_bytes)?;
+            return Ok(true);
+        }
+        self.with_inode(inode.ino(), |inode| {
+            // It may have outgrown the inode since.
+            if inode.has_inline_data() {
+                self.copy_inline(inode, buf, offset_bytes)?;
+            }
+            Ok(inode.has_inline_data())
+        })
+    }
+
+    fn copy_inline(&self, inode: &Inode, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         let data = self.fs.inline_data(inode)?;
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         // The part of the file behind what is stored reads as zeros.
@@ -171,7 +242,7 @@ impl Reader {
             let len = stored.len().min(buf.len());
             buf[..len].copy_from_slice(&stored[..len]);
         }
-        Ok(buf.len())
+        Ok(())
     }
 
     fn read_pages(
@@ -238,13 +309,22 @@ impl Reader {
     /// Reads a part of page `index` past the cache.
     fn read_uncached(&self, inode: &Inode, index: u64, part: &mut [u8], from: usize) -> Result<()> {
         let mut page = vec![0; self.caches.pages.page_bytes()];
-        self.fill(
-            inode,
-            index * self.page_bytes(),
-            std::slice::from_mut(&mut page),
-        )?;
+        let start_bytes = index * self.page_bytes();
+        self.with_mapping(inode, |inode| {
+            self.fill(inode, start_bytes, std::slice::from_mut(&mut page))
+        })?;
         part.copy_from_slice(&page[from..from + part.len()]);
         Ok(())
+    }
+}
+
+/// Makes zeros of all that lies `len_bytes` or more behind the start of `pages`.
+fn zero_behind<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
+    let mut left = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+    for page in pages {
+        let kept = left.min(page.len());
+        page[kept..].fill(0);
+        left -= kept;
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Locking: none of its own. Every hit is a lookup that takes no lock.
 
+use crate::flusher::Flusher;
 use crate::live::Live;
 use crate::read::{Keep, Reader, check_content};
 use crate::readahead::Readers;
@@ -15,12 +16,17 @@ use crate::{
 use larder_block::BlockDevice;
 use larder_cache::dentry::Dentry;
 use larder_ext4::{FileTypeByte, Filesystem, Ino, Inode};
+use parking_lot::Mutex;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Symbolic links followed in one path, as in Linux.
 const MAX_LINKS: u32 = 40;
+
+/// Entries of a directory that is written to, that are read at once.
+const PART_ENTRIES: usize = 256;
 
 /// An open ext2, ext3 or ext4 image.
 #[derive(Debug)]
@@ -29,6 +35,17 @@ pub struct Volume {
     journal: JournalState,
     /// Joined when the volume and its last open file are dropped.
     readers: Arc<Readers>,
+    /// Writes back in the background.
+    pub(crate) flusher: Mutex<Option<Flusher>>,
+    pub(crate) is_closed: AtomicBool,
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(%error, "closing the volume failed");
+        }
+    }
 }
 
 impl Volume {
@@ -50,11 +67,22 @@ impl Volume {
         let (reader, journal) = open::device(device, options)?;
         let reader = Arc::new(reader);
         let readers = Arc::new(Readers::start(&reader, options.readahead_threads)?);
-        Ok(Self {
+        let flusher = if options.read_write && options.background {
+            Some(Flusher::start(&reader, options.commit_seconds)?)
+        } else {
+            None
+        };
+        let volume = Self {
             reader,
             journal,
             readers,
-        })
+            flusher: Mutex::new(flusher),
+            is_closed: AtomicBool::new(false),
+        };
+        if options.read_write {
+            volume.finish_orphans()?;
+        }
+        Ok(volume)
     }
 
     pub(crate) fn fs(&self) -> &Filesystem {
@@ -173,17 +201,18 @@ impl Volume {
             Some(Dentry::Negative) => return Ok(None),
             None => {}
         }
-        let directory = self.inode(parent)?;
-        let found = self.fs().lookup(&directory, name)?;
-        dentries.insert(
-            parent.0,
-            name,
-            found.map_or(Dentry::Negative, |(ino, file_type)| Dentry::Positive {
-                ino: ino.0,
-                file_type: file_type.0,
-            }),
-        );
-        Ok(found)
+        self.reader.with_inode(parent, |directory| {
+            let found = self.fs().lookup(directory, name)?;
+            dentries.insert(
+                parent.0,
+                name,
+                found.map_or(Dentry::Negative, |(ino, file_type)| Dentry::Positive {
+                    ino: ino.0,
+                    file_type: file_type.0,
+                }),
+            );
+            Ok(found)
+        })
     }
 
     pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
@@ -271,6 +300,9 @@ impl Volume {
         cookie: u64,
         emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
+        if self.reader.live.is_some() {
+            return self.read_changing_dir(ino, cookie, emit);
+        }
         let directory = self.inode(ino)?;
         self.fs().read_dir(&directory, cookie, &mut |entry| {
             emit(DirEntry {
@@ -283,12 +315,52 @@ impl Volume {
         Ok(())
     }
 
+    /// As [`Volume::read_dir`], in parts, so that what `emit` does may take locks too.
+    fn read_changing_dir(
+        &self,
+        ino: Ino,
+        mut cookie: u64,
+        emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        loop {
+            let mut part = Vec::new();
+            let read = self.reader.with_inode(ino, |directory| {
+                Ok(self.fs().read_dir(directory, cookie, &mut |entry| {
+                    let kind = entry.file_type.kind();
+                    part.push((entry.name.to_vec(), entry.ino, kind, entry.next_cookie));
+                    if part.len() < PART_ENTRIES {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                })?)
+            });
+            for (name, ino, kind, next_cookie) in &part {
+                let entry = DirEntry {
+                    name,
+                    ino: *ino,
+                    kind: *kind,
+                    next_cookie: *next_cookie,
+                };
+                if emit(entry).is_break() {
+                    return Ok(());
+                }
+            }
+            read?;
+            match part.last() {
+                Some((.., next_cookie)) if part.len() == PART_ENTRIES => cookie = *next_cookie,
+                _ => return Ok(()),
+            }
+        }
+    }
+
     /// The target of a symbolic link.
     ///
     /// # Errors
     /// What is wrong with the image, or that it is no link.
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
-        Ok(self.fs().read_link(&self.inode(ino)?)?)
+        self.reader
+            .with_inode(ino, |inode| Ok(self.fs().read_link(inode)?))
     }
 
     /// The value of the attribute `name` (with its prefix, as in `user.tag`), if set.
@@ -296,7 +368,8 @@ impl Volume {
     /// # Errors
     /// What is wrong with the image.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.fs().xattr(&self.inode(ino)?, name)?)
+        self.reader
+            .with_inode(ino, |inode| Ok(self.fs().xattr(inode, name)?))
     }
 
     /// The names of all attributes.
@@ -304,7 +377,8 @@ impl Volume {
     /// # Errors
     /// What is wrong with the image.
     pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        Ok(self.fs().xattrs(&self.inode(ino)?)?)
+        self.reader
+            .with_inode(ino, |inode| Ok(self.fs().xattrs(inode)?))
     }
 
     /// The first byte of data at or behind `offset_bytes`, as lseek(2)'s `SEEK_DATA`.
@@ -312,7 +386,7 @@ impl Volume {
     /// # Errors
     /// [`Error::NoMoreData`] if only a hole follows, or what is wrong with the image.
     pub fn seek_data(&self, ino: Ino, offset_bytes: u64) -> Result<u64> {
-        let found = self.fs().seek_data(&self.inode(ino)?, offset_bytes)?;
+        let found = self.reader.seek_data(&self.inode(ino)?, offset_bytes)?;
         found.ok_or(Error::NoMoreData(ino))
     }
 
@@ -322,7 +396,7 @@ impl Volume {
     /// # Errors
     /// [`Error::NoMoreData`] behind the end, or what is wrong with the image.
     pub fn seek_hole(&self, ino: Ino, offset_bytes: u64) -> Result<u64> {
-        let found = self.fs().seek_hole(&self.inode(ino)?, offset_bytes)?;
+        let found = self.reader.seek_hole(&self.inode(ino)?, offset_bytes)?;
         found.ok_or(Error::NoMoreData(ino))
     }
 

@@ -1,14 +1,376 @@
-//! Write-back: dirty pages on their way to the device, and what they are mapped to.
+//! Write-back: dirty pages on their way to the device.
+//!
+//! Model: `ext4_writepages`. Several files are written back together, in the order of their
+//! numbers, so that what was created together is claimed, written and mapped together: pages that
+//! follow each other on the device are one device write, of whichever files, straight from the
+//! pages.
+//!
+//! ```text
+//!   dirty blocks     -> pinned pages    nobody changes them meanwhile
+//!   holes            -> claims          in memory only
+//!   content          -> device
+//!   claims           -> mapping, size   one handle for many files
+//!   pages            -> clean
+//! ```
+//!
+//! # Locking
+//! `writeback` of the files throughout, in the order of their numbers: whoever cuts a file or
+//! changes its mapping has it too, so that no page is written that was cut off meanwhile, and the
+//! mapping can be looked at without `map`. That is taken, exclusively, around the handle.
 
 use crate::live::Live;
-use crate::{Result, Volume};
+use crate::place::{Piece, Written};
+use crate::read::{Reader, key};
+use crate::{Error, Result};
+use larder_cache::page::{Entry, Page};
+use larder_ext4::Ino;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::IoSlice;
+use std::ops::Range;
 
-impl Volume {
-    /// Writes the content of the file to the device, and its mapping and size into the running
-    /// transaction. Also for who is about to rename it over another file. Takes `writeback` and
-    /// `map`; `rw` may be held.
-    pub(crate) fn write_back(&self, live: &Live<'_>) -> Result<()> {
-        let _ = live;
-        Ok(())
+/// The most pages that are written in one go; a small cache gives fewer.
+const ROUND_PAGES: u32 = 1024;
+
+/// The most files that are written back together.
+const ROUND_FILES: usize = 64;
+
+/// The most bytes of one device write.
+const WRITE_BYTES: usize = 4 << 20;
+
+/// Whether times that nothing but an inode's own block needs are written too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// They are.
+    Written,
+    /// They may wait: fdatasync.
+    Left,
+}
+
+/// What of a file is written in one go.
+struct FileRound<'r> {
+    live: &'r Live<'r>,
+    pages: BTreeMap<u64, Page<'r>>,
+    pieces: VecDeque<Piece>,
+    size_bytes: u64,
+}
+
+/// What follows each other on the device.
+struct DeviceWrite<'p> {
+    offset_bytes: u64,
+    len_bytes: usize,
+    slices: Vec<IoSlice<'p>>,
+}
+
+impl Reader {
+    /// Writes back all files, as they are now.
+    ///
+    /// # Errors
+    /// The first error; what other files have is written nevertheless.
+    pub(crate) fn write_back_all(&self) -> Result<()> {
+        self.write_back_numbered(&self.dirty_files.files())
     }
+
+    /// Writes back the files of these numbers, which ascend.
+    pub(crate) fn write_back_numbered(&self, files: &[Ino]) -> Result<()> {
+        let mut result = Ok(());
+        for group in files.chunks(ROUND_FILES) {
+            let lives: Result<Vec<_>> = group.iter().map(|ino| self.live(*ino)).collect();
+            result = result.and(self.write_back_files(&lives?, Times::Written));
+        }
+        result
+    }
+
+    /// Writes back the files that were cut to nothing, before a commit shows them so.
+    pub(crate) fn write_back_replaced(&self) -> Result<()> {
+        let files = std::mem::take(&mut *self.replaced.lock());
+        self.write_back_numbered(&files.into_iter().collect::<Vec<_>>())
+    }
+
+    /// Writes back one file.
+    pub(crate) fn write_back_one(&self, live: &Live<'_>) -> Result<()> {
+        self.write_back_files(std::slice::from_ref(live), Times::Written)
+    }
+
+    /// Content could not be written: nothing that depends on it may be committed.
+    pub(crate) fn content_failed(&self, error: larder_block::Error) -> Error {
+        let error = larder_ext4::Error::from(error);
+        self.fs.abort(&error);
+        error.into()
+    }
+
+    /// Writes back `lives`, in the order of their numbers.
+    pub(crate) fn write_back_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
+        let _alone: Vec<_> = lives.iter().map(|live| live.writeback.lock()).collect();
+        let mut result = Ok(());
+        // The next block of each file.
+        let mut queue: VecDeque<(&Live<'_>, u64)> = lives.iter().map(|live| (live, 0)).collect();
+        while !queue.is_empty() {
+            let mut room = self.round_pages();
+            let mut round = Vec::new();
+            while room > 0
+                && let Some((live, from)) = queue.pop_front()
+            {
+                match self.gather(live, from, room) {
+                    Ok((file, next)) => {
+                        room = room.saturating_sub(file.pages.len());
+                        round.push(file);
+                        if let Some(next) = next {
+                            queue.push_front((live, next));
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        self.end_round(live);
+                        result = result.and(Err(error));
+                    }
+                }
+            }
+            let files: Vec<_> = round.iter().map(|file| file.live).collect();
+            let written = self.write_round(round, times);
+            files.into_iter().for_each(|live| self.end_round(live));
+            if written.is_err() {
+                return result.and(written);
+            }
+        }
+        result
+    }
+
+    fn round_pages(&self) -> usize {
+        let most = self.caches.pages.frames().capacity() / 8;
+        most.clamp(1, ROUND_PAGES) as usize
+    }
+
+    /// Pins dirty pages of the file from block `from` on, at most `room`, and places their
+    /// content. Also tells where to go on, if there is more.
+    fn gather<'r>(
+        &'r self,
+        live: &'r Live<'r>,
+        from: u64,
+        room: usize,
+    ) -> Result<(FileRound<'r>, Option<u64>)> {
+        let per_page = (self.page_bytes() / self.block_bytes()).max(1);
+        let (runs, next, present_bytes, mut reservation) = {
+            let mut state = live.state();
+            let present_bytes = live.present_in(&mut state)?.size_bytes();
+            let (runs, next) = first_pages(&state.dirty.blocks, from, room as u64, per_page);
+            if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
+                state.dirty.writing = Some(first.start..last.end);
+            }
+            (runs, next, present_bytes, state.dirty.reservation.take())
+        };
+        let placed = self.place_runs(live, &runs, reservation.as_mut());
+        let mut state = live.state();
+        if let Some(mut reservation) = reservation {
+            if let Some(more) = state.dirty.reservation.take() {
+                reservation.add(more);
+            }
+            state.dirty.reservation = Some(reservation);
+        }
+        drop(state);
+        let (pieces, stopped_at) = placed?;
+        let end = stopped_at.unwrap_or(u64::MAX);
+        let mut pages = BTreeMap::new();
+        for run in runs {
+            let run = run.start..run.end.min(end);
+            for index in run.start / per_page..run.end.div_ceil(per_page) {
+                pages
+                    .entry(index)
+                    .or_insert_with(|| self.pin_dirty(live.ino(), index));
+            }
+        }
+        let is_last = stopped_at.is_none() && next.is_none();
+        let written_to = pieces.back().map_or(0, |piece| piece.blocks.end);
+        let file = FileRound {
+            live,
+            pages,
+            pieces,
+            size_bytes: if is_last {
+                present_bytes
+            } else {
+                present_bytes.min(written_to.saturating_mul(self.block_bytes()))
+            },
+        };
+        Ok((file, stopped_at.or(next)))
+    }
+
+    /// Places `runs`, up to the first block that cannot be placed before those before it are
+    /// mapped, which is returned too.
+    fn place_runs(
+        &self,
+        live: &Live<'_>,
+        runs: &[Range<u64>],
+        mut reservation: Option<&mut larder_ext4::Reservation>,
+    ) -> Result<(VecDeque<Piece>, Option<u64>)> {
+        let cluster_log2 = self.fs.superblock().cluster_blocks_log2;
+        let inode = live.inode()?;
+        let mut pieces: VecDeque<Piece> = VecDeque::new();
+        for run in runs {
+            let shares_cluster = |last: &Piece| {
+                !last.is_mapped()
+                    && (last.blocks.end - 1) >> cluster_log2 == run.start >> cluster_log2
+            };
+            if cluster_log2 > 0 && pieces.back().is_some_and(shares_cluster) {
+                return Ok((pieces, Some(run.start)));
+            }
+            pieces.extend(self.place(&inode, run.clone(), reservation.as_deref_mut())?);
+        }
+        Ok((pieces, None))
+    }
+
+    /// The page, which is dirty, held in place and as it is.
+    fn pin_dirty(&self, ino: Ino, index: u64) -> Page<'_> {
+        loop {
+            match self.caches.pages.get_or_insert(key(ino, index)) {
+                Entry::Uptodate(page) => return page,
+                Entry::Busy(wait) => {
+                    if let Some(page) = wait.wait() {
+                        return page;
+                    }
+                }
+                Entry::New(_) | Entry::Full => unreachable!("a dirty page stays in the cache"),
+            }
+        }
+    }
+
+    /// Writes the content of a round, maps it, and says that it is clean.
+    fn write_round(&self, round: Vec<FileRound<'_>>, times: Times) -> Result<()> {
+        for write in self.device_writes(&round) {
+            self.device
+                .write_vectored_at(&write.slices, write.offset_bytes)
+                .map_err(|error| self.content_failed(error))?;
+        }
+        let mut to_map = VecDeque::new();
+        let mut locks = Vec::new();
+        for file in &round {
+            // Overwritten in place: clean already.
+            let in_place = file.pieces.iter().filter(|piece| piece.is_mapped());
+            in_place.for_each(|piece| file.live.mark_clean(piece.blocks.clone()));
+        }
+        // The pages stay pinned until all is mapped.
+        let mut pinned = Vec::new();
+        for file in round {
+            let mut pieces = file.pieces;
+            pieces.retain(|piece| !piece.is_mapped());
+            let is_longer = file.live.inode()?.size_bytes() < file.size_bytes;
+            let has_times = times == Times::Written && file.live.has_times();
+            if !pieces.is_empty() || is_longer || has_times {
+                locks.push(file.live.map.write());
+                to_map.push_back(Written {
+                    live: file.live,
+                    pieces,
+                    size_bytes: file.size_bytes,
+                });
+            }
+            pinned.push(file.pages);
+        }
+        self.map_written(to_map, |live, mapped| {
+            for blocks in mapped {
+                live.mark_clean(blocks.clone());
+            }
+        })
+    }
+
+    /// The device writes that the pieces of `round` make, in the order of their places.
+    fn device_writes<'p>(&self, round: &'p [FileRound<'_>]) -> Vec<DeviceWrite<'p>> {
+        let block_bytes = self.block_bytes();
+        let mut writes: Vec<DeviceWrite<'p>> = Vec::new();
+        for file in round {
+            for piece in &file.pieces {
+                let slices = self.slices(file, &piece.blocks);
+                writes.push(DeviceWrite {
+                    offset_bytes: piece.start().0 * block_bytes,
+                    len_bytes: slices.iter().map(|slice| slice.len()).sum(),
+                    slices,
+                });
+            }
+        }
+        writes.sort_by_key(|write| write.offset_bytes);
+        let mut merged: Vec<DeviceWrite<'p>> = Vec::with_capacity(writes.len());
+        for mut write in writes {
+            match merged.last_mut() {
+                Some(last)
+                    if last.offset_bytes + last.len_bytes as u64 == write.offset_bytes
+                        && last.len_bytes + write.len_bytes <= WRITE_BYTES =>
+                {
+                    last.len_bytes += write.len_bytes;
+                    last.slices.append(&mut write.slices);
+                }
+                _ => merged.push(write),
+            }
+        }
+        merged
+    }
+
+    /// The bytes of `blocks` in the pages of `file`.
+    fn slices<'p>(&self, file: &'p FileRound<'_>, blocks: &Range<u64>) -> Vec<IoSlice<'p>> {
+        let (block_bytes, page_bytes) = (self.block_bytes(), self.page_bytes());
+        let bytes = blocks.start * block_bytes..blocks.end * block_bytes;
+        let indexes = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
+        let pages = file.pages.range(indexes);
+        pages
+            .map(|(index, page)| {
+                let start = index * page_bytes;
+                let in_page = |at: u64| usize::try_from(at.saturating_sub(start)).unwrap_or(0);
+                let end = in_page(bytes.end).min(page.len());
+                IoSlice::new(&page[in_page(bytes.start)..end])
+            })
+            .collect()
+    }
+
+    /// Ends what [`Reader::gather`] began; space that was claimed and not mapped is reserved again.
+    fn end_round(&self, live: &Live<'_>) {
+        let mut state = live.state();
+        state.dirty.writing = None;
+        if state.dirty.delayed.is_empty() {
+            state.dirty.reservation = None;
+            return;
+        }
+        if self.fs.superblock().cluster_blocks_log2 > 0 {
+            return;
+        }
+        let needed = state.dirty.delayed.len();
+        let reserved = state
+            .dirty
+            .reservation
+            .as_ref()
+            .map_or(0, |left| left.clusters());
+        if reserved < needed
+            && let Ok(again) = self.fs.reserve(needed - reserved, true)
+        {
+            match &mut state.dirty.reservation {
+                Some(left) => left.add(again),
+                None => state.dirty.reservation = Some(again),
+            }
+        }
+    }
+}
+
+/// The runs of `dirty` from block `from` on that lie in the first `room` pages of those that it
+/// touches, and where it goes on.
+fn first_pages(
+    dirty: &crate::dirty::BlockSet,
+    from: u64,
+    room: u64,
+    per_page: u64,
+) -> (Vec<Range<u64>>, Option<u64>) {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    let mut left = room;
+    // The page behind the last that was counted.
+    let mut counted = 0;
+    for run in dirty.runs_in(from..u64::MAX) {
+        let first = (run.start / per_page).max(counted);
+        let last = run.end.div_ceil(per_page);
+        let pages = last.saturating_sub(first);
+        if pages > left {
+            let end = (first + left) * per_page;
+            if end > run.start {
+                runs.push(run.start..end);
+            }
+            return (runs, Some(end.max(run.start)));
+        }
+        left -= pages;
+        counted = last;
+        runs.push(run);
+    }
+    (runs, None)
 }

@@ -1,7 +1,14 @@
 //! Operations on content: writing, cutting, allocating, making durable.
 
 use super::Fallocate;
+use crate::read::check_content;
+use crate::write_back::Times;
 use crate::{Ino, Result, Volume};
+use larder_ext4::Error;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What [`Volume::copy_range`] copies at once.
+const COPY_BYTES: u64 = 1 << 20;
 
 impl Volume {
     /// Writes `buf` at `offset_bytes` of a regular file, all of it or nothing but an error.
@@ -9,8 +16,8 @@ impl Volume {
     /// # Errors
     /// `ENOSPC`, `EFBIG`, `EIO`, `EROFS`, …, or what is wrong with the image.
     pub fn write_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<usize> {
-        let _ = (ino, buf, offset_bytes);
-        todo!()
+        self.reader.write_at(ino, buf, offset_bytes)?;
+        Ok(buf.len())
     }
 
     /// Makes the file as long as `size_bytes`.
@@ -18,8 +25,11 @@ impl Volume {
     /// # Errors
     /// As [`Volume::write_at`].
     pub fn truncate(&self, ino: Ino, size_bytes: u64) -> Result<()> {
-        let _ = (ino, size_bytes);
-        todo!()
+        let live = self.live(ino)?;
+        let alone = live.rw.write();
+        self.reader.truncate(&live, size_bytes)?;
+        drop(alone);
+        self.reader.balance_dirty()
     }
 
     /// Allocates, removes or moves a range of a regular file.
@@ -33,8 +43,14 @@ impl Volume {
         offset_bytes: u64,
         len_bytes: u64,
     ) -> Result<()> {
-        let _ = (ino, mode, offset_bytes, len_bytes);
-        todo!()
+        let live = self.live(ino)?;
+        if len_bytes == 0 {
+            return Err(Error::Invalid(ino, "an empty range").into());
+        }
+        let end_bytes = offset_bytes.checked_add(len_bytes);
+        let end_bytes = end_bytes.ok_or(Error::FileTooLarge(ino))?;
+        let _alone = live.rw.write();
+        self.reader.fallocate(&live, mode, offset_bytes..end_bytes)
     }
 
     /// Copies within the volume, at most `len_bytes`; less at the end of `from`. Returns the bytes
@@ -50,8 +66,24 @@ impl Volume {
         to_bytes: u64,
         len_bytes: u64,
     ) -> Result<u64> {
-        let _ = (from, from_bytes, to, to_bytes, len_bytes);
-        todo!()
+        check_content(&self.inode(to)?)?;
+        let from_end = from_bytes.saturating_add(len_bytes);
+        let to_end = to_bytes.saturating_add(len_bytes);
+        if from == to && from_bytes < to_end && to_bytes < from_end {
+            return Err(Error::Invalid(to, "ranges overlap").into());
+        }
+        let mut buf = vec![0; usize::try_from(len_bytes.min(COPY_BYTES)).unwrap_or(0)];
+        let mut done = 0;
+        while done < len_bytes {
+            let want = usize::try_from(len_bytes - done).map_or(buf.len(), |n| n.min(buf.len()));
+            let len = self.read_once(from, &mut buf[..want], from_bytes + done)?;
+            if len == 0 {
+                break;
+            }
+            self.write_at(to, &buf[..len], to_bytes + done)?;
+            done += len as u64;
+        }
+        Ok(done)
     }
 
     /// Makes the file durable: content and inode, or with `data_only` what reading the content
@@ -60,8 +92,22 @@ impl Volume {
     /// # Errors
     /// `EIO`, and whatever went wrong earlier in the background.
     pub fn sync_file(&self, ino: Ino, data_only: bool) -> Result<()> {
-        let _ = (ino, data_only);
-        todo!()
+        let live = self.live(ino)?;
+        let times = if data_only {
+            Times::Left
+        } else {
+            Times::Written
+        };
+        let reader = &self.reader;
+        reader.write_back_files(std::slice::from_ref(&live), times)?;
+        reader.write_back_replaced()?;
+        let tid = match live.sync_tid(data_only) {
+            Some(tid) => tid,
+            None => self.fs().running_tid()?,
+        };
+        self.fs().commit(tid)?;
+        live.set_sync_tid(tid);
+        Ok(())
     }
 
     /// Makes everything durable, as syncfs(2).
@@ -69,7 +115,8 @@ impl Volume {
     /// # Errors
     /// As [`Volume::sync_file`].
     pub fn sync(&self) -> Result<()> {
-        todo!()
+        self.live(Ino::ROOT)?;
+        self.reader.write_back_and_commit()
     }
 
     /// Writes back, commits, checkpoints, and leaves the image clean: what dropping the volume
@@ -78,7 +125,15 @@ impl Volume {
     /// # Errors
     /// As [`Volume::sync_file`].
     pub fn close(&self) -> Result<()> {
-        todo!()
+        if self.reader.live.is_none() || self.is_closed.swap(true, Relaxed) {
+            return Ok(());
+        }
+        // The flusher may be at it, but begins nothing new.
+        drop(self.flusher.lock().take());
+        let written = self.reader.write_back_all();
+        let closed = self.fs().close();
+        written?;
+        Ok(closed?)
     }
 
     /// Discards free space in the given bytes of the image where the file below it can give it
@@ -87,7 +142,8 @@ impl Volume {
     /// # Errors
     /// `EOPNOTSUPP` where it cannot, or what is wrong with the image.
     pub fn trim(&self, bytes: std::ops::Range<u64>, min_bytes: u64) -> Result<u64> {
-        let _ = (bytes, min_bytes);
-        todo!()
+        // What was freed can be discarded once that is committed.
+        self.fs().commit(self.fs().running_tid()?)?;
+        Ok(self.fs().trim(bytes, min_bytes)?)
     }
 }

@@ -6,8 +6,13 @@
 //! allocated (delayed allocation), and only after the data is on the device are they mapped, so
 //! that no commit exposes what was there before.
 
+mod allocate;
 mod content;
+mod cut;
+mod inline;
 mod names;
+mod pages;
+mod past_cache;
 mod rename;
 mod settings;
 mod unlink;

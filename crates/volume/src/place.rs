@@ -1,0 +1,263 @@
+//! Where content goes: runs of a file's blocks with their place on the device, and the handles that
+//! map them once they have been written.
+//!
+//! Model: `mpage_map_one_extent` and `ext4_end_io`, but the other way round: the content is on the
+//! device before anything maps it, so that no commit exposes what was there before, and none has
+//! to wait.
+
+use crate::Result;
+use crate::live::Live;
+use crate::read::Reader;
+use larder_ext4::{FileBlock, FileClaim, FsBlock, Handle, Inode, MappingKind, Reservation};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// The most credits of a handle that maps what several pieces need, where one does not need more:
+/// far less than a transaction of the smallest journal takes.
+const HANDLE_CREDITS: u32 = 128;
+
+/// A run of a file's blocks with one place on the device.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// The file's blocks.
+    pub(crate) blocks: Range<u64>,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// Mapped, as content: nothing is to be done but the writing.
+    Written(FsBlock),
+    /// Mapped, as blocks that hold no content.
+    Unwritten(FsBlock),
+    /// Claimed.
+    Claimed(FileClaim),
+}
+
+impl Piece {
+    /// Its first block on the device.
+    pub(crate) fn start(&self) -> FsBlock {
+        match &self.target {
+            Target::Written(block) | Target::Unwritten(block) => *block,
+            Target::Claimed(claim) => claim.start(),
+        }
+    }
+
+    /// Whether its blocks are mapped as content already.
+    pub(crate) fn is_mapped(&self) -> bool {
+        matches!(self.target, Target::Written(_))
+    }
+
+    fn len(&self) -> u32 {
+        u32::try_from(self.blocks.end - self.blocks.start).unwrap_or(u32::MAX)
+    }
+}
+
+/// What of a file was written to the device and is to be mapped.
+#[derive(Debug)]
+pub(crate) struct Written<'r> {
+    pub(crate) live: &'r Live<'r>,
+    pub(crate) pieces: VecDeque<Piece>,
+    /// Where the file ends if all is mapped.
+    pub(crate) size_bytes: u64,
+}
+
+/// A file in a handle.
+struct Change<'r> {
+    live: &'r Live<'r>,
+    inode: Inode,
+    mapped: Vec<Range<u64>>,
+}
+
+impl Reader {
+    /// Places for `blocks` of the file, as `inode` maps them, or claimed, out of `reservation` where
+    /// there is one. With `writeback` held.
+    pub(crate) fn place(
+        &self,
+        inode: &Inode,
+        blocks: Range<u64>,
+        mut reservation: Option<&mut Reservation>,
+    ) -> Result<Vec<Piece>> {
+        let mut pieces = Vec::new();
+        let mut at = blocks.start;
+        while at < blocks.end {
+            let mapping = self.mapping(inode, at..blocks.end)?;
+            let (target, len) = match mapping.kind {
+                MappingKind::Written(block) => (Target::Written(block), mapping.blocks),
+                MappingKind::Unwritten(block) => (Target::Unwritten(block), mapping.blocks),
+                MappingKind::Hole => {
+                    let start = FileBlock(mapping.start.0);
+                    let reservation = reservation.as_deref_mut();
+                    let claim = self.claim_for(inode, start, mapping.blocks, reservation)?;
+                    let len = claim.blocks().min(mapping.blocks);
+                    (Target::Claimed(claim), len)
+                }
+            };
+            let end = (at + u64::from(len.max(1))).min(blocks.end);
+            pieces.push(Piece {
+                blocks: at..end,
+                target,
+            });
+            at = end;
+        }
+        Ok(pieces)
+    }
+
+    /// As [`larder_ext4::Filesystem::claim_for`], if need be once more when what was freed is
+    /// committed.
+    pub(crate) fn claim_for(
+        &self,
+        inode: &Inode,
+        start: FileBlock,
+        want: u32,
+        mut reservation: Option<&mut Reservation>,
+    ) -> Result<FileClaim> {
+        let first = self
+            .fs
+            .claim_for(inode, start, want, reservation.as_deref_mut());
+        match first {
+            Err(larder_ext4::Error::NoSpace) if self.fs.commit_freed()? => {
+                Ok(self.fs.claim_for(inode, start, want, reservation)?)
+            }
+            claimed => Ok(claimed?),
+        }
+    }
+
+    /// Maps what was written, in as few handles as their credits allow, and makes the files as
+    /// long as they are by then. Each file's `map` and `writeback` are held exclusively. `done` is told what
+    /// a handle that stopped has mapped, file by file.
+    pub(crate) fn map_written<'r>(
+        &self,
+        mut files: VecDeque<Written<'r>>,
+        mut done: impl FnMut(&Live<'r>, &[Range<u64>]),
+    ) -> Result<()> {
+        while !files.is_empty() {
+            let mut handle = self.fs.start(self.credits_for(&files)?)?;
+            let mut changes: Vec<Change<'r>> = Vec::new();
+            while let Some(file) = files.front_mut() {
+                let Some((change, is_complete)) = self.map_some(&mut handle, file)? else {
+                    break;
+                };
+                changes.push(change);
+                if !is_complete {
+                    break;
+                }
+                files.pop_front();
+            }
+            for change in &changes {
+                let Change {
+                    live,
+                    inode,
+                    mapped,
+                } = change;
+                live.publish_written_back(&handle, inode, mapped);
+            }
+            handle.stop();
+            for change in &changes {
+                done(change.live, &change.mapped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Credits for as many of `files` as a handle is to take.
+    fn credits_for(&self, files: &VecDeque<Written<'_>>) -> Result<u32> {
+        let mut credits = 0;
+        for file in files {
+            let inode = file.live.inode()?;
+            // The superblock, for the first large file.
+            let mut needed = self.fs.map_credits(&inode, 1) + 1;
+            for piece in &file.pieces {
+                needed = needed.saturating_add(self.fs.map_credits(&inode, piece.len()));
+                if needed > HANDLE_CREDITS {
+                    break;
+                }
+            }
+            if credits > 0 && credits + needed > HANDLE_CREDITS {
+                break;
+            }
+            credits += needed;
+        }
+        Ok(credits)
+    }
+
+    /// Maps as much of `file` as the handle has credits for, and writes its inode. `None` if that
+    /// is nothing; else also whether it is all.
+    fn map_some<'r>(
+        &self,
+        handle: &mut Handle<'_>,
+        file: &mut Written<'r>,
+    ) -> Result<Option<(Change<'r>, bool)>> {
+        let mut inode = file.live.inode()?;
+        // For the inode and the superblock, in the end.
+        let kept = self.fs.map_credits(&inode, 1) + 1;
+        if handle.credits() < kept {
+            return Ok(None);
+        }
+        let mut mapped = Vec::new();
+        let mut size_bytes = 0;
+        while let Some(piece) = file.pieces.pop_front() {
+            let needed = self.fs.map_credits(&inode, piece.len());
+            let is_first = mapped.is_empty();
+            if !is_first && handle.credits() < kept.saturating_add(needed) {
+                file.pieces.push_front(piece);
+                break;
+            }
+            let Range { start, end } = piece.blocks.clone();
+            let left = self.map_piece(handle, &mut inode, piece)?;
+            let until = left.as_ref().map_or(end, |left| left.blocks.start);
+            if until == start {
+                return Err(larder_ext4::Error::HandleTooLarge.into());
+            }
+            mapped.push(start..until);
+            size_bytes = until * self.block_bytes();
+            if let Some(left) = left {
+                file.pieces.push_front(left);
+                break;
+            }
+        }
+        let is_complete = file.pieces.is_empty();
+        if is_complete {
+            size_bytes = u64::MAX;
+        }
+        let size_bytes = size_bytes.min(file.size_bytes);
+        if size_bytes > inode.size_bytes() {
+            self.fs.allow_file_size(handle, size_bytes)?;
+            inode.set_size_bytes(size_bytes);
+        }
+        self.fs.write_inode(handle, &inode)?;
+        let live = file.live;
+        let change = Change {
+            live,
+            inode,
+            mapped,
+        };
+        Ok(Some((change, is_complete)))
+    }
+
+    /// Maps `piece`, or a part of it from the start on; returns the rest.
+    fn map_piece(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        piece: Piece,
+    ) -> Result<Option<Piece>> {
+        let Piece { blocks, target } = piece;
+        match target {
+            Target::Written(_) => Ok(None),
+            Target::Unwritten(first) => {
+                let left = self.fs.set_written(handle, inode, blocks.clone(), true)?;
+                Ok((!left.is_empty()).then(|| Piece {
+                    target: Target::Unwritten(FsBlock(first.0 + (left.start - blocks.start))),
+                    blocks: left,
+                }))
+            }
+            Target::Claimed(claim) => {
+                let too_large = |_| larder_ext4::Error::FileTooLarge(inode.ino());
+                let start = FileBlock(u32::try_from(blocks.start).map_err(too_large)?);
+                self.fs.map_claim(handle, inode, start, claim, true)?;
+                Ok(None)
+            }
+        }
+    }
+}

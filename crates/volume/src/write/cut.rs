@@ -1,0 +1,130 @@
+//! Making files shorter and longer.
+//!
+//! Model: `ext4_setattr` and `ext4_truncate`. What is cut off may need several handles; the inode is
+//! an orphan meanwhile, so that the next mount finishes what a crash cut short.
+
+use crate::Result;
+use crate::live::Live;
+use crate::read::{Reader, check_content};
+use larder_ext4::{Error, FileBlocks, Handle, Inode};
+use std::ops::Range;
+
+/// Blocks that a file can have at most.
+pub(super) const FILE_BLOCKS: u64 = 1 << 32;
+
+/// Credits of a handle that takes blocks out of a mapping, beside those for one of them: enough that
+/// most files need one handle.
+const CREDITS: u32 = 64;
+
+/// Credits for the inode, the orphan list or file, and the superblock.
+pub(super) const INODE_CREDITS: u32 = 6;
+
+impl Reader {
+    /// Makes the file `size_bytes` long. With `rw` held exclusively.
+    pub(crate) fn truncate(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
+        let inode = live.peek()?;
+        check_content(&inode)?;
+        self.check_writable()?;
+        if size_bytes > self.fs.max_file_bytes(&inode) {
+            return Err(Error::FileTooLarge(live.ino()).into());
+        }
+        if inode.has_inline_data() && self.resize_inline(live, size_bytes)? {
+            return Ok(());
+        }
+        if size_bytes >= inode.size_bytes() {
+            return self.grow(live, size_bytes);
+        }
+        self.zero_tail(live, size_bytes)?;
+        self.cut(live, size_bytes)
+    }
+
+    /// Makes the file `size_bytes` long, no less than it is.
+    pub(super) fn grow(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
+        if size_bytes > live.peek()?.size_bytes() {
+            self.zero_tail(live, live.peek()?.size_bytes())?;
+        }
+        // The size is not to pass content that is not on the device.
+        self.write_back_one(live)?;
+        self.change_inode(live, |handle, inode| {
+            self.stamp(inode);
+            self.fs.allow_file_size(handle, size_bytes)?;
+            inode.set_size_bytes(size_bytes);
+            Ok(())
+        })
+    }
+
+    /// Changes the inode alone.
+    pub(super) fn change_inode(
+        &self,
+        live: &Live<'_>,
+        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
+    ) -> Result<()> {
+        let mut handle = self.fs.start(INODE_CREDITS)?;
+        let mut inode = live.inode()?;
+        change(&mut handle, &mut inode)?;
+        self.fs.write_inode(&mut handle, &inode)?;
+        live.publish(&handle, &inode);
+        handle.stop();
+        Ok(())
+    }
+
+    /// Makes the file shorter: `size_bytes` long. What its last block has behind that is zero.
+    fn cut(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
+        let _alone = live.writeback.lock();
+        let _map = live.map.write();
+        let blocks = size_bytes.div_ceil(self.block_bytes())..FILE_BLOCKS;
+        let before = live.peek()?.size_bytes();
+        let mut handle = self.fs.start(self.cut_credits(live)?)?;
+        let mut inode = live.inode()?;
+        self.stamp(&mut inode);
+        let image_bytes = inode.size_bytes();
+        inode.set_size_bytes(size_bytes.min(image_bytes));
+        self.fs.add_orphan(&mut handle, &mut inode)?;
+        let left = self.fs.unmap(&mut handle, &mut inode, blocks.clone())?;
+        if left.is_empty() {
+            self.fs.remove_orphan(&mut handle, &mut inode)?;
+        }
+        self.fs.write_inode(&mut handle, &inode)?;
+        live.publish(&handle, &inode);
+        handle.stop();
+        live.mark_clean(blocks);
+        self.drop_pages(live, size_bytes..u64::MAX);
+        live.set_size(size_bytes);
+        if size_bytes == 0 && before > 0 {
+            self.replaced.lock().insert(live.ino());
+        }
+        self.unmap_rest(live, left)
+    }
+
+    /// Takes the rest of what is to be cut off out of the mapping of a file that is an orphan.
+    fn unmap_rest(&self, live: &Live<'_>, mut left: FileBlocks) -> Result<()> {
+        while !left.is_empty() {
+            let mut handle = self.fs.start(self.cut_credits(live)?)?;
+            let mut inode = live.inode()?;
+            left = self.fs.unmap(&mut handle, &mut inode, left)?;
+            if left.is_empty() {
+                self.fs.remove_orphan(&mut handle, &mut inode)?;
+            }
+            self.fs.write_inode(&mut handle, &inode)?;
+            live.publish(&handle, &inode);
+            handle.stop();
+        }
+        Ok(())
+    }
+
+    pub(super) fn cut_credits(&self, live: &Live<'_>) -> Result<u32> {
+        let inode = live.inode()?;
+        let one = self.fs.map_credits(&inode, 1);
+        Ok(one.saturating_add(CREDITS + INODE_CREDITS))
+    }
+
+    /// Drops the pages that lie in `bytes` from the start of one on, dirty or not. With `map` held
+    /// exclusively, so that none of them comes back as it was.
+    fn drop_pages(&self, live: &Live<'_>, bytes: Range<u64>) {
+        let page_bytes = self.page_bytes();
+        let first = bytes.start.div_ceil(page_bytes);
+        let pages = first..(bytes.end / page_bytes).max(first);
+        let ino = live.ino();
+        self.caches.pages.discard_range(ino.0.into(), pages);
+    }
+}

@@ -1,0 +1,95 @@
+//! Writing past the page cache: straight from the caller's buffer to the device.
+//!
+//! Model: `ext4_dio_write_iter`, for what is large enough that a copy costs more than it brings. A
+//! FUSE kernel has gathered it already, and what comes in one piece can be allocated in one.
+//!
+//! # Locking
+//! `rw` and `writeback` throughout. Pages that are filled while the device is written to may hold a
+//! mixture: they are dropped, under `map`, before anyone can know that the write is done.
+
+use crate::Result;
+use crate::live::Live;
+use crate::place::Written;
+use crate::read::Reader;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+impl Reader {
+    /// Writes `buf`, which is to be `bytes` of the file: whole pages.
+    pub(super) fn write_past_cache(
+        &self,
+        live: &Live<'_>,
+        buf: &[u8],
+        bytes: Range<u64>,
+    ) -> Result<()> {
+        let end_bytes = bytes.end;
+        self.write_past_cache_until(live, buf, bytes, end_bytes)
+    }
+
+    /// Writes `buf`, which is to be `bytes` of the file: whole blocks, in pages of which nothing else
+    /// is dirty. The file is at least `size_bytes` long afterwards.
+    pub(super) fn write_past_cache_until(
+        &self,
+        live: &Live<'_>,
+        buf: &[u8],
+        bytes: Range<u64>,
+        size_bytes: u64,
+    ) -> Result<()> {
+        if live.inode()?.size_bytes() < bytes.start && live.is_dirty() {
+            // The size is not to pass content that is not on the device.
+            self.write_back_one(live)?;
+        }
+        let _alone = live.writeback.lock();
+        let blocks = self.blocks_touched(&bytes);
+        let mut reservation = live.state().dirty.reservation.take();
+        let placed = self.place(&live.inode()?, blocks.clone(), reservation.as_mut());
+        live.state().dirty.reservation = reservation;
+        let pieces: VecDeque<_> = placed?.into();
+        self.write_pieces(&pieces, buf, bytes.start)?;
+
+        let _map = live.map.write();
+        let page_bytes = self.page_bytes();
+        let pages = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
+        let ino = live.ino();
+        self.caches.pages.discard_range(ino.0.into(), pages);
+        live.mark_clean(blocks);
+        let size_bytes = size_bytes.max(live.peek()?.size_bytes());
+        let written = Written {
+            live,
+            pieces,
+            size_bytes,
+        };
+        self.map_written([written].into(), |_, _| {})
+    }
+
+    /// Writes `buf`, which starts at `start_bytes` of the file, where `pieces` say. Pieces that
+    /// follow each other are one device write.
+    fn write_pieces(
+        &self,
+        pieces: &VecDeque<crate::place::Piece>,
+        buf: &[u8],
+        start_bytes: u64,
+    ) -> Result<()> {
+        let block_bytes = self.block_bytes();
+        let mut at = 0;
+        while let Some(first) = pieces.get(at) {
+            let mut end = first.blocks.end;
+            let on_device = first.start().0;
+            at += 1;
+            while let Some(next) = pieces.get(at)
+                && next.start().0 == on_device + (next.blocks.start - first.blocks.start)
+            {
+                end = next.blocks.end;
+                at += 1;
+            }
+            let in_buf = |block: u64| usize::try_from(block * block_bytes - start_bytes).ok();
+            let part = in_buf(first.blocks.start)
+                .zip(in_buf(end))
+                .and_then(|(from, to)| buf.get(from..to));
+            self.device
+                .write_at(part.unwrap_or_default(), on_device * block_bytes)
+                .map_err(|error| self.content_failed(error))?;
+        }
+        Ok(())
+    }
+}
