@@ -1,0 +1,225 @@
+//! Multiple-mount protection: who comes second is refused, by us and by e2fsprogs.
+
+mod image;
+
+use image::Image;
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::{Error, Mmp, MmpHost};
+use larder_testkit::{Requirement, skip};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A machine whose time passes when it waits, and on which something may happen meanwhile.
+struct Machine<'a> {
+    name: &'static str,
+    seconds: Cell<u64>,
+    meanwhile: RefCell<Box<dyn FnMut() + 'a>>,
+}
+
+impl fmt::Debug for Machine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl<'a> Machine<'a> {
+    fn new(name: &'static str) -> Self {
+        Self::with(name, || {})
+    }
+
+    fn with(name: &'static str, meanwhile: impl FnMut() + 'a) -> Self {
+        Self {
+            name,
+            seconds: Cell::new(1_700_000_000),
+            meanwhile: RefCell::new(Box::new(meanwhile)),
+        }
+    }
+
+    fn waited(&self) -> u64 {
+        self.seconds.get() - 1_700_000_000
+    }
+}
+
+impl MmpHost for Machine<'_> {
+    fn now_seconds(&self) -> u64 {
+        self.seconds.get()
+    }
+
+    fn wait(&self, time: Duration) {
+        self.seconds.set(self.seconds.get() + time.as_secs());
+        (self.meanwhile.borrow_mut())();
+    }
+
+    fn node(&self) -> Vec<u8> {
+        self.name.into()
+    }
+
+    fn device(&self) -> Vec<u8> {
+        b"image.ext4".to_vec()
+    }
+}
+
+struct Bed {
+    image: Image,
+    memory: Arc<MemoryDevice>,
+    device: Arc<dyn BlockDevice>,
+    sb: Superblock,
+}
+
+impl Bed {
+    fn new(arguments: &str) -> Option<Self> {
+        if skip(&[
+            Requirement::Tool("mke2fs"),
+            Requirement::Tool("debugfs"),
+            Requirement::Tool("e2fsck"),
+        ]) {
+            return None;
+        }
+        let image = Image::make(arguments, "20M")?;
+        let memory = Arc::new(MemoryDevice::new(image.bytes()));
+        let device: Arc<dyn BlockDevice> = memory.clone();
+        let sb = Superblock::read(&*device).expect("superblock");
+        Some(Self {
+            image,
+            memory,
+            device,
+            sb,
+        })
+    }
+
+    fn acquire(&self, host: &dyn MmpHost) -> Result<Mmp, Error> {
+        let acquired = Mmp::acquire(&self.sb, Arc::clone(&self.device), host)?;
+        Ok(acquired.expect("is protected"))
+    }
+
+    /// What a tool says of the image as it is now.
+    fn ask(&self, program: &str, arguments: &[&str]) -> (Option<i32>, String) {
+        std::fs::write(self.image.path(), self.memory.to_bytes()).expect("image");
+        let output = Command::new(program)
+            .args(arguments)
+            .arg(self.image.path())
+            .output()
+            .expect("runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        (output.status.code(), text)
+    }
+}
+
+const LAYOUTS: [&str; 3] = [
+    "-t ext4 -b 1024 -O mmp",
+    "-t ext4 -b 4096 -O mmp,^metadata_csum",
+    "-t ext4 -b 4096 -O mmp -E mmp_update_interval=20",
+];
+
+#[test]
+fn image_that_is_held_is_refused_and_given_back_clean() {
+    for arguments in LAYOUTS {
+        let Some(bed) = Bed::new(arguments) else {
+            return;
+        };
+        let first = Machine::new("first-node");
+        let held = bed.acquire(&first).expect("clean");
+        assert!(first.waited() > held.interval().as_secs());
+        let (_, text) = bed.ask("debugfs", &["-R", "dump_mmp"]);
+        assert!(text.contains("node_name: first-node"), "{text}");
+        assert!(text.contains("device_name: image.ext4"), "{text}");
+
+        // The first lives on while the second waits.
+        let second = Machine::with("second-node", || held.tick(&first).expect("ours"));
+        let refused = bed.acquire(&second).expect_err("is held");
+        assert!(matches!(refused, Error::InUse(_)));
+        assert!(refused.to_string().contains("first-node"), "{refused}");
+        held.tick(&first).expect("still ours");
+
+        held.release(&first).expect("given back");
+        let (code, text) = bed.ask("e2fsck", &["-fn"]);
+        assert_eq!(code, Some(0), "{text}");
+        let again = Machine::new("second-node");
+        bed.acquire(&again).expect("clean");
+    }
+}
+
+#[test]
+fn image_whose_holder_died_is_taken_after_a_wait() {
+    let Some(bed) = Bed::new(LAYOUTS[0]) else {
+        return;
+    };
+    drop(bed.acquire(&Machine::new("dead")).expect("clean"));
+    let clean = Machine::new("clean");
+    let second = Machine::new("second");
+    let held = bed.acquire(&second).expect("the first is dead");
+    held.release(&second).expect("given back");
+    bed.acquire(&clean).expect("clean");
+    assert_eq!(second.waited(), 2 * clean.waited());
+}
+
+#[test]
+fn holder_that_was_overtaken_notices_before_it_writes() {
+    let Some(bed) = Bed::new(LAYOUTS[0]) else {
+        return;
+    };
+    let first = Machine::new("first");
+    let suspended = bed.acquire(&first).expect("clean");
+    let second = Machine::new("second");
+    let held = bed.acquire(&second).expect("the first does not move");
+    let told = suspended.tick(&first).expect_err("overtaken");
+    assert!(told.to_string().contains("second"), "{told}");
+    assert!(suspended.release(&first).is_err());
+    held.tick(&second).expect("nothing was written over");
+}
+
+#[test]
+fn two_who_come_at_once_do_not_both_get_it() {
+    let Some(bed) = Bed::new(LAYOUTS[0]) else {
+        return;
+    };
+    let second = Machine::new("second");
+    let rival = RefCell::new(None);
+    let first = Machine::with("first", || {
+        let mut rival = rival.borrow_mut();
+        if rival.is_none() {
+            *rival = Some(bed.acquire(&second));
+        }
+    });
+    let got = bed.acquire(&first);
+    let rival_got = rival.take().expect("came").is_ok();
+    assert!(got.is_ok() != rival_got, "{got:?}");
+}
+
+#[test]
+fn image_that_e2fsck_works_on_is_refused() {
+    let Some(bed) = Bed::new(LAYOUTS[0]) else {
+        return;
+    };
+    let block_bytes = u64::from(bed.sb.block_size_bytes());
+    let at = bed.sb.mmp_block.0 * block_bytes;
+    let mut bytes = vec![0; 1024];
+    bed.device.read_at(&mut bytes, at).expect("block");
+    bytes[4..8].copy_from_slice(&0xE24D_4D50_u32.to_le_bytes());
+    let checksum = bed.sb.checksum_seed.bytes(&bytes[..1020]).0;
+    bytes[1020..].copy_from_slice(&checksum.to_le_bytes());
+    bed.device.write_at(&bytes, at).expect("block");
+    let refused = bed.acquire(&Machine::new("node")).expect_err("is checked");
+    assert!(refused.to_string().contains("e2fsck"), "{refused}");
+
+    bytes[1020] ^= 1;
+    bed.device.write_at(&bytes, at).expect("block");
+    let damaged = bed.acquire(&Machine::new("node")).expect_err("damaged");
+    assert!(matches!(damaged, Error::Corrupt(_)), "{damaged}");
+}
+
+#[test]
+fn image_without_the_feature_is_not_protected() {
+    let Some(bed) = Bed::new("-t ext4 -b 1024") else {
+        return;
+    };
+    let machine = Machine::new("node");
+    let acquired = Mmp::acquire(&bed.sb, Arc::clone(&bed.device), &machine);
+    assert!(acquired.expect("nothing to do").is_none());
+    assert_eq!(machine.waited(), 0);
+}
