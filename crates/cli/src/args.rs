@@ -1,5 +1,6 @@
 //! The command line.
 
+mod change;
 mod lab;
 
 use crate::commands::fuse2fs::Fuse2fsArgs;
@@ -11,6 +12,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
 pub(crate) use lab::{Document, LabArgs, LabCommand, ListArgs, ReadaheadArgs, ReproduceArgs};
 
 /// Mount, read and write ext2, ext3 and ext4 images, without root.
@@ -25,6 +27,7 @@ Examples:
   larder umount /mnt/disk              and unmount it
   larder ls -l disk.img /etc           look inside with no mount at all
   larder cp -r disk.img /home backup   copy a tree out
+  larder cp -r site disk.img:/srv      and one in
 
 The environment variable LARDER_LOG sets what is logged, as in LARDER_LOG=debug."
 )]
@@ -41,6 +44,10 @@ pub(crate) enum Command {
     Stat(StatArgs),
     Cat(CatArgs),
     Cp(CpArgs),
+    Put(PutArgs),
+    Mkdir(MkdirArgs),
+    Rm(RmArgs),
+    Mv(MvArgs),
     Info(InfoArgs),
     Stats(StatsArgs),
     Fuse2fs(Fuse2fsArgs),
@@ -248,20 +255,29 @@ pub(crate) struct CatArgs {
     pub paths: Vec<OsString>,
 }
 
-/// Copy files out of an image
+/// Copy files out of an image, or into one
 ///
-/// Keeps holes, permissions, times, symbolic and hard links and attributes; owners
-/// and device files only as root. Nothing is written outside DEST, whatever names
-/// and links the image holds. A DEST that is a device, a FIFO or a symbolic link,
-/// such as /dev/stdout, is written into.
+/// Keeps holes, permissions, times, symbolic and hard links and attributes, and owners
+/// and device files: out of an image only as root. Nothing is written outside DEST,
+/// whatever names and links the image holds. A DEST that is a device, a FIFO or a
+/// symbolic link, such as /dev/stdout, is written into.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>",
+    override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \
+                      larder cp [OPTIONS] <FILE>... <IMAGE>:/<PATH>",
     after_help = "\
 Examples:
-  larder cp disk.img /etc/fstab .             one file
+  larder cp disk.img /etc/fstab .             one file out of an image
   larder cp -r disk.img /home /root backup/   trees, into an existing directory
-  larder cp -r disk.img / everything          the whole image"
+  larder cp -r disk.img / everything          the whole image
+  larder cp notes.txt disk.img:/root/         one file into an image
+  larder cp -r src/. disk.img:/usr/src        what a directory holds
+
+A last argument with :/ in it is a place in an image, unless what is before the colon
+is a directory.
+
+Exit code: 0 if all was copied, 1 if something was not (each is told), 2 for arguments
+that make no sense."
 )]
 pub(crate) struct CpArgs {
     #[command(flatten)]
@@ -269,10 +285,8 @@ pub(crate) struct CpArgs {
     /// Copy directories with all that is in them
     #[arg(short, long, visible_short_alias = 'R', short_alias = 'a')]
     pub recursive: bool,
-    /// The image: a file or a block device
-    pub image: PathBuf,
-    /// Paths inside the image, then the destination
-    #[arg(required = true, num_args = 2.., value_names = ["PATH", "DEST"])]
+    /// What to copy, and where to
+    #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "DEST"])]
     pub paths: Vec<OsString>,
 }
 
@@ -385,7 +399,7 @@ mod tests {
 
     #[test]
     fn copy_needs_a_source_and_a_destination() {
-        assert!(Cli::try_parse_from(["larder", "cp", "x.img", "/etc"]).is_err());
+        assert!(Cli::try_parse_from(["larder", "cp", "x.img"]).is_err());
         assert!(Cli::try_parse_from(["larder", "cp", "x.img", "/etc", "."]).is_ok());
     }
 }

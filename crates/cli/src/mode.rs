@@ -1,4 +1,4 @@
-//! Types and permissions: `drwxr-xr-x`.
+//! Types and permissions: `drwxr-xr-x`, `755`.
 
 use larder::{FileKind, Metadata};
 
@@ -53,4 +53,26 @@ pub(crate) fn word(kind: FileKind) -> &'static str {
 /// Whether the file stands for a device.
 pub(crate) fn is_device(kind: FileKind) -> bool {
     matches!(kind, FileKind::CharDevice | FileKind::BlockDevice)
+}
+
+/// Reads permissions in octal.
+pub(crate) fn parse(text: &str) -> Result<u16, String> {
+    match u16::from_str_radix(text, 8) {
+        Ok(permissions) if permissions <= 0o7777 => Ok(permissions),
+        _ => Err("wants permissions in octal, such as 755".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_are_octal_and_at_most_twelve_bits() {
+        assert_eq!(parse("755"), Ok(0o755));
+        assert_eq!(parse("7777"), Ok(0o7777));
+        for text in ["", "8", "10000", "u+x", "-1"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
 }

@@ -78,9 +78,9 @@ impl Operations {
     }
 
     /// Makes a file.
-    pub(crate) fn make(&self, place: Name<'_>, make: Make<'_>, new: &NewFile) -> Answer<Entry> {
+    pub(crate) fn make(&self, place: Name<'_>, what: Make<'_>, new: &NewFile) -> Answer<Entry> {
         let (volume, parent) = self.inode_to_change(place.parent)?;
-        let (operation, made) = match make {
+        let (operation, made) = match what {
             Make::Directory => ("mkdir", volume.make_dir(parent, place.name, new)),
             Make::Symlink { target } => {
                 let made = volume.symlink(parent, place.name, target, new);

@@ -75,6 +75,10 @@ Examples:
   fuse2fs -f -o fakeroot,offset=1048576 disk.img /mnt/disk
   larder fuse2fs disk.img /mnt/disk"
 )]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(crate) struct Fuse2fsArgs {
     /// The image: a file or a block device
     image: PathBuf,
@@ -86,7 +90,7 @@ pub(crate) struct Fuse2fsArgs {
     /// Stay in the foreground
     #[arg(short)]
     foreground: bool,
-    /// Stay in the foreground (and log, with LARDER_LOG=debug)
+    /// Stay in the foreground, as -f
     #[arg(short)]
     debug: bool,
     /// Answer requests one after the other

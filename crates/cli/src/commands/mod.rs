@@ -6,7 +6,12 @@ pub(crate) mod fuse2fs;
 mod info;
 mod lab;
 mod ls;
+mod mkdir;
 pub(crate) mod mount;
+mod mv;
+mod place;
+mod put;
+mod rm;
 mod stat;
 mod stats;
 mod umount;
@@ -33,6 +38,10 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Stat(args) => stat::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Cp(args) => copy::run(&args),
+        Command::Put(args) => put::run(&args),
+        Command::Mkdir(args) => mkdir::run(&args),
+        Command::Rm(args) => rm::run(&args),
+        Command::Mv(args) => mv::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Lab(args) => lab::run(&args),

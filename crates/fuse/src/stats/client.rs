@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// How long a server may take for an answer.
 const SERVER_TIME: Duration = Duration::from_secs(10);
 /// How long a server may take to write all that is not on the image yet.
-const CLOSE_TIME: Duration = Duration::from_secs(3600);
+const CLOSE_TIME: Duration = Duration::from_hours(1);
 /// How often it is looked whether a server has ended.
 const EXIT_CHECK: Duration = Duration::from_millis(5);
 

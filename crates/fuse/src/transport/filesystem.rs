@@ -533,10 +533,10 @@ impl Filesystem for Requests {
         reply: ReplyEntry,
     ) {
         let new = new_file(request, mode, umask);
-        let made = self
+        let directory = self
             .operations
             .make(name(parent, file_name), Make::Directory, &new);
-        self.reply_made(reply, made);
+        self.reply_made(reply, directory);
     }
 
     fn symlink(

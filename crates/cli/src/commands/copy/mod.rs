@@ -1,4 +1,4 @@
-//! `larder cp`: files out of an image, into the system's file system.
+//! `larder cp`: files out of an image, into the system's file system; into an image, [`inward`].
 //!
 //! The image is hostile: its names, links and loops must not lead outside the
 //! destination or to an endless copy.
@@ -15,18 +15,21 @@
 
 mod attributes;
 mod content;
+mod given;
+mod inward;
 mod progress;
 mod through;
 mod tree;
 
 use super::open;
+use super::place::Place;
 use crate::args::CpArgs;
 use crate::failure::{Failure, Result, of_path};
 use crate::name;
 use larder::{FileKind, Ino, Volume};
 use progress::Progress;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, statat};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -42,11 +45,30 @@ struct Target<'a> {
 }
 
 pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
-    let volume = open(&args.image, &args.volume)?;
-    let Some((destination, sources)) = args.paths.split_last() else {
-        return Err(Failure::usage("cp wants a path and a destination"));
+    let wanted = || Failure::Usage {
+        message: "cp wants IMAGE PATH... DEST, or FILE... IMAGE:/PATH".to_owned(),
+        hint: Some("larder cp --help shows examples".to_owned()),
     };
-    let destination = Path::new(destination);
+    let (destination, sources) = args.paths.split_last().ok_or_else(wanted)?;
+    if let Some(place) = Place::parse(destination).filter(|place| !place.image.is_dir()) {
+        return inward::run(args, sources, place);
+    }
+    match sources.split_first() {
+        Some((image, paths)) if !paths.is_empty() => {
+            outward(args, Path::new(image), paths, Path::new(destination))
+        }
+        _ => Err(wanted()),
+    }
+}
+
+/// Copies out of an image.
+fn outward(
+    args: &CpArgs,
+    image: &Path,
+    sources: &[OsString],
+    destination: &Path,
+) -> Result<ExitCode> {
+    let volume = open(image, &args.volume)?;
     if sources.len() > 1 && !destination.is_dir() {
         return Err(Failure::with_hint(
             format!("destination {} is not a directory", destination.display()),
@@ -54,7 +76,7 @@ pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
         ));
     }
     if !destination.is_dir() {
-        through::check_not_image(&args.image, destination)?;
+        through::check_not_image(image, destination)?;
     }
     raise_descriptor_limit();
     let progress = Progress::new(|| {

@@ -1,0 +1,93 @@
+//! What a file of the system gives to its copy in an image beside its content: owner, attributes,
+//! permissions, times, in this order, since each may change those before it.
+//!
+//! No privilege is asked for: who may write an image may write any owner into it.
+
+use crate::name;
+use larder::{Ino, SetAttributes, SetTime, Timestamp, Volume, XattrMode};
+use rustix::fs::{lgetxattr, llistxattr};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The longest list of names, and the longest value, that Linux has.
+const MOST_BYTES: usize = 64 << 10;
+
+/// Sets what `copy` keeps of the file at `path`.
+///
+/// # Errors
+/// What could not be kept; everything else is.
+pub(super) fn set(
+    volume: &Volume,
+    copy: Ino,
+    path: &Path,
+    metadata: &Metadata,
+) -> Result<(), String> {
+    let failed = |error: larder::Error| format!("cannot write the copy: {error}");
+    let owner = SetAttributes {
+        uid: Some(metadata.uid()),
+        gid: Some(metadata.gid()),
+        ..SetAttributes::default()
+    };
+    volume.set_attributes(copy, &owner).map_err(failed)?;
+    let left_out = set_xattrs(volume, copy, path);
+    let rest = SetAttributes {
+        permissions: (!metadata.is_symlink())
+            .then(|| u16::try_from(metadata.mode() & 0o7777).unwrap_or(0)),
+        atime: Some(time(metadata.atime(), metadata.atime_nsec())),
+        mtime: Some(time(metadata.mtime(), metadata.mtime_nsec())),
+        ..SetAttributes::default()
+    };
+    volume.set_attributes(copy, &rest).map_err(failed)?;
+    if left_out.is_empty() {
+        Ok(())
+    } else {
+        Err(left_out.join(", "))
+    }
+}
+
+/// Sets all attributes that can be read; says which could not be set.
+fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<String> {
+    let mut list = vec![0; MOST_BYTES];
+    let len = match llistxattr(path, list.as_mut_slice()) {
+        Ok(len) => len,
+        Err(Errno::NOTSUP) => return Vec::new(),
+        Err(errno) => return vec![format!("cannot list its attributes: {errno}")],
+    };
+    let mut left_out = Vec::new();
+    let mut value = vec![0; MOST_BYTES];
+    for name in list[..len]
+        .split(|&byte| byte == 0)
+        .filter(|name| !name.is_empty())
+    {
+        let len = match lgetxattr(path, OsStr::from_bytes(name), value.as_mut_slice()) {
+            Ok(len) => len,
+            // Gone since, or not for our eyes.
+            Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::NOTSUP) => continue,
+            Err(errno) => {
+                left_out.push(format!(
+                    "cannot read attribute {}: {errno}",
+                    name::escaped(name)
+                ));
+                continue;
+            }
+        };
+        if let Err(error) = volume.set_xattr(copy, name, &value[..len], XattrMode::Any) {
+            left_out.push(format!(
+                "cannot set attribute {} on the copy: {error}",
+                name::escaped(name)
+            ));
+        }
+    }
+    left_out
+}
+
+fn time(seconds: i64, nanoseconds: i64) -> SetTime {
+    SetTime::To(Timestamp {
+        seconds,
+        nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
+    })
+}

@@ -1,0 +1,416 @@
+//! `larder cp` into an image: files of the system's file system, with all that they keep.
+//!
+//! Invariants:
+//! 1. A symbolic link of the source is copied, never followed, but for one given by name without `-r`.
+//! 2. What is in the way is removed if it is no directory; a directory in the way is gone into.
+//! 3. The image is not copied into itself.
+
+use super::given;
+use super::progress::Progress;
+use crate::args::CpArgs;
+use crate::commands::place::{self, Place, Target, directory};
+use crate::failure::{Failure, Result, tell_error};
+use crate::name;
+use larder::{DeviceNumber, FileKind, Ino, NewFile, Volume};
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What is read and written at once, in bytes.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A copy under way.
+struct InwardCopy<'a> {
+    volume: &'a Volume,
+    progress: &'a Progress,
+    /// The image itself, by device and inode.
+    image: Option<(u64, u64)>,
+    /// Files with several names, and their copies.
+    linked: HashMap<(u64, u64), Ino>,
+    piece: Vec<u8>,
+    has_failed: bool,
+}
+
+/// A directory that is being copied.
+struct Level {
+    path: PathBuf,
+    metadata: Metadata,
+    copy: Ino,
+    left: fs::ReadDir,
+}
+
+/// Copies `sources` to `place`.
+pub(super) fn run(args: &CpArgs, sources: &[OsString], place: Place<'_>) -> Result<ExitCode> {
+    place::change(place.image, &args.volume, |volume| {
+        copy_all(volume, args, sources, place)
+    })
+}
+
+fn copy_all(
+    volume: &Volume,
+    args: &CpArgs,
+    sources: &[OsString],
+    place: Place<'_>,
+) -> Result<ExitCode> {
+    if sources.len() > 1 && directory(volume, place.path).is_none() {
+        return Err(Failure::with_hint(
+            format!(
+                "{} in the image is not a directory",
+                name::escaped(place.path)
+            ),
+            "several files need an existing directory to go into: larder mkdir makes one",
+        ));
+    }
+    let progress = Progress::new(|| {
+        sources
+            .iter()
+            .map(|source| tree_bytes(source.as_ref()))
+            .sum()
+    });
+    let mut copy = InwardCopy {
+        volume,
+        progress: &progress,
+        image: fs::metadata(place.image).ok().map(|image| identity(&image)),
+        linked: HashMap::new(),
+        piece: vec![0; PIECE_BYTES],
+        has_failed: false,
+    };
+    for source in sources {
+        let source = Path::new(source);
+        if let Err(failure) = copy.source(source, place.path, args.recursive) {
+            copy.tell(source, &failure);
+        }
+    }
+    progress.finish();
+    Ok(ExitCode::from(u8::from(copy.has_failed)))
+}
+
+impl Level {
+    fn enter(path: &Path, metadata: Metadata, copy: Ino) -> Result<Self> {
+        let left = fs::read_dir(path).map_err(|error| unreadable(&error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            metadata,
+            copy,
+            left,
+        })
+    }
+}
+
+impl InwardCopy<'_> {
+    /// Copies one source, with all that is in it.
+    fn source(&mut self, source: &Path, destination: &[u8], is_recursive: bool) -> Result<()> {
+        let metadata = if is_recursive {
+            fs::symlink_metadata(source)
+        } else {
+            fs::metadata(source)
+        }
+        .map_err(|error| unreadable(&error))?;
+        if metadata.is_dir() && !is_recursive {
+            return Err(Failure::with_hint(
+                "is a directory",
+                "give -r to copy directories",
+            ));
+        }
+        let name = own_name(source);
+        // A tree without a name, such as `.`, goes into the directory itself.
+        let into =
+            directory(self.volume, destination).filter(|_| metadata.is_dir() && name.is_none());
+        let first = if let Some(copy) = into {
+            Some(Level::enter(source, metadata, copy)?)
+        } else {
+            let target = Target::in_or_at(self.volume, destination, name)?;
+            self.entry(source, metadata, target.parent, &target.name)?
+        };
+        self.walk(first);
+        Ok(())
+    }
+
+    fn walk(&mut self, first: Option<Level>) {
+        let mut levels: Vec<Level> = first.into_iter().collect();
+        while let Some(level) = levels.last_mut() {
+            let Some(entry) = level.left.next() else {
+                self.leave(level);
+                levels.pop();
+                continue;
+            };
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    let path = level.path.clone();
+                    self.tell(&path, &unreadable(&error));
+                    continue;
+                }
+            };
+            let path = entry.path();
+            let copied = fs::symlink_metadata(&path)
+                .map_err(|error| unreadable(&error))
+                .and_then(|metadata| {
+                    self.entry(&path, metadata, level.copy, entry.file_name().as_bytes())
+                });
+            match copied {
+                Ok(below) => levels.extend(below),
+                Err(failure) => self.tell(&path, &failure),
+            }
+        }
+    }
+
+    /// Copies one file; a directory is made, and returned to be gone through.
+    fn entry(
+        &mut self,
+        path: &Path,
+        metadata: Metadata,
+        parent: Ino,
+        name: &[u8],
+    ) -> Result<Option<Level>> {
+        if self.image == Some(identity(&metadata)) {
+            return Err(Failure::new("is the image itself"));
+        }
+        let target = Target {
+            parent,
+            name: name.to_vec(),
+        };
+        let present = target.present(self.volume).map_err(written)?;
+        if metadata.is_dir() {
+            let copy = match present {
+                Some(present) if present.kind == FileKind::Directory => present.ino,
+                Some(_) => {
+                    return Err(Failure::new(
+                        "cannot make a directory where another file is",
+                    ));
+                }
+                None => {
+                    let made = self.volume.make_dir(parent, name, &new(&metadata));
+                    made.map_err(written)?.ino
+                }
+            };
+            return Level::enter(path, metadata, copy).map(Some);
+        }
+        match present {
+            Some(present) if present.kind == FileKind::Directory => {
+                return Err(Failure::new("cannot replace a directory with a file"));
+            }
+            Some(_) => {
+                self.volume.unlink(parent, name).map_err(written)?;
+            }
+            None => {}
+        }
+        if let Some(&first) = self.linked.get(&identity(&metadata))
+            && self.volume.link(first, parent, name).is_ok()
+        {
+            return Ok(None);
+        }
+        let copy = self.file(path, &metadata, parent, name)?;
+        if metadata.nlink() > 1 {
+            self.linked.insert(identity(&metadata), copy);
+        }
+        given::set(self.volume, copy, path, &metadata).map_err(Failure::new)?;
+        Ok(None)
+    }
+
+    /// A directory is done: its times would have changed before.
+    fn leave(&mut self, level: &Level) {
+        if let Err(what) = given::set(self.volume, level.copy, &level.path, &level.metadata) {
+            self.tell(&level.path, &Failure::new(what));
+        }
+    }
+
+    /// Makes what is no directory.
+    fn file(&mut self, path: &Path, metadata: &Metadata, parent: Ino, name: &[u8]) -> Result<Ino> {
+        let (volume, new) = (self.volume, new(metadata));
+        let kind = metadata.file_type();
+        if kind.is_file() {
+            return self.regular(path, parent, name, &new);
+        }
+        let made = if kind.is_symlink() {
+            let target = fs::read_link(path).map_err(|error| unreadable(&error))?;
+            volume.symlink(parent, name, target.as_os_str().as_bytes(), &new)
+        } else {
+            let (kind, is_device) = special(kind);
+            let device = is_device.then(|| DeviceNumber {
+                major: rustix::fs::major(metadata.rdev()),
+                minor: rustix::fs::minor(metadata.rdev()),
+            });
+            volume.make_node(parent, name, kind, device, &new)
+        };
+        made.map(|made| made.ino).map_err(written)
+    }
+
+    /// Makes a regular file with the data of another, and its holes. What fails in the middle
+    /// leaves no part of it.
+    fn regular(&mut self, path: &Path, parent: Ino, name: &[u8], new: &NewFile) -> Result<Ino> {
+        // Without NONBLOCK, a FIFO that took the file's place would wait for a writer.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::options()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(path)
+            .or_else(|error| match Errno::from_io_error(&error) {
+                // A link given by name is followed.
+                Some(Errno::LOOP) => File::open(path),
+                _ => Err(error),
+            })
+            .map_err(|error| unreadable(&error))?;
+        let made = self.volume.create(parent, name, new).map_err(written)?;
+        match self.content(&file, made.ino) {
+            Ok(()) => Ok(made.ino),
+            Err(failure) => {
+                if let Err(error) = self.volume.unlink(parent, name) {
+                    tracing::warn!("a part of a copy stays: {error}");
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn content(&mut self, file: &File, copy: Ino) -> Result<()> {
+        let size_bytes = file.metadata().map_err(|error| unreadable(&error))?.len();
+        let mut at_bytes = 0;
+        while at_bytes < size_bytes {
+            let (start_bytes, end_bytes) = match data_run(file, at_bytes, size_bytes) {
+                Ok(Some(run)) => run,
+                Ok(None) => break,
+                Err(errno) => return Err(unreadable(&errno.into())),
+            };
+            at_bytes = self.run(file, copy, start_bytes, end_bytes)?;
+            if at_bytes < end_bytes {
+                // The source became shorter.
+                return Ok(());
+            }
+        }
+        self.volume.truncate(copy, size_bytes).map_err(written)
+    }
+
+    /// Copies a run of data, and returns where it ended.
+    fn run(&mut self, file: &File, copy: Ino, start_bytes: u64, end_bytes: u64) -> Result<u64> {
+        let mut at_bytes = start_bytes;
+        while at_bytes < end_bytes {
+            let left = usize::try_from(end_bytes - at_bytes).unwrap_or(usize::MAX);
+            let piece = &mut self.piece[..left.min(PIECE_BYTES)];
+            let len = match file.read_at(piece, at_bytes) {
+                Ok(0) => break,
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(unreadable(&error)),
+            };
+            self.volume
+                .write_at(copy, &piece[..len], at_bytes)
+                .map_err(written)?;
+            at_bytes += len as u64;
+            self.progress.add(len as u64);
+        }
+        Ok(at_bytes)
+    }
+
+    fn tell(&mut self, path: &Path, failure: &Failure) {
+        self.has_failed = true;
+        let path = name::escaped(path.as_os_str().as_bytes());
+        self.progress
+            .suspend(|| tell_error(&format!("{path}: {failure}")));
+    }
+}
+
+/// The next run of data at or behind `at_bytes`. Where the file system tells of no holes, all is data.
+fn data_run(file: &File, at_bytes: u64, size_bytes: u64) -> Result<Option<(u64, u64)>, Errno> {
+    let start_bytes = match rustix::fs::seek(file, SeekFrom::Data(at_bytes)) {
+        Ok(start_bytes) => start_bytes,
+        Err(Errno::NXIO) => return Ok(None),
+        Err(Errno::INVAL) => return Ok(Some((at_bytes, size_bytes))),
+        Err(errno) => return Err(errno),
+    };
+    let end_bytes = rustix::fs::seek(file, SeekFrom::Hole(start_bytes))?;
+    Ok(Some((start_bytes, end_bytes.min(size_bytes))).filter(|(start, end)| start < end))
+}
+
+/// The name of a source; `None` if it stands for the content of a directory, as `.` does.
+fn own_name(source: &Path) -> Option<&[u8]> {
+    let bytes = source.as_os_str().as_bytes();
+    let name = bytes
+        .split(|&byte| byte == b'/')
+        .rfind(|name| !name.is_empty())?;
+    (!matches!(name, b"." | b"..")).then_some(name)
+}
+
+/// A file is closed to others until it has all that it keeps.
+fn new(metadata: &Metadata) -> NewFile {
+    NewFile {
+        permissions: if metadata.is_dir() { 0o700 } else { 0o600 },
+        umask: 0,
+        uid: metadata.uid(),
+        gid: metadata.gid(),
+    }
+}
+
+fn special(kind: fs::FileType) -> (FileKind, bool) {
+    if kind.is_char_device() {
+        (FileKind::CharDevice, true)
+    } else if kind.is_block_device() {
+        (FileKind::BlockDevice, true)
+    } else if kind.is_fifo() {
+        (FileKind::Fifo, false)
+    } else {
+        (FileKind::Socket, false)
+    }
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Bytes of data in a tree, as far as they can be counted.
+fn tree_bytes(root: &Path) -> u64 {
+    let mut total_bytes = 0_u64;
+    let mut left = vec![root.to_owned()];
+    while let Some(path) = left.pop() {
+        let Ok(metadata) = fs::symlink_metadata(&path) else {
+            continue;
+        };
+        if metadata.is_file() {
+            let stored_bytes = metadata.blocks().saturating_mul(512);
+            total_bytes = total_bytes.saturating_add(metadata.len().min(stored_bytes));
+        } else if metadata.is_dir() {
+            // What cannot be listed is told when it is copied.
+            let entries = fs::read_dir(&path).into_iter().flatten();
+            left.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
+        }
+    }
+    total_bytes
+}
+
+fn unreadable(error: &io::Error) -> Failure {
+    Failure::new(format!("cannot read it: {error}"))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is a map_err")]
+fn written(error: larder::Error) -> Failure {
+    Failure::new(format!("cannot write the copy: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_that_stands_for_a_directorys_content_has_no_name() {
+        for (source, name) in [
+            ("a/b", Some("b")),
+            ("a/b//", Some("b")),
+            ("a/.", None),
+            ("..", None),
+            ("/", None),
+        ] {
+            assert_eq!(
+                own_name(Path::new(source)),
+                name.map(str::as_bytes),
+                "{source}"
+            );
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `larder mv`.
+
+use super::place::{self, Target, directory};
+use crate::args::MvArgs;
+use crate::failure::{Failure, Result, of_path};
+use crate::name;
+use larder::{RenameFlags, Volume};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+
+pub(super) fn run(args: &MvArgs) -> Result<ExitCode> {
+    let Some((destination, sources)) = args.paths.split_last() else {
+        return Err(Failure::usage("mv wants a path and a destination"));
+    };
+    place::change(&args.image, &args.volume, |volume| {
+        move_all(volume, args, sources, destination.as_bytes())
+    })
+}
+
+fn move_all(
+    volume: &Volume,
+    args: &MvArgs,
+    sources: &[OsString],
+    destination: &[u8],
+) -> Result<ExitCode> {
+    if sources.len() > 1 && directory(volume, destination).is_none() {
+        return Err(Failure::with_hint(
+            format!("{} is not a directory", name::escaped(destination)),
+            "several paths need an existing directory to go into",
+        ));
+    }
+    let flags = if args.no_clobber {
+        RenameFlags::NOREPLACE
+    } else {
+        RenameFlags::empty()
+    };
+    let mut code = ExitCode::SUCCESS;
+    for source in sources {
+        let source = source.as_bytes();
+        let moved = Target::of(volume, source).and_then(|old| {
+            let new = Target::in_or_at(volume, destination, Some(&old.name))?;
+            volume
+                .rename(old.parent, &old.name, new.parent, &new.name, flags)
+                .map_err(|error| of_path(source, &error))
+        });
+        if let Err(failure) = moved {
+            code = failure.tell(1);
+        }
+    }
+    Ok(code)
+}

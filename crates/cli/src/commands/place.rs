@@ -1,0 +1,186 @@
+//! Places in an image, as `IMAGE:/path`, and what the commands that change images share.
+
+use crate::args::VolumeArgs;
+use crate::failure::{self, Access, Failure, Result, of_path};
+use crate::mount_options;
+use crate::name;
+use larder::{FileKind, Ino, NewFile, Volume};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// A path inside an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place<'a> {
+    /// The image.
+    pub image: &'a Path,
+    /// The path, which begins with a slash.
+    pub path: &'a [u8],
+}
+
+impl<'a> Place<'a> {
+    /// Reads `IMAGE:/path`: the path begins behind the first colon that a slash follows.
+    pub(super) fn parse(text: &'a OsStr) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let at = bytes.windows(2).position(|pair| pair == b":/")?;
+        (at > 0).then(|| Self {
+            image: Path::new(OsStr::from_bytes(&bytes[..at])),
+            path: &bytes[at + 1..],
+        })
+    }
+
+    /// As [`Place::parse`], for an argument that has to be one.
+    pub(super) fn required(text: &'a OsStr) -> Result<Self> {
+        Self::parse(text).ok_or_else(|| Failure::Usage {
+            message: format!(
+                "`{}` is no place in an image",
+                name::escaped(text.as_bytes())
+            ),
+            hint: Some("write it as IMAGE:/PATH, as in disk.img:/etc/fstab".to_owned()),
+        })
+    }
+}
+
+/// Opens an image, has `change` change it, and brings all of it to the image: what fails then is
+/// a failure too.
+pub(super) fn change(
+    image: &Path,
+    args: &VolumeArgs,
+    change: impl FnOnce(&Volume) -> Result<ExitCode>,
+) -> Result<ExitCode> {
+    if args.noload {
+        return Err(Failure::usage(
+            "--noload is for reading: an image whose journal is ignored cannot be written",
+        ));
+    }
+    let mut options = mount_options::open_options(args);
+    options.read_write = true;
+    let volume = Volume::open(image, &options)
+        .map_err(|error| failure::of_image(image, Access::Write, &error))?;
+    let changed = change(&volume);
+    let closed = volume
+        .close()
+        .map_err(|error| Failure::new(format!("{}: {error}", image.display())));
+    let code = changed?;
+    closed.map(|()| code)
+}
+
+/// What a new file starts with: it is the caller's.
+pub(super) fn new_file(permissions: u16) -> NewFile {
+    NewFile {
+        permissions,
+        umask: 0,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    }
+}
+
+/// The caller's umask, which can only be had by setting it: once, before there are threads.
+pub(super) fn umask() -> u16 {
+    let present = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(present);
+    u16::try_from(present.bits() & 0o777).unwrap_or(0o022)
+}
+
+/// A name in a directory of the image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// The directory.
+    pub parent: Ino,
+    /// The name, there or not.
+    pub name: Vec<u8>,
+}
+
+impl Target {
+    /// Where `path` leads: its last name in the directory before it, which must be there.
+    pub(super) fn of(volume: &Volume, path: &[u8]) -> Result<Self> {
+        let (directory, name) = split(path)
+            .ok_or_else(|| Failure::new(format!("{}: names no file", name::escaped(path))))?;
+        let parent = volume
+            .resolve(directory)
+            .map_err(|error| of_path(directory, &error))?;
+        Ok(Self {
+            parent,
+            name: name.to_vec(),
+        })
+    }
+
+    /// As cp(1) and mv(1): below `path` under `name` if that is a directory, else `path` itself.
+    pub(super) fn in_or_at(volume: &Volume, path: &[u8], name: Option<&[u8]>) -> Result<Self> {
+        match (directory(volume, path), name) {
+            (Some(parent), Some(name)) => Ok(Self {
+                parent,
+                name: name.to_vec(),
+            }),
+            _ => Self::of(volume, path),
+        }
+    }
+
+    /// What is there already.
+    pub(super) fn present(&self, volume: &Volume) -> larder::Result<Option<larder::Metadata>> {
+        match volume.lookup(self.parent, &self.name) {
+            Ok(ino) => volume.metadata(ino).map(Some),
+            Err(larder::Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The directory at `path`, if there is one.
+pub(super) fn directory(volume: &Volume, path: &[u8]) -> Option<Ino> {
+    let ino = volume.resolve(path).ok()?;
+    let metadata = volume.metadata(ino).ok()?;
+    (metadata.kind == FileKind::Directory).then_some(ino)
+}
+
+/// A path without its last name, and that name; `None` where there is no name to make or remove.
+pub(super) fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = path.iter().rposition(|&byte| byte != b'/')? + 1;
+    let start = path[..end]
+        .iter()
+        .rposition(|&byte| byte == b'/')
+        .map_or(0, |at| at + 1);
+    let name = &path[start..end];
+    (!matches!(name, b"." | b"..")).then_some((&path[..start], name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place_is_split_at_the_first_colon_before_a_slash() {
+        for (text, image, path) in [
+            ("disk.img:/", "disk.img", "/"),
+            ("a:b.img:/etc/x:/y", "a:b.img", "/etc/x:/y"),
+            ("/srv/disk.img://etc", "/srv/disk.img", "//etc"),
+        ] {
+            let place = Place::parse(OsStr::new(text)).unwrap();
+            assert_eq!(
+                (place.image, place.path),
+                (Path::new(image), path.as_bytes())
+            );
+        }
+        for text in ["disk.img", "disk.img:etc", ":/etc", "/etc", ""] {
+            assert_eq!(Place::parse(OsStr::new(text)), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn path_is_split_before_its_last_name() {
+        for (path, expected) in [
+            ("/etc/passwd", Some(("/etc/", "passwd"))),
+            ("/etc//new//", Some(("/etc//", "new"))),
+            ("/new", Some(("/", "new"))),
+            ("new", Some(("", "new"))),
+            ("/", None),
+            ("", None),
+            ("/etc/..", None),
+        ] {
+            let expected =
+                expected.map(|(directory, name)| (directory.as_bytes(), name.as_bytes()));
+            assert_eq!(split(path.as_bytes()), expected, "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `larder rm`.
+
+use super::place::{self, split};
+use crate::args::RmArgs;
+use crate::failure::{self, Failure, Result, of_path};
+use crate::name;
+use larder::{FileKind, Ino, Volume};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+
+pub(super) fn run(args: &RmArgs) -> Result<ExitCode> {
+    place::change(&args.image, &args.volume, |volume| {
+        let mut code = ExitCode::SUCCESS;
+        for path in &args.paths {
+            match remove(volume, args, path.as_bytes()) {
+                Ok(true) => {}
+                Ok(false) => code = ExitCode::from(1),
+                Err(failure) => code = failure.tell(1),
+            }
+        }
+        Ok(code)
+    })
+}
+
+/// Removes what is at `path`; false if some of it stayed, and was told.
+fn remove(volume: &Volume, args: &RmArgs, path: &[u8]) -> Result<bool> {
+    let failed = |error| of_path(path, &error);
+    let Some((directory, name)) = split(path) else {
+        return Err(Failure::new(format!(
+            "{}: refusing to remove it: name what is in it",
+            name::escaped(path)
+        )));
+    };
+    let found = volume
+        .resolve(directory)
+        .and_then(|parent| Ok((parent, volume.lookup(parent, name)?)));
+    let (parent, ino) = match found {
+        Err(larder::Error::NotFound(_)) if args.force => return Ok(true),
+        other => other.map_err(failed)?,
+    };
+    if volume.metadata(ino).map_err(failed)?.kind != FileKind::Directory {
+        volume.unlink(parent, name).map_err(failed)?;
+        return Ok(true);
+    }
+    if !args.recursive {
+        return Err(Failure::with_hint(
+            format!("{} is a directory", name::escaped(path)),
+            "give -r to remove directories with all that is in them",
+        ));
+    }
+    Ok(remove_tree(volume, parent, name, ino, path))
+}
+
+/// A directory that is being emptied.
+struct Level {
+    ino: Ino,
+    parent: Ino,
+    name: Vec<u8>,
+    path: Vec<u8>,
+    /// What is in it and not removed yet.
+    left: Vec<(Vec<u8>, Ino)>,
+}
+
+/// Removes a tree, depth first; what cannot be removed is told and left. No directory is entered
+/// twice, so that loops of a damaged image end.
+fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8]) -> bool {
+    let mut is_whole = true;
+    let mut tell = |path: &[u8], error: &larder::Error| {
+        of_path(path, error).tell(1);
+        is_whole = false;
+    };
+    let mut entered = HashSet::from([ino]);
+    let mut levels = vec![Level {
+        ino,
+        parent,
+        name: name.to_vec(),
+        path: path.to_vec(),
+        left: listed(volume, ino, path, &mut tell),
+    }];
+    while let Some(level) = levels.last_mut() {
+        let Some((name, ino)) = level.left.pop() else {
+            if let Err(error) = volume.remove_dir(level.parent, &level.name) {
+                tell(&level.path, &error);
+            }
+            levels.pop();
+            continue;
+        };
+        let path = [&level.path[..], b"/", &name].concat();
+        match volume.metadata(ino) {
+            Ok(metadata) if metadata.kind == FileKind::Directory => {
+                if !entered.insert(ino) {
+                    failure::tell_error(&format!(
+                        "{}: has two names: the image is damaged, see what e2fsck says",
+                        name::escaped(&path)
+                    ));
+                    continue;
+                }
+                let (parent, left) = (level.ino, listed(volume, ino, &path, &mut tell));
+                levels.push(Level {
+                    ino,
+                    parent,
+                    name,
+                    path,
+                    left,
+                });
+            }
+            Ok(_) => {
+                if let Err(error) = volume.unlink(level.ino, &name) {
+                    tell(&path, &error);
+                }
+            }
+            Err(error) => tell(&path, &error),
+        }
+    }
+    is_whole
+}
+
+fn listed(
+    volume: &Volume,
+    directory: Ino,
+    path: &[u8],
+    tell: &mut impl FnMut(&[u8], &larder::Error),
+) -> Vec<(Vec<u8>, Ino)> {
+    let mut entries = Vec::new();
+    let listed = volume.read_dir(directory, 0, &mut |entry| {
+        if !matches!(entry.name, b"." | b"..") {
+            entries.push((entry.name.to_vec(), entry.ino));
+        }
+        ControlFlow::Continue(())
+    });
+    if let Err(error) = listed {
+        tell(path, &error);
+    }
+    entries
+}
