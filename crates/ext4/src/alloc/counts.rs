@@ -49,17 +49,18 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Counts by the superblock `sb`, as it was when the file system was opened.
-    pub(super) fn new(sb: &Superblock) -> Self {
+    /// Counts by the superblock `sb`, as it was when the file system was opened; `was_clean`
+    /// if there was nothing to recover then.
+    pub(super) fn new(sb: &Superblock, was_clean: bool) -> Self {
         Self {
             free: sb.free_blocks_count >> sb.cluster_blocks_log2,
             claimed: 0,
             reserved: 0,
             free_inodes: u64::from(sb.free_inodes_count),
             is_exact: false,
-            is_clean: sb.state.contains(State::VALID)
-                && !sb.state.contains(State::ERROR)
-                && !sb.incompat.contains(Incompat::RECOVER),
+            is_clean: was_clean
+                && sb.state.contains(State::VALID)
+                && !sb.state.contains(State::ERROR),
             total: sb.blocks_count >> sb.cluster_blocks_log2,
             for_metadata: clusters_for_metadata(sb),
             for_super_user: sb.reserved_blocks_count >> sb.cluster_blocks_log2,

@@ -65,11 +65,11 @@ pub(crate) struct Allocator {
 }
 
 impl Allocator {
-    /// For the file system of `sb`, as it was when it was opened: before it was marked
-    /// as in use, so that its counts are trusted only if it was left clean.
-    pub(crate) fn new(sb: &Superblock) -> Self {
+    /// For the file system of `sb`, as it was before it was marked as in use: if it
+    /// was left clean, and there was nothing to recover, its counts are trusted.
+    pub(crate) fn new(sb: &Superblock, was_clean: bool) -> Self {
         Self {
-            space: Arc::new(Space::new(sb)),
+            space: Arc::new(Space::new(sb, was_clean)),
         }
     }
 

@@ -183,11 +183,11 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(super) fn new(sb: &Superblock) -> Self {
+    pub(super) fn new(sb: &Superblock, was_clean: bool) -> Self {
         let geometry = Geometry::new(sb);
         Self {
             groups: RwLock::default(),
-            counts: Mutex::new(Counts::new(sb)),
+            counts: Mutex::new(Counts::new(sb, was_clean)),
             pending: Mutex::default(),
             windows: Mutex::default(),
             streams: Default::default(),

@@ -64,6 +64,7 @@ impl Filesystem {
         if !device.is_writable() {
             return Err(Error::ReadOnly(None));
         }
+        let needs_recovery = self.superblock().incompat.contains(Incompat::RECOVER);
         let (journal, tid) = if self.superblock().compat.contains(Compat::HAS_JOURNAL) {
             let (journal, tid) = self.open_journal(&device)?;
             (Some(journal), tid)
@@ -73,7 +74,7 @@ impl Filesystem {
         // The journal may have brought other features.
         check_writable(self.superblock())?;
         self.mark_opened(&*device, now())?;
-        let allocator = Allocator::new(self.superblock());
+        let allocator = Allocator::new(self.superblock(), !needs_recovery);
         self.writer = Some(Writer::new(device, journal, allocator, tid));
         Ok(())
     }
