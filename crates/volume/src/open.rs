@@ -26,10 +26,11 @@ pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDe
         offset_bytes: options.offset_bytes,
         size_bytes: None,
     };
-    Ok(if options.direct_device {
-        Arc::new(DirectDevice::open(path, range)?)
-    } else {
-        Arc::new(FileDevice::open(path, range)?)
+    Ok(match (options.direct_device, options.read_write) {
+        (false, false) => Arc::new(FileDevice::open(path, range)?),
+        (false, true) => Arc::new(FileDevice::open_writable(path, range)?),
+        (true, false) => Arc::new(DirectDevice::open(path, range)?),
+        (true, true) => Arc::new(DirectDevice::open_writable(path, range)?),
     })
 }
 
