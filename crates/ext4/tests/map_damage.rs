@@ -90,18 +90,16 @@ impl Opened {
         };
         let mut handle = self.fs.start(self.fs.map_credits(&self.inode, 1) + 20)?;
         let mut inode = self.inode;
+        let (fs, is_written) = (&self.fs, at.is_multiple_of(2));
         match (kind, claim) {
-            (0, Some(claim)) => {
-                self.fs
-                    .map_claim(&mut handle, &mut inode, start, claim, true)?;
+            (0, Some(claim)) => fs.map_claim(&mut handle, &mut inode, start, claim, true),
+            (1, _) => fs.unmap(&mut handle, &mut inode, range).map(drop),
+            (2, _) => {
+                let left = fs.set_written(&mut handle, &mut inode, range, is_written);
+                left.map(drop)
             }
-            (1, _) => drop(self.fs.unmap(&mut handle, &mut inode, range)?),
-            (2, _) => drop(
-                self.fs
-                    .set_written(&mut handle, &mut inode, range, at % 2 == 0)?,
-            ),
-            _ => drop(self.fs.shift(&mut handle, &mut inode, at..1 << 32, 5)?),
-        }
+            _ => fs.shift(&mut handle, &mut inode, at..1 << 32, 5).map(drop),
+        }?;
         self.fs.write_inode(&mut handle, &inode)?;
         handle.stop();
         self.inode = inode;
@@ -118,6 +116,9 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
+/// What is wrong, and how it is made so.
+type Damage<'a> = (&'a str, Box<dyn Fn(&mut [u8]) + 'a>);
+
 #[test]
 fn extent_tree_that_contradicts_itself_is_reported_and_not_followed() {
     let Some(victim) = Victim::make("-t ext4 -b 1024 -O ^metadata_csum") else {
@@ -131,7 +132,6 @@ fn extent_tree_that_contradicts_itself_is_reported_and_not_followed() {
         node.expect("a tree of two levels")
     };
     let (leaf, index) = (at_depth(0), at_depth(1));
-    type Damage<'a> = (&'a str, Box<dyn Fn(&mut [u8]) + 'a>);
     let table: [Damage<'_>; 8] = [
         (
             "an index node below itself",

@@ -33,11 +33,9 @@ fn step(subject: &mut Subject, span: u64) {
     };
     let is_written = !subject.has_extents() || subject.random.below(3) > 0;
     match subject.random.below(100) {
-        0..70 => {
-            if !subject.insert(at, blocks, is_written) {
-                subject.unmap(at..at + span / 4);
-            }
-        }
+        0..70 if subject.insert(at, blocks, is_written) => {}
+        // No space.
+        0..70 => subject.unmap(at..at + span / 4),
         70..82 => subject.unmap(at..at + blocks),
         82..97 => subject.set_written(at..at + blocks, is_written),
         _ if subject.has_extents() => {

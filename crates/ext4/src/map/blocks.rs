@@ -101,7 +101,7 @@ impl Filesystem {
                 let block = self.allocate_mapping_block(handle, inode, near)?;
                 let number = u32::try_from(block.0).map_err(|_| Error::NoSpace)?;
                 handle.create(block, inode.ino(), |_| Ok(()))?;
-                self.set_number(handle, inode, parent, slot, number)?;
+                set_number(handle, inode, parent, slot, number)?;
                 block
             } else {
                 FsBlock(u64::from(present))
@@ -120,32 +120,6 @@ impl Filesystem {
             ));
         };
         Ok((block, slot))
-    }
-
-    /// Sets a number in `block`, or in the inode.
-    fn set_number(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        block: Option<FsBlock>,
-        slot: usize,
-        number: u32,
-    ) -> Result<()> {
-        let set = |bytes: &mut [u8]| {
-            if let Some(place) = indirect::numbers_mut(bytes).get_mut(slot) {
-                place.set(number);
-            }
-        };
-        if let Some(block) = block {
-            return handle.update(block, inode.ino(), |bytes| {
-                set(bytes);
-                Ok(())
-            });
-        }
-        let mut bytes = *inode.i_block();
-        set(&mut bytes);
-        inode.set_i_block(&bytes);
-        Ok(())
     }
 
     /// [`Filesystem::unmap`] of indirect blocks.
@@ -178,7 +152,7 @@ impl Filesystem {
                 };
                 if self.cut_numbers(handle, inode, &mut cut, top)? {
                     self.free_mapping_block(handle, inode, block)?;
-                    self.set_number(handle, inode, None, slot, 0)?;
+                    set_number(handle, inode, None, slot, 0)?;
                 }
             }
             if !cut.has_stopped {
@@ -212,7 +186,7 @@ impl Filesystem {
         cut: &mut Cut,
         of: Numbers,
     ) -> Result<bool> {
-        let before = decode(&*self.metadata_block(of.block, inode.ino(), |_| Ok(()))?);
+        let before = decode(&self.metadata_block(of.block, inode.ino(), |_| Ok(()))?);
         let mut numbers = before.clone();
         if of.level == 1 {
             self.cut_runs(handle, inode, cut, &mut numbers, of.first)?;
@@ -309,9 +283,10 @@ impl Filesystem {
                 0 => break,
                 block => {
                     let block = FsBlock(u64::from(block));
-                    numbers = decode(&*self.metadata_block(block, inode.ino(), |_| Ok(()))?);
+                    numbers = decode(&self.metadata_block(block, inode.ino(), |_| Ok(()))?);
                     let index = path.offset >> (self.numbers_log2() * (level - 1));
-                    slot = usize::try_from(index).unwrap_or(0) & (numbers.len() - 1);
+                    let mask = (1 << self.numbers_log2()) - 1;
+                    slot = usize::try_from(index & mask).unwrap_or(0);
                 }
             }
         }
@@ -323,6 +298,31 @@ impl Filesystem {
             Some(FsBlock(number + distance))
         }))
     }
+}
+
+/// Sets a number in `block`, or in the inode.
+fn set_number(
+    handle: &mut Handle<'_>,
+    inode: &mut Inode,
+    block: Option<FsBlock>,
+    slot: usize,
+    number: u32,
+) -> Result<()> {
+    let set = |bytes: &mut [u8]| {
+        if let Some(place) = indirect::numbers_mut(bytes).get_mut(slot) {
+            place.set(number);
+        }
+    };
+    if let Some(block) = block {
+        return handle.update(block, inode.ino(), |bytes| {
+            set(bytes);
+            Ok(())
+        });
+    }
+    let mut bytes = *inode.i_block();
+    set(&mut bytes);
+    inode.set_i_block(&bytes);
+    Ok(())
 }
 
 /// The last run in `wanted` of numbers that follow each other, cut off from the front

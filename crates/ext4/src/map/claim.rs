@@ -3,6 +3,7 @@
 use super::freeing::MISPLACED;
 use crate::alloc::{Claim, Goal, Reservation};
 use crate::error::Place;
+use crate::ondisk::extent::Extent;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Ino, Inode, Result};
 use std::ops::Range;
@@ -59,6 +60,9 @@ impl FileClaim {
 /// Files longer than this are streams: written from end to end, and kept apart.
 const STREAM_BYTES: u64 = 1 << 20;
 
+/// Blocks of numbers that are filled at once at most.
+const NUMBER_BLOCKS_MAX: u64 = 8;
+
 impl Filesystem {
     /// Claims blocks for the blocks of the file from `start` on that follow each other on the
     /// image: at most `want`, all of which must be holes; at least one. Near what is mapped
@@ -80,13 +84,13 @@ impl Filesystem {
         let block_size_log2 = self.superblock().block_size_log2;
         let limit = self.max_file_bytes(inode) >> block_size_log2;
         let first = u64::from(start.0);
-        let end = limit.min(first + u64::from(want.max(1)));
+        let want = u64::from(want.max(1));
+        let mut end = limit.min(first + want.min(self.claim_blocks_max(inode)));
         if first >= end {
             return Err(Error::FileTooLarge(inode.ino()));
         }
         let cluster = self.cluster_around(first);
         let skip = first - cluster.start;
-        let mut end = end;
         if self.cluster_blocks() > 1 {
             if let Some(own) = self.own_cluster(inode, &cluster)? {
                 let blocks = small(end.min(cluster.end) - first);
@@ -111,6 +115,15 @@ impl Filesystem {
         };
         let claim = self.claim(goal, small(end - cluster.start), reservation)?;
         Ok(FileClaim::part_of(claim, small(skip), small(end - first)))
+    }
+
+    /// The blocks that are claimed at once at most, so that one handle can map them.
+    fn claim_blocks_max(&self, inode: &Inode) -> u64 {
+        if inode.flags().contains(InodeFlags::EXTENTS) {
+            Extent::blocks_max(true)
+        } else {
+            NUMBER_BLOCKS_MAX << self.numbers_log2()
+        }
     }
 
     /// The cluster that the file's `cluster` is mapped to, if any of it is.

@@ -3,7 +3,7 @@
 use super::tree::Walk;
 use super::{FileBlocks, leaf};
 use crate::journal::Handle;
-use crate::ondisk::extent::{Extent, FILE_BLOCKS};
+use crate::ondisk::extent::{BLOCKS_MAX, Extent, FILE_BLOCKS};
 use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 use std::ops::Range;
 
@@ -36,6 +36,9 @@ impl Filesystem {
         if whole.file_blocks.end > END {
             return Err(Error::FileTooLarge(inode.ino()));
         }
+        if block.0 + u64::from(blocks) > BLOCKS_MAX {
+            return Err(Error::NoSpace);
+        }
         let mut at = start;
         while at < whole.file_blocks.end {
             let mut walk = self.walk_to(inode, at)?;
@@ -58,13 +61,14 @@ impl Filesystem {
         blocks: FileBlocks,
         is_written: bool,
     ) -> Result<FileBlocks> {
+        let end_of_all = blocks.end.min(FILE_BLOCKS);
         let mut at = blocks.start;
-        while at < blocks.end {
+        while at < end_of_all {
             if at > blocks.start && handle.credits() < self.map_credits(inode, 1) {
                 break;
             }
             let mut walk = self.walk_to(inode, at)?;
-            let end = walk.file_blocks.end.min(blocks.end);
+            let end = walk.file_blocks.end.min(end_of_all);
             if leaf::set_written(&mut walk.extents, &(at..end), is_written) {
                 self.store(handle, inode, walk, at)?;
             }
@@ -73,7 +77,7 @@ impl Filesystem {
         if handle.credits() >= self.map_credits(inode, 1) {
             self.shrink_root(handle, inode)?;
         }
-        Ok(at..blocks.end.max(at))
+        Ok(at..end_of_all.max(at))
     }
 
     /// [`Filesystem::unmap`] of extents.

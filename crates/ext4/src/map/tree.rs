@@ -112,7 +112,11 @@ impl Filesystem {
     ) -> Result<(Vec<Index>, Vec<Extent>)> {
         let damaged = |what| Error::corrupt(Place::Block(index.block, inode.ino()), what);
         let buffer = self.extent_block(inode, index.block)?;
-        let node = Node::parse(&buffer).map_err(damaged)?;
+        // Checked again: what is dirty may have been made by who took the block for another
+        // of his.
+        let node = Node::parse(&buffer)
+            .and_then(|node| node.check_order().map(|()| node))
+            .map_err(damaged)?;
         if node.depth() != depth {
             return Err(damaged("extent node has the wrong depth"));
         }
@@ -182,7 +186,7 @@ impl Filesystem {
         let seed = self.node_seed(inode);
         let mut indexes = Vec::new();
         for part in self.split(entries, is_at_end) {
-            let mut write = |bytes: &mut [u8]| {
+            let write = |bytes: &mut [u8]| {
                 extent::encode_node(bytes, depth, part, seed);
                 Ok(())
             };
@@ -191,7 +195,7 @@ impl Filesystem {
                 block
             } else {
                 let new = self.allocate_mapping_block(handle, inode, block)?;
-                handle.create(new, inode.ino(), &mut write)?;
+                handle.create(new, inode.ino(), write)?;
                 new
             };
             let start = part.first().map_or(0, Entry::start);

@@ -24,6 +24,9 @@ pub const DEPTH_MAX: u16 = 5;
 /// One more than the last block that a file can have.
 pub const FILE_BLOCKS: u64 = 1 << 32;
 
+/// One more than the last block that an entry can lead to.
+pub const BLOCKS_MAX: u64 = 1 << 48;
+
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 12;
 

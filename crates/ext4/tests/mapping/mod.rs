@@ -248,6 +248,21 @@ fn check_image(image: &Image, model: &Model, context: &str) {
     for (at, (block, _)) in model {
         assert!(theirs.contains(block), "{context}: block {at}");
     }
+    let (dump, mut theirs) = (image.debugfs("ex -l file"), Model::new());
+    for line in dump.lines().skip(1) {
+        // Levels, entries, file blocks, blocks, number of blocks, flags.
+        let numbers: Vec<u64> = line
+            .split(|c: char| !c.is_ascii_digit())
+            .filter_map(|number| number.parse().ok())
+            .collect();
+        let [_, _, _, _, first, last, block, _, _] = numbers[..] else {
+            panic!("{context}: {line}");
+        };
+        let is_written = !line.contains("Uninit");
+        theirs.extend((first..=last).zip((block..).map(|block| (block, is_written))));
+    }
+    // Without extents, debugfs writes nothing but an error.
+    assert!(dump.is_empty() || theirs == *model, "{context}: extents");
 }
 
 /// The image, open for writing.
