@@ -1,0 +1,176 @@
+//! What fails while the journal is written to: the file system turns read-only, and what was
+//! committed stays.
+
+mod image;
+mod journal_bed;
+
+use journal_bed::{Bed, Prepared, check_clean, needs, recovered, save};
+use larder_block::{BlockDevice, FaultyDevice};
+use larder_ext4::{Error, Ino, Result, Tid};
+use larder_testkit::seed::Seed;
+use larder_testkit::tool::Tool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const SMALL: &str = "-t ext4 -b 1024 -J size=1";
+
+/// Handles and commits enough for the log to go round.
+fn work(bed: &mut Bed) -> Result<()> {
+    for step in 0..60 {
+        bed.change(40)?;
+        if step % 3 == 0 {
+            bed.commit()?;
+        }
+    }
+    bed.fs.close()
+}
+
+/// Works on a device with the fault that `plan` makes; false if it did not come to pass.
+fn fails_safely(
+    prepared: &Prepared,
+    seed: Seed,
+    what: &str,
+    plan: impl FnOnce(FaultyDevice) -> FaultyDevice,
+) -> bool {
+    let device = prepared.device();
+    let faulty = Arc::new(plan(FaultyDevice::new(Arc::clone(&device))));
+    let mut bed = match Bed::new(prepared, Arc::clone(&faulty) as _, seed) {
+        Ok(bed) => bed,
+        // Nothing was changed that matters.
+        Err(_) => return true,
+    };
+    let Err(error) = work(&mut bed) else {
+        let failed = faulty.failed_count();
+        assert_eq!(failed, bed.failed_content, "{what}: swallowed");
+        return failed > 0;
+    };
+    let reason = bed.fs.failure();
+    let reason = reason.unwrap_or_else(|| panic!("{what}: {error}, but goes on"));
+    assert!(!bed.fs.is_writable());
+    let refused = bed.fs.start(1).map(drop);
+    assert!(matches!(refused, Err(Error::ReadOnly(Some(why))) if why == reason));
+    let tid = bed.fs.running_tid().unwrap();
+    assert!(
+        matches!(bed.fs.commit(tid), Err(Error::Aborted(_))),
+        "{what}"
+    );
+    assert!(bed.fs.close().is_err(), "{what}");
+    let Some(left) = bed.state_of(&*recovered(Arc::clone(&device))) else {
+        panic!("{what}: {reason}: no committed state");
+    };
+    assert!(
+        !left.is_before(bed.durable()),
+        "{what}: lost what was committed"
+    );
+    let path = prepared.image.path();
+    save(&*device, path);
+    let replay = Tool::new("e2fsck").args(["-y", "-E", "journal_only"]);
+    replay
+        .arg(path)
+        .run()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    // The first check corrects nothing but the record of the error, with exit status 1.
+    let _ = Tool::new("e2fsck").arg("-fy").arg(path).run();
+    check_clean(path);
+    true
+}
+
+#[test]
+fn failed_write_stops_all_writing_and_keeps_what_was_committed() {
+    if needs() {
+        return;
+    }
+    let seed = Seed::from_environment(3);
+    println!("seed {seed}");
+    let prepared = Prepared::new(SMALL, "");
+    let mut number = 0;
+    while fails_safely(&prepared, seed, &format!("write {number}"), |device| {
+        device.fail_write(number)
+    }) {
+        number += 1;
+    }
+    println!("{number} writes");
+    assert!(number > 100);
+}
+
+#[test]
+fn failed_flush_stops_all_writing_and_keeps_what_was_committed() {
+    if needs() {
+        return;
+    }
+    let seed = Seed::from_environment(4);
+    println!("seed {seed}");
+    let prepared = Prepared::new(SMALL, "");
+    let mut number = 0;
+    while fails_safely(&prepared, seed, &format!("flush {number}"), |device| {
+        device.fail_flush(number)
+    }) {
+        number += 1;
+    }
+    println!("{number} flushes");
+    assert!(number > 40);
+}
+
+#[test]
+fn handle_larger_than_a_transaction_is_refused_and_others_go_on() {
+    if needs() {
+        return;
+    }
+    let prepared = Prepared::new(SMALL, "");
+    let bed = Bed::new(&prepared, prepared.device(), Seed(5)).unwrap();
+    for credits in [1023, 4096, u32::MAX] {
+        let refused = bed.fs.start(credits).map(drop);
+        assert!(matches!(refused, Err(Error::HandleTooLarge)), "{credits}");
+    }
+    let mut handle = bed.fs.start(2).unwrap();
+    for block in &prepared.blocks[..2] {
+        handle
+            .update(*block, Ino(12), |bytes| Ok(bytes.fill(7)))
+            .unwrap();
+    }
+    let third = handle.update(prepared.blocks[2], Ino(12), |_| Ok(()));
+    assert!(matches!(third, Err(Error::HandleTooLarge)));
+    drop(handle);
+    assert_eq!(bed.fs.buffers().dirty_count(), 0);
+    bed.fs.close().unwrap();
+}
+
+#[test]
+fn commits_of_many_threads_share_flushes_and_lose_nothing() {
+    const THREADS: u64 = 8;
+    const ROUNDS: u64 = 50;
+    if needs() {
+        return;
+    }
+    let prepared = Prepared::new(SMALL, "");
+    let bed = Bed::new(&prepared, prepared.device(), Seed(6)).unwrap();
+    let last = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (bed, last) = (&bed, &last);
+            let block = prepared.blocks[usize::try_from(thread).unwrap()];
+            scope.spawn(move || {
+                for round in 1..=ROUNDS {
+                    let mut handle = bed.fs.start(1).unwrap();
+                    let put =
+                        |bytes: &mut [u8]| Ok(bytes[..8].copy_from_slice(&round.to_le_bytes()));
+                    handle.update(block, Ino(12), put).unwrap();
+                    let tid = handle.stop();
+                    bed.fs.commit(tid).unwrap();
+                    last.fetch_max(tid.0.into(), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let next = bed.fs.running_tid().unwrap();
+    assert_eq!(u64::from(next.0), last.into_inner() + 1);
+    let device = recovered(Arc::clone(&bed.device) as Arc<dyn BlockDevice>);
+    for block in &prepared.blocks[..usize::try_from(THREADS).unwrap()] {
+        let mut bytes = [0; 8];
+        device.read_at(&mut bytes, block.0 * 1024).unwrap();
+        assert_eq!(u64::from_le_bytes(bytes), ROUNDS);
+    }
+    let commits = next.0.wrapping_sub(Tid(2).0);
+    println!("{commits} commits for {} callers", THREADS * ROUNDS);
+    bed.fs.close().unwrap();
+}
