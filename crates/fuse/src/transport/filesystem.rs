@@ -105,13 +105,25 @@ impl Requests {
     fn reply_entry(&self, reply: ReplyEntry, entry: &Entry) {
         self.operations.told(entry.node);
         let (attr, generation) = attr(entry);
-        reply.entry(&self.ttl, &attr, generation);
+        reply.entry(&self.ttl_of(&entry.metadata), &attr, generation);
+    }
+
+    /// How long the kernel may keep what it is told of a file. Set-id bits go when somebody writes,
+    /// and the kernel, which told us to take them off, does not ask whether we did.
+    fn ttl_of(&self, metadata: &Metadata) -> Duration {
+        let may_lose_bits =
+            metadata.kind == FileKind::Regular && metadata.permissions & 0o6000 != 0;
+        if may_lose_bits && self.operations.can_write() {
+            Duration::ZERO
+        } else {
+            self.ttl
+        }
     }
 
     /// Here the inode's own number is told: the root is 2, as on disk.
     fn reply_attributes(&self, reply: ReplyAttr, metadata: &Metadata) {
         let attr = attributes::of_metadata(metadata.ino.0.into(), metadata);
-        reply.attr(&self.ttl, &attr);
+        reply.attr(&self.ttl_of(metadata), &attr);
     }
 
     fn reply_made(&self, reply: ReplyEntry, made: Answer<Entry>) {
@@ -126,7 +138,12 @@ impl Requests {
         let (attr, generation, ttl, told) = match self.operations.listed(entry) {
             Listed::Known(known) => {
                 let (attr, generation) = attr(&known);
-                (attr, generation, self.ttl, Some(known.node))
+                (
+                    attr,
+                    generation,
+                    self.ttl_of(&known.metadata),
+                    Some(known.node),
+                )
             }
             // The kernel makes no node of it.
             Listed::Dot => (
@@ -612,7 +629,8 @@ impl Filesystem for Requests {
                 self.operations.told(entry.node);
                 let (attr, generation) = attr(&entry);
                 let handle = FileHandle(Handle::NONE.0);
-                reply.created(&self.ttl, &attr, generation, handle, self.open_flags);
+                let ttl = self.ttl_of(&entry.metadata);
+                reply.created(&ttl, &attr, generation, handle, self.open_flags);
             }
             Err(error) => reply.error(errno(error)),
         }
