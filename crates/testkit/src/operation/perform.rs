@@ -23,6 +23,23 @@ impl Default for Places {
 }
 
 impl Places {
+    /// The inodes that the names of `model` lead to in a volume; those that are not there lack.
+    #[must_use]
+    pub fn found(model: &Model, volume: &Volume) -> Self {
+        let mut places = Self::default();
+        let mut pending = vec![(NodeId::ROOT, Ino::ROOT)];
+        while let Some((id, ino)) = pending.pop() {
+            let entries = model.node(id).and_then(|node| node.entries());
+            for (name, child) in entries.into_iter().flatten() {
+                if let Ok(found) = volume.lookup(ino, name) {
+                    places.0.insert(*child, found);
+                    pending.push((*child, found));
+                }
+            }
+        }
+        places
+    }
+
     /// The inode of a node.
     #[must_use]
     pub fn ino(&self, id: NodeId) -> Option<Ino> {

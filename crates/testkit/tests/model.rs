@@ -1,0 +1,432 @@
+//! The model against the kernel: the same operations on a loop mount, error by error, and then
+//! the image, read through a volume, object by object.
+
+use larder::{Fallocate, FileKind, RenameFlags, XattrMode};
+use larder_testkit::crash::{ImageFile, Layout, layout};
+use larder_testkit::model::acl::{ACCESS, DEFAULT};
+use larder_testkit::model::{Body, Clock, Model, Outcome, SETTABLE_FLAGS, compare_all};
+use larder_testkit::operation::{
+    Generator, Mix, NewNode, NodePath, Operation, Owned, Places, Slot, Target, UMASK, fill_content,
+};
+use larder_testkit::{Access, LoopMount, Requirement, Seed, skip};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, FileType, IFlags, Mode, OFlags, Timespec, Timestamps, XattrFlags,
+};
+use rustix::io::{Errno, Result};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// A mounted file system, and what is open on it.
+struct Kernel {
+    mount: LoopMount,
+    open: BTreeMap<Slot, OwnedFd>,
+}
+
+impl Kernel {
+    fn path(&self, path: &NodePath) -> PathBuf {
+        let names = path.0.iter().map(|name| OsString::from_vec(name.clone()));
+        names.fold(self.mount.path(), |path, name| path.join(name))
+    }
+
+    /// A path that leads to the file, and whether it must be followed to get there.
+    fn target(&self, target: &Target) -> (PathBuf, bool) {
+        match target {
+            Target::Path(path) => (self.path(path), false),
+            Target::Open(slot) => {
+                let fd = self.open.get(slot).map_or(-1, AsRawFd::as_raw_fd);
+                (PathBuf::from(format!("/proc/self/fd/{fd}")), true)
+            }
+        }
+    }
+
+    fn opened(&self, target: &Target, flags: OFlags) -> Result<OwnedFd> {
+        let (path, follow) = self.target(target);
+        let no_follow = if follow {
+            OFlags::empty()
+        } else {
+            OFlags::NOFOLLOW
+        };
+        rustix::fs::open(path, flags | no_follow | OFlags::NONBLOCK, Mode::empty())
+    }
+
+    fn perform(&mut self, number: u32, model: &Model, operation: &Operation) -> Result<()> {
+        match operation {
+            Operation::Make { at, node, owned } => self.make(model, at, node, *owned),
+            Operation::MakeUnnamed {
+                parent,
+                slot,
+                owned,
+            } => {
+                let mode = Mode::from_raw_mode(owned.permissions.into());
+                let flags = OFlags::TMPFILE | OFlags::RDWR;
+                let fd = rustix::fs::open(self.path(parent), flags, mode)?;
+                let gid = group(model, model.resolve(parent), *owned);
+                rustix::fs::fchown(&fd, uid(owned.uid), gid)?;
+                self.open.insert(*slot, fd);
+                Ok(())
+            }
+            Operation::Open { at, slot } => {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW;
+                let fd = rustix::fs::open(self.path(at), flags, Mode::empty())?;
+                self.open.insert(*slot, fd);
+                Ok(())
+            }
+            Operation::Close { slot } => {
+                self.open.remove(slot);
+                Ok(())
+            }
+            Operation::Link { from, to } => {
+                let (path, follow) = self.target(from);
+                let flags = if follow {
+                    AtFlags::SYMLINK_FOLLOW
+                } else {
+                    AtFlags::empty()
+                };
+                rustix::fs::linkat(CWD, path, CWD, self.path(to), flags)
+            }
+            Operation::Unlink { at } => rustix::fs::unlink(self.path(at)),
+            Operation::RemoveDir { at } => rustix::fs::rmdir(self.path(at)),
+            Operation::Rename { from, to, flags } => {
+                let flags = rename_flags(*flags);
+                rustix::fs::renameat_with(CWD, self.path(from), CWD, self.path(to), flags)
+            }
+            Operation::Sync => {
+                let root = self.opened(&Target::Path(NodePath::default()), OFlags::RDONLY)?;
+                rustix::fs::syncfs(root)
+            }
+            Operation::Reopen => {
+                self.open.clear();
+                Ok(())
+            }
+            Operation::Write {
+                file,
+                offset_bytes,
+                len_bytes,
+            } => {
+                let fd = self.opened(file, OFlags::WRONLY)?;
+                let mut bytes = vec![0; *len_bytes as usize];
+                fill_content(number, *offset_bytes, &mut bytes);
+                let written = rustix::io::pwrite(fd, &bytes, *offset_bytes)?;
+                assert_eq!(written, bytes.len());
+                Ok(())
+            }
+            _ => self.change(operation),
+        }
+    }
+
+    fn make(&self, model: &Model, at: &NodePath, node: &NewNode, owned: Owned) -> Result<()> {
+        let path = self.path(at);
+        let mode = Mode::from_raw_mode(owned.permissions.into());
+        let node_of = |kind, device| rustix::fs::mknodat(CWD, &path, kind, mode, device);
+        match node {
+            NewNode::File => node_of(FileType::RegularFile, 0)?,
+            NewNode::Directory => rustix::fs::mkdir(&path, mode)?,
+            NewNode::Symlink(target) => {
+                rustix::fs::symlink(OsString::from_vec(target.clone()), &path)?;
+            }
+            NewNode::Device(kind, major, minor) => {
+                node_of(file_type(*kind), rustix::fs::makedev(*major, *minor))?;
+            }
+            NewNode::Special(kind) => node_of(file_type(*kind), 0)?,
+        }
+        let parent = at.split().and_then(|(parent, _)| model.walk(parent));
+        let gid = group(model, parent, owned);
+        rustix::fs::chownat(CWD, &path, uid(owned.uid), gid, AtFlags::SYMLINK_NOFOLLOW)?;
+        if matches!(node, NewNode::Directory) && owned.permissions & 0o2000 != 0 {
+            // mkdir(2) leaves this bit away.
+            let mode = rustix::fs::stat(&path)?.st_mode | 0o2000;
+            rustix::fs::chmod(&path, Mode::from_raw_mode(mode & 0o7777))?;
+        }
+        Ok(())
+    }
+
+    fn change(&self, operation: &Operation) -> Result<()> {
+        match operation {
+            Operation::Truncate { file, size_bytes } => {
+                let (path, _) = self.target(file);
+                let fd = rustix::fs::open(path, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty())?;
+                rustix::fs::ftruncate(fd, *size_bytes)
+            }
+            Operation::Allocate {
+                file,
+                mode,
+                offset_bytes,
+                len_bytes,
+            } => {
+                let fd = self.opened(file, OFlags::RDWR)?;
+                rustix::fs::fallocate(fd, allocate_flags(*mode), *offset_bytes, *len_bytes)
+            }
+            Operation::Copy {
+                from,
+                from_bytes,
+                to,
+                to_bytes,
+                len_bytes,
+            } => {
+                let source = self.opened(from, OFlags::RDONLY)?;
+                let target = self.opened(to, OFlags::WRONLY)?;
+                let (mut from_bytes, mut to_bytes) = (*from_bytes, *to_bytes);
+                let mut left = usize::try_from(*len_bytes).unwrap();
+                while left > 0 {
+                    let copied = rustix::fs::copy_file_range(
+                        &source,
+                        Some(&mut from_bytes),
+                        &target,
+                        Some(&mut to_bytes),
+                        left,
+                    )?;
+                    if copied == 0 {
+                        break;
+                    }
+                    left -= copied;
+                }
+                Ok(())
+            }
+            Operation::SetXattr {
+                file,
+                name,
+                value,
+                mode,
+            } => self.set_xattr(file, name, value, *mode),
+            Operation::RemoveXattr { file, name } => {
+                let (path, follow) = self.target(file);
+                if follow {
+                    rustix::fs::removexattr(path, name.as_slice())
+                } else {
+                    rustix::fs::lremovexattr(path, name.as_slice())
+                }
+            }
+            Operation::SetAcl {
+                file,
+                is_default,
+                acl,
+            } => {
+                let name = if *is_default { DEFAULT } else { ACCESS };
+                self.set_xattr(file, name, &acl.encode(), XattrMode::Any)
+            }
+            _ => self.set(operation),
+        }
+    }
+
+    fn set_xattr(&self, file: &Target, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        let flags = match mode {
+            XattrMode::Any => XattrFlags::empty(),
+            XattrMode::Create => XattrFlags::CREATE,
+            XattrMode::Replace => XattrFlags::REPLACE,
+        };
+        let (path, follow) = self.target(file);
+        if follow {
+            rustix::fs::setxattr(path, name, value, flags)
+        } else {
+            rustix::fs::lsetxattr(path, name, value, flags)
+        }
+    }
+
+    fn set(&self, operation: &Operation) -> Result<()> {
+        match operation {
+            Operation::SetPermissions { file, permissions } => {
+                let mode = Mode::from_raw_mode((*permissions).into());
+                rustix::fs::chmod(self.target(file).0, mode)
+            }
+            Operation::SetOwner {
+                file,
+                uid: owner,
+                gid,
+            } => {
+                let (path, follow) = self.target(file);
+                let gid = gid.map(rustix::fs::Gid::from_raw);
+                let flags = follow_flags(follow);
+                rustix::fs::chownat(CWD, path, owner.and_then(uid), gid, flags)
+            }
+            Operation::SetTimes {
+                file,
+                accessed,
+                modified,
+            } => {
+                let time = |time: &larder::Timestamp| Timespec {
+                    tv_sec: time.seconds,
+                    tv_nsec: time.nanoseconds.into(),
+                };
+                let times = Timestamps {
+                    last_access: time(accessed),
+                    last_modification: time(modified),
+                };
+                let (path, follow) = self.target(file);
+                rustix::fs::utimensat(CWD, path, &times, follow_flags(follow))
+            }
+            Operation::SetFlags { file, flags } => {
+                let fd = self.opened(file, OFlags::RDONLY)?;
+                let others = rustix::fs::ioctl_getflags(&fd)?.bits() & !SETTABLE_FLAGS;
+                rustix::fs::ioctl_setflags(&fd, IFlags::from_bits_retain(others | flags))
+            }
+            Operation::SyncFile { file, data_only } => {
+                let fd = self.opened(file, OFlags::RDONLY)?;
+                if *data_only {
+                    rustix::fs::fdatasync(fd)
+                } else {
+                    rustix::fs::fsync(fd)
+                }
+            }
+            other => panic!("{other:?} has its own arm"),
+        }
+    }
+}
+
+fn follow_flags(follow: bool) -> AtFlags {
+    if follow {
+        AtFlags::empty()
+    } else {
+        AtFlags::SYMLINK_NOFOLLOW
+    }
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "what chown takes")]
+fn uid(uid: u32) -> Option<rustix::fs::Uid> {
+    Some(rustix::fs::Uid::from_raw(uid))
+}
+
+/// The group that a new file is given, unless its directory gives it one.
+fn group(
+    model: &Model,
+    parent: Option<larder_testkit::model::NodeId>,
+    owned: Owned,
+) -> Option<rustix::fs::Gid> {
+    let inherits = parent
+        .and_then(|parent| model.node(parent))
+        .is_some_and(|parent| parent.permissions & 0o2000 != 0);
+    (!inherits).then(|| rustix::fs::Gid::from_raw(owned.gid))
+}
+
+fn file_type(kind: FileKind) -> FileType {
+    match kind {
+        FileKind::Fifo => FileType::Fifo,
+        FileKind::Socket => FileType::Socket,
+        FileKind::CharDevice => FileType::CharacterDevice,
+        FileKind::BlockDevice => FileType::BlockDevice,
+        other => panic!("{other:?} is made otherwise"),
+    }
+}
+
+fn rename_flags(flags: RenameFlags) -> rustix::fs::RenameFlags {
+    rustix::fs::RenameFlags::from_bits_retain(flags.bits())
+}
+
+fn allocate_flags(mode: Fallocate) -> FallocateFlags {
+    let kept = |keep_size| {
+        if keep_size {
+            FallocateFlags::KEEP_SIZE
+        } else {
+            FallocateFlags::empty()
+        }
+    };
+    match mode {
+        Fallocate::Allocate { keep_size } => kept(keep_size),
+        Fallocate::PunchHole => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+        Fallocate::ZeroRange { keep_size } => FallocateFlags::ZERO_RANGE | kept(keep_size),
+        Fallocate::Collapse => FallocateFlags::COLLAPSE_RANGE,
+        Fallocate::Insert => FallocateFlags::INSERT_RANGE,
+    }
+}
+
+fn now() -> larder::Timestamp {
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap();
+    larder::Timestamp {
+        seconds: i64::try_from(since.as_secs()).unwrap(),
+        nanoseconds: since.subsec_nanos(),
+    }
+}
+
+/// What only a program that opens the file first runs into.
+fn is_opened(model: &Model, operation: &Operation) -> bool {
+    let file = match operation {
+        Operation::Write { file, .. }
+        | Operation::Truncate { file, .. }
+        | Operation::SyncFile { file, .. }
+        | Operation::SetFlags { file, .. } => file,
+        _ => return true,
+    };
+    model
+        .find(file)
+        .and_then(|id| model.node(id))
+        .is_some_and(|node| matches!(node.body, Body::File(_) | Body::Directory { .. }))
+}
+
+fn kernel_follows_the_model(layout: &Layout, seed: Seed, count: usize) {
+    let mix = Mix {
+        most_nodes: 120,
+        most_bytes: 2 << 20,
+        reopens: true,
+        far: true,
+    };
+    let mut model = Model::new(layout.rules);
+    let operations = Generator::new(seed, mix).sequence(&model, count);
+    let device = larder_block::OverlayDevice::new(layout.base().unwrap());
+    let image = ImageFile::new(&device).unwrap();
+    let mut kernel = Kernel {
+        mount: LoopMount::new(image.path(), Access::ReadWrite, &[]).unwrap(),
+        open: BTreeMap::new(),
+    };
+    let mut clock = Clock::default();
+    // Linux sets the times of a file before it finds fault with the range to move.
+    let mut touched = Vec::new();
+    for (number, operation) in (0..).zip(&operations) {
+        let begun = now();
+        let before = model.clone();
+        let predicted = model.apply(number, operation);
+        if predicted != Outcome::Skipped && is_opened(&before, operation) {
+            let result = kernel.perform(number, &before, operation);
+            if let (Operation::Allocate { file, .. }, Err(_)) = (operation, result) {
+                touched.extend(before.find(file).map(|id| format!("{id} (")));
+            }
+            match (predicted, result) {
+                (_, Err(Errno::NOSPC)) => model = before,
+                (Outcome::Done { .. }, Ok(())) => {}
+                (Outcome::Fails(expected), Err(errno)) if errno == expected => {}
+                // A path through a symbolic link, which is followed, and leads nowhere.
+                (Outcome::Fails(Errno::NOTDIR), Err(_)) => {}
+                (predicted, result) => panic!(
+                    "{}, seed {seed}, operation {number} {operation:?}: the kernel says \
+                     {result:?}, the model {predicted:?}",
+                    layout.name
+                ),
+            }
+        }
+        clock.0.push((begun, now()));
+    }
+    drop(kernel);
+    model.apply(u32::try_from(count).unwrap(), &Operation::Reopen);
+    let volume = larder::Volume::open(image.path(), &larder::OpenOptions::default()).unwrap();
+    let places = Places::found(&model, &volume);
+    let mut differences = compare_all(&model, &volume, &places, &clock);
+    differences.retain(|difference| {
+        let excused = touched.iter().any(|id| difference.starts_with(id));
+        !(excused && difference.contains("time of change"))
+    });
+    if !differences.is_empty() {
+        for (number, operation) in operations.iter().enumerate() {
+            println!("{number} {:?} {operation:?}", clock.0[number]);
+        }
+        panic!("{}, seed {seed}: {differences:#?}", layout.name);
+    }
+}
+
+#[test]
+fn kernel_does_what_the_model_says() {
+    if skip(&[Requirement::Tool("mke2fs"), Requirement::LoopMount]) {
+        return;
+    }
+    rustix::process::umask(Mode::from_raw_mode(UMASK.into()));
+    let seed = Seed::from_environment(0x5000);
+    for (number, name) in (0..).zip(["ext4", "ext3-1k", "inline-data", "bigalloc", "ext2-1k"]) {
+        for part in 0..4 {
+            let seed = seed.part(number).part(part);
+            kernel_follows_the_model(layout(name).unwrap(), seed, 500);
+        }
+    }
+}
