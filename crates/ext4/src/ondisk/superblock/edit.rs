@@ -187,14 +187,15 @@ impl<'a> SuperblockEdit<'a> {
     pub fn record_error(&mut self, error: &ErrorRecord<'_>) {
         let raw = &mut *self.raw;
         raw.s_state.set(raw.s_state.get() | State::ERROR.bits());
-        let place = stored_error(error);
         let [first_code, last_code] = &mut raw.s_error_codes;
         if raw.s_error_count.get() == 0 || raw.s_first_error_time.get() == 0 {
-            raw.s_first_error = place;
+            // Inode (4), block (8), function (32), line (4).
+            raw.s_first_error = stored_error(error, 4, 12);
             (raw.s_first_error_time, raw.s_first_error_time_hi) = stored(error.time);
             *first_code = error.code.number();
         }
-        raw.s_last_error = place;
+        // Inode (4), line (4), block (8), function (32).
+        raw.s_last_error = stored_error(error, 8, 16);
         (raw.s_last_error_time, raw.s_last_error_time_hi) = stored(error.time);
         *last_code = error.code.number();
         let count = raw.s_error_count.get().saturating_add(1);
@@ -208,12 +209,15 @@ fn stored(time: Timestamp) -> (U32, u8) {
     (U32::from_bytes([a, b, c, d]), high)
 }
 
-/// Where an error was found: inode (4), block (8), function (32), line (4).
-fn stored_error(error: &ErrorRecord<'_>) -> [u8; 48] {
+/// Where an error was found, block and function where these have their places.
+fn stored_error(error: &ErrorRecord<'_>, block_at: usize, function_at: usize) -> [u8; 48] {
+    let ino = error.ino.map_or(0, |ino| ino.0).to_le_bytes();
+    let block = error.block.map_or(0, |block| block.0).to_le_bytes();
+    let function: [u8; FUNCTION_BYTES] = padded(error.function.as_bytes());
     let mut bytes = [0; 48];
-    bytes[..4].copy_from_slice(&error.ino.map_or(0, |ino| ino.0).to_le_bytes());
-    bytes[4..12].copy_from_slice(&error.block.map_or(0, |block| block.0).to_le_bytes());
-    bytes[12..44].copy_from_slice(&padded::<FUNCTION_BYTES>(error.function.as_bytes()));
+    bytes[..4].copy_from_slice(&ino);
+    bytes[block_at..block_at + 8].copy_from_slice(&block);
+    bytes[function_at..function_at + FUNCTION_BYTES].copy_from_slice(&function);
     bytes
 }
 
