@@ -3,8 +3,11 @@
 mod image;
 mod mapping;
 
+use image::Image;
 use larder_testkit::seed::{Random, Seed};
 use mapping::Subject;
+use rustix::fs::{self as sys, FallocateFlags};
+use std::os::unix::fs::FileExt;
 
 /// A kind of image, and blocks of the file that are changed.
 const LAYOUTS: [(&str, &str, u64); 9] = [
@@ -32,12 +35,20 @@ fn step(subject: &mut Subject, span: u64) {
         _ => 1,
     };
     let is_written = !subject.has_extents() || subject.random.below(3) > 0;
-    match subject.random.below(100) {
+    match subject.random.below(105) {
         0..70 if subject.insert(at, blocks, is_written) => {}
         // No space.
         0..70 => subject.unmap(at..at + span / 4),
         70..82 => subject.unmap(at..at + blocks),
-        82..97 => subject.set_written(at..at + blocks, is_written),
+        82..87 => {
+            let credits = u32::try_from(subject.random.below(25)).expect("small");
+            if at % 2 == 0 {
+                subject.unmap_starved(at..at + blocks, credits);
+            } else {
+                subject.insert_starved(at, credits);
+            }
+        }
+        87..102 => subject.set_written(at..at + blocks, is_written),
         _ if subject.has_extents() => {
             let cluster = subject.cluster();
             let (at, by) = (at & !(cluster - 1), cluster * (1 + blocks % 20));
@@ -71,6 +82,98 @@ fn mapping_after_random_changes_is_as_its_model_and_e2fsck_finds_nothing() {
         let mut subject = subject.finish(arguments);
         subject.unmap(0..1 << 32);
         drop(subject.finish(arguments));
+    }
+}
+
+/// Content, unwritten space and holes, as the kernel makes them.
+fn fragment(path: &std::path::Path, block_bytes: u64, random: &mut Random) {
+    let file = std::fs::File::create(path).expect("file");
+    let content = vec![7; 100_000];
+    for _ in 0..400 {
+        let offset = random.below(40_000_000);
+        let len = usize::try_from(1 + random.below(100_000)).expect("small");
+        match random.below(4) {
+            0 => {
+                // Refused without extents.
+                let _ = sys::fallocate(&file, FallocateFlags::empty(), offset, len as u64);
+            }
+            1 => {
+                let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                let _ = sys::fallocate(&file, punch, offset, len as u64);
+            }
+            _ => file.write_all_at(&content[..len], offset).expect("write"),
+        }
+        if random.below(4) == 0 {
+            file.sync_data().expect("sync");
+        }
+    }
+    for block in (0..8000).step_by(2) {
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = sys::fallocate(&file, punch, block * block_bytes, block_bytes);
+    }
+}
+
+#[test]
+fn mapping_that_the_kernel_made_is_changed_as_its_model() {
+    let seed = Seed::from_environment(0x6d61_7022);
+    println!("seed {seed}");
+    let layouts = [
+        "-t ext4 -b 1024",
+        "-t ext4 -b 4096",
+        "-t ext4 -b 4096 -O bigalloc -C 16384",
+        "-t ext3 -b 1024",
+        "-t ext2 -b 2048",
+    ];
+    for (number, arguments) in (0..).zip(layouts) {
+        let mut random = Random::new(seed.part(number));
+        let Some(image) = Image::make(arguments, "96M") else {
+            return;
+        };
+        let block_bytes = u64::from(image.open().0.superblock().block_size_bytes());
+        match image.mount("rw") {
+            Some(mount) => fragment(&mount.path().join("file"), block_bytes, &mut random),
+            None => return,
+        }
+        let mut subject = Subject::open(image, random);
+        assert!(subject.model.len() > 1000, "{arguments}");
+        let span = 40_000_000 / block_bytes;
+        for _ in 0..1000 {
+            step(&mut subject, span);
+        }
+        subject.check(0..span * 2);
+        let mut subject = subject.finish(arguments);
+        subject.unmap(0..1 << 32);
+        drop(subject.finish(arguments));
+    }
+}
+
+#[test]
+fn largest_file_is_as_large_as_the_kernel_lets_it_be() {
+    let layouts = [
+        "-t ext4 -b 4096",
+        "-t ext4 -b 1024",
+        "-t ext4 -b 4096 -O ^huge_file",
+        "-t ext3 -b 1024",
+        "-t ext3 -b 2048",
+        "-t ext2 -b 4096",
+        "-t ext2 -b 4096 -O huge_file",
+    ];
+    for arguments in layouts {
+        let Some(subject) = Subject::new(arguments, "16M", Random::new(Seed(5))) else {
+            return;
+        };
+        let max_bytes = subject.fs.max_file_bytes(&subject.inode);
+        let subject = subject.finish(arguments);
+        subject.fs.close().expect("closed");
+        let Some(mount) = subject.image.mount("rw") else {
+            return;
+        };
+        let file = std::fs::File::options()
+            .write(true)
+            .open(mount.path().join("file"));
+        let file = file.expect("file");
+        file.set_len(max_bytes).expect(arguments);
+        assert!(file.set_len(max_bytes + 1).is_err(), "{arguments}");
     }
 }
 

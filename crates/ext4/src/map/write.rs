@@ -147,20 +147,25 @@ impl Filesystem {
     #[must_use]
     pub fn max_file_bytes(&self, inode: &Inode) -> u64 {
         let sb = self.superblock();
-        let (mapped, own) = if has_extents(inode) {
-            (END, 0)
-        } else {
-            let numbers_log2 = self.numbers_log2();
-            let own = indirect::own_blocks_max(numbers_log2);
-            (indirect::blocks_max(numbers_log2).min(END), own)
-        };
+        let numbers_log2 = self.numbers_log2();
+        // The inode counts sectors with 32 bits, or blocks with 48.
         let counted = if sb.ro_compat.contains(RoCompat::HUGE_FILE) {
-            u64::MAX
+            (1 << 48) - 1
         } else {
-            // The inode counts in sectors, with 32 bits, and what maps the blocks too.
-            (u64::from(u32::MAX) >> (sb.block_size_log2 - 9)).saturating_sub(own)
+            u64::from(u32::MAX) >> (sb.block_size_log2 - 9)
         };
-        mapped.min(counted) << sb.block_size_log2
+        let blocks = if has_extents(inode) {
+            END.min(counted)
+        } else {
+            let mapped = indirect::blocks_max(numbers_log2).min(END);
+            let own = |blocks| indirect::own_blocks(blocks, numbers_log2);
+            if mapped + own(mapped) <= counted {
+                mapped
+            } else {
+                counted - own(counted)
+            }
+        };
+        blocks << sb.block_size_log2
     }
 
     /// Whether there may be anything in the inode that maps blocks.

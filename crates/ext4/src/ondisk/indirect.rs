@@ -78,13 +78,19 @@ pub fn blocks_max(numbers_log2: u32) -> u64 {
             .sum::<u64>()
 }
 
-/// The blocks of numbers of such a tree that maps all it can.
+/// The blocks of numbers of such a tree that maps that many blocks from the start on.
 #[must_use]
-pub fn own_blocks_max(numbers_log2: u32) -> u64 {
-    (1..=LEVELS)
-        .flat_map(|levels| 0..levels)
-        .map(|level| 1 << (numbers_log2 * level))
-        .sum()
+pub fn own_blocks(blocks: u64, numbers_log2: u32) -> u64 {
+    let mut left = blocks.saturating_sub(DIRECT_BLOCKS);
+    let mut own = 0;
+    for levels in 1..=LEVELS {
+        let below = left.min(1 << (numbers_log2 * levels));
+        own += (1..=levels)
+            .map(|level| below.div_ceil(1 << (numbers_log2 * level)))
+            .sum::<u64>();
+        left -= below;
+    }
+    own
 }
 
 /// How many of `numbers` from the first on map a hole (`None`), or blocks that
@@ -133,7 +139,12 @@ mod tests {
     #[test]
     fn blocks_of_a_full_tree_are_counted() {
         assert_eq!(blocks_max(8), 16_843_020);
-        assert_eq!(own_blocks_max(8), 1 + (1 + 256) + (1 + 256 + 65_536));
+        let all = 1 + (1 + 256) + (1 + 256 + 65_536);
+        assert_eq!(own_blocks(blocks_max(8), 8), all);
+        let table = [(0, 0), (12, 0), (13, 1), (268, 1), (269, 3), (525, 4)];
+        for (blocks, own) in table {
+            assert_eq!(own_blocks(blocks, 8), own, "{blocks} blocks");
+        }
     }
 
     #[test]

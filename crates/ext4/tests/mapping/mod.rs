@@ -20,7 +20,7 @@ pub type Model = BTreeMap<u64, (u64, bool)>;
 /// Credits beyond what a step needs, so that long changes stop at different places.
 const SPARE_CREDITS: u64 = 60;
 
-/// An empty file of an image.
+/// A file of an image.
 pub struct Subject {
     pub image: Image,
     pub fs: Filesystem,
@@ -31,7 +31,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A file on an image that mke2fs makes with these arguments; `None` without mke2fs.
+    /// An empty file on an image that mke2fs makes with these arguments; `None` without mke2fs.
     pub fn new(arguments: &str, size: &str, random: Random) -> Option<Self> {
         let image = Image::make(arguments, size)?;
         let empty = image.path().with_extension("empty");
@@ -43,20 +43,26 @@ impl Subject {
             .arg(image.path())
             .output();
         assert!(written.expect("debugfs").status.success());
+        Some(Self::open(image, random))
+    }
+
+    /// The file named `file` of an image, with whatever it maps.
+    pub fn open(image: Image, random: Random) -> Self {
         let stat = image.debugfs("stat file");
         let number = stat.split_whitespace().nth(1).expect("inode number");
         let ino = Ino(number.parse().expect("a number"));
         let fs = open(image.path());
         let inode = fs.inode(ino).expect("inode");
         let has_extents = inode.i_block()[..2] == [0x0A, 0xF3];
-        Some(Self {
+        let model = model_of(&fs, &inode);
+        Self {
             image,
             fs,
             inode,
-            model: Model::new(),
+            model,
             random,
             has_extents,
-        })
+        }
     }
 
     pub fn has_extents(&self) -> bool {
@@ -84,6 +90,55 @@ impl Subject {
         handle.stop();
         self.inode = inode;
         Ok(result)
+    }
+
+    /// Tries to make a hole in a handle of `credits` credits. If they do not suffice, nothing has
+    /// changed.
+    pub fn unmap_starved(&mut self, blocks: Range<u64>, credits: u32) {
+        let mut handle = self.fs.start(credits).expect("handle");
+        let mut inode = self.inode;
+        let left = self.fs.unmap(&mut handle, &mut inode, blocks.clone());
+        let written = left.and_then(|left| {
+            self.fs.write_inode(&mut handle, &inode)?;
+            Ok(left)
+        });
+        match written {
+            Ok(left) => {
+                handle.stop();
+                self.inode = inode;
+                self.model
+                    .retain(|at, _| !(left.end..blocks.end).contains(at));
+            }
+            Err(Error::HandleTooLarge) => drop(handle),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Tries to map blocks in a handle of `credits` credits, as [`Subject::unmap_starved`].
+    pub fn insert_starved(&mut self, at: u64, credits: u32) {
+        let start = FileBlock(u32::try_from(at).expect("small"));
+        if self.hole(at, 1) == 0 {
+            return;
+        }
+        let Ok(claim) = self.fs.claim_for(&self.inode, start, 1, None) else {
+            return;
+        };
+        let block = claim.start().0;
+        let mut handle = self.fs.start(credits).expect("handle");
+        let mut inode = self.inode;
+        let mapped = self
+            .fs
+            .map_claim(&mut handle, &mut inode, start, claim, true)
+            .and_then(|()| self.fs.write_inode(&mut handle, &inode));
+        match mapped {
+            Ok(()) => {
+                handle.stop();
+                self.inode = inode;
+                self.model.insert(at, (block, true));
+            }
+            Err(Error::HandleTooLarge) => drop(handle),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Blocks of a hole from `at` on, at most `max`.
@@ -229,6 +284,28 @@ impl Subject {
         assert_eq!(inode.i_block(), self.inode.i_block(), "{context}");
         Self { fs, inode, ..self }
     }
+}
+
+/// What the file maps, as it is read.
+fn model_of(fs: &Filesystem, inode: &Inode) -> Model {
+    let mut model = Model::new();
+    let end = inode
+        .size_bytes()
+        .div_ceil(u64::from(fs.superblock().block_size_bytes()));
+    let mut at = 0;
+    while at < end {
+        let start = FileBlock(u32::try_from(at).expect("small"));
+        let mapping = fs.map(inode, start, u32::MAX).expect("mapping");
+        let blocks = at..at + u64::from(mapping.blocks);
+        at = blocks.end;
+        let (FsBlock(first), is_written) = match mapping.kind {
+            MappingKind::Hole => continue,
+            MappingKind::Written(first) => (first, true),
+            MappingKind::Unwritten(first) => (first, false),
+        };
+        model.extend(blocks.zip((first..).map(|block| (block, is_written))));
+    }
+    model
 }
 
 /// What e2fsck and debugfs say of the image.
