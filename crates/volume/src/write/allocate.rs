@@ -4,10 +4,11 @@
 //! that all is about mappings alone.
 
 use super::Fallocate;
+use super::names::FIXED;
 use super::cut::{FILE_BLOCKS, INODE_CREDITS};
 use crate::Result;
 use crate::live::Live;
-use crate::read::{Reader, check_content};
+use crate::read::Reader;
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, FileBlock, FileBlocks, Handle, Inode, MappingKind};
 use std::ops::Range;
@@ -24,8 +25,13 @@ impl Reader {
         bytes: Range<u64>,
     ) -> Result<()> {
         let inode = live.peek()?;
-        check_content(&inode)?;
-        self.check_writable()?;
+        let only_adds = matches!(mode, Fallocate::Allocate { .. });
+        let fixed = if only_adds {
+            InodeFlags::IMMUTABLE
+        } else {
+            FIXED
+        };
+        self.check_changeable(&inode, fixed)?;
         if bytes.end > self.fs.max_file_bytes(&inode) {
             return Err(Error::FileTooLarge(live.ino()).into());
         }

@@ -3,9 +3,10 @@
 //! Model: `ext4_setattr` and `ext4_truncate`. What is cut off may need several handles; the inode is
 //! an orphan meanwhile, so that the next mount finishes what a crash cut short.
 
+use super::names::FIXED;
 use crate::Result;
 use crate::live::Live;
-use crate::read::{Reader, check_content};
+use crate::read::Reader;
 use larder_ext4::{Error, FileBlocks, Handle, Inode};
 use std::ops::Range;
 
@@ -23,8 +24,7 @@ impl Reader {
     /// Makes the file `size_bytes` long. With `rw` held exclusively.
     pub(crate) fn truncate(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let inode = live.peek()?;
-        check_content(&inode)?;
-        self.check_writable()?;
+        self.check_changeable(&inode, FIXED)?;
         if size_bytes > self.fs.max_file_bytes(&inode) {
             return Err(Error::FileTooLarge(live.ino()).into());
         }
@@ -82,7 +82,7 @@ impl Reader {
         self.fs.add_orphan(&mut handle, &mut inode)?;
         let left = self.fs.unmap(&mut handle, &mut inode, blocks.clone())?;
         if left.is_empty() {
-            self.fs.remove_orphan(&mut handle, &mut inode)?;
+            self.end_cut(&mut handle, &mut inode)?;
         }
         self.fs.write_inode(&mut handle, &inode)?;
         live.publish(&handle, &inode);
@@ -103,11 +103,19 @@ impl Reader {
             let mut inode = live.inode()?;
             left = self.fs.unmap(&mut handle, &mut inode, left)?;
             if left.is_empty() {
-                self.fs.remove_orphan(&mut handle, &mut inode)?;
+                self.end_cut(&mut handle, &mut inode)?;
             }
             self.fs.write_inode(&mut handle, &inode)?;
             live.publish(&handle, &inode);
             handle.stop();
+        }
+        Ok(())
+    }
+
+    /// The file is no orphan any more, unless it has lost its last name.
+    fn end_cut(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
+        if inode.links() > 0 {
+            self.fs.remove_orphan(handle, inode)?;
         }
         Ok(())
     }

@@ -12,11 +12,13 @@
 //! `rw` is held exclusively by the callers, and `writeback` is not: where no page is free, all is
 //! written back.
 
+use super::names::IS_FIXED;
 use crate::dirty::BlockSet;
 use crate::live::Live;
 use crate::read::{Reader, check_content, key};
 use crate::{Ino, Result};
 use larder_cache::page::{Entry, Lock, LockedPage, NewPage};
+use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, FileBlock, Inode, MappingKind};
 use std::ops::{Deref, DerefMut, Range};
 
@@ -107,8 +109,7 @@ impl Reader {
     /// As [`Reader::write_at`], with `rw` held exclusively.
     fn write_alone(&self, live: &Live<'_>, buf: &[u8], offset_bytes: u64) -> Result<()> {
         let inode = live.peek()?;
-        check_content(&inode)?;
-        self.check_writable()?;
+        self.check_changeable(&inode, InodeFlags::IMMUTABLE)?;
         if buf.is_empty() {
             return Ok(());
         }
@@ -127,13 +128,17 @@ impl Reader {
         written
     }
 
-    /// That the volume was not turned read-only by an error.
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.fs.is_writable() {
-            Ok(())
-        } else {
-            Err(Error::ReadOnly(None).into())
+    /// That this is content that can be changed: of a file with none of the flags `fixed`, on a
+    /// volume that was not turned read-only by an error.
+    pub(super) fn check_changeable(&self, inode: &Inode, fixed: InodeFlags) -> Result<()> {
+        check_content(inode)?;
+        if !self.fs.is_writable() {
+            return Err(Error::ReadOnly(self.fs.failure()).into());
         }
+        if inode.flags().intersects(fixed) {
+            return Err(crate::Error::NotPermitted(inode.ino(), IS_FIXED));
+        }
+        Ok(())
     }
 
     /// Writes `buf`, which is to be `bytes` of a file with blocks.
