@@ -10,7 +10,6 @@
 //! that it is gone. Lookups that miss fill it with the same lock shared.
 
 use super::{DeviceNumber, FileKind, NewFile};
-use crate::live::Live;
 use crate::{Error, Ino, Metadata, Result, Volume};
 use larder_cache::dentry::Dentry;
 use larder_ext4::ondisk::features::{Incompat, RoCompat};
@@ -391,9 +390,4 @@ pub(super) fn check_not_itself(ino: Ino, dir: Ino) -> Result<()> {
 
 pub(super) fn invalid(ino: Ino, what: &'static str) -> Error {
     larder_ext4::Error::Invalid(ino, what).into()
-}
-
-/// Whether the inode behind `live` is a directory.
-pub(super) fn is_directory(live: &Live<'_>) -> Result<bool> {
-    Ok(live.present()?.is_directory())
 }

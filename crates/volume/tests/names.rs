@@ -1,0 +1,400 @@
+//! Creating, linking, removing and renaming, and what becomes of files without names.
+
+use larder::{
+    DeviceNumber, Error, FileKind, Ino, Metadata, NewFile, OpenOptions, RenameFlags, SetAttributes,
+    Volume,
+};
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_testkit::tool::{self, Tool};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+const NEW: NewFile = NewFile {
+    permissions: 0o755,
+    umask: 0o022,
+    uid: 1000,
+    gid: 100,
+};
+
+/// Layouts of names and orphans.
+const LAYOUTS: [&[&str]; 6] = [
+    &["-t", "ext4", "-b", "1024"],
+    &["-t", "ext4", "-b", "4096", "-O", "inline_data,orphan_file"],
+    &[
+        "-t",
+        "ext4",
+        "-b",
+        "4096",
+        "-O",
+        "^has_journal,^metadata_csum",
+    ],
+    &["-t", "ext4", "-b", "1024", "-O", "bigalloc", "-C", "8192"],
+    &["-t", "ext3", "-b", "1024", "-I", "128"],
+    &["-t", "ext2", "-b", "2048"],
+];
+
+/// What mke2fs makes of 32 MiB; `None`, and a line that says so, without it.
+fn image(arguments: &[&str]) -> Option<Vec<u8>> {
+    if tool::find("mke2fs").is_none() || tool::find("e2fsck").is_none() {
+        larder_testkit::tell_skipped("no e2fsprogs");
+        return None;
+    }
+    let file = tempfile::NamedTempFile::new().expect("temporary file");
+    Tool::new("mke2fs")
+        .args(["-q", "-F"])
+        .args(arguments)
+        .arg(file.path())
+        .arg("32M")
+        .run()
+        .expect("image");
+    Some(std::fs::read(file.path()).expect("image"))
+}
+
+fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
+    let device = Arc::new(MemoryDevice::new(bytes));
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    options.background = false;
+    let shared: Arc<dyn BlockDevice> = device.clone();
+    let volume = Volume::open_device(shared, &options).expect("a volume that can be written to");
+    (volume, device)
+}
+
+/// Runs `check` on a file that holds `bytes`.
+fn on_file<R>(bytes: &[u8], check: impl FnOnce(&Path) -> R) -> R {
+    let file = tempfile::NamedTempFile::new().expect("temporary file");
+    std::fs::write(file.path(), bytes).expect("image");
+    check(file.path())
+}
+
+/// Closes the volume; panics with what e2fsck finds.
+fn close(volume: Volume, device: &MemoryDevice, what: &str) {
+    volume.close().expect("closed");
+    drop(volume);
+    on_file(&device.to_bytes(), |path| {
+        if let Err(error) = Tool::new("e2fsck").args(["-fn"]).arg(path).run() {
+            panic!("{what}: {error}");
+        }
+    });
+}
+
+fn errno<T>(result: Result<T, Error>) -> Option<Errno> {
+    result.err().map(|error| error.errno())
+}
+
+fn names(volume: &Volume, dir: Ino) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    volume
+        .read_dir(dir, 0, &mut |entry| {
+            names.insert(String::from_utf8_lossy(entry.name).into_owned());
+            ControlFlow::Continue(())
+        })
+        .expect("listing");
+    assert!(names.remove(".") && names.remove(".."));
+    names
+}
+
+fn dir(volume: &Volume, parent: Ino, name: &str) -> Ino {
+    let made = volume.make_dir(parent, name.as_bytes(), &NEW);
+    made.expect("directory").ino
+}
+
+fn file(volume: &Volume, parent: Ino, name: &str) -> Ino {
+    let made = volume.create(parent, name.as_bytes(), &NEW);
+    made.expect("file").ino
+}
+
+fn links(volume: &Volume, ino: Ino) -> u32 {
+    volume.metadata(ino).expect("inode").links.into()
+}
+
+#[test]
+fn file_of_each_kind_made_is_what_was_asked_for() {
+    for layout in LAYOUTS {
+        let Some(bytes) = image(layout) else { return };
+        let (volume, device) = open(bytes);
+        let root = Ino::ROOT;
+        let group = dir(&volume, root, "group");
+        let shared = SetAttributes {
+            permissions: Some(0o2775),
+            gid: Some(77),
+            ..SetAttributes::default()
+        };
+        volume.set_attributes(group, &shared).expect("attributes");
+        let null = Some(DeviceNumber { major: 1, minor: 3 });
+        let wide = Some(DeviceNumber {
+            major: 300,
+            minor: 70_000,
+        });
+        let made: [(&str, FileKind, Option<DeviceNumber>); 5] = [
+            ("regular", FileKind::Regular, None),
+            ("fifo", FileKind::Fifo, None),
+            ("socket", FileKind::Socket, None),
+            ("null", FileKind::CharDevice, null),
+            ("disk", FileKind::BlockDevice, wide),
+        ];
+        for (name, kind, device) in made {
+            let metadata: Metadata = volume
+                .make_node(group, name.as_bytes(), kind, device, &NEW)
+                .expect(name);
+            assert_eq!((metadata.kind, metadata.links), (kind, 1), "{name}");
+            assert_eq!((metadata.uid, metadata.gid), (1000, 77), "{name}");
+            assert_eq!(metadata.permissions, 0o755, "{name}");
+        }
+        let below = volume.make_dir(group, b"below", &NEW).expect("directory");
+        assert_eq!((below.permissions, below.gid), (0o2755, 77));
+        assert_eq!((below.links, links(&volume, group)), (2, 3));
+        for len in [1, 59, 60, 100, 1000] {
+            let target = "t".repeat(len);
+            let name = format!("link-{len}");
+            let made = volume.symlink(group, name.as_bytes(), target.as_bytes(), &NEW);
+            let made = made.expect("link");
+            assert_eq!(made.size_bytes, len as u64);
+            assert_eq!(volume.read_link(made.ino).unwrap(), target.as_bytes());
+        }
+        assert_eq!(names(&volume, group).len(), 11);
+        close(volume, &device, &format!("{layout:?}"));
+        let (again, _) = open(device.to_bytes());
+        let group = again.lookup(root, b"group").expect("kept");
+        let disk = again.lookup(group, b"disk").expect("kept");
+        let disk = again.metadata(disk).unwrap();
+        assert_eq!((disk.rdev_major, disk.rdev_minor), (300, 70_000));
+        let link = again.lookup(group, b"link-1000").expect("kept");
+        assert_eq!(again.read_link(link).unwrap(), "t".repeat(1000).as_bytes());
+    }
+}
+
+#[test]
+fn operation_that_is_not_allowed_fails_with_its_errno_and_changes_nothing() {
+    let Some(bytes) = image(LAYOUTS[0]) else {
+        return;
+    };
+    let (volume, device) = open(bytes);
+    let root = Ino::ROOT;
+    let (a, b) = (dir(&volume, root, "a"), dir(&volume, root, "b"));
+    let c = dir(&volume, a, "c");
+    let f = file(&volume, root, "f");
+    file(&volume, b, "in-b");
+    let rename = |from, name: &str, to, new: &str, flags| {
+        errno(volume.rename(from, name.as_bytes(), to, new.as_bytes(), flags))
+    };
+    let plain = RenameFlags::empty();
+    let long = "n".repeat(256);
+    let table = [
+        (errno(volume.create(root, b"f", &NEW)), Errno::EXIST),
+        (errno(volume.create(root, b".", &NEW)), Errno::EXIST),
+        (errno(volume.create(f, b"x", &NEW)), Errno::NOTDIR),
+        (
+            errno(volume.create(root, long.as_bytes(), &NEW)),
+            Errno::NAMETOOLONG,
+        ),
+        (errno(volume.create(root, b"", &NEW)), Errno::INVAL),
+        (
+            errno(volume.symlink(root, b"s", &[b't'; 1024], &NEW)),
+            Errno::NAMETOOLONG,
+        ),
+        (errno(volume.link(a, root, b"x")), Errno::PERM),
+        (errno(volume.link(f, root, b"a")), Errno::EXIST),
+        (errno(volume.unlink(root, b"a")), Errno::ISDIR),
+        (errno(volume.unlink(root, b"none")), Errno::NOENT),
+        (errno(volume.remove_dir(root, b"f")), Errno::NOTDIR),
+        (errno(volume.remove_dir(root, b"a")), Errno::NOTEMPTY),
+        (errno(volume.remove_dir(root, b".")), Errno::INVAL),
+        (errno(volume.remove_dir(a, b"..")), Errno::NOTEMPTY),
+        (rename(root, "none", root, "x", plain), Errno::NOENT),
+        (rename(root, "a", c, "x", plain), Errno::INVAL),
+        (rename(root, "a", a, "x", plain), Errno::INVAL),
+        (rename(a, "c", root, "a", plain), Errno::NOTEMPTY),
+        (rename(root, "a", root, "f", plain), Errno::NOTDIR),
+        (rename(root, "f", root, "a", plain), Errno::ISDIR),
+        (rename(root, "a", root, "b", plain), Errno::NOTEMPTY),
+        (
+            rename(root, "f", b, "in-b", RenameFlags::NOREPLACE),
+            Errno::EXIST,
+        ),
+        (
+            rename(root, "f", b, "x", RenameFlags::EXCHANGE),
+            Errno::NOENT,
+        ),
+        (
+            rename(a, "c", root, "a", RenameFlags::EXCHANGE),
+            Errno::INVAL,
+        ),
+        (
+            rename(
+                root,
+                "f",
+                root,
+                "b",
+                RenameFlags::EXCHANGE | RenameFlags::NOREPLACE,
+            ),
+            Errno::INVAL,
+        ),
+        (rename(a, ".", root, "x", plain), Errno::BUSY),
+        (rename(root, "f", f, "x", plain), Errno::NOTDIR),
+    ];
+    for (number, (found, expected)) in table.into_iter().enumerate() {
+        assert_eq!(found, Some(expected), "row {number}");
+    }
+    assert_eq!(
+        names(&volume, root),
+        ["a", "b", "f", "lost+found"].map(str::to_owned).into()
+    );
+    close(volume, &device, "errnos");
+}
+
+#[test]
+fn file_that_is_immutable_or_append_only_keeps_its_names() {
+    const IMMUTABLE: u32 = 0x10;
+    const APPEND: u32 = 0x20;
+    let Some(bytes) = image(LAYOUTS[0]) else {
+        return;
+    };
+    let (volume, device) = open(bytes);
+    let d = dir(&volume, Ino::ROOT, "d");
+    let fixed = file(&volume, d, "fixed");
+    file(&volume, d, "free");
+    let plain = RenameFlags::empty();
+    let set = |ino: Ino, flag: u32| {
+        let flags = volume.metadata(ino).expect("inode").flags & !(IMMUTABLE | APPEND);
+        volume.set_flags(ino, flags | flag).expect("flags");
+    };
+    for flag in [IMMUTABLE, APPEND] {
+        set(fixed, flag);
+        assert_eq!(errno(volume.unlink(d, b"fixed")), Some(Errno::PERM));
+        assert_eq!(errno(volume.link(fixed, d, b"x")), Some(Errno::PERM));
+        assert_eq!(
+            errno(volume.rename(d, b"fixed", d, b"x", plain)),
+            Some(Errno::PERM)
+        );
+        assert_eq!(
+            errno(volume.rename(d, b"free", d, b"fixed", plain)),
+            Some(Errno::PERM)
+        );
+        set(fixed, 0);
+    }
+    set(d, APPEND);
+    file(&volume, d, "more");
+    assert_eq!(errno(volume.unlink(d, b"more")), Some(Errno::PERM));
+    assert_eq!(
+        errno(volume.rename(d, b"more", d, b"x", plain)),
+        Some(Errno::PERM)
+    );
+    set(d, IMMUTABLE);
+    assert_eq!(errno(volume.create(d, b"x", &NEW)), Some(Errno::PERM));
+    assert_eq!(errno(volume.unlink(d, b"more")), Some(Errno::PERM));
+    set(d, 0);
+    volume.unlink(d, b"more").expect("free again");
+    close(volume, &device, "flags");
+}
+
+#[test]
+fn rename_of_each_kind_leaves_names_links_and_parents_right() {
+    for layout in LAYOUTS {
+        let Some(bytes) = image(layout) else { return };
+        let (volume, device) = open(bytes);
+        let root = Ino::ROOT;
+        let (a, b) = (dir(&volume, root, "a"), dir(&volume, root, "b"));
+        let moved = dir(&volume, a, "moved");
+        let f = file(&volume, a, "f");
+        let plain = RenameFlags::empty();
+        volume
+            .rename(a, b"moved", b, b"here", plain)
+            .expect("into another directory");
+        assert_eq!(volume.lookup(moved, b"..").unwrap(), b);
+        assert_eq!((links(&volume, a), links(&volume, b)), (2, 3));
+        let empty = dir(&volume, a, "empty");
+        volume
+            .rename(b, b"here", a, b"empty", plain)
+            .expect("over an empty directory");
+        assert_eq!((links(&volume, a), links(&volume, b)), (3, 2));
+        assert_eq!(volume.lookup(a, b"empty").unwrap(), moved);
+        assert_eq!(errno(volume.metadata(empty)), Some(Errno::STALE));
+        volume
+            .rename(a, b"f", a, b"g", plain)
+            .expect("in its directory");
+        let g = file(&volume, b, "g");
+        volume.rename(a, b"g", b, b"g", plain).expect("over a file");
+        assert_eq!((volume.lookup(b, b"g").unwrap(), links(&volume, f)), (f, 1));
+        assert_eq!(errno(volume.metadata(g)), Some(Errno::STALE));
+        volume
+            .rename(a, b"empty", b, b"g", RenameFlags::EXCHANGE)
+            .expect("exchanged");
+        assert_eq!(volume.lookup(a, b"empty").unwrap(), f);
+        assert_eq!(volume.lookup(b, b"g").unwrap(), moved);
+        assert_eq!(volume.lookup(moved, b"..").unwrap(), b);
+        assert_eq!((links(&volume, a), links(&volume, b)), (2, 3));
+        volume
+            .rename(a, b"empty", a, b"out", RenameFlags::WHITEOUT)
+            .expect("with a whiteout");
+        let whiteout = volume
+            .metadata(volume.lookup(a, b"empty").unwrap())
+            .unwrap();
+        assert_eq!(whiteout.kind, FileKind::CharDevice);
+        assert_eq!((whiteout.rdev_major, whiteout.rdev_minor), (0, 0));
+        volume.link(f, b, b"second").expect("one more name");
+        volume
+            .rename(a, b"out", b, b"second", plain)
+            .expect("nothing, to the same file");
+        assert_eq!(links(&volume, f), 2);
+        assert_eq!(
+            names(&volume, a),
+            ["empty", "out"].map(str::to_owned).into()
+        );
+        close(volume, &device, &format!("{layout:?}"));
+    }
+}
+
+#[test]
+fn file_without_names_stays_while_it_is_held_and_is_gone_afterwards() {
+    for layout in LAYOUTS {
+        let Some(bytes) = image(layout) else { return };
+        let (volume, device) = open(bytes);
+        let free = volume.statfs();
+        let d = dir(&volume, Ino::ROOT, "d");
+        let f = file(&volume, d, "f");
+        volume.write_at(f, &[7; 50_000], 0).expect("written");
+        volume.hold(f);
+        volume.hold(d);
+        volume.unlink(d, b"f").expect("unlinked");
+        volume.remove_dir(Ino::ROOT, b"d").expect("removed");
+        assert_eq!(links(&volume, f), 0);
+        let mut read = [0; 10];
+        assert_eq!(volume.read_at(f, &mut read, 49_990).unwrap(), 10);
+        assert_eq!(read, [7; 10]);
+        assert_eq!(errno(volume.create(d, b"x", &NEW)), Some(Errno::NOENT));
+        let unnamed = volume.make_unnamed(Ino::ROOT, &NEW).expect("unnamed").ino;
+        volume.hold(unnamed);
+        let linked = volume.make_unnamed(Ino::ROOT, &NEW).expect("unnamed").ino;
+        volume.hold(linked);
+        volume.link(linked, Ino::ROOT, b"linked").expect("named");
+        volume.release(linked, 1).expect("released");
+        assert_eq!(links(&volume, linked), 1);
+        volume.sync().expect("durable");
+        let crashed = device.to_bytes();
+        for ino in [f, d, unnamed] {
+            volume.release(ino, 1).expect("deleted");
+            assert_eq!(errno(volume.metadata(ino)), Some(Errno::STALE));
+        }
+        volume.unlink(Ino::ROOT, b"linked").expect("unlinked");
+        assert_eq!(volume.statfs().free_files, free.free_files);
+        close(volume, &device, &format!("{layout:?}"));
+
+        // What a crash leaves is finished by the next mount.
+        let (volume, device) = open(crashed);
+        assert_eq!(
+            volume.statfs().free_files + 1,
+            free.free_files,
+            "{layout:?}"
+        );
+        assert_eq!(errno(volume.metadata(f)), Some(Errno::STALE));
+        assert_eq!(
+            links(&volume, volume.lookup(Ino::ROOT, b"linked").unwrap()),
+            1
+        );
+        close(volume, &device, &format!("{layout:?} after a crash"));
+    }
+}
