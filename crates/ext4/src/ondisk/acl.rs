@@ -9,6 +9,8 @@
 //! and, before that of others, a mask if any user or group is named. What is on disk is not
 //! checked when it is read, as in the kernel: what is set by a program is.
 
+use crate::{Error, Ino};
+
 const DISK_VERSION: u32 = 1;
 const USER_VERSION: u32 = 2;
 const NO_ID: u32 = u32::MAX;
@@ -52,6 +54,28 @@ struct Entry {
     permissions: u16,
     /// Of a named user or group.
     id: u32,
+}
+
+/// What is wrong with a list as a program gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserAclError {
+    /// It is of a version that is not known here. Errno: `EOPNOTSUPP`.
+    UnknownVersion,
+    /// It is not made as lists are. Errno: `EINVAL`.
+    Malformed(&'static str),
+}
+
+impl UserAclError {
+    /// As the error of setting such a list of `ino`.
+    #[must_use]
+    pub fn of(self, ino: Ino) -> Error {
+        match self {
+            Self::UnknownVersion => {
+                Error::NotSupported(ino, "access control lists of this version")
+            }
+            Self::Malformed(what) => Error::Invalid(ino, what),
+        }
+    }
 }
 
 /// An access control list.
@@ -98,19 +122,23 @@ impl Acl {
         Ok(Self { entries })
     }
 
-    /// The list as programs give it; `None` if it is empty, which means no list.
+    /// The list as programs give it; `None` if it is empty, which means no list. Whether it is
+    /// valid, [`Acl::check`] says.
     ///
     /// # Errors
-    /// What is wrong with it, also if it is not [valid](self).
-    pub fn from_user(user: &[u8]) -> Result<Option<Self>, &'static str> {
+    /// What is wrong with it.
+    pub fn from_user(user: &[u8]) -> Result<Option<Self>, UserAclError> {
         let Some((version, rest)) = user.split_first_chunk() else {
-            return Err("access control list has no version");
+            return Err(UserAclError::Malformed(
+                "access control list has no version",
+            ));
         };
         if u32::from_le_bytes(*version) != USER_VERSION {
-            return Err("access control list is of an unknown version");
+            return Err(UserAclError::UnknownVersion);
         }
         let (chunks, []) = rest.as_chunks::<8>() else {
-            return Err("access control list ends inside an entry");
+            let what = "access control list ends inside an entry";
+            return Err(UserAclError::Malformed(what));
         };
         let entries: Option<Vec<Entry>> = chunks
             .iter()
@@ -128,17 +156,18 @@ impl Acl {
             })
             .collect();
         let list = Self {
-            entries: entries.ok_or("access control list has an entry of an unknown kind")?,
+            entries: entries.ok_or(UserAclError::Malformed(
+                "access control list has an entry of an unknown kind",
+            ))?,
         };
-        if list.entries.is_empty() {
-            return Ok(None);
-        }
-        list.check()?;
-        Ok(Some(list))
+        Ok((!list.entries.is_empty()).then_some(list))
     }
 
     /// Whether the list is [valid](self).
-    fn check(&self) -> Result<(), &'static str> {
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), &'static str> {
         let count = |tag| self.entries.iter().filter(|entry| entry.tag == tag).count();
         let once = [Tag::Owner, Tag::OwningGroup, Tag::Other];
         if once.into_iter().any(|tag| count(tag) != 1) {
@@ -264,7 +293,9 @@ mod tests {
 
     /// The list with these entries, which is valid.
     fn list(entries: &[(u16, u16, u32)]) -> Acl {
-        Acl::from_user(&user(entries)).unwrap().unwrap()
+        let list = Acl::from_user(&user(entries)).unwrap().unwrap();
+        list.check().unwrap();
+        list
     }
 
     const NAMED: [(u16, u16, u32); 5] = [
@@ -337,10 +368,13 @@ mod tests {
             &[owner, group, (0x40, 7, NO_ID), other],
         ];
         for entries in bad {
-            assert!(Acl::from_user(&user(entries)).is_err(), "{entries:?}");
+            let list = Acl::from_user(&user(entries));
+            let is_valid = list.is_ok_and(|list| list.is_none_or(|list| list.check().is_ok()));
+            assert!(!is_valid, "{entries:?}");
         }
         assert!(Acl::from_user(&[2, 0, 0]).is_err());
-        assert!(Acl::from_user(&[1, 0, 0, 0]).is_err());
+        let version = Acl::from_user(&[1, 0, 0, 0]);
+        assert_eq!(version, Err(UserAclError::UnknownVersion));
         assert!(Acl::from_user(&[&user(&NAMED)[..], &[1]].concat()).is_err());
         assert_eq!(Acl::from_user(&[2, 0, 0, 0]), Ok(None));
     }

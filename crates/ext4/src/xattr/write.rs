@@ -77,9 +77,11 @@ impl Filesystem {
         let disk_form;
         let value = if matches!(index, NameIndex::ACL_ACCESS | NameIndex::ACL_DEFAULT) {
             let invalid = |what| Error::Invalid(inode.ino(), what);
-            let list = Acl::from_user(value).map_err(invalid)?;
             let empty = invalid("access control list has no entries");
-            disk_form = list.ok_or(empty)?.to_disk();
+            let list = Acl::from_user(value).map_err(|error| error.of(inode.ino()))?;
+            let list = list.ok_or(empty)?;
+            list.check().map_err(invalid)?;
+            disk_form = list.to_disk();
             &disk_form
         } else {
             value

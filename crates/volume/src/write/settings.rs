@@ -179,14 +179,17 @@ impl Volume {
         value: &[u8],
     ) -> Result<()> {
         let ino = inode.ino();
-        let list = Acl::from_user(value);
+        let mut list = Acl::from_user(value).map_err(|error| error.of(ino))?;
         if name == DEFAULT_LIST && !inode.is_directory() {
             return match list {
-                Ok(None) => Ok(()),
-                _ => Err(Error::DefaultAclOfFile(ino)),
+                None => Ok(()),
+                Some(_) => Err(Error::DefaultAclOfFile(ino)),
             };
         }
-        let mut list = list.map_err(|what| larder_ext4::Error::Invalid(ino, what))?;
+        if let Some(list) = &list {
+            let invalid = |what| larder_ext4::Error::Invalid(ino, what);
+            list.check().map_err(invalid)?;
+        }
         inode.set_ctime(self.now());
         if name == ACCESS_LIST {
             if let Some(list) = &list {

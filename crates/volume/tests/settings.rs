@@ -1,0 +1,401 @@
+//! Attributes, access control lists, flags and the label set through a volume, beside the kernel
+//! doing the same to an image of its own.
+
+use larder::{
+    Clock, FileKind, Ino, NewFile, OpenOptions, SetAttributes, SetTime, Timestamp, Volume,
+    XattrMode,
+};
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_testkit::tool::Tool;
+use larder_testkit::{Access, LoopMount, Requirement, skip};
+use rustix::fs::{XattrFlags, lgetxattr, lremovexattr, lsetxattr};
+use rustix::io::Errno;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const ACCESS: &str = "system.posix_acl_access";
+const DEFAULT: &str = "system.posix_acl_default";
+const IMMUTABLE: u32 = 0x10;
+const APPEND: u32 = 0x20;
+const NOATIME: u32 = 0x80;
+const TOPDIR: u32 = 0x2_0000;
+const EXTENTS: u32 = 0x8_0000;
+
+/// A clock that stands still.
+#[derive(Debug)]
+struct Still;
+
+const NOW: Timestamp = Timestamp {
+    seconds: 1_700_000_000,
+    nanoseconds: 123_456_789,
+};
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        NOW
+    }
+}
+
+/// An image in memory that is opened for writing, and what goes with it.
+struct Bed {
+    volume: Volume,
+    device: Arc<MemoryDevice>,
+    folder: tempfile::TempDir,
+}
+
+fn needs() -> bool {
+    skip(&[
+        Requirement::LoopMount,
+        Requirement::Tool("mke2fs"),
+        Requirement::Tool("e2fsck"),
+    ])
+}
+
+fn mke2fs(path: &Path, arguments: &str) {
+    let tool = Tool::new("mke2fs").args(["-q", "-F"]);
+    let tool = tool.args(arguments.split_whitespace());
+    tool.arg(path).arg("20M").run().expect("mke2fs");
+}
+
+fn open(device: &Arc<MemoryDevice>) -> Volume {
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    options.background = false;
+    options.clock = Arc::new(Still);
+    options.cache_size_bytes = 16 << 20;
+    let device: Arc<dyn BlockDevice> = Arc::clone(device) as _;
+    Volume::open_device(device, &options).expect("opened")
+}
+
+impl Bed {
+    fn new(arguments: &str) -> Self {
+        let folder = tempfile::TempDir::new().expect("temporary directory");
+        let path = folder.path().join("ours");
+        mke2fs(&path, arguments);
+        let device = Arc::new(MemoryDevice::new(std::fs::read(&path).expect("image")));
+        Self {
+            volume: open(&device),
+            device,
+            folder,
+        }
+    }
+
+    fn make(&self, name: &str, kind: FileKind, permissions: u16) -> Ino {
+        let new = NewFile {
+            permissions,
+            umask: 0,
+            uid: 5,
+            gid: 6,
+        };
+        let (volume, name) = (&self.volume, name.as_bytes());
+        let made = match kind {
+            FileKind::Directory => volume.make_dir(Ino::ROOT, name, &new),
+            FileKind::Symlink => volume.symlink(Ino::ROOT, name, b"target", &new),
+            kind => volume.make_node(Ino::ROOT, name, kind, None, &new),
+        };
+        made.expect("made").ino
+    }
+
+    /// Closes the volume and gives the image, which e2fsck has found clean, to the kernel.
+    fn finish(&self) -> LoopMount {
+        self.volume.close().expect("closed");
+        let path = self.folder.path().join("ours");
+        std::fs::write(&path, self.device.to_bytes()).expect("image");
+        let checked = Tool::new("e2fsck").arg("-fn").arg(&path).run();
+        checked.unwrap_or_else(|error| panic!("{error}"));
+        LoopMount::new(&path, Access::ReadOnly, &[]).expect("mount")
+    }
+}
+
+fn xattr(path: &Path, name: &str) -> Option<Vec<u8>> {
+    let mut value = vec![0; 65536];
+    let len = lgetxattr(path, name, &mut value[..]).ok()?;
+    value.truncate(len);
+    Some(value)
+}
+
+fn errno<T: std::fmt::Debug>(done: larder::Result<T>) -> Errno {
+    done.expect_err("refused").errno()
+}
+
+/// An access control list as programs write it.
+fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+    let mut bytes = 2_u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in entries {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(permissions.to_le_bytes());
+        bytes.extend(id.to_le_bytes());
+    }
+    bytes
+}
+
+const NO_ID: u32 = u32::MAX;
+
+/// What may be done to a file's lists and mode.
+enum Step {
+    Set(&'static str, Vec<u8>),
+    Remove(&'static str),
+    Mode(u16),
+}
+
+fn steps() -> Vec<Step> {
+    let base = [(1, 6, NO_ID), (4, 5, NO_ID), (0x20, 1, NO_ID)];
+    let named = [base[0], (2, 7, 99), base[1], (0x10, 3, NO_ID), base[2]];
+    let masked = [base[0], base[1], (0x10, 4, NO_ID), base[2]];
+    let mut steps = vec![Step::Remove(ACCESS), Step::Remove("user.absent")];
+    for name in [ACCESS, DEFAULT] {
+        steps.extend([
+            Step::Set(name, list(&base)),
+            Step::Set(name, list(&named)),
+            Step::Mode(0o6417),
+            Step::Set(name, list(&masked)),
+            Step::Mode(0o1750),
+            // Not valid.
+            Step::Set(name, list(&base[..2])),
+            Step::Set(name, list(&[base[1], base[0], base[2]])),
+            Step::Set(name, b"nonsense".to_vec()),
+            Step::Set(name, list(&named)),
+            Step::Set(name, list(&[])),
+            Step::Set(name, list(&named)),
+            Step::Remove(name),
+            Step::Remove(name),
+            Step::Set(name, list(&named)),
+            Step::Mode(0o640),
+        ]);
+    }
+    steps
+}
+
+/// What became of a file after a step: the errno, the mode, both lists.
+type After = (Option<Errno>, u32, [Option<Vec<u8>>; 2]);
+
+fn by_kernel(path: &Path, step: &Step) -> After {
+    let done = match step {
+        Step::Set(name, value) => lsetxattr(path, *name, value, XattrFlags::empty()),
+        Step::Remove(name) => lremovexattr(path, *name),
+        Step::Mode(mode) => {
+            let permissions = std::fs::Permissions::from_mode((*mode).into());
+            std::fs::set_permissions(path, permissions).expect("chmod");
+            Ok(())
+        }
+    };
+    let mode = std::fs::metadata(path).expect("file").mode();
+    let lists = [ACCESS, DEFAULT].map(|name| xattr(path, name));
+    (done.err(), mode & 0o7777, lists)
+}
+
+fn by_us(volume: &Volume, ino: Ino, step: &Step) -> After {
+    let done = match step {
+        Step::Set(name, value) => volume.set_xattr(ino, name.as_bytes(), value, XattrMode::Any),
+        Step::Remove(name) => volume.remove_xattr(ino, name.as_bytes()),
+        Step::Mode(mode) => {
+            let set = SetAttributes {
+                permissions: Some(*mode),
+                ..SetAttributes::default()
+            };
+            volume.set_attributes(ino, &set).map(drop)
+        }
+    };
+    let mode = volume.metadata(ino).expect("file").permissions;
+    let lists = [ACCESS, DEFAULT].map(|name| volume.xattr(ino, name.as_bytes()).expect("list"));
+    (done.err().map(|error| error.errno()), mode.into(), lists)
+}
+
+#[test]
+fn lists_and_modes_are_those_of_the_kernel_after_each_step() {
+    if needs() {
+        return;
+    }
+    for arguments in ["-t ext4 -b 4096", "-t ext3 -b 1024 -I 128"] {
+        let bed = Bed::new(arguments);
+        let theirs = bed.folder.path().join("theirs");
+        mke2fs(&theirs, arguments);
+        let mount = LoopMount::new(&theirs, Access::ReadWrite, &[]).expect("mount");
+        let file = bed.make("file", FileKind::Regular, 0o644);
+        std::fs::write(mount.path().join("file"), "").expect("file");
+        let directory = bed.make("directory", FileKind::Directory, 0o755);
+        std::fs::create_dir(mount.path().join("directory")).expect("directory");
+        for (name, ino) in [("file", file), ("directory", directory)] {
+            let path = mount.path().join(name);
+            // The umask had its part in how they were made.
+            let same = Step::Mode(0o755);
+            assert_eq!(by_us(&bed.volume, ino, &same), by_kernel(&path, &same));
+            for (number, step) in steps().iter().enumerate() {
+                let (ours, theirs) = (by_us(&bed.volume, ino, step), by_kernel(&path, step));
+                assert_eq!(ours, theirs, "step {number} on {name}, {arguments}");
+            }
+        }
+        let ours = bed.finish();
+        for name in ["file", "directory"] {
+            let look = |root: PathBuf| {
+                let path = root.join(name);
+                let mode = std::fs::metadata(&path).expect("file").mode();
+                (mode, xattr(&path, ACCESS), xattr(&path, DEFAULT))
+            };
+            assert_eq!(look(ours.path()), look(mount.path()), "{name}, {arguments}");
+        }
+    }
+}
+
+#[test]
+fn what_is_set_is_on_the_image() {
+    if needs() {
+        return;
+    }
+    let bed = Bed::new("-t ext4 -b 4096");
+    let ino = bed.make("file", FileKind::Regular, 0o6777);
+    let volume = &bed.volume;
+    let time = |seconds| Timestamp {
+        seconds,
+        nanoseconds: 7,
+    };
+    let set = SetAttributes {
+        uid: Some(70_000),
+        gid: Some(80_000),
+        atime: Some(SetTime::To(time(5_000_000_000))),
+        mtime: Some(SetTime::To(time(-5))),
+        size_bytes: Some(12_345),
+        ..SetAttributes::default()
+    };
+    let metadata = volume.set_attributes(ino, &set).expect("set");
+    assert_eq!(metadata.permissions, 0o777, "chown takes the set-id bits");
+    assert_eq!(metadata.changed, NOW);
+    let value = vec![9; 3000];
+    volume
+        .set_xattr(ino, b"user.large", &value, XattrMode::Create)
+        .expect("set");
+    volume
+        .set_xattr(ino, b"security.capability", &[1; 20], XattrMode::Any)
+        .expect("set");
+    volume.clear_set_id(ino).expect("cleared");
+    assert_eq!(
+        volume.xattr(ino, b"security.capability").expect("read"),
+        None
+    );
+    volume.set_label(b"a label").expect("set");
+    assert_eq!(volume.label().expect("label"), b"a label");
+    let mount = bed.finish();
+    let path = mount.path().join("file");
+    let found = std::fs::metadata(&path).expect("file");
+    assert_eq!(
+        (found.uid(), found.gid(), found.len()),
+        (70_000, 80_000, 12_345)
+    );
+    assert_eq!((found.atime(), found.atime_nsec()), (5_000_000_000, 7));
+    assert_eq!((found.mtime(), found.mtime_nsec()), (-5, 7));
+    assert_eq!(
+        (found.ctime(), found.ctime_nsec()),
+        (NOW.seconds, 123_456_789)
+    );
+    assert_eq!(xattr(&path, "user.large"), Some(value));
+}
+
+#[test]
+fn file_that_cannot_be_changed_refuses_all_but_taking_the_flag_off() {
+    if needs() {
+        return;
+    }
+    let bed = Bed::new("-t ext4 -b 4096");
+    let volume = &bed.volume;
+    let ino = bed.make("file", FileKind::Regular, 0o644);
+    let flags = volume.metadata(ino).expect("file").flags;
+    volume
+        .set_xattr(ino, b"user.a", b"value", XattrMode::Any)
+        .expect("set");
+    let mode = SetAttributes {
+        permissions: Some(0),
+        ..SetAttributes::default()
+    };
+    let touch = SetAttributes {
+        atime: Some(SetTime::Now),
+        mtime: Some(SetTime::Now),
+        ..SetAttributes::default()
+    };
+    let size = SetAttributes {
+        size_bytes: Some(0),
+        ..SetAttributes::default()
+    };
+    for flag in [IMMUTABLE, APPEND] {
+        volume.set_flags(ino, flags | flag).expect("set");
+        assert_eq!(errno(volume.set_attributes(ino, &mode)), Errno::PERM);
+        assert_eq!(errno(volume.set_attributes(ino, &size)), Errno::PERM);
+        let touched = volume.set_attributes(ino, &touch);
+        assert_eq!(touched.is_ok(), flag == APPEND);
+        let set = volume.set_xattr(ino, b"user.b", b"value", XattrMode::Any);
+        assert_eq!(errno(set), Errno::PERM);
+        assert_eq!(errno(volume.remove_xattr(ino, b"user.a")), Errno::PERM);
+        let more = volume.set_flags(ino, flags | flag | NOATIME);
+        assert_eq!(more.is_ok(), flag == APPEND);
+        volume.set_flags(ino, flags).expect("taken off");
+    }
+    volume.set_attributes(ino, &mode).expect("set");
+    bed.finish();
+}
+
+#[test]
+fn flags_that_cannot_be_set_are_refused_and_those_of_storage_stay() {
+    if needs() {
+        return;
+    }
+    let bed = Bed::new("-t ext4 -b 4096");
+    let volume = &bed.volume;
+    let file = bed.make("file", FileKind::Regular, 0o644);
+    let directory = bed.make("directory", FileKind::Directory, 0o755);
+    volume.set_flags(file, EXTENTS | NOATIME).expect("set");
+    let found = volume.metadata(file).expect("file").flags;
+    assert_eq!(found, EXTENTS | NOATIME);
+    assert_eq!(errno(volume.set_flags(file, NOATIME)), Errno::OPNOTSUPP);
+    let topdir = volume.set_flags(file, EXTENTS | TOPDIR);
+    assert_eq!(errno(topdir), Errno::OPNOTSUPP);
+    volume.set_flags(directory, EXTENTS | TOPDIR).expect("set");
+    for unknown in [0x1000, 0x20_0000, 0x1000_0000, 0x8000_0000] {
+        let set = volume.set_flags(file, EXTENTS | unknown);
+        assert_eq!(errno(set), Errno::OPNOTSUPP, "{unknown:#x}");
+    }
+    bed.finish();
+}
+
+#[test]
+fn attribute_that_a_file_cannot_have_is_refused() {
+    if needs() {
+        return;
+    }
+    let bed = Bed::new("-t ext4 -b 1024");
+    let volume = &bed.volume;
+    let fifo = bed.make("fifo", FileKind::Fifo, 0o644);
+    let link = bed.make("link", FileKind::Symlink, 0o777);
+    let file = bed.make("file", FileKind::Regular, 0o644);
+    let set = |ino, name: &str, value: &[u8], mode| {
+        volume
+            .set_xattr(ino, name.as_bytes(), value, mode)
+            .map_err(|error| error.errno())
+    };
+    assert_eq!(set(fifo, "user.a", b"", XattrMode::Any), Err(Errno::PERM));
+    assert_eq!(set(link, "user.a", b"", XattrMode::Any), Err(Errno::PERM));
+    assert_eq!(set(link, "trusted.a", b"v", XattrMode::Any), Ok(()));
+    let entries = list(&[(1, 6, NO_ID), (4, 5, NO_ID), (0x20, 1, NO_ID)]);
+    assert_eq!(
+        set(link, ACCESS, &entries, XattrMode::Any),
+        Err(Errno::OPNOTSUPP)
+    );
+    assert_eq!(
+        set(file, "user.a", b"", XattrMode::Replace),
+        Err(Errno::NODATA)
+    );
+    assert_eq!(set(file, "user.a", b"v", XattrMode::Create), Ok(()));
+    assert_eq!(
+        set(file, "user.a", b"v", XattrMode::Create),
+        Err(Errno::EXIST)
+    );
+    assert_eq!(
+        set(file, "user.b", &[1; 2000], XattrMode::Any),
+        Err(Errno::NOSPC)
+    );
+    assert_eq!(
+        set(file, "what.ever", b"v", XattrMode::Any),
+        Err(Errno::OPNOTSUPP)
+    );
+    let mount = bed.finish();
+    assert_eq!(xattr(&mount.path().join("file"), "user.b"), None);
+}
