@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// Blocks that are set aside for a file that grows, at most.
 const WINDOW_MAX_BLOCKS: u64 = 2048;
 
+/// Of what is free, at most this part is set aside for one file.
+const WINDOW_PART: u64 = 64;
+
 /// Groups in a flexible group from which on the content of its files stays out of its
 /// first group, which holds metadata and directories.
 const FLEX_GROUPS_APART: usize = 4;
@@ -183,10 +186,11 @@ fn privilege(may_use_reserved: bool) -> Privilege {
 }
 
 /// Clusters to set aside for a file that has `file_blocks` and wants `want` clusters more:
-/// as many as it has then.
+/// as many as it has then, but only a small part of what is free.
 fn window_clusters(space: &Space, file_blocks: u64, want: u32) -> u32 {
     let log2 = space.geometry.cluster_blocks_log2;
     let has = file_blocks.saturating_add(u64::from(want) << log2);
     let blocks = has.min(WINDOW_MAX_BLOCKS).next_power_of_two();
-    u32::try_from(blocks >> log2).unwrap_or(0)
+    let clusters = (blocks >> log2).min(space.counts().unpromised() / WINDOW_PART);
+    u32::try_from(clusters).unwrap_or(0)
 }

@@ -140,7 +140,7 @@ impl Filesystem {
         }
         self.with_map(group, |_| ())?;
         // Checked, if it was not yet.
-        if !bitmap::is_set(&*self.inode_bitmap(group, &desc)?, index) {
+        if !bitmap::is_set(&self.inode_bitmap(group, &desc)?, index) {
             return Err(corrupt(FREE_ALREADY));
         }
         self.mark_inode(handle, group, &desc, index, false)?;
@@ -152,7 +152,9 @@ impl Filesystem {
             Ok(())
         })?;
         handle.allocation.freed_inodes += 1;
-        self.allocator().space().counts().free_inodes += 1;
+        let space = self.allocator().space();
+        space.counts().free_inodes += 1;
+        space.give_up_window(ino);
         Ok(())
     }
 

@@ -178,7 +178,8 @@ impl Filesystem {
         let start = sb.group_first_block(group).0;
         // With blocks of 1 KiB the superblock is block 1, even where block 0 is the first.
         let before = u64::from(group.0 == 0 && sb.block_size_log2 == 10 && start == 0);
-        let mut blocks = vec![start..start + before + self.leading_blocks(group)];
+        let leading = before + self.leading_blocks(group);
+        let mut blocks: Vec<_> = std::iter::once(start..start + leading).collect();
         let mut add = |desc: &GroupDesc| {
             for bitmap in [desc.block_bitmap, desc.inode_bitmap] {
                 blocks.push(bitmap.0..bitmap.0.saturating_add(1));

@@ -4,10 +4,11 @@
 //! 1. The goal itself: a file that goes on takes what is free right behind it, however short.
 //! 2. The goal's group: the first run from the goal on that is long enough, so that what is
 //!    wanted in small pieces with one goal (the files of a directory) comes out packed.
-//! 3. The goal's flexible group, then the following groups round the disk: the first run
-//!    that is long enough. After [`GROUPS_LOOKED_AT`] groups, or once round, the longest that
-//!    was seen.
-//! 4. Whatever is free anywhere; then what is set aside for others.
+//! 3. The goal's flexible group, [`GROUPS_NEAR`] groups behind it, then those from where
+//!    something was found last, round the disk: the first run that is long enough.
+//! 4. The longest that was seen, if [`LOOKS_MAX`] groups seemed to have one and had not, or
+//!    [`GROUPS_COMPARED`] groups have none.
+//! 5. Whatever is free anywhere; then what is set aside for others.
 //!
 //! A large run starts where the disk's own units do, if the free run is long enough for that.
 //!
@@ -21,8 +22,14 @@ use crate::{Filesystem, GroupNo};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Groups that are looked at for a run that is long enough.
-const GROUPS_LOOKED_AT: usize = 256;
+/// Groups behind the goal's that are near.
+const GROUPS_NEAR: usize = 256;
+
+/// Groups whose maps are searched in vain before less is taken.
+const LOOKS_MAX: u32 = 64;
+
+/// Groups that are compared before less is taken.
+const GROUPS_COMPARED: usize = 4096;
 
 /// Clusters from which on a run is aligned.
 const ALIGNED_FROM: u32 = 256;
@@ -52,7 +59,9 @@ impl Filesystem {
         if set_aside.is_empty() {
             return None;
         }
-        set_aside.into_iter().for_each(|run| space.release(run));
+        for run in set_aside {
+            space.release(run);
+        }
         self.search(wanted)
     }
 
@@ -63,33 +72,43 @@ impl Filesystem {
             .clusters
             .min(space.geometry.clusters_per_group)
             .max(1);
-        if let Some(run) = self.hold_in(home, |bits| at_goal(bits, bit, want, wanted.goes_on)) {
-            return Some(run);
-        }
-        let mut longest: Option<(u32, GroupNo)> = None;
-        let near = std::iter::once(home).chain(self.flex_groups(home));
-        for group in near.chain(self.groups_from(home)).take(GROUPS_LOOKED_AT) {
-            let from = if group == home { bit } else { 0 };
-            if !self.is_worth_a_look(group, want) {
-                continue;
-            }
-            let found = self.hold_in(group, |bits| first_of(bits, from, want));
-            if found.is_some() {
-                return found;
-            }
-            let summary = space.group(group).state.lock().summary;
-            let len = summary.map_or(0, |summary| summary.longest_max);
-            if longest.is_none_or(|(best, _)| best < len) {
-                longest = Some((len, group));
-            }
+        let at_goal = self.hold_in(home, |bits| at_goal(bits, bit, want, wanted.goes_on));
+        if at_goal.is_some() {
+            return at_goal;
         }
         let last = GroupNo(space.last_group.load(Ordering::Relaxed));
-        let best = longest.map(|(_, group)| group);
-        for group in best.into_iter().chain([last]).chain(self.groups_from(home)) {
-            if self.is_worth_a_look(group, 1) {
+        let near = std::iter::once(home)
+            .chain(self.flex_groups(home))
+            .chain(self.groups_from(home).take(GROUPS_NEAR));
+        let mut longest = (0, home);
+        let mut looks = 0;
+        for (step, group) in near.chain(self.groups_from(last)).enumerate() {
+            let len = self.longest_in(group);
+            if len < want {
+                longest = longest.max((len, group));
+                if step >= GROUPS_COMPARED && longest.0 > 0 {
+                    break;
+                }
+                continue;
+            }
+            let from = if group == home { bit } else { 0 };
+            let found = self.hold_in(group, |bits| first_of(bits, from, want));
+            if found.is_some() {
+                if step > GROUPS_NEAR {
+                    space.last_group.store(group.0, Ordering::Relaxed);
+                }
+                return found;
+            }
+            longest = longest.max((self.longest_in(group), group));
+            looks += 1;
+            if looks == LOOKS_MAX {
+                break;
+            }
+        }
+        for group in std::iter::once(longest.1).chain(self.groups_from(last)) {
+            if self.longest_in(group) > 0 {
                 let found = self.hold_in(group, |bits| longest_of(bits, want));
                 if found.is_some() {
-                    space.last_group.store(group.0, Ordering::Relaxed);
                     return found;
                 }
             }
@@ -103,20 +122,12 @@ impl Filesystem {
         (first.0..count).chain(0..first.0.min(count)).map(GroupNo)
     }
 
-    /// Whether `group` may have a run of `want` free clusters.
-    fn is_worth_a_look(&self, group: GroupNo, want: u32) -> bool {
-        let entry = self.allocator().space().group(group);
-        let state = entry.state.lock();
-        if state.damage.is_some() {
-            return false;
-        }
-        match state.summary {
-            Some(summary) => summary.longest_max >= want,
-            None => {
-                drop(state);
-                self.group(group)
-                    .is_ok_and(|desc| desc.free_clusters >= want)
-            }
+    /// Free clusters of `group` that follow each other, at most. None in a damaged one.
+    fn longest_in(&self, group: GroupNo) -> u32 {
+        let known = self.allocator().space().known(group);
+        match known {
+            Some(summary) => summary.longest_max,
+            None => self.group(group).map_or(0, |desc| desc.free_clusters),
         }
     }
 

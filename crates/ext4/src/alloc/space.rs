@@ -176,9 +176,9 @@ pub(crate) struct Space {
     maps_max: u32,
     /// Where the streams go on, one in so many inodes each; 0 before the first.
     streams: [AtomicU64; STREAMS],
-    /// Where something was found last: where a search for the last free space starts.
+    /// The group where something was found last that was not near its goal.
     pub(super) last_group: AtomicU32,
-    /// Where inodes were found last.
+    /// The group where an inode was found last.
     pub(super) last_inode_group: AtomicU32,
 }
 
@@ -209,6 +209,19 @@ impl Space {
             return Arc::clone(found);
         }
         Arc::clone(self.groups.write().entry(group).or_default())
+    }
+
+    /// What is known of `group`: what is wrong with it, or what it has.
+    pub(super) fn known(&self, group: GroupNo) -> Option<Summary> {
+        let entry = Arc::clone(self.groups.read().get(&group)?);
+        let state = entry.state.lock();
+        match state.damage {
+            Some(_) => Some(Summary {
+                free: 0,
+                longest_max: 0,
+            }),
+            None => state.summary,
+        }
     }
 
     /// The blocks of `run`: fewer than its clusters have at the end of the file system.
@@ -277,14 +290,18 @@ impl Space {
             len: found.len - want,
         };
         let released = self.windows.lock().set(ino, rest);
-        released.into_iter().for_each(|run| self.release(run));
+        if let Some(run) = released {
+            self.release(run);
+        }
         Run { len: want, ..found }
     }
 
     /// Gives up what is set aside for `ino`.
     pub(super) fn give_up_window(&self, ino: Ino) {
         let released = self.windows.lock().remove(ino);
-        released.into_iter().for_each(|run| self.release(run));
+        if let Some(run) = released {
+            self.release(run);
+        }
     }
 
     /// Where the stream of `ino` goes on.

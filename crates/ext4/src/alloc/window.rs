@@ -3,14 +3,14 @@
 //! # Model
 //! ext4's preallocation for an inode: what a file will probably want next is kept from
 //! others, in memory only, so that files that grow at the same time stay in few pieces. Given up
-//! when the file is closed, when there are too many, or when space is short.
+//! when the file is closed or deleted, when there are too many, or when space is short.
 
 use super::space::Run;
 use crate::Ino;
 use std::collections::{HashMap, VecDeque};
 
 /// Files with space set aside, at most.
-const WINDOWS_MAX: usize = 512;
+const WINDOWS_MAX: usize = 256;
 
 /// The space set aside, by inode.
 #[derive(Debug, Default)]
