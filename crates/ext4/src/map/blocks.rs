@@ -6,9 +6,12 @@ use super::FileBlocks;
 use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::indirect::{self, DIRECT_BLOCKS, LEVELS, Path};
-use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
+use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 use std::ops::Range;
 use zerocopy::little_endian::U32;
+
+/// Numbers in the inode that lead to data blocks.
+const DIRECT_SLOTS: usize = 12;
 
 /// A hole being made, from its end on.
 struct Cut {
@@ -57,7 +60,7 @@ impl Filesystem {
             let done = if path.levels == 0 {
                 let mut bytes = *inode.i_block();
                 let direct = indirect::numbers_mut(&mut bytes)
-                    .get_mut(path.slot..12)
+                    .get_mut(path.slot..DIRECT_SLOTS)
                     .unwrap_or_default();
                 let done = set_numbers(inode, direct, number, left)?;
                 inode.set_i_block(&bytes);
@@ -130,16 +133,20 @@ impl Filesystem {
         blocks: FileBlocks,
     ) -> Result<FileBlocks> {
         let log2 = self.numbers_log2();
+        let end = blocks.end.min(indirect::blocks_max(log2));
+        if end <= blocks.start {
+            return Ok(blocks.start..blocks.start);
+        }
         let mut cut = Cut {
             start: blocks.start,
-            end: blocks.end.min(indirect::blocks_max(log2)).max(blocks.start),
+            end,
             must_move: true,
             has_stopped: false,
         };
         for level in (1..=LEVELS).rev() {
             let first = DIRECT_BLOCKS + (1..level).map(|below| 1 << (log2 * below)).sum::<u64>();
             // The slots behind the direct blocks, one for each level.
-            let slot = 11 + level as usize;
+            let slot = DIRECT_SLOTS + level as usize - 1;
             let block = FsBlock(u64::from(number_at(inode.i_block(), slot)));
             if cut.end <= first || cut.has_stopped {
                 continue;
@@ -161,13 +168,8 @@ impl Filesystem {
         }
         if !cut.has_stopped && cut.start < DIRECT_BLOCKS {
             let mut numbers = decode(inode.i_block());
-            self.cut_runs(
-                handle,
-                inode,
-                &mut cut,
-                numbers.get_mut(..12).unwrap_or_default(),
-                0,
-            )?;
+            let direct = numbers.get_mut(..DIRECT_SLOTS).unwrap_or_default();
+            self.cut_runs(handle, inode, &mut cut, direct, 0)?;
             let mut bytes = *inode.i_block();
             encode(&mut bytes, &numbers);
             inode.set_i_block(&bytes);
@@ -274,6 +276,11 @@ impl Filesystem {
         inode: &Inode,
         start: FileBlock,
     ) -> Result<Option<FsBlock>> {
+        if let Some(before) = start.0.checked_sub(1)
+            && let MappingKind::Written(block) = self.map(inode, FileBlock(before), 1)?.kind
+        {
+            return Ok(Some(FsBlock(block.0 + 1)));
+        }
         let Some(path) = Path::to(start, self.numbers_log2()) else {
             return Ok(None);
         };
