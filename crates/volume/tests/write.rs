@@ -108,12 +108,16 @@ impl Bed<'_> {
             7 => {
                 let size = if self.random.below(3) == 0 { 0 } else { at };
                 self.volume.truncate(ino, size).unwrap();
-                self.models[file].bytes.resize(usize::try_from(size).unwrap(), 0);
+                self.models[file]
+                    .bytes
+                    .resize(usize::try_from(size).unwrap(), 0);
                 format!("truncate {file} {size}")
             }
             8..=10 => self.fallocate(file, at, len),
             11 => {
-                self.volume.sync_file(ino, self.random.below(2) == 0).unwrap();
+                self.volume
+                    .sync_file(ino, self.random.below(2) == 0)
+                    .unwrap();
                 format!("sync {file}")
             }
             12 => {
@@ -197,7 +201,9 @@ impl Bed<'_> {
         let (inos, volume) = (&self.inos, self.volume);
         let done = volume.copy_range(inos[from], at, inos[to], to_at, len);
         let done = done.unwrap();
-        let start = usize::try_from(at).unwrap().min(self.models[from].bytes.len());
+        let start = usize::try_from(at)
+            .unwrap()
+            .min(self.models[from].bytes.len());
         let end = (start + usize::try_from(len).unwrap()).min(self.models[from].bytes.len());
         assert_eq!(done, (end - start) as u64);
         let copied = self.models[from].bytes[start..end].to_vec();
@@ -233,7 +239,11 @@ impl Bed<'_> {
     fn check(&mut self, file: usize, when: &str) {
         let (ino, model) = (self.inos[file], &self.models[file]);
         let size = self.volume.metadata(ino).unwrap().size_bytes;
-        assert_eq!(size, model.bytes.len() as u64, "size of {file} after {when}");
+        assert_eq!(
+            size,
+            model.bytes.len() as u64,
+            "size of {file} after {when}"
+        );
         let mut buf = vec![0xAA; model.bytes.len() + 10];
         let len = match self.random.below(3) {
             0 => self.volume.read_at(ino, &mut buf, 0),
@@ -272,7 +282,10 @@ fn check_with_tools(device: &OverlayDevice, models: &[Model]) {
 }
 
 fn follow_the_model(layout: &'static Layout, cache_size_bytes: u64, background: bool, seed: Seed) {
-    println!("{}: cache of {cache_size_bytes} bytes, seed {seed}", layout.name);
+    println!(
+        "{}: cache of {cache_size_bytes} bytes, seed {seed}",
+        layout.name
+    );
     let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
     let opened: Arc<dyn BlockDevice> = Arc::clone(&device) as _;
     let volume = Volume::open_device(opened, &options(cache_size_bytes, background)).unwrap();
@@ -316,6 +329,7 @@ fn content_after_any_changes_is_the_models() {
         return;
     }
     let seed = Seed::from_environment(0x5000);
+    println!("seed {seed}");
     for (number, layout) in (0..).zip(LAYOUTS) {
         follow_the_model(layout, 16 << 20, false, seed.part(2 * number));
         follow_the_model(layout, 1 << 20, true, seed.part(2 * number + 1));

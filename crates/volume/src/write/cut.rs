@@ -6,9 +6,9 @@
 use super::names::FIXED;
 use crate::Result;
 use crate::live::Live;
-use crate::read::Reader;
+use crate::read::{Reader, key};
+use larder_cache::page::Lock;
 use larder_ext4::{Error, FileBlocks, Handle, Inode};
-use std::ops::Range;
 
 /// Blocks that a file can have at most.
 pub(super) const FILE_BLOCKS: u64 = 1 << 32;
@@ -88,7 +88,7 @@ impl Reader {
         live.publish(&handle, &inode);
         handle.stop();
         live.mark_clean(blocks);
-        self.drop_pages(live, size_bytes..u64::MAX);
+        self.drop_pages(live, size_bytes, before);
         live.set_size(size_bytes);
         if size_bytes == 0 && before > 0 {
             self.replaced.lock().insert(live.ino());
@@ -126,13 +126,19 @@ impl Reader {
         Ok(one.saturating_add(CREDITS + INODE_CREDITS))
     }
 
-    /// Drops the pages that lie in `bytes` from the start of one on, dirty or not. With `map` held
-    /// exclusively, so that none of them comes back as it was.
-    fn drop_pages(&self, live: &Live<'_>, bytes: Range<u64>) {
+    /// Drops the pages behind `size_bytes` of a file that had `before_bytes`, and what one has
+    /// behind it; what was behind the end is zeros. With `map`
+    /// held exclusively, so that nothing comes back as it was.
+    fn drop_pages(&self, live: &Live<'_>, size_bytes: u64, before_bytes: u64) {
         let page_bytes = self.page_bytes();
-        let first = bytes.start.div_ceil(page_bytes);
-        let pages = first..(bytes.end / page_bytes).max(first);
-        let ino = live.ino();
-        self.caches.pages.discard_range(ino.0.into(), pages);
+        let (ino, pages) = (live.ino(), &self.caches.pages);
+        let behind = size_bytes.div_ceil(page_bytes)..before_bytes.div_ceil(page_bytes);
+        pages.discard_range(ino.0.into(), behind);
+        let last = key(ino, size_bytes / page_bytes);
+        // If somebody fills it, he has yet to look at what it is to hold.
+        if let Lock::Locked(mut page) = pages.lock(last) {
+            let kept = usize::try_from(size_bytes % page_bytes).unwrap_or(0);
+            page[kept..].fill(0);
+        }
     }
 }
