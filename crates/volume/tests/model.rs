@@ -8,7 +8,9 @@ use larder::{Ino, OpenOptions, Volume};
 use larder_block::{BlockDevice, OverlayDevice};
 use larder_testkit::crash::{ImageFile, Layout, layout, open};
 use larder_testkit::model::{Model, compare_all};
-use larder_testkit::operation::{Generator, Listing, Mix, Operation, Performer, shrink};
+use larder_testkit::operation::{
+    Generator, Listing, Mix, Operation, Performer, kind_of_failure, shrink,
+};
 use larder_testkit::{
     Access, Comparison, Oracle, Requirement, Seed, VolumeSource, compare, skip, tell_skipped,
 };
@@ -45,7 +47,9 @@ fn perform(
     let mut volume = opened()?;
     for operation in operations {
         if *operation == Operation::Reopen {
-            volume.close().map_err(|error| format!("closing: {error}"))?;
+            volume
+                .close()
+                .map_err(|error| format!("closing: {error}"))?;
             drop(volume);
             volume = opened()?;
         }
@@ -57,7 +61,9 @@ fn perform(
         same(performer.compare_changed(&volume, &before), &when)?;
     }
     same(performer.compare_all(&volume), &"at the end")?;
-    volume.close().map_err(|error| format!("closing: {error}"))?;
+    volume
+        .close()
+        .map_err(|error| format!("closing: {error}"))?;
     drop(volume);
     // All that is held open goes with the volume.
     let last = operations.len().try_into().unwrap_or(u32::MAX);
@@ -117,7 +123,10 @@ fn follow_the_model(name: &str, number: u64) {
         let Err(what) = attempt(layout, &operations) else {
             continue;
         };
-        let smallest = shrink(&operations, 400, |rest| attempt(layout, rest).is_err());
+        let same_kind = |other: String| kind_of_failure(&other) == kind_of_failure(&what);
+        let smallest = shrink(&operations, 400, |rest| {
+            attempt(layout, rest).is_err_and(same_kind)
+        });
         let last = attempt(layout, &smallest).err().unwrap_or_default();
         panic!(
             "{name}, seed {seed}: {what}\nsmallest sequence:\n{}{last}",

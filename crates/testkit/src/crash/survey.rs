@@ -2,7 +2,7 @@
 
 use super::{History, ImageFile, Layout, open, run};
 use crate::model::Model;
-use crate::operation::{Generator, Listing, Mix, Operation, shrink};
+use crate::operation::{Generator, Listing, Mix, Operation, kind_of_failure, shrink};
 use crate::seed::{Seed, mix};
 use larder_block::{BlockDevice, ChangeRecord, OverlayDevice, PowerCuts, RecordingDevice};
 use std::fmt;
@@ -308,7 +308,10 @@ pub fn report(
         every: plan.every.min(4),
         ..*plan
     };
-    let smallest = shrink(&operations, 150, |rest| look(rest, &thorough).is_err());
+    let words = |what: &str| kind_of_failure(what.split_once(": ").map_or(what, |(_, what)| what));
+    let smallest = shrink(&operations, 150, |rest| {
+        look(rest, &thorough).is_err_and(|other| words(&other) == words(&what))
+    });
     let last = look(&smallest, &thorough).err().unwrap_or_default();
     Err(format!(
         "{}, seed {seed}: {what}\nsmallest sequence:\n{}{last}",

@@ -12,7 +12,7 @@ mod shrink;
 pub use generate::{Generator, Mix};
 pub use path::NodePath;
 pub use perform::{Performer, Places};
-pub use shrink::{Listing, shrink};
+pub use shrink::{Listing, kind_of_failure, shrink};
 
 use crate::model::acl::Acl;
 use larder::{Fallocate, FileKind, RenameFlags, Timestamp, XattrMode};

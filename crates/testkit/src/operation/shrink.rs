@@ -33,6 +33,22 @@ pub fn shrink(
     }
 }
 
+/// What kind of failure a message tells of: its words without numbers and what braces enclose.
+/// A sequence shrinks to one that fails in the same way, not in any.
+#[must_use]
+pub fn kind_of_failure(what: &str) -> String {
+    let mut depth = 0_u32;
+    let kept = what.chars().filter(|character| {
+        match character {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ => return depth == 0 && (character.is_alphabetic() || *character == ' '),
+        }
+        false
+    });
+    kept.take(60).collect()
+}
+
 /// Operations, numbered, for a message.
 #[derive(Debug)]
 pub struct Listing<'a>(pub &'a [Operation]);
@@ -53,6 +69,20 @@ mod tests {
 
     fn close(slot: u8) -> Operation {
         Operation::Close { slot: Slot(slot) }
+    }
+
+    #[test]
+    fn kind_of_failure_tells_operations_and_errors_apart() {
+        let kind = |text: &str| kind_of_failure(text);
+        let unlink =
+            kind("operation 7 Unlink { at: /p }: Err(Os { code: 21 }): inode 5: is a directory");
+        assert_eq!(
+            unlink,
+            kind(
+                "operation 42 Unlink { at: /q/r }: Err(Os { code: 20 }): inode 513: is a directory"
+            )
+        );
+        assert_ne!(unlink, kind("operation 7 Unlink { at: /p }: Ok(\"done\")"));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(super) type Entry = (Ino, FileTypeByte);
 
 /// What is made.
 #[derive(Clone, Copy, Debug)]
-enum Make<'a> {
+pub(super) enum Make<'a> {
     Node(FileKind, Option<DeviceNumber>),
     Directory,
     Symlink(&'a [u8]),
@@ -156,7 +156,7 @@ impl Volume {
     }
 
     /// Makes the inode of a new file in `dir`, with everything but its name.
-    fn make_inode(
+    pub(super) fn make_inode(
         &self,
         handle: &mut Handle<'_>,
         dir: &Inode,
@@ -227,7 +227,13 @@ impl Volume {
     /// As [`Volume::create`], `EMLINK`, `EPERM`.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
         check_name(parent, name)?;
-        check_not_itself(ino, parent)?;
+        if ino == parent {
+            return Err(if self.inode(ino)?.is_directory() {
+                Error::NotPermitted(ino, "a directory has one name")
+            } else {
+                larder_ext4::Error::NotDirectory(ino).into()
+            });
+        }
         let (dir_live, live) = (self.live(parent)?, self.live(ino)?);
         let _names = dir_live.rw.write();
         if live.present()?.is_directory() {

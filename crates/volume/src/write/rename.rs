@@ -8,14 +8,15 @@
 //! directories, ancestors first; then what is moved and what is replaced, directories first.
 
 use super::names::{
-    Entry, FIXED, IS_FIXED, NAME_CREDITS, check_changeable, check_name, check_not_itself, invalid,
+    Entry, FIXED, IS_FIXED, Make, NAME_CREDITS, check_changeable, check_name, check_not_itself,
+    invalid,
 };
 use super::unlink::check_removable;
-use super::{FileKind, RenameFlags};
+use super::{FileKind, NewFile, RenameFlags};
 use crate::live::Live;
 use crate::write_back::Times;
 use crate::{Error, Ino, Result, Volume};
-use larder_ext4::{DeviceNumber, FileTypeByte, Handle, Inode, NewInode};
+use larder_ext4::{DeviceNumber, FileTypeByte, Handle, Inode};
 use parking_lot::RwLockWriteGuard;
 
 /// Directories on the way up to the root: more are a loop.
@@ -387,15 +388,14 @@ impl<'v> Rename<'v, '_> {
     /// Makes what stands for a name that is hidden: a character device 0:0.
     fn make_whiteout(&self, handle: &mut Handle<'_>, dir: &Inode) -> Result<Entry> {
         let device = DeviceNumber { major: 0, minor: 0 };
-        let new = NewInode {
-            kind: FileKind::CharDevice,
+        let what = Make::Node(FileKind::CharDevice, Some(device));
+        let new = NewFile {
             permissions: 0,
+            umask: 0,
             uid: 0,
             gid: 0,
-            device: Some(device),
-            now: self.volume.now(),
         };
-        let inode = self.volume.fs().create_inode(handle, dir, &new)?;
+        let inode = self.volume.make_inode(handle, dir, what, &new)?;
         self.volume.live(inode.ino())?.publish(handle, &inode);
         Ok(entry_of(&inode))
     }
