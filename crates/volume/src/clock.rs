@@ -2,12 +2,17 @@
 
 use crate::Timestamp;
 use std::fmt::Debug;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Tells the time that changes are stamped with.
 pub trait Clock: Debug + Send + Sync {
     /// The present.
     fn now(&self) -> Timestamp;
+
+    /// Waits: at open, where others may have to be given time to show that they live.
+    fn wait(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
 }
 
 /// The system's clock.

@@ -41,6 +41,7 @@ mod fill;
 mod flusher;
 mod live;
 mod metadata;
+mod mmp;
 mod open;
 mod options;
 mod place;

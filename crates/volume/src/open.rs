@@ -4,6 +4,7 @@ use crate::bring_in::BATCH_PAGES;
 use crate::dirty::DirtyFiles;
 use crate::flusher::{Bell, DirtyLimits};
 use crate::live::LiveInodes;
+use crate::mmp::HeldImage;
 use crate::read::Reader;
 use crate::readahead::Queue;
 use crate::stream::Streams;
@@ -34,11 +35,12 @@ pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDe
     })
 }
 
-/// What reads the file system on `device`, and what its journal held.
+/// What reads the file system on `device`, what its journal held, and what protects it from
+/// being mounted twice.
 pub(crate) fn device(
     device: Arc<dyn BlockDevice>,
     options: &OpenOptions,
-) -> Result<(Reader, JournalState)> {
+) -> Result<(Reader, JournalState, Option<HeldImage>)> {
     let policy: PolicyName = options
         .readahead
         .parse()
@@ -75,8 +77,10 @@ pub(crate) fn device(
         u32::try_from(caches.pages.page_bytes()).unwrap_or(u32::MAX),
     );
     let cache_pages = usize::try_from(caches.pages.frames().capacity()).unwrap_or(usize::MAX);
+    let mut held = None;
     let mut fs = Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay);
     if options.read_write {
+        held = HeldImage::acquire(fs.superblock(), &replayed.device, &options.clock)?;
         fs.enable_writing(Arc::clone(&replayed.device), WriteOptions::default())?;
     }
     let reader = Reader {
@@ -99,7 +103,7 @@ pub(crate) fn device(
         caches,
         cache_size_bytes: options.cache_size_bytes,
     };
-    Ok((reader, replayed.journal))
+    Ok((reader, replayed.journal, held))
 }
 
 /// What the journal says: the superblock and the device to read, and what is

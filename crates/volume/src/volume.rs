@@ -7,6 +7,7 @@
 
 use crate::flusher::Flusher;
 use crate::live::Live;
+use crate::mmp::MmpKeeper;
 use crate::read::{Keep, Reader, check_content};
 use crate::readahead::Readers;
 use crate::{
@@ -37,6 +38,8 @@ pub struct Volume {
     readers: Arc<Readers>,
     /// Writes back in the background.
     pub(crate) flusher: Mutex<Option<Flusher>>,
+    /// Protects the image from being mounted twice.
+    pub(crate) keeper: Mutex<Option<MmpKeeper>>,
     pub(crate) is_closed: AtomicBool,
 }
 
@@ -64,8 +67,11 @@ impl Volume {
     /// # Errors
     /// As [`Volume::open`].
     pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Self> {
-        let (reader, journal) = open::device(device, options)?;
+        let (reader, journal, held) = open::device(device, options)?;
         let reader = Arc::new(reader);
+        let keeper = held
+            .map(|held| MmpKeeper::start(&reader, held))
+            .transpose()?;
         let readers = Arc::new(Readers::start(&reader, options.readahead_threads)?);
         let flusher = if options.read_write && options.background {
             Some(Flusher::start(&reader, options.commit_seconds)?)
@@ -77,6 +83,7 @@ impl Volume {
             journal,
             readers,
             flusher: Mutex::new(flusher),
+            keeper: Mutex::new(keeper),
             is_closed: AtomicBool::new(false),
         };
         if options.read_write {

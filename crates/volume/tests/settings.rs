@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
@@ -35,6 +36,8 @@ impl Clock for Still {
     fn now(&self) -> Timestamp {
         NOW
     }
+
+    fn wait(&self, _: Duration) {}
 }
 
 /// An image in memory that is opened for writing, and what goes with it.
@@ -398,4 +401,28 @@ fn attribute_that_a_file_cannot_have_is_refused() {
     );
     let mount = bed.finish();
     assert_eq!(xattr(&mount.path().join("file"), "user.b"), None);
+}
+
+#[test]
+fn image_with_protection_is_held_until_it_is_closed() {
+    if needs() || skip(&[Requirement::Tool("debugfs")]) {
+        return;
+    }
+    let bed = Bed::new("-t ext4 -b 1024 -O mmp");
+    let path = bed.folder.path().join("ours");
+    let protection = || {
+        std::fs::write(&path, bed.device.to_bytes()).expect("image");
+        let tool = Tool::new("debugfs").args(["-R", "dump_mmp"]);
+        tool.arg(&path).run().expect("debugfs")
+    };
+    let node = rustix::system::uname();
+    let node = format!("node_name: {}", node.nodename().to_string_lossy());
+    let held = protection();
+    assert!(held.contains(&node), "{held}");
+    assert!(!held.contains("sequence: ff4d4d50"), "{held}");
+    bed.make("file", FileKind::Regular, 0o644);
+    bed.volume.close().expect("closed");
+    let given_back = protection();
+    assert!(given_back.contains("sequence: ff4d4d50"), "{given_back}");
+    bed.finish();
 }

@@ -132,6 +132,7 @@ impl Volume {
         drop(self.flusher.lock().take());
         let written = self.reader.write_back_all();
         let closed = self.fs().close();
+        drop(self.keeper.lock().take());
         written?;
         Ok(closed?)
     }
