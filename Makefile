@@ -15,7 +15,7 @@ RUN_PACKAGES := e2fsprogs fuse3 util-linux
 BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test check bench bench-readahead real-use fuzz sanitize install record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test check bench bench-readahead real-use fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,9 +36,10 @@ check: ## Format, lints and docs, warnings denied
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 
-real-use: deps build ## Use a writable mount hard, as root: fsx, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
+real-use: deps build ## Use a writable mount hard, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
 	@scripts/install-packages $(USE_PACKAGES)
 	test -x target/tools/bin/fsx || $(CARGO) install --locked --root target/tools fsx@0.3
+	test -x target/tools/bin/pjdfstest || $(CARGO) install --locked --root target/tools pjdfstest@0.2
 	LARDER=$(LARDER) scripts/real-use $(STEPS)
 
 bench: deps bench-deps build ## Measure against the kernel, fuse2fs and the FUSE floor; keeps raw results
@@ -62,6 +63,9 @@ install: build ## Install the command, mount.larder, man pages and completions (
 	ln -sf $(PREFIX)/bin/larder $(DESTDIR)/sbin/mount.larder
 	$(CARGO) run --release --locked -p xtask -- man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(CARGO) run --release --locked -p xtask -- completions $(DESTDIR)$(PREFIX)/share
+
+install-fuse2fs: install ## Install, and be what is called as fuse2fs (hides another fuse2fs, if PREFIX comes first)
+	ln -sf larder $(DESTDIR)$(PREFIX)/bin/fuse2fs
 
 record-readahead: deps ## Record anew what this machine's kernel reads ahead (root and tracefs)
 	$(CARGO) run --locked -p xtask -- record-readahead crates/readahead/tests/golden

@@ -323,7 +323,8 @@ Examples:
 JSON: cache_size_bytes; page, buffer, dentry, inode (each buckets, objects,
 capacity, lookups, hits, links_on_hits, links_on_misses, longest_chain, bytes);
 readahead {policy, max_bytes, threads, windows, pages_ahead, pages_used, pages_wasted};
-device {reads, bytes}")]
+device {reads, bytes, writes, written_bytes, flushes};
+writing {dirty_bytes, read_only_because} on a mount that can be written")]
 pub(crate) struct StatsArgs {
     /// The directory that an image is mounted on
     pub mountpoint: PathBuf,

@@ -2,66 +2,16 @@
 
 mod support;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use support::{
-    Fixture, Mountpoint, Server, User, assert_fails, can_mount, command, content, has_root,
-    in_own_namespace, is_mounted, mount_line, name_of, sh, text, tool, wait_until,
+    Fixture, Mountpoint, User, assert_fails, can_mount, content, has_root, in_own_namespace,
+    is_mounted, mount, mount_line, name_of, run, serve, sh, signal, text, tool, umount, wait_until,
 };
-
-fn run(user: User, args: &[&std::ffi::OsStr]) -> Output {
-    command("larder", user).args(args).output().unwrap()
-}
-
-#[track_caller]
-fn mount(user: User, fixture: &Fixture, mountpoint: &Path, options: &str) {
-    let output = run(
-        user,
-        &[
-            "mount".as_ref(),
-            "-o".as_ref(),
-            options.as_ref(),
-            fixture.image().as_ref(),
-            mountpoint.as_ref(),
-        ],
-    );
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(is_mounted(mountpoint));
-}
-
-#[track_caller]
-fn umount(user: User, mountpoint: &Path) {
-    let output = run(user, &["umount".as_ref(), mountpoint.as_ref()]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(!is_mounted(mountpoint));
-}
-
-/// A foreground server, mounted.
-fn serve(fixture: &Fixture, mountpoint: &Path) -> Server {
-    let child = command("larder", User::Same)
-        .args([
-            "mount".as_ref(),
-            "-f".as_ref(),
-            "-oro".as_ref(),
-            fixture.image().as_os_str(),
-            mountpoint.as_os_str(),
-        ])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    wait_until("the mount", || is_mounted(mountpoint));
-    Server(child)
-}
-
-fn signal(server: &Server, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(server.0.id()).unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
-}
 
 /// The socket of the mount at `mountpoint`, among the directories for `uid`.
 fn socket(mountpoint: &Path, uid: u32) -> Option<PathBuf> {
@@ -313,7 +263,7 @@ fn signal_unmounts_a_foreground_server() {
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     for number in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let mut server = serve(&fixture, &mountpoint.0);
+        let mut server = serve(&fixture, &mountpoint.0, "ro");
         assert!(mountpoint.0.join("hello").exists());
         signal(&server, number);
         assert!(server.0.wait().unwrap().success());
@@ -328,7 +278,7 @@ fn signal_detaches_a_mount_in_use() {
     }
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    let mut server = serve(&fixture, &mountpoint.0);
+    let mut server = serve(&fixture, &mountpoint.0, "ro");
     let open = fs::File::open(mountpoint.0.join("hello")).unwrap();
     signal(&server, Signal::TERM);
     wait_until("the detached mount", || !is_mounted(&mountpoint.0));
@@ -344,7 +294,7 @@ fn server_ends_when_the_system_unmounts() {
     }
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    let mut server = serve(&fixture, &mountpoint.0);
+    let mut server = serve(&fixture, &mountpoint.0, "ro");
     wait_until("an unmount", || {
         rustix::mount::unmount(&mountpoint.0, rustix::mount::UnmountFlags::empty()).is_ok()
     });
@@ -358,7 +308,7 @@ fn killed_server_is_cleaned_up_after() {
     }
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    let mut server = serve(&fixture, &mountpoint.0);
+    let mut server = serve(&fixture, &mountpoint.0, "ro");
     wait_until("the socket", || socket(&mountpoint.0, 0).is_some());
     let socket = socket(&mountpoint.0, 0).unwrap();
     signal(&server, Signal::KILL);

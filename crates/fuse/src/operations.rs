@@ -26,6 +26,9 @@ pub(crate) const FOREVER: Duration = Duration::from_hours(100 * 365 * 24);
 /// What Linux reads ahead, unless told otherwise.
 const DEFAULT_READAHEAD_BYTES: usize = 128 << 10;
 
+/// The longest name in bytes, as statfs(2) tells it.
+pub(crate) const NAME_BYTES: usize = 255;
+
 /// A file as an answer to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
@@ -135,6 +138,9 @@ impl Operations {
     /// only a file's handle.
     pub(crate) fn lookup(&self, parent: NodeId, name: &[u8]) -> Answer<Option<Entry>> {
         const OPERATION: &str = "lookup";
+        if name.len() > NAME_BYTES {
+            return Err(Errno::NAMETOOLONG);
+        }
         let parent_ino = inode_of(parent)?;
         if name == b"." {
             return self.entry(OPERATION, parent).map(Some);

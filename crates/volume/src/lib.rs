@@ -64,6 +64,6 @@ pub use larder_ext4::{FileKind, Ino, Statfs};
 pub use larder_readahead::{Advice, PolicyName};
 pub use metadata::{DirEntry, Info, JournalState, Metadata};
 pub use options::{DataMode, ErrorsMode, OpenOptions};
-pub use stats::{CacheKind, DeviceStats, ReadaheadStats, Stats};
+pub use stats::{CacheKind, DeviceStats, ReadaheadStats, Stats, WritingStats};
 pub use volume::Volume;
 pub use write::{DeviceNumber, Fallocate, NewFile, RenameFlags, SetAttributes, SetTime, XattrMode};

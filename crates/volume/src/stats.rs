@@ -1,4 +1,4 @@
-//! What the caches did, counted since the volume was opened.
+//! What the caches and the device did, counted since the volume was opened.
 
 use crate::read::Reader;
 use larder_cache::CacheStats;
@@ -39,17 +39,32 @@ pub struct ReadaheadStats {
     pub pages_wasted: u64,
 }
 
-/// What was read from the device.
+/// What was read from the device, and written to it.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceStats {
     /// Device reads.
     pub reads: u64,
     /// Bytes read.
     pub bytes: u64,
+    /// Device writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+}
+
+/// How writing stands.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct WritingStats {
+    /// Content that is not on the device yet, in bytes.
+    pub dirty_bytes: u64,
+    /// Why nothing is written any more, if something failed.
+    pub read_only_because: Option<String>,
 }
 
 /// Everything that is counted.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// The memory budget of all caches, in bytes.
@@ -66,6 +81,9 @@ pub struct Stats {
     pub readahead: ReadaheadStats,
     /// The device.
     pub device: DeviceStats,
+    /// Writing, if the volume was opened for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writing: Option<WritingStats>,
 }
 
 impl Stats {
@@ -91,7 +109,14 @@ impl Stats {
             device: DeviceStats {
                 reads: device.reads,
                 bytes: device.bytes,
+                writes: device.writes,
+                written_bytes: device.written_bytes,
+                flushes: device.flushes,
             },
+            writing: reader.live.is_some().then(|| WritingStats {
+                dirty_bytes: reader.dirty_files.blocks() * reader.block_bytes(),
+                read_only_because: reader.fs.failure().map(|why| why.to_string()),
+            }),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::args::{Cache, StatsArgs};
 use crate::failure::Result;
-use crate::{json, size};
-use larder::{CacheKind, CacheStats, Stats};
+use crate::{json, name, size};
+use larder::{CacheKind, CacheStats, DeviceStats, Stats, WritingStats};
 use larder_fuse::stats::{histogram, stats};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -83,12 +83,44 @@ fn print_text(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
         "           {} windows, {} pages ahead, {} used, {} wasted",
         readahead.windows, readahead.pages_ahead, readahead.pages_used, readahead.pages_wasted
     )?;
+    let device = &stats.device;
     writeln!(
         out,
         "device     {} reads, {}",
-        stats.device.reads,
-        size::human(stats.device.bytes)
-    )
+        device.reads,
+        size::human(device.bytes)
+    )?;
+    if let Some(writing) = &stats.writing {
+        print_writing(out, device, writing)?;
+    }
+    Ok(())
+}
+
+fn print_writing(
+    out: &mut impl Write,
+    device: &DeviceStats,
+    writing: &WritingStats,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "           {} writes, {}, {} flushes",
+        device.writes,
+        size::human(device.written_bytes),
+        device.flushes
+    )?;
+    writeln!(
+        out,
+        "writing    {} to be written yet",
+        size::human(writing.dirty_bytes)
+    )?;
+    match &writing.read_only_because {
+        Some(why) => writeln!(
+            out,
+            "           turned read-only: {}",
+            name::escaped(why.as_bytes())
+        ),
+        None => Ok(()),
+    }
 }
 
 fn print_cache(out: &mut impl Write, name: &str, cache: &CacheStats) -> io::Result<()> {
@@ -153,5 +185,30 @@ mod tests {
         assert!(text.contains("memory     400.0 KiB of 1.0 MiB"), "{text}");
         let readahead = "readahead  modern, 128.0 KiB at once at most, 3 threads";
         assert!(text.contains(readahead), "{text}");
+    }
+
+    #[test]
+    fn writing_is_shown_where_there_is_any_and_why_it_ended() {
+        let shown = |stats: &Stats| {
+            let mut out = Vec::new();
+            print_text(&mut out, stats).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let mut stats = Stats::default();
+        assert!(!shown(&stats).contains("writing"));
+        stats.device.flushes = 7;
+        stats.writing = Some(WritingStats {
+            dirty_bytes: 5 << 20,
+            read_only_because: Some("the disk is full".to_owned()),
+        });
+        let text = shown(&stats);
+        assert!(
+            text.contains("7 flushes") && text.contains("5.0 MiB"),
+            "{text}"
+        );
+        assert!(
+            text.contains("turned read-only: the disk is full"),
+            "{text}"
+        );
     }
 }

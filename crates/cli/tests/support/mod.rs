@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use larder_testkit::requirement::is_root;
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -52,12 +53,21 @@ impl Fixture {
 
     /// Makes `image` anew, of a type that mke2fs knows.
     pub fn make_image(&self, fs_type: &str, options: &[&str]) {
+        self.make_image_with(fs_type, options, &self.path("tree"));
+    }
+
+    /// Makes `image` anew, of another tree.
+    pub fn make_image_of(&self, tree: &Path) {
+        self.make_image_with("ext4", &[], tree);
+    }
+
+    fn make_image_with(&self, fs_type: &str, options: &[&str], tree: &Path) {
         let image = self.path("image");
         fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
         fs::set_permissions(&image, Permissions::from_mode(0o644)).unwrap();
         let made = Command::new(tool("mke2fs"))
             .args(["-q", "-F", "-t", fs_type, "-L", "pantry", "-d"])
-            .arg(self.path("tree"))
+            .arg(tree)
             .args(options)
             .arg(&image)
             .output()
@@ -164,6 +174,72 @@ pub fn assert_fails(output: &Output, code: i32, parts: &[&str]) {
     for part in parts {
         assert!(stderr.contains(part), "{part:?} is not in {stderr:?}");
     }
+}
+
+/// Runs `larder` as `user`.
+pub fn run(user: User, args: &[&OsStr]) -> Output {
+    command("larder", user).args(args).output().unwrap()
+}
+
+/// Mounts the image in the background.
+#[track_caller]
+pub fn mount(user: User, fixture: &Fixture, mountpoint: &Path, options: &str) {
+    let output = run(
+        user,
+        &[
+            "mount".as_ref(),
+            "-o".as_ref(),
+            options.as_ref(),
+            fixture.image().as_ref(),
+            mountpoint.as_ref(),
+        ],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(is_mounted(mountpoint));
+}
+
+/// Unmounts with `larder umount`.
+#[track_caller]
+pub fn umount(user: User, mountpoint: &Path) {
+    let output = run(user, &["umount".as_ref(), mountpoint.as_ref()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!is_mounted(mountpoint));
+}
+
+/// A foreground server, mounted.
+pub fn serve(fixture: &Fixture, mountpoint: &Path, options: &str) -> Server {
+    let child = command("larder", User::Same)
+        .args([
+            "mount".as_ref(),
+            "-f".as_ref(),
+            "-o".as_ref(),
+            options.as_ref(),
+            fixture.image().as_os_str(),
+            mountpoint.as_os_str(),
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the mount", || is_mounted(mountpoint));
+    Server(child)
+}
+
+/// Sends a signal to a server.
+pub fn signal(server: &Server, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(server.0.id()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// Asserts that e2fsck finds no fault in an image.
+#[track_caller]
+pub fn assert_clean(image: &Path) {
+    let checked = Command::new(tool("e2fsck"))
+        .args(["-fn"])
+        .arg(image)
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{}", text(&checked.stdout));
 }
 
 /// A mount point: what is mounted there goes away with it, whatever happens.

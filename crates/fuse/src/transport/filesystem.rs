@@ -16,7 +16,7 @@ use super::{attributes, capabilities, ioctl};
 use crate::changes::{Caller, Make, Name};
 use crate::node::NodeId;
 use crate::open_files::Handle;
-use crate::operations::{Answer, Entry, FOREVER, Listed, Operations, Seek};
+use crate::operations::{Answer, Entry, FOREVER, Listed, NAME_BYTES, Operations, Seek};
 use capabilities::Abilities;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType,
@@ -34,8 +34,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// The longest name in bytes, as statfs(2) tells it.
-const NAME_BYTES: u32 = 255;
 /// `SEEK_DATA` and `SEEK_HOLE` of lseek(2).
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
@@ -399,7 +397,7 @@ impl Filesystem for Requests {
             stat.files,
             stat.free_files,
             stat.block_size_bytes,
-            NAME_BYTES,
+            u32::try_from(NAME_BYTES).unwrap_or(u32::MAX),
             stat.block_size_bytes,
         );
     }
