@@ -16,16 +16,46 @@
 //!    the log, but for those revoked.
 //! 2. Used and reserved blocks are less than the log: head and tail never meet from behind.
 
-use super::log_writer::{LogWriter, Snapshot};
+use super::log_writer::Snapshot;
 use super::running::Versions;
 use crate::FsBlock;
 use crate::ondisk::jbd2::Tid;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::sync::Arc;
+
+/// The blocks of the journal that the log goes round in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Circle {
+    pub(super) first: u32,
+    pub(super) end: u32,
+}
+
+impl Circle {
+    pub(super) fn len_blocks(self) -> u32 {
+        self.end - self.first
+    }
+
+    /// The block `blocks` behind `block`.
+    pub(super) fn wrapped(self, block: u32, blocks: u32) -> u32 {
+        let offset = u64::from(block - self.first) + u64::from(blocks);
+        let offset = offset % u64::from(self.len_blocks());
+        self.first + u32::try_from(offset).unwrap_or(0)
+    }
+
+    /// Blocks from `tail` up to `head`.
+    fn distance(self, tail: u32, head: u32) -> u32 {
+        if head >= tail {
+            head - tail
+        } else {
+            self.len_blocks() - (tail - head)
+        }
+    }
+}
 
 /// The part of the log from its tail to its head, and the blocks that it holds.
 #[derive(Debug)]
 pub(super) struct Logged {
+    circle: Circle,
     state: Mutex<State>,
 }
 
@@ -55,13 +85,14 @@ pub(super) struct Batch {
 impl Logged {
     /// The log holds what lies between `tail` and `head`, all of which is at home; transaction
     /// `tid` is next.
-    pub(super) fn new(log: &LogWriter, tail: u32, head: u32, tid: Tid) -> Self {
+    pub(super) fn new(circle: Circle, tail: u32, head: u32, tid: Tid) -> Self {
         Self {
+            circle,
             state: Mutex::new(State {
                 tail,
                 head,
                 head_tid: tid,
-                used_blocks: log.distance(tail, head),
+                used_blocks: circle.distance(tail, head),
                 reserved_blocks: 0,
                 waiting: Versions::default(),
                 in_flight: Arc::default(),
@@ -70,10 +101,11 @@ impl Logged {
     }
 
     /// Blocks of the log that the running transaction can still count on.
-    pub(super) fn free_blocks(&self, log: &LogWriter) -> u32 {
+    pub(super) fn free_blocks(&self) -> u32 {
         let state = self.state.lock();
         let taken = state.used_blocks.saturating_add(state.reserved_blocks);
-        log.len_blocks().saturating_sub(taken).saturating_sub(1)
+        let free = self.circle.len_blocks().saturating_sub(taken);
+        free.saturating_sub(1)
     }
 
     /// Keeps `blocks` for the transaction that is to be committed.
@@ -96,11 +128,11 @@ impl Logged {
     }
 
     /// `transaction` is in the log, which now ends at `head`.
-    pub(super) fn committed(&self, log: &LogWriter, transaction: &Snapshot, head: u32) {
+    pub(super) fn committed(&self, transaction: &Snapshot, head: u32) {
         let mut state = self.state.lock();
         state.head = head;
         state.head_tid = transaction.tid.next();
-        state.used_blocks = log.distance(state.tail, head);
+        state.used_blocks = self.circle.distance(state.tail, head);
         state.reserved_blocks = 0;
         for (block, contents) in &transaction.blocks {
             state.waiting.insert(*block, Arc::clone(contents));
@@ -134,10 +166,10 @@ impl Logged {
     }
 
     /// The checkpoint `batch` is done, and the log starts where it said.
-    pub(super) fn end(&self, log: &LogWriter, batch: &Batch) {
+    pub(super) fn end(&self, batch: &Batch) {
         let mut state = self.state.lock();
         state.tail = batch.tail;
-        state.used_blocks = log.distance(state.tail, state.head);
+        state.used_blocks = self.circle.distance(state.tail, state.head);
         state.in_flight = Arc::default();
     }
 }

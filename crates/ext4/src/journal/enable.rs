@@ -6,7 +6,7 @@ use super::log_writer::LogWriter;
 use super::running::Tid;
 use super::writer::{Journal, WriteOptions, Writer, now};
 use super::{corrupt, read_superblock};
-use crate::alloc::Allocator;
+use crate::alloc::{Allocator, check_geometry};
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
 use crate::ondisk::jbd2::{Features, JournalSuperblock, SUPERBLOCK_BYTES};
 use crate::ondisk::superblock::{State, Superblock};
@@ -61,6 +61,7 @@ impl Filesystem {
     ) -> Result<()> {
         let WriteOptions {} = options;
         check_writable(self.superblock())?;
+        check_geometry(self.superblock(), device.size_bytes())?;
         if !device.is_writable() {
             return Err(Error::ReadOnly(None));
         }
@@ -104,7 +105,7 @@ impl Filesystem {
         let (first, tid) = (superblock.first, superblock.sequence);
         let log = LogWriter::new(file, bytes, superblock);
         log.write_tail(first, tid)?;
-        let logged = Logged::new(&log, first, first, tid);
+        let logged = Logged::new(log.circle(), first, first, tid);
         Ok((Journal { log, logged }, tid))
     }
 }

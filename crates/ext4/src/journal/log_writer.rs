@@ -8,6 +8,7 @@
 //!
 //! Cost: data is not copied, but for blocks that must be escaped.
 
+use super::checkpoint::Circle;
 use super::file::JournalFile;
 use super::running::Sealed;
 use crate::ondisk::jbd2::{
@@ -24,9 +25,7 @@ use std::time::SystemTime;
 pub(super) struct LogWriter {
     file: JournalFile,
     format: Format,
-    /// The log's first block, and the one behind its last.
-    first: u32,
-    end: u32,
+    circle: Circle,
     tags_in_block: usize,
     revocations_in_block: usize,
     superblock: Mutex<OnDisk>,
@@ -92,8 +91,10 @@ impl LogWriter {
             tags_in_block: format.tags_in_block(file.block_size_bytes()).max(1),
             revocations_in_block: format.revocations_in_block(file.block_size_bytes()).max(1),
             format,
-            first: parsed.first,
-            end: parsed.end,
+            circle: Circle {
+                first: parsed.first,
+                end: parsed.end,
+            },
             file,
             superblock: Mutex::new(OnDisk { bytes, parsed }),
         }
@@ -101,7 +102,12 @@ impl LogWriter {
 
     /// Blocks of the log.
     pub(super) fn len_blocks(&self) -> u32 {
-        self.end - self.first
+        self.circle.len_blocks()
+    }
+
+    /// Where they are in the journal.
+    pub(super) fn circle(&self) -> Circle {
+        self.circle
     }
 
     /// Blocks of the log that a transaction of so many blocks may take, whatever it revokes:
@@ -123,22 +129,6 @@ impl LogWriter {
         u32::try_from(blocks).unwrap_or(u32::MAX)
     }
 
-    /// The block `blocks` behind `block`.
-    pub(super) fn wrapped(&self, block: u32, blocks: u32) -> u32 {
-        let offset = u64::from(block - self.first) + u64::from(blocks);
-        let offset = offset % u64::from(self.len_blocks());
-        self.first + u32::try_from(offset).unwrap_or(0)
-    }
-
-    /// Blocks from `tail` up to `head`.
-    pub(super) fn distance(&self, tail: u32, head: u32) -> u32 {
-        if head >= tail {
-            head - tail
-        } else {
-            self.len_blocks() - (tail - head)
-        }
-    }
-
     /// Writes all of `transaction` but the block that commits it, from `at` on; returns where
     /// that one belongs.
     pub(super) fn write_body(&self, at: u32, transaction: &Snapshot) -> Result<u32> {
@@ -146,7 +136,7 @@ impl LogWriter {
         let mut at = at;
         let mut rest = pieces.as_slice();
         while !rest.is_empty() {
-            let until_end = self.end - at;
+            let until_end = self.circle.end - at;
             let wanted = u32::try_from(rest.len()).unwrap_or(u32::MAX).min(until_end);
             let adjoining = self.file.adjoining_blocks(at, wanted)?.max(1);
             let (now, later) = rest.split_at(adjoining as usize);
@@ -155,7 +145,7 @@ impl LogWriter {
                 .map(|piece| IoSlice::new(piece.bytes()))
                 .collect();
             self.file.write(at, &slices)?;
-            at = self.wrapped(at, adjoining);
+            at = self.circle.wrapped(at, adjoining);
             rest = later;
         }
         Ok(at)
@@ -199,7 +189,7 @@ impl LogWriter {
             .format
             .commit_block(tid, time, self.file.block_size_bytes());
         self.file.write(at, &[IoSlice::new(&block)])?;
-        Ok(self.wrapped(at, 1))
+        Ok(self.circle.wrapped(at, 1))
     }
 
     /// Overwrites the block at `at`, where a commit block of an earlier time may lie.

@@ -32,6 +32,8 @@ mod overlay;
 mod progress;
 mod recover_home;
 mod running;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 mod writer;
 
 pub use handle::Handle;

@@ -110,11 +110,6 @@ impl Progress {
         self.state.lock().committed = tid;
     }
 
-    /// The last transaction that is durable.
-    pub(super) fn committed(&self) -> Tid {
-        self.state.lock().committed
-    }
-
     /// Waits until transaction `tid` is durable, and all that was written to the device before
     /// this call. `commit` commits the running transaction, if there is anything in it; `flush` is the device's.
     pub(super) fn wait_for(

@@ -90,7 +90,7 @@ impl Writer {
     /// Lets the running transaction grow as far as there is room for it.
     fn set_limit(&self, running: &mut Running) {
         let room = self.journal.as_ref().map_or(u32::MAX, |journal| {
-            let free = journal.logged.free_blocks(&journal.log);
+            let free = journal.logged.free_blocks();
             journal.log.fitting_blocks(free)
         });
         running.limit_blocks = room.min(self.max_blocks());
@@ -145,7 +145,7 @@ impl Writer {
         self.progress.check()?;
         let head = log.write_commit(commit_at, transaction.tid)?;
         self.flush()?;
-        logged.committed(log, transaction, head);
+        logged.committed(transaction, head);
         // From now on freed blocks may become content: no older version may come home later.
         self.progress
             .wait_until(|| !logged.is_in_flight(&transaction.revoked))
@@ -190,7 +190,7 @@ impl Writer {
         log.write_tail(batch.tail, batch.tail_tid)?;
         // Before anything is written where the log began until now.
         self.flush()?;
-        logged.end(log, &batch);
+        logged.end(&batch);
         drop(batch);
         self.homes.clean(buffers, blocks.into_iter());
         Ok(())
@@ -315,9 +315,10 @@ impl Filesystem {
         if let Some(tid) = due {
             self.commit(tid)?;
         }
-        let is_short = writer.journal.as_ref().is_some_and(|journal| {
-            journal.logged.free_blocks(&journal.log) < journal.log.len_blocks() / 2
-        });
+        let is_short = writer
+            .journal
+            .as_ref()
+            .is_some_and(|journal| journal.logged.free_blocks() < journal.log.len_blocks() / 2);
         if is_short { self.checkpoint() } else { Ok(()) }
     }
 
@@ -376,6 +377,10 @@ impl Filesystem {
             return;
         }
         tracing::error!("the file system is read-only from now on: {error}");
+        if matches!(error, Error::InUse(_)) {
+            // It is somebody else's.
+            return;
+        }
         if let Some(journal) = &writer.journal {
             let _ = journal.log.write_error(ABORTED);
         }
