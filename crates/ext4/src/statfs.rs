@@ -10,13 +10,13 @@
 //! Cost: one pass over all group descriptors, once for each file system; two where it is
 //! written to.
 
-use crate::alloc::clusters_for_metadata;
+use crate::alloc::{GROUPS_MAX, clusters_for_metadata};
 use crate::ondisk::features::{Compat, Incompat};
 use crate::{Filesystem, GroupNo};
 
-/// Group descriptors that are read for the free counts. Beyond, 128 TiB at
-/// blocks of 4 KiB, the superblock's counts are taken.
-const GROUPS_READ_MAX: u32 = 1 << 20;
+/// Group descriptors that are read for the free counts. Beyond, the superblock's counts are
+/// taken.
+const GROUPS_READ_MAX: u32 = GROUPS_MAX;
 
 /// The numbers of statfs(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

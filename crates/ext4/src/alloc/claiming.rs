@@ -6,7 +6,6 @@ use super::search::Wanted;
 use super::space::{Run, Space};
 use super::{Goal, NO_INO};
 use crate::error::Place;
-use crate::ondisk::features::Incompat;
 use crate::{Error, FileKind, Filesystem, FsBlock, GroupNo, Ino, Inode, Result};
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ const WINDOW_PART: u64 = 64;
 
 /// Groups in a flexible group from which on the content of its files stays out of its
 /// first group, which holds metadata and directories.
-const FLEX_GROUPS_APART: usize = 4;
+const FLEX_GROUPS_APART: u32 = 4;
 
 impl Filesystem {
     /// Keeps `clusters` clusters free for their owner, wherever they are: delayed allocation
@@ -129,20 +128,13 @@ impl Filesystem {
     pub fn home_goal(&self, inode: &Inode) -> FsBlock {
         let sb = self.superblock();
         let group = GroupNo(inode.ino().0.saturating_sub(1) / sb.inodes_per_group);
-        let mut flex = self.flex_groups(group);
-        let first = flex
-            .next()
-            .filter(|_| sb.incompat.contains(Incompat::FLEX_BG));
-        let home = match (first, flex.next()) {
-            (Some(_), Some(second))
-                if inode.kind() == FileKind::Regular && flex.count() + 2 >= FLEX_GROUPS_APART =>
-            {
-                second
-            }
-            (Some(first), _) => first,
-            (None, _) => group,
-        };
-        sb.group_first_block(home)
+        let size = self.flex_group_size();
+        let first = GroupNo(group.0 / size * size);
+        let second = GroupNo(first.0 + 1);
+        let is_apart = inode.kind() == FileKind::Regular
+            && size >= FLEX_GROUPS_APART
+            && second.0 < sb.groups_count;
+        sb.group_first_block(if is_apart { second } else { first })
     }
 
     pub(super) fn shared_space(&self) -> Result<Arc<Space>> {

@@ -202,15 +202,20 @@ impl Filesystem {
 
     /// The groups of the flexible group that `group` is in: itself alone without `flex_bg`.
     pub(super) fn flex_groups(&self, group: GroupNo) -> impl Iterator<Item = GroupNo> + use<> {
+        let size = self.flex_group_size();
+        let first = group.0 / size * size;
+        let end = first.saturating_add(size);
+        (first..end.min(self.superblock().groups_count)).map(GroupNo)
+    }
+
+    /// Groups in a flexible group; 1 without `flex_bg`.
+    pub(super) fn flex_group_size(&self) -> u32 {
         let sb = self.superblock();
-        let log2 = if sb.incompat.contains(Incompat::FLEX_BG) {
-            u32::from(sb.flex_bg_groups_log2).min(31)
+        if sb.incompat.contains(Incompat::FLEX_BG) {
+            1 << u32::from(sb.flex_bg_groups_log2).min(31)
         } else {
-            0
-        };
-        let first = group.0 >> log2 << log2;
-        let end = first.saturating_add(1 << log2).min(sb.groups_count);
-        (first..end).map(GroupNo)
+            1
+        }
     }
 }
 

@@ -46,8 +46,27 @@ use crate::{Error, Filesystem, FsBlock, Ino, Result};
 use space::{Run, Space};
 use std::sync::Arc;
 
+/// Block groups of a file system that can be written to, at most: 128 TiB in blocks of 4 KiB.
+pub(crate) const GROUPS_MAX: u32 = 1 << 20;
+
 /// The owner of bitmaps and descriptors in errors: none.
 const NO_INO: Ino = Ino(0);
+
+/// Refuses file systems whose space cannot be looked after: cut off at the end, or of more groups
+/// than can be searched in a second.
+///
+/// # Errors
+/// [`Error::NotWritable`].
+pub(crate) fn check_geometry(sb: &Superblock, device_size_bytes: u64) -> Result<()> {
+    if sb.missing_bytes(device_size_bytes) > 0 {
+        return Err(Error::NotWritable("its end is missing".to_owned()));
+    }
+    if sb.groups_count > GROUPS_MAX {
+        let what = format!("it has {} block groups", sb.groups_count);
+        return Err(Error::NotWritable(what));
+    }
+    Ok(())
+}
 
 /// What a handle allocated and freed, to be kept or undone with it.
 #[derive(Debug, Default)]

@@ -82,10 +82,9 @@ impl Filesystem {
 
     /// Groups of a flexible group, and how many of these there are.
     fn flex_geometry(&self) -> (u32, u32) {
-        let size = u32::try_from(self.flex_groups(GroupNo(0)).count())
-            .unwrap_or(1)
-            .max(1);
-        (size, self.superblock().groups_count.div_ceil(size).max(1))
+        let groups = self.superblock().groups_count;
+        let size = self.flex_group_size().min(groups).max(1);
+        (size, groups.div_ceil(size).max(1))
     }
 
     /// What the flexible group that `group` is in has; a damaged descriptor counts as full.
