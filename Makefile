@@ -28,7 +28,7 @@ demo: deps build ## Make an image of a real tree, mount it, walk and read it, pr
 
 test: deps ## Run every test: unit, models, kernel as oracle, FUSE end to end
 	$(CARGO) build --locked -p larder-cli
-	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache --lib -- shuttle
+	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 --lib -- shuttle
 	$(CARGO) test --locked --workspace --no-fail-fast
 
 check: ## Format, lints and docs, warnings denied

@@ -19,6 +19,7 @@ pub mod dentry;
 pub mod frame;
 pub mod inode;
 mod memory;
+pub mod number_hash;
 pub mod page;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;

@@ -21,6 +21,7 @@
 //! A block's size and some 60 bytes a dirty block, outside the memory budget:
 //! bounded by the size of the journal. Without dirty blocks, a look is one load.
 
+use crate::number_hash::NumberHash;
 use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 /// Parts of the block numbers.
 const SHARDS: u64 = 64;
 
-type Shard = Mutex<HashMap<u64, Arc<[u8]>>>;
+type Shard = Mutex<HashMap<u64, Arc<[u8]>, NumberHash>>;
 
 #[derive(Debug)]
 pub(super) struct DirtyBuffers {
