@@ -4,8 +4,13 @@ mod directory;
 mod image;
 mod naming;
 
+use image::Image;
+use larder_ext4::Filesystem;
+use larder_ext4::ondisk::hash::HashVersion;
 use larder_testkit::seed::{Random, Seed};
 use naming::Subject;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
 
 /// Kinds of images: with and without index, checksums, type bytes, inline directories.
 const LAYOUTS: [(&str, &str); 9] = [
@@ -84,6 +89,179 @@ fn directory_after_random_changes_is_as_its_model_e2fsck_and_the_kernel_see_it()
                 subject.commit();
             }
         }
+        subject.finish();
+    }
+}
+
+/// A name of `len` bytes that starts with `number`.
+fn long_name(number: u64, len: usize) -> Vec<u8> {
+    let mut name = format!("{number:08}").into_bytes();
+    name.resize(len.max(name.len()), b'x');
+    name
+}
+
+#[test]
+fn directory_with_names_of_255_bytes_grows_levels_until_it_is_full() {
+    // Three names a leaf: two levels of nodes end at some 50,000 names, and one at 400.
+    for (arguments, count, levels) in [
+        ("-t ext4 -b 1024 -N 100 -O large_dir", 50_000, 2),
+        ("-t ext4 -b 1024 -N 100 -O ^metadata_csum", 3_000, 1),
+    ] {
+        let Some(mut subject) = Subject::new(arguments, "128M", Random::new(Seed(1))) else {
+            return;
+        };
+        for number in 0..count {
+            subject.add(&long_name(number, 255));
+        }
+        assert_eq!(directory::levels(&subject.fs, &subject.dir), levels);
+        subject.finish();
+    }
+}
+
+#[test]
+fn directory_whose_index_is_full_takes_no_more_names_and_stays_whole() {
+    let Some(mut subject) = Subject::new("-t ext4 -b 1024 -N 100", "64M", Random::new(Seed(2)))
+    else {
+        return;
+    };
+    let full = (0..).find_map(|number| {
+        let name = long_name(number, 255);
+        subject.try_add(&name).err()
+    });
+    assert!(
+        matches!(full, Some(larder_ext4::Error::NoSpace)),
+        "{full:?}"
+    );
+    assert!(subject.model.len() > 10_000);
+    subject.finish();
+}
+
+#[test]
+fn directory_of_100_000_names_is_as_its_model_and_the_kernel_see_it() {
+    let Some(mut subject) = Subject::new("-t ext4 -b 4096", "64M", Random::new(Seed(3))) else {
+        return;
+    };
+    for number in 0..100_000 {
+        subject.add(format!("file-{number}").as_bytes());
+    }
+    for number in (0..100_000).step_by(3) {
+        subject.remove(format!("file-{number}").as_bytes());
+    }
+    subject.finish();
+}
+
+#[test]
+fn directory_with_each_hash_function_is_searched_by_the_kernel() {
+    for hash in ["legacy", "half_md4", "tea"] {
+        // The flags that say whether bytes of names have a sign.
+        for sign in ["1", "2"] {
+            let Some(image) = Image::make("-t ext4 -b 1024", "16M") else {
+                return;
+            };
+            let changed = std::process::Command::new("tune2fs")
+                .args(["-E", &format!("hash_alg={hash}")])
+                .arg(image.path())
+                .output()
+                .expect("tune2fs");
+            assert!(changed.status.success());
+            directory::debugfs_write(&image, &format!("ssv flags {sign}"));
+            let made_by = format!("{hash}, flags {sign}");
+            let mut subject = Subject::of(image, made_by, Random::new(Seed(4)));
+            for number in 0..400_u16 {
+                let byte = u8::try_from(150 + number % 100).unwrap();
+                let name = [&[b'n', byte][..], format!("{number:040}").as_bytes()].concat();
+                subject.add(&name);
+            }
+            subject.finish();
+        }
+    }
+}
+
+/// Names of 255 bytes: two of one hash, and two whose hashes lie on both sides of it.
+fn colliding_names(fs: &Filesystem) -> [Vec<u8>; 4] {
+    let sb = fs.superblock();
+    let version = HashVersion::from_disk(sb.default_hash_version, sb.hash_unsigned);
+    let hash = |name: &[u8]| version.expect("known").hash(sb.hash_seed, name);
+    let mut by_hash = HashMap::new();
+    let (first, second) = (0..)
+        .find_map(|number| {
+            let name = long_name(number, 255);
+            let before = by_hash.insert(hash(&name), number);
+            before.map(|before| (long_name(before, 255), name))
+        })
+        .expect("names have equal hashes sooner or later");
+    let middle = hash(&first);
+    let find = |is_wanted: &dyn Fn(u32) -> bool| {
+        let found = by_hash.iter().find(|(hash, _)| is_wanted(**hash));
+        long_name(*found.expect("some hash").1, 255)
+    };
+    let (low, high) = (find(&|hash| hash < middle), find(&|hash| hash > middle));
+    [first, second, low, high]
+}
+
+#[test]
+fn names_of_one_hash_on_both_sides_of_a_split_are_found_and_removed() {
+    let Some(mut subject) = Subject::new("-t ext4 -b 1024", "16M", Random::new(Seed(5))) else {
+        return;
+    };
+    let names = colliding_names(&subject.fs);
+    for name in &names {
+        subject.add(name);
+    }
+    subject.check();
+    assert_eq!(directory::levels(&subject.fs, &subject.dir), 0);
+    for name in &names {
+        subject.remove(name);
+        subject.check();
+    }
+    for name in names.iter().rev() {
+        subject.add(name);
+    }
+    subject.finish();
+}
+
+#[test]
+fn listing_during_changes_shows_once_what_stays() {
+    let layouts = ["-t ext4 -b 1024 -O inline_data -I 512", "-t ext4 -b 1024"];
+    for (number, arguments) in (0..).zip(layouts) {
+        let Some(mut subject) = Subject::new(arguments, "16M", Random::new(Seed(number))) else {
+            return;
+        };
+        let mut stays = BTreeSet::new();
+        for number in 0..4 {
+            let name = format!("stays-{number}").into_bytes();
+            subject.add(&name);
+            stays.insert(name);
+        }
+        let mut seen = BTreeSet::new();
+        let mut cookie = 0;
+        let mut round = 0;
+        loop {
+            let mut next = None;
+            let emit = &mut |entry: larder_ext4::DirEntry<'_>| {
+                if next.is_some() {
+                    return ControlFlow::Break(());
+                }
+                next = Some(entry.next_cookie);
+                if stays.contains(entry.name) {
+                    assert!(seen.insert(entry.name.to_vec()), "shown twice");
+                }
+                ControlFlow::Continue(())
+            };
+            subject
+                .fs
+                .read_dir(&subject.dir, cookie, emit)
+                .expect("listing");
+            let Some(after) = next else { break };
+            cookie = after;
+            // From inline over a block to a tree of many leaves, in the middle of the listing.
+            for _ in 0..if round < 40 { 20 } else { 0 } {
+                let name = new_name(&mut subject);
+                subject.add(&name);
+            }
+            round += 1;
+        }
+        assert_eq!(seen, stays, "{arguments}");
         subject.finish();
     }
 }

@@ -153,6 +153,12 @@ impl Filesystem {
         self.init_first_block(handle, dir, parent, &entries)
     }
 
+    /// The two chains of entries of an inline directory.
+    pub(crate) fn inline_chains(&self, dir: &Inode) -> Result<[Vec<u8>; 2]> {
+        let data = self.inline_directory(dir)?;
+        Ok(chains(data.len()).map(|chain| data[chain].to_vec()))
+    }
+
     /// The content of an inline directory: at least `i_block`.
     fn inline_directory(&self, dir: &Inode) -> Result<Vec<u8>> {
         let data = self.inline_data(dir)?;

@@ -5,7 +5,7 @@
 
 use super::{COOKIE_DAMAGE, COOKIE_OVERLAY, DirEntry, Target};
 use crate::error::Place;
-use crate::ondisk::dir::Dirents;
+use crate::ondisk::dir::{Dirent, Dirents};
 use crate::{Error, Filesystem, Ino};
 use std::ops::ControlFlow;
 
@@ -78,13 +78,6 @@ impl<'l> Listing<'l> {
     ) -> ControlFlow<()> {
         for dirent in Dirents::new(bytes) {
             let dirent = match dirent {
-                Ok(dirent) if !dirent.has_legal_name() => {
-                    self.note_damage(Error::corrupt(
-                        place,
-                        "name contains a slash or a zero byte",
-                    ));
-                    continue;
-                }
                 Ok(dirent) => dirent,
                 Err(what) => {
                     self.note_damage(Error::corrupt(place, what));
@@ -92,15 +85,31 @@ impl<'l> Listing<'l> {
                 }
             };
             if start + dirent.offset as u64 >= at {
-                match self.fs.target(&dirent, place) {
-                    Ok(target) => {
-                        self.offer(dirent.name, target, start + dirent.end as u64)?;
-                    }
-                    Err(error) => self.note_damage(error),
-                }
+                self.offer_dirent(&dirent, start + dirent.end as u64, place)?;
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Offers `dirent`, which lies at `place` of the image. `next` is the position behind it.
+    pub(crate) fn offer_dirent(
+        &mut self,
+        dirent: &Dirent<'_>,
+        next: u64,
+        place: Place,
+    ) -> ControlFlow<()> {
+        if !dirent.has_legal_name() {
+            let what = "name contains a slash or a zero byte";
+            self.note_damage(Error::corrupt(place, what));
+            return ControlFlow::Continue(());
+        }
+        match self.fs.target(dirent, place) {
+            Ok(target) => self.offer(dirent.name, target, next),
+            Err(error) => {
+                self.note_damage(error);
+                ControlFlow::Continue(())
+            }
+        }
     }
 
     /// Offers the entries that fast commits added, from number `first` on.

@@ -2,16 +2,17 @@
 //!
 //! Model: the kernel's `ext4_lookup` and `ext4_readdir`. A name is looked up
 //! through the hash tree where there is one ([`crate::htree`]) and block by block
-//! otherwise. A listing always goes through the blocks in their order, also of
-//! an indexed directory (the kernel goes by hash there): the nodes of the tree
+//! otherwise. On an image that is only read, a listing goes through the blocks in their
+//! order, also of an indexed directory: the nodes of the tree
 //! look like free space, and the inodes of files that were made one after the
-//! other are then asked for one after the other.
+//! other are then asked for one after the other. Where the directory may change meanwhile, it
+//! goes by hash, as in the kernel.
 //!
 //! Damage: a block that is damaged costs its own entries only. A lookup that
 //! finds the name elsewhere does not fail; a listing emits what can be read and
 //! fails at its end, naming the first damaged block.
 //!
-//! Cookies: where the next entry starts in the directory, in bytes. Two bits
+//! Cookies: where the next entry starts in the directory, in bytes, or a position by hash. Two bits
 //! above any such position say more: [`COOKIE_OVERLAY`] that the rest is the
 //! number of an entry of the fast commits' overlay, [`COOKIE_DAMAGE`] that there
 //! was damage before, so that a listing in many calls does not forget it.
@@ -52,6 +53,15 @@ pub struct DirEntry<'a> {
     pub file_type: FileTypeByte,
     /// Continues a listing behind this entry. Less than 2^63.
     pub next_cookie: u64,
+}
+
+/// How a listing goes through a directory.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// By hash, where the directory may change meanwhile and has hashes; else by position.
+    ForUsers,
+    /// By position: every block, whatever an index says.
+    Blocks,
 }
 
 /// What a name leads to.
@@ -125,6 +135,16 @@ impl Filesystem {
         cookie: u64,
         emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
+        self.list(dir, cookie, Order::ForUsers, emit)
+    }
+
+    fn list(
+        &self,
+        dir: &Inode,
+        cookie: u64,
+        order: Order,
+        emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
         self.check_directory(dir)?;
         self.check_names(dir)?;
         let had_damage = cookie & COOKIE_DAMAGE != 0;
@@ -133,10 +153,14 @@ impl Filesystem {
         let mut flow = ControlFlow::Continue(());
         let mut overlay_from = at & !COOKIE_OVERLAY;
         if at & COOKIE_OVERLAY == 0 {
-            flow = if dir.has_inline_data() {
-                self.list_inline(dir, at, &mut listing)?
-            } else {
-                self.list_blocks(dir, at, &mut listing)
+            let by_hash = match order {
+                Order::ForUsers => self.list_by_hash(dir, at, &mut listing)?,
+                Order::Blocks => None,
+            };
+            flow = match by_hash {
+                Some(flow) => flow,
+                None if dir.has_inline_data() => self.list_inline(dir, at, &mut listing)?,
+                None => self.list_blocks(dir, at, &mut listing),
             };
             overlay_from = 0;
         }
@@ -149,7 +173,7 @@ impl Filesystem {
         match listing.into_damage() {
             Some(error) => Err(error),
             // There was damage in an earlier call: find it again.
-            None if had_damage => self.read_dir(dir, 0, &mut |_| ControlFlow::Continue(())),
+            None if had_damage => self.list(dir, 0, order, &mut |_| ControlFlow::Continue(())),
             None => Ok(()),
         }
     }
@@ -182,7 +206,7 @@ impl Filesystem {
     }
 
     /// The type byte of an entry: unknown if entries have none.
-    fn file_type(&self, byte: u8) -> FileTypeByte {
+    pub(crate) fn file_type(&self, byte: u8) -> FileTypeByte {
         if self.superblock().incompat.contains(Incompat::FILETYPE) {
             FileTypeByte(byte)
         } else {

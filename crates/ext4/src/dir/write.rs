@@ -10,7 +10,7 @@
 //! ```
 //! Nothing turns back, and no block is given up: as in Linux.
 
-use super::{Block, MAX_NAME_BYTES};
+use super::{Block, DirBlocks, MAX_NAME_BYTES, Order};
 use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::dir_edit::{self, NewDirent, record_len_bytes};
@@ -128,7 +128,7 @@ impl Filesystem {
     /// Whether the directory holds nothing but "." and "..".
     pub fn is_empty_directory(&self, dir: &Inode) -> Result<bool> {
         let mut is_empty = true;
-        self.read_dir(dir, 0, &mut |entry| {
+        self.list(dir, 0, Order::Blocks, &mut |entry| {
             if matches!(entry.name, b"." | b"..") {
                 return ControlFlow::Continue(());
             }
@@ -191,7 +191,7 @@ impl Filesystem {
         let wanted_bytes = record_len_bytes(entry.name.len());
         let first = self.room_hints.first_block(dir.ino(), wanted_bytes);
         let mut room = None;
-        let mut blocks = super::DirBlocks::new(self, *dir, first.into());
+        let mut blocks = DirBlocks::new(self, *dir, first.into());
         while let Some((number, block)) = blocks.next() {
             let (at, bytes) = block?;
             let place = Place::Block(at, dir.ino());

@@ -20,12 +20,12 @@ use crate::ondisk::dir::Dirents;
 use crate::ondisk::dir_edit::{self, NewDirent, record_len_bytes};
 use crate::ondisk::dx::{DxInfo, DxNode};
 use crate::ondisk::dx_edit::{self, DxEntry, DxKind};
-use crate::ondisk::hash::HashVersion;
+use crate::ondisk::hash::{HashFunction, HashVersion};
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, Filesystem, FsBlock, Inode, Result};
 
-/// The hash version of new trees where the superblock names none that is known: half MD4.
-const DEFAULT_HASH_VERSION: u8 = 1;
+/// The number of half MD4, for new trees where the superblock names no hash that is known.
+const HALF_MD4: u8 = 1;
 
 /// Bytes of "." and ".." in the root.
 const DOTS_BYTES: usize = 24;
@@ -250,12 +250,7 @@ impl Filesystem {
                 Err("names of a directory block do not fit into one")
             }
         })?;
-        let version = self.superblock().default_hash_version;
-        let unsigned = self.superblock().hash_unsigned;
-        let version = match HashVersion::from_disk(version, unsigned) {
-            Some(_) => version,
-            None => DEFAULT_HASH_VERSION,
-        };
+        let (version, _) = self.new_hash_version();
         let root = Step {
             block: at,
             kind: DxKind::Root,
@@ -274,6 +269,22 @@ impl Filesystem {
         })?;
         dir.set_flags(dir.flags() | InodeFlags::INDEX);
         Ok(())
+    }
+
+    /// The hash version of new trees, as a root has it, and what it stands for.
+    pub(super) fn new_hash_version(&self) -> (u8, HashVersion) {
+        let unsigned = self.superblock().hash_unsigned;
+        let number = self.superblock().default_hash_version;
+        match HashVersion::from_disk(number, unsigned) {
+            Some(version) => (number, version),
+            None => (
+                HALF_MD4,
+                HashVersion {
+                    function: HashFunction::HalfMd4,
+                    signed: !unsigned,
+                },
+            ),
+        }
     }
 
     /// Changes "." or ".." in the block `at`, the root of `dir`'s hash tree.

@@ -8,6 +8,7 @@
 //! more leaves are read than the directory has blocks, whatever the index says.
 
 mod insert;
+mod listing;
 
 use crate::dir::{Block, Target};
 use crate::error::Place;
@@ -87,6 +88,16 @@ impl Filesystem {
     /// The path through the hash tree of `dir` by the hash of `name`; `None` if the tree is of a
     /// kind that cannot be used.
     fn search_index(&self, dir: &Inode, name: &[u8]) -> Result<Option<Search<'_>>> {
+        let seed = self.superblock().hash_seed;
+        self.search_hash(dir, |version| version.hash(seed, name))
+    }
+
+    /// As [`Filesystem::search_index`], by the hash that `hash` makes with the tree's function.
+    fn search_hash(
+        &self,
+        dir: &Inode,
+        hash: impl FnOnce(HashVersion) -> u32,
+    ) -> Result<Option<Search<'_>>> {
         let root = self.dx_node_block(dir, 0)?;
         let place = Place::Block(root.block, dir.ino());
         let info = DxInfo::parse(&root.buffer).map_err(|what| Error::corrupt(place, what))?;
@@ -100,7 +111,7 @@ impl Filesystem {
         let mut search = Search {
             fs: self,
             dir: *dir,
-            hash: version.hash(sb.hash_seed, name),
+            hash: hash(version),
             version,
             indirect_levels: usize::from(info.indirect_levels),
             path: vec![root],
@@ -206,15 +217,21 @@ impl<'f> Search<'f> {
 
     /// Moves on to the next leaf if it continues the hash; answers whether.
     fn advance(&mut self) -> Result<bool> {
+        Ok(self.next_leaf()?.is_some_and(|hash| hash & !1 == self.hash))
+    }
+
+    /// Moves on to the next leaf; answers the hash from which on it has the names, whose lowest
+    /// bit says that the one before has some of them too. `None` if there is none.
+    fn next_leaf(&mut self) -> Result<Option<u32>> {
         while let Some(mut frame) = self.path.pop() {
             let node = self.node(&frame)?;
             if frame.index + 1 < node.count() {
-                let continues = node.hash(frame.index + 1) & !1 == self.hash;
+                let hash = node.hash(frame.index + 1);
                 frame.index += 1;
                 self.path.push(frame);
-                return Ok(continues);
+                return Ok(Some(hash));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 }

@@ -81,6 +81,12 @@ impl Subject {
     /// Of an image made by mke2fs; `None`, and a line that says so, without it.
     pub fn new(arguments: &str, size: &str, random: Random) -> Option<Self> {
         let image = Image::make(arguments, size)?;
+        let made_by = format!("mke2fs {arguments} {size}");
+        Some(Self::of(image, made_by, random))
+    }
+
+    /// Of `image`, which is called `made_by` in messages.
+    pub fn of(image: Image, made_by: String, random: Random) -> Self {
         let (fs, device) = open_for_writing(image.bytes());
         let mut root = fs.inode(Ino::ROOT).expect("root");
         let mut handle = fs.start(CREDITS).expect("handle");
@@ -99,7 +105,7 @@ impl Subject {
             })
             .collect();
         handle.stop();
-        Some(Self {
+        Self {
             fs,
             device,
             image,
@@ -107,8 +113,8 @@ impl Subject {
             dir,
             targets,
             model: BTreeMap::new(),
-            made_by: format!("mke2fs {arguments} {size}"),
-        })
+            made_by,
+        }
     }
 
     /// Changes the directory in a handle of its own, and writes it if that succeeds.

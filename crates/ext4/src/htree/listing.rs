@@ -1,0 +1,230 @@
+//! Listings in the order of hashes, for directories that change meanwhile.
+//!
+//! Model: the kernel's `ext4_dx_readdir`. Adding a name to a hash tree moves others, from one block
+//! to another and within one. A listing that goes by position would show some twice and others
+//! never; one that goes by hash does not care where they are. So does, where directories
+//! have hash trees, one that fits into a block or an inode: it may get a tree in the middle of a
+//! listing.
+//!
+//! An image that is only read has its listings by position ([`crate::dir`]), since the inodes of
+//! neighbours are neighbours more often.
+//!
+//! Positions: 0 for ".", 1 for "..", then two more than the hash (31 bits, the lowest one left
+//! out) with 29 bits of another hash of the name below, which tells names of one hash apart.
+
+use super::Search;
+use crate::dir::Listing;
+use crate::error::Place;
+use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::dir::{Dirent, Dirents, FileTypeByte};
+use crate::ondisk::features::Compat;
+use crate::ondisk::hash::HashVersion;
+use crate::{Error, Filesystem, FsBlock, Inode, Result};
+use larder_cache::buffer::Buffer;
+use std::ops::ControlFlow;
+
+/// The position of the first name but "." and "..".
+const FIRST_NAME: u64 = 2;
+
+/// Bits of a position below the hash.
+const MINOR_BITS: u32 = 29;
+
+/// Leaves that are sorted together at most: only damage has more names of one hash.
+const MAX_LEAVES: usize = 64;
+
+/// The type byte of a directory.
+const DIRECTORY: FileTypeByte = FileTypeByte(2);
+
+/// Leaves whose names are sorted together: more than one where a hash goes on in the next.
+type Leaves<'f> = Vec<Result<(FsBlock, Buffer<'f>)>>;
+
+/// How the names of a directory are put in order.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    version: HashVersion,
+    seed: [u32; 4],
+}
+
+impl Order {
+    fn position(self, name: &[u8]) -> u64 {
+        let hash = u64::from(self.version.hash(self.seed, name) >> 1);
+        let minor = u64::from(Crc32c::START.bytes(name).0 >> (u32::BITS - MINOR_BITS));
+        FIRST_NAME + (hash << MINOR_BITS | minor)
+    }
+}
+
+/// The hash in a position.
+fn hash_at(position: u64) -> u32 {
+    let hash = position.saturating_sub(FIRST_NAME) >> MINOR_BITS;
+    u32::try_from(hash << 1).unwrap_or(u32::MAX - 1)
+}
+
+impl Filesystem {
+    /// Whether listings of `dir` go by hash.
+    fn lists_by_hash(&self, dir: &Inode) -> bool {
+        let block_size_bytes = u64::from(self.superblock().block_size_bytes());
+        self.writer.is_some()
+            && self.superblock().compat.contains(Compat::DIR_INDEX)
+            && (self.is_indexed(dir)
+                || dir.has_inline_data()
+                || dir.size_bytes() == block_size_bytes)
+    }
+
+    /// Offers the names of `dir` from position `at` on, by hash. `None` if its listings do not go
+    /// by hash, or cannot.
+    pub(crate) fn list_by_hash(
+        &self,
+        dir: &Inode,
+        at: u64,
+        listing: &mut Listing<'_>,
+    ) -> Result<Option<ControlFlow<()>>> {
+        if !self.lists_by_hash(dir) {
+            return Ok(None);
+        }
+        if !self.is_indexed(dir) {
+            let flow = self.list_unindexed(dir, at, listing)?;
+            return Ok(Some(flow));
+        }
+        let search = match self.search_hash(dir, |_| hash_at(at)) {
+            Ok(Some(search)) => search,
+            Ok(None) | Err(Error::Corrupt(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let order = self.order(search.version);
+        let mut flow = self.list_dots(dir, at, listing);
+        if flow.is_continue() {
+            flow = self.list_leaves(search, order, at, listing);
+        }
+        Ok(Some(flow))
+    }
+
+    fn order(&self, version: HashVersion) -> Order {
+        Order {
+            version,
+            seed: self.superblock().hash_seed,
+        }
+    }
+
+    /// Of a directory that has no hash tree, in the order that it would have then.
+    fn list_unindexed(
+        &self,
+        dir: &Inode,
+        at: u64,
+        listing: &mut Listing<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let order = self.order(self.new_hash_version().1);
+        if self.list_dots(dir, at, listing).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        if dir.has_inline_data() {
+            let place = Place::Inode(dir.ino());
+            let chains = self.inline_chains(dir)?;
+            let chains = chains.iter().map(|chain| (&**chain, place));
+            return Ok(offer_sorted(chains, order, at, listing));
+        }
+        let block = self.dir_block(dir, 0, |bytes, place| {
+            self.verify_dir_block(dir, bytes, place)
+        });
+        let leaves: Leaves<'_> = block.transpose().into_iter().collect();
+        Ok(self.offer_leaves(leaves, dir, order, at, listing))
+    }
+
+    fn list_dots(&self, dir: &Inode, at: u64, listing: &mut Listing<'_>) -> ControlFlow<()> {
+        let file_type = self.file_type(DIRECTORY.0);
+        if at == 0 {
+            listing.offer(b".", (dir.ino(), file_type), 1)?;
+        }
+        if at <= 1 {
+            match self.lookup(dir, b"..") {
+                Ok(Some(parent)) => listing.offer(b"..", parent, FIRST_NAME)?,
+                Ok(None) => {}
+                Err(error) => listing.note_damage(error),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Goes through the leaves of a hash tree from where `search` leads on.
+    fn list_leaves(
+        &self,
+        mut search: Search<'_>,
+        order: Order,
+        at: u64,
+        listing: &mut Listing<'_>,
+    ) -> ControlFlow<()> {
+        let dir = search.dir;
+        let block_size_bytes = u64::from(self.superblock().block_size_bytes());
+        let mut leaves = Leaves::new();
+        for _ in 0..dir.size_bytes().div_ceil(block_size_bytes) {
+            let number = match search.leaf() {
+                Ok(number) => number,
+                Err(error) => {
+                    listing.note_damage(error);
+                    break;
+                }
+            };
+            leaves.push(self.index_leaf(&dir, number));
+            match search.next_leaf() {
+                Ok(Some(hash)) if hash & 1 != 0 && leaves.len() < MAX_LEAVES => continue,
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => {
+                    listing.note_damage(error);
+                    break;
+                }
+            }
+            self.offer_leaves(std::mem::take(&mut leaves), &dir, order, at, listing)?;
+        }
+        self.offer_leaves(leaves, &dir, order, at, listing)
+    }
+
+    fn offer_leaves(
+        &self,
+        leaves: Leaves<'_>,
+        dir: &Inode,
+        order: Order,
+        at: u64,
+        listing: &mut Listing<'_>,
+    ) -> ControlFlow<()> {
+        let mut read = Vec::with_capacity(leaves.len());
+        for leaf in leaves {
+            match leaf {
+                Ok((block, buffer)) => read.push((Place::Block(block, dir.ino()), buffer)),
+                Err(error) => listing.note_damage(error),
+            }
+        }
+        let chains = read.iter().map(|(place, buffer)| (&**buffer, *place));
+        offer_sorted(chains, order, at, listing)
+    }
+}
+
+/// Offers the names in `chains`, each of which lies at its place, that are at or behind position
+/// `at`, but for "." and "..", in their order.
+fn offer_sorted<'b>(
+    chains: impl Iterator<Item = (&'b [u8], Place)>,
+    order: Order,
+    at: u64,
+    listing: &mut Listing<'_>,
+) -> ControlFlow<()> {
+    let mut names: Vec<(u64, Dirent<'b>, Place)> = Vec::new();
+    for (chain, place) in chains {
+        for dirent in Dirents::new(chain) {
+            let dirent = match dirent {
+                Ok(dirent) => dirent,
+                Err(what) => {
+                    listing.note_damage(Error::corrupt(place, what));
+                    break;
+                }
+            };
+            let position = order.position(dirent.name);
+            if position >= at && !matches!(dirent.name, b"." | b"..") {
+                names.push((position, dirent, place));
+            }
+        }
+    }
+    names.sort_by_key(|(position, ..)| *position);
+    for (position, dirent, place) in names {
+        listing.offer_dirent(&dirent, position + 1, place)?;
+    }
+    ControlFlow::Continue(())
+}
