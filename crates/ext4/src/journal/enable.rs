@@ -77,6 +77,7 @@ impl Filesystem {
         self.mark_opened(&*device, now())?;
         let allocator = Allocator::new(self.superblock(), !needs_recovery);
         self.writer = Some(Writer::new(device, journal, allocator, tid));
+        self.count_free_unless_known();
         Ok(())
     }
 

@@ -192,12 +192,6 @@ impl LogWriter {
         Ok(self.circle.wrapped(at, 1))
     }
 
-    /// Overwrites the block at `at`, where a commit block of an earlier time may lie.
-    pub(super) fn blank(&self, at: u32) -> Result<()> {
-        let zeros = vec![0; self.file.block_size_bytes()];
-        self.file.write(at, &[IoSlice::new(&zeros)])
-    }
-
     /// Says in the journal's superblock that the log starts at `start`, nowhere if 0, with
     /// transaction `tid`.
     pub(super) fn write_tail(&self, start: u32, tid: Tid) -> Result<()> {

@@ -154,7 +154,7 @@ fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recove
         return Err(corrupt("the journal changes the size of blocks"));
     }
     let fs = filesystem(&replayed, &device);
-    let (overlay, fast_commits) = fast_commit::read(&file, &journal, end.tid, &fs)?;
+    let (overlay, fast_commits) = fast_commit::read(&file, &journal, end, &fs)?;
     counts.fast_commits = fast_commits;
     Ok(Recovery {
         state: JournalState::Recovered,

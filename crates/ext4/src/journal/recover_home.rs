@@ -36,13 +36,13 @@ impl Filesystem {
             return Err(corrupt("the journal changes the size of blocks"));
         }
         self.replace_superblock(replayed);
-        let (overlay, fast_commits) = fast_commit::read(file, journal, end.tid, self)?;
+        let (overlay, fast_commits) = fast_commit::read(file, journal, end, self)?;
         if !overlay.is_empty() {
             let reason = "the journal holds fast commits; run e2fsck first";
             return Err(Error::NotWritable(reason.to_owned()));
         }
         // An unfinished transaction of that number may lie in the log.
-        journal.sequence = end.tid.next();
+        journal.sequence = end.next();
         journal.start = 0;
         write_superblock(file, journal)?;
         device.flush()?;
