@@ -42,7 +42,7 @@ fn step(subject: &mut Subject, span: u64) {
         70..82 => subject.unmap(at..at + blocks),
         82..87 => {
             let credits = u32::try_from(subject.random.below(25)).expect("small");
-            if at % 2 == 0 {
+            if at.is_multiple_of(2) {
                 subject.unmap_starved(at..at + blocks, credits);
             } else {
                 subject.insert_starved(at, credits);

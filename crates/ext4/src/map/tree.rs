@@ -13,6 +13,7 @@
 
 use crate::error::Place;
 use crate::journal::Handle;
+use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::extent::{self, DEPTH_MAX, Entry, Extent, FILE_BLOCKS, Index, Node};
 use crate::{Error, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
@@ -260,7 +261,7 @@ impl Filesystem {
     }
 
     /// The start of the checksums of the inode's nodes, if they have any.
-    fn node_seed(&self, inode: &Inode) -> Option<crate::ondisk::checksum::Crc32c> {
+    fn node_seed(&self, inode: &Inode) -> Option<Crc32c> {
         let sb = self.superblock();
         sb.has_metadata_checksums()
             .then(|| sb.inode_checksum_seed(inode.ino(), inode.generation()))
