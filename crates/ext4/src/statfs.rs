@@ -7,16 +7,19 @@
 //! While a file system is written to, what is free is the allocator's to say: less what was
 //! promised to content that is not written yet, with what was freed but not committed.
 //!
-//! Cost: one pass over all group descriptors, once for each file system; two where it is
-//! written to.
+//! Cost: one pass over all group descriptors, once for each file system.
 
 use crate::alloc::{GROUPS_MAX, clusters_for_metadata};
 use crate::ondisk::features::{Compat, Incompat};
+use crate::ondisk::group::DescriptorPlace;
 use crate::{Filesystem, GroupNo};
 
 /// Group descriptors that are read for the free counts. Beyond, the superblock's counts are
 /// taken.
 const GROUPS_READ_MAX: u32 = GROUPS_MAX;
+
+/// Groups whose descriptors are read ahead together.
+const GROUPS_AHEAD: u32 = 4096;
 
 /// The numbers of statfs(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,25 +60,34 @@ impl Filesystem {
 
     fn count_statfs(&self) -> Statfs {
         let sb = self.superblock();
-        let (free_blocks, free_files) = self.sum_of_free().map_or(
-            (sb.free_blocks_count, u64::from(sb.free_inodes_count)),
-            |(clusters, inodes)| (clusters << sb.cluster_blocks_log2, inodes),
-        );
-        let blocks = sb.blocks_count.saturating_sub(self.overhead_blocks());
-        let kept_back = sb
-            .reserved_blocks_count
-            .saturating_add(clusters_for_metadata(sb) << sb.cluster_blocks_log2);
+        let free = self.free_now().unwrap_or_else(|| self.free_by_groups());
+        let (free_blocks, available_blocks, free_files) = free;
         let (low, high) = sb.uuid.as_u64_pair();
         Statfs {
             block_size_bytes: sb.block_size_bytes(),
-            blocks,
+            blocks: sb.blocks_count.saturating_sub(self.overhead_blocks()),
             free_blocks,
-            available_blocks: free_blocks.saturating_sub(kept_back),
+            available_blocks,
             files: u64::from(sb.inodes_count),
             free_files,
             // The kernel takes the halves of the UUID as little-endian.
             fsid: low.swap_bytes() ^ high.swap_bytes(),
         }
+    }
+
+    /// Free blocks, those that ordinary users may fill, and free inodes of a file system that
+    /// is only read.
+    fn free_by_groups(&self) -> (u64, u64, u64) {
+        let sb = self.superblock();
+        let (free_blocks, free_files) = self.sum_of_free().map_or(
+            (sb.free_blocks_count, u64::from(sb.free_inodes_count)),
+            |(clusters, inodes)| (clusters << sb.cluster_blocks_log2, inodes),
+        );
+        let kept_back = sb
+            .reserved_blocks_count
+            .saturating_add(clusters_for_metadata(sb) << sb.cluster_blocks_log2);
+        let available_blocks = free_blocks.saturating_sub(kept_back);
+        (free_blocks, available_blocks, free_files)
     }
 
     /// Free clusters and inodes by the group descriptors.
@@ -86,6 +98,12 @@ impl Filesystem {
         }
         let (mut clusters, mut inodes) = (0, 0);
         for group in 0..sb.groups_count {
+            if group % GROUPS_AHEAD == 0 && !sb.incompat.contains(Incompat::META_BG) {
+                let first = DescriptorPlace::of(sb, GroupNo(group)).block;
+                let bytes = GROUPS_AHEAD * u32::from(sb.descriptor_size_bytes);
+                self.buffers()
+                    .prefetch(first.0, bytes >> sb.block_size_log2);
+            }
             let desc = self.group(GroupNo(group)).ok()?;
             clusters += u64::from(desc.free_clusters);
             inodes += u64::from(desc.free_inodes);

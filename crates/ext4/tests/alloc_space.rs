@@ -173,4 +173,21 @@ fn space_of_16_tib_is_opened_and_claimed_with_a_handful_of_reads() {
     println!("16 TiB: opened in {opened:?}, claimed after {claimed:?}");
     let reads = device.counts().reads;
     assert!(reads <= 20, "{reads} reads");
+
+    // More groups than have a map at once.
+    let per_group = u64::from(fs.superblock().blocks_per_group);
+    for round in 0..2 {
+        for group in 0..6000 {
+            let goal = Goal {
+                near: FsBlock(group * per_group + 20_000),
+                ..Goal::default()
+            };
+            let claim = fs.claim(goal, 1 + round, None).unwrap();
+            assert_eq!(claim.start(), goal.near);
+        }
+    }
+    let start = Instant::now();
+    let free = fs.statfs().free_blocks;
+    println!("16 TiB: counted in {:?}", start.elapsed());
+    assert_eq!(free, fs.superblock().free_blocks_count);
 }

@@ -68,15 +68,16 @@ impl Counts {
     }
 
     /// Whether the group descriptors must be summed up before `clusters` more may be
-    /// promised: the superblock's count is behind, or less than an eighth would be left.
+    /// promised: less than an eighth would be left by the superblock.
     pub(super) fn need_exact(&self, clusters: u64) -> bool {
         let left = self.available(Privilege::Ordinary).saturating_sub(clusters);
-        !self.is_exact && (!self.is_clean || left < self.total / 8)
+        !self.is_exact && left < self.total / 8
     }
 
-    /// Whether the counts were summed up, or can be trusted.
+    /// Whether the counts can be trusted: not those of a superblock that says that
+    /// nearly all space is used, or was not left clean.
     pub(super) fn is_known(&self) -> bool {
-        self.is_exact || self.is_clean
+        self.is_exact || (self.is_clean && !self.need_exact(0))
     }
 
     /// Whether inodes may be left.

@@ -164,36 +164,41 @@ impl Filesystem {
     }
 
     /// Free blocks and inodes, as the superblock of an image that is left clean says: by the
-    /// bitmaps, whatever is claimed. No handle may be open.
+    /// bitmaps, whatever is claimed.
     ///
     /// # Errors
     /// [`Error::ReadOnly`].
     pub fn free_counts(&self) -> Result<(u64, u32)> {
         let space = self.space()?;
-        if !space.counts().is_known() {
-            self.sum_up(space);
-        }
         let counts = space.counts();
         let blocks = counts.free() << space.geometry.cluster_blocks_log2;
         let inodes = u32::try_from(counts.free_inodes).unwrap_or(u32::MAX);
         Ok((blocks, inodes))
     }
 
-    /// Free blocks, those that anybody may have, and free inodes, while the file system
-    /// is written to. Not to be called under a handle.
+    /// Free blocks, those that anybody may have, and free inodes, if the file system was
+    /// opened for writing. Not to be called under a handle.
     pub(crate) fn free_now(&self) -> Option<(u64, u64, u64)> {
-        if !self.is_writable() {
-            return None;
-        }
+        self.writer.as_ref()?;
         let space = self.allocator().space();
-        if space.counts().need_exact(u64::MAX) {
-            self.count_free().ok()?;
+        if space.counts().need_exact(u64::MAX)
+            && let Err(error) = self.count_free()
+        {
+            tracing::debug!(%error, "free blocks by the superblock");
         }
         let counts = space.counts();
         let free = counts.unpromised();
         let available = free.saturating_sub(counts.kept_back());
         let log2 = space.geometry.cluster_blocks_log2;
         Some((free << log2, available << log2, counts.free_inodes))
+    }
+
+    /// Sums up the group descriptors at open, if the superblock cannot be trusted.
+    pub(crate) fn count_free_unless_known(&self) {
+        let space = self.allocator().space();
+        if !space.counts().is_known() {
+            self.sum_up(space);
+        }
     }
 
     /// Sums up the group descriptors. No handle is open meanwhile, so that the sums are

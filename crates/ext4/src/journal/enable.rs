@@ -89,7 +89,7 @@ impl Filesystem {
         let mut superblock = read_superblock(&first_block)?;
         check_journal(&superblock, self.superblock())?;
         let file = JournalFile::map(self, Arc::clone(device), &inode, superblock.length_blocks)?;
-        if file.overlaps_itself() {
+        if file.extent().overlaps_itself() {
             return Err(corrupt("the journal has a block twice"));
         }
         if superblock.start != 0 && self.superblock().incompat.contains(Incompat::RECOVER) {
