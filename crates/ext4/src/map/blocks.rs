@@ -19,9 +19,9 @@ struct Cut {
     start: u64,
     /// From here on it is done.
     end: u64,
-    /// Nothing was freed yet: go on, whatever the credits.
-    must_move: bool,
-    /// The credits are used up.
+    /// Runs that were freed.
+    runs: u32,
+    /// The handle can free no more.
     has_stopped: bool,
 }
 
@@ -140,7 +140,7 @@ impl Filesystem {
         let mut cut = Cut {
             start: blocks.start,
             end,
-            must_move: true,
+            runs: 0,
             has_stopped: false,
         };
         for level in (1..=LEVELS).rev() {
@@ -249,12 +249,12 @@ impl Filesystem {
         let mut end = wanted.end;
         let longest = usize::try_from(self.superblock().blocks_per_group).unwrap_or(usize::MAX);
         while let Some(run) = last_run(numbers, wanted.start..end, longest) {
-            if !cut.must_move && handle.credits() < self.free_step_credits(inode) {
+            if !self.may_free(handle, inode, cut.runs) {
                 cut.end = first + end as u64;
                 cut.has_stopped = true;
                 return Ok(());
             }
-            cut.must_move = false;
+            cut.runs += 1;
             let Some(block) = numbers
                 .get(run.start)
                 .map(|&number| FsBlock(u64::from(number)))

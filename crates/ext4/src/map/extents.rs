@@ -10,13 +10,6 @@ use std::ops::Range;
 /// One more than the last block that an extent may map: the kernel's `EXT_MAX_BLOCKS`.
 pub(super) const END: u64 = FILE_BLOCKS - 1;
 
-/// How far a leaf was unmapped.
-struct Unmapped {
-    /// From where on it is done.
-    end: u64,
-    has_changed: bool,
-}
-
 impl Filesystem {
     /// Maps a hole of the file from `start` on.
     pub(super) fn insert_extent(
@@ -88,20 +81,16 @@ impl Filesystem {
         blocks: FileBlocks,
     ) -> Result<FileBlocks> {
         let mut end = blocks.end.min(FILE_BLOCKS);
-        let mut must_move = true;
-        while blocks.start < end {
-            if !must_move && handle.credits() < self.free_step_credits(inode) {
-                break;
-            }
+        let mut runs = 0;
+        while blocks.start < end && self.may_free(handle, inode, runs) {
             let mut walk = self.walk_to(inode, end - 1)?;
             let first = walk.file_blocks.start.max(blocks.start);
-            let before = walk.extents.len();
-            let left = self.unmap_leaf(handle, inode, &mut walk, first..end, must_move)?;
-            if left.has_changed || before == 0 {
+            let (runs_before, was_empty) = (runs, walk.extents.is_empty());
+            let done = self.unmap_leaf(handle, inode, &mut walk, first..end, &mut runs)?;
+            if runs > runs_before || was_empty {
                 self.store(handle, inode, walk, end)?;
             }
-            must_move = false;
-            end = left.end;
+            end = done;
         }
         if handle.credits() >= self.map_credits(inode, 1) {
             self.shrink_root(handle, inode)?;
@@ -110,24 +99,22 @@ impl Filesystem {
     }
 
     /// Frees what the leaf of `walk` maps in `blocks`, from the end on, as far as credits reach;
-    /// at least one run if it `must_move`.
+    /// and counts the runs. Returns from where on it is done.
     fn unmap_leaf(
         &self,
         handle: &mut Handle<'_>,
         inode: &mut Inode,
         walk: &mut Walk,
         blocks: Range<u64>,
-        mut must_move: bool,
-    ) -> Result<Unmapped> {
+        runs: &mut u32,
+    ) -> Result<u64> {
         let longest = u64::from(self.superblock().blocks_per_group);
         let mut end = blocks.end;
-        let mut has_changed = false;
         while let Some(last) = leaf::last_in(&walk.extents, &(blocks.start..end), longest) {
-            if !must_move && handle.credits() < self.free_step_credits(inode) {
-                return Ok(Unmapped { end, has_changed });
+            if !self.may_free(handle, inode, *runs) {
+                return Ok(end);
             }
-            must_move = false;
-            has_changed = true;
+            *runs += 1;
             leaf::remove(&mut walk.extents, &last.file_blocks);
             let run = (last.file_blocks.start, last.block, last.blocks());
             let before = *inode;
@@ -136,10 +123,7 @@ impl Filesystem {
             })?;
             end = last.file_blocks.start;
         }
-        Ok(Unmapped {
-            end: blocks.start,
-            has_changed,
-        })
+        Ok(blocks.start)
     }
 
     /// Whether any of `wanted` is mapped: by the leaf of `walk` as it is in memory, or by

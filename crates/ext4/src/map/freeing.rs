@@ -14,6 +14,9 @@ use std::ops::Range;
 /// What is wrong with a block that does not lie in its cluster where it lies in the file's.
 pub(super) const MISPLACED: &str = "lies elsewhere in its cluster than in the file's";
 
+/// Runs of blocks that a handle frees at most: a few milliseconds, for which all others wait.
+const RUNS_MAX: u32 = 4096;
+
 /// Bitmaps and descriptors of two groups.
 const FREE_CREDITS: u32 = 4;
 
@@ -30,10 +33,11 @@ impl Filesystem {
         start..start + blocks
     }
 
-    /// Credits that a handle must have left to free another run of blocks that is not longer than a
-    /// group, and then to finish.
-    pub(super) fn free_step_credits(&self, inode: &Inode) -> u32 {
-        FREE_CREDITS + self.map_credits(inode, 1)
+    /// Whether the handle, in which as many `runs` of blocks were freed already, may free another
+    /// one, not longer than a group, and then finish. Always the first, so that each handle gets on.
+    pub(super) fn may_free(&self, handle: &Handle<'_>, inode: &Inode, runs: u32) -> bool {
+        let needed = FREE_CREDITS + self.map_credits(inode, 1);
+        runs == 0 || (runs < RUNS_MAX && handle.credits() >= needed)
     }
 
     /// Adds blocks to the space that the inode takes.

@@ -76,8 +76,8 @@ impl Filesystem {
     }
 
     /// Makes a hole of `blocks` and frees what they were mapped to, from the end on, as far
-    /// as the handle's credits reach. Returns what is left to do, from the start of `blocks`
-    /// on; empty when all is done.
+    /// as the handle's credits reach and others can wait. Returns what is left to do, from the
+    /// start of `blocks` on; empty when all is done.
     pub fn unmap(
         &self,
         handle: &mut Handle<'_>,
