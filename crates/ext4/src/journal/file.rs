@@ -4,6 +4,7 @@ use crate::error::Place;
 use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 use larder_block::BlockDevice;
 use std::io::IoSlice;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Where each block of the journal lies, and the device that it is on.
@@ -119,31 +120,38 @@ impl JournalFile {
         Ok(self.device.write_vectored_at(parts, offset_bytes)?)
     }
 
-    /// Whether `block` of the image is one of the journal's.
-    pub(super) fn holds(&self, block: FsBlock) -> bool {
-        self.runs.iter().zip(1..).any(|(run, next)| {
-            let end = self
-                .runs
-                .get(next)
-                .map_or(self.length_blocks, |next| next.start);
+    /// The blocks of the image that are the journal's.
+    pub(super) fn extent(&self) -> Extent {
+        let ends = self.runs.iter().skip(1).map(|run| run.start);
+        let ends = ends.chain([self.length_blocks]);
+        let ranges = self.runs.iter().zip(ends).map(|(run, end)| {
             let blocks = u64::from(end.saturating_sub(run.start));
-            (run.physical.0..run.physical.0.saturating_add(blocks)).contains(&block.0)
-        })
+            run.physical.0..run.physical.0.saturating_add(blocks)
+        });
+        let mut ranges: Vec<_> = ranges.collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        Extent { ranges }
     }
+}
 
+/// Where a journal lies in its image.
+#[derive(Debug)]
+pub(super) struct Extent {
+    /// Sorted.
+    ranges: Vec<Range<u64>>,
+}
+
+impl Extent {
     /// Whether two blocks of the journal are one of the image.
     pub(super) fn overlaps_itself(&self) -> bool {
-        let ends = self.runs.iter().skip(1).map(|run| run.start);
-        let mut ranges: Vec<_> = self
-            .runs
-            .iter()
-            .zip(ends.chain([self.length_blocks]))
-            .map(|(run, end)| {
-                let blocks = u64::from(end.saturating_sub(run.start));
-                (run.physical.0, run.physical.0.saturating_add(blocks))
-            })
-            .collect();
-        ranges.sort_unstable();
-        ranges.windows(2).any(|pair| pair[0].1 > pair[1].0)
+        let mut pairs = self.ranges.windows(2);
+        pairs.any(|pair| pair[0].end > pair[1].start)
+    }
+
+    /// Whether `block` is one of the journal's, which does not overlap itself.
+    pub(super) fn contains(&self, block: FsBlock) -> bool {
+        let behind = self.ranges.partition_point(|range| range.start <= block.0);
+        let before = behind.checked_sub(1).and_then(|at| self.ranges.get(at));
+        before.is_some_and(|range| range.contains(&block.0))
     }
 }

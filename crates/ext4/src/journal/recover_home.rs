@@ -57,12 +57,13 @@ impl Filesystem {
         log: &Log,
     ) -> Result<()> {
         let buffers = self.buffers();
+        let journal = file.extent();
         let (homes, progress) = (Homes::default(), Progress::new(Tid(0)));
         let mut copies = log.copies.iter().peekable();
         while copies.peek().is_some() {
             let mut batch: Vec<Version> = Vec::with_capacity(BATCH_BLOCKS);
             for (home, copy) in copies.by_ref().take(BATCH_BLOCKS) {
-                if file.holds(*home) {
+                if journal.contains(*home) {
                     return Err(corrupt("a block of the journal is to be replayed"));
                 }
                 let contents = read_copy(file, copy)?;

@@ -166,10 +166,11 @@ impl Writer {
         let Some(journal) = &self.journal else {
             return Ok(());
         };
-        self.progress
-            .checkpoint(|| self.checkpoint_alone(journal, buffers))?;
-        self.set_limit(&mut self.running.lock());
-        Ok(())
+        self.progress.checkpoint(|| {
+            self.checkpoint_alone(journal, buffers)?;
+            self.set_limit(&mut self.running.lock());
+            Ok(())
+        })
     }
 
     fn checkpoint_alone(&self, journal: &Journal, buffers: &BufferCache) -> Result<()> {
