@@ -54,7 +54,7 @@ pub enum Error {
     ExternalJournal,
     /// The file system cannot be written to: opened for reading, or turned read-only
     /// after an error. Errno: `EROFS`.
-    #[error("the file system is read-only{}", because(.0))]
+    #[error("the file system is read-only{}", because(.0.as_ref()))]
     ReadOnly(Option<std::sync::Arc<str>>),
     /// Something failed earlier, and what was to be made durable is not. Errno: `EIO`.
     #[error("the journal was aborted: {0}")]
@@ -103,10 +103,8 @@ pub enum Error {
     Invalid(Ino, &'static str),
 }
 
-fn because(reason: &Option<std::sync::Arc<str>>) -> String {
-    reason
-        .as_ref()
-        .map_or_else(String::new, |reason| format!(": {reason}"))
+fn because(reason: Option<&std::sync::Arc<str>>) -> String {
+    reason.map_or_else(String::new, |reason| format!(": {reason}"))
 }
 
 /// Which structure is damaged, where, and how. Errno: `EUCLEAN`.

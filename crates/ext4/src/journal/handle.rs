@@ -162,6 +162,10 @@ impl<'f> Handle<'f> {
     }
 
     /// Ends the handle; its changes are part of the transaction that it returns.
+    #[allow(
+        clippy::must_use_candidate,
+        reason = "who does not wait for the commit needs no number"
+    )]
     pub fn stop(mut self) -> Tid {
         self.stopped = true;
         let tid = self.running.tid();

@@ -21,36 +21,35 @@ pub(super) struct Homes {
     unclean: Mutex<Vec<Version>>,
 }
 
-impl Homes {
-    /// Writes `blocks`, which are sorted, home.
-    pub(super) fn write(
-        &self,
-        device: &dyn BlockDevice,
-        buffers: &BufferCache,
-        progress: &Progress,
-        blocks: &[Version],
-    ) -> Result<()> {
-        let block_bytes = buffers.block_size_bytes() as u64;
-        let mut rest = blocks;
-        while let Some((first, _)) = rest.first() {
-            let run = rest
-                .iter()
-                .zip(first.0..)
-                .take(RUN_BLOCKS)
-                .take_while(|((block, _), expected)| block.0 == *expected)
-                .count();
-            let (now, later) = rest.split_at(run);
-            let slices: Vec<IoSlice<'_>> = now
-                .iter()
-                .map(|(_, contents)| IoSlice::new(contents))
-                .collect();
-            progress.check()?;
-            device.write_vectored_at(&slices, first.0.saturating_mul(block_bytes))?;
-            rest = later;
-        }
-        Ok(())
+/// Writes `blocks`, which are sorted, home.
+pub(super) fn write_home(
+    device: &dyn BlockDevice,
+    buffers: &BufferCache,
+    progress: &Progress,
+    blocks: &[Version],
+) -> Result<()> {
+    let block_bytes = buffers.block_size_bytes() as u64;
+    let mut rest = blocks;
+    while let Some((first, _)) = rest.first() {
+        let run = rest
+            .iter()
+            .zip(first.0..)
+            .take(RUN_BLOCKS)
+            .take_while(|((block, _), expected)| block.0 == *expected)
+            .count();
+        let (now, later) = rest.split_at(run);
+        let slices: Vec<IoSlice<'_>> = now
+            .iter()
+            .map(|(_, contents)| IoSlice::new(contents))
+            .collect();
+        progress.check()?;
+        device.write_vectored_at(&slices, first.0.saturating_mul(block_bytes))?;
+        rest = later;
     }
+    Ok(())
+}
 
+impl Homes {
     /// Takes `blocks`, which are at home and durable, out of the dirty buffers, as far as they
     /// were not changed since.
     pub(super) fn clean(&self, buffers: &BufferCache, blocks: impl Iterator<Item = Version>) {

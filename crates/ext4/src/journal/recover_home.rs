@@ -5,7 +5,7 @@
 //! A crash in the middle leaves the journal as it was: the next recovery does all of it again.
 
 use super::file::JournalFile;
-use super::home::{Homes, Version};
+use super::home::{Homes, Version, write_home};
 use super::log::{self, Log};
 use super::progress::Progress;
 use super::running::Tid;
@@ -70,7 +70,7 @@ impl Filesystem {
                 buffers.set_dirty(home.0, Arc::clone(&contents));
                 batch.push((*home, contents));
             }
-            homes.write(&**device, buffers, &progress, &batch)?;
+            write_home(&**device, buffers, &progress, &batch)?;
             homes.clean(buffers, batch.into_iter());
         }
         Ok(device.flush()?)

@@ -17,7 +17,7 @@
 use super::RecoveryCounts;
 use super::checkpoint::Logged;
 use super::handle::Handle;
-use super::home::Homes;
+use super::home::{Homes, write_home};
 use super::log_writer::{LogWriter, Snapshot};
 use super::progress::Progress;
 use super::running::{Running, Tid};
@@ -153,8 +153,7 @@ impl Writer {
 
     fn commit_home(&self, buffers: &BufferCache, transaction: &Snapshot) -> Result<()> {
         self.flush()?;
-        self.homes
-            .write(&*self.device, buffers, &self.progress, &transaction.blocks)?;
+        write_home(&*self.device, buffers, &self.progress, &transaction.blocks)?;
         self.flush()?;
         self.homes
             .clean(buffers, transaction.blocks.iter().cloned());
@@ -185,8 +184,7 @@ impl Writer {
             .map(|(block, contents)| (*block, Arc::clone(contents)))
             .collect();
         blocks.sort_unstable_by_key(|(block, _)| *block);
-        self.homes
-            .write(&*self.device, buffers, &self.progress, &blocks)?;
+        write_home(&*self.device, buffers, &self.progress, &blocks)?;
         self.flush()?;
         log.write_tail(batch.tail, batch.tail_tid)?;
         // Before anything is written where the log began until now.
