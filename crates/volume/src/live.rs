@@ -260,6 +260,13 @@ impl Live<'_> {
         self.publish_in(&mut state, handle, inode);
     }
 
+    /// As [`Live::publish`], and the file is as long as `inode` says from now on, whatever was
+    /// written to it.
+    pub(crate) fn publish_size(&self, handle: &Handle<'_>, inode: &Inode) {
+        self.state().size_bytes = None;
+        self.publish(handle, inode);
+    }
+
     /// As [`Live::publish`], where reading the content back needs nothing of it: not for
     /// directories.
     pub(crate) fn publish_attributes(&self, handle: &Handle<'_>, inode: &Inode) {
@@ -335,7 +342,11 @@ impl Live<'_> {
     /// caller's: pinned, or gone.
     pub(crate) fn mark_clean(&self, blocks: Range<u64>) {
         let mut state = self.state();
+        let delayed = state.dirty.delayed.len();
         self.mark_clean_in(&mut state, blocks);
+        if state.dirty.delayed.len() != delayed {
+            self.refresh(&mut state);
+        }
     }
 
     fn mark_clean_in(&self, state: &mut LiveState, blocks: Range<u64>) {
@@ -368,13 +379,6 @@ impl Live<'_> {
             changed: now,
         });
         self.reader.dirty_files.add(self.ino(), 0, was_clean);
-        self.refresh(&mut state);
-    }
-
-    /// The size is `size_bytes` from now on, whatever the image says; with `rw` held exclusively.
-    pub(crate) fn set_size(&self, size_bytes: u64) {
-        let mut state = self.state();
-        state.size_bytes = (state.image_size() != Some(size_bytes)).then_some(size_bytes);
         self.refresh(&mut state);
     }
 

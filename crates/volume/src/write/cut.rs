@@ -77,19 +77,18 @@ impl Reader {
         let mut handle = self.fs.start(self.cut_credits(live)?)?;
         let mut inode = live.inode()?;
         self.stamp(&mut inode);
-        let image_bytes = inode.size_bytes();
-        inode.set_size_bytes(size_bytes.min(image_bytes));
+        // Even if content before it is not on the device yet: the cut is what was asked for.
+        inode.set_size_bytes(size_bytes);
         self.fs.add_orphan(&mut handle, &mut inode)?;
         let left = self.fs.unmap(&mut handle, &mut inode, blocks.clone())?;
         if left.is_empty() {
             self.end_cut(&mut handle, &mut inode)?;
         }
         self.fs.write_inode(&mut handle, &inode)?;
-        live.publish(&handle, &inode);
+        live.publish_size(&handle, &inode);
         handle.stop();
         live.mark_clean(blocks);
         self.drop_pages(live, size_bytes, before);
-        live.set_size(size_bytes);
         if size_bytes == 0 && before > 0 {
             self.replaced.lock().insert(live.ino());
         }
