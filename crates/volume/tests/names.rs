@@ -5,6 +5,7 @@ use larder::{
     Volume,
 };
 use larder_block::{BlockDevice, MemoryDevice};
+use larder_testkit::seed::{Random, Seed};
 use larder_testkit::tool::{self, Tool};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -38,6 +39,10 @@ const LAYOUTS: [&[&str]; 6] = [
 
 /// What mke2fs makes of 32 MiB; `None`, and a line that says so, without it.
 fn image(arguments: &[&str]) -> Option<Vec<u8>> {
+    image_of(arguments, "32M")
+}
+
+fn image_of(arguments: &[&str], size: &str) -> Option<Vec<u8>> {
     if tool::find("mke2fs").is_none() || tool::find("e2fsck").is_none() {
         larder_testkit::tell_skipped("no e2fsprogs");
         return None;
@@ -47,7 +52,7 @@ fn image(arguments: &[&str]) -> Option<Vec<u8>> {
         .args(["-q", "-F"])
         .args(arguments)
         .arg(file.path())
-        .arg("32M")
+        .arg(size)
         .run()
         .expect("image");
     Some(std::fs::read(file.path()).expect("image"))
@@ -397,4 +402,128 @@ fn file_without_names_stays_while_it_is_held_and_is_gone_afterwards() {
         );
         close(volume, &device, &format!("{layout:?} after a crash"));
     }
+}
+
+/// One thread's random changes of names in `dirs`, with names that the others use too.
+fn change_at_random(volume: &Volume, dirs: &[Ino], mut random: Random) {
+    for _ in 0..1500 {
+        let mut pick = |below: u64| usize::try_from(random.below(below)).unwrap();
+        let (from, to) = (dirs[pick(6)], dirs[pick(6)]);
+        let (name, other) = (format!("n{}", pick(12)), format!("n{}", pick(12)));
+        let (name, other) = (name.as_bytes(), other.as_bytes());
+        let flags = [
+            RenameFlags::empty(),
+            RenameFlags::NOREPLACE,
+            RenameFlags::EXCHANGE,
+            RenameFlags::WHITEOUT,
+        ];
+        let result = match pick(10) {
+            0 | 1 => volume.create(from, name, &NEW).map(drop),
+            2 => volume.make_dir(from, name, &NEW).map(drop),
+            3 => volume.symlink(from, name, b"target", &NEW).map(drop),
+            4 => volume.lookup(from, name).and_then(|ino| {
+                volume.hold(ino);
+                let linked = volume.link(ino, to, other).map(drop);
+                volume.release(ino, 1)?;
+                linked
+            }),
+            5 => volume.unlink(from, name).map(drop),
+            6 => volume.remove_dir(from, name).map(drop),
+            _ => volume.rename(from, name, to, other, flags[pick(4)]),
+        };
+        let expected = [
+            Errno::NOENT,
+            Errno::EXIST,
+            Errno::NOTDIR,
+            Errno::ISDIR,
+            Errno::NOTEMPTY,
+            Errno::INVAL,
+            Errno::PERM,
+            Errno::STALE,
+        ];
+        if let Some(errno) = errno(result) {
+            assert!(expected.contains(&errno), "{errno}");
+        }
+    }
+}
+
+#[test]
+fn names_changed_by_many_threads_end_in_a_whole_tree() {
+    let seed = Seed::from_environment(0x7468_7264);
+    println!("seed {seed}");
+    for (number, layout) in (0..).zip([LAYOUTS[0], LAYOUTS[4]]) {
+        let Some(bytes) = image(layout) else { return };
+        let (volume, device) = open(bytes);
+        let mut dirs = Vec::new();
+        for depth in 0..6 {
+            // Some below others, so that renames are also refused for making a loop.
+            let parent = dirs.get(depth / 2).copied().unwrap_or(Ino::ROOT);
+            dirs.push(dir(&volume, parent, &format!("n{depth}")));
+        }
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let random = Random::new(seed.part(number).part(thread));
+                let (volume, dirs) = (&volume, &dirs);
+                scope.spawn(move || change_at_random(volume, dirs, random));
+            }
+        });
+        close(volume, &device, &format!("{layout:?}"));
+    }
+}
+
+#[test]
+fn directory_with_more_subdirectories_than_its_count_can_say_has_one_link() {
+    let inodes = "70000";
+    let with = [
+        "-t",
+        "ext4",
+        "-b",
+        "1024",
+        "-N",
+        inodes,
+        "-O",
+        "inline_data",
+    ];
+    let Some(bytes) = image_of(&with, "96M") else {
+        return;
+    };
+    let (volume, device) = open(bytes);
+    let d = dir(&volume, Ino::ROOT, "d");
+    for number in 0..65_010 {
+        let name = format!("{number}");
+        if let Err(error) = volume.make_dir(d, name.as_bytes(), &NEW) {
+            panic!("{number}: {error}");
+        }
+    }
+    assert_eq!(links(&volume, d), 1);
+    for number in 0..100 {
+        volume
+            .remove_dir(d, format!("{number}").as_bytes())
+            .expect("removed");
+    }
+    assert_eq!(links(&volume, d), 1);
+    close(volume, &device, "uncounted");
+
+    let without = [
+        "-t",
+        "ext4",
+        "-b",
+        "1024",
+        "-N",
+        inodes,
+        "-O",
+        "inline_data,^dir_nlink",
+    ];
+    let Some(bytes) = image_of(&without, "96M") else {
+        return;
+    };
+    let (volume, device) = open(bytes);
+    let d = dir(&volume, Ino::ROOT, "d");
+    let refused = (0..).find_map(|number| {
+        let name = format!("{number}");
+        errno(volume.make_dir(d, name.as_bytes(), &NEW)).map(|errno| (number, errno))
+    });
+    assert_eq!(refused, Some((64_998, Errno::MLINK)));
+    assert_eq!(links(&volume, d), 65_000);
+    close(volume, &device, "counted");
 }

@@ -1,20 +1,24 @@
 //! Bitmaps of blocks, from the image into memory.
 //!
 //! A bitmap is not trusted: what is free by it becomes content, so a bit that is clear for
-//! a superblock, a descriptor, a bitmap or an inode table would be the end of them. A
+//! a superblock, a descriptor, a bitmap, an inode table or the journal would be the end of them. A
 //! group whose bitmap is damaged is left alone, and others are taken.
 
+use super::NO_INO;
 use super::bits::Bits;
 use super::space::{GroupState, Map, Summary};
 use crate::error::{Corrupt, Place};
 use crate::ondisk::bitmap;
-use crate::ondisk::features::Incompat;
+use crate::ondisk::features::{Compat, Incompat};
 use crate::ondisk::group::{GroupDesc, GroupFlags};
-use crate::{Error, Filesystem, FsBlock, GroupNo, Result};
+use crate::{Error, FileBlock, Filesystem, FsBlock, GroupNo, MappingKind, Result};
 use std::ops::Range;
 
 /// Groups of a flexible group whose metadata is looked for in each of them.
 const FLEX_GROUPS_MAX: u32 = 4096;
+
+/// Runs of a journal that are known; mke2fs makes a handful.
+const JOURNAL_RUNS_MAX: usize = 4096;
 
 impl Filesystem {
     /// Looks at the state of `group` with its map there.
@@ -137,7 +141,7 @@ impl Filesystem {
     }
 
     /// The clusters of `group` that hold metadata of the file system itself, its own and that
-    /// of others in its flexible group; sorted, and apart from each other.
+    /// of others in its flexible group, and the journal; sorted, and apart from each other.
     pub(super) fn system_clusters(
         &self,
         group: GroupNo,
@@ -151,7 +155,7 @@ impl Filesystem {
         blocks.retain(|range| range.start < end && start < range.end);
         blocks.sort_unstable_by_key(|range| range.start);
         let mut clusters: Vec<Range<u32>> = Vec::new();
-        let mut used_to = start;
+        let mut used_to = 0;
         for range in blocks {
             if range.start < used_to {
                 let what = "metadata of block groups overlaps";
@@ -196,8 +200,40 @@ impl Filesystem {
         if sb.incompat.contains(Incompat::MMP) {
             blocks.push(sb.mmp_block.0..sb.mmp_block.0.saturating_add(1));
         }
+        blocks.extend_from_slice(self.journal_runs());
         blocks.retain(|range| !range.is_empty());
         Ok(blocks)
+    }
+
+    /// The blocks of the journal, as far as they can be told.
+    fn journal_runs(&self) -> &[Range<u64>] {
+        let journal = &self.allocator().space().journal;
+        journal.get_or_init(|| self.map_journal().unwrap_or_default())
+    }
+
+    fn map_journal(&self) -> Result<Vec<Range<u64>>> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        let sb = self.superblock();
+        if !sb.compat.contains(Compat::HAS_JOURNAL) || sb.journal_ino == NO_INO {
+            return Ok(runs);
+        }
+        let inode = self.inode(sb.journal_ino)?;
+        let blocks = u32::try_from(inode.size_bytes() >> sb.block_size_log2).unwrap_or(u32::MAX);
+        let mut at = 0;
+        while at < blocks && runs.len() < JOURNAL_RUNS_MAX {
+            let mapping = self.map(&inode, FileBlock(at), blocks - at)?;
+            let MappingKind::Written(start) = mapping.kind else {
+                break;
+            };
+            let len = mapping.blocks.max(1);
+            let end = start.0.saturating_add(u64::from(len));
+            match runs.last_mut() {
+                Some(last) if last.end == start.0 => last.end = end,
+                _ => runs.push(start.0..end),
+            }
+            at = at.saturating_add(len);
+        }
+        Ok(runs)
     }
 
     /// The groups of the flexible group that `group` is in: itself alone without `flex_bg`.
