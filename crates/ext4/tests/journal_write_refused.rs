@@ -154,31 +154,3 @@ fn damaged_journals_are_survived() {
     println!("{} refused, {} went well", outcomes[0], outcomes[1]);
     assert!(outcomes[0] > 20 && outcomes[1] > 20);
 }
-
-#[test]
-fn fast_commits_are_left_to_e2fsck() {
-    if skip(&[
-        Requirement::LoopMount,
-        Requirement::Tool("mke2fs"),
-        Requirement::Tool("debugfs"),
-    ]) {
-        return;
-    }
-    let dirty = Dirty::make("-t ext4 -O fast_commit", "64M", "", |root, sync| {
-        std::fs::create_dir(root.join("dir")).unwrap();
-        sync();
-        let file = std::fs::File::create(root.join("dir/file")).unwrap();
-        file.sync_all().unwrap();
-    });
-    let bytes = std::fs::read(dirty.path()).unwrap();
-    let before = larder_ext4::journal::recover(
-        Superblock::read(&MemoryDevice::new(bytes.clone())).unwrap(),
-        Arc::new(MemoryDevice::new(bytes.clone())),
-    )
-    .unwrap();
-    if before.overlay.is_none() {
-        larder_testkit::tell_skipped("the kernel made no fast commit");
-        return;
-    }
-    assert!(reason(&bytes).contains("fast commits"));
-}

@@ -54,6 +54,35 @@ impl Filesystem {
         Err(Error::NoInodes)
     }
 
+    /// Takes the inode number `ino`, which a new file has had before the image was recovered.
+    /// False if it is in use.
+    pub(crate) fn allocate_inode_number(
+        &self,
+        handle: &mut Handle<'_>,
+        ino: Ino,
+        is_directory: bool,
+    ) -> Result<bool> {
+        let sb = self.superblock();
+        if ino < sb.first_ino || ino.0 > sb.inodes_count {
+            return Err(Error::corrupt(Place::Inode(ino), "to be used, but reserved"));
+        }
+        let index = (ino.0 - 1) % sb.inodes_per_group;
+        let group = GroupNo((ino.0 - 1) / sb.inodes_per_group);
+        let desc = self.group(group)?;
+        self.with_map(group, |_| ())?;
+        if !is_uninitialised(&desc) && bitmap::is_set(&self.inode_bitmap(group, &desc)?, index) {
+            return Ok(false);
+        }
+        // Numbers before it may never have been used.
+        let per_block = sb.block_size_bytes() / u32::from(sb.inode_size_bytes);
+        for block in self.first_unused(&desc).div_ceil(per_block)..index / per_block {
+            let place = FsBlock(desc.inode_table.0 + u64::from(block));
+            handle.create(place, ino, |_| Ok(()))?;
+        }
+        self.take_index(handle, group, &desc, index, is_directory)?;
+        Ok(true)
+    }
+
     /// Takes the lowest free number of `group`, if there is one.
     fn allocate_inode_in(
         &self,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Where each block of the journal lies, and the device that it is on.
 ///
 /// Cost: 16 bytes for each run of adjoining blocks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct JournalFile {
     device: Arc<dyn BlockDevice>,
     block_size_bytes: u32,
@@ -18,7 +18,7 @@ pub(super) struct JournalFile {
     runs: Vec<Run>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Run {
     /// The run's first block, counted from the start of the journal.
     start: u32,

@@ -66,6 +66,15 @@ impl Log {
     }
 }
 
+/// Where the log ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    /// The transaction that would follow.
+    pub(super) tid: Tid,
+    /// The block that it would start at.
+    pub(super) block: u32,
+}
+
 /// A block's copy in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copy {
@@ -95,17 +104,17 @@ enum Step {
     End,
 }
 
-/// Reads the log; answers what it holds and the transaction that would follow.
+/// Reads the log; answers what it holds and where it ends.
 pub(super) fn read(
     file: &JournalFile,
     journal: &JournalSuperblock,
     sb: &Superblock,
-) -> Result<(Log, Tid)> {
+) -> Result<(Log, End)> {
     let (log, end) = Walk::new(file, journal, sb).run(None)?;
     let Some(damaged) = first_damaged(file, &journal.format(), &log)? else {
         return Ok((log, end));
     };
-    let last = Tid(end.0.wrapping_sub(1));
+    let last = Tid(end.tid.0.wrapping_sub(1));
     let is_async = journal.features.contains(Features::ASYNC_COMMIT);
     if !is_async || damaged.tid != last {
         let place = Place::Journal(damaged.block);
@@ -164,6 +173,8 @@ struct Walk<'a> {
     log: Log,
     pending: Pending,
     last_commit_seconds: Option<u64>,
+    /// Where the transaction being read starts.
+    start: u32,
     /// The block being looked at.
     at: u32,
     /// Blocks gone past: the log cannot be longer than the journal.
@@ -181,6 +192,7 @@ impl<'a> Walk<'a> {
             log: Log::default(),
             pending: Pending::default(),
             last_commit_seconds: None,
+            start: journal.start,
             at: journal.start,
             passed: 0,
             tid: journal.sequence,
@@ -188,7 +200,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks until the log ends, or to the start of the transaction `stop_at`.
-    fn run(mut self, stop_at: Option<Tid>) -> Result<(Log, Tid)> {
+    fn run(mut self, stop_at: Option<Tid>) -> Result<(Log, End)> {
         let mut block = vec![0; self.file.block_size_bytes()];
         while stop_at != Some(self.tid) {
             self.file.read(self.at, &mut block)?;
@@ -205,7 +217,11 @@ impl<'a> Walk<'a> {
                 Step::End => break,
             }
         }
-        Ok((self.log, self.tid))
+        let end = End {
+            tid: self.tid,
+            block: self.start,
+        };
+        Ok((self.log, end))
     }
 
     fn corrupt(&self, what: &'static str) -> Error {
@@ -306,6 +322,7 @@ impl<'a> Walk<'a> {
         self.last_commit_seconds = Some(commit.time_seconds);
         self.apply()?;
         self.tid = self.tid.next();
+        self.start = self.wrapped(self.at, 1);
         Ok(Step::Forward(1))
     }
 

@@ -19,6 +19,7 @@
 //! - `fast_commit`: the walk over fast commits, which makes the overlay.
 //! - `file`: where the journal's blocks lie.
 
+mod apply;
 mod block_map;
 mod checkpoint;
 mod enable;
@@ -154,7 +155,7 @@ fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recove
         return Err(corrupt("the journal changes the size of blocks"));
     }
     let fs = filesystem(&replayed, &device);
-    let (overlay, fast_commits) = fast_commit::read(&file, &journal, end, &fs)?;
+    let (overlay, fast_commits) = fast_commit::read(&file, &journal, end.tid, &fs)?;
     counts.fast_commits = fast_commits;
     Ok(Recovery {
         state: JournalState::Recovered,

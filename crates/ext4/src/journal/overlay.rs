@@ -145,6 +145,45 @@ impl Overlay {
             .map(|raw| fast_commit::inode_mode(raw))
     }
 
+    /// The inodes that were deleted.
+    pub(super) fn deleted(&self) -> impl Iterator<Item = Ino> {
+        let fresh = self.fresh.iter().copied();
+        fresh.filter(|ino| !self.inodes.contains_key(ino))
+    }
+
+    /// The inodes that were changed or made.
+    pub(super) fn changed(&self) -> BTreeSet<Ino> {
+        let inodes = self.inodes.keys().chain(self.ranges.keys());
+        inodes.chain(self.subdirectories.keys()).copied().collect()
+    }
+
+    /// Whether nothing that the image has under the number `ino` belongs to the inode that has
+    /// it now.
+    pub(super) fn is_fresh(&self, ino: Ino) -> bool {
+        self.fresh.contains(&ino)
+    }
+
+    /// What was logged for runs of the file's blocks: where they start, and how many.
+    pub(super) fn ranges(&self, ino: Ino) -> impl Iterator<Item = (FileBlock, u32, RangeEdit)> {
+        let ranges = self.ranges.get(&ino).into_iter().flatten();
+        ranges.map(|(&start, range)| (FileBlock(start), range.blocks, range.edit))
+    }
+
+    /// The directories whose names changed.
+    pub(super) fn parents(&self) -> impl Iterator<Item = Ino> {
+        self.entries.keys().copied()
+    }
+
+    /// What was logged for names in the directory `parent`: where they lead now, `None` for
+    /// nowhere.
+    pub(super) fn logged_names(
+        &self,
+        parent: Ino,
+    ) -> impl Iterator<Item = (&[u8], Option<OverlayEntry>)> {
+        let names = self.entries.get(&parent).into_iter().flatten();
+        names.map(|(name, entry)| (&**name, *entry))
+    }
+
     /// Takes `raw` as the start of inode `ino`.
     pub(super) fn set_inode(&mut self, ino: Ino, raw: &[u8]) {
         self.inodes.insert(ino, raw.into());

@@ -4,12 +4,16 @@
 //! The blocks pass through the dirty buffers, so that no cached frame holds what was there before.
 //! A crash in the middle leaves the journal as it was: the next recovery does all of it again.
 
+use super::checkpoint::Logged;
 use super::file::JournalFile;
 use super::home::{Homes, Version, write_home};
-use super::log::{self, Log};
+use super::log::{self, End, Log};
+use super::log_writer::LogWriter;
 use super::progress::Progress;
 use super::running::Tid;
-use super::{RecoveryCounts, corrupt, fast_commit};
+use super::writer::{Journal, Writer};
+use super::{Overlay, RecoveryCounts, corrupt, fast_commit};
+use crate::alloc::Allocator;
 use crate::ondisk::jbd2::{JournalSuperblock, MAGIC, SUPERBLOCK_BYTES};
 use crate::ondisk::superblock::Superblock;
 use crate::{Error, Filesystem, Result};
@@ -36,17 +40,50 @@ impl Filesystem {
             return Err(corrupt("the journal changes the size of blocks"));
         }
         self.replace_superblock(replayed);
-        let (overlay, fast_commits) = fast_commit::read(file, journal, end, self)?;
+        let (overlay, fast_commits) = fast_commit::read(file, journal, end.tid, self)?;
+        let mut last = end.tid;
         if !overlay.is_empty() {
-            let reason = "the journal holds fast commits; run e2fsck first";
-            return Err(Error::NotWritable(reason.to_owned()));
+            last = self.apply_to_image(device, file, journal, end, &overlay)?;
         }
         // An unfinished transaction of that number may lie in the log.
-        journal.sequence = end.next();
+        journal.sequence = last.next();
         journal.start = 0;
         write_superblock(file, journal)?;
         device.flush()?;
         Ok(log.counts(fast_commits))
+    }
+
+    /// Applies fast commits by a transaction that is written behind the `end` of the log, and
+    /// brought home. Returns the transaction that would follow.
+    fn apply_to_image(
+        &mut self,
+        device: &Arc<dyn BlockDevice>,
+        file: &JournalFile,
+        journal: &JournalSuperblock,
+        end: End,
+        overlay: &Overlay,
+    ) -> Result<Tid> {
+        let mut bytes = Box::new([0; SUPERBLOCK_BYTES]);
+        file.read(0, &mut *bytes)?;
+        let log = LogWriter::new(file.clone(), bytes, journal.clone());
+        let logged = Logged::new(log.circle(), journal.start, end.block, end.tid);
+        let allocator = Allocator::new(self.superblock(), false);
+        let journal = Journal { log, logged };
+        let writer = Writer::new(Arc::clone(device), Some(journal), allocator, end.tid);
+        let credits = writer.max_blocks();
+        self.writer = Some(writer);
+        let applied = self.apply_overlay(overlay, credits).and_then(|tid| {
+            self.commit(tid)?;
+            self.checkpoint()?;
+            Ok(tid.next())
+        });
+        self.writer = None;
+        applied.map_err(|error| match error {
+            Error::Device(_) | Error::Unreadable { .. } | Error::Aborted(_) => error,
+            error => Error::NotWritable(format!(
+                "the journal holds fast commits that cannot be applied ({error}); run e2fsck first"
+            )),
+        })
     }
 
     /// Writes the blocks that `log` holds to their homes.

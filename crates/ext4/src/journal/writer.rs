@@ -322,7 +322,7 @@ impl Filesystem {
     }
 
     /// Brings home what is committed.
-    fn checkpoint(&self) -> Result<()> {
+    pub(super) fn checkpoint(&self) -> Result<()> {
         self.failing(self.writer()?.checkpoint(self.buffers()))
     }
 

@@ -22,7 +22,7 @@ pub struct FileClaim {
 
 impl FileClaim {
     /// At most `want` blocks of `claim`, from `skip` on, which must be fewer than it has.
-    pub(super) fn part_of(claim: Claim, skip: u32, want: u32) -> Self {
+    pub(crate) fn part_of(claim: Claim, skip: u32, want: u32) -> Self {
         Self {
             start: FsBlock(claim.start().0 + u64::from(skip)),
             blocks: claim.blocks().saturating_sub(skip).min(want),

@@ -1,0 +1,302 @@
+//! Fast commits written home: what they changed is done again with the ordinary operations.
+//!
+//! # Model
+//! The kernel's replay of fast commits, which writes past the journal and can be repeated. Here
+//! all of it is one handle of one transaction, which comes behind those that the log holds: it
+//! makes the fast commits void, and until it is committed they are there to be applied again.
+//!
+//! The same blocks and inode numbers are taken as at the time. What does not fit the image (a
+//! block that is in use, a number given twice, more than a transaction can hold) is refused,
+//! with nothing changed: e2fsck rebuilds bitmaps and counts, and so can do without.
+//!
+//! # Directories
+//! Their names are logged in full, their blocks are not: a directory gets the blocks that its
+//! names need now, whatever it had at the time.
+
+use super::{Overlay, OverlayEntry, RangeEdit, Tid};
+use crate::alloc::Goal;
+use crate::map::FileClaim;
+use crate::ondisk::dir::FileTypeByte;
+use crate::ondisk::inode::InodeFlags;
+use crate::{Error, FileBlock, Filesystem, FsBlock, Handle, Ino, Inode, MappingKind, Result};
+
+impl Filesystem {
+    /// Does what `overlay` says, in one transaction, which is returned.
+    pub(super) fn apply_overlay(&self, overlay: &Overlay, credits: u32) -> Result<Tid> {
+        let mut apply = Apply {
+            fs: self,
+            handle: self.start(credits)?,
+            overlay,
+        };
+        for ino in overlay.deleted() {
+            apply.delete(ino)?;
+        }
+        for ino in overlay.changed() {
+            apply.change(ino)?;
+        }
+        for parent in overlay.parents() {
+            apply.enter_names(parent)?;
+        }
+        Ok(apply.handle.stop())
+    }
+}
+
+struct Apply<'f> {
+    fs: &'f Filesystem,
+    handle: Handle<'f>,
+    overlay: &'f Overlay,
+}
+
+impl Apply<'_> {
+    /// The file is gone: its blocks are freed with those of other orphans.
+    fn delete(&mut self, ino: Ino) -> Result<()> {
+        let mut inode = match self.fs.inode(ino) {
+            Ok(inode) => inode,
+            // It came and went between two transactions.
+            Err(Error::StaleInode(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        inode.set_links(0);
+        self.fs.add_orphan(&mut self.handle, &mut inode)?;
+        self.fs.write_inode(&mut self.handle, &inode)
+    }
+
+    /// The inode as it was logged, with the blocks that it had or got.
+    fn change(&mut self, ino: Ino) -> Result<()> {
+        let mut inode = if self.overlay.is_fresh(ino) {
+            self.make(ino)?
+        } else {
+            self.patched(ino)?
+        };
+        if inode.is_directory() {
+            if self.overlay.is_fresh(ino) {
+                let up = self.overlay.entry(ino, b"..").flatten();
+                let parent = up
+                    .ok_or_else(|| refused(ino, "directory without a parent"))?
+                    .ino;
+                self.fs
+                    .init_directory(&mut self.handle, &mut inode, parent)?;
+            }
+        } else {
+            self.change_ranges(&mut inode)?;
+        }
+        self.fs.write_inode(&mut self.handle, &inode)
+    }
+
+    /// A new inode, with no blocks so far.
+    fn make(&mut self, ino: Ino) -> Result<Inode> {
+        let sb = self.fs.superblock();
+        let mut bytes = vec![0; usize::from(sb.inode_size_bytes)];
+        self.overlay.patch_inode(ino, &mut bytes);
+        let mut inode = Inode::decode(sb, ino, &bytes)?;
+        if inode.file_acl().is_some() {
+            return Err(refused(ino, "attributes in a block"));
+        }
+        self.free_number(ino)?;
+        let is_directory = inode.is_directory();
+        let handle = &mut self.handle;
+        if !self.fs.allocate_inode_number(handle, ino, is_directory)? {
+            return Err(refused(ino, "number given twice"));
+        }
+        // Attributes and content in the inode are beside its fixed fields.
+        self.fs.edit_inode(&mut self.handle, ino, |fs, place| {
+            place.copy_from_slice(&bytes);
+            fs.seal_inode(ino, place);
+        })?;
+        if is_directory {
+            inode.set_size_bytes(0);
+            inode.set_flags(inode.flags() - InodeFlags::INDEX);
+        }
+        if has_extents(&inode) {
+            self.set_blocks(&mut inode, 0);
+        }
+        Ok(inode)
+    }
+
+    /// Frees the number `ino`, and what belongs to the file that has it on the image, if any.
+    fn free_number(&mut self, ino: Ino) -> Result<()> {
+        let mut old = match self.fs.inode(ino) {
+            Ok(old) => old,
+            Err(Error::StaleInode(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if old.file_acl().is_some() {
+            return Err(refused(ino, "attributes in a block"));
+        }
+        self.unmap(&mut old, 0, u32::MAX)?;
+        self.fs
+            .free_inode(&mut self.handle, ino, old.is_directory())
+    }
+
+    /// An inode that was there before, with the blocks that it had.
+    fn patched(&mut self, ino: Ino) -> Result<Inode> {
+        let sb = self.fs.superblock();
+        let old = self.fs.inode(ino)?;
+        let mut bytes = self.fs.inode_bytes(ino)?.to_vec();
+        self.overlay.patch_inode(ino, &mut bytes);
+        let mut inode = Inode::decode(sb, ino, &bytes)?;
+        let is_same_kind = inode.kind() == old.kind() && has_extents(&inode) == has_extents(&old);
+        if !is_same_kind || inode.file_acl() != old.file_acl() {
+            return Err(refused(ino, "file of another kind"));
+        }
+        if inode.is_directory() {
+            let mut flags = inode.flags();
+            flags.set(InodeFlags::INDEX, old.flags().contains(InodeFlags::INDEX));
+            inode.set_flags(flags);
+            inode.set_size_bytes(old.size_bytes());
+            inode.set_i_block(old.i_block());
+        }
+        if has_extents(&inode) || inode.is_directory() {
+            inode.set_i_block(old.i_block());
+            self.set_blocks(&mut inode, old.blocks_512(sb.block_size_bytes()));
+        }
+        self.fs.edit_inode(&mut self.handle, ino, |fs, place| {
+            place.copy_from_slice(&bytes);
+            fs.seal_inode(ino, place);
+        })?;
+        Ok(inode)
+    }
+
+    /// Makes the space taken by `inode` as large as `blocks_512`.
+    fn set_blocks(&self, inode: &mut Inode, blocks_512: u64) {
+        let block_size_bytes = self.fs.superblock().block_size_bytes();
+        let blocks = |sectors: u64| {
+            let blocks = sectors / u64::from(block_size_bytes / 512);
+            i64::try_from(blocks).unwrap_or(i64::MAX)
+        };
+        let more = blocks(blocks_512) - blocks(inode.blocks_512(block_size_bytes));
+        inode.add_blocks(more, block_size_bytes, true);
+    }
+
+    fn change_ranges(&mut self, inode: &mut Inode) -> Result<()> {
+        let overlay = self.overlay;
+        for (start, blocks, edit) in overlay.ranges(inode.ino()) {
+            if !has_extents(inode) {
+                return Err(refused(inode.ino(), "blocks without extents"));
+            }
+            let end = start.0.saturating_add(blocks);
+            match edit {
+                RangeEdit::Unchanged => {}
+                RangeEdit::Removed => self.unmap(inode, start.0, end)?,
+                RangeEdit::Written(physical) => self.map(inode, start.0, end, physical, true)?,
+                RangeEdit::Unwritten(physical) => self.map(inode, start.0, end, physical, false)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn unmap(&mut self, inode: &mut Inode, start: u32, end: u32) -> Result<()> {
+        let mut left = u64::from(start)..u64::from(end);
+        while !left.is_empty() {
+            let rest = self.fs.unmap(&mut self.handle, inode, left.clone())?;
+            if rest == left {
+                return Err(refused(inode.ino(), "too many blocks removed"));
+            }
+            left = rest;
+        }
+        Ok(())
+    }
+
+    /// Maps the blocks from `start` to `end` to those from `physical` on, wherever they are not.
+    fn map(
+        &mut self,
+        inode: &mut Inode,
+        start: u32,
+        end: u32,
+        physical: FsBlock,
+        is_written: bool,
+    ) -> Result<()> {
+        let mut at = start;
+        while at < end {
+            let wanted = FsBlock(physical.0.saturating_add(u64::from(at - start)));
+            let now = self.fs.map(inode, FileBlock(at), end - at)?;
+            let run = now.blocks.clamp(1, end - at);
+            let mapped = match now.kind {
+                MappingKind::Hole => None,
+                MappingKind::Written(block) => Some((block, true)),
+                MappingKind::Unwritten(block) => Some((block, false)),
+            };
+            let run = match mapped {
+                None => self.map_hole(inode, at, run, wanted, is_written)?,
+                Some((block, _)) if block != wanted => {
+                    self.unmap(inode, at, at + run)?;
+                    0
+                }
+                Some((_, was_written)) => {
+                    let blocks = u64::from(at)..u64::from(at + run);
+                    if was_written != is_written {
+                        let handle = &mut self.handle;
+                        let left = self.fs.set_written(handle, inode, blocks, is_written)?;
+                        if !left.is_empty() {
+                            return Err(refused(inode.ino(), "too many blocks written"));
+                        }
+                    }
+                    run
+                }
+            };
+            at += run;
+        }
+        Ok(())
+    }
+
+    /// Maps at most `blocks` blocks from `at` on to those from `physical` on; returns how many.
+    fn map_hole(
+        &mut self,
+        inode: &mut Inode,
+        at: u32,
+        blocks: u32,
+        physical: FsBlock,
+        is_written: bool,
+    ) -> Result<u32> {
+        let goal = Goal {
+            near: physical,
+            // So that a shorter run is taken rather than one elsewhere.
+            file_blocks: 1,
+            may_use_reserved: true,
+            ..Goal::default()
+        };
+        let claim = self.fs.claim(goal, blocks, None)?;
+        if claim.start() != physical || self.fs.superblock().cluster_blocks_log2 != 0 {
+            return Err(refused(inode.ino(), "blocks that are in use"));
+        }
+        let claim = FileClaim::part_of(claim, 0, blocks);
+        let mapped = claim.blocks();
+        self.fs
+            .map_claim(&mut self.handle, inode, FileBlock(at), claim, is_written)?;
+        Ok(mapped)
+    }
+
+    /// Makes the names in `parent` lead where they were logged to lead.
+    fn enter_names(&mut self, parent: Ino) -> Result<()> {
+        let mut dir = self.fs.inode(parent)?;
+        for (name, entry) in self.overlay.logged_names(parent) {
+            if matches!(name, b"." | b"..") && self.overlay.is_fresh(parent) {
+                continue;
+            }
+            let now = self.fs.lookup(&dir, name)?.map(|(ino, _)| ino);
+            let (fs, handle) = (self.fs, &mut self.handle);
+            match (entry, now) {
+                (Some(entry), None) => fs.add_entry(handle, &mut dir, name, target(entry))?,
+                (Some(entry), Some(now)) if now != entry.ino => {
+                    fs.set_entry(handle, &mut dir, name, target(entry))?;
+                }
+                (None, Some(_)) => fs.remove_entry(handle, &mut dir, name)?,
+                (Some(_), Some(_)) | (None, None) => {}
+            }
+        }
+        self.fs.write_inode(&mut self.handle, &dir)
+    }
+}
+
+fn target(entry: OverlayEntry) -> (Ino, FileTypeByte) {
+    (entry.ino, FileTypeByte(entry.file_type))
+}
+
+fn has_extents(inode: &Inode) -> bool {
+    inode.flags().contains(InodeFlags::EXTENTS)
+}
+
+/// What was logged for `ino` does not fit the image, or is not applied here.
+fn refused(ino: Ino, why: &'static str) -> Error {
+    Error::NotSupported(ino, why)
+}
