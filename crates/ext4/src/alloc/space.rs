@@ -29,8 +29,8 @@ use crate::{FsBlock, GroupNo, Ino, Tid};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes of maps beyond which those that are not held are dropped.
 const MAPS_MAX_BYTES: u32 = 16 << 20;
@@ -172,6 +172,8 @@ pub(crate) struct Space {
     /// What transactions freed that are not committed, the oldest first.
     pending: Mutex<VecDeque<(Tid, Vec<Run>)>>,
     pub(super) windows: Mutex<Windows>,
+    /// The blocks of the journal, once they were asked for.
+    pub(super) journal: OnceLock<Vec<Range<u64>>>,
     maps: AtomicU32,
     maps_max: u32,
     /// Where the streams go on, one in so many inodes each; 0 before the first.
@@ -191,6 +193,7 @@ impl Space {
             pending: Mutex::default(),
             windows: Mutex::default(),
             streams: Default::default(),
+            journal: OnceLock::new(),
             maps: AtomicU32::new(0),
             maps_max: MAPS_MAX_BYTES / geometry.clusters_per_group.div_ceil(8),
             last_group: AtomicU32::new(0),
