@@ -31,6 +31,9 @@ pub enum Error {
     /// "." and ".." are neither renamed nor replaced. Errno: `EBUSY`.
     #[error("inode {0}: . and .. stay where they are")]
     Busy(Ino),
+    /// A file of one project in a directory whose files get another. Errno: `EXDEV`.
+    #[error("inode {0}: belongs to another project than the directory's files")]
+    OtherProject(Ino),
     /// A default access control list for what is no directory. Errno: `EACCES`.
     #[error("inode {0}: only a directory has a default access control list")]
     DefaultAclOfFile(Ino),
@@ -67,6 +70,7 @@ impl Error {
             Self::NotPermitted(..) => Errno::PERM,
             Self::DefaultAclOfFile(_) => Errno::ACCESS,
             Self::Busy(_) => Errno::BUSY,
+            Self::OtherProject(_) => Errno::XDEV,
             Self::NoMoreData(_) => Errno::NXIO,
             Self::Cache(_) => Errno::NOMEM,
             Self::Thread(source) => Errno::from_io_error(source).unwrap_or(Errno::AGAIN),

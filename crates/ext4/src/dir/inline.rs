@@ -54,27 +54,12 @@ impl Filesystem {
         entry: NewDirent<'_>,
     ) -> Result<bool> {
         let mut data = self.inline_directory(dir)?;
-        let inserted = self.insert_into_chains(dir, &mut data, entry)?
-            || self.extend_chain(dir, &mut data)?
-                && self.insert_into_chains(dir, &mut data, entry)?;
+        let inserted = insert_into_chains(dir, &mut data, entry)?
+            || self.extend_chain(dir, &mut data)? && insert_into_chains(dir, &mut data, entry)?;
         if inserted {
             self.set_inline_data(handle, dir, &data)?;
         }
         Ok(inserted)
-    }
-
-    fn insert_into_chains(
-        &self,
-        dir: &Inode,
-        data: &mut [u8],
-        entry: NewDirent<'_>,
-    ) -> Result<bool> {
-        for chain in chains(data.len()) {
-            if dir_edit::insert(&mut data[chain], entry).map_err(|what| damaged(dir, what))? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Gives the second chain all the room that the inode has; false if it has it already.
@@ -171,4 +156,14 @@ impl Filesystem {
 
 fn damaged(dir: &Inode, what: &'static str) -> Error {
     Error::corrupt(Place::Inode(dir.ino()), what)
+}
+
+/// Adds `entry` to the first chain of an inline directory's `data` that has room.
+fn insert_into_chains(dir: &Inode, data: &mut [u8], entry: NewDirent<'_>) -> Result<bool> {
+    for chain in chains(data.len()) {
+        if dir_edit::insert(&mut data[chain], entry).map_err(|what| damaged(dir, what))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

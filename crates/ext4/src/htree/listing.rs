@@ -126,7 +126,7 @@ impl Filesystem {
             self.verify_dir_block(dir, bytes, place)
         });
         let leaves: Leaves<'_> = block.transpose().into_iter().collect();
-        Ok(self.offer_leaves(leaves, dir, order, at, listing))
+        Ok(offer_leaves(leaves, dir, order, at, listing))
     }
 
     fn list_dots(&self, dir: &Inode, at: u64, listing: &mut Listing<'_>) -> ControlFlow<()> {
@@ -173,29 +173,29 @@ impl Filesystem {
                     break;
                 }
             }
-            self.offer_leaves(std::mem::take(&mut leaves), &dir, order, at, listing)?;
+            offer_leaves(std::mem::take(&mut leaves), &dir, order, at, listing)?;
         }
-        self.offer_leaves(leaves, &dir, order, at, listing)
+        offer_leaves(leaves, &dir, order, at, listing)
     }
+}
 
-    fn offer_leaves(
-        &self,
-        leaves: Leaves<'_>,
-        dir: &Inode,
-        order: Order,
-        at: u64,
-        listing: &mut Listing<'_>,
-    ) -> ControlFlow<()> {
-        let mut read = Vec::with_capacity(leaves.len());
-        for leaf in leaves {
-            match leaf {
-                Ok((block, buffer)) => read.push((Place::Block(block, dir.ino()), buffer)),
-                Err(error) => listing.note_damage(error),
-            }
+/// Offers the names of `leaves` of `dir` that are at or behind position `at`, in their order.
+fn offer_leaves(
+    leaves: Leaves<'_>,
+    dir: &Inode,
+    order: Order,
+    at: u64,
+    listing: &mut Listing<'_>,
+) -> ControlFlow<()> {
+    let mut read = Vec::with_capacity(leaves.len());
+    for leaf in leaves {
+        match leaf {
+            Ok((block, buffer)) => read.push((Place::Block(block, dir.ino()), buffer)),
+            Err(error) => listing.note_damage(error),
         }
-        let chains = read.iter().map(|(place, buffer)| (&**buffer, *place));
-        offer_sorted(chains, order, at, listing)
     }
+    let chains = read.iter().map(|(place, buffer)| (&**buffer, *place));
+    offer_sorted(chains, order, at, listing)
 }
 
 /// Offers the names in `chains`, each of which lies at its place, that are at or behind position

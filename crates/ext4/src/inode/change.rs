@@ -15,11 +15,9 @@ fn halves16(number: u32) -> (u16, u16) {
 
 /// The low and the high half of a number.
 fn halves32(number: u64) -> (u32, u32) {
-    let [a, b, c, d, e, f, g, h] = number.to_le_bytes();
-    (
-        u32::from_le_bytes([a, b, c, d]),
-        u32::from_le_bytes([e, f, g, h]),
-    )
+    let low = u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
+    let high = u32::try_from(number >> 32).unwrap_or_default();
+    (low, high)
 }
 
 impl Inode {

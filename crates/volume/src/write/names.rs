@@ -143,7 +143,7 @@ impl Volume {
         let file_type = FileTypeByte::of(what.kind());
         fs.add_entry(&mut handle, &mut dir, name, (child.ino(), file_type))?;
         if is_directory {
-            self.add_subdirectory(&mut dir);
+            add_subdirectory(&mut dir);
         }
         self.stamp_names(&mut dir);
         fs.write_inode(&mut handle, &dir)?;
@@ -248,6 +248,7 @@ impl Volume {
         if inode.links() >= MAX_LINKS {
             return Err(larder_ext4::Error::TooManyLinks(ino).into());
         }
+        check_project(&dir, &inode)?;
         if self.entry(&dir, name)?.is_some() {
             return Err(larder_ext4::Error::Exists(parent).into());
         }
@@ -330,24 +331,24 @@ impl Volume {
         Ok(())
     }
 
-    /// Counts one more subdirectory of `dir`: once they are too many, not at all.
-    pub(super) fn add_subdirectory(&self, dir: &mut Inode) {
-        match dir.links() {
-            UNCOUNTED_LINKS => {}
-            links if links >= MAX_LINKS => dir.set_links(UNCOUNTED_LINKS),
-            links => dir.set_links(links + 1),
-        }
-    }
-
-    /// Counts one subdirectory of `dir` less.
-    pub(super) fn remove_subdirectory(&self, dir: &mut Inode) {
-        if dir.links() > 2 {
-            dir.set_links(dir.links() - 1);
-        }
-    }
-
     fn metadata_of(&self, inode: &Inode) -> Metadata {
         Metadata::new(inode, self.fs().superblock().block_size_bytes())
+    }
+}
+
+/// Counts one more subdirectory of `dir`: once they are too many, not at all.
+pub(super) fn add_subdirectory(dir: &mut Inode) {
+    match dir.links() {
+        UNCOUNTED_LINKS => {}
+        links if links >= MAX_LINKS => dir.set_links(UNCOUNTED_LINKS),
+        links => dir.set_links(links + 1),
+    }
+}
+
+/// Counts one subdirectory of `dir` less.
+pub(super) fn remove_subdirectory(dir: &mut Inode) {
+    if dir.links() > 2 {
+        dir.set_links(dir.links() - 1);
     }
 }
 
@@ -390,6 +391,15 @@ pub(super) fn check_not_itself(ino: Ino, dir: Ino) -> Result<()> {
     if ino == dir {
         let place = larder_ext4::Place::Inode(dir);
         return Err(larder_ext4::Error::corrupt(place, "entry leads to its own directory").into());
+    }
+    Ok(())
+}
+
+/// Refuses a name in `dir` for a file of another project, where files inherit the directory's.
+pub(super) fn check_project(dir: &Inode, inode: &Inode) -> Result<()> {
+    let inherits = dir.flags().contains(InodeFlags::PROJINHERIT);
+    if inherits && dir.project_id() != inode.project_id() {
+        return Err(Error::OtherProject(inode.ino()));
     }
     Ok(())
 }

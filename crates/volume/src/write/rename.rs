@@ -8,8 +8,8 @@
 //! directories, ancestors first; then what is moved and what is replaced, directories first.
 
 use super::names::{
-    Entry, FIXED, IS_FIXED, Make, NAME_CREDITS, check_changeable, check_name, check_not_itself,
-    invalid,
+    Entry, Make, NAME_CREDITS, add_subdirectory, check_changeable, check_name, check_not_itself,
+    check_project, invalid, remove_subdirectory,
 };
 use super::unlink::check_removable;
 use super::{FileKind, NewFile, RenameFlags};
@@ -247,6 +247,7 @@ impl<'v> Rename<'v, '_> {
         other: Option<&Inode>,
     ) -> Result<()> {
         check_removable(from_dir, self.from.name, moved)?;
+        check_project(to_dir, moved)?;
         let crosses = self.from.dir != self.to.dir;
         let is_exchange = self.flags.contains(RenameFlags::EXCHANGE);
         let Some(other) = other else {
@@ -256,10 +257,8 @@ impl<'v> Rename<'v, '_> {
             return Ok(());
         };
         check_removable(to_dir, self.to.name, other)?;
-        if other.flags().intersects(FIXED) {
-            return Err(Error::NotPermitted(other.ino(), IS_FIXED));
-        }
         if is_exchange {
+            check_project(from_dir, other)?;
             for (inode, dir, gone) in [(moved, to_dir, other), (other, from_dir, moved)] {
                 if crosses && inode.is_directory() && !gone.is_directory() {
                     self.volume.check_room_for_subdirectory(dir)?;
@@ -334,12 +333,12 @@ impl<'v> Rename<'v, '_> {
             None
         };
         if changed.moved.is_directory() {
-            self.volume.remove_subdirectory(&mut changed.dirs[from]);
+            remove_subdirectory(&mut changed.dirs[from]);
             self.set_parent(handle, &mut changed.moved, self.to.dir)?;
         }
         let Some(other) = &mut changed.other else {
             if changed.moved.is_directory() {
-                self.volume.add_subdirectory(&mut changed.dirs[to]);
+                add_subdirectory(&mut changed.dirs[to]);
             }
             return Ok(old_entry);
         };
@@ -364,8 +363,8 @@ impl<'v> Rename<'v, '_> {
             (&mut *other, to, from, self.from.dir),
         ] {
             if inode.is_directory() && old != new {
-                self.volume.remove_subdirectory(&mut dirs[old]);
-                self.volume.add_subdirectory(&mut dirs[new]);
+                remove_subdirectory(&mut dirs[old]);
+                add_subdirectory(&mut dirs[new]);
                 self.set_parent(handle, inode, parent)?;
             }
         }

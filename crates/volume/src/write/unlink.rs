@@ -4,7 +4,9 @@
 //! orphan of the image until it is deleted: at once if nobody holds it, or when the last one
 //! releases it, or at the next mount. Deleting takes as many handles as it has blocks for.
 
-use super::names::{FIXED, IS_FIXED, NAME_CREDITS, check_changeable, check_name, invalid};
+use super::names::{
+    FIXED, IS_FIXED, NAME_CREDITS, check_changeable, check_name, invalid, remove_subdirectory,
+};
 use crate::live::Live;
 use crate::{Error, Ino, Result, Volume};
 use larder_ext4::ondisk::inode::InodeFlags;
@@ -32,8 +34,8 @@ impl Volume {
     /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EPERM`, `EROFS`, …, or what is wrong with the image.
     pub fn remove_dir(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         match name {
-            b"." => return Err(invalid(parent, "a directory is not removed from within")),
-            b".." => return Err(larder_ext4::Error::NotEmpty(parent).into()),
+            b"." => Err(invalid(parent, "a directory is not removed from within")),
+            b".." => Err(larder_ext4::Error::NotEmpty(parent).into()),
             _ => self.remove(parent, name, true),
         }
     }
@@ -61,7 +63,7 @@ impl Volume {
         let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
         fs.remove_entry(&mut handle, &mut dir, name)?;
         if directory {
-            self.remove_subdirectory(&mut dir);
+            remove_subdirectory(&mut dir);
         }
         self.stamp_names(&mut dir);
         fs.write_inode(&mut handle, &dir)?;
