@@ -27,7 +27,7 @@ pub(crate) enum Access {
 pub struct LockHolder {
     /// Its process number.
     pub pid: u32,
-    /// Its program's name; empty if unknown.
+    /// The name that its program was called by; empty if unknown.
     pub name: String,
 }
 
@@ -62,10 +62,15 @@ pub fn lock_holder(path: &Path) -> Option<LockHolder> {
     let pid = locks
         .lines()
         .find_map(|line| holder_in(line, device, metadata.ino()))?;
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let program = command.split(|&byte| byte == 0).next().unwrap_or_default();
+    let name = program
+        .rsplit(|&byte| byte == b'/')
+        .next()
+        .unwrap_or_default();
     Some(LockHolder {
         pid,
-        name: name.trim_end().to_owned(),
+        name: String::from_utf8_lossy(name).into_owned(),
     })
 }
 

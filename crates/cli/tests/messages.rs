@@ -268,6 +268,7 @@ fn options_that_need_root_are_told() {
         return;
     }
     let fixture = Fixture::new();
+    fixture.give_image(User::Nobody);
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Nobody));
     let mount = |options: &str| {
         command("larder", User::Nobody)

@@ -7,10 +7,11 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use support::{
-    Fixture, Mountpoint, User, assert_fails, can_mount, content, has_root, in_own_namespace,
-    is_mounted, mount, mount_line, name_of, run, serve, sh, signal, text, tool, umount, wait_until,
+    Fixture, Mountpoint, User, assert_clean, assert_fails, can_mount, command, content, has_root,
+    in_own_namespace, is_mounted, mount, mount_line, name_of, run, serve, sh, signal, text, tool,
+    umount, wait_until,
 };
 
 /// The socket of the mount at `mountpoint`, among the directories for `uid`.
@@ -354,6 +355,7 @@ fn whole_life_of_a_mount_without_root() {
         );
     }
     let fixture = Fixture::new();
+    fixture.give_image(User::Nobody);
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Nobody));
     mount(
         User::Nobody,
@@ -375,10 +377,15 @@ fn whole_life_of_a_mount_without_root() {
     );
     let listed = as_nobody("ls", &mountpoint.0);
     assert!(listed.stdout.starts_with(b"dir\nhello\n"));
-    // The kernel checks permissions: this directory is root's alone.
+    // The kernel checks permissions: this directory is root's alone, and so is the root.
     if has_root() {
         assert!(
             !as_nobody("ls", &mountpoint.0.join("dir/deep"))
+                .status
+                .success()
+        );
+        assert!(
+            !as_nobody("touch", &mountpoint.0.join("new"))
                 .status
                 .success()
         );
@@ -401,6 +408,12 @@ fn whole_life_of_a_mount_without_root() {
     );
     assert_fails(&again, 1, &["is already a larder mount of"]);
     umount(User::Nobody, &mountpoint.0);
+    assert_clean(&fixture.image());
+    mount(User::Nobody, &fixture, &mountpoint.0, "fakeroot");
+    let made = as_nobody("touch", &mountpoint.0.join("new"));
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    umount(User::Nobody, &mountpoint.0);
+    assert_clean(&fixture.image());
     mount(User::Nobody, &fixture, &mountpoint.0, "ro,subtype=");
     assert!(mount_line(&mountpoint.0).unwrap().contains(" - fuse "));
     umount(User::Nobody, &mountpoint.0);

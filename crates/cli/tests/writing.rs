@@ -155,6 +155,24 @@ fn file_without_a_name_lives_as_long_as_it_is_open() {
 }
 
 #[test]
+fn deleted_file_gives_its_space_back_while_mounted() {
+    let Some((fixture, mountpoint)) = ready() else {
+        return;
+    };
+    mount(User::Same, &fixture, &mountpoint.0, "commit=1");
+    let free = || rustix::fs::statvfs(&mountpoint.0).unwrap().f_bfree;
+    let path = mountpoint.0.join("new");
+    fs::write(&path, content(8 << 20)).unwrap();
+    File::open(&path).unwrap().sync_all().unwrap();
+    let before = free();
+    fs::remove_file(&path).unwrap();
+    // The kernel forgets the file when it likes, and then it goes.
+    wait_until("free space", || free() > before);
+    umount(User::Same, &mountpoint.0);
+    assert_clean(&fixture.image());
+}
+
+#[test]
 fn set_id_bits_go_when_somebody_else_writes() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
@@ -214,6 +232,40 @@ fn killed_server_loses_nothing_that_was_synced() {
         assert!(read == content(10_000 + round), "{round}");
     }
     umount(User::Same, &mountpoint.0);
+    assert_clean(&fixture.image());
+}
+
+#[test]
+fn name_of_the_journal_cannot_be_written_through() {
+    let Some((fixture, mountpoint)) = ready() else {
+        return;
+    };
+    let request = |request: &str| {
+        let done = Command::new(tool("debugfs"))
+            .args(["-w", "-R", request])
+            .arg(fixture.image())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", text(&done.stderr));
+    };
+    request("ln <8> journal");
+    mount(User::Same, &fixture, &mountpoint.0, "rw");
+    let path = mountpoint.0.join("journal");
+    for result in [
+        fs::write(&path, "x"),
+        File::options().write(true).open(&path).and_then(|file| {
+            (&file).write_all(b"x")?;
+            file.sync_all()
+        }),
+        fs::set_permissions(&path, Permissions::from_mode(0o777)),
+        fs::remove_file(&path),
+    ] {
+        let error = result.unwrap_err();
+        // EUCLEAN, which the kernel turns into EIO where it had collected the write.
+        assert!(matches!(error.raw_os_error(), Some(117 | 5)), "{error}");
+    }
+    umount(User::Same, &mountpoint.0);
+    request("unlink journal");
     assert_clean(&fixture.image());
 }
 

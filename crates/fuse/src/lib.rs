@@ -25,6 +25,7 @@ pub mod stats;
 mod transport;
 
 pub use error::{Error, Result};
+pub use mount::attach::check_mount;
 pub use mount::info::{MountEntry, find_mount};
 pub use mount::unmount::{Unmounted, unmount};
 pub use options::MountOptions;

@@ -15,7 +15,8 @@ use larder_block::{BlockDevice, CountingDevice};
 use larder_cache::Caches;
 use larder_cache::page::{Page, PageKey};
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{Filesystem, Ino, Inode};
+use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::{Filesystem, Ino, Inode, Place};
 use larder_readahead::{PageIndex, Read, Trigger};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -88,6 +89,10 @@ impl Reader {
     pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
         let table = self.live.as_ref();
         let table = table.ok_or(larder_ext4::Error::ReadOnly(None))?;
+        if belongs_to_file_system(self.fs.superblock(), ino) {
+            let what = "a name leads to it, but it belongs to the file system itself";
+            return Err(larder_ext4::Error::corrupt(Place::Inode(ino), what).into());
+        }
         Ok(table.get(self, ino))
     }
 
@@ -326,6 +331,14 @@ fn zero_behind<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
         page[kept..].fill(0);
         left -= kept;
     }
+}
+
+/// Whether no name may lead to an inode: who wrote to the journal as to a file would destroy it.
+fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
+    let is_reserved = ino.0 < sb.first_ino.0 && ino != Ino::ROOT;
+    is_reserved
+        || [sb.journal_ino, sb.orphan_file_ino].contains(&ino)
+        || sb.quota_inos.contains(&ino)
 }
 
 /// That the file has content, and content that can be read.

@@ -6,7 +6,7 @@ use crate::failure::{self, Access, Failure, Result, tell_note};
 use crate::logging;
 use crate::mount_options::Options;
 use larder::Volume;
-use larder_fuse::{Server, Unmounted, Unmounter};
+use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
@@ -61,6 +61,8 @@ pub(super) fn serve(
             .into_os_string();
     }
     let departure = in_background.then(Departure::prepare).transpose()?;
+    // Opening for writing writes: what cannot be mounted is not to be touched.
+    check_mount(mountpoint, &mount)?;
     let access = if volume.read_write {
         Access::Write
     } else {

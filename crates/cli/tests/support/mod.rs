@@ -75,6 +75,13 @@ impl Fixture {
         assert!(made.status.success(), "{}", text(&made.stderr));
     }
 
+    /// Makes the image the property of the user that commands run as.
+    pub fn give_image(&self, user: User) {
+        if user == User::Nobody && is_root() {
+            std::os::unix::fs::chown(self.image(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+
     /// A path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)

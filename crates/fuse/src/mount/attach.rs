@@ -22,13 +22,21 @@ pub(crate) struct Attached {
     pub entry: MountEntry,
 }
 
-/// Mounts on `mountpoint`.
-pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attached> {
+/// Checks what can be checked before a volume is opened for a mount: that there is FUSE, that the
+/// mount point can be mounted on, and that the caller may have the options.
+///
+/// # Errors
+/// As [`Server::mount`](crate::Server::mount).
+pub fn check_mount(mountpoint: &Path, options: &MountOptions) -> Result<()> {
+    checked(mountpoint, options).map(|_| ())
+}
+
+/// The canonical mount point, if everything that can be checked is well.
+fn checked(mountpoint: &Path, options: &MountOptions) -> Result<PathBuf> {
     if !Path::new(DEVICE).exists() {
         return Err(Error::NoFuseDevice);
     }
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
+    if !rustix::process::geteuid().is_root() {
         for (asked, name) in [(options.suid, "suid"), (options.dev, "dev")] {
             if asked {
                 return Err(Error::NeedsRoot(name));
@@ -36,6 +44,16 @@ pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attach
         }
     }
     let path = checked_mountpoint(mountpoint, options.nonempty)?;
+    if !rustix::process::geteuid().is_root() {
+        fusermount::find()?;
+    }
+    Ok(path)
+}
+
+/// Mounts on `mountpoint`.
+pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attached> {
+    let is_root = rustix::process::geteuid().is_root();
+    let path = checked(mountpoint, options)?;
     let device = if is_root {
         match mount_directly(&path, options) {
             // Root of a container may lack the right that set-user-id gives.

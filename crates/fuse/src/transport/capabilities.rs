@@ -10,7 +10,7 @@ const MAX_BACKGROUND: u16 = 128;
 const CONGESTION_THRESHOLD: u16 = 96;
 
 /// Asked for on every mount, where the kernel has them.
-const ALWAYS: [InitFlags; 11] = [
+const ALWAYS: [InitFlags; 12] = [
     InitFlags::FUSE_ASYNC_READ,
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_MAX_PAGES,
@@ -22,6 +22,8 @@ const ALWAYS: [InitFlags; 11] = [
     InitFlags::FUSE_HAS_IOCTL_DIR,
     InitFlags::FUSE_NO_OPEN_SUPPORT,
     InitFlags::FUSE_NO_OPENDIR_SUPPORT,
+    // The kernel keeps a mapping and what goes past it alike.
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
 /// Asked for where the mount can be written. Not among them is `FUSE_SETXATTR_EXT`, which the
@@ -50,8 +52,6 @@ pub(super) fn negotiate(config: &mut KernelConfig, abilities: Abilities) {
     let more = [
         // This makes the kernel check permissions whatever the mount's options say.
         (InitFlags::FUSE_POSIX_ACL, abilities.checks_permissions),
-        // What never changes cannot differ between a mapping and a read.
-        (InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP, !abilities.read_write),
         (
             InitFlags::FUSE_WRITEBACK_CACHE,
             abilities.read_write && !abilities.direct_io,
