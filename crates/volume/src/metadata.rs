@@ -4,7 +4,7 @@ use larder_ext4::journal::Recovery;
 use larder_ext4::ondisk::features::{Compat, Incompat, RoCompat};
 use larder_ext4::ondisk::superblock::{State, Superblock};
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{FileKind, Ino, Inode, Statfs};
+use larder_ext4::{FileKind, Filesystem, Ino, Inode, Statfs};
 
 /// What stat(2) tells of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,23 @@ pub enum JournalState {
 }
 
 impl JournalState {
+    /// Of a file system that was opened for writing: what was to be recovered is home.
+    pub(crate) fn of_writable(fs: &Filesystem) -> Self {
+        let recovered = fs.recovered();
+        if recovered.transactions > 0 || recovered.fast_commits > 0 {
+            return Self::Recovered {
+                transactions: recovered.transactions,
+                blocks: recovered.redirected_blocks,
+                fast_commits: recovered.fast_commits,
+            };
+        }
+        if fs.superblock().compat.contains(Compat::HAS_JOURNAL) {
+            Self::Clean
+        } else {
+            Self::None
+        }
+    }
+
     pub(crate) fn new(recovery: &Recovery) -> Self {
         use larder_ext4::journal::JournalState as State;
         match recovery.state {

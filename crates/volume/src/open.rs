@@ -77,11 +77,12 @@ pub(crate) fn device(
         u32::try_from(caches.pages.page_bytes()).unwrap_or(u32::MAX),
     );
     let cache_pages = usize::try_from(caches.pages.frames().capacity()).unwrap_or(usize::MAX);
-    let mut held = None;
+    let (mut held, mut journal) = (None, replayed.journal);
     let mut fs = Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay);
     if options.read_write {
         held = HeldImage::acquire(fs.superblock(), &replayed.device, &options.clock)?;
         fs.enable_writing(Arc::clone(&replayed.device), WriteOptions::default())?;
+        journal = JournalState::of_writable(&fs);
     }
     let reader = Reader {
         fs,
@@ -103,7 +104,7 @@ pub(crate) fn device(
         caches,
         cache_size_bytes: options.cache_size_bytes,
     };
-    Ok((reader, replayed.journal, held))
+    Ok((reader, journal, held))
 }
 
 /// What the journal says: the superblock and the device to read, and what is
