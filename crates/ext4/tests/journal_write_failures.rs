@@ -34,10 +34,9 @@ fn fails_safely(
 ) -> bool {
     let device = prepared.device();
     let faulty = Arc::new(plan(FaultyDevice::new(Arc::clone(&device))));
-    let mut bed = match Bed::new(prepared, Arc::clone(&faulty) as _, seed) {
-        Ok(bed) => bed,
+    let Ok(mut bed) = Bed::new(prepared, Arc::clone(&faulty) as _, seed) else {
         // Nothing was changed that matters.
-        Err(_) => return true,
+        return true;
     };
     let Err(error) = work(&mut bed) else {
         let failed = faulty.failed_count();
@@ -125,7 +124,10 @@ fn handle_larger_than_a_transaction_is_refused_and_others_go_on() {
     let mut handle = bed.fs.start(2).unwrap();
     for block in &prepared.blocks[..2] {
         handle
-            .update(*block, Ino(12), |bytes| Ok(bytes.fill(7)))
+            .update(*block, Ino(12), |bytes| {
+                bytes.fill(7);
+                Ok(())
+            })
             .unwrap();
     }
     let third = handle.update(prepared.blocks[2], Ino(12), |_| Ok(()));
@@ -152,8 +154,10 @@ fn commits_of_many_threads_share_flushes_and_lose_nothing() {
             scope.spawn(move || {
                 for round in 1..=ROUNDS {
                     let mut handle = bed.fs.start(1).unwrap();
-                    let put =
-                        |bytes: &mut [u8]| Ok(bytes[..8].copy_from_slice(&round.to_le_bytes()));
+                    let put = |bytes: &mut [u8]| {
+                        bytes[..8].copy_from_slice(&round.to_le_bytes());
+                        Ok(())
+                    };
                     handle.update(block, Ino(12), put).unwrap();
                     let tid = handle.stop();
                     bed.fs.commit(tid).unwrap();

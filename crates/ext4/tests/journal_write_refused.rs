@@ -104,7 +104,10 @@ fn use_it(bytes: &[u8]) -> Result<()> {
         let mut handle = fs.start(10)?;
         for block in 0..10 {
             let block = larder_ext4::FsBlock(9000 + block * 7 + number);
-            handle.create(block, Ino(12), |bytes| Ok(bytes.fill(3)))?;
+            handle.create(block, Ino(12), |bytes| {
+                bytes.fill(3);
+                Ok(())
+            })?;
         }
         fs.commit(handle.stop())?;
     }

@@ -1,7 +1,8 @@
-//! The journal (jbd2): what it left to be replayed, found without writing.
+//! The journal (jbd2): what it left to be replayed, and how it is written.
 //!
+//! # Reading
 //! A file system that was not unmounted has changes that only its journal holds.
-//! The kernel writes them home before it mounts. Here the image stays as it is:
+//! The kernel writes them home before it mounts. To read, the image stays as it is:
 //! [`recover`] answers a device on which the blocks that the journal holds are
 //! read from there instead of from home, and which changes fast commits left,
 //! as an [`Overlay`] for the walks.
@@ -18,6 +19,22 @@
 //! - `log`: the walk over full transactions.
 //! - `fast_commit`: the walk over fast commits, which makes the overlay.
 //! - `file`: where the journal's blocks lie.
+//!
+//! # Writing
+//! [`Filesystem::enable_writing`] writes home what the journal left. From then on every change
+//! of metadata goes through a [`Handle`]:
+//!
+//! ```text
+//!  start --> Handle --stop--> running --commit--> log --checkpoint--> home
+//!                             (running)  (log_writer, progress)  (checkpoint, home)
+//! ```
+//!
+//! - `enable`: what is refused, and what the image says while it is in use;
+//! - `recover_home`, `apply`: the replay onto the image, fast commits included;
+//! - `handle`, `running`: changes, and the transaction that they join;
+//! - `writer`: what the steps from a transaction to its blocks' homes are;
+//! - `progress`: who does them, and who waits;
+//! - `log_writer`, `checkpoint`, `home`: the log, the room in it, and what is to come home.
 
 mod apply;
 mod block_map;

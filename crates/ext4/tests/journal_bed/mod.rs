@@ -74,7 +74,7 @@ impl Prepared {
         let mut script = format!("write {} file\n", beside("source").display());
         if !checksums.is_empty() {
             // A transaction of one block, written and replayed, leaves the features.
-            script += &format!("journal_open -c -v {checksums}\n");
+            script = format!("{script}journal_open -c -v {checksums}\n");
             script += "journal_write -b 333\njournal_close\njournal_run\n";
         }
         std::fs::write(beside("script"), script).unwrap();
