@@ -109,12 +109,17 @@ impl Volume {
     /// What the superblock says.
     #[must_use]
     pub fn info(&self) -> Info {
-        Info::new(
+        let mut info = Info::new(
             self.fs().superblock(),
             &self.statfs(),
             self.journal,
             self.reader.counting.size_bytes(),
-        )
+        );
+        // All else stays what it was at open.
+        if let Ok(label) = self.label() {
+            info.label = String::from_utf8_lossy(&label).into_owned();
+        }
+        info
     }
 
     /// Free and used space.

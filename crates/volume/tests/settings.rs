@@ -277,7 +277,7 @@ fn what_is_set_is_on_the_image() {
         None
     );
     volume.set_label(b"a label").expect("set");
-    assert_eq!(volume.label().expect("label"), b"a label");
+    assert_eq!(volume.info().label, "a label");
     let mount = bed.finish();
     let path = mount.path().join("file");
     let found = std::fs::metadata(&path).expect("file");
@@ -310,7 +310,7 @@ fn file_that_cannot_be_changed_refuses_all_but_taking_the_flag_off() {
         permissions: Some(0),
         ..SetAttributes::default()
     };
-    let touch = SetAttributes {
+    let to_now = SetAttributes {
         atime: Some(SetTime::Now),
         mtime: Some(SetTime::Now),
         ..SetAttributes::default()
@@ -323,7 +323,7 @@ fn file_that_cannot_be_changed_refuses_all_but_taking_the_flag_off() {
         volume.set_flags(ino, flags | flag).expect("set");
         assert_eq!(errno(volume.set_attributes(ino, &mode)), Errno::PERM);
         assert_eq!(errno(volume.set_attributes(ino, &size)), Errno::PERM);
-        let touched = volume.set_attributes(ino, &touch);
+        let touched = volume.set_attributes(ino, &to_now);
         assert_eq!(touched.is_ok(), flag == APPEND);
         let set = volume.set_xattr(ino, b"user.b", b"value", XattrMode::Any);
         assert_eq!(errno(set), Errno::PERM);

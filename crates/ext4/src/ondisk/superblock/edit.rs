@@ -7,7 +7,7 @@ use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
 use crate::ondisk::time::Timestamp;
 use crate::{Error, FsBlock, Ino, Result};
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a label.
@@ -116,10 +116,10 @@ impl<'a> SuperblockEdit<'a> {
     /// Sets the numbers of free blocks and free inodes.
     pub fn set_free_counts(&mut self, blocks: u64, inodes: u32) {
         let raw = &mut *self.raw;
-        let [a, b, c, d, e, f, g, h] = blocks.to_le_bytes();
-        raw.s_free_blocks_count_lo = U32::from_bytes([a, b, c, d]);
+        let [low, high]: [U32; 2] = zerocopy::transmute!(U64::new(blocks));
+        raw.s_free_blocks_count_lo = low;
         if raw.features().1.contains(Incompat::BIT64) {
-            raw.s_free_blocks_count_hi = U32::from_bytes([e, f, g, h]);
+            raw.s_free_blocks_count_hi = high;
         }
         raw.s_free_inodes_count.set(inodes);
     }

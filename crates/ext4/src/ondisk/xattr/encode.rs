@@ -282,11 +282,10 @@ mod tests {
             value: StoredValue::Here(value),
         };
         let mut block = vec![1; 1 << 16];
-        assert!(fill_block(&mut block, &mut [stored.clone()]));
-        assert_eq!(
-            read(XattrEntries::in_block(&block).unwrap()),
-            [stored.clone()]
-        );
+        let mut all = [stored];
+        assert!(fill_block(&mut block, &mut all));
+        assert_eq!(read(XattrEntries::in_block(&block).unwrap()), all);
+        let [stored] = all;
         let one_more = StoredXattr {
             value: StoredValue::Here(vec![7; block_room_bytes(1 << 16) - 19]),
             ..stored
