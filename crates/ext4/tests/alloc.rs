@@ -12,6 +12,11 @@ use writable::Writable;
 const LAYOUTS: &[(&str, &str)] = &[
     ("-t ext2 -r 0 -b 1024 -g 1024", "6M"),
     ("-t ext2 -b 4096", "24M"),
+    // Inode tables that reach into other groups.
+    (
+        "-t ext4 -b 1024 -g 1024 -G 16 -N 9000 -O ^has_journal",
+        "16M",
+    ),
     ("-t ext3 -b 1024 -g 2048", "12M"),
     ("-t ext4 -b 1024 -g 1024 -G 4 -O ^has_journal", "12M"),
     ("-t ext4 -b 1024 -g 1024 -O ^has_journal,^flex_bg", "8M"),

@@ -30,6 +30,11 @@ fn space_claimed_to_the_last_block_and_freed_is_what_it_was() {
     for (arguments, size) in [
         ("-t ext4 -b 1024 -g 1024 -O ^has_journal", "8M"),
         ("-t ext2 -b 4096", "16M"),
+        // Inode tables that reach into other groups.
+        (
+            "-t ext4 -b 1024 -g 1024 -G 16 -N 9000 -O ^has_journal",
+            "16M",
+        ),
         ("-t ext4 -b 4096 -O ^has_journal,bigalloc -C 65536", "64M"),
     ] {
         let Some(writable) = Writable::make(arguments, size) else {
