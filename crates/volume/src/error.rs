@@ -82,11 +82,11 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
     use larder_block::Error as Device;
     use larder_ext4::Error as Ext4;
     match error {
-        Ext4::Device(Device::Locked { .. }) => Errno::BUSY,
+        Ext4::Device(Device::Locked { .. }) | Ext4::InUse(_) => Errno::BUSY,
         Ext4::Device(Device::Open { source, .. }) => {
             Errno::from_io_error(source).unwrap_or(Errno::IO)
         }
-        Ext4::NotExt | Ext4::NotSymlink(_) => Errno::INVAL,
+        Ext4::NotExt | Ext4::NotSymlink(_) | Ext4::Invalid(..) => Errno::INVAL,
         Ext4::UnsupportedFeature(_) | Ext4::Casefolded(_) | Ext4::ExternalJournal => {
             Errno::OPNOTSUPP
         }
@@ -97,7 +97,6 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::NoSpace | Ext4::NoInodes | Ext4::HandleTooLarge | Ext4::AttributeTooLarge(_) => {
             Errno::NOSPC
         }
-        Ext4::InUse(_) => Errno::BUSY,
         Ext4::Exists(_) => Errno::EXIST,
         Ext4::NotEmpty(_) => Errno::NOTEMPTY,
         Ext4::TooManyLinks(_) => Errno::MLINK,
@@ -105,7 +104,6 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::FileTooLarge(_) => Errno::FBIG,
         Ext4::NoAttribute(_) => Errno::NODATA,
         Ext4::NotSupported(..) => Errno::OPNOTSUPP,
-        Ext4::Invalid(..) => Errno::INVAL,
         Ext4::StaleInode(_) => Errno::STALE,
         // The device's own errno would be misread: ENOENT of a network file
         // system says nothing of the file in the image.

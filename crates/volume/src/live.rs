@@ -45,12 +45,14 @@ use std::sync::Arc;
 /// Parts of the table, each with its lock.
 const SHARDS: usize = 64;
 
+type Shard = Mutex<HashMap<Ino, Arc<LiveInode>>>;
+
 /// The inodes in use.
 #[derive(Debug)]
 pub(crate) struct LiveInodes {
     /// Held while the tree of directories changes its shape, before all other locks.
     renames: Mutex<()>,
-    shards: Box<[Mutex<HashMap<Ino, Arc<LiveInode>>>]>,
+    shards: Box<[Shard]>,
 }
 
 /// An inode in use.
@@ -114,7 +116,7 @@ impl LiveInodes {
         self.renames.lock()
     }
 
-    fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Arc<LiveInode>>> {
+    fn shard(&self, ino: Ino) -> &Shard {
         &self.shards[ino.0 as usize % SHARDS]
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 /// Options of [`Volume::open`](crate::Volume::open), one field each.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[non_exhaustive]
 pub struct OpenOptions {
     /// Where the file system starts inside the file or device, in bytes. Default: 0.

@@ -18,12 +18,13 @@
 //! changes its mapping has it too, so that no page is written that was cut off meanwhile, and the
 //! mapping can be looked at without `map`. That is taken, exclusively, around the handle.
 
+use crate::dirty::BlockSet;
 use crate::live::Live;
 use crate::place::{Piece, Written};
 use crate::read::{Reader, key};
 use crate::{Error, Result};
 use larder_cache::page::{Entry, Page};
-use larder_ext4::Ino;
+use larder_ext4::{Ino, Reservation};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::ops::Range;
@@ -127,7 +128,9 @@ impl Reader {
             }
             let files: Vec<_> = round.iter().map(|file| file.live).collect();
             let written = self.write_round(round, times);
-            files.into_iter().for_each(|live| self.end_round(live));
+            for live in files {
+                self.end_round(live);
+            }
             if written.is_err() {
                 return result.and(written);
             }
@@ -199,7 +202,7 @@ impl Reader {
         &self,
         live: &Live<'_>,
         runs: &[Range<u64>],
-        mut reservation: Option<&mut larder_ext4::Reservation>,
+        mut reservation: Option<&mut Reservation>,
     ) -> Result<(VecDeque<Piece>, Option<u64>)> {
         let cluster_log2 = self.fs.superblock().cluster_blocks_log2;
         let inode = live.inode()?;
@@ -333,7 +336,7 @@ impl Reader {
             .dirty
             .reservation
             .as_ref()
-            .map_or(0, |left| left.clusters());
+            .map_or(0, Reservation::clusters);
         if reserved < needed
             && let Ok(again) = self.fs.reserve(needed - reserved, true)
         {
@@ -348,7 +351,7 @@ impl Reader {
 /// The runs of `dirty` from block `from` on that lie in the first `room` pages of those that it
 /// touches, and where it goes on.
 fn first_pages(
-    dirty: &crate::dirty::BlockSet,
+    dirty: &BlockSet,
     from: u64,
     room: u64,
     per_page: u64,

@@ -4,8 +4,8 @@
 //! that all is about mappings alone.
 
 use super::Fallocate;
-use super::names::FIXED;
 use super::cut::{FILE_BLOCKS, INODE_CREDITS};
+use super::names::FIXED;
 use crate::Result;
 use crate::live::Live;
 use crate::read::Reader;

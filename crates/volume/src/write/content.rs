@@ -57,7 +57,7 @@ impl Volume {
     /// copied.
     ///
     /// # Errors
-    /// As copy_file_range(2), or what is wrong with the image.
+    /// As `copy_file_range(2)`, or what is wrong with the image.
     pub fn copy_range(
         &self,
         from: Ino,

@@ -275,10 +275,11 @@ impl Reader {
         };
         // What is dirty has been seen to.
         let mut at = blocks.start;
-        for run in dirty.into_iter().chain([blocks.end..blocks.end]) {
+        for run in dirty {
             self.find_holes(&inode, at..run.start, &mut holes)?;
             at = run.end;
         }
+        self.find_holes(&inode, at..blocks.end, &mut holes)?;
         if holes.is_empty() {
             return Ok(holes);
         }
