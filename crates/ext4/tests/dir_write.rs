@@ -59,7 +59,7 @@ fn step(subject: &mut Subject, growing: u64) {
         return;
     }
     let Some(name) = subject.known() else { return };
-    if what % 5 == 0 {
+    if what.is_multiple_of(5) {
         subject.retarget(&name);
     } else {
         subject.remove(&name);

@@ -113,7 +113,7 @@ fn file(volume: &Volume, parent: Ino, name: &str) -> Ino {
 }
 
 fn links(volume: &Volume, ino: Ino) -> u32 {
-    volume.metadata(ino).expect("inode").links.into()
+    volume.metadata(ino).expect("inode").links
 }
 
 #[test]

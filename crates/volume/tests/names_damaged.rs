@@ -91,7 +91,8 @@ fn targets(bytes: &[u8]) -> Vec<Range<usize>> {
     let orphan_file = sb.orphan_file_ino;
     let buffers = BufferCache::small(Arc::clone(&device), block_bytes);
     let fs = Filesystem::new(sb, Arc::new(buffers), None);
-    let mut targets = vec![1024 + 0xE8..1024 + 0xEC];
+    let mut targets = Vec::new();
+    targets.push(1024 + 0xE8..1024 + 0xEC);
     let table = fs
         .group(larder_ext4::GroupNo(0))
         .expect("group")
