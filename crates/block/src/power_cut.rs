@@ -25,6 +25,8 @@ pub struct PowerCuts<'a> {
     durable_end: usize,
     durable: OverlayDevice,
     written: OverlayDevice,
+    /// Bytes whose sectors reach the medium together.
+    untorn: Range<u64>,
 }
 
 impl<'a> PowerCuts<'a> {
@@ -37,7 +39,16 @@ impl<'a> PowerCuts<'a> {
             durable_end: 0,
             durable: device.clone(),
             written: device.clone(),
+            untorn: 0..0,
         }
+    }
+
+    /// Never tears a write inside of these bytes: for structures that the format trusts to be
+    /// written at once.
+    #[must_use]
+    pub fn without_tearing(mut self, bytes: Range<u64>) -> Self {
+        self.untorn = bytes;
+        self
     }
 
     /// How many changes had returned.
@@ -95,13 +106,25 @@ impl<'a> PowerCuts<'a> {
                 bytes,
             } = &self.changes[number]
             {
-                survival.write(&mut chance, number, &device, *offset_bytes, bytes)?;
+                let part = Part {
+                    offset_bytes: *offset_bytes,
+                    bytes,
+                    untorn: &self.untorn,
+                };
+                survival.write(&mut chance, number, &device, &part)?;
             } else if chance.one_in(2) {
                 apply(&device, &self.changes[number])?;
             }
         }
         Ok(device)
     }
+}
+
+/// A write, and the bytes that are not torn.
+struct Part<'a> {
+    offset_bytes: u64,
+    bytes: &'a [u8],
+    untorn: &'a Range<u64>,
 }
 
 /// Which of the writes reach the medium.
@@ -134,9 +157,13 @@ impl Survival {
         chance: &mut Chance,
         number: usize,
         device: &OverlayDevice,
-        offset_bytes: u64,
-        bytes: &[u8],
+        part: &Part<'_>,
     ) -> Result<()> {
+        let Part {
+            offset_bytes,
+            bytes,
+            untorn,
+        } = *part;
         let (whole, torn) = match *self {
             Self::Until(last) => (number < last, number == last),
             Self::AllBut(lost) => (number != lost, number == lost && chance.one_in(2)),
@@ -151,8 +178,14 @@ impl Survival {
         }
         if torn {
             let mut at_bytes = offset_bytes;
+            let all_untorn = chance.one_in(2);
             for sector in sectors(offset_bytes, bytes) {
-                if chance.one_in(2) {
+                let survives = if untorn.contains(&at_bytes) {
+                    all_untorn
+                } else {
+                    chance.one_in(2)
+                };
+                if survives {
                     device.write_at(sector, at_bytes)?;
                 }
                 at_bytes += sector.len() as u64;
@@ -304,6 +337,21 @@ mod tests {
         let changes = [write(3, 1, 2)];
         let possible: HashSet<_> = [[OLD; 4], [OLD, OLD, OLD, 2]].into();
         assert_eq!(states(&changes, 0), possible);
+    }
+
+    #[test]
+    fn write_inside_what_is_not_torn_survives_wholly_or_not_at_all() {
+        let changes = [write(0, 3, 2)];
+        let mut cuts = PowerCuts::new(&base(), &changes).without_tearing(512..1536);
+        cuts.advance_to(1).unwrap();
+        let states: HashSet<_> = (0..500)
+            .map(|seed| state(&cuts.reordered(seed).unwrap()))
+            .collect();
+        let possible: HashSet<_> = [OLD, 2]
+            .into_iter()
+            .flat_map(|first| [OLD, 2].map(|second| [first, second, second, OLD]))
+            .collect();
+        assert_eq!(states, possible);
     }
 
     #[test]

@@ -361,6 +361,7 @@ fn kernel_follows_the_model(layout: &Layout, seed: Seed, count: usize) {
     let mix = Mix {
         most_nodes: 120,
         most_bytes: 2 << 20,
+        syncs_one_in: 0,
         reopens: true,
         far: true,
     };

@@ -11,15 +11,16 @@ const OPERATIONS: usize = 500;
 const MIX: Mix = Mix {
     most_nodes: 60,
     most_bytes: 1 << 20,
+    syncs_one_in: 6,
     reopens: false,
     far: true,
 };
 
 /// Some hundred states a layout.
 const SHORT: Plan = Plan {
-    every: 17,
+    every: 2,
     reorderings: 2,
-    check_every: 5,
+    check_every: 4,
     replay_every: 40,
     again_every: 40,
 };

@@ -39,8 +39,10 @@ struct Ordered {
     node: NodeId,
     /// The bytes that are at least of that state.
     bytes: Range<u64>,
-    /// Whether the size is, too.
-    sets_size: bool,
+    /// Whether the size is no larger than those since then.
+    limits_size: bool,
+    /// Whether all content was written back first.
+    writes_back: bool,
 }
 
 /// A content, and the states that had it.
@@ -144,17 +146,20 @@ impl History {
             let Some(node) = nodes.get(path) else {
                 continue;
             };
-            let floor = self.content_floor(*node, position);
+            let ordered: Vec<_> = self
+                .ordered
+                .iter()
+                .filter(|change| change.node == *node && change.state <= state)
+                .collect();
+            let written = ordered.iter().filter(|change| change.writes_back);
+            let written = written.map(|change| change.state).max().unwrap_or(0);
+            let floor = self.content_floor(*node, position).max(written);
             let versions = self.versions(*node, floor..latest + 1);
             let file = File {
                 volume,
                 ino: *ino,
                 versions,
-                ordered: self
-                    .ordered
-                    .iter()
-                    .filter(|change| change.node == *node && change.state <= state)
-                    .collect(),
+                ordered,
             };
             file.check(state.max(floor)).map_err(|what| {
                 let path = crate::operation::NodePath(path.clone());
@@ -211,15 +216,16 @@ impl File<'_> {
     fn check(&self, state: usize) -> Result<(), String> {
         let read = |error: larder::Error| format!("cannot be read: {error}");
         let size_bytes = self.volume.metadata(self.ino).map_err(read)?.size_bytes;
-        let sized = self.ordered.iter().filter(|change| change.sets_size);
-        let size_floor = sized.map(|change| change.state).max().unwrap_or(0);
-        let sizes = || {
+        let limits = self.ordered.iter().filter(|change| change.limits_size);
+        let limit = limits.map(|change| change.state).max().unwrap_or(0);
+        let sizes = |since: usize| {
             self.versions
                 .iter()
-                .filter(|version| version.states.end > size_floor && version.states.start <= state)
+                .filter(move |version| version.states.end > since && version.states.start <= state)
                 .map(|version| version.content.size_bytes())
         };
-        let (Some(least), Some(most)) = (sizes().min(), sizes().max()) else {
+        // What was never written back may be missing, however it was cut.
+        let (Some(least), Some(most)) = (sizes(0).min(), sizes(limit).max()) else {
             return Err("has no version that is allowed".to_owned());
         };
         if !(least..=most).contains(&size_bytes) {
@@ -354,12 +360,13 @@ fn ordered(run: &Run, number: usize) -> Option<Ordered> {
         return None;
     };
     let state = number + 1;
-    let change = |bytes: Range<u64>, sets_size| {
+    let change = |bytes: Range<u64>, limits_size| {
         Some(Ordered {
             state,
             node,
             bytes,
-            sets_size,
+            limits_size,
+            writes_back: false,
         })
     };
     match &run.operations[number] {
@@ -380,7 +387,10 @@ fn ordered(run: &Run, number: usize) -> Option<Ordered> {
         } => match mode {
             Fallocate::Allocate { .. } => None,
             Fallocate::PunchHole | Fallocate::ZeroRange { .. } => {
-                change(*offset_bytes..offset_bytes + len_bytes, false)
+                // What is zeroed of the blocks at the ends is content, written back some time.
+                let cluster = run.states[number].rules().cluster_bytes;
+                let end_bytes = (offset_bytes + len_bytes) / cluster * cluster;
+                change(offset_bytes.next_multiple_of(cluster)..end_bytes, false)
             }
             Fallocate::Collapse | Fallocate::Insert => change(*offset_bytes..u64::MAX, true),
         },
@@ -389,13 +399,15 @@ fn ordered(run: &Run, number: usize) -> Option<Ordered> {
             let before = &run.states[number];
             before.node(node)?.content()?;
             let replaced = before.resolve(to)?;
+            before.node(replaced)?.content()?;
             let moved = before.resolve(from)?;
             let gone = run.states[state].resolve(from) != Some(replaced);
             (replaced != moved && gone).then_some(Ordered {
                 state,
                 node,
-                bytes: 0..u64::MAX,
-                sets_size: true,
+                bytes: 0..0,
+                limits_size: false,
+                writes_back: true,
             })
         }
         _ => None,

@@ -7,8 +7,8 @@
 //! 2. Each byte of a file is what it was after some operation since its last fsync, zero where the
 //!    file was shorter; its size lies between the sizes of that time. Never anything else: free
 //!    blocks of the base image are full of [`POISON`].
-//! 3. Truncation, holes and moves are metadata: if an operation after them shows, so do they.
-//!    A file that replaced another by a rename is there with its content.
+//! 3. Truncation, moves and holes of whole blocks are metadata: if an operation after them shows, so
+//!    do they. A file that replaced another by a rename is there with its content.
 //! 4. e2fsck finds nothing to repair, neither after our recovery, nor instead of it.
 
 mod check;
@@ -21,4 +21,4 @@ pub use check::History;
 pub use image_file::ImageFile;
 pub use layout::{LAYOUTS, Layout, POISON, layout};
 pub use run::{Run, open, run};
-pub use survey::{Failure, Plan, Recording, Tally, record, report, survey};
+pub use survey::{Failure, Plan, Recording, Tally, caught, record, report, survey};

@@ -41,6 +41,8 @@ pub fn open(device: Arc<dyn BlockDevice>) -> larder::Result<Volume> {
 /// Performs `operations` on the file system of `layout` on `device`. `position` tells how many
 /// changes of the device have returned; errors that `excused` accepts change nothing.
 ///
+/// Ends early, without an error, if the volume cannot be opened for a reason that `excused` accepts.
+///
 /// # Errors
 /// How a result differed from the model's, or why the volume could not be opened.
 pub fn run(
@@ -50,32 +52,41 @@ pub fn run(
     position: impl Fn() -> usize,
     excused: impl Fn(Errno) -> bool,
 ) -> Result<Run, String> {
-    let opened = || open(Arc::clone(device)).map_err(|error| format!("opening: {error}"));
+    let opened = || match open(Arc::clone(device)) {
+        Ok(volume) => Ok(Some(volume)),
+        Err(error) if excused(error.errno()) => Ok(None),
+        Err(error) => Err(format!("opening: {error}")),
+    };
+    let closed = |volume: &Volume| match volume.close() {
+        Err(error) if !excused(error.errno()) => Err(format!("closing: {error}")),
+        _ => Ok(()),
+    };
     let mut performer = Performer::new(Model::new(layout.rules));
     let mut run = Run {
-        operations: operations.to_vec(),
+        operations: Vec::new(),
         outcomes: Vec::new(),
         states: vec![performer.model.clone()],
         spans: Vec::new(),
     };
-    let mut volume = opened()?;
+    let Some(mut volume) = opened()? else {
+        return Ok(run);
+    };
     for operation in operations {
         let begun = position();
         if *operation == Operation::Reopen {
-            let closed = volume.close();
-            closed.map_err(|error| format!("closing: {error}"))?;
+            closed(&volume)?;
             drop(volume);
-            volume = opened()?;
+            volume = match opened()? {
+                Some(volume) => volume,
+                None => return Ok(run),
+            };
         }
         let outcome = performer.perform(&volume, operation, &excused)?;
+        run.operations.push(operation.clone());
         run.outcomes.push(outcome);
         run.states.push(performer.model.clone());
         run.spans.push(begun..position());
     }
-    if let Err(error) = volume.close() {
-        if !excused(error.errno()) {
-            return Err(format!("closing: {error}"));
-        }
-    }
+    closed(&volume)?;
     Ok(run)
 }

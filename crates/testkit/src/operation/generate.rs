@@ -19,6 +19,8 @@ pub struct Mix {
     pub most_nodes: usize,
     /// Content that all files hold at once, about.
     pub most_bytes: u64,
+    /// One operation in so many makes something durable, beside those that do so anyway; 0 is none.
+    pub syncs_one_in: u64,
     /// Whether the volume is closed and opened again in the middle.
     pub reopens: bool,
     /// Whether files may be made that reach far out, with little in them.
@@ -102,6 +104,13 @@ impl Generator {
         let full = model.stored_bytes() > self.mix.most_bytes;
         if (crowded || full) && self.random.below(2) == 0 {
             return self.removal(&choice, full);
+        }
+        let syncs = self.mix.syncs_one_in;
+        if syncs != 0 && self.random.below(syncs) == 0 {
+            return Operation::SyncFile {
+                file: self.target(&choice),
+                data_only: self.bit() == 1,
+            };
         }
         match self.random.below(128) {
             0..=13 => self.make(&choice, NewNode::File),

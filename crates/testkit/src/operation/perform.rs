@@ -232,8 +232,9 @@ impl Hand<'_> {
                 volume.rename(parent, name, new_parent, new_name, *flags)?;
                 if flags.contains(larder::RenameFlags::WHITEOUT) {
                     // The whiteout is the only new node; a rename over itself makes none.
-                    let ino = volume.lookup(parent, name)?;
-                    return volume.metadata(ino).map(Some);
+                    // Asked again if a device fails once: the rename is done.
+                    let found = || volume.metadata(volume.lookup(parent, name)?);
+                    return found().or_else(|_| found()).map(Some);
                 }
             }
             Operation::Sync => volume.sync()?,

@@ -1,0 +1,120 @@
+//! A device that fails once, at every call of a seeded workload: no panic, no other errors than
+//! `EIO`, `ENOSPC` and `EROFS`, and what is on the device afterwards can be recovered and holds
+//! what was made durable.
+//!
+//! `LARDER_CRASH=full` (`make crash`) tries every call; else some of them.
+
+use larder_block::{BlockDevice, FaultyDevice, OverlayDevice};
+use larder_testkit::crash::{History, ImageFile, Layout, Run, caught, layout, open, run};
+use larder_testkit::model::Model;
+use larder_testkit::operation::{Generator, Listing, Mix, Operation, kind_of_failure, shrink};
+use larder_testkit::{Requirement, Seed, skip};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+const OPERATIONS: usize = 300;
+const MIX: Mix = Mix {
+    most_nodes: 60,
+    most_bytes: 1 << 20,
+    syncs_one_in: 10,
+    reopens: true,
+    far: true,
+};
+
+/// Calls that are tried on each layout in a short run.
+const SHORT_CALLS: u64 = 60;
+
+fn excused(errno: Errno) -> bool {
+    matches!(errno, Errno::IO | Errno::ROFS | Errno::NOSPC)
+}
+
+/// Runs the workload on a device that fails call `number`. Returns what it left, and the calls
+/// that were made.
+fn fail_at(
+    layout: &Layout,
+    operations: &[Operation],
+    number: u64,
+) -> Result<(Run, OverlayDevice, u64), String> {
+    let base = layout.base().map_err(|error| error.to_string())?;
+    let medium = Arc::new(OverlayDevice::new(base));
+    // Half of the faults are those of a host file with no room left.
+    let errno = if number % 2 == 0 {
+        Errno::IO
+    } else {
+        Errno::NOSPC
+    };
+    let faulty = FaultyDevice::new(Arc::clone(&medium) as _)
+        .fail_calls(number..number.saturating_add(1))
+        .with_errno(errno);
+    let faulty = Arc::new(faulty);
+    let device: Arc<dyn BlockDevice> = Arc::clone(&faulty) as _;
+    let done = run(layout, &device, operations, || 0, excused)?;
+    Ok((done, OverlayDevice::clone(&medium), faulty.call_count()))
+}
+
+/// Recovers what is left, and compares it with what must be there.
+fn check(run: Run, medium: OverlayDevice) -> Result<(), String> {
+    let medium = Arc::new(medium);
+    let volume = open(Arc::clone(&medium) as _).map_err(|error| format!("recovering: {error}"))?;
+    History::new(run).check(&volume, usize::MAX)?;
+    volume
+        .close()
+        .map_err(|error| format!("closing: {error}"))?;
+    drop(volume);
+    let image = ImageFile::new(&medium).map_err(|error| error.to_string())?;
+    image.check().map_err(|error| error.to_string())
+}
+
+fn attempt(layout: &Layout, operations: &[Operation], number: u64) -> Result<(), String> {
+    caught(|| {
+        let (run, medium, _) = fail_at(layout, operations, number)?;
+        check(run, medium)
+    })
+}
+
+fn survive(name: &str, number: u64) {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
+    let seed = Seed::from_environment(0x6000 + number);
+    let operations = Generator::new(seed, MIX).sequence(&Model::new(layout.rules), OPERATIONS);
+    let (_, _, calls) = fail_at(layout, &operations, u64::MAX)
+        .unwrap_or_else(|what| panic!("{name}, seed {seed}, no faults: {what}"));
+    let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
+    // Odd, so that reads, writes and flushes all have their turn.
+    let step = if is_full { 1 } else { calls / SHORT_CALLS | 1 };
+    for call in (0..calls).step_by(usize::try_from(step).unwrap()) {
+        let Err(what) = attempt(layout, &operations, call) else {
+            continue;
+        };
+        let smallest = shrink(&operations, 60, |rest| {
+            attempt(layout, rest, call)
+                .is_err_and(|other| kind_of_failure(&other) == kind_of_failure(&what))
+        });
+        panic!(
+            "{name}, seed {seed}, call {call} of {calls} failed: {what}\nsmallest sequence:\n{}",
+            Listing(&smallest)
+        );
+    }
+    println!("{name}: {calls} calls, one in {step} failed");
+}
+
+macro_rules! survives {
+    ($($number:literal $test:ident $name:literal)*) => {
+        $(
+            #[test]
+            fn $test() {
+                survive($name, $number);
+            }
+        )*
+    };
+}
+
+survives! {
+    0 ext4_survives_faults "ext4"
+    1 ext3_1k_survives_faults "ext3-1k"
+    2 inline_data_survives_faults "inline-data"
+    3 small_journal_1k_survives_faults "small-journal-1k"
+    4 orphan_file_survives_faults "orphan-file"
+}

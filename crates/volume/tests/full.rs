@@ -1,0 +1,173 @@
+//! Small file systems filled until nothing more fits, by every operation that takes space, and
+//! emptied again: nothing is lost, nothing leaks.
+
+use larder::{Fallocate, Volume, XattrMode};
+use larder_block::OverlayDevice;
+use larder_testkit::crash::{ImageFile, Layout, layout, open};
+use larder_testkit::model::{Model, NodeId, Outcome};
+use larder_testkit::operation::{NewNode, NodePath, Operation, Owned, Performer, Target};
+use larder_testkit::{Requirement, skip};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+const OWNED: Owned = Owned {
+    permissions: 0o755,
+    uid: 0,
+    gid: 0,
+};
+
+struct Filling<'a> {
+    volume: &'a Volume,
+    performer: Performer,
+}
+
+impl Filling<'_> {
+    /// Whether there was room for it.
+    fn fits(&mut self, operation: &Operation) -> bool {
+        let full = |errno| errno == Errno::NOSPC;
+        let before = self.performer.model.clone();
+        let outcome = self.performer.perform(self.volume, operation, full);
+        let outcome = outcome.unwrap_or_else(|what| panic!("{what}"));
+        let differences = self.performer.compare_changed(self.volume, &before);
+        assert_eq!(differences, [""; 0], "after {operation:?}");
+        matches!(outcome, Outcome::Done { .. })
+    }
+
+    fn make(&mut self, path: &NodePath, node: NewNode) -> bool {
+        self.fits(&Operation::Make {
+            at: path.clone(),
+            node,
+            owned: OWNED,
+        })
+    }
+
+    /// Takes space in every way, in turn, until none of them finds any.
+    fn fill(&mut self) {
+        let root = NodePath::default();
+        let mut number = 0_u32;
+        let mut refused = 0;
+        while refused < 40 && number < 20_000 {
+            number += 1;
+            let path = root.join(format!("{number:05}{}", "n".repeat(60)).as_bytes());
+            let file = Target::Path(path.clone());
+            let fits = match number % 8 {
+                0 => self.make(&path, NewNode::Directory),
+                1 => self.make(&path, NewNode::Symlink(vec![b't'; 300])),
+                2 => {
+                    self.make(&path, NewNode::File)
+                        && self.fits(&Operation::SetXattr {
+                            file,
+                            name: b"user.large".to_vec(),
+                            value: vec![7; 500],
+                            mode: XattrMode::Any,
+                        })
+                }
+                3 => {
+                    self.make(&path, NewNode::File)
+                        && self.fits(&Operation::Allocate {
+                            file,
+                            mode: Fallocate::Allocate { keep_size: false },
+                            offset_bytes: 5000,
+                            len_bytes: 100_000,
+                        })
+                }
+                // Far apart, so that mappings take space too.
+                4 => {
+                    let mut all = self.make(&path, NewNode::File);
+                    for part in 0..20 {
+                        all &= self.fits(&Operation::Write {
+                            file: file.clone(),
+                            offset_bytes: part * 200_000,
+                            len_bytes: 1000,
+                        });
+                    }
+                    all
+                }
+                _ => {
+                    self.make(&path, NewNode::File)
+                        && self.fits(&Operation::Write {
+                            file,
+                            offset_bytes: 0,
+                            len_bytes: 150_000,
+                        })
+                }
+            };
+            refused = if fits { 0 } else { refused + 1 };
+        }
+    }
+
+    /// Removes all that the root directory holds.
+    fn empty(&mut self) {
+        let root = self.performer.model.node(NodeId::ROOT).unwrap();
+        let names: Vec<_> = root.entries().unwrap().keys().cloned().collect();
+        for name in names {
+            let at = NodePath::default().join(&name);
+            let id = self.performer.model.resolve(&at).unwrap();
+            let is_directory = self.performer.model.node(id).unwrap().is_directory();
+            let operation = if is_directory {
+                Operation::RemoveDir { at }
+            } else {
+                Operation::Unlink { at }
+            };
+            assert!(self.fits(&operation), "{operation:?}");
+        }
+    }
+}
+
+/// Free blocks and inodes.
+fn free(volume: &Volume) -> (u64, u64) {
+    let free = volume.statfs();
+    (free.free_blocks, free.free_files)
+}
+
+fn fill_and_empty(layout: &Layout) {
+    let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
+    let mut image = ImageFile::new(&device).unwrap();
+    let volume = open(Arc::clone(&device) as _).unwrap();
+    let before = free(&volume);
+    let mut filling = Filling {
+        volume: &volume,
+        performer: Performer::new(Model::new(layout.rules)),
+    };
+    filling.fill();
+    // What was accepted was accepted for good.
+    volume.sync().unwrap();
+    assert_eq!(filling.performer.compare_all(&volume), [""; 0]);
+    filling.empty();
+    volume.sync().unwrap();
+    let after = free(&volume);
+    volume.close().unwrap();
+    drop(volume);
+    image.show(&device).unwrap();
+    image.check().unwrap();
+    // The root directory keeps the blocks that its names took.
+    let slack = 1 << 20 >> 10;
+    assert_eq!(before.1, after.1, "{}: inodes", layout.name);
+    assert!(
+        after.0 + slack >= before.0,
+        "{}: {before:?} free before, {after:?} after",
+        layout.name
+    );
+}
+
+macro_rules! fills {
+    ($($test:ident $name:literal)*) => {
+        $(
+            #[test]
+            fn $test() {
+                if !skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+                    fill_and_empty(layout($name).unwrap());
+                }
+            }
+        )*
+    };
+}
+
+fills! {
+    ext4_filled_and_emptied_is_as_before "ext4"
+    ext3_1k_filled_and_emptied_is_as_before "ext3-1k"
+    ext2_1k_filled_and_emptied_is_as_before "ext2-1k"
+    bigalloc_filled_and_emptied_is_as_before "bigalloc"
+    inline_data_filled_and_emptied_is_as_before "inline-data"
+    no_journal_4k_filled_and_emptied_is_as_before "no-journal-4k"
+}
