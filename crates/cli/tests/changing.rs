@@ -241,7 +241,7 @@ fn directories_are_made_moved_and_removed() {
         let args: Vec<_> = args
             .map(OsStr::to_owned)
             .chain([image.into_os_string()])
-            .chain(paths.iter().map(|path| path.into()))
+            .chain(paths.iter().map(Into::into))
             .collect();
         larder(args)
     };

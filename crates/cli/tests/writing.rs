@@ -236,6 +236,47 @@ fn killed_server_loses_nothing_that_was_synced() {
 }
 
 #[test]
+fn flags_are_set_and_free_space_is_trimmed_through_a_mount() {
+    if larder_testkit::skip(&["chattr", "fstrim"].map(larder_testkit::Requirement::Tool)) {
+        return;
+    }
+    let Some((fixture, mountpoint)) = ready() else {
+        return;
+    };
+    mount(User::Same, &fixture, &mountpoint.0, "rw");
+    let hello = mountpoint.0.join("hello");
+    sh("chattr +i \"$1\"", &[&hello]);
+    for result in [
+        fs::remove_file(&hello),
+        fs::write(&hello, "x"),
+        fs::set_permissions(&hello, Permissions::from_mode(0o600)),
+    ] {
+        let error = result.unwrap_err();
+        assert_eq!(
+            error.kind(),
+            std::io::ErrorKind::PermissionDenied,
+            "{error}"
+        );
+    }
+    sh("chattr -i +d \"$1\"", &[&hello]);
+    fs::write(&hello, "again\n").unwrap();
+    let blocks = || fs::metadata(fixture.image()).unwrap().blocks();
+    fs::write(mountpoint.0.join("filler"), content(8 << 20)).unwrap();
+    sh(
+        "sync \"$1\"; rm \"$1\"; sync \"$2\"",
+        &[&mountpoint.0.join("filler"), &hello],
+    );
+    let before = blocks();
+    wait_until("space given back", || {
+        sh("fstrim \"$1\"", &[&mountpoint.0]);
+        blocks() + (7 << 20) / 512 < before
+    });
+    umount(User::Same, &mountpoint.0);
+    assert_clean(&fixture.image());
+    assert_eq!(cat(&fixture, "/hello"), "again\n");
+}
+
+#[test]
 fn name_of_the_journal_cannot_be_written_through() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
