@@ -44,6 +44,8 @@ struct Changed {
     dirs: Vec<Inode>,
     moved: Inode,
     other: Option<Inode>,
+    /// What is made in the place of the old name, if anything.
+    whiteout: Option<Inode>,
 }
 
 impl Volume {
@@ -285,6 +287,7 @@ impl<'v> Rename<'v, '_> {
             dirs: dirs?,
             moved: moved.inode()?,
             other: other.map(Live::inode).transpose()?,
+            whiteout: None,
         };
         let old_entry = if self.flags.contains(RenameFlags::EXCHANGE) {
             self.exchange(&mut handle, &mut changed)?
@@ -301,6 +304,9 @@ impl<'v> Rename<'v, '_> {
         publish(&handle, moved, &changed.moved);
         if let (Some(live), Some(inode)) = (other, &changed.other) {
             publish(&handle, live, inode);
+        }
+        if let Some(inode) = &changed.whiteout {
+            self.volume.live(inode.ino())?.publish(&handle, inode);
         }
         for (live, dir) in self.dirs.iter().zip(&changed.dirs) {
             live.publish(&handle, dir);
@@ -326,8 +332,10 @@ impl<'v> Rename<'v, '_> {
         }
         let old_entry = if self.flags.contains(RenameFlags::WHITEOUT) {
             let whiteout = self.make_whiteout(handle, &changed.dirs[from])?;
-            fs.set_entry(handle, &mut changed.dirs[from], self.from.name, whiteout)?;
-            Some(whiteout)
+            let entry = entry_of(&whiteout);
+            fs.set_entry(handle, &mut changed.dirs[from], self.from.name, entry)?;
+            changed.whiteout = Some(whiteout);
+            Some(entry)
         } else {
             fs.remove_entry(handle, &mut changed.dirs[from], self.from.name)?;
             None
@@ -351,7 +359,9 @@ impl<'v> Rename<'v, '_> {
     fn exchange(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
         let (from, to) = (self.index_of(self.from), self.index_of(self.to));
-        let Changed { dirs, moved, other } = changed;
+        let Changed {
+            dirs, moved, other, ..
+        } = changed;
         let Some(other) = other else {
             return Ok(None);
         };
@@ -385,7 +395,7 @@ impl<'v> Rename<'v, '_> {
     }
 
     /// Makes what stands for a name that is hidden: a character device 0:0.
-    fn make_whiteout(&self, handle: &mut Handle<'_>, dir: &Inode) -> Result<Entry> {
+    fn make_whiteout(&self, handle: &mut Handle<'_>, dir: &Inode) -> Result<Inode> {
         let device = DeviceNumber { major: 0, minor: 0 };
         let what = Make::Node(FileKind::CharDevice, Some(device));
         let new = NewFile {
@@ -394,9 +404,7 @@ impl<'v> Rename<'v, '_> {
             uid: 0,
             gid: 0,
         };
-        let inode = self.volume.make_inode(handle, dir, what, &new)?;
-        self.volume.live(inode.ino())?.publish(handle, &inode);
-        Ok(entry_of(&inode))
+        self.volume.make_inode(handle, dir, what, &new)
     }
 }
 
