@@ -2,8 +2,8 @@
 //!
 //! A handle that fails here has changed something: it is to be dropped, which takes that back.
 
+use super::MAX_VALUE_BYTES;
 use super::places::Attributes;
-use super::{MAX_VALUE_BYTES, is_hidden};
 use crate::journal::Handle;
 use crate::ondisk::acl::Acl;
 use crate::ondisk::features::Incompat;
@@ -127,7 +127,7 @@ impl Filesystem {
             name: name.to_vec(),
             value,
         };
-        // As large as a block holds beside the shortest name.
+        // Beside the shortest name.
         let room_bytes = block_room_bytes(self.buffers().block_size_bytes());
         let fits_block = space_bytes(1, value.len()) <= room_bytes;
         if fits_block && attributes.add(new(StoredValue::Here(value.to_vec()))) {
@@ -209,7 +209,7 @@ impl Filesystem {
 fn split_name<'n>(inode: &Inode, name: &'n [u8]) -> Result<(NameIndex, &'n [u8])> {
     let not_supported = "attributes of this class of names";
     let (index, name) = NameIndex::split(name)
-        .filter(|&(index, name)| !is_hidden(index, name))
+        .filter(|(index, _)| !matches!(*index, NameIndex::SYSTEM | NameIndex::RICHACL))
         .ok_or(Error::NotSupported(inode.ino(), not_supported))?;
     if name.len() > MAX_NAME_BYTES {
         let what = "attribute's name is longer than 255 bytes";

@@ -39,6 +39,9 @@ impl NameIndex {
     /// Attributes of the file system itself.
     pub const SYSTEM: Self = Self(7);
 
+    /// Lists of another kind, which no kernel has.
+    pub const RICHACL: Self = Self(8);
+
     /// The numbers and what they stand for, longer prefixes before their starts.
     const PREFIXES: [(Self, &'static [u8]); 7] = [
         (Self(1), b"user."),
@@ -46,7 +49,7 @@ impl NameIndex {
         (Self::ACL_DEFAULT, b"system.posix_acl_default"),
         (Self(4), b"trusted."),
         (Self(6), b"security."),
-        (Self(8), b"system.richacl"),
+        (Self::RICHACL, b"system.richacl"),
         (Self::SYSTEM, b"system."),
     ];
 
