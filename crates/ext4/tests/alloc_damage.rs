@@ -186,7 +186,7 @@ fn blocks_that_are_no_files_are_not_freed_and_nothing_changes() {
 
 #[test]
 fn metadata_changed_at_random_is_survived() {
-    let seed = Seed::from_environment(0xDA3A6E);
+    let seed = Seed::from_environment(0xDA_3A6E);
     println!("seed {seed}");
     for arguments in [
         PLAIN,
