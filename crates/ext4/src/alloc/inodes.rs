@@ -64,7 +64,10 @@ impl Filesystem {
     ) -> Result<bool> {
         let sb = self.superblock();
         if ino < sb.first_ino || ino.0 > sb.inodes_count {
-            return Err(Error::corrupt(Place::Inode(ino), "to be used, but reserved"));
+            return Err(Error::corrupt(
+                Place::Inode(ino),
+                "to be used, but reserved",
+            ));
         }
         let index = (ino.0 - 1) % sb.inodes_per_group;
         let group = GroupNo((ino.0 - 1) / sb.inodes_per_group);
