@@ -10,6 +10,7 @@ use larder_block::BlockDevice;
 use larder_ext4::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Place};
 use std::io::IoSliceMut;
 use std::ops::{DerefMut, Range};
+use std::sync::Arc;
 
 /// Where the bytes of a segment come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ struct Segment {
 
 /// Fills `pages` from `device` with the content of `inode` from `start_bytes` on,
 /// which is the start of a block. The pages have one size; only the last may be
-/// shorter.
+/// shorter. With `journals_content`, what has not come home from the journal comes from there.
 ///
 /// # Errors
 /// The first error; the contents of the pages are then unspecified.
@@ -37,12 +38,20 @@ pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
     inode: &Inode,
     start_bytes: u64,
     pages: &mut [P],
+    journals_content: bool,
 ) -> Result<()> {
     for segment in segments(fs, inode, start_bytes, pages)? {
-        let slices = slices(pages, segment.bytes);
+        let bytes = segment.bytes;
+        let slices = slices(pages, bytes.clone());
         match segment.source {
             Source::Zeros => slices.for_each(|slice| slice.fill(0)),
             Source::Device { offset_bytes } => {
+                // Looked for before the device is read: what comes home meanwhile is in either.
+                let newer = if journals_content {
+                    not_home(fs, bytes.clone(), offset_bytes)
+                } else {
+                    Vec::new()
+                };
                 let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
                 device
                     .read_vectored_at(&mut slices, offset_bytes)
@@ -53,10 +62,37 @@ pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
                         ),
                         source,
                     })?;
+                for (start, contents) in newer {
+                    put(pages, start, bytes.end, &contents);
+                }
             }
         }
     }
     Ok(())
+}
+
+/// What of `bytes` of the pages, which are at `offset_bytes` of the device, has not come home from
+/// the journal: blocks, with where they start in the pages.
+fn not_home(fs: &Filesystem, bytes: Range<usize>, offset_bytes: u64) -> Vec<(usize, Arc<[u8]>)> {
+    let buffers = fs.buffers();
+    if buffers.dirty_count() == 0 {
+        return Vec::new();
+    }
+    let first = offset_bytes >> fs.superblock().block_size_log2;
+    (first..)
+        .zip(bytes.step_by(buffers.block_size_bytes()))
+        .filter_map(|(block, start)| Some((start, buffers.dirty(block)?)))
+        .collect()
+}
+
+/// Copies `contents` into the pages, from `start` on, and not behind `end`.
+fn put<P: DerefMut<Target = [u8]>>(pages: &mut [P], start: usize, end: usize, contents: &[u8]) {
+    let mut rest = contents;
+    for slice in slices(pages, start..end.min(start.saturating_add(contents.len()))) {
+        let (part, behind) = rest.split_at(slice.len().min(rest.len()));
+        slice[..part.len()].copy_from_slice(part);
+        rest = behind;
+    }
 }
 
 /// The segments that make up `pages`, in order.

@@ -8,7 +8,7 @@ use crate::mmp::HeldImage;
 use crate::read::Reader;
 use crate::readahead::Queue;
 use crate::stream::Streams;
-use crate::{Error, JournalState, OpenOptions, Result};
+use crate::{DataMode, Error, JournalState, OpenOptions, Result};
 use larder_block::{BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
@@ -90,6 +90,7 @@ pub(crate) fn device(
         dirty_files: DirtyFiles::default(),
         replaced: Mutex::default(),
         limits: DirtyLimits::of(&caches, block_size_bytes, options.background),
+        journals_content: options.data == DataMode::Journal,
         bell: Bell::default(),
         clock: Arc::clone(&options.clock),
         streams: Streams::new(

@@ -8,13 +8,17 @@
 use crate::Result;
 use crate::live::Live;
 use crate::read::Reader;
+use larder_cache::page::Page;
 use larder_ext4::{FileBlock, FileClaim, FsBlock, Handle, Inode, MappingKind, Reservation};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// The most credits of a handle that maps what several pieces need, where one does not need more:
 /// far less than a transaction of the smallest journal takes.
 const HANDLE_CREDITS: u32 = 128;
+
+/// About as many blocks' content goes through the journal in one piece.
+const JOURNAL_BLOCKS: u64 = 16;
 
 /// A run of a file's blocks with one place on the device.
 #[derive(Debug)]
@@ -60,6 +64,8 @@ pub(crate) struct Written<'r> {
     pub(crate) pieces: VecDeque<Piece>,
     /// Where the file ends if all is mapped.
     pub(crate) size_bytes: u64,
+    /// The content, by page, if it goes through the journal.
+    pub(crate) content: Option<&'r BTreeMap<u64, Page<'r>>>,
 }
 
 /// A file in a handle.
@@ -81,7 +87,8 @@ impl Reader {
         let mut pieces = Vec::new();
         let mut at = blocks.start;
         while at < blocks.end {
-            let mapping = self.mapping(inode, at..blocks.end)?;
+            let until = self.piece_end(at, blocks.end);
+            let mapping = self.mapping(inode, at..until)?;
             let (target, len) = match mapping.kind {
                 MappingKind::Written(block) => (Target::Written(block), mapping.blocks),
                 MappingKind::Unwritten(block) => (Target::Unwritten(block), mapping.blocks),
@@ -93,7 +100,7 @@ impl Reader {
                     (Target::Claimed(claim), len)
                 }
             };
-            let end = (at + u64::from(len.max(1))).min(blocks.end);
+            let end = (at + u64::from(len.max(1))).min(until);
             pieces.push(Piece {
                 blocks: at..end,
                 target,
@@ -101,6 +108,17 @@ impl Reader {
             at = end;
         }
         Ok(pieces)
+    }
+
+    /// Where a piece that starts with block `at` ends at the latest: where content goes through the
+    /// journal, at the end of a cluster, since what was claimed in one must be mapped before more
+    /// of it is.
+    fn piece_end(&self, at: u64, end: u64) -> u64 {
+        if !self.journals_content {
+            return end;
+        }
+        let cluster_blocks = 1 << self.fs.superblock().cluster_blocks_log2;
+        end.min((at + JOURNAL_BLOCKS).next_multiple_of(cluster_blocks))
     }
 
     /// As [`larder_ext4::Filesystem::claim_for`], if need be once more when what was freed is
@@ -168,7 +186,7 @@ impl Reader {
             // The superblock, for the first large file.
             let mut needed = self.fs.map_credits(&inode, 1) + 1;
             for piece in &file.pieces {
-                needed = needed.saturating_add(self.fs.map_credits(&inode, piece.len()));
+                needed = needed.saturating_add(self.piece_credits(file, &inode, piece));
                 if needed > HANDLE_CREDITS {
                     break;
                 }
@@ -179,6 +197,37 @@ impl Reader {
             credits += needed;
         }
         Ok(credits)
+    }
+
+    /// Credits for one piece: with its content, if that goes through the journal.
+    fn piece_credits(&self, file: &Written<'_>, inode: &Inode, piece: &Piece) -> u32 {
+        let content = file.content.map_or(0, |_| piece.len());
+        self.fs
+            .map_credits(inode, piece.len())
+            .saturating_add(content)
+    }
+
+    /// Writes the content of `piece`, which is in `pages`, through the journal.
+    fn journal_content(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        pages: &BTreeMap<u64, Page<'_>>,
+        piece: &Piece,
+    ) -> Result<()> {
+        let (block_bytes, page_bytes) = (self.block_bytes(), self.page_bytes());
+        for (block, target) in piece.blocks.clone().zip(piece.start().0..) {
+            let at = block * block_bytes;
+            let start = usize::try_from(at % page_bytes).unwrap_or(0);
+            let page = pages.get(&(at / page_bytes));
+            let content = page.and_then(|page| page.get(start..)).unwrap_or_default();
+            handle.create(FsBlock(target), inode.ino(), |bytes| {
+                let len = bytes.len().min(content.len());
+                bytes[..len].copy_from_slice(&content[..len]);
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Maps as much of `file` as the handle has credits for, and writes its inode. `None` if that
@@ -197,11 +246,14 @@ impl Reader {
         let mut mapped = Vec::new();
         let mut size_bytes = 0;
         while let Some(piece) = file.pieces.pop_front() {
-            let needed = self.fs.map_credits(&inode, piece.len());
+            let needed = self.piece_credits(file, &inode, &piece);
             let is_first = mapped.is_empty();
             if !is_first && handle.credits() < kept.saturating_add(needed) {
                 file.pieces.push_front(piece);
                 break;
+            }
+            if let Some(pages) = file.content {
+                self.journal_content(handle, &inode, pages, &piece)?;
             }
             let Range { start, end } = piece.blocks.clone();
             let left = self.map_piece(handle, &mut inode, piece)?;

@@ -43,6 +43,8 @@ pub(crate) struct Reader {
     /// empty if there is something to write.
     pub(crate) replaced: Mutex<BTreeSet<Ino>>,
     pub(crate) limits: DirtyLimits,
+    /// Whether content goes through the journal: `data=journal`.
+    pub(crate) journals_content: bool,
     /// Rings when the flusher is wanted.
     pub(crate) bell: Bell,
 }
@@ -175,7 +177,8 @@ impl Reader {
         start_bytes: u64,
         pages: &mut [P],
     ) -> Result<()> {
-        fill(&self.fs, &*self.device, inode, start_bytes, pages)?;
+        let (fs, device) = (&self.fs, &*self.device);
+        fill(fs, device, inode, start_bytes, pages, self.journals_content)?;
         if self.live.is_some() {
             zero_behind(pages, inode.size_bytes().saturating_sub(start_bytes));
         }

@@ -236,36 +236,37 @@ impl Reader {
     }
 
     /// Writes the content of a round, maps it, and says that it is clean.
-    fn write_round(&self, round: Vec<FileRound<'_>>, times: Times) -> Result<()> {
-        for write in self.device_writes(&round) {
-            self.device
-                .write_vectored_at(&write.slices, write.offset_bytes)
-                .map_err(|error| self.content_failed(error))?;
+    fn write_round(&self, mut round: Vec<FileRound<'_>>, times: Times) -> Result<()> {
+        if !self.journals_content {
+            for write in self.device_writes(&round) {
+                self.device
+                    .write_vectored_at(&write.slices, write.offset_bytes)
+                    .map_err(|error| self.content_failed(error))?;
+            }
         }
         let mut to_map = VecDeque::new();
         let mut locks = Vec::new();
-        for file in &round {
-            // Overwritten in place: clean already.
-            let in_place = file.pieces.iter().filter(|piece| piece.is_mapped());
-            in_place.for_each(|piece| file.live.mark_clean(piece.blocks.clone()));
-        }
-        // The pages stay pinned until all is mapped.
-        let mut pinned = Vec::new();
-        for file in round {
-            let mut pieces = file.pieces;
-            pieces.retain(|piece| !piece.is_mapped());
-            let is_longer = file.live.inode()?.size_bytes() < file.size_bytes;
-            let has_times = times == Times::Written && file.live.has_times();
-            if !pieces.is_empty() || is_longer || has_times {
-                locks.push(file.live.map.write());
+        for file in &mut round {
+            let live = file.live;
+            if !self.journals_content {
+                // Overwritten in place: clean already.
+                let in_place = file.pieces.iter().filter(|piece| piece.is_mapped());
+                in_place.for_each(|piece| live.mark_clean(piece.blocks.clone()));
+                file.pieces.retain(|piece| !piece.is_mapped());
+            }
+            let is_longer = live.inode()?.size_bytes() < file.size_bytes;
+            let has_times = times == Times::Written && live.has_times();
+            if !file.pieces.is_empty() || is_longer || has_times {
+                locks.push(live.map.write());
                 to_map.push_back(Written {
-                    live: file.live,
-                    pieces,
+                    live,
+                    pieces: std::mem::take(&mut file.pieces),
                     size_bytes: file.size_bytes,
+                    content: self.journals_content.then_some(&file.pages),
                 });
             }
-            pinned.push(file.pages);
         }
+        // The pages stay pinned until all is mapped.
         self.map_written(to_map, |live, mapped| {
             for blocks in mapped {
                 live.mark_clean(blocks.clone());

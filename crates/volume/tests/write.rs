@@ -1,7 +1,7 @@
 //! Content written through a volume, beside vectors of bytes: on every layout, with a cache that
 //! holds all and one that holds next to nothing; then e2fsck, then the kernel's mount.
 
-use larder::{Advice, Error, Fallocate, Ino, NewFile, OpenOptions, Volume};
+use larder::{Advice, DataMode, Error, Fallocate, Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BlockDevice, OverlayDevice};
 use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
 use larder_testkit::seed::Random;
@@ -281,14 +281,14 @@ fn check_with_tools(device: &OverlayDevice, models: &[Model]) {
     }
 }
 
-fn follow_the_model(layout: &'static Layout, cache_size_bytes: u64, background: bool, seed: Seed) {
+fn follow_the_model(layout: &'static Layout, options: &OpenOptions, seed: Seed) {
     println!(
-        "{}: cache of {cache_size_bytes} bytes, seed {seed}",
-        layout.name
+        "{}: cache of {} bytes, {:?}, seed {seed}",
+        layout.name, options.cache_size_bytes, options.data
     );
     let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
     let opened: Arc<dyn BlockDevice> = Arc::clone(&device) as _;
-    let volume = Volume::open_device(opened, &options(cache_size_bytes, background)).unwrap();
+    let volume = Volume::open_device(opened, options).unwrap();
     let inos = (0..FILES)
         .map(|index| {
             let made = volume.create(Ino::ROOT, name(index).as_bytes(), &new_file());
@@ -331,7 +331,21 @@ fn content_after_any_changes_is_the_models() {
     let seed = Seed::from_environment(0x5000);
     println!("seed {seed}");
     for (number, layout) in (0..).zip(LAYOUTS) {
-        follow_the_model(layout, 16 << 20, false, seed.part(2 * number));
-        follow_the_model(layout, 1 << 20, true, seed.part(2 * number + 1));
+        follow_the_model(layout, &options(16 << 20, false), seed.part(2 * number));
+        follow_the_model(layout, &options(1 << 20, true), seed.part(2 * number + 1));
+    }
+}
+
+#[test]
+fn content_that_goes_through_the_journal_is_the_models() {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let seed = Seed::from_environment(0x5100);
+    println!("seed {seed}");
+    for (number, layout) in (0..).zip(LAYOUTS) {
+        let mut options = options(2 << 20, true);
+        options.data = DataMode::Journal;
+        follow_the_model(layout, &options, seed.part(number));
     }
 }

@@ -76,9 +76,16 @@ impl Reader {
                 return Err(Error::FileTooLarge(live.ino()).into());
             }
             block.resize(block_bytes, 0);
-            self.device
-                .write_at(&block, claim.start().0 * self.block_bytes())
-                .map_err(|error| self.content_failed(error))?;
+            if self.journals_content {
+                handle.create(claim.start(), live.ino(), |bytes| {
+                    bytes.copy_from_slice(&block);
+                    Ok(())
+                })?;
+            } else {
+                self.device
+                    .write_at(&block, claim.start().0 * self.block_bytes())
+                    .map_err(|error| self.content_failed(error))?;
+            }
             self.fs
                 .map_claim(&mut handle, &mut inode, FileBlock(0), claim, true)?;
         }

@@ -146,7 +146,7 @@ impl Reader {
         let page_bytes = self.page_bytes();
         let whole = bytes.start.next_multiple_of(page_bytes)..bytes.end / page_bytes * page_bytes;
         let large = usize::try_from(whole.end.saturating_sub(whole.start)).unwrap_or(0);
-        if large < LARGE_BYTES {
+        if large < LARGE_BYTES || self.journals_content {
             return self.write_pages(live, buf, bytes);
         }
         let head = usize::try_from(whole.start - bytes.start).unwrap_or(0);
@@ -204,6 +204,10 @@ impl Reader {
             live.mark_dirty(blocks, holes, size_bytes);
             page.unlock();
             return Ok(());
+        }
+        if self.journals_content {
+            // Nothing may pass the journal.
+            return Err(Error::HandleTooLarge.into());
         }
         // No room in the cache, even now that nothing is dirty: its blocks alone, past it.
         let block_bytes = self.block_bytes();

@@ -58,6 +58,7 @@ impl Reader {
             live,
             pieces,
             size_bytes,
+            content: None,
         };
         self.map_written([written].into(), |_, _| {})
     }
