@@ -328,8 +328,8 @@ fn file_that_cannot_be_changed_refuses_all_but_taking_the_flag_off() {
         let set = volume.set_xattr(ino, b"user.b", b"value", XattrMode::Any);
         assert_eq!(errno(set), Errno::PERM);
         assert_eq!(errno(volume.remove_xattr(ino, b"user.a")), Errno::PERM);
-        let more = volume.set_flags(ino, flags | flag | NOATIME);
-        assert_eq!(more.is_ok(), flag == APPEND);
+        let another = volume.set_flags(ino, flags | flag | NOATIME);
+        assert_eq!(another.is_ok(), flag == APPEND);
         volume.set_flags(ino, flags).expect("taken off");
     }
     volume.set_attributes(ino, &mode).expect("set");
