@@ -48,6 +48,7 @@ struct Level {
 
 /// Copies `sources` to `place`.
 pub(super) fn run(args: &CpArgs, sources: &[OsString], place: Place<'_>) -> Result<ExitCode> {
+    super::raise_descriptor_limit();
     place::change(place.image, &args.volume, |volume| {
         copy_all(volume, args, sources, place)
     })
@@ -285,6 +286,10 @@ impl InwardCopy<'_> {
                 return Ok(());
             }
         }
+        if at_bytes == size_bytes {
+            return Ok(());
+        }
+        // It ends in a hole.
         self.volume.truncate(copy, size_bytes).map_err(written)
     }
 
