@@ -75,8 +75,15 @@ impl Filesystem {
         // The journal may have brought other features.
         check_writable(self.superblock())?;
         self.mark_opened(&*device, now())?;
+        let block_size_bytes = self.superblock().block_size_bytes();
         let allocator = Allocator::new(self.superblock(), !needs_recovery);
-        self.writer = Some(Writer::new(device, journal, allocator, tid));
+        self.writer = Some(Writer::new(
+            device,
+            block_size_bytes,
+            journal,
+            allocator,
+            tid,
+        ));
         self.count_free_unless_known();
         Ok(())
     }

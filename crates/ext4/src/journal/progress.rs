@@ -111,7 +111,8 @@ impl Progress {
     }
 
     /// Waits until transaction `tid` is durable, and all that was written to the device before
-    /// this call. `commit` commits the running transaction, if there is anything in it; `flush` is the device's.
+    /// this call. `commit` commits the running transaction, if there is anything in it; `flush`
+    /// is the device's.
     pub(super) fn wait_for(
         &self,
         tid: Tid,

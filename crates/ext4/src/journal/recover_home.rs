@@ -69,7 +69,13 @@ impl Filesystem {
         let logged = Logged::new(log.circle(), journal.start, end.block, end.tid);
         let allocator = Allocator::new(self.superblock(), false);
         let journal = Journal { log, logged };
-        let writer = Writer::new(Arc::clone(device), Some(journal), allocator, end.tid);
+        let writer = Writer::new(
+            Arc::clone(device),
+            self.superblock().block_size_bytes(),
+            Some(journal),
+            allocator,
+            end.tid,
+        );
         let credits = writer.max_blocks();
         self.writer = Some(writer);
         let applied = self.apply_overlay(overlay, credits).and_then(|tid| {

@@ -34,8 +34,8 @@ use std::time::{Duration, SystemTime};
 /// A transaction takes at most this part of the log.
 const LOG_PART: u32 = 4;
 
-/// Blocks of a transaction without a journal: as much memory as they take is dirty.
-const NO_JOURNAL_BLOCKS: u32 = 16384;
+/// Bytes of a transaction's blocks without a journal: as much memory is dirty.
+const NO_JOURNAL_BYTES: u32 = 64 << 20;
 
 /// The errno in the journal's superblock when it was aborted: minus `EIO`.
 const ABORTED: u32 = 5_u32.wrapping_neg();
@@ -47,6 +47,8 @@ pub(crate) struct Writer {
     running: Mutex<Running>,
     progress: Progress,
     journal: Option<Journal>,
+    /// The most blocks of a transaction.
+    max_blocks: u32,
     homes: Homes,
     allocator: Allocator,
 }
@@ -59,19 +61,25 @@ pub(super) struct Journal {
 }
 
 impl Writer {
-    /// A writer to `device` whose first transaction is `tid`.
+    /// A writer to `device` of blocks of that size, whose first transaction is `tid`.
     pub(super) fn new(
         device: Arc<dyn BlockDevice>,
+        block_size_bytes: u32,
         journal: Option<Journal>,
         allocator: Allocator,
         tid: Tid,
     ) -> Self {
         let committed = Tid(tid.0.wrapping_sub(1));
+        let max_blocks = match &journal {
+            Some(Journal { log, .. }) => log.fitting_blocks(log.len_blocks() / LOG_PART),
+            None => NO_JOURNAL_BYTES / block_size_bytes,
+        };
         let writer = Self {
             device,
             running: Mutex::new(Running::new(tid, 0)),
             progress: Progress::new(committed),
             journal,
+            max_blocks,
             homes: Homes::default(),
             allocator,
         };
@@ -81,10 +89,7 @@ impl Writer {
 
     /// The most blocks of a transaction.
     pub(super) fn max_blocks(&self) -> u32 {
-        self.journal.as_ref().map_or(NO_JOURNAL_BLOCKS, |journal| {
-            let log = &journal.log;
-            log.fitting_blocks(log.len_blocks() / LOG_PART)
-        })
+        self.max_blocks
     }
 
     /// Lets the running transaction grow as far as there is room for it.
@@ -93,7 +98,7 @@ impl Writer {
             let free = journal.logged.free_blocks();
             journal.log.fitting_blocks(free)
         });
-        running.limit_blocks = room.min(self.max_blocks());
+        running.limit_blocks = room.min(self.max_blocks);
     }
 
     /// Flushes the device.
@@ -251,9 +256,9 @@ impl Filesystem {
                 return Ok(Handle::new(self, running, credits));
             }
             let tid = running.tid();
-            let is_full = running.len_blocks().saturating_add(credits) > writer.max_blocks();
+            let is_full = running.len_blocks().saturating_add(credits) > writer.max_blocks;
             drop(running);
-            if credits > writer.max_blocks() {
+            if credits > writer.max_blocks {
                 return Err(Error::HandleTooLarge);
             }
             self.wait_for_room(writer, tid, is_full)?;
