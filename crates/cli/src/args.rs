@@ -86,7 +86,7 @@ Options of -o, separated by commas:
   commit=SECONDS                                 how old changes may get in memory [default: 5]
   data=ordered|writeback|journal                 journal: content goes through the journal too;
                                                  writeback is taken as ordered, the default
-  errors=continue|remount-ro|abort               if the image is damaged [default: as it says]
+  errors=continue|remount-ro|abort               accepted; damage fails what meets it, as continue
   sync                                           every write is durable when it returns
   fakeroot                                       no permission checks: everyone let in may do all
   suid, dev                                      honour set-id bits, devices (root only)
