@@ -89,15 +89,21 @@ impl Bell {
 
 impl Reader {
     /// Writes back if too much is dirty; who has written calls it, with no lock.
-    pub(crate) fn balance_dirty(&self) -> Result<()> {
+    pub(crate) fn balance_dirty(&self) {
         let dirty = self.dirty_files.blocks();
         if dirty > self.limits.writer_blocks {
-            return self.write_back_all();
-        }
-        if dirty > self.limits.background_blocks {
+            self.write_back_for_room();
+        } else if dirty > self.limits.background_blocks {
             self.bell.ring(Rung::WriteBack);
         }
-        Ok(())
+    }
+
+    /// Writes back everything, of whichever files. What goes wrong is not the caller's, who only
+    /// needs room: it stays dirty, and whoever syncs is told.
+    pub(crate) fn write_back_for_room(&self) {
+        if let Err(error) = self.write_back_all() {
+            tracing::error!(%error, "writing back failed");
+        }
     }
 
     /// Writes back all that is dirty, so that the commit that follows does not come between a
@@ -141,7 +147,10 @@ fn run(reader: &Reader, interval: Duration) {
     loop {
         let done = match reader.bell.wait(due.min(Instant::now() + LOOK)) {
             Rung::Stop => return,
-            Rung::WriteBack => reader.write_back_all(),
+            Rung::WriteBack => {
+                reader.write_back_for_room();
+                Ok(())
+            }
             Rung::Silent if Instant::now() >= due => {
                 due = Instant::now() + interval;
                 reader.write_back_and_commit()

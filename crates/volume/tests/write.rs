@@ -349,3 +349,49 @@ fn content_that_goes_through_the_journal_is_the_models() {
         follow_the_model(layout, &options, seed.part(number));
     }
 }
+
+#[test]
+fn fdatasync_of_overwritten_content_is_one_write_and_one_flush() {
+    if skip(&["mke2fs"].map(Requirement::Tool)) {
+        return;
+    }
+    for layout in LAYOUTS {
+        let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
+        let volume = Volume::open_device(device, &options(16 << 20, false)).unwrap();
+        let ino = volume
+            .create(Ino::ROOT, b"database", &new_file())
+            .unwrap()
+            .ino;
+        volume.hold(ino);
+        volume.write_at(ino, &[1; 65536], 0).unwrap();
+        volume.sync_file(ino, false).unwrap();
+        let before = volume.stats().device;
+        for page in 0..10 {
+            volume.write_at(ino, &[2; 4096], page * 4096).unwrap();
+            volume.sync_file(ino, true).unwrap();
+        }
+        let after = volume.stats().device;
+        let done = (after.writes - before.writes, after.flushes - before.flushes);
+        assert_eq!(done, (10, 10), "{}", layout.name);
+        volume.release(ino, 1).unwrap();
+    }
+}
+
+#[test]
+fn small_files_are_written_back_together() {
+    if skip(&["mke2fs"].map(Requirement::Tool)) {
+        return;
+    }
+    let device = Arc::new(OverlayDevice::new(LAYOUTS[0].base().unwrap()));
+    let volume = Volume::open_device(device, &options(16 << 20, false)).unwrap();
+    for index in 0..200 {
+        let made = volume.create(Ino::ROOT, name(index).as_bytes(), &new_file());
+        volume.write_at(made.unwrap().ino, &[3; 5000], 0).unwrap();
+    }
+    let before = volume.stats().device;
+    assert_eq!(volume.stats().writing.unwrap().dirty_bytes, 200 * 8192);
+    volume.sync().unwrap();
+    let writes = volume.stats().device.writes - before.writes;
+    assert!(writes < 30, "{writes} writes for 200 files");
+    assert_eq!(volume.stats().writing.unwrap().dirty_bytes, 0);
+}

@@ -29,7 +29,8 @@ impl Volume {
         let alone = live.rw.write();
         self.reader.truncate(&live, size_bytes)?;
         drop(alone);
-        self.reader.balance_dirty()
+        self.reader.balance_dirty();
+        Ok(())
     }
 
     /// Allocates, removes or moves a range of a regular file.
@@ -92,6 +93,9 @@ impl Volume {
     /// # Errors
     /// `EIO`, and whatever went wrong earlier in the background.
     pub fn sync_file(&self, ino: Ino, data_only: bool) -> Result<()> {
+        if self.reader.live.is_none() {
+            return Ok(());
+        }
         let live = self.live(ino)?;
         let times = if data_only {
             Times::Left
@@ -115,7 +119,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::sync_file`].
     pub fn sync(&self) -> Result<()> {
-        self.live(Ino::ROOT)?;
+        if self.reader.live.is_none() {
+            return Ok(());
+        }
         self.reader.write_back_and_commit()
     }
 

@@ -102,8 +102,8 @@ impl Reader {
         let alone = live.rw.write();
         let written = self.write_alone(&live, buf, offset_bytes);
         drop(alone);
-        written?;
-        self.balance_dirty()
+        self.balance_dirty();
+        written
     }
 
     /// As [`Reader::write_at`], with `rw` held exclusively.
@@ -248,7 +248,7 @@ impl Reader {
                 }
                 Entry::Full if rounds < ROUNDS => {
                     rounds += 1;
-                    self.write_back_all()?;
+                    self.write_back_for_room();
                 }
                 Entry::Full => return Ok(None),
             }
