@@ -132,7 +132,10 @@ fn fill_and_empty(layout: &Layout) {
     filling.fill();
     // What was accepted was accepted for good.
     volume.sync().unwrap();
-    assert_eq!(filling.performer.compare_all(&volume), [""; 0]);
+    // A write that finds no room has set the times, here as in Linux.
+    let mut differences = filling.performer.compare_all(&volume);
+    differences.retain(|difference| !difference.contains("time of change"));
+    assert_eq!(differences, [""; 0]);
     filling.empty();
     volume.sync().unwrap();
     let after = free(&volume);

@@ -41,7 +41,8 @@ pub fn open(device: Arc<dyn BlockDevice>) -> larder::Result<Volume> {
 /// Performs `operations` on the file system of `layout` on `device`. `position` tells how many
 /// changes of the device have returned; errors that `excused` accepts change nothing.
 ///
-/// Ends early, without an error, if the volume cannot be opened for a reason that `excused` accepts.
+/// Ends early, without an error, if the volume cannot be opened, or closed before it is opened again,
+/// for a reason that `excused` accepts.
 ///
 /// # Errors
 /// How a result differed from the model's, or why the volume could not be opened.
@@ -58,8 +59,9 @@ pub fn run(
         Err(error) => Err(format!("opening: {error}")),
     };
     let closed = |volume: &Volume| match volume.close() {
-        Err(error) if !excused(error.errno()) => Err(format!("closing: {error}")),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if excused(error.errno()) => Ok(false),
+        Err(error) => Err(format!("closing: {error}")),
     };
     let mut performer = Performer::new(Model::new(layout.rules));
     let mut run = Run {
@@ -74,7 +76,10 @@ pub fn run(
     for operation in operations {
         let begun = position();
         if *operation == Operation::Reopen {
-            closed(&volume)?;
+            if !closed(&volume)? {
+                // What was not durable is lost: there is no knowing what will be found.
+                return Ok(run);
+            }
             drop(volume);
             volume = match opened()? {
                 Some(volume) => volume,
