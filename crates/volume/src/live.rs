@@ -456,6 +456,7 @@ impl Live<'_> {
     /// can be any.
     pub(crate) fn forget(&self) {
         self.discard_pages();
+        self.reader.replaced.lock().remove(&self.ino());
         let mut state = self.state();
         let fewer = state.dirty.blocks.len();
         self.reader.dirty_files.remove(self.ino(), fewer, true);

@@ -103,8 +103,9 @@ impl Reader {
     pub(crate) fn write_back_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
         let _alone: Vec<_> = lives.iter().map(|live| live.writeback.lock()).collect();
         let mut result = Ok(());
-        // The next block of each file.
-        let mut queue: VecDeque<(&Live<'_>, u64)> = lives.iter().map(|live| (live, 0)).collect();
+        // The next block of each file that is dirty; others may even be deleted by now.
+        let dirty = lives.iter().filter(|live| live.is_dirty());
+        let mut queue: VecDeque<(&Live<'_>, u64)> = dirty.map(|live| (live, 0)).collect();
         while !queue.is_empty() {
             let mut room = self.round_pages();
             let mut round = Vec::new();
