@@ -68,6 +68,9 @@ impl Volume {
         len_bytes: u64,
     ) -> Result<u64> {
         check_content(&self.inode(to)?)?;
+        // Where the file ends now, even if it is the same that grows by the copy.
+        let left = self.inode(from)?.size_bytes().saturating_sub(from_bytes);
+        let len_bytes = len_bytes.min(left);
         let from_end = from_bytes.saturating_add(len_bytes);
         let to_end = to_bytes.saturating_add(len_bytes);
         if from == to && from_bytes < to_end && to_bytes < from_end {
