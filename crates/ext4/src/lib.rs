@@ -24,6 +24,7 @@ mod map;
 mod mmp;
 pub mod ondisk;
 mod statfs;
+mod superblock_repair;
 mod superblock_write;
 mod symlink;
 mod sync;

@@ -58,12 +58,26 @@ pub(crate) fn device(
         policy
     };
     let counting = Arc::new(CountingDevice::new(device));
-    let superblock = Superblock::read(&*counting)?;
-    let replayed = if options.read_write {
+    let (superblock, repair) = Superblock::read_or_restore(&*counting)?;
+    if let Some(repair) = &repair {
+        tracing::warn!("superblock: {repair}");
+    }
+    let (replayed, write_options) = if options.read_write {
+        if let Some(repair) = &repair {
+            repair.check_writable()?;
+        }
         // Writing begins with the replay on the image.
-        Replayed::as_is(superblock, &counting, JournalState::Clean)
+        let device = Arc::clone(&counting) as _;
+        let as_is = Replayed::as_is(superblock, device, JournalState::Clean);
+        (as_is, WriteOptions { repair })
     } else {
-        replay(superblock, &counting, options)?
+        let device = Arc::clone(&counting) as _;
+        let device = match repair {
+            Some(repair) => repair.shown_on(device),
+            None => device,
+        };
+        let replayed = replay(superblock, device, options)?;
+        (replayed, WriteOptions::default())
     };
     let superblock = replayed.superblock;
 
@@ -81,7 +95,7 @@ pub(crate) fn device(
     let mut fs = Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay);
     if options.read_write {
         held = HeldImage::acquire(fs.superblock(), &replayed.device, &options.clock)?;
-        fs.enable_writing(Arc::clone(&replayed.device), WriteOptions::default())?;
+        fs.enable_writing(Arc::clone(&replayed.device), write_options)?;
         journal = JournalState::of_writable(&fs);
     }
     let reader = Reader {
@@ -119,10 +133,10 @@ struct Replayed {
 
 impl Replayed {
     /// Nothing is replayed.
-    fn as_is(superblock: Superblock, device: &Arc<CountingDevice>, journal: JournalState) -> Self {
+    fn as_is(superblock: Superblock, device: Arc<dyn BlockDevice>, journal: JournalState) -> Self {
         Self {
             superblock,
-            device: Arc::clone(device) as _,
+            device,
             overlay: None,
             journal,
         }
@@ -131,13 +145,13 @@ impl Replayed {
 
 fn replay(
     superblock: Superblock,
-    device: &Arc<CountingDevice>,
+    device: Arc<dyn BlockDevice>,
     options: &OpenOptions,
 ) -> Result<Replayed> {
     if options.noload && superblock.incompat.contains(Incompat::RECOVER) {
         return Ok(Replayed::as_is(superblock, device, JournalState::Ignored));
     }
-    let recovery = journal::recover(superblock, Arc::clone(device) as _)?;
+    let recovery = journal::recover(superblock, device)?;
     Ok(Replayed {
         journal: JournalState::new(&recovery),
         superblock: recovery.superblock,

@@ -59,11 +59,14 @@ impl Filesystem {
         device: Arc<dyn BlockDevice>,
         options: WriteOptions,
     ) -> Result<()> {
-        let WriteOptions {} = options;
+        let WriteOptions { repair } = options;
         check_writable(self.superblock())?;
         check_geometry(self.superblock(), device.size_bytes())?;
         if !device.is_writable() {
             return Err(Error::ReadOnly(None));
+        }
+        if let Some(repair) = repair {
+            repair.write(&*device)?;
         }
         let needs_recovery = self.superblock().incompat.contains(Incompat::RECOVER);
         let (journal, tid) = if self.superblock().compat.contains(Compat::HAS_JOURNAL) {

@@ -22,7 +22,7 @@ use super::log_writer::{LogWriter, Snapshot};
 use super::progress::Progress;
 use super::running::{Running, Tid};
 use crate::alloc::Allocator;
-use crate::ondisk::superblock::{ErrorCode, ErrorRecord};
+use crate::ondisk::superblock::{ErrorCode, ErrorRecord, SuperblockRepair};
 use crate::ondisk::time::Timestamp;
 use crate::sync::Mutex;
 use crate::{Error, Filesystem, Result};
@@ -202,8 +202,11 @@ impl Writer {
 }
 
 /// How a file system is written to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriteOptions {}
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// What is written over a damaged superblock before anything else.
+    pub repair: Option<SuperblockRepair>,
+}
 
 impl Filesystem {
     /// Whether the file system was opened for writing and has not failed since.

@@ -5,9 +5,11 @@
 //! loop further up. The fields are the decoded ones: sizes in bytes, 64-bit
 //! counts put together, features that change a field's meaning applied.
 
+mod backup;
 mod edit;
 mod raw;
 
+pub use backup::SuperblockRepair;
 pub use edit::{ErrorCode, ErrorRecord, LABEL_BYTES, SuperblockEdit};
 
 use super::checksum::{Crc32c, crc16};

@@ -21,25 +21,33 @@ const SIZE_MAX_BYTES: u64 = i64::MAX.cast_unsigned();
 
 /// See [`Superblock::parse`].
 pub(super) fn parse(bytes: &[u8]) -> Result<Superblock> {
-    let Ok((raw, _)) = RawSuperblock::ref_from_prefix(bytes) else {
-        return Err(Error::NotExt);
-    };
-    if raw.s_magic.get() != MAGIC {
-        return Err(Error::NotExt);
+    let raw = readable(bytes)?;
+    raw.check_seal()?;
+    raw.decoded()
+}
+
+/// As [`parse`], whatever the checksum is.
+pub(super) fn parse_unsealed(bytes: &[u8]) -> Result<Superblock> {
+    readable(bytes)?.decoded()
+}
+
+/// Whether there is a superblock, and its checksum right if it has one.
+pub(super) fn is_sealed(bytes: &[u8]) -> bool {
+    raw(bytes).is_ok_and(|raw| raw.check_seal().is_ok())
+}
+
+fn raw(bytes: &[u8]) -> Result<&RawSuperblock> {
+    match RawSuperblock::ref_from_prefix(bytes) {
+        Ok((raw, _)) if raw.s_magic.get() == MAGIC => Ok(raw),
+        _ => Err(Error::NotExt),
     }
-    let features = raw.features();
-    let (_, incompat, ro_compat) = features;
+}
+
+fn readable(bytes: &[u8]) -> Result<&RawSuperblock> {
+    let raw = raw(bytes)?;
+    let (_, incompat, _) = raw.features();
     incompat.check_readable()?;
-    if ro_compat.contains(RoCompat::METADATA_CSUM) {
-        check(
-            raw.s_checksum_type == CHECKSUM_TYPE_CRC32C,
-            "unknown checksum type",
-        )?;
-        let computed = Crc32c::START.bytes(&bytes[..CHECKSUMMED_BYTES]);
-        check(computed.0 == raw.s_checksum.get(), "checksum is wrong")?;
-    }
-    let geometry = raw.geometry()?;
-    Ok(raw.decode(features, &geometry))
+    Ok(raw)
 }
 
 fn check(holds: bool, what: &'static str) -> Result<()> {
@@ -172,6 +180,25 @@ impl RawSuperblock {
             Incompat::from_bits_retain(self.s_feature_incompat.get()),
             RoCompat::from_bits_retain(self.s_feature_ro_compat.get()),
         )
+    }
+
+    /// The checksum, where there is one.
+    fn check_seal(&self) -> Result<()> {
+        let (_, _, ro_compat) = self.features();
+        if !ro_compat.contains(RoCompat::METADATA_CSUM) {
+            return Ok(());
+        }
+        check(
+            self.s_checksum_type == CHECKSUM_TYPE_CRC32C,
+            "unknown checksum type",
+        )?;
+        let computed = Crc32c::START.bytes(&self.as_bytes()[..CHECKSUMMED_BYTES]);
+        check(computed.0 == self.s_checksum.get(), "checksum is wrong")
+    }
+
+    fn decoded(&self) -> Result<Superblock> {
+        let geometry = self.geometry()?;
+        Ok(self.decode(self.features(), &geometry))
     }
 
     /// The sizes, each checked against those that it must fit.

@@ -1,0 +1,278 @@
+//! Backups of the superblock: where they lie, and what they say of a first one that is damaged.
+//!
+//! A superblock takes two sectors, and its checksum lies in the second one: a power cut while it is
+//! written may leave one sector of each version. What changes while a file system is in use is
+//! then right in either version, and what does not change is compared with a backup.
+//!
+//! What is restored passes the same checks as any superblock, and says that the journal is to be
+//! recovered: whether it was so is not known.
+
+use super::raw::{self, RawSuperblock};
+use super::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, Superblock, SuperblockEdit};
+use crate::ondisk::features::{Compat, Incompat, RoCompat};
+use crate::{Error, GroupNo, Result};
+use bitflags::Flags;
+use larder_block::BlockDevice;
+use zerocopy::FromBytes;
+
+/// Groups that hold a backup in most file systems.
+const LIKELY_GROUPS: [GroupNo; 5] = [GroupNo(1), GroupNo(3), GroupNo(5), GroupNo(7), GroupNo(9)];
+
+/// Blocks in a cluster, as a binary logarithm, that mke2fs makes unless told otherwise: without
+/// bigalloc, and with it.
+const USUAL_CLUSTERS_LOG2: [u32; 2] = [0, 4];
+
+/// The most clusters that mke2fs puts into a group, however large the bitmap is.
+const MAX_CLUSTERS_PER_GROUP: u64 = 65_528;
+
+/// The bytes of a superblock.
+type Bytes = [u8; SUPERBLOCK_BYTES];
+
+/// How a superblock is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Damage {
+    /// One of its halves was not written with the other.
+    Torn,
+    /// Its checksum is wrong, and it is not the file system's, or nothing of it can be trusted.
+    Wrong,
+    /// There is something else in its place.
+    Missing,
+}
+
+/// What is to be in place of a damaged superblock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuperblockRepair {
+    bytes: Box<Bytes>,
+    damage: Damage,
+    backup: GroupNo,
+}
+
+impl std::fmt::Display for SuperblockRepair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let backup = self.backup;
+        match self.damage {
+            Damage::Torn => write!(
+                f,
+                "written in part; the backup in block group {backup} confirms it"
+            ),
+            Damage::Wrong => write!(
+                f,
+                "damaged; the backup in block group {backup} is used instead"
+            ),
+            Damage::Missing => write!(
+                f,
+                "missing; the backup in block group {backup} is used instead"
+            ),
+        }
+    }
+}
+
+impl SuperblockRepair {
+    /// The superblock as it is to be.
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Refuses to write where a superblock is missing: what is on the device now may be another
+    /// file system, and the backup what it left of an older one.
+    ///
+    /// # Errors
+    /// [`Error::NotWritable`].
+    pub fn check_writable(&self) -> Result<()> {
+        match self.damage {
+            Damage::Torn | Damage::Wrong => Ok(()),
+            Damage::Missing => Err(Error::NotWritable(
+                "its superblock is missing, and a backup may be of an older file system; \
+                 if it is not, run e2fsck first"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Writes the superblock, and makes that durable.
+    pub(crate) fn write(&self, device: &dyn BlockDevice) -> Result<()> {
+        self.check_writable()?;
+        device.write_at(&*self.bytes, SUPERBLOCK_OFFSET_BYTES)?;
+        Ok(device.flush()?)
+    }
+}
+
+impl Superblock {
+    /// As [`Superblock::read`], but where the checksum is wrong or the magic number missing, the
+    /// backups are looked at: with what is then to be in the superblock's place.
+    ///
+    /// # Errors
+    /// As [`Superblock::read`], of the first superblock, if no backup is of use.
+    pub fn read_or_restore(device: &dyn BlockDevice) -> Result<(Self, Option<SuperblockRepair>)> {
+        let error = match Self::read(device) {
+            Ok(superblock) => return Ok((superblock, None)),
+            Err(error @ Error::Device(_)) => return Err(error),
+            Err(error) => error,
+        };
+        let Some(first) = read_at(device, SUPERBLOCK_OFFSET_BYTES) else {
+            return Err(error);
+        };
+        if raw::is_sealed(&first) {
+            return Err(error);
+        }
+        let places = first_places(&first).into_iter().chain(usual_places());
+        let restored = places
+            .filter_map(|place| Some((place.group, read_backup(device, place)?)))
+            .find_map(|(group, backup)| restore(&first, group, &backup));
+        match restored {
+            Some((superblock, repair)) => Ok((superblock, Some(repair))),
+            None => Err(error),
+        }
+    }
+}
+
+/// Where a backup may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    group: GroupNo,
+    offset_bytes: u64,
+}
+
+/// The bytes at `offset_bytes`, if the device has them.
+fn read_at(device: &dyn BlockDevice, offset_bytes: u64) -> Option<Bytes> {
+    let end_bytes = offset_bytes.checked_add(SUPERBLOCK_BYTES as u64)?;
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    let is_inside = end_bytes <= device.size_bytes();
+    (is_inside && device.read_at(&mut bytes, offset_bytes).is_ok()).then_some(bytes)
+}
+
+/// Where the first superblock, which is damaged, says that backups are.
+fn first_places(first: &Bytes) -> Vec<Place> {
+    let Ok(sb) = raw::parse_unsealed(first) else {
+        return Vec::new();
+    };
+    let groups = sb.backup_groups.into_iter().chain(LIKELY_GROUPS);
+    groups
+        .filter(|&group| holds_backup(&sb, group))
+        .map(|group| Place {
+            group,
+            offset_bytes: backup_offset_bytes(&sb, group),
+        })
+        .collect()
+}
+
+/// Where backups are in a file system that mke2fs was left to lay out.
+fn usual_places() -> impl Iterator<Item = Place> {
+    let sizes = (10..=16_u32).flat_map(|block_log2| {
+        USUAL_CLUSTERS_LOG2.map(|cluster_log2| {
+            let clusters = (8_u64 << block_log2).min(MAX_CLUSTERS_PER_GROUP);
+            let first_block = u64::from(block_log2 == 10 && cluster_log2 == 0);
+            (block_log2, clusters << cluster_log2, first_block)
+        })
+    });
+    sizes.flat_map(|(block_log2, blocks_per_group, first_block)| {
+        LIKELY_GROUPS.map(|group| Place {
+            group,
+            offset_bytes: (first_block + u64::from(group.0) * blocks_per_group) << block_log2,
+        })
+    })
+}
+
+fn holds_backup(sb: &Superblock, group: GroupNo) -> bool {
+    group.0 != 0 && group.0 < sb.groups_count && sb.group_has_superblock(group)
+}
+
+fn backup_offset_bytes(sb: &Superblock, group: GroupNo) -> u64 {
+    sb.group_first_block(group).0 << sb.block_size_log2
+}
+
+/// The backup at `place`, if there is one that says that it belongs there.
+fn read_backup(device: &dyn BlockDevice, place: Place) -> Option<Bytes> {
+    let bytes = read_at(device, place.offset_bytes)?;
+    let sb = Superblock::parse(&bytes).ok()?;
+    let (raw, _) = RawSuperblock::ref_from_prefix(&bytes).ok()?;
+    // The field has 16 bits.
+    let is_its_group = u32::from(raw.s_block_group_nr.get()) == place.group.0 & 0xFFFF;
+    let belongs = is_its_group
+        && holds_backup(&sb, place.group)
+        && backup_offset_bytes(&sb, place.group) == place.offset_bytes;
+    belongs.then_some(bytes)
+}
+
+/// What is right: the first superblock if it differs from `backup` only where it may, else
+/// `backup`.
+fn restore(
+    first: &Bytes,
+    group: GroupNo,
+    backup: &Bytes,
+) -> Option<(Superblock, SuperblockRepair)> {
+    let damage = match (raw::parse_unsealed(first), Superblock::parse(backup)) {
+        (Ok(first), Ok(backup)) if is_same_file_system(&first, &backup) => Damage::Torn,
+        (Err(Error::NotExt), _) => Damage::Missing,
+        _ => Damage::Wrong,
+    };
+    let source = if damage == Damage::Torn {
+        first
+    } else {
+        backup
+    };
+    let mut bytes = Box::new(*source);
+    let (raw, _) = RawSuperblock::mut_from_prefix(&mut *bytes).ok()?;
+    raw.s_block_group_nr.set(0);
+    let has_journal = raw.features().0.contains(Compat::HAS_JOURNAL);
+    let mut edit = SuperblockEdit::new(&mut *bytes).ok()?;
+    if has_journal {
+        edit.set_needs_recovery(true);
+    }
+    edit.finish();
+    let superblock = Superblock::parse(&*bytes).ok()?;
+    let repair = SuperblockRepair {
+        bytes,
+        damage,
+        backup: group,
+    };
+    Some((superblock, repair))
+}
+
+/// Whether the two differ only in what changes while a file system is in use, or is tuned: backups
+/// are not written then.
+fn is_same_file_system(first: &Superblock, backup: &Superblock) -> bool {
+    let with_run_time_fields = Superblock {
+        reserved_blocks_count: first.reserved_blocks_count,
+        free_blocks_count: first.free_blocks_count,
+        free_inodes_count: first.free_inodes_count,
+        state: first.state,
+        compat: with_bits(
+            backup.compat,
+            first.compat,
+            Compat::EXT_ATTR | Compat::DIR_INDEX,
+        ),
+        incompat: with_bits(backup.incompat, first.incompat, Incompat::RECOVER),
+        ro_compat: with_bits(
+            backup.ro_compat,
+            first.ro_compat,
+            RoCompat::LARGE_FILE
+                | RoCompat::HUGE_FILE
+                | RoCompat::DIR_NLINK
+                | RoCompat::EXTRA_ISIZE
+                | RoCompat::ORPHAN_PRESENT,
+        ),
+        label: first.label.clone(),
+        last_mounted: first.last_mounted.clone(),
+        mounted: first.mounted,
+        written: first.written,
+        checked: first.checked,
+        mount_count: first.mount_count,
+        error_count: first.error_count,
+        first_error: first.first_error,
+        last_error: first.last_error,
+        last_orphan: first.last_orphan,
+        hash_unsigned: first.hash_unsigned,
+        mmp_interval_seconds: first.mmp_interval_seconds,
+        overhead_clusters: first.overhead_clusters,
+        ..backup.clone()
+    };
+    with_run_time_fields == *first
+}
+
+/// `backup`, with what `first` has of `changing`.
+fn with_bits<F: Flags + Copy>(backup: F, first: F, changing: F) -> F {
+    backup
+        .difference(changing)
+        .union(first.intersection(changing))
+}

@@ -1,0 +1,72 @@
+//! A device whose damaged superblock reads as restored, for file systems that are opened for
+//! reading: the image stays as it is.
+
+use crate::ondisk::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, SuperblockRepair};
+use larder_block::{BlockDevice, Result};
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+/// The bytes from the superblock's start to its end.
+const START_BYTES: u64 = SUPERBLOCK_OFFSET_BYTES;
+const END_BYTES: u64 = SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES as u64;
+
+#[derive(Debug)]
+struct RepairedDevice {
+    inner: Arc<dyn BlockDevice>,
+    repair: SuperblockRepair,
+}
+
+impl SuperblockRepair {
+    /// `device`, for reading, as if the repair had been made.
+    #[must_use]
+    pub fn shown_on(self, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+        Arc::new(RepairedDevice {
+            inner: device,
+            repair: self,
+        })
+    }
+}
+
+impl RepairedDevice {
+    /// Puts the superblock where `buf`, which was read at `offset_bytes`, covers it.
+    fn patch(&self, buf: &mut [u8], offset_bytes: u64) {
+        let end_bytes = offset_bytes.saturating_add(buf.len() as u64);
+        let (from, to) = (offset_bytes.max(START_BYTES), end_bytes.min(END_BYTES));
+        let place = |start: u64| {
+            let range = from.checked_sub(start)?..to.checked_sub(start)?;
+            Some(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+        };
+        if from >= to {
+            return;
+        }
+        let (Some(target), Some(source)) = (place(offset_bytes), place(START_BYTES)) else {
+            return;
+        };
+        if let (Some(target), Some(source)) = (buf.get_mut(target), self.repair.bytes().get(source))
+        {
+            target.copy_from_slice(source);
+        }
+    }
+}
+
+impl BlockDevice for RepairedDevice {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
+        self.inner.read_at(buf, offset_bytes)?;
+        self.patch(buf, offset_bytes);
+        Ok(())
+    }
+
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
+        self.inner.read_vectored_at(bufs, offset_bytes)?;
+        let mut at_bytes = offset_bytes;
+        for buf in bufs {
+            self.patch(buf, at_bytes);
+            at_bytes += buf.len() as u64;
+        }
+        Ok(())
+    }
+}
