@@ -15,7 +15,7 @@ RUN_PACKAGES := e2fsprogs fuse3 util-linux
 BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test check bench bench-readahead real-use fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test crash check bench bench-readahead real-use fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: deps ## Run every test: unit, models, kernel as oracle, FUSE end to end
 	$(CARGO) build --locked -p larder-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 --lib -- shuttle
 	$(CARGO) test --locked --workspace --no-fail-fast
+
+crash: deps ## Cut the power at every write and fail every call of the device: 100,000 states and more
+	LARDER_CRASH=full $(CARGO) test --locked --release -p larder --test crash --test faults -- --nocapture
 
 check: ## Format, lints and docs, warnings denied
 	$(CARGO) fmt --all --check

@@ -311,6 +311,8 @@ pub fn report(
         Ok(tally) => return Ok(tally),
         Err(what) => what,
     };
+    // Shrinking takes long; who waits no longer has this at least.
+    eprintln!("{}, seed {seed}: {what}; shrinking", layout.name);
     // Every boundary: a shorter sequence has others.
     let thorough = Plan {
         every: plan.every.min(4),
