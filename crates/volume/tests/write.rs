@@ -141,18 +141,18 @@ impl Bed<'_> {
     fn fallocate(&mut self, file: usize, at: u64, len: u64) -> String {
         let cluster = self.layout.rules.cluster_bytes;
         let keep_size = self.random.below(2) == 0;
-        let modes = [
+        let all_modes = [
             Fallocate::Allocate { keep_size },
             Fallocate::PunchHole,
             Fallocate::ZeroRange { keep_size },
             Fallocate::Collapse,
             Fallocate::Insert,
         ];
-        let mode = modes[usize::try_from(self.random.below(5)).unwrap()];
+        let mode = all_modes[usize::try_from(self.random.below(5)).unwrap()];
         let size = self.models[file].bytes.len() as u64;
         let (mut at, mut len) = (at, len.min(200_000));
-        let moves = matches!(mode, Fallocate::Collapse | Fallocate::Insert);
-        if moves && self.random.below(5) > 0 {
+        let is_move = matches!(mode, Fallocate::Collapse | Fallocate::Insert);
+        if is_move && self.random.below(5) > 0 {
             at = at.min(size) / cluster * cluster;
             len = len.next_multiple_of(cluster);
         }
@@ -170,26 +170,26 @@ impl Bed<'_> {
         if want.is_err() {
             return what;
         }
-        let model = &mut self.models[file];
+        let after = &mut self.models[file];
         let (start, end) = (at, at + len);
         match mode {
             Fallocate::Allocate { keep_size } | Fallocate::ZeroRange { keep_size } => {
                 if !keep_size && end > size {
-                    model.bytes.resize(usize::try_from(end).unwrap(), 0);
+                    after.bytes.resize(usize::try_from(end).unwrap(), 0);
                 }
                 if matches!(mode, Fallocate::ZeroRange { .. }) {
-                    model.zero(start, len);
+                    after.zero(start, len);
                 }
             }
-            Fallocate::PunchHole => model.zero(start, len),
+            Fallocate::PunchHole => after.zero(start, len),
             Fallocate::Collapse => {
                 let range = usize::try_from(start).unwrap()..usize::try_from(end).unwrap();
-                drop(model.bytes.drain(range));
+                drop(after.bytes.drain(range));
             }
             Fallocate::Insert => {
                 let at = usize::try_from(start).unwrap();
                 let zeros = vec![0; usize::try_from(len).unwrap()];
-                drop(model.bytes.splice(at..at, zeros));
+                drop(after.bytes.splice(at..at, zeros));
             }
         }
         what
@@ -363,7 +363,7 @@ fn fdatasync_of_overwritten_content_is_one_write_and_one_flush() {
             .unwrap()
             .ino;
         volume.hold(ino);
-        volume.write_at(ino, &[1; 65536], 0).unwrap();
+        volume.write_at(ino, &vec![1; 65536], 0).unwrap();
         volume.sync_file(ino, false).unwrap();
         let before = volume.stats().device;
         for page in 0..10 {
