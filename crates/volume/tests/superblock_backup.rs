@@ -1,0 +1,309 @@
+//! Superblocks that a power cut left half written, or that are gone: what the backups are for.
+
+use larder::{Ino, NewFile, OpenOptions, Volume};
+use larder_block::{BlockDevice, ChangeRecord, OverlayDevice, RecordingDevice, SECTOR_BYTES};
+use larder_testkit::crash::ImageFile;
+use larder_testkit::tool::Tool;
+use larder_testkit::{Requirement, skip};
+use std::fs::File;
+use std::ops::{ControlFlow, Range};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where the superblock lies in bytes.
+const SUPERBLOCK: Range<usize> = 1024..2048;
+
+/// With checksums and with backups, some in unusual places.
+const LAYOUTS: &[&str] = &[
+    "-t ext4 -b 1024",
+    "-t ext4 -b 1024 -O ^has_journal",
+    "-t ext4 -b 1024 -O meta_bg,^resize_inode,orphan_file -g 4096",
+    "-t ext4 -b 2048 -g 2048 -O sparse_super2,^resize_inode -E num_backup_sb=1",
+    "-t ext4 -b 4096 -g 2048 -O inline_data,metadata_csum_seed",
+];
+
+/// The size of an image of which many states are made.
+const SIZE: &str = "24M";
+
+fn needs() -> bool {
+    skip(&["mke2fs", "e2fsck"].map(Requirement::Tool))
+}
+
+fn make(path: &Path, arguments: &str, size: &str) {
+    Tool::new("mke2fs")
+        .args(["-q", "-F"])
+        .args(arguments.split_whitespace())
+        .arg(path)
+        .arg(size)
+        .run()
+        .expect("mke2fs");
+}
+
+fn base(arguments: &str) -> OverlayDevice {
+    let folder = tempfile::TempDir::new().expect("temporary directory");
+    let path = folder.path().join("image");
+    make(&path, arguments, SIZE);
+    OverlayDevice::new(std::fs::read(&path).expect("image").into())
+}
+
+fn open(device: Arc<dyn BlockDevice>, for_writing: bool) -> larder::Result<Volume> {
+    let mut options = OpenOptions::default();
+    options.read_write = for_writing;
+    options.background = false;
+    options.readahead_threads = 0;
+    options.cache_size_bytes = 4 << 20;
+    Volume::open_device(device, &options)
+}
+
+fn create(volume: &Volume, name: &str) {
+    let new = NewFile {
+        permissions: 0o644,
+        umask: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let made = volume.create(Ino::ROOT, name.as_bytes(), &new);
+    let ino = made.expect("a file").ino;
+    volume.write_at(ino, name.as_bytes(), 0).expect("content");
+}
+
+fn names(volume: &Volume) -> Vec<String> {
+    let mut names = Vec::new();
+    let listed = volume.read_dir(Ino::ROOT, 0, &mut |entry| {
+        names.push(String::from_utf8_lossy(entry.name).into_owned());
+        ControlFlow::Continue(())
+    });
+    listed.expect("a listing");
+    // A volume that is written to lists in another order.
+    names.sort();
+    names
+}
+
+fn superblock(device: &OverlayDevice) -> Vec<u8> {
+    let mut bytes = vec![0; SUPERBLOCK.len()];
+    let read = device.read_at(&mut bytes, SUPERBLOCK.start as u64);
+    read.expect("superblock");
+    bytes
+}
+
+fn apply(device: &OverlayDevice, change: &ChangeRecord) {
+    if let ChangeRecord::Write {
+        offset_bytes,
+        bytes,
+    } = change
+    {
+        device.write_at(bytes, *offset_bytes).expect("write");
+    }
+}
+
+/// What is written while a volume is opened, a file made durable, another one made, the label set,
+/// and the volume closed.
+fn workload(base: &OverlayDevice) -> Vec<ChangeRecord> {
+    let device = Arc::new(RecordingDevice::new(Arc::new(base.clone())));
+    let volume = open(Arc::clone(&device) as _, true).expect("a volume");
+    create(&volume, "durable");
+    volume.sync().expect("sync");
+    volume.set_label(b"other").expect("label");
+    create(&volume, "late");
+    volume.sync().expect("sync");
+    volume.close().expect("close");
+    drop(volume);
+    device.take_changes()
+}
+
+/// Opens what a power cut left, for reading and then for writing, and checks it.
+fn recover(state: &OverlayDevice, image: &mut ImageFile, must_have: &[&str], what: &str) {
+    let opened = open(Arc::new(state.clone()), false);
+    let volume = opened.unwrap_or_else(|error| panic!("{what}, for reading: {error}"));
+    let seen = names(&volume);
+    drop(volume);
+    for name in must_have {
+        assert!(seen.iter().any(|seen| seen == name), "{what}: {seen:?}");
+    }
+    let device = Arc::new(state.clone());
+    let opened = open(Arc::clone(&device) as _, true);
+    let volume = opened.unwrap_or_else(|error| panic!("{what}, for writing: {error}"));
+    assert_eq!(names(&volume), seen, "{what}");
+    create(&volume, "after");
+    volume
+        .close()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    drop(volume);
+    let shown = image.show(&device);
+    let checked = shown.and_then(|()| image.check());
+    checked.unwrap_or_else(|error| panic!("{what}: {error}"));
+}
+
+#[test]
+fn superblock_of_either_half_of_every_write_recovers() {
+    if needs() {
+        return;
+    }
+    for arguments in LAYOUTS {
+        let base = base(arguments);
+        let changes = workload(&base);
+        let mut image = ImageFile::new(&base).expect("file");
+        let before = base.clone();
+        let mut torn = 0;
+        let mut is_durable = false;
+        for (number, change) in changes.iter().enumerate() {
+            let after = before.clone();
+            apply(&after, change);
+            let [old, new] = [&before, &after].map(superblock);
+            is_durable |= names_on(&before).contains(&"durable".to_owned());
+            let must_have: &[&str] = if is_durable { &["durable"] } else { &[] };
+            for halves in [[&old, &old], [&old, &new], [&new, &old], [&new, &new]] {
+                if old == new {
+                    break;
+                }
+                let [first, second] = halves.map(|bytes| bytes.split_at(SECTOR_BYTES));
+                let bytes = [first.0, second.1].concat();
+                torn += usize::from(bytes != old && bytes != new);
+                let state = before.clone();
+                let written = state.write_at(&bytes, SUPERBLOCK.start as u64);
+                written.expect("write");
+                let what = format!("{arguments}: change {number}");
+                recover(&state, &mut image, must_have, &what);
+            }
+            apply(&before, change);
+        }
+        // At open and at close, each half alone.
+        assert!(torn >= 4, "{arguments}: {torn} torn superblocks");
+    }
+}
+
+/// The names in the root as a reader sees them now.
+fn names_on(device: &OverlayDevice) -> Vec<String> {
+    names(&open(Arc::new(device.clone()), false).expect("a volume"))
+}
+
+#[test]
+fn superblock_torn_while_it_is_restored_recovers() {
+    if needs() {
+        return;
+    }
+    let base = base(LAYOUTS[0]);
+    let changes = workload(&base);
+    let Some(opening) = changes.iter().position(|change| {
+        matches!(change, ChangeRecord::Write { offset_bytes, bytes }
+            if *offset_bytes == SUPERBLOCK.start as u64 && bytes.len() == SUPERBLOCK.len())
+    }) else {
+        panic!("nothing says that the file system is in use");
+    };
+    let after = base.clone();
+    for change in &changes[..=opening] {
+        apply(&after, change);
+    }
+    let torn = base.clone();
+    let half = &superblock(&after)[..SECTOR_BYTES];
+    torn.write_at(half, SUPERBLOCK.start as u64).expect("write");
+
+    let restoring = Arc::new(RecordingDevice::new(Arc::new(torn.clone())));
+    drop(open(Arc::clone(&restoring) as _, true).expect("a volume"));
+    let changes = restoring.take_changes();
+    let ChangeRecord::Write {
+        offset_bytes: 1024,
+        bytes,
+    } = &changes[0]
+    else {
+        panic!("the first change is {:?}", changes[0]);
+    };
+    assert_eq!(changes[1], ChangeRecord::Flush { covers: 1 });
+    let mut image = ImageFile::new(&base).expect("file");
+    for half in [0..SECTOR_BYTES, SECTOR_BYTES..bytes.len()] {
+        let again = torn.clone();
+        let at_bytes = (SUPERBLOCK.start + half.start) as u64;
+        again.write_at(&bytes[half], at_bytes).expect("write");
+        recover(&again, &mut image, &[], "torn again");
+    }
+}
+
+#[test]
+fn superblock_damaged_otherwise_is_taken_from_a_backup() {
+    if needs() {
+        return;
+    }
+    for arguments in LAYOUTS {
+        let base = base(arguments);
+        for change in &workload(&base) {
+            apply(&base, change);
+        }
+        // Blocks, then the block size, then the UUID, then all but the magic number.
+        for (damaged, byte) in [
+            (4..8, 1),
+            (0x18..0x1C, 9),
+            (0x68..0x78, 3),
+            (0x3A..0x400, 0xFF),
+        ] {
+            let state = base.clone();
+            let at_bytes = (SUPERBLOCK.start + damaged.start) as u64;
+            let bytes = vec![byte; damaged.len()];
+            state.write_at(&bytes, at_bytes).expect("write");
+            let seen = open(Arc::new(state.clone()), false).map(|volume| names(&volume));
+            // Without the geometry, only backups in the usual places are found.
+            let is_usual = !arguments.contains("-g");
+            match seen {
+                Ok(seen) => assert!(seen.contains(&"late".to_owned()), "{arguments}: {seen:?}"),
+                Err(error) => assert!(!is_usual, "{arguments}, {damaged:?}: {error}"),
+            }
+            if is_usual {
+                let mut image = ImageFile::new(&base).expect("file");
+                let what = format!("{arguments}, {damaged:?}");
+                recover(&state, &mut image, &["durable", "late"], &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn superblock_zeroed_is_read_from_a_backup_and_not_written() {
+    if needs() {
+        return;
+    }
+    for (arguments, size) in [
+        ("-t ext4 -b 1024", "24M"),
+        ("-t ext2 -b 1024 -I 128", "24M"),
+        ("-t ext3 -b 2048", "40M"),
+        ("-t ext4 -b 4096", "160M"),
+        ("-t ext4 -b 1024 -O bigalloc -C 16384", "160M"),
+        ("-t ext4 -b 65536", "5G"),
+    ] {
+        let folder = tempfile::TempDir::new().expect("temporary directory");
+        let path = folder.path().join("image");
+        make(&path, &format!("{arguments} -N 512"), size);
+        let mut options = OpenOptions::default();
+        options.read_write = true;
+        let volume = Volume::open(&path, &options).expect("a volume");
+        create(&volume, "file");
+        volume.close().expect("close");
+        drop(volume);
+        let file = File::options().write(true).open(&path).expect("image");
+        let zeros = [0; SUPERBLOCK.end];
+        file.write_all_at(&zeros, 0).expect("zeros");
+        let before = std::fs::metadata(&path).expect("stat").modified();
+
+        let volume = Volume::open(&path, &OpenOptions::default())
+            .unwrap_or_else(|error| panic!("{arguments}: {error}"));
+        assert!(names(&volume).contains(&"file".to_owned()), "{arguments}");
+        drop(volume);
+        let error = Volume::open(&path, &options).expect_err("opened for writing");
+        assert!(error.to_string().contains("e2fsck"), "{arguments}: {error}");
+        let after = std::fs::metadata(&path).expect("stat").modified();
+        assert_eq!(before.expect("a time"), after.expect("a time"));
+    }
+}
+
+#[test]
+fn superblock_damaged_in_a_single_group_is_refused() {
+    if needs() {
+        return;
+    }
+    let base = base("-t ext4 -b 4096");
+    base.write_at(&[7; 4], (SUPERBLOCK.start + 0x2C) as u64)
+        .expect("write");
+    for for_writing in [false, true] {
+        let error = open(Arc::new(base.clone()), for_writing).expect_err("opened");
+        assert_eq!(error.to_string(), "superblock: checksum is wrong");
+    }
+}
