@@ -38,7 +38,7 @@ fn fail_at(
     let base = layout.base().map_err(|error| error.to_string())?;
     let medium = Arc::new(OverlayDevice::new(base));
     // Half of the faults are those of a host file with no room left.
-    let errno = if number % 2 == 0 {
+    let errno = if number.is_multiple_of(2) {
         Errno::IO
     } else {
         Errno::NOSPC
@@ -83,7 +83,11 @@ fn survive(name: &str, number: u64) {
         .unwrap_or_else(|what| panic!("{name}, seed {seed}, no faults: {what}"));
     let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
     // Odd, so that reads, writes and flushes all have their turn.
-    let step = if is_full { 1 } else { calls / SHORT_CALLS | 1 };
+    let step = if is_full {
+        1
+    } else {
+        (calls / SHORT_CALLS) | 1
+    };
     for call in (0..calls).step_by(usize::try_from(step).unwrap()) {
         let Err(what) = attempt(layout, &operations, call) else {
             continue;

@@ -1,10 +1,12 @@
 //! What a tree may be after a crash.
 
 use super::Run;
-use crate::model::{CHUNK_BYTES, Content, NodeId, Outcome, Shape, shape_of_model, shape_of_volume};
+use crate::model::{
+    CHUNK_BYTES, Content, FileInodes, NodeId, Outcome, Shape, shape_of_model, shape_of_volume,
+};
 use crate::operation::{Operation, describe_content};
 use larder::{Fallocate, Ino, Volume};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -136,7 +138,7 @@ impl History {
     fn contents(
         &self,
         volume: &Volume,
-        files: &BTreeMap<Vec<Vec<u8>>, Ino>,
+        files: &FileInodes,
         state: usize,
         position: usize,
     ) -> Result<(), String> {

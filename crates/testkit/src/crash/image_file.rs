@@ -139,25 +139,27 @@ impl ImageFile {
     }
 }
 
-/// The first complaint that e2fsck repaired. Not one: that the superblock counts free blocks and
-/// inodes wrongly. Linux, too, writes those counts only when it unmounts.
+/// The first complaint that e2fsck repaired, but for those that it has of Linux's images too: the
+/// superblock's counts of free blocks and inodes, which are right only after unmounting, and blocks
+/// of the orphan file whose orphans it has just deleted.
 fn repair(text: &str) -> Option<&str> {
     let lines: Vec<_> = text.lines().collect();
-    let is_count = |line: &str| {
+    let is_usual = |line: &str| {
         ["Free blocks count wrong (", "Free inodes count wrong ("]
             .iter()
             .any(|start| line.starts_with(start))
+            || (line.starts_with("Orphan file (inode ") && line.ends_with(" is not clean."))
     };
     let repaired = (0..lines.len()).filter(|&at| lines[at].ends_with("? yes"));
     repaired
         .map(|at| {
-            if lines[at] == "Fix? yes" && at > 0 {
+            if at > 0 && matches!(lines[at], "Fix? yes" | "Clear? yes") {
                 lines[at - 1]
             } else {
                 lines[at]
             }
         })
-        .find(|line| !is_count(line))
+        .find(|line| !is_usual(line))
 }
 
 /// e2fsck with the true clock: with the tools' fixed one, what we write would lie in the future.

@@ -39,6 +39,9 @@ const EXT3_1K: Rules = Rules {
     wide_times: false,
 };
 
+/// The bytes of empty file systems by their layouts' names.
+type Bases = HashMap<&'static str, Arc<[u8]>>;
+
 /// The layouts, those with a journal first.
 pub const LAYOUTS: &[Layout] = &[
     Layout {
@@ -188,7 +191,7 @@ impl Layout {
     /// # Panics
     /// If another thread panicked while it made one.
     pub fn base(&self) -> Result<Arc<[u8]>> {
-        static MADE: Mutex<Option<HashMap<&str, Arc<[u8]>>>> = Mutex::new(None);
+        static MADE: Mutex<Option<Bases>> = Mutex::new(None);
         let mut made = MADE.lock().expect("nobody panicked with it");
         let made = made.get_or_insert_default();
         if let Some(base) = made.get(self.name) {

@@ -132,6 +132,9 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> 
 ///
 /// # Errors
 /// The first state that must not be.
+///
+/// # Panics
+/// If a surveyor panicked outside of the code under test.
 pub fn survey(recording: &Recording, plan: &Plan, seed: Seed) -> Result<Tally, Failure> {
     let positions: Vec<usize> = (0..=recording.changes.len()).step_by(plan.every).collect();
     let next = AtomicUsize::new(0);

@@ -85,6 +85,10 @@ impl Side<'_> {
         self.differences.push(format!("{id} (inode {ino}): {what}"));
     }
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "so that both sides read the same"
+    )]
     fn same<T: PartialEq + std::fmt::Debug>(&mut self, id: NodeId, what: &str, found: T, model: T) {
         if found != model {
             self.differ(id, format!("{what} {found:?}, the model has {model:?}"));

@@ -143,6 +143,7 @@ mod tests {
     use crate::seed::{Random, Seed};
 
     #[test]
+    #[allow(clippy::cast_possible_truncation, reason = "all numbers are small")]
     fn random_changes_equal_those_of_a_vector() {
         let mut random = Random::new(Seed(3));
         let mut content = Content::default();

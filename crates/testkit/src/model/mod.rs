@@ -19,7 +19,7 @@ mod shape;
 pub use compare::{Clock, compare_all, compare_nodes};
 pub use content::{CHUNK_BYTES, Content};
 pub use node::{Body, INHERITED_FLAGS, Node, NodeId, SETTABLE_FLAGS, Stamp, Times};
-pub use shape::{Shape, ShapeNode, shape_of_model, shape_of_volume};
+pub use shape::{FileInodes, Shape, ShapeNode, shape_of_model, shape_of_volume};
 
 use crate::operation::{NodePath, Operation, Slot, Target};
 use rustix::io::Errno;
@@ -57,6 +57,7 @@ pub enum Outcome {
 type Step = Result<Outcome, Errno>;
 
 /// Done, about `subject`.
+#[allow(clippy::unnecessary_wraps, reason = "the last line of most steps")]
 fn done(subject: NodeId) -> Step {
     Ok(Outcome::Done {
         made: None,

@@ -353,7 +353,6 @@ impl Model {
     }
 
     /// Moves a name, all checked. Returns the whiteout that it left.
-
     fn move_entry(
         &mut self,
         number: u32,

@@ -90,7 +90,10 @@ pub fn shape_of_model(model: &Model) -> (Shape, BTreeMap<Vec<Vec<u8>>, NodeId>) 
         if let Some(entries) = node.entries() {
             // The last pushed is the next: in the order of the names.
             for (name, child) in entries.iter().rev() {
-                pending.push(([path.as_slice(), &[name.clone()]].concat(), *child));
+                pending.push((
+                    [path.as_slice(), std::slice::from_ref(name)].concat(),
+                    *child,
+                ));
             }
         }
         if node.content().is_some() {
@@ -122,11 +125,14 @@ fn shape_node(node: &Node, first_name: Vec<Vec<u8>>) -> ShapeNode {
     }
 }
 
+/// The inodes of regular files by the names on their way from the root.
+pub type FileInodes = BTreeMap<Vec<Vec<u8>>, Ino>;
+
 /// The volume's tree, and the inode of each regular file.
 ///
 /// # Errors
 /// What cannot be read.
-pub fn shape_of_volume(volume: &Volume) -> larder::Result<(Shape, BTreeMap<Vec<Vec<u8>>, Ino>)> {
+pub fn shape_of_volume(volume: &Volume) -> larder::Result<(Shape, FileInodes)> {
     let mut shape = Shape::default();
     let mut files = BTreeMap::new();
     let mut first_names = HashMap::new();

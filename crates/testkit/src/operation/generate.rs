@@ -141,7 +141,7 @@ impl Generator {
             110..=112 => self.set_acl(&choice),
             113..=115 => Operation::SetPermissions {
                 file: self.target_of_any_type(&choice),
-                permissions: self.permissions() | 0o1000 * self.bit(),
+                permissions: self.permissions() | (self.bit() << 9),
             },
             116 => Operation::SetOwner {
                 file: self.target_of_any_type(&choice),
@@ -301,7 +301,8 @@ impl Generator {
             return Operation::Unlink { at: file };
         }
         let at = self.any(choice);
-        if choice.directories.contains(&at) != (self.random.below(10) == 0) {
+        let as_other_kind = self.random.below(10) == 0;
+        if choice.directories.contains(&at) ^ as_other_kind {
             Operation::RemoveDir { at }
         } else {
             Operation::Unlink { at }

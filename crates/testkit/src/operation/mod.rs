@@ -243,9 +243,10 @@ pub enum Operation {
 /// the operation and the offset.
 pub fn fill_content(number: u32, offset_bytes: u64, buf: &mut [u8]) {
     for (at, byte) in (offset_bytes..).zip(buf) {
-        let [a, b, c, d, ..] = (at / 8).to_le_bytes();
-        let [n, m, ..] = number.to_le_bytes();
-        let word = [b'w', n, m, b'@', a, b, c, d ^ 0x80];
+        let mut word = *b"w  @    ";
+        word[1..3].copy_from_slice(&number.to_le_bytes()[..2]);
+        word[4..].copy_from_slice(&(at / 8).to_le_bytes()[..4]);
+        word[7] ^= 0x80;
         *byte = word[usize::try_from(at % 8).unwrap_or(0)];
     }
 }
@@ -254,10 +255,10 @@ pub fn fill_content(number: u32, offset_bytes: u64, buf: &mut [u8]) {
 #[must_use]
 pub fn describe_content(bytes: &[u8]) -> String {
     match bytes {
-        [b'w', n, m, b'@', a, b, c, d, ..] => {
-            let number = u16::from_le_bytes([*n, *m]);
-            let offset_bytes = u64::from(u32::from_le_bytes([*a, *b, *c, *d ^ 0x80])) * 8;
-            format!("what operation {number} wrote at {offset_bytes}")
+        [b'w', low, high, b'@', word @ ..] if word.len() >= 4 => {
+            let number = u16::from_le_bytes([*low, *high]);
+            let word = u32::from_le_bytes([word[0], word[1], word[2], word[3] ^ 0x80]);
+            format!("what operation {number} wrote at {}", u64::from(word) * 8)
         }
         _ => format!("{:02x?}", bytes.get(..16).unwrap_or(bytes)),
     }
