@@ -52,8 +52,9 @@ impl Counts {
     /// Counts by the superblock `sb`, as it was when the file system was opened; `was_clean`
     /// if there was nothing to recover then.
     pub(super) fn new(sb: &Superblock, was_clean: bool) -> Self {
+        let total = sb.blocks_count >> sb.cluster_blocks_log2;
         Self {
-            free: sb.free_blocks_count >> sb.cluster_blocks_log2,
+            free: (sb.free_blocks_count >> sb.cluster_blocks_log2).min(total),
             claimed: 0,
             reserved: 0,
             free_inodes: u64::from(sb.free_inodes_count),
@@ -61,7 +62,7 @@ impl Counts {
             is_clean: was_clean
                 && sb.state.contains(State::VALID)
                 && !sb.state.contains(State::ERROR),
-            total: sb.blocks_count >> sb.cluster_blocks_log2,
+            total,
             for_metadata: clusters_for_metadata(sb),
             for_super_user: sb.reserved_blocks_count >> sb.cluster_blocks_log2,
         }
@@ -92,7 +93,7 @@ impl Counts {
 
     /// The sums of the group descriptors.
     pub(super) fn set_exact(&mut self, free: u64, free_inodes: u64) {
-        self.free = free;
+        self.free = free.min(self.total);
         self.free_inodes = free_inodes;
         self.is_exact = true;
     }

@@ -5,6 +5,9 @@
 //! ([`GroupDesc::unused_inodes`]). Numbers are taken lowest first, so no garbage comes to lie before
 //! one in use; and the first number of a block of the table makes the block, all zeros. What
 //! remains to whoever writes the new inode is to write its own bytes in full.
+//!
+//! A descriptor that says of too many inodes that they were never used would cost those in use
+//! their block: before one is made, the bitmap must agree.
 
 use super::NO_INO;
 use super::blocks::fill_padding;
@@ -76,8 +79,9 @@ impl Filesystem {
         if !is_uninitialised(&desc) && bitmap::is_set(&self.inode_bitmap(group, &desc)?, index) {
             return Ok(false);
         }
+        self.check_index(group, &desc, index)?;
         // Numbers before it may never have been used.
-        let per_block = sb.block_size_bytes() / u32::from(sb.inode_size_bytes);
+        let per_block = self.inodes_in_block();
         for block in self.first_unused(&desc).div_ceil(per_block)..index / per_block {
             let place = FsBlock(desc.inode_table.0 + u64::from(block));
             handle.create(place, ino, |_| Ok(()))?;
@@ -110,6 +114,7 @@ impl Filesystem {
         let Some(index) = index else {
             return Ok(None);
         };
+        self.check_index(group, &desc, index)?;
         self.take_index(handle, group, &desc, index, is_directory)?;
         Ok(Some(self.ino_of(group, index)))
     }
@@ -138,20 +143,53 @@ impl Filesystem {
         self.update_descriptor(handle, group, |desc| {
             desc.flags.remove(GroupFlags::INODE_UNINIT);
             desc.free_inodes = desc.free_inodes.saturating_sub(1);
-            desc.used_directories += u32::from(is_directory);
+            let directories = desc.used_directories.checked_add(u32::from(is_directory));
+            desc.used_directories = directories.ok_or_else(|| wrong_directories(group))?;
             let first_unused = first_unused.max(index + 1);
             desc.unused_inodes = sb.inodes_per_group.saturating_sub(first_unused);
             Ok(())
         })?;
         handle.allocation.taken_inodes += 1;
         self.allocator().space().counts().take_inode();
-        let per_block = sb.block_size_bytes() / u32::from(sb.inode_size_bytes);
-        let first_in_block = index / per_block * per_block;
-        if first_unused <= first_in_block {
-            let block = desc.inode_table.0 + u64::from(index / per_block);
+        if self.makes_block(desc, index) {
+            let block = desc.inode_table.0 + u64::from(index / self.inodes_in_block());
             handle.create(FsBlock(block), self.ino_of(group, index), |_| Ok(()))?;
         }
         Ok(())
+    }
+
+    /// Refuses to use the number `index` of `group`, which is free, if that would make a block of
+    /// the inode table, and not all is unused that the descriptor says is.
+    fn check_index(&self, group: GroupNo, desc: &GroupDesc, index: u32) -> Result<()> {
+        if !self.makes_block(desc, index) {
+            return Ok(());
+        }
+        let indices = self.indices(group);
+        let is_right = if is_uninitialised(desc) {
+            // No bitmap says more.
+            indices.start == 0 && desc.free_inodes == indices.end && desc.used_directories == 0
+        } else {
+            let first_unused = self.first_unused(desc);
+            let bytes = self.inode_bitmap(group, desc)?;
+            first_unused >= indices.start && bitmap::all(&bytes, first_unused..indices.end, false)
+        };
+        if is_right {
+            return Ok(());
+        }
+        let what = "inodes are in use that the descriptor says never were";
+        Err(Error::corrupt(Place::Group(group), what))
+    }
+
+    /// Whether the number `index` is the first of its block of the inode table, which holds
+    /// nothing yet.
+    fn makes_block(&self, desc: &GroupDesc, index: u32) -> bool {
+        let per_block = self.inodes_in_block();
+        self.first_unused(desc) <= index / per_block * per_block
+    }
+
+    fn inodes_in_block(&self) -> u32 {
+        let sb = self.superblock();
+        sb.block_size_bytes() / u32::from(sb.inode_size_bytes)
     }
 
     /// Marks the inode number as free.
@@ -177,10 +215,10 @@ impl Filesystem {
         }
         self.mark_inode(handle, group, &desc, index, false)?;
         self.update_descriptor(handle, group, |desc| {
-            desc.free_inodes += 1;
+            let free = desc.free_inodes.checked_add(1);
+            desc.free_inodes = free.ok_or_else(|| corrupt("count of free inodes is wrong"))?;
             let directories = desc.used_directories.checked_sub(u32::from(is_directory));
-            desc.used_directories =
-                directories.ok_or_else(|| corrupt("count of directories is wrong"))?;
+            desc.used_directories = directories.ok_or_else(|| wrong_directories(group))?;
             Ok(())
         })?;
         handle.allocation.freed_inodes += 1;
@@ -242,6 +280,10 @@ impl Filesystem {
 
 /// What is wrong with an inode that is freed twice.
 const FREE_ALREADY: &str = "to be freed, but free already";
+
+fn wrong_directories(group: GroupNo) -> Error {
+    Error::corrupt(Place::Group(group), "count of directories is wrong")
+}
 
 /// Whether the inode bitmap is still to be made, and no inode in use.
 fn is_uninitialised(desc: &GroupDesc) -> bool {

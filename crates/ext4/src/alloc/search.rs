@@ -8,7 +8,7 @@
 //!    something was found last, round the disk: the first run that is long enough.
 //! 4. The longest that was seen, if [`LOOKS_MAX`] groups seemed to have one and had not, or
 //!    [`GROUPS_COMPARED`] groups have none.
-//! 5. Whatever is free anywhere; then what is set aside for others.
+//! 5. Whatever is free anywhere; then what is set aside for others, or being discarded.
 //!
 //! A large run starts where the disk's own units do, if the free run is long enough for that.
 //!
@@ -56,12 +56,11 @@ impl Filesystem {
             return Some(run);
         }
         let set_aside = space.windows.lock().remove_all();
-        if set_aside.is_empty() {
-            return None;
-        }
         for run in set_aside {
             space.release(run);
         }
+        // What is being discarded is free.
+        let _no_trim = space.trimming.lock();
         self.search(wanted)
     }
 

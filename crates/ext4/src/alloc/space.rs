@@ -14,7 +14,7 @@
 //! 3. While a handle changes a group's bitmap, the group is held.
 //!
 //! # Locking
-//! `groups` before a group's `state`; `pending` and `counts` are never held with another lock.
+//! `trimming` before `groups` before a group's `state`; `pending` and `counts` are never held with another lock.
 //!
 //! # Cost
 //! A bit a cluster of the groups with a map, at most [`MAPS_MAX_BYTES`] or what is held; some
@@ -172,6 +172,8 @@ pub(crate) struct Space {
     /// What transactions freed that are not committed, the oldest first.
     pending: Mutex<VecDeque<(Tid, Vec<Run>)>>,
     pub(super) windows: Mutex<Windows>,
+    /// Held while a run is held that is being discarded, and counts as free.
+    pub(super) trimming: Mutex<()>,
     /// The blocks of the journal, once they were asked for.
     pub(super) journal: OnceLock<Vec<Range<u64>>>,
     maps: AtomicU32,
@@ -192,6 +194,7 @@ impl Space {
             counts: Mutex::new(Counts::new(sb, was_clean)),
             pending: Mutex::default(),
             windows: Mutex::default(),
+            trimming: Mutex::default(),
             streams: Default::default(),
             journal: OnceLock::new(),
             maps: AtomicU32::new(0),

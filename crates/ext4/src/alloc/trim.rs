@@ -52,8 +52,13 @@ impl Filesystem {
         let first = space.geometry.first_cluster(group);
         let mut at = bits.start;
         let mut discarded = 0;
-        // One run at a time is kept from others while it is discarded.
-        while let Some(found) = self.hold_next_run(group, at..bits.end, clusters_min) {
+        // One run at a time is kept from others while it is discarded; who finds nothing else
+        // waits for it.
+        loop {
+            let _alone = space.trimming.lock();
+            let Some(found) = self.hold_next_run(group, at..bits.end, clusters_min) else {
+                return Ok(discarded);
+            };
             at = found.end;
             let run = Run {
                 start: first + u64::from(found.start),
@@ -63,7 +68,6 @@ impl Filesystem {
             space.release(run);
             discarded += result?;
         }
-        Ok(discarded)
     }
 
     /// Holds the first free run of at least `clusters_min` in `bits`. A damaged group has none.
