@@ -69,7 +69,12 @@ pub(crate) fn device(
         // Writing begins with the replay on the image.
         let device = Arc::clone(&counting) as _;
         let as_is = Replayed::as_is(superblock, device, JournalState::Clean);
-        (as_is, WriteOptions { repair })
+        let journals_content = options.data == DataMode::Journal;
+        let writing = WriteOptions {
+            journals_content,
+            repair,
+        };
+        (as_is, writing)
     } else {
         let device = Arc::clone(&counting) as _;
         let device = match repair {

@@ -8,7 +8,7 @@
 //!
 //! # State
 //! What the image says is kept in memory too, so that neither list nor file is searched. It
-//! is read anew after a handle was undone.
+//! is read anew after a handle that changed it was undone.
 //!
 //! # Locking
 //! The state's lock is taken under a handle, and for no longer than a change.
@@ -58,7 +58,7 @@ struct Slot {
 }
 
 impl Orphans {
-    /// A handle was undone, and may have changed them.
+    /// A handle that may have changed them was undone.
     pub(crate) fn forget(&self) {
         *self.known.lock() = None;
     }
@@ -90,6 +90,7 @@ impl Filesystem {
             if known.file.contains_key(&ino) || known.list.contains_key(&ino) {
                 return Ok(());
             }
+            handle.has_changed_orphans = true;
             match known.free_slots.first().copied() {
                 Some(slot) => self.add_to_orphan_file(handle, known, ino, slot),
                 None => self.add_to_orphan_list(handle, known, ino),
@@ -102,8 +103,10 @@ impl Filesystem {
         self.with_orphans(|known| {
             let ino = inode.ino();
             if let Some(&slot) = known.file.get(&ino) {
+                handle.has_changed_orphans = true;
                 self.remove_from_orphan_file(handle, known, ino, slot)
             } else if let Some(&at) = known.list.get(&ino) {
+                handle.has_changed_orphans = true;
                 self.remove_from_orphan_list(handle, known, ino, at)
             } else {
                 Ok(())

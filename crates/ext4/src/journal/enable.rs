@@ -59,7 +59,10 @@ impl Filesystem {
         device: Arc<dyn BlockDevice>,
         options: WriteOptions,
     ) -> Result<()> {
-        let WriteOptions { repair } = options;
+        let WriteOptions {
+            journals_content,
+            repair,
+        } = options;
         check_writable(self.superblock())?;
         check_geometry(self.superblock(), device.size_bytes())?;
         if !device.is_writable() {
@@ -80,13 +83,9 @@ impl Filesystem {
         self.mark_opened(&*device, now())?;
         let block_size_bytes = self.superblock().block_size_bytes();
         let allocator = Allocator::new(self.superblock(), !needs_recovery);
-        self.writer = Some(Writer::new(
-            device,
-            block_size_bytes,
-            journal,
-            allocator,
-            tid,
-        ));
+        let mut writer = Writer::new(device, block_size_bytes, journal, allocator, tid);
+        writer.journals_content = journals_content;
+        self.writer = Some(writer);
         self.count_free_unless_known();
         Ok(())
     }

@@ -53,6 +53,8 @@ pub struct Handle<'f> {
     credits: u32,
     /// What it allocated and freed.
     pub(crate) allocation: AllocationChanges,
+    /// Whether it entered or removed an orphan.
+    pub(crate) has_changed_orphans: bool,
     stopped: bool,
 }
 
@@ -70,6 +72,7 @@ impl<'f> Handle<'f> {
             forgotten: Vec::new(),
             credits,
             allocation: AllocationChanges::default(),
+            has_changed_orphans: false,
             stopped: false,
         }
     }
@@ -197,7 +200,9 @@ impl Drop for Handle<'_> {
                 self.running.add(block);
             }
             self.fs.allocator().undo(&mut self.allocation);
-            self.fs.orphans.forget();
+            if self.has_changed_orphans {
+                self.fs.orphans.forget();
+            }
         }
         self.running.pool.touched = std::mem::take(&mut self.touched);
     }

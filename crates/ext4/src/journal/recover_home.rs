@@ -13,7 +13,8 @@ use super::progress::Progress;
 use super::running::Tid;
 use super::writer::{Journal, Writer};
 use super::{Overlay, RecoveryCounts, corrupt, fast_commit};
-use crate::alloc::Allocator;
+use crate::alloc::{Allocator, check_geometry};
+use crate::ondisk::features::Compat;
 use crate::ondisk::jbd2::{JournalSuperblock, MAGIC, SUPERBLOCK_BYTES};
 use crate::ondisk::superblock::Superblock;
 use crate::{Error, Filesystem, Result};
@@ -39,6 +40,13 @@ impl Filesystem {
         if replayed.block_size_bytes() != self.superblock().block_size_bytes() {
             return Err(corrupt("the journal changes the size of blocks"));
         }
+        if replayed.journal_ino != self.superblock().journal_ino
+            || !replayed.compat.contains(Compat::HAS_JOURNAL)
+        {
+            return Err(corrupt("the journal changes where the journal is"));
+        }
+        // What is there to be written to is what this superblock says.
+        check_geometry(&replayed, device.size_bytes())?;
         self.replace_superblock(replayed);
         let (overlay, fast_commits) = fast_commit::read(file, journal, end.tid, self)?;
         let mut last = end.tid;

@@ -49,6 +49,7 @@ pub(crate) struct Writer {
     journal: Option<Journal>,
     /// The most blocks of a transaction.
     max_blocks: u32,
+    pub(super) journals_content: bool,
     homes: Homes,
     allocator: Allocator,
 }
@@ -80,6 +81,7 @@ impl Writer {
             progress: Progress::new(committed),
             journal,
             max_blocks,
+            journals_content: false,
             homes: Homes::default(),
             allocator,
         };
@@ -204,6 +206,8 @@ impl Writer {
 /// How a file system is written to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
+    /// Whether the content of files goes through handles too, as metadata does: `data=journal`.
+    pub journals_content: bool,
     /// What is written over a damaged superblock before anything else.
     pub repair: Option<SuperblockRepair>,
 }
@@ -229,6 +233,12 @@ impl Filesystem {
 
     fn writer(&self) -> Result<&Writer> {
         self.writer.as_ref().ok_or(Error::ReadOnly(None))
+    }
+
+    /// Whether the content of files goes through handles.
+    pub(crate) fn journals_content(&self) -> bool {
+        let writer = self.writer.as_ref();
+        writer.is_some_and(|writer| writer.journals_content)
     }
 
     /// The device that is written to.

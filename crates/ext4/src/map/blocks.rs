@@ -19,7 +19,7 @@ struct Cut {
     start: u64,
     /// From here on it is done.
     end: u64,
-    /// Runs that were freed.
+    /// Runs that were freed, and blocks of numbers.
     runs: u32,
     /// The handle can free no more.
     has_stopped: bool,
@@ -157,8 +157,7 @@ impl Filesystem {
                     level,
                     first,
                 };
-                if self.cut_numbers(handle, inode, &mut cut, top)? {
-                    self.free_mapping_block(handle, inode, block)?;
+                if self.cut_below(handle, inode, &mut cut, top)? {
                     set_number(handle, inode, None, slot, 0)?;
                 }
             }
@@ -178,6 +177,27 @@ impl Filesystem {
             cut.end = cut.start;
         }
         Ok(cut.start..cut.end)
+    }
+
+    /// Cuts what is below a block of numbers, and frees the block if it is empty then, which is
+    /// true; as far as credits reach.
+    fn cut_below(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        cut: &mut Cut,
+        of: Numbers,
+    ) -> Result<bool> {
+        if !self.may_free(handle, inode, cut.runs) {
+            cut.has_stopped = true;
+            return Ok(false);
+        }
+        let is_empty = self.cut_numbers(handle, inode, cut, of)?;
+        if is_empty {
+            cut.runs += 1;
+            self.free_mapping_block(handle, inode, of.block)?;
+        }
+        Ok(is_empty)
     }
 
     /// Cuts what is below a block of numbers, from the end on. True if the block is empty then.
@@ -209,8 +229,7 @@ impl Filesystem {
                         level: of.level - 1,
                         first,
                     };
-                    if self.cut_numbers(handle, inode, cut, child)? {
-                        self.free_mapping_block(handle, inode, block)?;
+                    if self.cut_below(handle, inode, cut, child)? {
                         *number = 0;
                     }
                 }

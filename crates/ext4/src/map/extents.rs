@@ -87,7 +87,9 @@ impl Filesystem {
             let first = walk.file_blocks.start.max(blocks.start);
             let (runs_before, was_empty) = (runs, walk.extents.is_empty());
             let done = self.unmap_leaf(handle, inode, &mut walk, first..end, &mut runs)?;
-            if runs > runs_before || was_empty {
+            // To remove an empty leaf takes as many credits.
+            runs += u32::from(was_empty);
+            if runs > runs_before {
                 self.store(handle, inode, walk, end)?;
             }
             end = done;

@@ -14,7 +14,7 @@ use std::ops::Range;
 /// What is wrong with a block that does not lie in its cluster where it lies in the file's.
 pub(super) const MISPLACED: &str = "lies elsewhere in its cluster than in the file's";
 
-/// Runs of blocks that a handle frees at most: a few milliseconds, for which all others wait.
+/// Runs of blocks, and blocks of the mapping, that a handle frees at most: a few milliseconds, for which all others wait.
 const RUNS_MAX: u32 = 4096;
 
 /// Bitmaps and descriptors of two groups.
@@ -33,8 +33,8 @@ impl Filesystem {
         start..start + blocks
     }
 
-    /// Whether the handle, in which as many `runs` of blocks were freed already, may free another
-    /// one, not longer than a group, and then finish. Always the first, so that each handle gets on.
+    /// Whether the handle, in which as many `runs` of blocks (and blocks of the mapping, each of
+    /// which takes as much) were freed already, may free another one, not longer than a group, and then finish. Always the first, so that each handle gets on.
     pub(super) fn may_free(&self, handle: &Handle<'_>, inode: &Inode, runs: u32) -> bool {
         let needed = FREE_CREDITS + self.map_credits(inode, 1);
         runs == 0 || (runs < RUNS_MAX && handle.credits() >= needed)
@@ -85,8 +85,11 @@ impl Filesystem {
             return Err(Error::corrupt(place, "lies outside the file system"));
         }
         let end = block.0 + blocks;
-        if is_metadata(inode) {
-            (block.0..end).for_each(|block| handle.forget(FsBlock(block)));
+        if self.is_journaled(inode) {
+            // What is not dirty is home, and no longer in the log.
+            (block.0..end)
+                .filter(|&block| self.buffers().dirty(block).is_some())
+                .for_each(|block| handle.forget(FsBlock(block)));
         }
         if self.cluster_blocks() == 1 {
             return self.free_clusters(handle, inode, &(block.0..end));
@@ -108,6 +111,14 @@ impl Filesystem {
             freed.end = last.start;
         }
         self.free_clusters(handle, inode, &freed)
+    }
+
+    /// Whether the content goes through the journal, so that neither a checkpoint nor a replay may
+    /// bring it back. A file's own flag says nothing: it is not followed.
+    fn is_journaled(&self, inode: &Inode) -> bool {
+        self.journals_content()
+            || inode.kind() != FileKind::Regular
+            || inode.flags().contains(InodeFlags::EA_INODE)
     }
 
     /// Frees whole clusters, none if `blocks` are none.
@@ -133,12 +144,4 @@ impl Filesystem {
 /// A number of blocks that an inode can have.
 pub(super) fn signed(blocks: u64) -> i64 {
     i64::try_from(blocks).unwrap_or(i64::MAX)
-}
-
-/// Whether the content goes through the journal, so that replay must not bring it back.
-fn is_metadata(inode: &Inode) -> bool {
-    inode.kind() != FileKind::Regular
-        || inode
-            .flags()
-            .intersects(InodeFlags::JOURNAL_DATA | InodeFlags::EA_INODE)
 }

@@ -172,22 +172,34 @@ impl Volume {
     /// Deletes and cuts what a crash left to be: to be called before anything else is done with a
     /// volume that was opened for writing.
     ///
+    /// One that is damaged stays an orphan, and what it has stays used: e2fsck finds it there,
+    /// which nobody would who looked for it later.
+    ///
     /// # Errors
-    /// What is wrong with the image.
+    /// The device's, or what is wrong with the list of orphans.
     pub(crate) fn finish_orphans(&self) -> Result<()> {
         for ino in self.fs().orphans()? {
-            let inode = self.fs().orphan_inode(ino)?;
-            // Where a live inode that nobody has asked for yet is loaded from.
-            self.reader.caches.inodes.insert(ino.0, &inode.words());
-            let live = self.live(ino)?;
-            let _alone = live.rw.write();
-            if inode.links() == 0 {
-                self.delete(&live)?;
-            } else {
-                self.finish_cut(&live)?;
+            if let Err(error) = self.finish_orphan(ino) {
+                if !is_damage(&error) {
+                    return Err(error);
+                }
+                tracing::warn!(%ino, %error, "a damaged orphan is left to e2fsck");
             }
         }
         Ok(())
+    }
+
+    fn finish_orphan(&self, ino: Ino) -> Result<()> {
+        let inode = self.fs().orphan_inode(ino)?;
+        // Where a live inode that nobody has asked for yet is loaded from.
+        self.reader.caches.inodes.insert(ino.0, &inode.words());
+        let live = self.live(ino)?;
+        let _alone = live.rw.write();
+        if inode.links() == 0 {
+            self.delete(&live)
+        } else {
+            self.finish_cut(&live)
+        }
     }
 
     /// Gives up the blocks behind the end of a file that was being cut.
@@ -212,6 +224,15 @@ impl Volume {
             }
         }
     }
+}
+
+/// Whether `error` is about one file, and others can be written to nevertheless.
+fn is_damage(error: &Error) -> bool {
+    use larder_ext4::Error as Ext4;
+    !matches!(
+        error,
+        Error::Ext4(Ext4::Device(_) | Ext4::Aborted(_) | Ext4::ReadOnly(_)) | Error::Cache(_)
+    )
 }
 
 /// Refuses to remove `inode`, which is `name` in `dir`, where one of both forbids that.
