@@ -1,0 +1,80 @@
+//! Damaged superblocks and damaged backups: whatever they say, what is opened fits itself.
+
+mod image;
+
+use image::Image;
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::{Error, GroupNo};
+use larder_testkit::seed::{Random, Seed};
+use std::ops::Range;
+
+const ROUNDS: usize = 3000;
+
+const FIRST: Range<usize> = 1024..2048;
+/// Of groups of 8192 blocks of 1 KiB.
+const BACKUP: Range<usize> = 8193 * 1024..8194 * 1024;
+
+/// `device` with the bytes of some of the two superblocks changed; `first_is_gone` takes away the
+/// first one's magic number.
+fn damage(device: &MemoryDevice, random: &mut Random, first_is_gone: bool) {
+    for place in [FIRST, BACKUP] {
+        for _ in 0..random.below(6) {
+            let at = place.start as u64 + random.below(0x120);
+            let byte = [0, 1, 0xFF, 0x10][usize::try_from(random.below(4)).unwrap()];
+            device.write_at(&[byte], at).unwrap();
+        }
+    }
+    if first_is_gone {
+        device.write_at(&[0; 2], FIRST.start as u64 + 0x38).unwrap();
+    }
+}
+
+#[test]
+fn superblock_restored_from_damaged_ones_fits_itself() {
+    let Some(image) = Image::make("-t ext4 -b 1024 -O ^metadata_csum", "24M") else {
+        return;
+    };
+    let seed = Seed::from_environment(0x5b);
+    println!("seed {seed}");
+    let mut random = Random::new(seed);
+    let whole = image.bytes();
+    // The rest of it is not looked at.
+    let device = MemoryDevice::new(whole.clone());
+    let mut restored = 0;
+    for round in 0..ROUNDS {
+        for place in [FIRST, BACKUP] {
+            let bytes = &whole[place.clone()];
+            device.write_at(bytes, place.start as u64).unwrap();
+        }
+        damage(&device, &mut random, round % 2 == 0);
+        let Ok((sb, repair)) = Superblock::read_or_restore(&device) else {
+            continue;
+        };
+        restored += usize::from(repair.is_some());
+        let last = GroupNo(sb.groups_count - 1);
+        assert!(sb.group_first_block(last).0 < sb.blocks_count);
+        assert!(sb.inode_table_blocks() <= sb.blocks_per_group);
+    }
+    assert!(restored > ROUNDS / 20, "{restored} restored");
+}
+
+#[test]
+fn superblock_of_another_file_system_inside_is_not_taken() {
+    let Some(image) = Image::make("-t ext4 -b 1024", "24M") else {
+        return;
+    };
+    let mut bytes = image.bytes();
+    // An image in an image: the first superblock, where a backup would be.
+    let first = bytes[FIRST].to_vec();
+    bytes[BACKUP].copy_from_slice(&first);
+    for group in [3, 5, 7, 9] {
+        let at = (1 + group * 8192) * 1024;
+        if let Some(backup) = bytes.get_mut(at..at + 1024) {
+            backup.fill(0);
+        }
+    }
+    bytes[FIRST].fill(0);
+    let error = Superblock::read_or_restore(&MemoryDevice::new(bytes)).unwrap_err();
+    assert!(matches!(error, Error::NotExt), "{error}");
+}
