@@ -173,6 +173,9 @@ pub struct Info {
     pub clean: bool,
     /// Bytes that the image lacks at its end, if it was cut short.
     pub missing_bytes: u64,
+    /// What is wrong with the first superblock, and which backup was taken instead, if that was
+    /// so when the volume was opened.
+    pub superblock_repair: Option<String>,
     /// The journal.
     pub journal: JournalState,
 }
@@ -205,6 +208,7 @@ impl Info {
             inodes_free: u32::try_from(free.free_files).unwrap_or(u32::MAX),
             clean: sb.state.contains(State::VALID) && !sb.state.contains(State::ERROR),
             missing_bytes: sb.missing_bytes(device_size_bytes),
+            superblock_repair: None,
             journal,
         }
     }

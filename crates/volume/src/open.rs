@@ -14,7 +14,7 @@ use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
 use larder_ext4::journal::{self, Overlay};
 use larder_ext4::ondisk::features::Incompat;
-use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::ondisk::superblock::{Superblock, SuperblockRepair};
 use larder_ext4::{Filesystem, WriteOptions};
 use larder_readahead::{PolicyName, max_pages_from_bytes};
 use parking_lot::Mutex;
@@ -35,12 +35,19 @@ pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDe
     })
 }
 
-/// What reads the file system on `device`, what its journal held, and what protects it from
-/// being mounted twice.
-pub(crate) fn device(
-    device: Arc<dyn BlockDevice>,
-    options: &OpenOptions,
-) -> Result<(Reader, JournalState, Option<HeldImage>)> {
+/// A file system that was opened.
+pub(crate) struct Opened {
+    pub(crate) reader: Reader,
+    /// What its journal held.
+    pub(crate) journal: JournalState,
+    /// What protects it from being mounted twice.
+    pub(crate) held: Option<HeldImage>,
+    /// How the superblock was damaged, and what was taken instead.
+    pub(crate) superblock_repair: Option<String>,
+}
+
+/// The file system on `device`.
+pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Opened> {
     let policy: PolicyName = options
         .readahead
         .parse()
@@ -58,32 +65,7 @@ pub(crate) fn device(
         policy
     };
     let counting = Arc::new(CountingDevice::new(device));
-    let (superblock, repair) = Superblock::read_or_restore(&*counting)?;
-    if let Some(repair) = &repair {
-        tracing::warn!("superblock: {repair}");
-    }
-    let (replayed, write_options) = if options.read_write {
-        if let Some(repair) = &repair {
-            repair.check_writable()?;
-        }
-        // Writing begins with the replay on the image.
-        let device = Arc::clone(&counting) as _;
-        let as_is = Replayed::as_is(superblock, device, JournalState::Clean);
-        let journals_content = options.data == DataMode::Journal;
-        let writing = WriteOptions {
-            journals_content,
-            repair,
-        };
-        (as_is, writing)
-    } else {
-        let device = Arc::clone(&counting) as _;
-        let device = match repair {
-            Some(repair) => repair.shown_on(device),
-            None => device,
-        };
-        let replayed = replay(superblock, device, options)?;
-        (replayed, WriteOptions::default())
-    };
+    let replayed = replayed(Arc::clone(&counting) as _, options)?;
     let superblock = replayed.superblock;
 
     let block_size_bytes = superblock.block_size_bytes() as usize;
@@ -100,7 +82,11 @@ pub(crate) fn device(
     let mut fs = Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay);
     if options.read_write {
         held = HeldImage::acquire(fs.superblock(), &replayed.device, &options.clock)?;
-        fs.enable_writing(Arc::clone(&replayed.device), write_options)?;
+        let writing = WriteOptions {
+            journals_content: options.data == DataMode::Journal,
+            repair: replayed.repair.clone(),
+        };
+        fs.enable_writing(Arc::clone(&replayed.device), writing)?;
         journal = JournalState::of_writable(&fs);
     }
     let reader = Reader {
@@ -124,7 +110,12 @@ pub(crate) fn device(
         caches,
         cache_size_bytes: options.cache_size_bytes,
     };
-    Ok((reader, journal, held))
+    Ok(Opened {
+        reader,
+        journal,
+        held,
+        superblock_repair: replayed.repair.map(|repair| repair.to_string()),
+    })
 }
 
 /// What the journal says: the superblock and the device to read, and what is
@@ -134,6 +125,8 @@ struct Replayed {
     device: Arc<dyn BlockDevice>,
     overlay: Option<Overlay>,
     journal: JournalState,
+    /// What is in place of a damaged superblock.
+    repair: Option<SuperblockRepair>,
 }
 
 impl Replayed {
@@ -144,8 +137,31 @@ impl Replayed {
             device,
             overlay: None,
             journal,
+            repair: None,
         }
     }
+}
+
+/// The file system on `device`: as it is if it is to be written to, which begins with the replay
+/// on the image, else as the replay would leave it.
+fn replayed(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Replayed> {
+    let (superblock, repair) = Superblock::read_or_restore(&*device)?;
+    if let Some(repair) = &repair {
+        tracing::warn!("superblock: {repair}");
+    }
+    let replayed = match (&repair, options.read_write) {
+        (None, true) => Replayed::as_is(superblock, device, JournalState::Clean),
+        (Some(repair), true) => {
+            repair.check_writable()?;
+            Replayed::as_is(superblock, device, JournalState::Clean)
+        }
+        (None, false) => replay(superblock, device, options)?,
+        (Some(repair), false) => {
+            let device = repair.clone().shown_on(device);
+            replay(superblock, device, options)?
+        }
+    };
+    Ok(Replayed { repair, ..replayed })
 }
 
 fn replay(
@@ -162,5 +178,6 @@ fn replay(
         superblock: recovery.superblock,
         device: recovery.device,
         overlay: recovery.overlay,
+        repair: None,
     })
 }

@@ -34,6 +34,8 @@ const PART_ENTRIES: usize = 256;
 pub struct Volume {
     pub(crate) reader: Arc<Reader>,
     journal: JournalState,
+    /// How the superblock was damaged, and what was taken instead.
+    superblock_repair: Option<String>,
     /// Joined when the volume and its last open file are dropped.
     readers: Arc<Readers>,
     /// Writes back in the background.
@@ -67,7 +69,12 @@ impl Volume {
     /// # Errors
     /// As [`Volume::open`].
     pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Self> {
-        let (reader, journal, held) = open::device(device, options)?;
+        let open::Opened {
+            reader,
+            journal,
+            held,
+            superblock_repair,
+        } = open::device(device, options)?;
         let reader = Arc::new(reader);
         let keeper = held
             .map(|held| MmpKeeper::start(&reader, held))
@@ -81,6 +88,7 @@ impl Volume {
         let volume = Self {
             reader,
             journal,
+            superblock_repair,
             readers,
             flusher: Mutex::new(flusher),
             keeper: Mutex::new(keeper),
@@ -115,6 +123,7 @@ impl Volume {
             self.journal,
             self.reader.counting.size_bytes(),
         );
+        info.superblock_repair.clone_from(&self.superblock_repair);
         // All else stays what it was at open.
         if let Ok(label) = self.label() {
             info.label = String::from_utf8_lossy(&label).into_owned();

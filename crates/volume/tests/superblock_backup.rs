@@ -286,6 +286,9 @@ fn superblock_zeroed_is_read_from_a_backup_and_not_written() {
         let volume = Volume::open(&path, &OpenOptions::default())
             .unwrap_or_else(|error| panic!("{arguments}: {error}"));
         assert!(names(&volume).contains(&"file".to_owned()), "{arguments}");
+        let repair = volume.info().superblock_repair;
+        let repair = repair.expect("a note of what was taken instead");
+        assert!(repair.contains("block group 1"), "{arguments}: {repair}");
         drop(volume);
         let error = Volume::open(&path, &options).expect_err("opened for writing");
         assert!(error.to_string().contains("e2fsck"), "{arguments}: {error}");

@@ -30,6 +30,9 @@ fn print_text(info: &Info) -> Result<()> {
     row("UUID", &info.uuid)?;
     row("Last mounted", or_none(&info.last_mounted).as_str())?;
     row("State", if info.clean { "clean" } else { "not clean" })?;
+    if let Some(repair) = &info.superblock_repair {
+        row("Superblock", repair)?;
+    }
     row("Journal", &journal(&info.journal))?;
     row(
         "Size",
