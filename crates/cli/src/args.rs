@@ -88,6 +88,8 @@ Options of -o, separated by commas:
                                                  writeback is taken as ordered, the default
   errors=continue|remount-ro|abort               accepted; damage fails what meets it, as continue
   sync                                           every write is durable when it returns
+  writeback_cache                                the kernel gathers writes before it sends them: faster
+                                                 for few bytes at a time; errors show at close or fsync
   fakeroot                                       no permission checks: everyone let in may do all
   suid, dev                                      honour set-id bits, devices (root only)
   noexec                                         refuse to run programs
@@ -299,7 +301,7 @@ Examples:
 
 JSON: kind, label, uuid, last_mounted, features, block_size_bytes,
 cluster_size_bytes, inode_size_bytes, blocks, blocks_free, inodes, inodes_free,
-clean, missing_bytes, journal {state, ...}")]
+clean, missing_bytes, superblock_repair, journal {state, ...}")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub volume: VolumeArgs,

@@ -175,6 +175,7 @@ impl Options {
             "allow_root" => self.mount.allow_root = true,
             "nonempty" => self.mount.nonempty = true,
             "direct_io" => self.mount.direct_io = true,
+            "writeback_cache" => self.mount.writeback_cache = true,
             "direct_device" => self.volume.direct_device = true,
             "noload" | "norecovery" => self.volume.noload = true,
             "suid" => self.mount.suid = true,

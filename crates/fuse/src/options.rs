@@ -38,8 +38,13 @@ pub struct MountOptions {
     /// Let the kernel cache no pages of files: every read is answered from the volume's page
     /// cache, and its readahead policy sees each one as the program made it. Default: false.
     pub direct_io: bool,
+    /// Let the kernel gather what programs write before it sends it: cheaper for programs that
+    /// write a few bytes at a time; but what goes wrong (no space, say) shows at close(2) or fsync(2)
+    /// instead of write(2), and each new or removed file costs one more request. Default: false.
+    pub writeback_cache: bool,
     /// Threads that answer requests, [`MountOptions::MOST_THREADS`] at most.
-    /// Default: twice the processors, at least 4 and at most 8.
+    /// Default: 16 if the mount can be written, so that many may wait for one commit; else twice
+    /// the processors, at least 4 and at most 8.
     pub threads: Option<NonZeroUsize>,
     /// What the kernel may read ahead, in bytes; set only as root.
     /// Default: 1 MiB (Linux: 128 KiB).
@@ -61,6 +66,7 @@ impl Default for MountOptions {
             noexec: false,
             nonempty: false,
             direct_io: false,
+            writeback_cache: false,
             threads: None,
             kernel_readahead_bytes: 1 << 20,
         }
@@ -76,6 +82,9 @@ impl MountOptions {
     pub fn thread_count(&self) -> usize {
         self.threads.map_or_else(
             || {
+                if self.read_write {
+                    return 16;
+                }
                 let processors = std::thread::available_parallelism().map_or(1, usize::from);
                 processors.saturating_mul(2).clamp(4, 8)
             },

@@ -45,6 +45,8 @@ pub(super) struct Abilities {
     pub checks_permissions: bool,
     /// The kernel keeps no content.
     pub direct_io: bool,
+    /// The kernel gathers writes before it sends them.
+    pub writeback_cache: bool,
 }
 
 /// Asks for what the kernel has.
@@ -54,7 +56,7 @@ pub(super) fn negotiate(config: &mut KernelConfig, abilities: Abilities) {
         (InitFlags::FUSE_POSIX_ACL, abilities.checks_permissions),
         (
             InitFlags::FUSE_WRITEBACK_CACHE,
-            abilities.read_write && !abilities.direct_io,
+            abilities.read_write && abilities.writeback_cache && !abilities.direct_io,
         ),
     ];
     let wanted = ALWAYS

@@ -12,6 +12,7 @@
 //! (`create`); told that there is none, it makes it by `mknod` and need not tell us of its end.
 //! Every answer that names a node is counted ([`Operations::told`]).
 
+use super::turns::Turns;
 use super::{attributes, capabilities, ioctl};
 use crate::changes::{Caller, Make, Name};
 use crate::node::NodeId;
@@ -47,6 +48,8 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Requests {
     operations: Operations,
+    /// Whose turn it is to wait for requests, on a mount that can be written.
+    turns: Option<Turns>,
     /// What the kernel is asked for at the first handshake.
     abilities: Abilities,
     /// How long the kernel may keep answers.
@@ -64,12 +67,14 @@ impl Requests {
     /// file without asking. With `direct_io`, every read comes here.
     pub(super) fn new(
         operations: Operations,
+        turns: Option<Turns>,
         checks_each_request: bool,
         abilities: Abilities,
     ) -> Self {
         let direct_io = abilities.direct_io;
         Self {
             operations,
+            turns,
             abilities,
             ttl: if checks_each_request {
                 Duration::ZERO
@@ -244,10 +249,12 @@ impl Filesystem for Requests {
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         self.operations.forgot(node(ino), nlookup);
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         match self.operations.lookup(node(parent), name.as_bytes()) {
             Ok(Some(entry)) => self.reply_entry(reply, &entry),
             // Node 0: no such name, and the kernel may remember that.
@@ -261,6 +268,7 @@ impl Filesystem for Requests {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         match self.operations.metadata(node(ino)) {
             Ok(metadata) => self.reply_attributes(reply, &metadata),
             Err(error) => reply.error(errno(error)),
@@ -268,6 +276,7 @@ impl Filesystem for Requests {
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         match self.operations.read_link(node(ino)) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(error)),
@@ -275,6 +284,7 @@ impl Filesystem for Requests {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         if self.skips_open {
             return reply.error(Errno::ENOSYS);
         }
@@ -294,6 +304,7 @@ impl Filesystem for Requests {
         _: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         self.operations.release(Handle(fh.0));
         reply.ok();
     }
@@ -309,6 +320,7 @@ impl Filesystem for Requests {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin_long);
         let Ok(size) = usize::try_from(size) else {
             return reply.error(Errno::EINVAL);
         };
@@ -329,10 +341,12 @@ impl Filesystem for Requests {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        let _turn = self.turns.as_ref().map(Turns::begin_long);
         reply_done(reply, self.operations.sync(node(ino), data_only));
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         if self.skips_opendir {
             reply.error(Errno::ENOSYS);
         } else {
@@ -349,6 +363,7 @@ impl Filesystem for Requests {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin_long);
         let listed = self.operations.read_dir(node(ino), offset, &mut |entry| {
             let name = OsStr::from_bytes(entry.name);
             let number = INodeNo(entry.ino.0.into());
@@ -368,6 +383,7 @@ impl Filesystem for Requests {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin_long);
         let listed = self.operations.read_dir(node(ino), offset, &mut |entry| {
             flow(self.add_plus(&mut reply, &entry))
         });
@@ -385,10 +401,12 @@ impl Filesystem for Requests {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin_long);
         reply_done(reply, self.operations.sync(node(ino), data_only));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let stat = self.operations.statfs();
         reply.statfs(
             stat.blocks,
@@ -403,6 +421,7 @@ impl Filesystem for Requests {
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         match self.operations.xattr(node(ino), name.as_bytes()) {
             Ok(Some(value)) => reply_xattr(reply, &value, size),
             Ok(None) => reply.error(Errno::ENODATA),
@@ -411,6 +430,7 @@ impl Filesystem for Requests {
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         match self.operations.xattrs(node(ino), request.uid() == 0) {
             Ok(names) => reply_xattr(reply, &names, size),
             Err(error) => reply.error(errno(error)),
@@ -436,6 +456,7 @@ impl Filesystem for Requests {
         out_size: u32,
         reply: ReplyIoctl,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let caller = caller(request);
         match ioctl::answer(&self.operations, caller, node(ino), cmd, in_data, out_size) {
             Ok(data) => reply.ioctl(0, &data),
@@ -465,6 +486,7 @@ impl Filesystem for Requests {
         whence: i32,
         reply: ReplyLseek,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let what = match whence {
             SEEK_DATA => Seek::Data,
             SEEK_HOLE => Seek::Hole,
@@ -500,6 +522,7 @@ impl Filesystem for Requests {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let set = SetAttributes {
             permissions: mode.and_then(|mode| u16::try_from(mode & 0o7777).ok()),
             uid,
@@ -528,6 +551,7 @@ impl Filesystem for Requests {
         rdev: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let Some(make) = attributes::node_to_make(mode, rdev) else {
             return reply.error(Errno::EINVAL);
         };
@@ -547,6 +571,7 @@ impl Filesystem for Requests {
         umask: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let new = new_file(request, mode, umask);
         let directory = self
             .operations
@@ -562,6 +587,7 @@ impl Filesystem for Requests {
         target: &Path,
         reply: ReplyEntry,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let target = target.as_os_str().as_bytes();
         let new = new_file(request, 0o777, 0);
         let made = self
@@ -578,15 +604,18 @@ impl Filesystem for Requests {
         new_name: &OsStr,
         reply: ReplyEntry,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let linked = self.operations.link(node(ino), name(new_parent, new_name));
         self.reply_made(reply, linked);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, file_name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         reply_done(reply, self.operations.unlink(name(parent, file_name)));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, file_name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         reply_done(reply, self.operations.remove_dir(name(parent, file_name)));
     }
 
@@ -600,6 +629,7 @@ impl Filesystem for Requests {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let (old, new) = (name(parent, old_name), name(new_parent, new_name));
         reply_done(reply, self.operations.rename(old, new, flags.bits()));
     }
@@ -614,6 +644,7 @@ impl Filesystem for Requests {
         _: i32,
         reply: ReplyCreate,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         if self.skips_open {
             return reply.error(Errno::ENOSYS);
         }
@@ -646,6 +677,7 @@ impl Filesystem for Requests {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let drops_set_id = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let written = self.operations.write(node(ino), data, offset, drops_set_id);
         match written.map(u32::try_from) {
@@ -665,6 +697,7 @@ impl Filesystem for Requests {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin_long);
         let Some(mode) = attributes::fallocate_mode(mode) else {
             return reply.error(Errno::EOPNOTSUPP);
         };
@@ -688,6 +721,7 @@ impl Filesystem for Requests {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin_long);
         let (from, to) = ((node(ino_in), offset_in), (node(ino_out), offset_out));
         let copied = self.operations.copy_range(caller(request), from, to, len);
         match copied.map(u32::try_from) {
@@ -707,6 +741,7 @@ impl Filesystem for Requests {
         _: u32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         let Some(mode) = attributes::xattr_mode(flags) else {
             return reply.error(Errno::EINVAL);
         };
@@ -718,6 +753,7 @@ impl Filesystem for Requests {
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, xattr: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.turns.as_ref().map(Turns::begin);
         reply_done(
             reply,
             self.operations.remove_xattr(node(ino), xattr.as_bytes()),

@@ -8,6 +8,7 @@ mod attributes;
 mod capabilities;
 mod filesystem;
 mod ioctl;
+mod turns;
 
 use crate::mount::attach::DEVICE;
 use crate::operations::Operations;
@@ -18,6 +19,7 @@ use larder::Volume;
 use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use turns::Turns;
 
 /// A connection to the kernel, past the first handshake.
 #[derive(Debug)]
@@ -60,9 +62,11 @@ pub(crate) fn start(
         read_write: options.read_write,
         checks_permissions: !options.fakeroot,
         direct_io: options.direct_io,
+        writeback_cache: options.writeback_cache,
     };
+    let turns = (options.read_write && threads > 1).then(|| Turns::new(threads));
     let operations = Operations::new(volume, options.direct_io, options.read_write);
-    let filesystem = Requests::new(operations, checks_each_request, abilities);
+    let filesystem = Requests::new(operations, turns, checks_each_request, abilities);
     let inner = fuser::Session::from_fd(filesystem, device, who, config).map_err(Error::Session)?;
     Ok(Session { inner })
 }

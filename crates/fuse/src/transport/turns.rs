@@ -1,0 +1,231 @@
+//! Turns: how many threads wait for the kernel's next request.
+//!
+//! # Model
+//! The kernel gives a request to the thread that has waited longest. With many threads waiting,
+//! a program whose requests follow each other wakes another one each time, on another processor,
+//! with cold caches: on two processors an untar took twice as long with eight threads as with one. So
+//! one thread waits at a time, and answers one request after the other while the others are
+//! parked here. Another one gets its turn
+//!
+//! - when a request is begun that is known to take long (a sync, a read from the device);
+//! - when a watcher finds, once in [`TICK`], that nobody waits and no request was begun since: the
+//!   one under way waits for a device or a lock;
+//! - after [`PATIENCE`] in any case, so that threads notice that the mount is gone.
+//!
+//! # Invariants
+//! 1. Each thread waits, answers, or is parked; `waiting` counts those that wait or were called to.
+//! 2. While a thread is parked, another waits, or answers and will be noticed by the watcher.
+//!
+//! # Cost
+//! Two uncontended locks a request; the watcher sleeps while there is nothing to watch.
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long a request may take until another thread is called.
+const TICK: Duration = Duration::from_millis(1);
+/// How long a thread stays parked at most.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Ticks without a request after which the watcher sleeps.
+const IDLE_TICKS: u32 = 50;
+
+/// The turns of a session's threads.
+#[derive(Debug)]
+pub(super) struct Turns {
+    shared: Arc<Shared>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Parked threads wait here.
+    called: Condvar,
+    /// The watcher waits here.
+    begun: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: usize,
+    parked: usize,
+    /// Parked threads that were called and have not gone yet.
+    calls: usize,
+    /// Requests begun.
+    requests: u64,
+    watcher_sleeps: bool,
+    closed: bool,
+}
+
+/// One request, until this is dropped: then the thread waits for the next one, or parks.
+#[derive(Debug)]
+pub(super) struct Turn<'t>(&'t Shared);
+
+impl State {
+    /// Has a parked thread wait for requests, if there is one.
+    fn call(&mut self, called: &Condvar) {
+        if self.parked > self.calls {
+            self.calls += 1;
+            self.waiting += 1;
+            called.notify_one();
+        }
+    }
+}
+
+impl Turns {
+    /// The turns of `threads` threads, all of which wait.
+    pub(super) fn new(threads: usize) -> Self {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                waiting: threads,
+                ..State::default()
+            }),
+            called: Condvar::new(),
+            begun: Condvar::new(),
+        });
+        let watched = Arc::clone(&shared);
+        let watcher = thread::Builder::new()
+            .name("turns".to_owned())
+            .spawn(move || watched.watch());
+        if let Err(error) = &watcher {
+            tracing::warn!("threads that wait for a device hold up others: {error}");
+        }
+        Self {
+            shared,
+            watcher: watcher.ok(),
+        }
+    }
+
+    /// Begins a request that is most likely answered at once.
+    pub(super) fn begin(&self) -> Turn<'_> {
+        drop(self.shared.begin());
+        Turn(&self.shared)
+    }
+
+    /// Begins a request that may wait for the device.
+    pub(super) fn begin_long(&self) -> Turn<'_> {
+        let mut state = self.shared.begin();
+        if state.waiting == 0 {
+            state.call(&self.shared.called);
+        }
+        drop(state);
+        Turn(&self.shared)
+    }
+}
+
+impl Shared {
+    fn begin(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        state.waiting = state.waiting.saturating_sub(1);
+        state.requests += 1;
+        if state.watcher_sleeps {
+            state.watcher_sleeps = false;
+            self.begun.notify_one();
+        }
+        state
+    }
+
+    fn end(&self) {
+        let mut state = self.state.lock();
+        if state.waiting == 0 || state.closed {
+            state.waiting += 1;
+            return;
+        }
+        state.parked += 1;
+        while state.calls == 0 {
+            if self.called.wait_for(&mut state, PATIENCE).timed_out() {
+                break;
+            }
+        }
+        state.parked -= 1;
+        if state.calls > 0 {
+            // It was counted when it was called.
+            state.calls -= 1;
+        } else {
+            state.waiting += 1;
+        }
+    }
+
+    fn watch(&self) {
+        let mut state = self.state.lock();
+        let (mut seen, mut idle_ticks) = (state.requests, 0);
+        while !state.closed {
+            if idle_ticks >= IDLE_TICKS && state.waiting > 0 {
+                state.watcher_sleeps = true;
+                self.begun.wait(&mut state);
+                idle_ticks = 0;
+            }
+            MutexGuard::unlocked(&mut state, || thread::sleep(TICK));
+            if state.requests != seen {
+                (seen, idle_ticks) = (state.requests, 0);
+                continue;
+            }
+            idle_ticks = idle_ticks.saturating_add(1);
+            if state.waiting == 0 {
+                state.call(&self.called);
+            }
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        self.shared.state.lock().closed = true;
+        self.shared.begun.notify_all();
+        if let Some(watcher) = self.watcher.take() {
+            let _ = watcher.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(turns: &Turns) -> usize {
+        turns.shared.state.lock().waiting
+    }
+
+    #[test]
+    fn thread_alone_waits_again_after_its_turn() {
+        let turns = Turns::new(1);
+        drop(turns.begin());
+        drop(turns.begin_long());
+        assert_eq!(waiting(&turns), 1);
+    }
+
+    #[test]
+    fn long_request_calls_a_parked_thread() {
+        let turns = Turns::new(2);
+        thread::scope(|scope| {
+            let other = scope.spawn(|| drop(turns.begin()));
+            while turns.shared.state.lock().parked == 0 && !other.is_finished() {
+                thread::yield_now();
+            }
+            let long = turns.begin_long();
+            other.join().unwrap();
+            assert_eq!(waiting(&turns), 1);
+            drop(long);
+        });
+    }
+
+    #[test]
+    fn watcher_calls_a_thread_when_a_request_takes_long() {
+        let turns = Turns::new(2);
+        thread::scope(|scope| {
+            let other = scope.spawn(|| drop(turns.begin()));
+            let stuck = turns.begin();
+            other.join().unwrap();
+            assert_eq!(waiting(&turns), 1);
+            drop(stuck);
+        });
+    }
+}
