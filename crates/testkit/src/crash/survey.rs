@@ -5,7 +5,9 @@ use crate::model::Model;
 use crate::operation::{Generator, Listing, Mix, Operation, kind_of_failure, shrink};
 use crate::seed::{Seed, mix};
 use larder_block::{BlockDevice, ChangeRecord, OverlayDevice, PowerCuts, RecordingDevice};
+use larder_ext4::ondisk::superblock::Superblock;
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -52,9 +54,13 @@ impl Tally {
     }
 }
 
-/// The superblock: its fields and its checksum lie in two sectors, and neither kernel nor e2fsck
-/// has anything but its backups against one without the other.
-const SUPERBLOCK: std::ops::Range<u64> = 1024..2048;
+/// The superblock of the file system on `device`, if its halves must be written together: its
+/// fields and its checksum lie in two sectors, and only a backup helps against one without the other.
+fn untorn(device: &OverlayDevice) -> Range<u64> {
+    let is_alone = Superblock::read(device)
+        .is_ok_and(|sb| sb.has_metadata_checksums() && sb.groups_count == 1);
+    if is_alone { 1024..2048 } else { 0..0 }
+}
 
 /// A state that must not be.
 #[derive(Clone, Debug)]
@@ -189,8 +195,8 @@ impl Surveyor<'_> {
             image,
             tally: Tally::default(),
         };
-        let mut cuts =
-            PowerCuts::new(&recording.base, &recording.changes).without_tearing(SUPERBLOCK);
+        let mut cuts = PowerCuts::new(&recording.base, &recording.changes)
+            .without_tearing(untorn(&recording.base));
         while let Some(&position) = positions.get(next.fetch_add(1, Ordering::Relaxed)) {
             let seeds = (0..plan.reorderings).map(|number| {
                 let number = seed.0 ^ mix((position as u64) << 16 | number);
@@ -240,7 +246,8 @@ impl Surveyor<'_> {
         if self.is_due(self.plan.again_every) {
             self.cut_again(state, &recorder.take_changes(), position)?;
         }
-        if self.is_due(self.plan.replay_every) {
+        // Of a superblock that is torn, e2fsck has more to say than that it replays.
+        if self.is_due(self.plan.replay_every) && Superblock::read(state).is_ok() {
             self.replay(state, position)?;
         }
         Ok(())
@@ -256,7 +263,7 @@ impl Surveyor<'_> {
         self.tally.again += 1;
         let chosen = mix(self.tally.states as u64);
         let count = changes.len() as u64 + 1;
-        let mut cuts = PowerCuts::new(state, changes).without_tearing(SUPERBLOCK);
+        let mut cuts = PowerCuts::new(state, changes).without_tearing(untorn(&self.recording.base));
         let again = cuts
             .advance_to(usize::try_from(chosen % count).unwrap_or(0))
             .and_then(|()| cuts.reordered(chosen));
