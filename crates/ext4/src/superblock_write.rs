@@ -90,15 +90,21 @@ impl Filesystem {
     }
 
     /// Says on the image that it is in use: counted as mounted, in need of recovery with a
-    /// journal, not valid without one.
+    /// journal, not valid without one. The orphan file is said to have orphans until
+    /// [`Filesystem::mark_closed`], as by the kernel: were that part of a transaction, the image
+    /// would contradict itself until the journal is replayed, and e2fsck looks before.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
     pub fn mark_opened(&self, device: &dyn BlockDevice, now: Timestamp) -> Result<()> {
         let has_journal = self.superblock().compat.contains(Compat::HAS_JOURNAL);
+        let has_orphan_file = self.has_orphan_file();
         self.write_superblock(device, |superblock| {
             superblock.count_mount(now);
             superblock.set_written(now);
+            if has_orphan_file {
+                superblock.set_ro_compat(RoCompat::ORPHAN_PRESENT, true);
+            }
             if has_journal {
                 superblock.set_needs_recovery(true);
             } else {
@@ -108,7 +114,7 @@ impl Filesystem {
     }
 
     /// Says on the image that it was left in order, once all is written: valid as far as it
-    /// was at open, nothing to recover, and what is free.
+    /// was at open, nothing to recover, no orphans in their file if so, and what is free.
     ///
     /// # Errors
     /// As [`Filesystem::update_superblock`].
@@ -120,8 +126,13 @@ impl Filesystem {
         free_inodes: u32,
     ) -> Result<()> {
         let was_valid = self.superblock().state & State::VALID;
+        // One that cannot be read is left to e2fsck.
+        let has_no_orphans = self.has_orphan_file() && self.is_orphan_file_empty().unwrap_or(false);
         self.write_superblock(device, |superblock| {
             superblock.set_needs_recovery(false);
+            if has_no_orphans {
+                superblock.set_ro_compat(RoCompat::ORPHAN_PRESENT, false);
+            }
             superblock.set_state(superblock.state() | was_valid);
             superblock.set_free_counts(free_blocks, free_inodes);
             superblock.set_written(now);

@@ -15,6 +15,7 @@ const LAYOUTS: &[&str] = &[
     "-t ext2 -b 4096 -r 0",
     "-t ext3 -b 4096 -I 128",
     "-t ext4 -b 1024",
+    "-t ext4 -b 1024 -O orphan_file",
     "-t ext4 -b 4096 -O ^metadata_csum,^64bit",
     "-t ext4 -b 1024 -O bigalloc -C 8192",
     "-t ext4 -b 65536",
@@ -67,9 +68,12 @@ fn superblock_says_whether_the_file_system_is_in_use() {
         } else {
             assert_eq!(open("Filesystem state:"), "not clean");
         }
+        let has_orphan_file = features.contains("orphan_file");
+        assert_eq!(features.contains("orphan_present"), has_orphan_file);
         writable.fs.close().expect("closed");
         let closed = fields(&writable);
         assert_eq!(closed("Filesystem state:"), "clean", "{arguments}");
+        assert!(!closed("Filesystem features:").contains("orphan_present"));
         assert!(!closed("Filesystem features:").contains("needs_recovery"));
         assert_eq!(closed("Free blocks:"), open("Free blocks:"));
         assert_eq!(closed("Free inodes:"), open("Free inodes:"));

@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! `ext4_orphan_add` and `ext4_orphan_del`. With the feature `orphan_file` they are numbers in
-//! the slots of a hidden file, and the superblock says while there are any; else, or when that
-//! file is full, they are a list: the superblock has the first, each inode the next one in place
-//! of its time of deletion.
+//! the slots of a hidden file, and the superblock says from open to close that there may be some;
+//! else, or when that file is full, they are a list: the superblock has the first, each inode the
+//! next one in place of its time of deletion.
 //!
 //! # State
 //! What the image says is kept in memory too, so that neither list nor file is searched. It
@@ -16,7 +16,7 @@
 use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::checksum::Crc32c;
-use crate::ondisk::features::{Compat, RoCompat};
+use crate::ondisk::features::Compat;
 use crate::ondisk::{inode as raw, orphan_file};
 use crate::{Error, FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
 use parking_lot::Mutex;
@@ -119,6 +119,17 @@ impl Filesystem {
         self.with_orphans(|known| Ok(known.all()))
     }
 
+    /// Whether there is a file for orphans.
+    pub(crate) fn has_orphan_file(&self) -> bool {
+        let sb = self.superblock();
+        sb.compat.contains(Compat::ORPHAN_FILE) && sb.orphan_file_ino != Ino(0)
+    }
+
+    /// Whether that file has none.
+    pub(crate) fn is_orphan_file_empty(&self) -> Result<bool> {
+        self.with_orphans(|known| Ok(known.file.is_empty()))
+    }
+
     fn with_orphans<R>(&self, change: impl FnOnce(&mut Known) -> Result<R>) -> Result<R> {
         let mut known = self.orphans.known.lock();
         if let Some(known) = known.as_mut() {
@@ -155,10 +166,10 @@ impl Filesystem {
     }
 
     fn read_orphan_file(&self, known: &mut Known) -> Result<()> {
-        let sb = self.superblock();
-        if !sb.compat.contains(Compat::ORPHAN_FILE) || sb.orphan_file_ino == Ino(0) {
+        if !self.has_orphan_file() {
             return Ok(());
         }
+        let sb = self.superblock();
         let file = self.inode(sb.orphan_file_ino)?;
         let place = Place::Inode(file.ino());
         let seed = sb.inode_checksum_seed(file.ino(), file.generation());
@@ -219,9 +230,6 @@ impl Filesystem {
         slot: Slot,
     ) -> Result<()> {
         self.set_orphan_slot(handle, known.file_seed, slot, Some(ino))?;
-        if known.file.is_empty() {
-            self.set_orphans_present(handle, true)?;
-        }
         known.free_slots.remove(&slot);
         known.file.insert(ino, slot);
         Ok(())
@@ -237,9 +245,6 @@ impl Filesystem {
         self.set_orphan_slot(handle, known.file_seed, slot, None)?;
         known.file.remove(&ino);
         known.free_slots.insert(slot);
-        if known.file.is_empty() {
-            self.set_orphans_present(handle, false)?;
-        }
         Ok(())
     }
 
@@ -257,12 +262,6 @@ impl Filesystem {
                 orphan_file::seal(block, slot.block, seed);
             }
             Ok(())
-        })
-    }
-
-    fn set_orphans_present(&self, handle: &mut Handle<'_>, present: bool) -> Result<()> {
-        self.update_superblock(handle, |superblock| {
-            superblock.set_ro_compat(RoCompat::ORPHAN_PRESENT, present);
         })
     }
 

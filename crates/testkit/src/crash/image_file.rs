@@ -140,8 +140,9 @@ impl ImageFile {
 }
 
 /// The first complaint that e2fsck repaired, but for those that it has of Linux's images too: the
-/// superblock's counts of free blocks and inodes, which are right only after unmounting, and blocks
-/// of the orphan file whose orphans it has just deleted.
+/// superblock's counts of free blocks and inodes, which are right only after unmounting, blocks of
+/// the orphan file whose orphans it has just deleted, and the feature that is set while mounted
+/// whether there are any or not.
 fn repair(text: &str) -> Option<&str> {
     let lines: Vec<_> = text.lines().collect();
     let is_usual = |line: &str| {
@@ -149,6 +150,7 @@ fn repair(text: &str) -> Option<&str> {
             .iter()
             .any(|start| line.starts_with(start))
             || (line.starts_with("Orphan file (inode ") && line.ends_with(" is not clean."))
+            || line == "Feature orphan_present is set but orphan file is clean."
     };
     let repaired = (0..lines.len()).filter(|&at| lines[at].ends_with("? yes"));
     repaired
