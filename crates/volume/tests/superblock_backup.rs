@@ -5,6 +5,7 @@ use larder_block::{BlockDevice, ChangeRecord, OverlayDevice, RecordingDevice, SE
 use larder_testkit::crash::ImageFile;
 use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
+use rustix::io::Errno;
 use std::fs::File;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::FileExt;
@@ -13,6 +14,9 @@ use std::sync::Arc;
 
 /// Where the superblock lies in bytes.
 const SUPERBLOCK: Range<usize> = 1024..2048;
+
+/// Where in it the UUID starts.
+const UUID: usize = 0x68;
 
 /// With checksums and with backups, some in unusual places.
 const LAYOUTS: &[&str] = &[
@@ -240,19 +244,59 @@ fn superblock_damaged_otherwise_is_taken_from_a_backup() {
             let at_bytes = (SUPERBLOCK.start + damaged.start) as u64;
             let bytes = vec![byte; damaged.len()];
             state.write_at(&bytes, at_bytes).expect("write");
-            let seen = open(Arc::new(state.clone()), false).map(|volume| names(&volume));
-            // Without the geometry, only backups in the usual places are found.
-            let is_usual = !arguments.contains("-g");
-            match seen {
-                Ok(seen) => assert!(seen.contains(&"late".to_owned()), "{arguments}: {seen:?}"),
-                Err(error) => assert!(!is_usual, "{arguments}, {damaged:?}: {error}"),
-            }
-            if is_usual {
+            let what = format!("{arguments}, {damaged:?}");
+            let seen = match open(Arc::new(state.clone()), false) {
+                Ok(volume) => names(&volume),
+                // Without the geometry, only backups in the usual places are found.
+                Err(_) if arguments.contains("-g") => continue,
+                Err(error) => panic!("{what}: {error}"),
+            };
+            assert!(seen.contains(&"late".to_owned()), "{what}: {seen:?}");
+            if damaged.contains(&UUID) {
+                let error = open(Arc::new(state.clone()), true).expect_err("opened for writing");
+                assert_eq!(error.errno(), Errno::ROFS, "{what}: {error}");
+            } else {
                 let mut image = ImageFile::new(&base).expect("file");
-                let what = format!("{arguments}, {damaged:?}");
                 recover(&state, &mut image, &["durable", "late"], &what);
             }
         }
+    }
+}
+
+/// A file too large for memory, with no lock: one would outlive its owner in processes that other
+/// tests are about to start.
+#[derive(Debug)]
+struct LargeFile {
+    file: File,
+    size_bytes: u64,
+}
+
+impl LargeFile {
+    fn new(path: &Path) -> Self {
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.expect("image");
+        let size_bytes = file.metadata().expect("stat").len();
+        Self { file, size_bytes }
+    }
+}
+
+impl BlockDevice for LargeFile {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> larder_block::Result<()> {
+        self.file.read_exact_at(buf, offset_bytes).expect("read");
+        Ok(())
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn write_at(&self, buf: &[u8], offset_bytes: u64) -> larder_block::Result<()> {
+        self.file.write_all_at(buf, offset_bytes).expect("write");
+        Ok(())
     }
 }
 
@@ -272,28 +316,24 @@ fn superblock_zeroed_is_read_from_a_backup_and_not_written() {
         let folder = tempfile::TempDir::new().expect("temporary directory");
         let path = folder.path().join("image");
         make(&path, &format!("{arguments} -N 512"), size);
-        let mut options = OpenOptions::default();
-        options.read_write = true;
-        let volume = Volume::open(&path, &options).expect("a volume");
+        let device = Arc::new(LargeFile::new(&path));
+        let volume = open(Arc::clone(&device) as _, true).expect("a volume");
         create(&volume, "file");
         volume.close().expect("close");
         drop(volume);
-        let file = File::options().write(true).open(&path).expect("image");
-        let zeros = [0; SUPERBLOCK.end];
-        file.write_all_at(&zeros, 0).expect("zeros");
-        let before = std::fs::metadata(&path).expect("stat").modified();
+        device.write_at(&[0; SUPERBLOCK.end], 0).expect("zeros");
 
-        let volume = Volume::open(&path, &OpenOptions::default())
+        let recorder = Arc::new(RecordingDevice::new(device));
+        let volume = open(Arc::clone(&recorder) as _, false)
             .unwrap_or_else(|error| panic!("{arguments}: {error}"));
         assert!(names(&volume).contains(&"file".to_owned()), "{arguments}");
         let repair = volume.info().superblock_repair;
         let repair = repair.expect("a note of what was taken instead");
         assert!(repair.contains("block group 1"), "{arguments}: {repair}");
         drop(volume);
-        let error = Volume::open(&path, &options).expect_err("opened for writing");
+        let error = open(Arc::clone(&recorder) as _, true).expect_err("opened for writing");
         assert!(error.to_string().contains("e2fsck"), "{arguments}: {error}");
-        let after = std::fs::metadata(&path).expect("stat").modified();
-        assert_eq!(before.expect("a time"), after.expect("a time"));
+        assert_eq!(recorder.change_count(), 0, "{arguments}");
     }
 }
 

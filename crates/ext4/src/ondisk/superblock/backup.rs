@@ -33,10 +33,10 @@ type Bytes = [u8; SUPERBLOCK_BYTES];
 enum Damage {
     /// One of its halves was not written with the other.
     Torn,
-    /// Its checksum is wrong, and it is not the file system's, or nothing of it can be trusted.
+    /// It contradicts the backup.
     Wrong,
-    /// There is something else in its place.
-    Missing,
+    /// Something else is in its place, or a superblock with another UUID.
+    Lost,
 }
 
 /// What is to be in place of a damaged superblock.
@@ -59,9 +59,9 @@ impl std::fmt::Display for SuperblockRepair {
                 f,
                 "damaged; the backup in block group {backup} is used instead"
             ),
-            Damage::Missing => write!(
+            Damage::Lost => write!(
                 f,
-                "missing; the backup in block group {backup} is used instead"
+                "lost; the backup in block group {backup} is used instead"
             ),
         }
     }
@@ -73,16 +73,16 @@ impl SuperblockRepair {
         &self.bytes
     }
 
-    /// Refuses to write where a superblock is missing: what is on the device now may be another
-    /// file system, and the backup what it left of an older one.
+    /// Refuses to write where a superblock is lost: what is on the device now may be another file
+    /// system, and the backup what it left of an older one.
     ///
     /// # Errors
     /// [`Error::NotWritable`].
     pub fn check_writable(&self) -> Result<()> {
         match self.damage {
             Damage::Torn | Damage::Wrong => Ok(()),
-            Damage::Missing => Err(Error::NotWritable(
-                "its superblock is missing, and a backup may be of an older file system; \
+            Damage::Lost => Err(Error::NotWritable(
+                "its superblock is lost, and a backup may be of an older file system; \
                  if it is not, run e2fsck first"
                     .to_owned(),
             )),
@@ -117,8 +117,8 @@ impl Superblock {
         }
         let places = first_places(&first).into_iter().chain(usual_places());
         let restored = places
-            .filter_map(|place| Some((place.group, read_backup(device, place)?)))
-            .find_map(|(group, backup)| restore(&first, group, &backup));
+            .filter_map(|place| Backup::read(device, place))
+            .find_map(|backup| restore(&first, backup));
         match restored {
             Some((superblock, repair)) => Ok((superblock, Some(repair))),
             None => Err(error),
@@ -131,6 +131,13 @@ impl Superblock {
 struct Place {
     group: GroupNo,
     offset_bytes: u64,
+}
+
+/// A backup whose checksum is right.
+struct Backup {
+    group: GroupNo,
+    bytes: Bytes,
+    superblock: Superblock,
 }
 
 /// The bytes at `offset_bytes`, if the device has them.
@@ -181,37 +188,33 @@ fn backup_offset_bytes(sb: &Superblock, group: GroupNo) -> u64 {
     sb.group_first_block(group).0 << sb.block_size_log2
 }
 
-/// The backup at `place`, if there is one that says that it belongs there.
-fn read_backup(device: &dyn BlockDevice, place: Place) -> Option<Bytes> {
-    let bytes = read_at(device, place.offset_bytes)?;
-    let sb = Superblock::parse(&bytes).ok()?;
-    let (raw, _) = RawSuperblock::ref_from_prefix(&bytes).ok()?;
-    // The field has 16 bits.
-    let is_its_group = u32::from(raw.s_block_group_nr.get()) == place.group.0 & 0xFFFF;
-    let belongs = is_its_group
-        && holds_backup(&sb, place.group)
-        && backup_offset_bytes(&sb, place.group) == place.offset_bytes;
-    belongs.then_some(bytes)
+impl Backup {
+    /// The backup at `place`, if there is one that says that it belongs there.
+    fn read(device: &dyn BlockDevice, place: Place) -> Option<Self> {
+        let bytes = read_at(device, place.offset_bytes)?;
+        let superblock = Superblock::parse(&bytes).ok()?;
+        let (raw, _) = RawSuperblock::ref_from_prefix(&bytes).ok()?;
+        // The field has 16 bits.
+        let is_its_group = u32::from(raw.s_block_group_nr.get()) == place.group.0 & 0xFFFF;
+        let belongs = is_its_group
+            && holds_backup(&superblock, place.group)
+            && backup_offset_bytes(&superblock, place.group) == place.offset_bytes;
+        belongs.then_some(Self {
+            group: place.group,
+            bytes,
+            superblock,
+        })
+    }
 }
 
 /// What is right: the first superblock if it differs from `backup` only where it may, else
 /// `backup`.
-fn restore(
-    first: &Bytes,
-    group: GroupNo,
-    backup: &Bytes,
-) -> Option<(Superblock, SuperblockRepair)> {
-    let damage = match (raw::parse_unsealed(first), Superblock::parse(backup)) {
-        (Ok(first), Ok(backup)) if is_same_file_system(&first, &backup) => Damage::Torn,
-        (Err(Error::NotExt), _) => Damage::Missing,
-        _ => Damage::Wrong,
-    };
-    let source = if damage == Damage::Torn {
-        first
-    } else {
-        backup
-    };
-    let mut bytes = Box::new(*source);
+fn restore(first: &Bytes, backup: Backup) -> Option<(Superblock, SuperblockRepair)> {
+    let damage = damage(first, &backup.superblock);
+    let mut bytes = Box::new(match damage {
+        Damage::Torn => *first,
+        Damage::Wrong | Damage::Lost => backup.bytes,
+    });
     let (raw, _) = RawSuperblock::mut_from_prefix(&mut *bytes).ok()?;
     raw.s_block_group_nr.set(0);
     let has_journal = raw.features().0.contains(Compat::HAS_JOURNAL);
@@ -224,9 +227,20 @@ fn restore(
     let repair = SuperblockRepair {
         bytes,
         damage,
-        backup: group,
+        backup: backup.group,
     };
     Some((superblock, repair))
+}
+
+fn damage(first: &Bytes, backup: &Superblock) -> Damage {
+    if raw::parse_unsealed(first).is_ok_and(|first| is_same_file_system(&first, backup)) {
+        return Damage::Torn;
+    }
+    if raw::uuid(first) == Some(backup.uuid) {
+        Damage::Wrong
+    } else {
+        Damage::Lost
+    }
 }
 
 /// Whether the two differ only in what changes while a file system is in use, or is tuned: backups

@@ -36,6 +36,11 @@ pub(super) fn is_sealed(bytes: &[u8]) -> bool {
     raw(bytes).is_ok_and(|raw| raw.check_seal().is_ok())
 }
 
+/// The UUID, if there is a superblock, whatever else it says.
+pub(super) fn uuid(bytes: &[u8]) -> Option<Uuid> {
+    Some(Uuid::from_bytes(raw(bytes).ok()?.s_uuid))
+}
+
 fn raw(bytes: &[u8]) -> Result<&RawSuperblock> {
     match RawSuperblock::ref_from_prefix(bytes) {
         Ok((raw, _)) if raw.s_magic.get() == MAGIC => Ok(raw),
