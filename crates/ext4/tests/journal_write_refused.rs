@@ -7,7 +7,7 @@ use dirty::Dirty;
 use image::Image;
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::ondisk::superblock::Superblock;
-use larder_ext4::{Error, Filesystem, Ino, Result, WriteOptions};
+use larder_ext4::{Error, Filesystem, FsBlock, Ino, Result, WriteOptions};
 use larder_testkit::seed::{Random, Seed};
 use larder_testkit::{Requirement, skip};
 use std::sync::Arc;
@@ -97,13 +97,41 @@ fn device_that_is_only_read_is_refused() {
     assert!(matches!(fs.start(1).map(drop), Err(Error::ReadOnly(None))));
 }
 
+#[test]
+fn superblock_that_a_replay_brings_is_refused_where_it_lies() {
+    /// Where the superblock has its blocks, and its journal's inode.
+    const LIES: [(usize, u32, &str); 2] = [
+        (0x04, 1 << 20, "its end is missing"),
+        (0xE0, 12, "where the journal is"),
+    ];
+    let Some(image) = Image::make(PLAIN, "16M") else {
+        return;
+    };
+    for (at, lie, what) in LIES {
+        let device = Arc::new(MemoryDevice::new(image.bytes()));
+        let shared: Arc<dyn BlockDevice> = device.clone();
+        let mut fs = image::open(&shared);
+        fs.enable_writing(shared, WriteOptions::default()).unwrap();
+        let mut handle = fs.start(1).unwrap();
+        let change = |bytes: &mut [u8]| {
+            bytes[at..at + 4].copy_from_slice(&lie.to_le_bytes());
+            Ok(())
+        };
+        // With blocks of 1 KiB, it is the second.
+        handle.update(FsBlock(1), Ino(0), change).unwrap();
+        fs.commit(handle.stop()).unwrap();
+        let refused = open(&device.to_bytes()).map(drop).unwrap_err();
+        assert!(refused.to_string().contains(what), "{refused}");
+    }
+}
+
 /// Opens, changes a few blocks, and closes.
 fn use_it(bytes: &[u8]) -> Result<()> {
     let fs = open(bytes)?;
     for number in 0..20_u64 {
         let mut handle = fs.start(10)?;
         for block in 0..10 {
-            let block = larder_ext4::FsBlock(9000 + block * 7 + number);
+            let block = FsBlock(9000 + block * 7 + number);
             handle.create(block, Ino(12), |bytes| {
                 bytes.fill(3);
                 Ok(())

@@ -1,0 +1,123 @@
+//! Descriptors that lie about inodes, and counts that are too large to be counted on.
+
+mod image;
+mod writable;
+
+use image::Image;
+use larder_ext4::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
+use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::{Error, Filesystem, FsBlock, Goal, GroupNo, Ino, Inode};
+use writable::Writable;
+
+const LAYOUT: &str = "-t ext4 -b 1024 -g 1024 -O ^has_journal,^flex_bg,64bit,metadata_csum";
+
+/// An image on which `lie` changed the descriptor of a group, checksum and all; and its root.
+fn lying(group: u32, lie: impl FnOnce(&Superblock, &mut GroupDesc)) -> Option<(Writable, Inode)> {
+    let group = GroupNo(group);
+    let image = Image::make(LAYOUT, "8M")?;
+    let mut bytes = image.bytes();
+    let (fs, _) = image.open();
+    let sb = fs.superblock();
+    let place = DescriptorPlace::of(sb, group);
+    let start = usize::try_from(place.block.0 << sb.block_size_log2).unwrap() + place.offset_bytes;
+    let mut desc = fs.group(group).unwrap();
+    lie(sb, &mut desc);
+    desc.write(sb, group, &mut bytes[start..]).unwrap();
+    let root = fs.inode(Ino::ROOT).unwrap();
+    Some((Writable::open(bytes, LAYOUT.to_owned()), root))
+}
+
+fn allocate(fs: &Filesystem, parent: &Inode, is_directory: bool) -> Ino {
+    let mut handle = fs.start(8).unwrap();
+    let ino = fs.allocate_inode(&mut handle, parent, is_directory);
+    handle.stop();
+    ino.unwrap()
+}
+
+/// Bytes of the block that holds the inode of lost+found, and the root's or not.
+fn inodes_in_use(fs: &Filesystem) -> Vec<u8> {
+    let sb = fs.superblock();
+    let table = fs.group(GroupNo(0)).unwrap().inode_table;
+    let bytes = 11 * u64::from(sb.inode_size_bytes);
+    let blocks = bytes.div_ceil(u64::from(sb.block_size_bytes()));
+    let blocks = (0..blocks).map(|block| FsBlock(table.0 + block));
+    blocks
+        .flat_map(|block| {
+            fs.metadata_block(block, Ino(0), |_| Ok(()))
+                .unwrap()
+                .to_vec()
+        })
+        .collect()
+}
+
+#[test]
+fn inodes_said_to_be_unused_are_not_overwritten() {
+    type Lie = fn(&Superblock, &mut GroupDesc);
+    let table: [(&str, Lie); 3] = [
+        ("all unused", |sb, desc| {
+            desc.unused_inodes = sb.inodes_per_group;
+        }),
+        ("all but a few unused", |sb, desc| {
+            desc.unused_inodes = sb.inodes_per_group - 3;
+        }),
+        ("no bitmap", |_, desc| {
+            desc.flags.insert(GroupFlags::INODE_UNINIT);
+        }),
+    ];
+    for (what, lie) in table {
+        let Some((writable, root)) = lying(0, lie) else {
+            return;
+        };
+        let fs = &writable.fs;
+        let before = inodes_in_use(fs);
+        for number in 0..20 {
+            let ino = allocate(fs, &root, number % 2 == 0);
+            assert!(ino.0 > fs.superblock().inodes_per_group, "{what}: {ino}");
+        }
+        assert!(inodes_in_use(fs) == before, "{what}");
+    }
+}
+
+#[test]
+fn inode_count_at_its_end_is_refused_and_other_groups_serve() {
+    let Some((writable, root)) = lying(0, |_, desc| desc.used_directories = u32::MAX) else {
+        return;
+    };
+    let per_group = writable.fs.superblock().inodes_per_group;
+    assert!(allocate(&writable.fs, &root, false).0 < per_group);
+    for _ in 0..2 * per_group {
+        let ino = allocate(&writable.fs, &root, true);
+        assert!(ino.0 > per_group, "{ino}");
+    }
+
+    let Some((writable, _)) = lying(0, |_, desc| desc.free_inodes = u32::MAX) else {
+        return;
+    };
+    let mut handle = writable.fs.start(8).unwrap();
+    let freed = writable.fs.free_inode(&mut handle, Ino(11), true);
+    assert!(matches!(freed, Err(Error::Corrupt(_))), "{freed:?}");
+}
+
+#[test]
+fn free_blocks_beyond_all_bounds_are_counted_as_all() {
+    let Some(image) = Image::make("-t ext4 -b 1024 -O ^has_journal,^metadata_csum,64bit", "8M")
+    else {
+        return;
+    };
+    let mut bytes = image.bytes();
+    for at in [0x0C, 0x158] {
+        bytes[1024 + at..1024 + at + 4].fill(0xFF);
+    }
+    let writable = Writable::open(bytes, image.made_by().to_owned());
+    let fs = &writable.fs;
+    let claim = fs.claim(Goal::default(), 8, None).unwrap();
+    let start = claim.start();
+    let mut handle = fs.start(8).unwrap();
+    fs.take(&mut handle, claim).unwrap();
+    handle.stop();
+    let mut handle = fs.start(8).unwrap();
+    fs.free_blocks(&mut handle, start, 8, Ino(12)).unwrap();
+    handle.stop();
+    let free = fs.free_counts().unwrap().0;
+    assert!(free <= fs.superblock().blocks_count, "{free}");
+}
