@@ -118,7 +118,7 @@ impl Superblock {
         let places = first_places(&first).into_iter().chain(usual_places());
         let restored = places
             .filter_map(|place| Backup::read(device, place))
-            .find_map(|backup| restore(&first, backup));
+            .find_map(|backup| restore(&first, &backup));
         match restored {
             Some((superblock, repair)) => Ok((superblock, Some(repair))),
             None => Err(error),
@@ -128,7 +128,7 @@ impl Superblock {
 
 /// Where a backup may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct BackupPlace {
     group: GroupNo,
     offset_bytes: u64,
 }
@@ -149,14 +149,14 @@ fn read_at(device: &dyn BlockDevice, offset_bytes: u64) -> Option<Bytes> {
 }
 
 /// Where the first superblock, which is damaged, says that backups are.
-fn first_places(first: &Bytes) -> Vec<Place> {
+fn first_places(first: &Bytes) -> Vec<BackupPlace> {
     let Ok(sb) = raw::parse_unsealed(first) else {
         return Vec::new();
     };
     let groups = sb.backup_groups.into_iter().chain(LIKELY_GROUPS);
     groups
         .filter(|&group| holds_backup(&sb, group))
-        .map(|group| Place {
+        .map(|group| BackupPlace {
             group,
             offset_bytes: backup_offset_bytes(&sb, group),
         })
@@ -164,7 +164,7 @@ fn first_places(first: &Bytes) -> Vec<Place> {
 }
 
 /// Where backups are in a file system that mke2fs was left to lay out.
-fn usual_places() -> impl Iterator<Item = Place> {
+fn usual_places() -> impl Iterator<Item = BackupPlace> {
     let sizes = (10..=16_u32).flat_map(|block_log2| {
         USUAL_CLUSTERS_LOG2.map(|cluster_log2| {
             let clusters = (8_u64 << block_log2).min(MAX_CLUSTERS_PER_GROUP);
@@ -173,7 +173,7 @@ fn usual_places() -> impl Iterator<Item = Place> {
         })
     });
     sizes.flat_map(|(block_log2, blocks_per_group, first_block)| {
-        LIKELY_GROUPS.map(|group| Place {
+        LIKELY_GROUPS.map(|group| BackupPlace {
             group,
             offset_bytes: (first_block + u64::from(group.0) * blocks_per_group) << block_log2,
         })
@@ -190,7 +190,7 @@ fn backup_offset_bytes(sb: &Superblock, group: GroupNo) -> u64 {
 
 impl Backup {
     /// The backup at `place`, if there is one that says that it belongs there.
-    fn read(device: &dyn BlockDevice, place: Place) -> Option<Self> {
+    fn read(device: &dyn BlockDevice, place: BackupPlace) -> Option<Self> {
         let bytes = read_at(device, place.offset_bytes)?;
         let superblock = Superblock::parse(&bytes).ok()?;
         let (raw, _) = RawSuperblock::ref_from_prefix(&bytes).ok()?;
@@ -209,7 +209,7 @@ impl Backup {
 
 /// What is right: the first superblock if it differs from `backup` only where it may, else
 /// `backup`.
-fn restore(first: &Bytes, backup: Backup) -> Option<(Superblock, SuperblockRepair)> {
+fn restore(first: &Bytes, backup: &Backup) -> Option<(Superblock, SuperblockRepair)> {
     let damage = damage(first, &backup.superblock);
     let mut bytes = Box::new(match damage {
         Damage::Torn => *first,
