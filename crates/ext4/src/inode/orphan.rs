@@ -308,11 +308,18 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Makes `next` follow `ino` in the list.
+    /// Makes `next` follow `ino` in the list. A damaged inode, which may be in the list too, does
+    /// not get a checksum that says otherwise.
     fn set_next_orphan(&self, handle: &mut Handle<'_>, ino: Ino, next: Option<Ino>) -> Result<()> {
         self.edit_inode(handle, ino, |fs, bytes| {
+            let seed = fs
+                .superblock()
+                .inode_checksum_seed(ino, raw::generation(bytes));
+            let was_right = raw::checksum_is_right(bytes, raw::extra_isize(bytes), seed);
             raw::set_dtime(bytes, next.map_or(0, |next| next.0));
-            fs.seal_inode(ino, bytes);
+            if was_right {
+                fs.seal_inode(ino, bytes);
+            }
         })
     }
 }

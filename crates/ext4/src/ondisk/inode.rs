@@ -150,17 +150,21 @@ pub fn checksum_is_right(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> bool {
 
 /// Stores the checksum that [`checksum_is_right`] checks.
 pub(crate) fn set_checksum(bytes: &mut [u8], seed: Crc32c) {
-    let extra_isize = match bytes.get(BASE_INODE_BYTES..EXTRA_ISIZE_END) {
-        Some(&[low, high]) => u16::from_le_bytes([low, high]),
-        _ => 0,
-    };
-    let Some((crc, has_high)) = checksum(bytes, extra_isize, seed) else {
+    let Some((crc, has_high)) = checksum(bytes, extra_isize(bytes), seed) else {
         return;
     };
     let [a, b, c, d] = crc.to_le_bytes();
     bytes[CHECKSUM_LO_AT..CHECKSUM_LO_AT + 2].copy_from_slice(&[a, b]);
     if has_high {
         bytes[CHECKSUM_HI_AT..CHECKSUM_HI_AT + 2].copy_from_slice(&[c, d]);
+    }
+}
+
+/// The size of the fields behind the first 128 bytes, of an inode on the image.
+pub(crate) fn extra_isize(bytes: &[u8]) -> u16 {
+    match bytes.get(BASE_INODE_BYTES..EXTRA_ISIZE_END) {
+        Some(&[low, high]) => u16::from_le_bytes([low, high]),
+        _ => 0,
     }
 }
 
