@@ -31,13 +31,13 @@ mod sync;
 mod types;
 mod xattr;
 
-pub use alloc::{Claim, Goal, Reservation};
+pub use alloc::{Claim, Goal, MappingReservation, Reservation};
 pub use dir::DirEntry;
 pub use error::{Corrupt, Error, Place, Result};
 pub use fs::{Filesystem, InodeBytes};
 pub use inode::{DeviceNumber, FileKind, INODE_BYTES, INODE_WORDS, Inode, NewInode};
 pub use journal::{Handle, Tid, WriteOptions};
-pub use map::{FileBlocks, FileClaim, Mapping, MappingKind};
+pub use map::{FileBlocks, FileClaim, Mapping, MappingKind, MappingLevel};
 pub use mmp::{Mmp, MmpHost};
 pub use ondisk::dir::FileTypeByte;
 pub use statfs::Statfs;

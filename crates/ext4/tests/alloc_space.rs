@@ -108,7 +108,8 @@ fn space_reserved_is_there_for_its_owner_alone() {
         .claim(Goal::default(), 60, Some(&mut reservation))
         .unwrap();
     assert_eq!(reservation.clusters(), 100 - u64::from(claim.blocks()));
-    claim.give_back(&mut reservation);
+    drop(claim);
+    reservation.add(fs.reserve_again(100 - reservation.clusters()).unwrap());
     assert_eq!(reservation.clusters(), 100);
     let mut own = 0;
     while reservation.clusters() > 0 {

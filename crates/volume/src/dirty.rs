@@ -6,7 +6,7 @@
 //!
 //! Cost: some 50 bytes for each run of blocks.
 
-use larder_ext4::{Ino, Reservation};
+use larder_ext4::{Ino, MappingReservation, Reservation};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -97,8 +97,12 @@ pub(crate) struct Dirty {
     pub(crate) blocks: BlockSet,
     /// Of these, those that are mapped to nothing.
     pub(crate) delayed: BlockSet,
-    /// Space for them.
+    /// Blocks that a writer is about to make delayed.
+    pub(crate) expected: BlockSet,
+    /// Space for both.
     pub(crate) reservation: Option<Reservation>,
+    /// Space for what will map them, at worst.
+    pub(crate) for_mapping: Option<MappingReservation>,
     /// Blocks that are just being written: who wants to change them waits for the end of the
     /// write-back rather than for its pins.
     pub(crate) writing: Option<Range<u64>>,

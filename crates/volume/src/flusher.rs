@@ -106,12 +106,11 @@ impl Reader {
         }
     }
 
-    /// Writes back all that is dirty, so that the commit that follows does not come between a
-    /// file's cutting and its new content.
+    /// Writes back all that is dirty, and commits, whichever file could not be written.
     pub(crate) fn write_back_and_commit(&self) -> Result<()> {
-        self.write_back_all()?;
-        self.replaced.lock().clear();
-        Ok(self.fs.commit(self.fs.running_tid()?)?)
+        let written = self.write_back_all();
+        self.fs.commit(self.fs.running_tid()?)?;
+        written
     }
 }
 

@@ -32,7 +32,7 @@
 //! writing says (`docs/design/writing.md`). The state's lock is held for a look, or while the
 //! inode is loaded, and is taken under a handle too. The table's locks are innermost.
 
-use crate::dirty::{BlockSet, Dirty};
+use crate::dirty::Dirty;
 use crate::read::{Reader, key};
 use crate::{Ino, Result};
 use larder_ext4::ondisk::time::Timestamp;
@@ -84,6 +84,10 @@ pub(crate) struct LiveState {
     /// use: they take the running one.
     sync: Option<Tid>,
     data_sync: Option<Tid>,
+    /// It had content and was cut to nothing: what is written to it is written back at once, until
+    /// somebody made it durable, so that no commit shows it empty for longer than its
+    /// writer has it so.
+    pub(crate) is_replaced: bool,
     /// Uses by callers that outlast an operation.
     holds: u64,
 }
@@ -154,6 +158,11 @@ impl LiveState {
     /// The size that the image has, if anybody has asked.
     fn image_size(&self) -> Option<u64> {
         self.image.map(|image| image.size_bytes())
+    }
+
+    /// As handles left it, if anybody has asked.
+    pub(crate) fn loaded(&self) -> Option<Inode> {
+        self.image
     }
 
     /// `image` with the times of what was written since.
@@ -262,10 +271,10 @@ impl Live<'_> {
         self.publish_in(&mut state, handle, inode);
     }
 
-    /// As [`Live::publish`], and the file is as long as `inode` says from now on, whatever was
-    /// written to it.
-    pub(crate) fn publish_size(&self, handle: &Handle<'_>, inode: &Inode) {
-        self.state().size_bytes = None;
+    /// As [`Live::publish`], and the file is `size_bytes` long from now on, whatever was written to
+    /// it: more than `inode` says if what is dirty reaches further.
+    pub(crate) fn publish_size(&self, handle: &Handle<'_>, inode: &Inode, size_bytes: u64) {
+        self.state().size_bytes = Some(size_bytes);
         self.publish(handle, inode);
     }
 
@@ -305,7 +314,7 @@ impl Live<'_> {
     fn publish_in(&self, state: &mut LiveState, handle: &Handle<'_>, inode: &Inode) {
         state.image = Some(*inode);
         state.sync = Some(handle.tid());
-        if state.size_bytes == Some(inode.size_bytes()) {
+        if state.size_bytes <= Some(inode.size_bytes()) {
             state.size_bytes = None;
         }
         let dirty_files = &self.reader.dirty_files;
@@ -323,11 +332,13 @@ impl Live<'_> {
     }
 
     /// `blocks` of the file have new content in pages that the caller has for himself, up to the
-    /// byte `end_bytes` of the file; of them, `holes` are mapped to nothing. With `rw` held
+    /// byte `end_bytes` of the file; those that are expected to are delayed now. With `rw` held
     /// exclusively; [`Live::wrote`] follows.
-    pub(crate) fn mark_dirty(&self, blocks: Range<u64>, holes: &BlockSet, end_bytes: u64) {
+    pub(crate) fn mark_dirty(&self, blocks: Range<u64>, end_bytes: u64) {
         let mut state = self.state();
-        for hole in holes.runs_in(blocks.clone()) {
+        let holes: Vec<_> = state.dirty.expected.runs_in(blocks.clone()).collect();
+        for hole in holes {
+            state.dirty.expected.remove(hole.clone());
             state.dirty.delayed.insert(hole);
         }
         let was_clean = state.is_clean();
@@ -358,7 +369,7 @@ impl Live<'_> {
         state.dirty.delayed.remove(blocks);
         let fewer = before - state.dirty.blocks.len();
         if state.dirty.delayed.is_empty() {
-            state.dirty.reservation = None;
+            self.keep_needed(state);
         }
         let reader = self.reader;
         let per_page = reader.page_bytes() >> reader.fs.superblock().block_size_log2;
@@ -456,7 +467,6 @@ impl Live<'_> {
     /// can be any.
     pub(crate) fn forget(&self) {
         self.discard_pages();
-        self.reader.replaced.lock().remove(&self.ino());
         let mut state = self.state();
         let fewer = state.dirty.blocks.len();
         self.reader.dirty_files.remove(self.ino(), fewer, true);

@@ -17,7 +17,6 @@ use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::ondisk::superblock::{Superblock, SuperblockRepair};
 use larder_ext4::{Filesystem, WriteOptions};
 use larder_readahead::{PolicyName, max_pages_from_bytes};
-use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -93,7 +92,6 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         fs,
         live: options.read_write.then(LiveInodes::new),
         dirty_files: DirtyFiles::default(),
-        replaced: Mutex::default(),
         limits: DirtyLimits::of(&caches, block_size_bytes, options.background),
         journals_content: options.data == DataMode::Journal,
         bell: Bell::default(),

@@ -18,8 +18,6 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Filesystem, Ino, Inode, Place};
 use larder_readahead::{PageIndex, Read, Trigger};
-use parking_lot::Mutex;
-use std::collections::BTreeSet;
 use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
@@ -39,9 +37,6 @@ pub(crate) struct Reader {
     pub(crate) live: Option<LiveInodes>,
     pub(crate) dirty_files: DirtyFiles,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Files that were cut to nothing, until they are written back: no commit shows them
-    /// empty if there is something to write.
-    pub(crate) replaced: Mutex<BTreeSet<Ino>>,
     pub(crate) limits: DirtyLimits,
     /// Whether content goes through the journal: `data=journal`.
     pub(crate) journals_content: bool,

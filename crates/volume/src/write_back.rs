@@ -81,12 +81,6 @@ impl Reader {
         result
     }
 
-    /// Writes back the files that were cut to nothing, before a commit shows them so.
-    pub(crate) fn write_back_replaced(&self) -> Result<()> {
-        let files = std::mem::take(&mut *self.replaced.lock());
-        self.write_back_numbered(&files.into_iter().collect::<Vec<_>>())
-    }
-
     /// Writes back one file.
     pub(crate) fn write_back_one(&self, live: &Live<'_>) -> Result<()> {
         self.write_back_files(std::slice::from_ref(live), Times::Written)
@@ -100,6 +94,10 @@ impl Reader {
     }
 
     /// Writes back `lives`, in the order of their numbers.
+    ///
+    /// # Errors
+    /// The first error; what other files have is written nevertheless, and what could not be
+    /// written stays dirty.
     pub(crate) fn write_back_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
         let _alone: Vec<_> = lives.iter().map(|live| live.writeback.lock()).collect();
         let mut result = Ok(());
@@ -107,36 +105,69 @@ impl Reader {
         let dirty = lives.iter().filter(|live| live.is_dirty());
         let mut queue: VecDeque<(&Live<'_>, u64)> = dirty.map(|live| (live, 0)).collect();
         while !queue.is_empty() {
-            let mut room = self.round_pages();
-            let mut round = Vec::new();
-            while room > 0
-                && let Some((live, from)) = queue.pop_front()
-            {
-                match self.gather(live, from, room) {
-                    Ok((file, next)) => {
-                        room = room.saturating_sub(file.pages.len());
-                        round.push(file);
-                        if let Some(next) = next {
-                            queue.push_front((live, next));
-                            break;
-                        }
-                    }
-                    Err(error) => {
-                        self.end_round(live);
-                        result = result.and(Err(error));
+            let mut begun = Vec::new();
+            match self.write_next_round(&mut queue, &mut begun, times) {
+                Ok(Some(next)) => queue.push_front(next),
+                Ok(None) => {}
+                Err(error) if !self.fs.is_writable() => return result.and(Err(error)),
+                // One of them cannot be written, and the others can.
+                Err(_) => {
+                    for (live, from) in begun {
+                        result = result.and(self.write_back_alone(live, from, times));
                     }
                 }
             }
-            let files: Vec<_> = round.iter().map(|file| file.live).collect();
-            let written = self.write_round(round, times);
-            for live in files {
-                self.end_round(live);
-            }
-            if written.is_err() {
-                return result.and(written);
-            }
         }
         result
+    }
+
+    /// Writes back what comes next in `queue`, as much as a round has room for; returns where the
+    /// last file goes on. `begun` are the files that it takes from there, whatever happens.
+    fn write_next_round<'r>(
+        &'r self,
+        queue: &mut VecDeque<(&'r Live<'r>, u64)>,
+        begun: &mut Vec<(&'r Live<'r>, u64)>,
+        times: Times,
+    ) -> Result<Option<(&'r Live<'r>, u64)>> {
+        let mut room = self.round_pages();
+        let mut gathered = Ok(None);
+        let mut round = Vec::new();
+        while room > 0
+            && let Ok(None) = &gathered
+            && let Some((live, from)) = queue.pop_front()
+        {
+            begun.push((live, from));
+            gathered = self.gather(live, from, room).map(|(file, next)| {
+                room = room.saturating_sub(file.pages.len());
+                round.push(file);
+                next.map(|next| (live, next))
+            });
+        }
+        let written = gathered.and_then(|next| self.write_round(round, times).map(|()| next));
+        for (live, _) in begun {
+            self.end_round(live);
+        }
+        written
+    }
+
+    /// Writes back one file from block `from` on, if need be once more when what was freed is
+    /// committed.
+    fn write_back_alone(&self, live: &Live<'_>, from: u64, times: Times) -> Result<()> {
+        let mut may_commit = true;
+        let mut next = Some(from);
+        while let Some(from) = next {
+            let mut queue = VecDeque::from([(live, from)]);
+            match self.write_next_round(&mut queue, &mut Vec::new(), times) {
+                Ok(then) => next = then.map(|(_, next)| next),
+                Err(Error::Ext4(larder_ext4::Error::NoSpace))
+                    if may_commit && self.fs.commit_freed()? =>
+                {
+                    may_commit = false;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn round_pages(&self) -> usize {
@@ -222,7 +253,7 @@ impl Reader {
     }
 
     /// The page, which is dirty, held in place and as it is.
-    fn pin_dirty(&self, ino: Ino, index: u64) -> Page<'_> {
+    pub(crate) fn pin_dirty(&self, ino: Ino, index: u64) -> Page<'_> {
         loop {
             match self.caches.pages.get_or_insert(key(ino, index)) {
                 Entry::Uptodate(page) => return page,
@@ -250,6 +281,8 @@ impl Reader {
         for file in &mut round {
             let live = file.live;
             if !self.journals_content {
+                // Who wants to change them waits for the end of the write-back.
+                file.pages.clear();
                 // Overwritten in place: clean already.
                 let in_place = file.pieces.iter().filter(|piece| piece.is_mapped());
                 in_place.for_each(|piece| live.mark_clean(piece.blocks.clone()));
@@ -267,7 +300,6 @@ impl Reader {
                 });
             }
         }
-        // The pages stay pinned until all is mapped.
         self.map_written(to_map, |live, mapped| {
             for blocks in mapped {
                 live.mark_clean(blocks.clone());
@@ -324,29 +356,8 @@ impl Reader {
 
     /// Ends what [`Reader::gather`] began; space that was claimed and not mapped is reserved again.
     fn end_round(&self, live: &Live<'_>) {
-        let mut state = live.state();
-        state.dirty.writing = None;
-        if state.dirty.delayed.is_empty() {
-            state.dirty.reservation = None;
-            return;
-        }
-        if self.fs.superblock().cluster_blocks_log2 > 0 {
-            return;
-        }
-        let needed = state.dirty.delayed.len();
-        let reserved = state
-            .dirty
-            .reservation
-            .as_ref()
-            .map_or(0, Reservation::clusters);
-        if reserved < needed
-            && let Ok(again) = self.fs.reserve(needed - reserved, true)
-        {
-            match &mut state.dirty.reservation {
-                Some(left) => left.add(again),
-                None => state.dirty.reservation = Some(again),
-            }
-        }
+        live.state().dirty.writing = None;
+        live.settle_reservation();
     }
 }
 

@@ -40,11 +40,33 @@ impl Filesystem {
         ino: Ino,
     ) -> Result<FsBlock> {
         let _ = ino;
+        self.allocate_block_as(handle, near, Privilege::Metadata)
+    }
+
+    /// As [`Filesystem::allocate_block`], for what maps content: out of what was
+    /// [reserved](Filesystem::reserve_for_mapping) for that too.
+    ///
+    /// # Errors
+    /// As [`Filesystem::allocate_block`].
+    pub(crate) fn allocate_mapping(
+        &self,
+        handle: &mut Handle<'_>,
+        near: FsBlock,
+    ) -> Result<FsBlock> {
+        self.allocate_block_as(handle, near, Privilege::Mapping)
+    }
+
+    fn allocate_block_as(
+        &self,
+        handle: &mut Handle<'_>,
+        near: FsBlock,
+        privilege: Privilege,
+    ) -> Result<FsBlock> {
         let goal = Goal {
             near,
             ..Goal::default()
         };
-        let claim = self.claim_as(goal, 1, None, Privilege::Metadata)?;
+        let claim = self.claim_as(goal, 1, None, privilege)?;
         let block = claim.start();
         self.take(handle, claim)?;
         Ok(block)

@@ -37,17 +37,6 @@ impl Claim {
         self.blocks
     }
 
-    /// Gives the clusters back to the reservation that they came out of: for content that
-    /// could not be written and stays dirty.
-    pub fn give_back(self, reservation: &mut Reservation) {
-        let clusters = self.run.map_or(0, |run| u64::from(run.len));
-        let space = Arc::clone(&self.space);
-        drop(self);
-        // What was promised before may be promised again, whatever is left.
-        space.counts().reserve_again(clusters);
-        reservation.clusters += clusters;
-    }
-
     /// Ends the claim, whose clusters are somebody else's to give back.
     pub(super) fn into_run(mut self) -> Option<Run> {
         self.run.take()
@@ -113,5 +102,38 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.space.counts().unreserve(self.clusters);
+    }
+}
+
+/// Clusters that are kept for the blocks that map the content of files. Unlike a [`Reservation`],
+/// none of them is taken out: who maps content may take what is kept, and gives up
+/// what it has kept for that afterwards.
+#[derive(Debug)]
+pub struct MappingReservation {
+    clusters: u64,
+    space: Arc<Space>,
+}
+
+impl MappingReservation {
+    pub(super) fn new(space: Arc<Space>, clusters: u64) -> Self {
+        Self { clusters, space }
+    }
+
+    /// Adds what `other` reserves.
+    pub fn add(&mut self, mut other: Self) {
+        self.clusters += std::mem::take(&mut other.clusters);
+    }
+
+    /// Gives up all but `clusters` of it.
+    pub fn keep(&mut self, clusters: u64) {
+        let surplus = self.clusters.saturating_sub(clusters);
+        self.clusters -= surplus;
+        self.space.counts().unreserve_for_mapping(surplus);
+    }
+}
+
+impl Drop for MappingReservation {
+    fn drop(&mut self) {
+        self.space.counts().unreserve_for_mapping(self.clusters);
     }
 }

@@ -1,6 +1,6 @@
 //! Reserving and claiming: what is kept free in memory for those who will write.
 
-use super::claim::{Claim, Reservation};
+use super::claim::{Claim, MappingReservation, Reservation};
 use super::counts::Privilege;
 use super::search::Wanted;
 use super::space::{Run, Space};
@@ -36,6 +36,33 @@ impl Filesystem {
             return Err(Error::NoSpace);
         }
         Ok(Reservation::new(space, clusters))
+    }
+
+    /// Reserves `clusters` that were reserved before, for content that could not be mapped and stays
+    /// dirty: whatever is left.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`].
+    pub fn reserve_again(&self, clusters: u64) -> Result<Reservation> {
+        let space = self.shared_space()?;
+        space.counts().reserve_again(clusters);
+        Ok(Reservation::new(space, clusters))
+    }
+
+    /// Keeps `clusters` clusters free for the blocks that will map what was reserved: as many as
+    /// [`Filesystem::mapping_levels`] says. Not to be called under a handle.
+    ///
+    /// # Errors
+    /// As [`Filesystem::reserve`].
+    pub fn reserve_for_mapping(&self, clusters: u64) -> Result<MappingReservation> {
+        let space = self.shared_space()?;
+        if space.counts().need_exact(clusters) {
+            self.count_free()?;
+        }
+        if !space.counts().reserve_for_mapping(clusters) {
+            return Err(Error::NoSpace);
+        }
+        Ok(MappingReservation::new(space, clusters))
     }
 
     /// Claims a run of at most `want` free blocks, at least one; whole clusters with bigalloc.

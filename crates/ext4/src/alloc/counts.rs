@@ -25,6 +25,8 @@ pub(super) enum Privilege {
     SuperUser,
     /// Metadata, without which what was promised could not be kept.
     Metadata,
+    /// What maps the content of files: what was promised for that is for this.
+    Mapping,
 }
 
 /// The counts, in clusters.
@@ -36,6 +38,8 @@ pub(super) struct Counts {
     claimed: u64,
     /// Promised by reservations, wherever they are.
     reserved: u64,
+    /// Promised to what will map content, whoever allocates it then.
+    for_mapping: u64,
     /// Inodes that are free.
     pub(super) free_inodes: u64,
     /// Whether `free` was counted.
@@ -57,6 +61,7 @@ impl Counts {
             free: (sb.free_blocks_count >> sb.cluster_blocks_log2).min(total),
             claimed: 0,
             reserved: 0,
+            for_mapping: 0,
             free_inodes: u64::from(sb.free_inodes_count),
             is_exact: false,
             is_clean: was_clean
@@ -112,15 +117,18 @@ impl Counts {
 
     /// What is kept back from anybody.
     pub(super) fn kept_back(&self) -> u64 {
-        self.for_metadata.saturating_add(self.for_super_user)
+        self.for_metadata
+            .saturating_add(self.for_super_user)
+            .saturating_add(self.for_mapping)
     }
 
     /// What `privilege` may have more.
     fn available(&self, privilege: Privilege) -> u64 {
         let kept_back = match privilege {
             Privilege::Ordinary => self.kept_back(),
-            Privilege::SuperUser => self.for_metadata,
-            Privilege::Metadata => 0,
+            Privilege::SuperUser => self.for_metadata.saturating_add(self.for_mapping),
+            Privilege::Metadata => self.for_mapping,
+            Privilege::Mapping => 0,
         };
         self.unpromised().saturating_sub(kept_back)
     }
@@ -137,6 +145,20 @@ impl Counts {
     /// Promises `clusters` that were promised before.
     pub(super) fn reserve_again(&mut self, clusters: u64) {
         self.reserved += clusters;
+    }
+
+    /// Promises `clusters` to what will map content, or nothing.
+    pub(super) fn reserve_for_mapping(&mut self, clusters: u64) -> bool {
+        let is_there = self.available(Privilege::Ordinary) >= clusters;
+        if is_there {
+            self.for_mapping += clusters;
+        }
+        is_there
+    }
+
+    /// Takes such a promise back.
+    pub(super) fn unreserve_for_mapping(&mut self, clusters: u64) {
+        self.for_mapping = self.for_mapping.saturating_sub(clusters);
     }
 
     /// Takes a promise back.

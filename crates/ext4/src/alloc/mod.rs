@@ -37,7 +37,7 @@ mod space;
 mod trim;
 mod window;
 
-pub use claim::{Claim, Reservation};
+pub use claim::{Claim, MappingReservation, Reservation};
 pub(crate) use counts::clusters_for_metadata;
 
 use crate::journal::Tid;

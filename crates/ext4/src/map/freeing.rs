@@ -54,7 +54,11 @@ impl Filesystem {
         inode: &mut Inode,
         near: FsBlock,
     ) -> Result<FsBlock> {
-        let block = self.allocate_block(handle, near, inode.ino())?;
+        let block = if inode.kind() == FileKind::Regular {
+            self.allocate_mapping(handle, near)?
+        } else {
+            self.allocate_block(handle, near, inode.ino())?
+        };
         self.count_blocks(inode, signed(self.cluster_blocks()));
         Ok(block)
     }

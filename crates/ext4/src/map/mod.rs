@@ -16,7 +16,7 @@ mod tree;
 mod write;
 
 pub use claim::FileClaim;
-pub use write::FileBlocks;
+pub use write::{FileBlocks, MappingLevel};
 
 use crate::error::Place;
 use crate::journal::RangeEdit;

@@ -25,6 +25,18 @@ use std::ops::Range;
 /// Blocks of a file, from its start; up to 2^32.
 pub type FileBlocks = Range<u64>;
 
+/// Extents in the inode itself.
+const ROOT_EXTENTS: u64 = 4;
+
+/// One level of the blocks that make up a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappingLevel {
+    /// The first block of the file that needs one.
+    pub first: u64,
+    /// The logarithm, to base 2, of the blocks of the file that share one, counted from there.
+    pub span_log2: u32,
+}
+
 impl Filesystem {
     /// Maps the file's blocks from `start` on, which are holes, to those of `claim`, as content
     /// or as blocks that were never written.
@@ -141,6 +153,29 @@ impl Filesystem {
             .saturating_mul(4)
             .saturating_add(groups.saturating_mul(2))
             .saturating_add(INODE_CREDITS)
+    }
+
+    /// What the blocks of a mapping span that are reserved for content of the file before it is
+    /// mapped: at worst one for each span in which anything is. For extents that is
+    /// half of what a node can have, since a full one is split in halves; content that the inode
+    /// maps by itself needs none.
+    #[must_use]
+    pub fn mapping_levels(&self, inode: &Inode) -> [MappingLevel; 3] {
+        let numbers_log2 = self.numbers_log2();
+        if has_extents(inode) {
+            let half_log2 = numbers_log2.saturating_sub(3);
+            return [1, 2, 3].map(|level| MappingLevel {
+                first: ROOT_EXTENTS,
+                span_log2: half_log2 * level,
+            });
+        }
+        let mut first = indirect::DIRECT_BLOCKS;
+        [1, 2, 3].map(|level| {
+            let span_log2 = numbers_log2 * level;
+            let this = MappingLevel { first, span_log2 };
+            first += 1 << span_log2;
+            this
+        })
     }
 
     /// The size in bytes that a file of this inode's kind of mapping can have at most.

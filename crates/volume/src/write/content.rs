@@ -107,13 +107,13 @@ impl Volume {
         };
         let reader = &self.reader;
         reader.write_back_files(std::slice::from_ref(&live), times)?;
-        reader.write_back_replaced()?;
         let tid = match live.sync_tid(data_only) {
             Some(tid) => tid,
             None => self.fs().running_tid()?,
         };
         self.fs().commit(tid)?;
         live.set_sync_tid(tid);
+        live.state().is_replaced = false;
         Ok(())
     }
 

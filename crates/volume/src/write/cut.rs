@@ -8,7 +8,7 @@ use crate::Result;
 use crate::live::Live;
 use crate::read::{Reader, key};
 use larder_cache::page::Lock;
-use larder_ext4::{Error, FileBlocks, Handle, Inode};
+use larder_ext4::{Error, FileBlocks, Handle, Inode, MappingKind};
 
 /// Blocks that a file can have at most.
 pub(super) const FILE_BLOCKS: u64 = 1 << 32;
@@ -35,6 +35,10 @@ impl Reader {
             return self.grow(live, size_bytes);
         }
         self.zero_tail(live, size_bytes)?;
+        if self.journals_content {
+            // With what is to go: the zeros must not come later than the cut.
+            self.write_back_one(live)?;
+        }
         self.cut(live, size_bytes)
     }
 
@@ -74,25 +78,52 @@ impl Reader {
         let _map = live.map.write();
         let blocks = size_bytes.div_ceil(self.block_bytes())..FILE_BLOCKS;
         let before = live.peek()?.size_bytes();
+        self.write_tail(live, size_bytes)?;
         let mut handle = self.fs.start(self.cut_credits(live)?)?;
         let mut inode = live.inode()?;
         self.stamp(&mut inode);
-        // Even if content before it is not on the device yet: the cut is what was asked for.
-        inode.set_size_bytes(size_bytes);
+        // Not as far as content is in memory alone.
+        inode.set_size_bytes(size_bytes.min(inode.size_bytes()));
         self.fs.add_orphan(&mut handle, &mut inode)?;
         let left = self.fs.unmap(&mut handle, &mut inode, blocks.clone())?;
         if left.is_empty() {
             self.end_cut(&mut handle, &mut inode)?;
         }
         self.fs.write_inode(&mut handle, &inode)?;
-        live.publish_size(&handle, &inode);
+        live.publish_size(&handle, &inode, size_bytes);
         handle.stop();
         live.mark_clean(blocks);
         self.drop_pages(live, size_bytes, before);
         if size_bytes == 0 && before > 0 {
-            self.replaced.lock().insert(live.ino());
+            live.state().is_replaced = true;
         }
         self.unmap_rest(live, left)
+    }
+
+    /// Writes the block at the end of a file that is to be `size_bytes` long, if it is mapped: its
+    /// zeros must not come later than the cut, or a crash could show what was cut off where
+    /// the file grows again. With `writeback` held, and `rw`, so that the page stays as it is.
+    fn write_tail(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
+        let (block_bytes, page_bytes) = (self.block_bytes(), self.page_bytes());
+        let block = size_bytes / block_bytes;
+        let is_dirty = live.state().dirty.blocks.contains(block);
+        if size_bytes.is_multiple_of(block_bytes) || !is_dirty {
+            return Ok(());
+        }
+        let mapping = self.mapping(&live.inode()?, block..block + 1)?;
+        let MappingKind::Written(on_device) = mapping.kind else {
+            return Ok(());
+        };
+        let start_bytes = block * block_bytes;
+        let page = self.pin_dirty(live.ino(), start_bytes / page_bytes);
+        let in_page = |at: u64| usize::try_from(at % page_bytes).unwrap_or(0);
+        let start = in_page(start_bytes);
+        let content = &page[start..][..in_page(block_bytes - 1) + 1];
+        self.device
+            .write_at(content, on_device.0 * block_bytes)
+            .map_err(|error| self.content_failed(error))?;
+        live.mark_clean(block..block + 1);
+        Ok(())
     }
 
     /// Takes the rest of what is to be cut off out of the mapping of a file that is an orphan.

@@ -9,6 +9,7 @@
 mod allocate;
 mod content;
 mod cut;
+mod delayed;
 mod inline;
 mod names;
 mod pages;

@@ -13,13 +13,12 @@
 //! written back.
 
 use super::names::IS_FIXED;
-use crate::dirty::BlockSet;
 use crate::live::Live;
 use crate::read::{Reader, check_content, key};
 use crate::{Ino, Result};
 use larder_cache::page::{Entry, Lock, LockedPage, NewPage};
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{Error, FileBlock, Inode, MappingKind};
+use larder_ext4::{Error, Inode, MappingKind};
 use std::ops::{Deref, DerefMut, Range};
 
 /// Writes of so many bytes and more go past the page cache: about what one device write should
@@ -36,11 +35,9 @@ enum OwnPage<'r> {
 }
 
 /// A change of a part of a page.
-struct Change<'a> {
+struct Change {
     /// What of the file changes: within one page.
     bytes: Range<u64>,
-    /// Which of its blocks are mapped to nothing.
-    holes: &'a BlockSet,
     /// How long the file is at least, afterwards.
     size_bytes: u64,
 }
@@ -101,6 +98,11 @@ impl Reader {
         let live = self.live(ino)?;
         let alone = live.rw.write();
         let written = self.write_alone(&live, buf, offset_bytes);
+        let is_replaced = live.state().is_replaced;
+        let written = match written {
+            Ok(()) if is_replaced => self.write_back_one(&live),
+            written => written,
+        };
         drop(alone);
         self.balance_dirty();
         written
@@ -162,7 +164,15 @@ impl Reader {
         if buf.is_empty() {
             return Ok(());
         }
-        let holes = self.reserve_holes(live, self.blocks_touched(&bytes))?;
+        let blocks = self.blocks_touched(&bytes);
+        self.reserve_holes(live, blocks.clone())?;
+        let written = self.change_pages(live, buf, bytes);
+        self.end_expecting(live, blocks);
+        written
+    }
+
+    /// As [`Reader::write_pages`], with space for what is mapped to nothing.
+    fn change_pages(&self, live: &Live<'_>, buf: &[u8], bytes: Range<u64>) -> Result<()> {
         let page_bytes = self.page_bytes();
         let mut rest = buf;
         for index in bytes.start / page_bytes..bytes.end.div_ceil(page_bytes) {
@@ -173,7 +183,6 @@ impl Reader {
             let change = Change {
                 size_bytes: part.end,
                 bytes: part,
-                holes: &holes,
             };
             self.change_page(live, change, &mut |page| page.copy_from_slice(now))?;
         }
@@ -184,14 +193,10 @@ impl Reader {
     fn change_page(
         &self,
         live: &Live<'_>,
-        change: Change<'_>,
+        change: Change,
         edit: &mut dyn FnMut(&mut [u8]),
     ) -> Result<()> {
-        let Change {
-            bytes,
-            holes,
-            size_bytes,
-        } = change;
+        let Change { bytes, size_bytes } = change;
         let page_bytes = self.page_bytes();
         let index = bytes.start / page_bytes;
         let start = index * page_bytes;
@@ -201,7 +206,7 @@ impl Reader {
         if let Some(mut page) = self.own_page(live, index, is_whole)? {
             edit(&mut page[in_page(bytes.start)..in_page(bytes.end)]);
             page.set_dirty();
-            live.mark_dirty(blocks, holes, size_bytes);
+            live.mark_dirty(blocks, size_bytes);
             page.unlock();
             return Ok(());
         }
@@ -228,6 +233,11 @@ impl Reader {
         loop {
             self.wait_written(live, index);
             match pages.lock(key) {
+                // Perhaps its write-back has begun since, and even let go of it.
+                Lock::Locked(page) if self.is_writing(live, index) => {
+                    drop(page);
+                    continue;
+                }
                 Lock::Locked(page) => return Ok(Some(OwnPage::Locked(page))),
                 Lock::Busy(wait) => {
                     drop(wait.wait());
@@ -257,94 +267,17 @@ impl Reader {
 
     /// Waits while page `index` is on its way to the device.
     fn wait_written(&self, live: &Live<'_>, index: u64) {
-        let per_page = (self.page_bytes() / self.block_bytes()).max(1);
-        let blocks = index * per_page..(index + 1) * per_page;
-        let is_written =
-            |writing: &Range<u64>| writing.start < blocks.end && blocks.start < writing.end;
-        let writing = live.state().dirty.writing.clone();
-        if writing.as_ref().is_some_and(is_written) {
+        if self.is_writing(live, index) {
             drop(live.writeback.lock());
         }
     }
 
-    /// Reserves space for those of `blocks` that have none, mapped or reserved; returns these.
-    fn reserve_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<BlockSet> {
-        let mut holes = BlockSet::default();
-        let _stays = live.map.read();
-        let (inode, dirty) = {
-            let mut state = live.state();
-            let inode = live.present_in(&mut state)?;
-            let dirty: Vec<_> = state.dirty.blocks.runs_in(blocks.clone()).collect();
-            (inode, dirty)
-        };
-        // What is dirty has been seen to.
-        let mut at = blocks.start;
-        for run in dirty {
-            self.find_holes(&inode, at..run.start, &mut holes)?;
-            at = run.end;
-        }
-        self.find_holes(&inode, at..blocks.end, &mut holes)?;
-        if holes.is_empty() {
-            return Ok(holes);
-        }
-        let clusters = self.clusters_for(live, &holes);
-        let reservation = match self.fs.reserve(clusters, false) {
-            Err(Error::NoSpace) if self.fs.commit_freed()? => self.fs.reserve(clusters, false)?,
-            reserved => reserved?,
-        };
-        let mut state = live.state();
-        match &mut state.dirty.reservation {
-            Some(before) => before.add(reservation),
-            None => state.dirty.reservation = Some(reservation),
-        }
-        Ok(holes)
-    }
-
-    /// Adds to `holes` those of `blocks` that are mapped to nothing.
-    fn find_holes(&self, inode: &Inode, blocks: Range<u64>, holes: &mut BlockSet) -> Result<()> {
-        let mut at = blocks.start;
-        while at < blocks.end {
-            let mapping = self.mapping(inode, at..blocks.end)?;
-            let end = at + u64::from(mapping.blocks);
-            if mapping.kind == MappingKind::Hole {
-                holes.insert(at..end.min(blocks.end));
-            }
-            at = end;
-        }
-        Ok(())
-    }
-
-    /// How the first of `blocks` are mapped.
-    pub(crate) fn mapping(
-        &self,
-        inode: &Inode,
-        blocks: Range<u64>,
-    ) -> Result<larder_ext4::Mapping> {
-        let too_large = |_| Error::FileTooLarge(inode.ino());
-        let start = u32::try_from(blocks.start).map_err(too_large)?;
-        let most = u32::try_from(blocks.end - blocks.start).unwrap_or(u32::MAX);
-        Ok(self.fs.map(inode, FileBlock(start), most)?)
-    }
-
-    /// The clusters that `holes` will need. A cluster that has delayed blocks is reserved already.
-    fn clusters_for(&self, live: &Live<'_>, holes: &BlockSet) -> u64 {
-        let log2 = self.fs.superblock().cluster_blocks_log2;
-        if log2 == 0 {
-            return holes.len();
-        }
+    fn is_writing(&self, live: &Live<'_>, index: u64) -> bool {
+        let per_page = (self.page_bytes() / self.block_bytes()).max(1);
+        let blocks = index * per_page..(index + 1) * per_page;
         let state = live.state();
-        let mut clusters = 0;
-        let mut counted = 0;
-        for run in holes.runs_in(0..u64::MAX) {
-            for cluster in (run.start >> log2).max(counted)..=(run.end - 1) >> log2 {
-                let blocks = cluster << log2..(cluster + 1) << log2;
-                if state.dirty.delayed.runs_in(blocks).next().is_none() {
-                    clusters += 1;
-                }
-                counted = cluster + 1;
-            }
-        }
-        clusters
+        let writing = state.dirty.writing.as_ref();
+        writing.is_some_and(|writing| writing.start < blocks.end && blocks.start < writing.end)
     }
 
     /// Makes zeros of `bytes` of the file, as far as anything but zeros is there: of pages, and of
@@ -362,7 +295,6 @@ impl Reader {
         if is_content || live.state().dirty.blocks.contains(block) {
             let change = Change {
                 bytes,
-                holes: &BlockSet::default(),
                 // What lies behind the end stays there.
                 size_bytes: 0,
             };

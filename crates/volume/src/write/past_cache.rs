@@ -7,10 +7,10 @@
 //! `rw` and `writeback` throughout. Pages that are filled while the device is written to may hold a
 //! mixture: they are dropped, under `map`, before anyone can know that the write is done.
 
-use crate::Result;
 use crate::live::Live;
 use crate::place::Written;
 use crate::read::Reader;
+use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -39,8 +39,31 @@ impl Reader {
             // The size is not to pass content that is not on the device.
             self.write_back_one(live)?;
         }
-        let _alone = live.writeback.lock();
         let blocks = self.blocks_touched(&bytes);
+        self.reserve_holes(live, blocks.clone())?;
+        let _alone = live.writeback.lock();
+        let mut written = self.write_to_device(live, buf, &bytes, size_bytes);
+        if let Err(Error::Ext4(larder_ext4::Error::NoSpace)) = &written {
+            live.settle_reservation();
+            if self.fs.commit_freed()? {
+                written = self.write_to_device(live, buf, &bytes, size_bytes);
+            }
+        }
+        live.state().dirty.expected.remove(blocks);
+        live.settle_reservation();
+        written
+    }
+
+    /// Writes `buf`, which is to be `bytes` of the file and has space, and maps it. With `writeback`
+    /// held.
+    fn write_to_device(
+        &self,
+        live: &Live<'_>,
+        buf: &[u8],
+        bytes: &Range<u64>,
+        size_bytes: u64,
+    ) -> Result<()> {
+        let blocks = self.blocks_touched(bytes);
         let mut reservation = live.state().dirty.reservation.take();
         let placed = self.place(&live.inode()?, blocks.clone(), reservation.as_mut());
         live.state().dirty.reservation = reservation;
@@ -48,19 +71,24 @@ impl Reader {
         self.write_pieces(&pieces, buf, bytes.start)?;
 
         let _map = live.map.write();
-        let page_bytes = self.page_bytes();
-        let pages = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
-        let ino = live.ino();
-        self.caches.pages.discard_range(ino.0.into(), pages);
-        live.mark_clean(blocks);
-        let size_bytes = size_bytes.max(live.peek()?.size_bytes());
         let written = Written {
             live,
             pieces,
+            // Not as far as the file reaches in memory: that may not be on the device.
             size_bytes,
             content: None,
         };
-        self.map_written([written].into(), |_, _| {})
+        let mapped = self.map_written([written].into(), |_, _| {});
+        if mapped.is_ok() {
+            live.mark_clean(blocks.clone());
+        }
+        // What is dirty still is what the file has.
+        let per_page = (self.page_bytes() / self.block_bytes()).max(1);
+        let stale = live.state().dirty.pages_left(blocks, per_page);
+        for pages in stale {
+            self.caches.pages.discard_range(live.ino().0.into(), pages);
+        }
+        mapped
     }
 
     /// Writes `buf`, which starts at `start_bytes` of the file, where `pieces` say. Pieces that
