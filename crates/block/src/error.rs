@@ -24,6 +24,14 @@ pub enum Error {
         /// The path as given.
         path: PathBuf,
     },
+    /// A loop device is attached to the image, and writes it behind our back. Errno: `EBUSY`.
+    #[error("{path} is attached to loop device {device}")]
+    Attached {
+        /// The path as given.
+        path: PathBuf,
+        /// The loop device.
+        device: PathBuf,
+    },
     /// The range does not lie inside the device. Errno: `EIO`.
     #[error(
         "{len_bytes} bytes at byte {offset_bytes} pass the end of the device at byte {size_bytes}"

@@ -12,6 +12,7 @@
 //! a cold `tar` of 54,000 files take up to twice as long.
 
 use crate::lock::{self, Access};
+use crate::loops;
 use crate::{BlockDevice, Error, Result, check_range, gathered_bytes, total_bytes};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -58,7 +59,7 @@ impl FileDevice {
     ///
     /// # Errors
     /// As [`FileDevice::open`]; [`Error::Locked`] too if another process reads it, or
-    /// the system has mounted it.
+    /// the system has mounted it; [`Error::Attached`] if a loop device has it.
     pub fn open_writable(path: &Path, range: FileRange) -> Result<Self> {
         Self::open_with(path, range, Access::Write, OFlags::empty())
     }
@@ -81,6 +82,15 @@ impl FileDevice {
             _ => u64::try_from(stat.st_size).unwrap_or(0),
         };
         lock::take(&file, path, access)?;
+        if access == Access::Write
+            && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && let Some(device) = loops::attached_to(&stat)
+        {
+            return Err(Error::Attached {
+                path: path.to_owned(),
+                device,
+            });
+        }
         let size_bytes = match range.size_bytes {
             Some(size_bytes) => size_bytes,
             None => file_bytes.saturating_sub(range.offset_bytes),

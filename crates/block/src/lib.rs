@@ -24,6 +24,7 @@ mod error;
 mod faulty;
 mod file;
 mod lock;
+mod loops;
 mod memory;
 mod overlay;
 mod power_cut;
