@@ -83,13 +83,16 @@ Options of -o, separated by commas:
   direct_io, direct_device, noload (implies ro), allow_other, allow_root, nonempty
                                                  as the long flags of the same name
   ro                                             read only; several may do so at once
-  commit=SECONDS                                 how old changes may get in memory [default: 5]
+  commit=SECONDS                                 how old changes may get in memory [default: 5,
+                                                 and with 0; at most 86400]
   data=ordered|writeback|journal                 journal: content goes through the journal too;
                                                  writeback is taken as ordered, the default
-  errors=continue|remount-ro|abort               accepted; damage fails what meets it, as continue
-  sync                                           every write is durable when it returns
+  errors=continue|remount-ro|abort               what damage does to a mount that finds it by a
+                                                 change [default: what the superblock says]
+  sync                                           every change is durable when it returns
   writeback_cache                                the kernel gathers writes before it sends them: faster
-                                                 for few bytes at a time; errors show at close or fsync
+                                                 for few bytes at a time; errors, no space too, show
+                                                 at close or fsync alone
   fakeroot                                       no permission checks: everyone let in may do all
   suid, dev                                      honour set-id bits, devices (root only)
   noexec                                         refuse to run programs

@@ -8,7 +8,7 @@ use crate::mmp::HeldImage;
 use crate::read::Reader;
 use crate::readahead::Queue;
 use crate::stream::Streams;
-use crate::{DataMode, Error, JournalState, OpenOptions, Result};
+use crate::{DataMode, Error, ErrorsMode, JournalState, OpenOptions, Result};
 use larder_block::{BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
@@ -88,10 +88,14 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         fs.enable_writing(Arc::clone(&replayed.device), writing)?;
         journal = JournalState::of_writable(&fs);
     }
+    let errors = options
+        .errors
+        .unwrap_or_else(|| ErrorsMode::of_superblock(fs.superblock()));
     let reader = Reader {
         fs,
         live: options.read_write.then(LiveInodes::new),
         dirty_files: DirtyFiles::default(),
+        errors,
         limits: DirtyLimits::of(&caches, block_size_bytes, options.background),
         journals_content: options.data == DataMode::Journal,
         bell: Bell::default(),

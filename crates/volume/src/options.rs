@@ -1,11 +1,15 @@
 //! How a volume is opened.
 
 use crate::clock::{Clock, SystemClock};
+use larder_ext4::ondisk::superblock::Superblock;
 use std::sync::Arc;
 
 /// Options of [`Volume::open`](crate::Volume::open), one field each.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 #[non_exhaustive]
 pub struct OpenOptions {
     /// Where the file system starts inside the file or device, in bytes. Default: 0.
@@ -53,15 +57,29 @@ pub enum DataMode {
     Journal,
 }
 
-/// What happens when the image turns out to be damaged (`errors=`).
+/// What happens when an operation that changes a volume finds the image damaged (`errors=`). With
+/// each, the operation fails, and the superblock says where and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorsMode {
     /// Only the operation fails.
     Continue,
-    /// The volume turns read-only.
+    /// The volume turns read-only: the journal is aborted, as the kernel does, so that what was not
+    /// committed yet is lost.
     RemountReadOnly,
-    /// The volume is given up: nothing more is written, not even what was committed.
+    /// As [`ErrorsMode::RemountReadOnly`]; the kernel panics.
     Abort,
+}
+
+impl ErrorsMode {
+    /// What the superblock asks for; as in the kernel, what it does not know is taken for
+    /// read-only.
+    pub(crate) fn of_superblock(superblock: &Superblock) -> Self {
+        match superblock.errors {
+            1 => Self::Continue,
+            3 => Self::Abort,
+            _ => Self::RemountReadOnly,
+        }
+    }
 }
 
 impl OpenOptions {

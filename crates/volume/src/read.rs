@@ -10,7 +10,7 @@ use crate::flusher::{Bell, DirtyLimits};
 use crate::live::{Live, LiveInodes};
 use crate::readahead::Queue;
 use crate::stream::{StreamRef, Streams};
-use crate::{Error, FileKind, Result};
+use crate::{Error, ErrorsMode, FileKind, Result};
 use larder_block::{BlockDevice, CountingDevice};
 use larder_cache::Caches;
 use larder_cache::page::{Page, PageKey};
@@ -38,6 +38,8 @@ pub(crate) struct Reader {
     pub(crate) dirty_files: DirtyFiles,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: DirtyLimits,
+    /// What happens when the image turns out to be damaged.
+    pub(crate) errors: ErrorsMode,
     /// Whether content goes through the journal: `data=journal`.
     pub(crate) journals_content: bool,
     /// Rings when the flusher is wanted.

@@ -25,7 +25,7 @@ use crate::alloc::Allocator;
 use crate::ondisk::superblock::{ErrorCode, ErrorRecord, SuperblockRepair};
 use crate::ondisk::time::Timestamp;
 use crate::sync::Mutex;
-use crate::{Error, Filesystem, Result};
+use crate::{Error, Filesystem, Place, Result};
 use larder_block::BlockDevice;
 use larder_cache::buffer::BufferCache;
 use std::sync::Arc;
@@ -401,15 +401,36 @@ impl Filesystem {
         if let Some(journal) = &writer.journal {
             let _ = journal.log.write_error(ABORTED);
         }
-        let record = ErrorRecord {
-            time: now(),
-            function: "journal",
-            ino: None,
-            block: None,
-            code: ErrorCode::Device,
-        };
-        let _ = self.record_error(&*writer.device, &record);
+        let _ = self.record_error(&*writer.device, &record_of(error));
     }
+
+    /// Records in the superblock, at once, that the image is damaged as `error` says.
+    ///
+    /// # Errors
+    /// As [`Filesystem::record_error`].
+    pub fn record_damage(&self, error: &Error) -> Result<()> {
+        self.record_error(&*self.writer()?.device, &record_of(error))
+    }
+}
+
+/// What the superblock is to say of `error`.
+fn record_of(error: &Error) -> ErrorRecord<'static> {
+    let mut record = ErrorRecord {
+        time: now(),
+        function: "journal",
+        ino: None,
+        block: None,
+        code: ErrorCode::Device,
+    };
+    if let Error::Corrupt(damage) = error {
+        (record.function, record.code) = ("change", ErrorCode::Corrupt);
+        (record.ino, record.block) = match damage.place {
+            Place::Inode(ino) => (Some(ino), None),
+            Place::Block(block, ino) => (Some(ino), Some(block)),
+            _ => (None, None),
+        };
+    }
+    record
 }
 
 /// The time, for the superblock.

@@ -16,7 +16,7 @@ impl Volume {
     /// # Errors
     /// `ENOSPC`, `EFBIG`, `EIO`, `EROFS`, …, or what is wrong with the image.
     pub fn write_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<usize> {
-        self.reader.write_at(ino, buf, offset_bytes)?;
+        self.change(|| self.reader.write_at(ino, buf, offset_bytes))?;
         Ok(buf.len())
     }
 
@@ -25,12 +25,14 @@ impl Volume {
     /// # Errors
     /// As [`Volume::write_at`].
     pub fn truncate(&self, ino: Ino, size_bytes: u64) -> Result<()> {
-        let live = self.live(ino)?;
-        let alone = live.rw.write();
-        self.reader.truncate(&live, size_bytes)?;
-        drop(alone);
-        self.reader.balance_dirty();
-        Ok(())
+        self.change(|| {
+            let live = self.live(ino)?;
+            let alone = live.rw.write();
+            self.reader.truncate(&live, size_bytes)?;
+            drop(alone);
+            self.reader.balance_dirty();
+            Ok(())
+        })
     }
 
     /// Allocates, removes or moves a range of a regular file.
@@ -50,8 +52,15 @@ impl Volume {
         }
         let end_bytes = offset_bytes.checked_add(len_bytes);
         let end_bytes = end_bytes.ok_or(Error::FileTooLarge(ino))?;
-        let _alone = live.rw.write();
-        self.reader.fallocate(&live, mode, offset_bytes..end_bytes)
+        let run = || {
+            let _alone = live.rw.write();
+            self.reader.fallocate(&live, mode, offset_bytes..end_bytes)
+        };
+        match mode {
+            // Half-done, the rest would be moved twice.
+            Fallocate::Collapse | Fallocate::Insert => self.change_once(run),
+            _ => self.change(run),
+        }
     }
 
     /// Copies within the volume, at most `len_bytes`; less at the end of `from`. Returns the bytes
@@ -96,25 +105,27 @@ impl Volume {
     /// # Errors
     /// `EIO`, and whatever went wrong earlier in the background.
     pub fn sync_file(&self, ino: Ino, data_only: bool) -> Result<()> {
-        if self.reader.live.is_none() {
-            return Ok(());
-        }
-        let live = self.live(ino)?;
-        let times = if data_only {
-            Times::Left
-        } else {
-            Times::Written
-        };
-        let reader = &self.reader;
-        reader.write_back_files(std::slice::from_ref(&live), times)?;
-        let tid = match live.sync_tid(data_only) {
-            Some(tid) => tid,
-            None => self.fs().running_tid()?,
-        };
-        self.fs().commit(tid)?;
-        live.set_sync_tid(tid);
-        live.state().is_replaced = false;
-        Ok(())
+        self.change_once(|| {
+            if self.reader.live.is_none() {
+                return Ok(());
+            }
+            let live = self.live(ino)?;
+            let times = if data_only {
+                Times::Left
+            } else {
+                Times::Written
+            };
+            let reader = &self.reader;
+            reader.write_back_files(std::slice::from_ref(&live), times)?;
+            let tid = match live.sync_tid(data_only) {
+                Some(tid) => tid,
+                None => self.fs().running_tid()?,
+            };
+            self.fs().commit(tid)?;
+            live.set_sync_tid(tid);
+            live.state().is_replaced = false;
+            Ok(())
+        })
     }
 
     /// Makes everything durable, as syncfs(2).
@@ -122,10 +133,12 @@ impl Volume {
     /// # Errors
     /// As [`Volume::sync_file`].
     pub fn sync(&self) -> Result<()> {
-        if self.reader.live.is_none() {
-            return Ok(());
-        }
-        self.reader.write_back_and_commit()
+        self.change_once(|| {
+            if self.reader.live.is_none() {
+                return Ok(());
+            }
+            self.reader.write_back_and_commit()
+        })
     }
 
     /// Writes back, commits, checkpoints, and leaves the image clean: what dropping the volume

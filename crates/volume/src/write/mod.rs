@@ -7,6 +7,7 @@
 //! that no commit exposes what was there before.
 
 mod allocate;
+mod change;
 mod content;
 mod cut;
 mod delayed;

@@ -124,35 +124,37 @@ impl Volume {
     }
 
     fn make(&self, parent: Ino, name: &[u8], what: Make<'_>, new: &NewFile) -> Result<Metadata> {
-        check_name(parent, name)?;
-        let dir_live = self.live(parent)?;
-        let _names = dir_live.rw.write();
-        let dir = dir_live.inode()?;
-        check_changeable(&dir, name)?;
-        if self.entry(&dir, name)?.is_some() {
-            return Err(larder_ext4::Error::Exists(parent).into());
-        }
-        let is_directory = what.kind() == FileKind::Directory;
-        if is_directory {
-            self.check_room_for_subdirectory(&dir)?;
-        }
-        let fs = self.fs();
-        let mut handle = fs.start(NAME_CREDITS)?;
-        let mut dir = dir_live.inode()?;
-        let child = self.make_inode(&mut handle, &dir, what, new)?;
-        let file_type = FileTypeByte::of(what.kind());
-        fs.add_entry(&mut handle, &mut dir, name, (child.ino(), file_type))?;
-        if is_directory {
-            add_subdirectory(&mut dir);
-        }
-        self.stamp_names(&mut dir);
-        fs.write_inode(&mut handle, &dir)?;
-        let live = self.live(child.ino())?;
-        live.publish(&handle, &child);
-        dir_live.publish(&handle, &dir);
-        handle.stop();
-        self.remember(parent, name, Some((child.ino(), file_type)));
-        Ok(self.metadata_of(&child))
+        self.change(|| {
+            check_name(parent, name)?;
+            let dir_live = self.live(parent)?;
+            let _names = dir_live.rw.write();
+            let dir = dir_live.inode()?;
+            check_changeable(&dir, name)?;
+            if self.entry(&dir, name)?.is_some() {
+                return Err(larder_ext4::Error::Exists(parent).into());
+            }
+            let is_directory = what.kind() == FileKind::Directory;
+            if is_directory {
+                self.check_room_for_subdirectory(&dir)?;
+            }
+            let fs = self.fs();
+            let mut handle = fs.start(NAME_CREDITS)?;
+            let mut dir = dir_live.inode()?;
+            let child = self.make_inode(&mut handle, &dir, what, new)?;
+            let file_type = FileTypeByte::of(what.kind());
+            fs.add_entry(&mut handle, &mut dir, name, (child.ino(), file_type))?;
+            if is_directory {
+                add_subdirectory(&mut dir);
+            }
+            self.stamp_names(&mut dir);
+            fs.write_inode(&mut handle, &dir)?;
+            let live = self.live(child.ino())?;
+            live.publish(&handle, &child);
+            dir_live.publish(&handle, &dir);
+            handle.stop();
+            self.remember(parent, name, Some((child.ino(), file_type)));
+            Ok(self.metadata_of(&child))
+        })
     }
 
     /// Makes the inode of a new file in `dir`, with everything but its name.
@@ -204,21 +206,23 @@ impl Volume {
     /// # Errors
     /// As [`Volume::create`].
     pub fn make_unnamed(&self, parent: Ino, new: &NewFile) -> Result<Metadata> {
-        let dir_live = self.live(parent)?;
-        let _names = dir_live.rw.read();
-        let dir = dir_live.inode()?;
-        check_changeable(&dir, b"")?;
-        let fs = self.fs();
-        let mut handle = fs.start(NAME_CREDITS)?;
-        let what = Make::Node(FileKind::Regular, None);
-        let mut inode = self.make_inode(&mut handle, &dir, what, new)?;
-        inode.set_links(0);
-        fs.add_orphan(&mut handle, &mut inode)?;
-        fs.write_inode(&mut handle, &inode)?;
-        let live = self.live(inode.ino())?;
-        live.publish(&handle, &inode);
-        handle.stop();
-        Ok(self.metadata_of(&inode))
+        self.change(|| {
+            let dir_live = self.live(parent)?;
+            let _names = dir_live.rw.read();
+            let dir = dir_live.inode()?;
+            check_changeable(&dir, b"")?;
+            let fs = self.fs();
+            let mut handle = fs.start(NAME_CREDITS)?;
+            let what = Make::Node(FileKind::Regular, None);
+            let mut inode = self.make_inode(&mut handle, &dir, what, new)?;
+            inode.set_links(0);
+            fs.add_orphan(&mut handle, &mut inode)?;
+            fs.write_inode(&mut handle, &inode)?;
+            let live = self.live(inode.ino())?;
+            live.publish(&handle, &inode);
+            handle.stop();
+            Ok(self.metadata_of(&inode))
+        })
     }
 
     /// Gives `ino`, no directory, one more name.
@@ -226,50 +230,52 @@ impl Volume {
     /// # Errors
     /// As [`Volume::create`], `EMLINK`, `EPERM`.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
-        check_name(parent, name)?;
-        if ino == parent {
-            return Err(if self.inode(ino)?.is_directory() {
-                Error::NotPermitted(ino, "a directory has one name")
-            } else {
-                larder_ext4::Error::NotDirectory(ino).into()
-            });
-        }
-        let (dir_live, live) = (self.live(parent)?, self.live(ino)?);
-        let _names = dir_live.rw.write();
-        if live.present()?.is_directory() {
-            return Err(Error::NotPermitted(ino, "a directory has one name"));
-        }
-        let _file = live.rw.write();
-        let (dir, inode) = (dir_live.inode()?, live.inode()?);
-        check_changeable(&dir, name)?;
-        if inode.flags().intersects(FIXED) {
-            return Err(Error::NotPermitted(ino, IS_FIXED));
-        }
-        if inode.links() >= MAX_LINKS {
-            return Err(larder_ext4::Error::TooManyLinks(ino).into());
-        }
-        check_project(&dir, &inode)?;
-        if self.entry(&dir, name)?.is_some() {
-            return Err(larder_ext4::Error::Exists(parent).into());
-        }
-        let fs = self.fs();
-        let mut handle = fs.start(NAME_CREDITS)?;
-        let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
-        let file_type = FileTypeByte::of(inode.kind());
-        fs.add_entry(&mut handle, &mut dir, name, (ino, file_type))?;
-        if inode.links() == 0 {
-            fs.remove_orphan(&mut handle, &mut inode)?;
-        }
-        inode.set_links(inode.links() + 1);
-        inode.set_ctime(self.now());
-        self.stamp_names(&mut dir);
-        fs.write_inode(&mut handle, &inode)?;
-        fs.write_inode(&mut handle, &dir)?;
-        live.publish_attributes(&handle, &inode);
-        dir_live.publish(&handle, &dir);
-        handle.stop();
-        self.remember(parent, name, Some((ino, file_type)));
-        self.metadata(ino)
+        self.change(|| {
+            check_name(parent, name)?;
+            if ino == parent {
+                return Err(if self.inode(ino)?.is_directory() {
+                    Error::NotPermitted(ino, "a directory has one name")
+                } else {
+                    larder_ext4::Error::NotDirectory(ino).into()
+                });
+            }
+            let (dir_live, live) = (self.live(parent)?, self.live(ino)?);
+            let _names = dir_live.rw.write();
+            if live.present()?.is_directory() {
+                return Err(Error::NotPermitted(ino, "a directory has one name"));
+            }
+            let _file = live.rw.write();
+            let (dir, inode) = (dir_live.inode()?, live.inode()?);
+            check_changeable(&dir, name)?;
+            if inode.flags().intersects(FIXED) {
+                return Err(Error::NotPermitted(ino, IS_FIXED));
+            }
+            if inode.links() >= MAX_LINKS {
+                return Err(larder_ext4::Error::TooManyLinks(ino).into());
+            }
+            check_project(&dir, &inode)?;
+            if self.entry(&dir, name)?.is_some() {
+                return Err(larder_ext4::Error::Exists(parent).into());
+            }
+            let fs = self.fs();
+            let mut handle = fs.start(NAME_CREDITS)?;
+            let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
+            let file_type = FileTypeByte::of(inode.kind());
+            fs.add_entry(&mut handle, &mut dir, name, (ino, file_type))?;
+            if inode.links() == 0 {
+                fs.remove_orphan(&mut handle, &mut inode)?;
+            }
+            inode.set_links(inode.links() + 1);
+            inode.set_ctime(self.now());
+            self.stamp_names(&mut dir);
+            fs.write_inode(&mut handle, &inode)?;
+            fs.write_inode(&mut handle, &dir)?;
+            live.publish_attributes(&handle, &inode);
+            dir_live.publish(&handle, &dir);
+            handle.stop();
+            self.remember(parent, name, Some((ino, file_type)));
+            self.metadata(ino)
+        })
     }
 
     /// What `name` stands for in `dir`, whose `rw` is held.

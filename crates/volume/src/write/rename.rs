@@ -78,26 +78,28 @@ impl Volume {
         };
         let live = self.reader.live.as_ref();
         let live = live.ok_or(larder_ext4::Error::ReadOnly(None))?;
-        let mut may_move_directories = parent != new_parent;
-        loop {
-            let tree = may_move_directories.then(|| live.lock_renames());
-            let up = if may_move_directories {
-                [self.way_up(parent)?, self.way_up(new_parent)?]
-            } else {
-                [vec![parent], vec![new_parent]]
-            };
-            let rename = Rename {
-                volume: self,
-                from,
-                to,
-                flags,
-                dirs: Vec::new(),
-            };
-            if rename.run(&up, tree.is_some())? {
-                return Ok(());
+        self.change(|| {
+            let mut may_move_directories = parent != new_parent;
+            loop {
+                let tree = may_move_directories.then(|| live.lock_renames());
+                let up = if may_move_directories {
+                    [self.way_up(parent)?, self.way_up(new_parent)?]
+                } else {
+                    [vec![parent], vec![new_parent]]
+                };
+                let rename = Rename {
+                    volume: self,
+                    from,
+                    to,
+                    flags,
+                    dirs: Vec::new(),
+                };
+                if rename.run(&up, tree.is_some())? {
+                    return Ok(());
+                }
+                may_move_directories = true;
             }
-            may_move_directories = true;
-        }
+        })
     }
 
     /// `dir` and the directories above it, up to the root. With the lock on renames.

@@ -52,22 +52,24 @@ impl Volume {
     /// # Errors
     /// `EROFS`, `EPERM` on an immutable file, …, or what is wrong with the image.
     pub fn set_attributes(&self, ino: Ino, set: &SetAttributes) -> Result<Metadata> {
-        let live = self.live(ino)?;
-        check_settable(&live.present()?, set)?;
-        if let Some(size_bytes) = set.size_bytes {
-            self.truncate(ino, size_bytes)?;
-        }
-        let changes_more = SetAttributes {
-            size_bytes: None,
-            ..*set
-        } != SetAttributes::default();
-        if changes_more {
-            self.change_inode(&live, |handle, inode| {
-                check_settable(inode, set)?;
-                self.apply(handle, inode, set)
-            })?;
-        }
-        self.metadata(ino)
+        self.change(|| {
+            let live = self.live(ino)?;
+            check_settable(&live.present()?, set)?;
+            if let Some(size_bytes) = set.size_bytes {
+                self.truncate(ino, size_bytes)?;
+            }
+            let changes_more = SetAttributes {
+                size_bytes: None,
+                ..*set
+            } != SetAttributes::default();
+            if changes_more {
+                self.change_inode(&live, |handle, inode| {
+                    check_settable(inode, set)?;
+                    self.apply(handle, inode, set)
+                })?;
+            }
+            self.metadata(ino)
+        })
     }
 
     /// Changes `inode` as `set` says, all but its size.
@@ -127,19 +129,21 @@ impl Volume {
     /// # Errors
     /// As [`Volume::set_attributes`].
     pub fn clear_set_id(&self, ino: Ino) -> Result<()> {
-        let live = self.live(ino)?;
-        let present = live.present()?;
-        if present.is_directory() {
-            return Ok(());
-        }
-        let has_bits = without_set_id(present.mode()) != present.mode();
-        if !has_bits && self.fs().xattr(&present, CAPABILITY)?.is_none() {
-            return Ok(());
-        }
-        self.change_inode(&live, |handle, inode| {
-            inode.set_ctime(self.now());
-            inode.set_mode(without_set_id(inode.mode()));
-            self.drop_capability(handle, inode)
+        self.change(|| {
+            let live = self.live(ino)?;
+            let present = live.present()?;
+            if present.is_directory() {
+                return Ok(());
+            }
+            let has_bits = without_set_id(present.mode()) != present.mode();
+            if !has_bits && self.fs().xattr(&present, CAPABILITY)?.is_none() {
+                return Ok(());
+            }
+            self.change_inode(&live, |handle, inode| {
+                inode.set_ctime(self.now());
+                inode.set_mode(without_set_id(inode.mode()));
+                self.drop_capability(handle, inode)
+            })
         })
     }
 
@@ -155,17 +159,19 @@ impl Volume {
     /// # Errors
     /// `EEXIST`, `ENODATA`, `ENOSPC`, …, or what is wrong with the image.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        let live = self.live(ino)?;
-        self.change_inode(&live, |handle, inode| {
-            check_xattr(inode, name)?;
-            if name == ACCESS_LIST || name == DEFAULT_LIST {
-                return self.set_acl(handle, inode, name, value);
-            }
-            let is_there = self.fs().xattr(inode, name)?;
-            if mode == XattrMode::Create || is_there.as_deref() != Some(value) {
-                inode.set_ctime(self.now());
-            }
-            Ok(self.fs().set_xattr(handle, inode, name, value, mode)?)
+        self.change(|| {
+            let live = self.live(ino)?;
+            self.change_inode(&live, |handle, inode| {
+                check_xattr(inode, name)?;
+                if name == ACCESS_LIST || name == DEFAULT_LIST {
+                    return self.set_acl(handle, inode, name, value);
+                }
+                let is_there = self.fs().xattr(inode, name)?;
+                if mode == XattrMode::Create || is_there.as_deref() != Some(value) {
+                    inode.set_ctime(self.now());
+                }
+                Ok(self.fs().set_xattr(handle, inode, name, value, mode)?)
+            })
         })
     }
 
@@ -219,14 +225,16 @@ impl Volume {
     /// # Errors
     /// `ENODATA` (but for an access control list), …, or what is wrong with the image.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        let live = self.live(ino)?;
-        self.change_inode(&live, |handle, inode| {
-            check_xattr(inode, name)?;
-            inode.set_ctime(self.now());
-            if name == ACCESS_LIST || name == DEFAULT_LIST {
-                return self.remove_acl(handle, inode, name);
-            }
-            Ok(self.fs().remove_xattr(handle, inode, name)?)
+        self.change(|| {
+            let live = self.live(ino)?;
+            self.change_inode(&live, |handle, inode| {
+                check_xattr(inode, name)?;
+                inode.set_ctime(self.now());
+                if name == ACCESS_LIST || name == DEFAULT_LIST {
+                    return self.remove_acl(handle, inode, name);
+                }
+                Ok(self.fs().remove_xattr(handle, inode, name)?)
+            })
         })
     }
 
@@ -236,12 +244,14 @@ impl Volume {
     /// # Errors
     /// `EOPNOTSUPP` for flags that cannot be set, …, or what is wrong with the image.
     pub fn set_flags(&self, ino: Ino, flags: u32) -> Result<()> {
-        let live = self.live(ino)?;
-        let wanted = InodeFlags::from_bits_retain(flags);
-        self.change_inode(&live, |_, inode| {
-            inode.set_flags(changed_flags(inode, wanted)?);
-            inode.set_ctime(self.now());
-            Ok(())
+        self.change(|| {
+            let live = self.live(ino)?;
+            let wanted = InodeFlags::from_bits_retain(flags);
+            self.change_inode(&live, |_, inode| {
+                inode.set_flags(changed_flags(inode, wanted)?);
+                inode.set_ctime(self.now());
+                Ok(())
+            })
         })
     }
 
@@ -258,10 +268,12 @@ impl Volume {
     /// # Errors
     /// `EINVAL`, `EROFS`, or what is wrong with the image.
     pub fn set_label(&self, label: &[u8]) -> Result<()> {
-        let mut handle = self.fs().start(1)?;
-        self.fs().set_label(&mut handle, label)?;
-        handle.stop();
-        Ok(())
+        self.change(|| {
+            let mut handle = self.fs().start(1)?;
+            self.fs().set_label(&mut handle, label)?;
+            handle.stop();
+            Ok(())
+        })
     }
 
     /// Changes an inode by one handle, alone, and writes it if it is another than before.

@@ -41,39 +41,41 @@ impl Volume {
     }
 
     fn remove(&self, parent: Ino, name: &[u8], directory: bool) -> Result<Ino> {
-        check_name(parent, name)?;
-        let dir_live = self.live(parent)?;
-        let _names = dir_live.rw.write();
-        let dir = dir_live.inode()?;
-        let (ino, _) = self.existing_entry(&dir, name)?;
-        let live = self.live(ino)?;
-        let _file = live.rw.write();
-        let inode = live.inode()?;
-        match (directory, inode.is_directory()) {
-            (true, false) => return Err(larder_ext4::Error::NotDirectory(ino).into()),
-            (false, true) => return Err(Error::IsDirectory(ino)),
-            _ => {}
-        }
-        check_removable(&dir, name, &inode)?;
-        let fs = self.fs();
-        if directory && !fs.is_empty_directory(&inode)? {
-            return Err(larder_ext4::Error::NotEmpty(ino).into());
-        }
-        let mut handle = fs.start(NAME_CREDITS)?;
-        let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
-        fs.remove_entry(&mut handle, &mut dir, name)?;
-        if directory {
-            remove_subdirectory(&mut dir);
-        }
-        self.stamp_names(&mut dir);
-        fs.write_inode(&mut handle, &dir)?;
-        self.drop_name(&mut handle, &mut inode)?;
-        live.publish_attributes(&handle, &inode);
-        dir_live.publish(&handle, &dir);
-        handle.stop();
-        self.remember(parent, name, None);
-        self.delete_if_unused(&live, &inode);
-        Ok(ino)
+        self.change(|| {
+            check_name(parent, name)?;
+            let dir_live = self.live(parent)?;
+            let _names = dir_live.rw.write();
+            let dir = dir_live.inode()?;
+            let (ino, _) = self.existing_entry(&dir, name)?;
+            let live = self.live(ino)?;
+            let _file = live.rw.write();
+            let inode = live.inode()?;
+            match (directory, inode.is_directory()) {
+                (true, false) => return Err(larder_ext4::Error::NotDirectory(ino).into()),
+                (false, true) => return Err(Error::IsDirectory(ino)),
+                _ => {}
+            }
+            check_removable(&dir, name, &inode)?;
+            let fs = self.fs();
+            if directory && !fs.is_empty_directory(&inode)? {
+                return Err(larder_ext4::Error::NotEmpty(ino).into());
+            }
+            let mut handle = fs.start(NAME_CREDITS)?;
+            let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
+            fs.remove_entry(&mut handle, &mut dir, name)?;
+            if directory {
+                remove_subdirectory(&mut dir);
+            }
+            self.stamp_names(&mut dir);
+            fs.write_inode(&mut handle, &dir)?;
+            self.drop_name(&mut handle, &mut inode)?;
+            live.publish_attributes(&handle, &inode);
+            dir_live.publish(&handle, &dir);
+            handle.stop();
+            self.remember(parent, name, None);
+            self.delete_if_unused(&live, &inode);
+            Ok(ino)
+        })
     }
 
     /// `inode` has one name less: without any, it is an orphan. Writes it.
@@ -115,13 +117,17 @@ impl Volume {
         let Ok(live) = self.live(ino) else {
             return Ok(());
         };
-        if live.release(count) > 0 || live.present()?.links() > 0 {
+        if live.release(count) > 0 {
+            return Ok(());
+        }
+        self.fs().release_preallocation(ino);
+        if live.present()?.links() > 0 {
             return Ok(());
         }
         let _alone = live.rw.write();
         // Meanwhile it may have got a name, or a user.
         if live.holds() == 0 && live.inode()?.links() == 0 {
-            self.delete(&live)?;
+            self.change_once(|| self.delete(&live))?;
         }
         Ok(())
     }

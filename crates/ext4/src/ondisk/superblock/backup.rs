@@ -248,6 +248,7 @@ fn damage(first: &Bytes, backup: &Superblock) -> Damage {
 fn is_same_file_system(first: &Superblock, backup: &Superblock) -> bool {
     let with_run_time_fields = Superblock {
         reserved_blocks_count: first.reserved_blocks_count,
+        errors: first.errors,
         free_blocks_count: first.free_blocks_count,
         free_inodes_count: first.free_inodes_count,
         state: first.state,

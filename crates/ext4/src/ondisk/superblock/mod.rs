@@ -50,6 +50,8 @@ pub struct Superblock {
     pub blocks_count: u64,
     /// Blocks that only the super-user may fill.
     pub reserved_blocks_count: u64,
+    /// What to do when damage is found: 1 goes on, 2 turns read-only, 3 panics.
+    pub errors: u16,
     /// Free blocks by the superblock, which may be behind the group descriptors.
     pub free_blocks_count: u64,
     /// Free inodes by the superblock, which may be behind the group descriptors.

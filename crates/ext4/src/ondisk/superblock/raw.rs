@@ -352,6 +352,7 @@ impl RawSuperblock {
                 self.s_r_blocks_count_lo,
                 self.s_r_blocks_count_hi,
             ),
+            errors: self.s_errors.get(),
             free_blocks_count: Self::wide(
                 incompat,
                 self.s_free_blocks_count_lo,

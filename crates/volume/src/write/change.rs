@@ -1,0 +1,43 @@
+//! What all operations that change a volume pass through: another try when space is about to become
+//! free, and what is to happen when the image turns out to be damaged.
+//!
+//! Model: `ext4_should_retry_alloc` and `ext4_handle_error`.
+
+use crate::{Error, ErrorsMode, Result, Volume};
+use larder_ext4::Error as Ext4;
+
+impl Volume {
+    /// Does `run`; once more if it lacked space and what was freed could be committed. It must leave
+    /// nothing half-done where it fails, and hold no lock.
+    pub(super) fn change<R>(&self, mut run: impl FnMut() -> Result<R>) -> Result<R> {
+        self.change_once(|| match run() {
+            Err(Error::Ext4(Ext4::NoSpace | Ext4::NoInodes)) if self.fs().commit_freed()? => run(),
+            done => done,
+        })
+    }
+
+    /// As [`Volume::change`], for what cannot be done again.
+    pub(super) fn change_once<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
+        let done = run();
+        if let Err(Error::Ext4(error @ Ext4::Corrupt(_))) = &done {
+            self.meet_damage(error);
+        }
+        done
+    }
+
+    /// Does what `errors=` says.
+    fn meet_damage(&self, error: &Ext4) {
+        if !self.fs().is_writable() {
+            return;
+        }
+        tracing::error!(%error, "the image is damaged");
+        match self.reader.errors {
+            ErrorsMode::Continue => {
+                if let Err(error) = self.fs().record_damage(error) {
+                    tracing::error!(%error, "recording the damage failed");
+                }
+            }
+            ErrorsMode::RemountReadOnly | ErrorsMode::Abort => self.fs().abort(error),
+        }
+    }
+}
