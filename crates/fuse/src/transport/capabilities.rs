@@ -36,6 +36,17 @@ const WRITING: [InitFlags; 2] = [
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];
 
+/// What the kernel keeps of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeps {
+    /// Nothing: each read and write comes here.
+    Nothing,
+    /// What was read or written.
+    Reads,
+    /// This, and writes that it sends later.
+    ReadsAndWrites,
+}
+
 /// What decides on the capabilities.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Abilities {
@@ -43,10 +54,8 @@ pub(super) struct Abilities {
     pub read_write: bool,
     /// The kernel checks permissions, by access control lists too.
     pub checks_permissions: bool,
-    /// The kernel keeps no content.
-    pub direct_io: bool,
-    /// The kernel gathers writes before it sends them.
-    pub writeback_cache: bool,
+    /// What the kernel keeps of content.
+    pub keeps: Keeps,
 }
 
 /// Asks for what the kernel has.
@@ -56,7 +65,7 @@ pub(super) fn negotiate(config: &mut KernelConfig, abilities: Abilities) {
         (InitFlags::FUSE_POSIX_ACL, abilities.checks_permissions),
         (
             InitFlags::FUSE_WRITEBACK_CACHE,
-            abilities.read_write && abilities.writeback_cache && !abilities.direct_io,
+            abilities.read_write && abilities.keeps == Keeps::ReadsAndWrites,
         ),
     ];
     let wanted = ALWAYS

@@ -12,6 +12,7 @@
 //! (`create`); told that there is none, it makes it by `mknod` and need not tell us of its end.
 //! Every answer that names a node is counted ([`Operations::told`]).
 
+use super::capabilities::Keeps;
 use super::turns::Turns;
 use super::{attributes, capabilities, ioctl};
 use crate::changes::{Caller, Make, Name};
@@ -71,7 +72,7 @@ impl Requests {
         checks_each_request: bool,
         abilities: Abilities,
     ) -> Self {
-        let direct_io = abilities.direct_io;
+        let direct_io = abilities.keeps == Keeps::Nothing;
         Self {
             operations,
             turns,

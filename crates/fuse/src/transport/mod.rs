@@ -13,7 +13,7 @@ mod turns;
 use crate::mount::attach::DEVICE;
 use crate::operations::Operations;
 use crate::{Error, MountOptions, Result};
-use capabilities::Abilities;
+use capabilities::{Abilities, Keeps};
 use filesystem::Requests;
 use larder::Volume;
 use std::fs::OpenOptions;
@@ -61,11 +61,14 @@ pub(crate) fn start(
     let abilities = Abilities {
         read_write: options.read_write,
         checks_permissions: !options.fakeroot,
-        direct_io: options.direct_io,
-        writeback_cache: options.writeback_cache,
+        keeps: match (options.direct_io, options.writeback_cache) {
+            (true, _) => Keeps::Nothing,
+            (false, false) => Keeps::Reads,
+            (false, true) => Keeps::ReadsAndWrites,
+        },
     };
     let turns = (options.read_write && threads > 1).then(|| Turns::new(threads));
-    let operations = Operations::new(volume, options.direct_io, options.read_write);
+    let operations = Operations::new(volume, options);
     let filesystem = Requests::new(operations, turns, checks_each_request, abilities);
     let inner = fuser::Session::from_fd(filesystem, device, who, config).map_err(Error::Session)?;
     Ok(Session { inner })

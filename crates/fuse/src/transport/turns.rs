@@ -85,10 +85,10 @@ impl Turns {
             called: Condvar::new(),
             begun: Condvar::new(),
         });
-        let watched = Arc::clone(&shared);
+        let for_watcher = Arc::clone(&shared);
         let watcher = thread::Builder::new()
             .name("turns".to_owned())
-            .spawn(move || watched.watch());
+            .spawn(move || for_watcher.watch());
         if let Err(error) = &watcher {
             tracing::warn!("threads that wait for a device hold up others: {error}");
         }
