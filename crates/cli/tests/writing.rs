@@ -236,6 +236,49 @@ fn killed_server_loses_nothing_that_was_synced() {
 }
 
 #[test]
+fn synchronous_mount_has_names_and_attributes_durable_when_the_call_returns() {
+    let Some((fixture, mountpoint)) = ready() else {
+        return;
+    };
+    let path = |name: &str| mountpoint.0.join(name);
+    let image = fixture.image();
+    for (name, change) in [
+        ("mkdir", "mkdir \"$1/made\""),
+        ("create", ": > \"$1/created\""),
+        ("symlink", "ln -s hello \"$1/pointer\""),
+        ("link", "ln \"$1/hello\" \"$1/second\""),
+        ("rename", "mv \"$1/created\" \"$1/made/renamed\""),
+        ("setattr", "chmod 600 \"$1/hello\""),
+        ("write", "echo written > \"$1/hello\""),
+        ("rmdir", "mkdir \"$1/gone\"; rmdir \"$1/gone\""),
+        ("unlink", "rm \"$1/second\""),
+    ] {
+        // Nothing is committed for its age meanwhile.
+        let mut server = serve(&fixture, &mountpoint.0, "rw,sync,commit=900");
+        sh(change, &[&mountpoint.0]);
+        signal(&server, Signal::KILL);
+        server.0.wait().unwrap();
+        umount(User::Same, &mountpoint.0);
+        mount(User::Same, &fixture, &mountpoint.0, "ro");
+        match name {
+            "mkdir" => assert!(path("made").is_dir()),
+            "create" => assert!(path("created").is_file()),
+            "symlink" => assert!(path("pointer").is_symlink()),
+            "link" => assert!(path("second").is_file()),
+            "rename" => assert!(path("made/renamed").is_file() && !path("created").exists()),
+            "setattr" => assert_eq!(fs::metadata(path("hello")).unwrap().mode() & 0o777, 0o600),
+            "write" => assert_eq!(fs::read(path("hello")).unwrap(), b"written\n"),
+            "rmdir" => assert!(!path("gone").exists()),
+            _ => assert!(!path("second").exists()),
+        }
+        umount(User::Same, &mountpoint.0);
+    }
+    mount(User::Same, &fixture, &mountpoint.0, "rw");
+    umount(User::Same, &mountpoint.0);
+    assert_clean(&image);
+}
+
+#[test]
 fn flags_are_set_and_free_space_is_trimmed_through_a_mount() {
     if larder_testkit::skip(&["chattr", "fstrim"].map(larder_testkit::Requirement::Tool)) {
         return;

@@ -3,6 +3,9 @@
 //! Who may do what was decided by the kernel. What is left to decide here is about set-id bits:
 //! the kernel leaves them to whoever writes for it, and they go when somebody other than root
 //! writes to the file or cuts it.
+//!
+//! With `-o sync`, a change is durable when it is answered ([`Operations::settled`]). Writes are not
+//! among those: the kernel, which knows of the option, sends an fsync after each.
 
 use crate::node::NodeId;
 use crate::operations::{Answer, Entry, Operations, inode_of};
@@ -92,7 +95,7 @@ impl Operations {
             }
         };
         match made {
-            Ok(metadata) => Ok(entry_of(metadata)),
+            Ok(metadata) => self.settled(place.parent, entry_of(metadata)),
             Err(error) => Err(self.failed(operation, place.parent, &error)),
         }
     }
@@ -101,7 +104,7 @@ impl Operations {
     pub(crate) fn link(&self, node: NodeId, place: Name<'_>) -> Answer<Entry> {
         let (volume, ino) = self.inode_to_change(node)?;
         match volume.link(ino, inode_of(place.parent)?, place.name) {
-            Ok(metadata) => Ok(entry_of(metadata)),
+            Ok(metadata) => self.settled(place.parent, entry_of(metadata)),
             Err(error) => Err(self.failed("link", node, &error)),
         }
     }
@@ -110,7 +113,7 @@ impl Operations {
     pub(crate) fn unlink(&self, place: Name<'_>) -> Answer<()> {
         let (volume, parent) = self.inode_to_change(place.parent)?;
         match volume.unlink(parent, place.name) {
-            Ok(_) => Ok(()),
+            Ok(_) => self.settled(place.parent, ()),
             Err(error) => Err(self.failed("unlink", place.parent, &error)),
         }
     }
@@ -119,7 +122,7 @@ impl Operations {
     pub(crate) fn remove_dir(&self, place: Name<'_>) -> Answer<()> {
         let (volume, parent) = self.inode_to_change(place.parent)?;
         match volume.remove_dir(parent, place.name) {
-            Ok(_) => Ok(()),
+            Ok(_) => self.settled(place.parent, ()),
             Err(error) => Err(self.failed("rmdir", place.parent, &error)),
         }
     }
@@ -130,7 +133,8 @@ impl Operations {
         let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
         volume
             .rename(parent, old.name, inode_of(new.parent)?, new.name, flags)
-            .map_err(|error| self.failed("rename", old.parent, &error))
+            .map_err(|error| self.failed("rename", old.parent, &error))?;
+        self.settled(new.parent, ())
     }
 
     /// Sets what stat(2) tells.
@@ -144,9 +148,10 @@ impl Operations {
         if set.size_bytes.is_some() {
             self.drop_set_id(caller, node, ino)?;
         }
-        volume
+        let metadata = volume
             .set_attributes(ino, set)
-            .map_err(|error| self.failed("setattr", node, &error))
+            .map_err(|error| self.failed("setattr", node, &error))?;
+        self.settled(node, metadata)
     }
 
     /// Writes all of `buf`. With `drops_set_id`, the kernel says that who wrote it may not keep
@@ -182,7 +187,8 @@ impl Operations {
         self.drop_set_id(caller, node, ino)?;
         volume
             .fallocate(ino, mode, offset_bytes, len_bytes)
-            .map_err(|error| self.failed("fallocate", node, &error))
+            .map_err(|error| self.failed("fallocate", node, &error))?;
+        self.settled(node, ())
     }
 
     /// Copies at most `len_bytes`, and returns how many it were.
@@ -196,9 +202,10 @@ impl Operations {
         let (volume, target) = self.inode_to_change(to.0)?;
         let source = inode_of(from.0)?;
         self.drop_set_id(caller, to.0, target)?;
-        volume
+        let copied_bytes = volume
             .copy_range(source, from.1, target, to.1, len_bytes.min(COPY_BYTES))
-            .map_err(|error| self.failed("copy_file_range", to.0, &error))
+            .map_err(|error| self.failed("copy_file_range", to.0, &error))?;
+        self.settled(to.0, copied_bytes)
     }
 
     /// Makes a file or a directory durable. On a read-only mount everything is.
@@ -225,7 +232,7 @@ impl Operations {
         let failed = |error| self.failed("setxattr", node, &error);
         volume.set_xattr(ino, name, value, mode).map_err(failed)?;
         if name != ACCESS_LIST || caller.is_root() {
-            return Ok(());
+            return self.settled(node, ());
         }
         let metadata = volume.metadata(ino).map_err(failed)?;
         if metadata.permissions & SET_GROUP_ID != 0 && metadata.gid != caller.gid {
@@ -235,7 +242,7 @@ impl Operations {
             };
             volume.set_attributes(ino, &set).map_err(failed)?;
         }
-        Ok(())
+        self.settled(node, ())
     }
 
     /// Removes an attribute.
@@ -243,7 +250,8 @@ impl Operations {
         let (volume, ino) = self.inode_to_change(node)?;
         volume
             .remove_xattr(ino, name)
-            .map_err(|error| self.failed("removexattr", node, &error))
+            .map_err(|error| self.failed("removexattr", node, &error))?;
+        self.settled(node, ())
     }
 
     /// Sets the flags of chattr(1).
@@ -251,7 +259,8 @@ impl Operations {
         let (volume, ino) = self.inode_to_change(node)?;
         volume
             .set_flags(ino, flags)
-            .map_err(|error| self.failed("ioctl", node, &error))
+            .map_err(|error| self.failed("ioctl", node, &error))?;
+        self.settled(node, ())
     }
 
     /// Sets the label.
@@ -266,6 +275,15 @@ impl Operations {
         self.writable()?
             .trim(bytes, min_bytes)
             .map_err(|error| self.failed("ioctl", NodeId::ROOT, &error))
+    }
+
+    /// What a change is answered with, once it is durable if the mount is synchronous. `node` is
+    /// what was changed: a file, or the directory of a name.
+    fn settled<T>(&self, node: NodeId, answer: T) -> Answer<T> {
+        if self.is_synchronous() {
+            self.sync(node, false)?;
+        }
+        Ok(answer)
     }
 
     /// Takes the set-id bits off a file that somebody other than root changes.

@@ -9,6 +9,7 @@
 //!    [`crate::node`]. On one that can be written, every node that an answer names is counted
 //!    before the answer goes out ([`Operations::told`]).
 
+use crate::MountOptions;
 use crate::error_log::ErrorLog;
 use crate::lookups::Lookups;
 use crate::node::NodeId;
@@ -65,6 +66,8 @@ pub(crate) struct Operations {
     open_files: OpenFiles,
     /// The kernel keeps no pages of what it reads, so that ours have to.
     direct_io: bool,
+    /// Changes are durable when they are answered.
+    sync: bool,
     /// What the kernel knows; on a read-only mount nobody counts.
     lookups: Option<Lookups>,
     log: ErrorLog,
@@ -74,12 +77,13 @@ pub(crate) struct Operations {
 pub(crate) type Answer<T> = Result<T, Errno>;
 
 impl Operations {
-    pub(crate) fn new(volume: Arc<Volume>, direct_io: bool, read_write: bool) -> Self {
+    pub(crate) fn new(volume: Arc<Volume>, options: &MountOptions) -> Self {
         Self {
             volume,
             open_files: OpenFiles::default(),
-            direct_io,
-            lookups: read_write.then(Lookups::default),
+            direct_io: options.direct_io,
+            sync: options.sync,
+            lookups: options.read_write.then(Lookups::default),
             log: ErrorLog::default(),
         }
     }
@@ -91,6 +95,11 @@ impl Operations {
     /// Whether the mount can be written.
     pub(crate) fn can_write(&self) -> bool {
         self.lookups.is_some()
+    }
+
+    /// Whether every change is to be durable when it is answered.
+    pub(crate) fn is_synchronous(&self) -> bool {
+        self.sync
     }
 
     /// Logs a failure, and returns the errno to answer with.

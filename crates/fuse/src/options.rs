@@ -19,7 +19,7 @@ pub struct MountOptions {
     pub subtype: Option<String>,
     /// Mount for writing too: the volume must have been opened so. Default: false.
     pub read_write: bool,
-    /// Make every write durable before it returns. Default: false.
+    /// Make every change, of content, names and attributes, durable before it returns. Default: false.
     pub sync: bool,
     /// Let everyone who gets in do everything, as root may. Default: false.
     pub fakeroot: bool,
