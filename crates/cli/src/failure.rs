@@ -113,6 +113,10 @@ impl From<larder_fuse::Error> for Failure {
     }
 }
 
+/// What to do with an image that cannot be written.
+const READ_IT: &str =
+    "to read it only, mount it with -o ro; ls, cat, stat and cp look inside without a mount";
+
 /// What an image is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -143,14 +147,13 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
     };
     match cause {
         Ext4::Device(Device::Open { source, .. }) => match source.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-                if access == Access::Write =>
-            {
-                Failure::with_hint(
-                    format!("no permission to write image {path}"),
-                    "to read it only, mount it with -o ro",
-                )
+            io::ErrorKind::PermissionDenied if access == Access::Write => {
+                Failure::with_hint(format!("no permission to write image {path}"), READ_IT)
             }
+            io::ErrorKind::ReadOnlyFilesystem => Failure::with_hint(
+                format!("image {path} lies on a read-only file system or device"),
+                READ_IT,
+            ),
             io::ErrorKind::NotFound => Failure::with_hint(
                 format!("image {path} does not exist"),
                 "give the path of a file or a block device",
@@ -171,6 +174,16 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
             size_bytes,
         }) if offset_bytes > size_bytes => {
             Failure::new(format!("the offset lies behind the end of {path}"))
+        }
+        Ext4::Device(Device::Attached { device, .. }) => {
+            let device = device.display();
+            Failure::with_hint(
+                format!("image {path} is attached to loop device {device}"),
+                format!(
+                    "detach it (umount what is mounted from it, then losetup -d {device}); \
+                     to look inside meanwhile, -o ro, where nobody writes it"
+                ),
+            )
         }
         Ext4::Device(Device::Locked { .. }) => of_lock(image, access),
         Ext4::NotExt => Failure::with_hint(
@@ -227,8 +240,25 @@ pub(crate) fn of_path(path: &[u8], error: &larder::Error) -> Failure {
             Failure::new(format!("{path}: part of the path is not a directory"))
         }
         larder::Error::TooManyLinks(_) => Failure::new(format!("{path}: too many symbolic links")),
-        _ => Failure::new(format!("{path}: {error}")),
+        _ => Failure::new(format!("{path}: {}", without_inode(error))),
     }
+}
+
+/// What went wrong, for those who name the path: which inode it is they need to know of damage alone.
+pub(crate) fn without_inode(error: &larder::Error) -> String {
+    use larder_ext4::Error as Ext4;
+    let message = error.to_string();
+    if matches!(
+        error,
+        larder::Error::Ext4(Ext4::Corrupt(_) | Ext4::Unreadable { .. })
+    ) {
+        return message;
+    }
+    let plain = message
+        .strip_prefix("inode ")
+        .and_then(|rest| rest.split_once(": "))
+        .map(|(_, what)| what.to_owned());
+    plain.unwrap_or(message)
 }
 
 impl std::fmt::Display for Failure {

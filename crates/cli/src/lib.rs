@@ -22,6 +22,7 @@ mod mount_helper;
 mod mount_options;
 mod name;
 mod size;
+mod telling_clock;
 mod threads;
 mod time;
 

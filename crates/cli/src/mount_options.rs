@@ -1,7 +1,7 @@
 //! The options of a mount: from `-o`, in the style of mount(8), and from flags.
 
 use crate::args::{MountArgs, VolumeArgs};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, tell_note};
 use crate::{name, size, threads};
 use larder::{DataMode, ErrorsMode, OpenOptions, PolicyName};
 use larder_fuse::MountOptions;
@@ -43,6 +43,9 @@ const IGNORED: &[&str] = &[
     "acl",
     "user_xattr",
     "delalloc",
+    "nodelalloc",
+    "discard",
+    "nodiscard",
     "auto_da_alloc",
     "barrier",
     "barrier=1",
@@ -63,6 +66,12 @@ const VALUED: &[&str] = &[
     "data",
     "errors",
 ];
+
+/// What is told of an option that would give up promises for speed.
+const NO_BARRIER: &str = "barriers stay on: what is synced is flushed to the device";
+
+/// The longest time between commits.
+const MOST_COMMIT_SECONDS: u32 = 24 * 3600;
 
 /// Options of the same kind whose value makes no difference either.
 const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment=", "user=", "loop="];
@@ -178,6 +187,7 @@ impl Options {
             "writeback_cache" => self.mount.writeback_cache = true,
             "direct_device" => self.volume.direct_device = true,
             "noload" | "norecovery" => self.volume.noload = true,
+            "nobarrier" => tell_note(NO_BARRIER),
             "suid" => self.mount.suid = true,
             "nosuid" => self.mount.suid = false,
             "dev" => self.mount.dev = true,
@@ -189,6 +199,7 @@ impl Options {
         true
     }
 
+    /// Adds one with a value; false if it is not known.
     fn add_value(&mut self, key: &str, value: &OsStr) -> Result<bool> {
         match key {
             "fsname" => value.clone_into(&mut self.mount.fs_name),
@@ -204,6 +215,7 @@ impl Options {
             "commit" => self.volume.commit_seconds = commit_seconds(value)?,
             "data" => self.volume.data = data_mode(value)?,
             "errors" => self.volume.errors = Some(errors_mode(value)?),
+            "barrier" if value == "0" => tell_note(NO_BARRIER),
             _ => return Ok(false),
         }
         Ok(true)
@@ -271,6 +283,9 @@ fn commit_seconds(value: &OsStr) -> Result<u32> {
         .map_err(|_| bad_value("commit", "a number of seconds"))?;
     Ok(match seconds {
         0 => OpenOptions::default().commit_seconds,
+        seconds if seconds > MOST_COMMIT_SECONDS => {
+            return Err(bad_value("commit", "at most 86400 seconds, a day"));
+        }
         seconds => seconds,
     })
 }
@@ -379,6 +394,12 @@ mod tests {
         assert_eq!(options.volume.errors, Some(ErrorsMode::Abort));
         assert!(options.mount.sync && options.mount.fakeroot);
         assert_eq!(parsed("commit=0").unwrap().volume.commit_seconds, 5);
+        assert_eq!(
+            parsed("commit=86400").unwrap().volume.commit_seconds,
+            86_400
+        );
+        let failure = parsed("commit=86401").unwrap_err();
+        assert!(failure.to_string().contains("86400"), "{failure}");
     }
 
     #[test]
@@ -407,6 +428,7 @@ mod tests {
     fn what_mount_and_fstab_pass_is_accepted() {
         parsed("defaults,noauto,user,users,nofail,_netdev,x-systemd.automount,X-mount.mkdir")
             .unwrap();
+        parsed("nodelalloc,nobarrier,barrier=0,barrier=1,barrier,discard,nodiscard").unwrap();
         parsed("comment=hello,relatime,noatime,exec,user=me,loop,loop=/dev/loop0,,").unwrap();
     }
 

@@ -68,6 +68,27 @@ fn unknown_mount_option_is_named() {
 }
 
 #[test]
+fn standard_output_as_a_destination_of_cp_is_refused_with_what_to_use() {
+    let output = larder(["cp", "x.img", "/etc/fstab", "-"]);
+    assert_fails(&output, 2, &["standard output", "hint: larder cat"]);
+}
+
+#[test]
+fn failure_at_a_path_names_the_path_and_no_inode() {
+    if !can_make_images() || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let output = larder([
+        "mkdir".as_ref(),
+        fixture.image().as_os_str(),
+        "/hello".as_ref(),
+    ]);
+    assert_fails(&output, 1, &["error: /hello: the name exists already"]);
+    assert!(!text(&output.stderr).contains("inode"));
+}
+
+#[test]
 fn readahead_policy_that_does_not_exist_is_named() {
     for option in [["--readahead", "psychic"], ["-o", "ro,readahead=psychic"]] {
         let output = larder(["mount", option[0], option[1], "x.img", "/mnt"]);

@@ -123,6 +123,14 @@ pub enum Error {
         /// The user id of the one who mounted it.
         owner: u32,
     },
+    /// The mount that is to go belongs to someone else. Errno: `EPERM`.
+    #[error("{} was mounted by user {owner}", .mountpoint.display())]
+    NotYours {
+        /// The mount point.
+        mountpoint: PathBuf,
+        /// The user id of the one who mounted it.
+        owner: u32,
+    },
     /// No server answers for the mount. Errno: `ECONNREFUSED`.
     #[error("no larder server answers for {}", .0.display())]
     NoServer(PathBuf),
@@ -178,6 +186,7 @@ impl Error {
                     .to_owned()
             }
             Self::NotOwner { owner, .. } => format!("ask as user {owner} or as root"),
+            Self::NotYours { owner, .. } => format!("unmount it as user {owner} or as root"),
             Self::NoServer(path) => format!(
                 "if the server was killed, clean up: larder umount {}",
                 path.display()

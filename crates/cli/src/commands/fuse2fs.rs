@@ -154,7 +154,18 @@ fn options(args: &Fuse2fsArgs) -> Result<Options> {
                 Some("kernel") => options.add_list("allow_other,suid,dev".as_ref(), false)?,
                 Some("directio") => options.add_list("direct_device".as_ref(), false)?,
                 Some(name) if is_ignored(name) => {}
-                _ => options.add_list(option, false)?,
+                _ => options
+                    .add_list(option, false)
+                    .map_err(|failure| match failure {
+                        Failure::Usage {
+                            message,
+                            hint: Some(_),
+                        } => Failure::Usage {
+                            message,
+                            hint: Some("fuse2fs --help lists options of -o".to_owned()),
+                        },
+                        other => other,
+                    })?,
             }
         }
     }

@@ -90,9 +90,16 @@ fn journal(state: &JournalState) -> String {
             fast_commits,
             ..
         } => format!(
-            "recovered in memory: {transactions} transactions, {blocks} blocks, {fast_commits} fast commits"
+            "needs recovery, shown as recovered: {}, {}, {}",
+            counted(u64::from(*transactions), "transaction"),
+            counted(*blocks, "block"),
+            counted(u64::from(*fast_commits), "fast commit"),
         ),
         JournalState::Ignored => "needs recovery, ignored".to_owned(),
         other => format!("{other:?}"),
     }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

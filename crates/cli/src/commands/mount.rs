@@ -5,6 +5,7 @@ use crate::background::{self, Child, Departure};
 use crate::failure::{self, Access, Failure, Result, tell_note};
 use crate::logging;
 use crate::mount_options::Options;
+use crate::telling_clock::TellingClock;
 use larder::Volume;
 use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -53,7 +54,9 @@ pub(super) fn serve(
     in_background: bool,
 ) -> Result<()> {
     let Options {
-        volume, mut mount, ..
+        mut volume,
+        mut mount,
+        ..
     } = options;
     if mount.fs_name.is_empty() {
         mount.fs_name = fs::canonicalize(image)
@@ -68,6 +71,7 @@ pub(super) fn serve(
     } else {
         Access::Read
     };
+    volume.clock = Arc::new(TellingClock);
     let volume =
         Volume::open(image, &volume).map_err(|error| failure::of_image(image, access, &error))?;
     // From here on, a signal unmounts instead of leaving a mount without a server.

@@ -4,11 +4,13 @@ use crate::args::VolumeArgs;
 use crate::failure::{self, Access, Failure, Result, of_path};
 use crate::mount_options;
 use crate::name;
+use crate::telling_clock::TellingClock;
 use larder::{FileKind, Ino, NewFile, Volume};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// A path inside an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,7 @@ pub(super) fn change(
     }
     let mut options = mount_options::open_options(args);
     options.read_write = true;
+    options.clock = Arc::new(TellingClock);
     let volume = Volume::open(image, &options)
         .map_err(|error| failure::of_image(image, Access::Write, &error))?;
     let changed = change(&volume);

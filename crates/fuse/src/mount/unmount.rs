@@ -109,10 +109,19 @@ pub(super) fn is_server_gone(path: &Path) -> bool {
     matches!(errno, Some(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
+/// The user who mounted what is at `path`, if that is somebody else and we are not root.
+fn other_owner(path: &Path) -> Option<u32> {
+    let us = rustix::process::geteuid();
+    let owner = info::mounted_at(path).ok()??.owner()?;
+    (!us.is_root() && owner != us.as_raw()).then_some(owner)
+}
+
 fn failure(path: &Path, source: io::Error) -> Error {
     let mountpoint = path.to_owned();
     if is_busy(&source) {
         Error::Busy(mountpoint)
+    } else if let Some(owner) = other_owner(path) {
+        Error::NotYours { mountpoint, owner }
     } else {
         match source.downcast::<Error>() {
             Ok(error) => error,

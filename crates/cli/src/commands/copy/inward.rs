@@ -9,7 +9,7 @@ use super::given;
 use super::progress::Progress;
 use crate::args::CpArgs;
 use crate::commands::place::{self, Place, Target, directory};
-use crate::failure::{Failure, Result, tell_error};
+use crate::failure::{Failure, Result, tell_error, without_inode};
 use crate::name;
 use larder::{DeviceNumber, FileKind, Ino, NewFile, Volume};
 use rustix::fs::{OFlags, SeekFrom};
@@ -395,7 +395,7 @@ fn unreadable(error: &io::Error) -> Failure {
 
 #[expect(clippy::needless_pass_by_value, reason = "it is a map_err")]
 fn written(error: larder::Error) -> Failure {
-    Failure::new(format!("cannot write the copy: {error}"))
+    Failure::new(format!("cannot write the copy: {}", without_inode(&error)))
 }
 
 #[cfg(test)]

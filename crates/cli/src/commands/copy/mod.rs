@@ -68,6 +68,12 @@ fn outward(
     sources: &[OsString],
     destination: &Path,
 ) -> Result<ExitCode> {
+    if destination == Path::new("-") {
+        return Err(Failure::Usage {
+            message: "cp does not write to standard output".to_owned(),
+            hint: Some("larder cat IMAGE PATH does; ./- is a file of that name".to_owned()),
+        });
+    }
     let volume = open(image, &args.volume)?;
     if sources.len() > 1 && !destination.is_dir() {
         return Err(Failure::with_hint(

@@ -1,0 +1,23 @@
+//! The system's clock, for opening images to be written: waiting is told.
+
+use crate::failure::tell_note;
+use larder::{Clock, SystemClock, Timestamp};
+use std::time::Duration;
+
+/// As [`SystemClock`], but who waits at the terminal is told why.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TellingClock;
+
+impl Clock for TellingClock {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn wait(&self, time: Duration) {
+        tell_note(&format!(
+            "waiting {} s to see whether another host has the image mounted",
+            time.as_secs_f64().ceil()
+        ));
+        SystemClock.wait(time);
+    }
+}
