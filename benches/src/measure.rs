@@ -194,7 +194,7 @@ impl Measure {
         match self {
             WarmFind | WarmTar => &[Target::AtMostTimes(1.3, Kernel)],
             ColdFind | ColdTar => &[Target::AtMostTimes(2.0, Kernel)],
-            Sequential => &[Target::AtLeastTimes(0.8, Kernel)],
+            Sequential | FsyncFiles16 => &[Target::AtLeastTimes(0.8, Kernel)],
             SequentialUnprivileged => &[Target::AtLeastTimes(2.0, Fuse2fs)],
             Random => &[Target::AtLeastTimes(0.9, Floor)],
             Untar | Remove => &[
@@ -206,7 +206,6 @@ impl Measure {
                 Target::AtLeastTimes(3.0, Fuse2fs),
             ],
             OverwriteRandom | FsyncFiles => &[],
-            FsyncFiles16 => &[Target::AtLeastTimes(0.8, Kernel)],
             Database => &[Target::AtLeastTimes(0.6, Kernel)],
             Extents => &[Target::AtMostTimes(1.2, Kernel)],
             PageRead => &[Target::AtMostTimes(0.5, Syscall)],

@@ -1,4 +1,4 @@
-//! sysbench's OLTP load on a MariaDB server whose data lies on the mount.
+//! sysbench's OLTP load on a `MariaDB` server whose data lies on the mount.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ fn rate(text: &str) -> Result<f64> {
         .with_context(|| format!("sysbench said {text:?}"))
 }
 
-/// A MariaDB server, ended when dropped.
+/// A `MariaDB` server, ended when dropped.
 struct Database {
     child: Child,
     socket: PathBuf,

@@ -6,7 +6,7 @@
 //! | write-sequential | one file of the plan's size in requests of 1 MiB, and one fsync |
 //! | overwrite-random | 4 KiB at random in such a file, then one fsync |
 //! | fsync-files | create, write 4 KiB, fsync, close; by one process, and by 16 |
-//! | database | sysbench's `oltp_read_write` on a MariaDB server whose data lies on the mount |
+//! | database | sysbench's `oltp_read_write` on a `MariaDB` server whose data lies on the mount |
 //! | extents | mean extents of a file, by filefrag on the kernel's mount, after an untar beside several files that grow in small pieces at once |
 //!
 //! Nothing is cold: what is written was not there before.

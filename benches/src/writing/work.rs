@@ -112,7 +112,7 @@ pub(super) fn overwrite_random(root: &Path, plan: &Plan, log: &Path) -> Result<f
     let mut json = Vec::new();
     // The process's own time: fio's does not count the fsync.
     let seconds = child::run_for(DEADLINE, command, log, |block| {
-        json.extend_from_slice(block)
+        json.extend_from_slice(block);
     })?;
     let output: Output = serde_json::from_slice(&json).context("fio wrote no JSON")?;
     let job = output.jobs.first().context("fio ran no job")?;
@@ -142,7 +142,7 @@ pub(super) fn fsync_files(
 fn result(command: Command, log: &Path) -> Result<Written> {
     let mut json = Vec::new();
     child::run_for(DEADLINE, command, log, |block| {
-        json.extend_from_slice(block)
+        json.extend_from_slice(block);
     })?;
     serde_json::from_slice(&json).context("the harness wrote no result")
 }

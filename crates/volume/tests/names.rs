@@ -361,7 +361,7 @@ fn file_without_names_stays_while_it_is_held_and_is_gone_afterwards() {
         let free = volume.statfs();
         let d = dir(&volume, Ino::ROOT, "d");
         let f = file(&volume, d, "f");
-        volume.write_at(f, &[7; 50_000], 0).expect("written");
+        volume.write_at(f, &vec![7; 50_000], 0).expect("written");
         volume.hold(f);
         volume.hold(d);
         volume.unlink(d, b"f").expect("unlinked");

@@ -86,7 +86,7 @@ fn with_orphans(bytes: Vec<u8>) -> Vec<u8> {
         let made = volume.create(Ino::ROOT, name.as_bytes(), &new);
         let ino = made.expect("file").ino;
         if number % 10 == 0 {
-            volume.write_at(ino, &[1; 20_000], 0).expect("written");
+            volume.write_at(ino, &vec![1; 20_000], 0).expect("written");
         }
         volume.hold(ino);
     }
