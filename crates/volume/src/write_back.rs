@@ -145,7 +145,7 @@ impl Reader {
         }
         let written = gathered.and_then(|next| self.write_round(round, times).map(|()| next));
         for (live, _) in begun {
-            self.end_round(live);
+            end_round(live);
         }
         written
     }
@@ -353,12 +353,12 @@ impl Reader {
             })
             .collect()
     }
+}
 
-    /// Ends what [`Reader::gather`] began; space that was claimed and not mapped is reserved again.
-    fn end_round(&self, live: &Live<'_>) {
-        live.state().dirty.writing = None;
-        live.settle_reservation();
-    }
+/// Ends what [`Reader::gather`] began; space that was claimed and not mapped is reserved again.
+fn end_round(live: &Live<'_>) {
+    live.state().dirty.writing = None;
+    live.settle_reservation();
 }
 
 /// The runs of `dirty` from block `from` on that lie in the first `room` pages of those that it

@@ -118,7 +118,7 @@ impl Reader {
         let page = self.pin_dirty(live.ino(), start_bytes / page_bytes);
         let in_page = |at: u64| usize::try_from(at % page_bytes).unwrap_or(0);
         let start = in_page(start_bytes);
-        let content = &page[start..][..in_page(block_bytes - 1) + 1];
+        let content = &page[start..][..=in_page(block_bytes - 1)];
         self.device
             .write_at(content, on_device.0 * block_bytes)
             .map_err(|error| self.content_failed(error))?;

@@ -14,7 +14,7 @@ use crate::dirty::{BlockSet, Dirty};
 use crate::live::Live;
 use crate::read::Reader;
 use crate::{Error, Result};
-use larder_ext4::{FileBlock, Inode, MappingKind, MappingLevel};
+use larder_ext4::{FileBlock, Inode, MappingKind, MappingLevel, Reservation};
 use std::ops::Range;
 
 /// What is promised for some blocks, in clusters.
@@ -80,22 +80,6 @@ impl Reader {
         Ok(())
     }
 
-    /// The writer is done with `blocks`: what of them did not become dirty needs no space.
-    pub(super) fn end_expecting(&self, live: &Live<'_>, blocks: Range<u64>) {
-        let mut state = live.state();
-        if state
-            .dirty
-            .expected
-            .runs_in(blocks.clone())
-            .next()
-            .is_none()
-        {
-            return;
-        }
-        state.dirty.expected.remove(blocks);
-        live.keep_needed(&mut state);
-    }
-
     /// Adds to `holes` those of `blocks` that are mapped to nothing.
     fn find_holes(&self, inode: &Inode, blocks: Range<u64>, holes: &mut BlockSet) -> Result<()> {
         let mut at = blocks.start;
@@ -137,6 +121,22 @@ impl Reader {
 }
 
 impl Live<'_> {
+    /// The writer is done with `blocks`: what of them did not become dirty needs no space.
+    pub(super) fn end_expecting(&self, blocks: Range<u64>) {
+        let mut state = self.state();
+        if state
+            .dirty
+            .expected
+            .runs_in(blocks.clone())
+            .next()
+            .is_none()
+        {
+            return;
+        }
+        state.dirty.expected.remove(blocks);
+        self.keep_needed(&mut state);
+    }
+
     /// Gives up what is promised beyond what is delayed or expected to be.
     pub(crate) fn keep_needed(&self, state: &mut crate::live::LiveState) {
         let dirty = &state.dirty;
@@ -172,7 +172,7 @@ impl Live<'_> {
         if let Some(inode) = state.loaded() {
             let needed = self.reader.need_of(&inode, &state.dirty.delayed, None);
             let reservation = &mut state.dirty.reservation;
-            let reserved = reservation.as_ref().map_or(0, |left| left.clusters());
+            let reserved = reservation.as_ref().map_or(0, Reservation::clusters);
             if reserved < needed.content
                 && let Ok(again) = self.reader.fs.reserve_again(needed.content - reserved)
             {
@@ -219,9 +219,11 @@ fn spans(level: MappingLevel, blocks: &BlockSet, promised: Option<&Dirty>) -> u6
 mod tests {
     use super::*;
 
-    fn set(runs: &[Range<u64>]) -> BlockSet {
+    fn set(runs: &[(u64, u64)]) -> BlockSet {
         let mut set = BlockSet::default();
-        runs.iter().for_each(|run| set.insert(run.clone()));
+        for &(start, end) in runs {
+            set.insert(start..end);
+        }
         set
     }
 
@@ -231,10 +233,13 @@ mod tests {
             first: 12,
             span_log2: 8,
         };
-        assert_eq!(spans(level, &set(&[0..12]), None), 0);
-        assert_eq!(spans(level, &set(&[0..13]), None), 1);
-        assert_eq!(spans(level, &set(&[20..30, 40..50, 267..269]), None), 2);
-        assert_eq!(spans(level, &set(&[12..12 + 256 * 5]), None), 5);
+        assert_eq!(spans(level, &set(&[(0, 12)]), None), 0);
+        assert_eq!(spans(level, &set(&[(0, 13)]), None), 1);
+        assert_eq!(
+            spans(level, &set(&[(20, 30), (40, 50), (267, 269)]), None),
+            2
+        );
+        assert_eq!(spans(level, &set(&[(12, 12 + 256 * 5)]), None), 5);
     }
 
     #[test]
@@ -244,12 +249,12 @@ mod tests {
             span_log2: 8,
         };
         let mut dirty = Dirty {
-            delayed: set(&[30..31]),
+            delayed: set(&[(30, 31)]),
             ..Dirty::default()
         };
-        assert_eq!(spans(level, &set(&[40..41]), Some(&dirty)), 0);
-        assert_eq!(spans(level, &set(&[40..41, 300..301]), Some(&dirty)), 1);
-        dirty.expected = set(&[301..302]);
-        assert_eq!(spans(level, &set(&[40..41, 300..301]), Some(&dirty)), 0);
+        assert_eq!(spans(level, &set(&[(40, 41)]), Some(&dirty)), 0);
+        assert_eq!(spans(level, &set(&[(40, 41), (300, 301)]), Some(&dirty)), 1);
+        dirty.expected = set(&[(301, 302)]);
+        assert_eq!(spans(level, &set(&[(40, 41), (300, 301)]), Some(&dirty)), 0);
     }
 }

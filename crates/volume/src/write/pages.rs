@@ -167,7 +167,7 @@ impl Reader {
         let blocks = self.blocks_touched(&bytes);
         self.reserve_holes(live, blocks.clone())?;
         let written = self.change_pages(live, buf, bytes);
-        self.end_expecting(live, blocks);
+        live.end_expecting(blocks);
         written
     }
 
