@@ -72,10 +72,7 @@ impl Filesystem {
             inode.set_size_bytes(target.len() as u64);
             return Ok(());
         }
-        let has_inline_data = self.superblock().incompat.contains(Incompat::INLINE_DATA);
-        if has_inline_data && target.len() <= self.inline_capacity(inode)? {
-            return self.set_inline_data(handle, inode, target);
-        }
+        // Never as inline data, as in the kernel: e2fsck does not look for a block of attributes there.
         let claim = self.claim_for(inode, FileBlock(0), 1, None)?;
         let block = claim.start();
         self.map_claim(handle, inode, FileBlock(0), claim, true)?;
