@@ -1,8 +1,13 @@
 //! Writing the log: a transaction's blocks, and the journal's superblock.
 //!
 //! ```text
-//!  [revoke]...[descriptor][data]...[descriptor][data]...   flush   [commit]   flush
+//!  [revoke]...[descriptor][data]...[descriptor][data]...[zeros]   flush   [commit]   flush
 //! ```
+//!
+//! The zeros lie where the commit block will. What it says is in its first sector, its checksum is
+//! of the whole block: over zeros it is there or not, however much of it a power cut lets through.
+//! Over what an earlier round of the log left there, its first sector alone is a transaction
+//! that was committed and is damaged, of which Linux and e2fsck think worse than of none.
 //!
 //! Everything up to the commit block goes out in as few writes as the journal has pieces.
 //!
@@ -129,10 +134,13 @@ impl LogWriter {
         u32::try_from(blocks).unwrap_or(u32::MAX)
     }
 
-    /// Writes all of `transaction` but the block that commits it, from `at` on; returns where
-    /// that one belongs.
+    /// Writes all of `transaction` but the block that commits it, from `at` on, and zeros where
+    /// that one belongs; returns where that is.
     pub(super) fn write_body(&self, at: u32, transaction: &Snapshot) -> Result<u32> {
-        let pieces = self.pieces(transaction);
+        let mut pieces = self.pieces(transaction);
+        let blocks = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
+        let commit_at = self.circle.wrapped(at, blocks);
+        pieces.push(Piece::Made(vec![0; self.file.block_size_bytes()]));
         let mut at = at;
         let mut rest = pieces.as_slice();
         while !rest.is_empty() {
@@ -148,7 +156,7 @@ impl LogWriter {
             at = self.circle.wrapped(at, adjoining);
             rest = later;
         }
-        Ok(at)
+        Ok(commit_at)
     }
 
     fn pieces<'a>(&self, transaction: &'a Snapshot) -> Vec<Piece<'a>> {
