@@ -81,6 +81,10 @@ impl Filesystem {
         // The journal may have brought other features.
         check_writable(self.superblock())?;
         self.mark_opened(&*device, now())?;
+        if let Some(Journal { log, .. }) = &journal {
+            // A log that has begun where the superblock speaks of none is damage to e2fsck.
+            log.write_tail(log.circle().first, tid)?;
+        }
         let block_size_bytes = self.superblock().block_size_bytes();
         let allocator = Allocator::new(self.superblock(), !needs_recovery);
         let mut writer = Writer::new(device, block_size_bytes, journal, allocator, tid);
@@ -90,7 +94,7 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Recovers the journal; then its log is empty, and starts with the transaction of that
+    /// Recovers the journal; then its log is empty, and is to start with the transaction of that
     /// number.
     fn open_journal(&mut self, device: &Arc<dyn BlockDevice>) -> Result<(Journal, Tid)> {
         let inode = self.inode(self.superblock().journal_ino)?;
@@ -114,7 +118,6 @@ impl Filesystem {
         file.read(0, &mut *bytes)?;
         let (first, tid) = (superblock.first, superblock.sequence);
         let log = LogWriter::new(file, bytes, superblock);
-        log.write_tail(first, tid)?;
         let logged = Logged::new(log.circle(), first, first, tid);
         Ok((Journal { log, logged }, tid))
     }
