@@ -146,7 +146,7 @@ impl ImageFile {
 /// links that have no other block (of an image that debugfs made, too).
 fn repair(text: &str) -> Option<&str> {
     let lines: Vec<_> = text.lines().collect();
-    let links = lines
+    let symbolic_links = lines
         .iter()
         .filter(|line| line.starts_with("Clearing orphaned inode ") && line.contains("mode=0120"))
         .count();
@@ -154,7 +154,7 @@ fn repair(text: &str) -> Option<&str> {
         line.strip_prefix("Block bitmap differences: ")
             .is_some_and(|blocks| {
                 let blocks: Vec<_> = blocks.split_whitespace().collect();
-                blocks.len() <= links && blocks.iter().all(|block| block.starts_with('-'))
+                blocks.len() <= symbolic_links && blocks.iter().all(|block| block.starts_with('-'))
             })
     };
     let has_forgotten = lines.iter().any(|line| forgotten(line));
