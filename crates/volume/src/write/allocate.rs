@@ -53,9 +53,22 @@ impl Reader {
                 self.end_allocation(live, bytes.end, keep_size)
             }
             Fallocate::PunchHole => self.punch(live, bytes),
-            Fallocate::Collapse => self.collapse(live, bytes),
-            Fallocate::Insert => self.insert(live, bytes),
+            Fallocate::Collapse => {
+                self.collapse(live, bytes)?;
+                self.commit_shift()
+            }
+            Fallocate::Insert => {
+                self.insert(live, bytes)?;
+                self.commit_shift()
+            }
         }
+    }
+
+    /// Commits what moved content, so that a write to where it lies now cannot show, after a crash,
+    /// where it lay before.
+    fn commit_shift(&self) -> Result<()> {
+        let tid = self.fs.running_tid()?;
+        Ok(self.fs.commit(tid)?)
     }
 
     /// Stamps the file, which is to be `end_bytes` long at least unless `keep_size` says otherwise.
