@@ -71,7 +71,9 @@ impl Peer {
             args.extend(["--readahead".to_owned(), policy.to_string()]);
             let max_bytes = READ_AHEAD_BYTES.to_string();
             args.extend(["--readahead-max".to_owned(), max_bytes]);
-            args.extend(["-o".to_owned(), "direct_io,direct_device".to_owned()]);
+            args.extend(["-o".to_owned(), "ro,direct_io,direct_device".to_owned()]);
+        } else {
+            args.extend(["-o".to_owned(), "ro".to_owned()]);
         }
         args.into_iter().map(OsString::from).collect()
     }

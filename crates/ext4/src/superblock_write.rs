@@ -58,8 +58,13 @@ impl Filesystem {
     ) -> Result<()> {
         let mut bytes = [0; SUPERBLOCK_BYTES];
         device.read_at(&mut bytes, SUPERBLOCK_OFFSET_BYTES)?;
+        let before = bytes;
         edit_superblock(&mut bytes, &edit)?;
-        device.write_at(&bytes, SUPERBLOCK_OFFSET_BYTES)?;
+        if let Err(error) = device.write_at(&bytes, SUPERBLOCK_OFFSET_BYTES) {
+            // Half of it may be there, which no checksum fits.
+            let _ = device.write_at(&before, SUPERBLOCK_OFFSET_BYTES);
+            return Err(error.into());
+        }
         self.edit_cached_superblock(&bytes, &edit)?;
         Ok(device.flush()?)
     }

@@ -67,7 +67,8 @@ pub(crate) fn start(
             (false, true) => Keeps::ReadsAndWrites,
         },
     };
-    let turns = (options.read_write && threads > 1).then(|| Turns::new(threads));
+    let turns =
+        (options.read_write && threads > 1).then(|| Turns::new(threads, device.try_clone().ok()));
     let operations = Operations::new(volume, options);
     let filesystem = Requests::new(operations, turns, checks_each_request, abilities);
     let inner = fuser::Session::from_fd(filesystem, device, who, config).map_err(Error::Session)?;

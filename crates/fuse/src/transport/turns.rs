@@ -10,7 +10,7 @@
 //! - when a request is begun that is known to take long (a sync, a read from the device);
 //! - when a watcher finds, once in [`TICK`], that nobody waits and no request was begun since: the
 //!   one under way waits for a device or a lock;
-//! - after [`PATIENCE`] in any case, so that threads notice that the mount is gone.
+//! - when the mount is gone, for which it looks once in [`PATIENCE`].
 //!
 //! # Invariants
 //! 1. Each thread waits, answers, or is parked; `waiting` counts those that wait or were called to.
@@ -20,13 +20,15 @@
 //! Two uncontended locks a request; the watcher sleeps while there is nothing to watch.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// How long a request may take until another thread is called.
 const TICK: Duration = Duration::from_millis(1);
-/// How long a thread stays parked at most.
+/// How often a parked thread looks whether the mount is gone.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Ticks without a request after which the watcher sleeps.
 const IDLE_TICKS: u32 = 50;
@@ -40,6 +42,8 @@ pub(super) struct Turns {
 
 #[derive(Debug)]
 struct Shared {
+    /// The connection to the kernel, to look at only.
+    connection: Option<OwnedFd>,
     state: Mutex<State>,
     /// Parked threads wait here.
     called: Condvar,
@@ -75,9 +79,10 @@ impl State {
 }
 
 impl Turns {
-    /// The turns of `threads` threads, all of which wait.
-    pub(super) fn new(threads: usize) -> Self {
+    /// The turns of `threads` threads, all of which wait for requests over `connection`.
+    pub(super) fn new(threads: usize, connection: Option<OwnedFd>) -> Self {
         let shared = Arc::new(Shared {
+            connection,
             state: Mutex::new(State {
                 waiting: threads,
                 ..State::default()
@@ -135,7 +140,7 @@ impl Shared {
         }
         state.parked += 1;
         while state.calls == 0 {
-            if self.called.wait_for(&mut state, PATIENCE).timed_out() {
+            if self.called.wait_for(&mut state, PATIENCE).timed_out() && self.is_gone() {
                 break;
             }
         }
@@ -146,6 +151,16 @@ impl Shared {
         } else {
             state.waiting += 1;
         }
+    }
+
+    /// Whether the mount is gone: then all threads are to find out by themselves.
+    fn is_gone(&self) -> bool {
+        let Some(connection) = &self.connection else {
+            return true;
+        };
+        let mut polled = [PollFd::new(connection, PollFlags::empty())];
+        let at_once = Timespec::default();
+        !matches!(poll(&mut polled, Some(&at_once)), Ok(0))
     }
 
     fn watch(&self) {
@@ -196,7 +211,7 @@ mod tests {
 
     #[test]
     fn thread_alone_waits_again_after_its_turn() {
-        let turns = Turns::new(1);
+        let turns = Turns::new(1, None);
         drop(turns.begin());
         drop(turns.begin_long());
         assert_eq!(waiting(&turns), 1);
@@ -204,7 +219,7 @@ mod tests {
 
     #[test]
     fn long_request_calls_a_parked_thread() {
-        let turns = Turns::new(2);
+        let turns = Turns::new(2, None);
         thread::scope(|scope| {
             let other = scope.spawn(|| drop(turns.begin()));
             while turns.shared.state.lock().parked == 0 && !other.is_finished() {
@@ -219,7 +234,7 @@ mod tests {
 
     #[test]
     fn watcher_calls_a_thread_when_a_request_takes_long() {
-        let turns = Turns::new(2);
+        let turns = Turns::new(2, None);
         thread::scope(|scope| {
             let other = scope.spawn(|| drop(turns.begin()));
             let stuck = turns.begin();

@@ -55,20 +55,24 @@ impl Reader {
             Fallocate::PunchHole => self.punch(live, bytes),
             Fallocate::Collapse => {
                 self.collapse(live, bytes)?;
-                self.commit_shift()
+                self.commit_shift();
+                Ok(())
             }
             Fallocate::Insert => {
                 self.insert(live, bytes)?;
-                self.commit_shift()
+                self.commit_shift();
+                Ok(())
             }
         }
     }
 
     /// Commits what moved content, so that a write to where it lies now cannot show, after a crash,
-    /// where it lay before.
-    fn commit_shift(&self) -> Result<()> {
-        let tid = self.fs.running_tid()?;
-        Ok(self.fs.commit(tid)?)
+    /// where it lay before. If that fails, nothing is written any more.
+    fn commit_shift(&self) {
+        let committed = self.fs.running_tid().and_then(|tid| self.fs.commit(tid));
+        if let Err(error) = committed {
+            tracing::debug!(%error, "moved content is not committed");
+        }
     }
 
     /// Stamps the file, which is to be `end_bytes` long at least unless `keep_size` says otherwise.
@@ -191,16 +195,22 @@ impl Reader {
         }
         let blocks = self.blocks_touched(&bytes);
         let by = i64::try_from(blocks.end - blocks.start).unwrap_or(i64::MAX);
-        self.remap(live, blocks.clone(), |handle, inode, left| {
-            self.fs.unmap(handle, inode, left)
-        })?;
-        self.remap(live, blocks.end..FILE_BLOCKS, |handle, inode, left| {
-            self.fs.shift(handle, inode, left, -by)
-        })?;
         let size_bytes = size_bytes - (bytes.end - bytes.start);
-        self.change_inode(live, |_, inode| {
-            inode.set_size_bytes(size_bytes);
-            Ok(())
+        let mut hole = blocks.clone();
+        self.remap(live, blocks.start..FILE_BLOCKS, |handle, inode, left| {
+            // In one handle, unless there is too much of it.
+            if !hole.is_empty() {
+                hole = self.fs.unmap(handle, inode, hole.clone())?;
+                if !hole.is_empty() {
+                    return Ok(left);
+                }
+            }
+            let behind = left.start.max(blocks.end)..left.end;
+            let rest = self.fs.shift(handle, inode, behind, -by)?;
+            if rest.is_empty() {
+                inode.set_size_bytes(size_bytes);
+            }
+            Ok(rest)
         })?;
         // Filled since the shift, the last page has what was behind the end.
         let _map = live.map.write();
@@ -222,14 +232,13 @@ impl Reader {
         }
         self.zero_tail(live, size_bytes)?;
         self.write_back_one(live)?;
-        self.change_inode(live, |handle, inode| {
-            self.fs.allow_file_size(handle, longer)?;
-            inode.set_size_bytes(longer);
-            Ok(())
-        })?;
         let blocks = self.blocks_touched(&bytes);
         let by = i64::try_from(blocks.end - blocks.start).unwrap_or(i64::MAX);
         self.remap(live, blocks.start..FILE_BLOCKS, |handle, inode, left| {
+            if inode.size_bytes() < longer {
+                self.fs.allow_file_size(handle, longer)?;
+                inode.set_size_bytes(longer);
+            }
             self.fs.shift(handle, inode, left, by)
         })
     }
