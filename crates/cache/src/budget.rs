@@ -20,6 +20,7 @@
 //! See [`BudgetConfig`].
 
 use crate::frame::FramesConfig;
+use crate::mbcache::Variant;
 use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};
 
@@ -77,6 +78,10 @@ pub struct BudgetConfig {
     /// What the hashes of names depend on. Default: random, so that an image
     /// cannot be made whose names share a bucket.
     pub name_seed: [u64; 2],
+    /// What finds attribute blocks to share. Default: nothing.
+    pub shared_blocks: Variant,
+    /// What finds inodes of attribute values to share. Default: nothing.
+    pub shared_inodes: Variant,
 }
 
 impl BudgetConfig {
@@ -91,6 +96,8 @@ impl BudgetConfig {
             dentry_part: 8,
             inode_part: 8,
             name_seed: [random.hash_one(0), random.hash_one(1)],
+            shared_blocks: Variant::Off,
+            shared_inodes: Variant::Off,
         }
     }
 }

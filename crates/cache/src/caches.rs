@@ -1,10 +1,11 @@
-//! The four caches, on one budget.
+//! The caches of a volume, on one budget.
 
 use crate::budget::{BudgetConfig, Division};
 use crate::buffer::BufferCache;
 use crate::dentry::DentryCache;
 use crate::frame::Frames;
 use crate::inode::{InodeCache, RAW_INODE_WORDS};
+use crate::mbcache::AttributeCaches;
 use crate::page::PageCache;
 use crate::table::Charge;
 use larder_block::BlockDevice;
@@ -24,7 +25,7 @@ pub enum Error {
     },
 }
 
-/// The page, buffer, dentry and inode cache of one volume.
+/// All caches of one volume.
 #[derive(Debug)]
 pub struct Caches<const W: usize = RAW_INODE_WORDS> {
     /// File data.
@@ -35,6 +36,8 @@ pub struct Caches<const W: usize = RAW_INODE_WORDS> {
     pub dentries: DentryCache,
     /// Inodes.
     pub inodes: InodeCache<W>,
+    /// Attributes that several files have.
+    pub attributes: Arc<AttributeCaches>,
 }
 
 impl<const W: usize> Caches<W> {
@@ -76,6 +79,7 @@ impl<const W: usize> Caches<W> {
                 config.block_size_bytes,
             )),
             pages: PageCache::new(frames),
+            attributes: Arc::new(AttributeCaches::default()),
         })
     }
 

@@ -18,6 +18,7 @@ mod caches;
 pub mod dentry;
 pub mod frame;
 pub mod inode;
+pub mod mbcache;
 mod memory;
 pub mod number_hash;
 pub mod page;
@@ -26,6 +27,7 @@ mod shuttle_tests;
 mod stats;
 mod sync;
 pub mod table;
+mod wait;
 
 pub use caches::{Caches, Error};
 pub use stats::CacheStats;

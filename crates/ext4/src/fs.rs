@@ -11,7 +11,8 @@ use crate::journal::{Overlay, RecoveryCounts, Writer};
 use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
 use crate::ondisk::inode::checksum_is_right;
 use crate::ondisk::superblock::Superblock;
-use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result, Statfs};
+use crate::xattr::Sharing;
+use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result, ShareCounts, Statfs};
 use larder_cache::buffer::{Buffer, BufferCache};
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
@@ -34,6 +35,8 @@ pub struct Filesystem {
     pub(crate) room_hints: RoomHints,
     /// Files to be finished after a crash.
     pub(crate) orphans: Orphans,
+    /// What finds attributes that another file has already.
+    pub(crate) sharing: Sharing,
 }
 
 /// The bytes of one inode: as many as the superblock says.
@@ -74,6 +77,7 @@ impl Filesystem {
             statfs: OnceLock::new(),
             room_hints: RoomHints::default(),
             orphans: Orphans::default(),
+            sharing: Sharing::default(),
         }
     }
 
@@ -86,6 +90,12 @@ impl Filesystem {
     /// Takes `sb` as the superblock, which recovery changed.
     pub(crate) fn replace_superblock(&mut self, sb: Superblock) {
         self.sb = sb;
+    }
+
+    /// What sharing of attributes did.
+    #[must_use]
+    pub fn share_counts(&self) -> ShareCounts {
+        self.sharing.counts()
     }
 
     /// The cache of metadata blocks.

@@ -10,3 +10,4 @@ pub mod reproduce;
 pub mod run_report;
 pub mod simulator;
 pub mod workload;
+pub mod xattr_bench;

@@ -12,6 +12,7 @@ use crate::{DataMode, Error, ErrorsMode, JournalState, OpenOptions, Result};
 use larder_block::{BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
+use larder_cache::mbcache::Variant;
 use larder_ext4::journal::{self, Overlay};
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::ondisk::superblock::{Superblock, SuperblockRepair};
@@ -68,10 +69,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     let superblock = replayed.superblock;
 
     let block_size_bytes = superblock.block_size_bytes() as usize;
-    let caches = Caches::new(
-        &BudgetConfig::new(options.cache_size_bytes, block_size_bytes),
-        Arc::clone(&replayed.device),
-    )?;
+    let caches = Caches::new(&budget(&superblock, options), Arc::clone(&replayed.device))?;
     let max_pages = max_pages_from_bytes(
         options.readahead_max_bytes,
         u32::try_from(caches.pages.page_bytes()).unwrap_or(u32::MAX),
@@ -84,6 +82,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         let writing = WriteOptions {
             journals_content: options.data == DataMode::Journal,
             repair: replayed.repair.clone(),
+            attributes: Arc::clone(&caches.attributes),
         };
         fs.enable_writing(Arc::clone(&replayed.device), writing)?;
         journal = JournalState::of_writable(&fs);
@@ -118,6 +117,25 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         held,
         superblock_repair: replayed.repair.map(|repair| repair.to_string()),
     })
+}
+
+/// What the caches of the file system of `superblock` get.
+fn budget(superblock: &Superblock, options: &OpenOptions) -> BudgetConfig {
+    let variant = |is_needed| {
+        if is_needed && options.read_write {
+            options.mbcache
+        } else {
+            Variant::Off
+        }
+    };
+    BudgetConfig {
+        shared_blocks: variant(true),
+        shared_inodes: variant(superblock.incompat.contains(Incompat::EA_INODE)),
+        ..BudgetConfig::new(
+            options.cache_size_bytes,
+            superblock.block_size_bytes() as usize,
+        )
+    }
 }
 
 /// What the journal says: the superblock and the device to read, and what is

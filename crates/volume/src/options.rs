@@ -1,6 +1,7 @@
 //! How a volume is opened.
 
 use crate::clock::{Clock, SystemClock};
+use larder_cache::mbcache::Variant;
 use larder_ext4::ondisk::superblock::Superblock;
 use std::sync::Arc;
 
@@ -41,6 +42,9 @@ pub struct OpenOptions {
     /// Write back and commit in the background, by a thread of its own, as age and memory ask for
     /// it. Without, only the callers' own operations do. Default: true.
     pub background: bool,
+    /// What finds attributes that another file has already, so that both share them. Default:
+    /// [`Variant::default`].
+    pub mbcache: Variant,
     /// What changes are stamped with. Default: the system's time.
     pub clock: Arc<dyn Clock>,
 }
@@ -102,6 +106,7 @@ impl Default for OpenOptions {
             data: DataMode::Ordered,
             errors: None,
             background: true,
+            mbcache: Variant::default(),
             clock: Arc::new(SystemClock),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::read::Reader;
 use larder_cache::CacheStats;
+use larder_cache::mbcache::{self, Variant};
 use larder_readahead::PolicyName;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,21 @@ pub struct WritingStats {
     pub read_only_because: Option<String>,
 }
 
+/// Attributes that files share, since the volume was opened.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct AttributeStats {
+    /// What finds attributes that another file has already.
+    pub variant: Variant,
+    /// The cache of attribute blocks.
+    pub blocks: mbcache::Stats,
+    /// The cache of inodes that hold values.
+    pub inodes: mbcache::Stats,
+    /// Files that were given a block, and entries that were given an inode, that was there already.
+    pub shares: u64,
+    /// Space on the image that these would have taken, in bytes.
+    pub saved_bytes: u64,
+}
+
 /// Everything that is counted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -81,6 +97,9 @@ pub struct Stats {
     pub readahead: ReadaheadStats,
     /// The device.
     pub device: DeviceStats,
+    /// Shared attributes, if the volume was opened for writing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<AttributeStats>,
     /// Writing, if the volume was opened for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<WritingStats>,
@@ -113,6 +132,17 @@ impl Stats {
                 written_bytes: device.written_bytes,
                 flushes: device.flushes,
             },
+            attributes: reader.live.is_some().then(|| {
+                let caches = &caches.attributes;
+                let counts = reader.fs.share_counts();
+                AttributeStats {
+                    variant: caches.blocks.variant(),
+                    blocks: caches.blocks.stats(),
+                    inodes: caches.inodes.stats(),
+                    shares: counts.shares,
+                    saved_bytes: counts.saved_bytes,
+                }
+            }),
             writing: reader.live.is_some().then(|| WritingStats {
                 dirty_bytes: reader.dirty_files.blocks() * reader.block_bytes(),
                 read_only_because: reader.fs.failure().map(|why| why.to_string()),

@@ -33,7 +33,6 @@
 mod bytes;
 mod entry;
 mod memory;
-mod wait;
 
 pub(crate) use bytes::{Frame, LockedFrame, NewFrame};
 pub(crate) use entry::{FrameEntry, FrameLock, FrameWait};
@@ -41,11 +40,11 @@ pub(crate) use entry::{FrameEntry, FrameLock, FrameWait};
 use crate::budget::{Shrinker, reclaim};
 use crate::stats::CacheStats;
 use crate::table::{Arena, Growth, Hash64, Layout, Slot, State, Table, Vacant};
+use crate::wait::WaitQueues;
 use memory::FrameMemory;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use wait::WaitQueues;
 
 /// Words of a frame's slot.
 pub(crate) const FRAME_WORDS: usize = 2;

@@ -10,6 +10,7 @@ use crate::alloc::{Allocator, check_geometry};
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
 use crate::ondisk::jbd2::{Features, JournalSuperblock, SUPERBLOCK_BYTES};
 use crate::ondisk::superblock::{State, Superblock};
+use crate::xattr::Sharing;
 use crate::{Error, Filesystem, Ino, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
@@ -62,6 +63,7 @@ impl Filesystem {
         let WriteOptions {
             journals_content,
             repair,
+            attributes,
         } = options;
         check_writable(self.superblock())?;
         check_geometry(self.superblock(), device.size_bytes())?;
@@ -90,6 +92,7 @@ impl Filesystem {
         let mut writer = Writer::new(device, block_size_bytes, journal, allocator, tid);
         writer.journals_content = journals_content;
         self.writer = Some(writer);
+        self.sharing = Sharing::new(attributes);
         self.count_free_unless_known();
         Ok(())
     }

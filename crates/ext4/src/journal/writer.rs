@@ -28,6 +28,7 @@ use crate::sync::Mutex;
 use crate::{Error, Filesystem, Place, Result};
 use larder_block::BlockDevice;
 use larder_cache::buffer::BufferCache;
+use larder_cache::mbcache::AttributeCaches;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -204,12 +205,14 @@ impl Writer {
 }
 
 /// How a file system is written to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// Whether the content of files goes through handles too, as metadata does: `data=journal`.
     pub journals_content: bool,
     /// What is written over a damaged superblock before anything else.
     pub repair: Option<SuperblockRepair>,
+    /// What finds attributes that another file has already. Default: nothing.
+    pub attributes: Arc<AttributeCaches>,
 }
 
 impl Filesystem {

@@ -9,10 +9,13 @@
 mod inherit;
 mod inline_data;
 mod places;
+mod share;
 mod store;
 mod value_inode;
 mod write;
 
+pub use share::ShareCounts;
+pub(crate) use share::Sharing;
 pub use write::XattrMode;
 
 use crate::error::Place;

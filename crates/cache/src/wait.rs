@@ -19,7 +19,7 @@ const QUEUES: usize = 64;
 
 /// The wait queues of an arena.
 #[derive(Debug)]
-pub(super) struct WaitQueues {
+pub(crate) struct WaitQueues {
     queues: Box<[CachePadded<Queue>]>,
 }
 
@@ -30,7 +30,7 @@ struct Queue {
 }
 
 impl WaitQueues {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             queues: (0..QUEUES).map(|_| CachePadded::default()).collect(),
         }
@@ -41,7 +41,7 @@ impl WaitQueues {
     }
 
     /// Parks until the entry `seen` in `slot` is no longer busy.
-    pub(super) fn wait<const W: usize>(&self, slot: &Slot<W>, index: u32, seen: State) {
+    pub(crate) fn wait<const W: usize>(&self, slot: &Slot<W>, index: u32, seen: State) {
         let queue = self.queue(index);
         let mut guard = queue.lock.lock();
         while slot.announce_waiter(seen) {
@@ -51,7 +51,7 @@ impl WaitQueues {
 
     /// Wakes who is parked on the slot `index` (and on those that share its
     /// queue; they look again).
-    pub(super) fn wake(&self, index: u32) {
+    pub(crate) fn wake(&self, index: u32) {
         let queue = self.queue(index);
         let guard = queue.lock.lock();
         queue.woken.notify_all();

@@ -1,0 +1,59 @@
+//! No cache: nothing is found, nothing is kept.
+
+use super::holds::Holds;
+use super::{Deleted, Held, Inserted, MbCache, Stats, Variant};
+use crate::budget::Shrinker;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Off;
+
+impl Shrinker for Off {
+    fn count_objects(&self) -> u64 {
+        0
+    }
+
+    fn scan_objects(&self, _: u64) -> u64 {
+        0
+    }
+}
+
+impl Holds for Off {
+    // There are no entries, so nobody holds one.
+    fn touch(&self, _: u32) {}
+    fn set_reusable(&self, _: u32, _: bool) {}
+    fn wait_unused(&self, _: u32) {}
+    fn release(&self, _: u32) {}
+}
+
+impl MbCache for Off {
+    fn variant(&self) -> Variant {
+        Variant::Off
+    }
+
+    fn insert(&self, _: u32, _: u64, _: bool) -> Inserted {
+        Inserted::NoRoom
+    }
+
+    fn find_first(&self, _: u32) -> Option<Held<'_>> {
+        None
+    }
+
+    fn find_next<'c>(&'c self, _: Held<'c>) -> Option<Held<'c>> {
+        None
+    }
+
+    fn get(&self, _: u32, _: u64) -> Option<Held<'_>> {
+        None
+    }
+
+    fn delete_or_get(&self, _: u32, _: u64) -> Deleted<'_> {
+        Deleted::Gone
+    }
+
+    fn stats(&self) -> Stats {
+        Stats::default()
+    }
+
+    fn check_invariants(&self) {}
+}

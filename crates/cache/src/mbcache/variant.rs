@@ -1,0 +1,84 @@
+//! The variants by name.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A way to find shared contents. The [module](super) says how they differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// The original: several indexes, one lock.
+    Old,
+    /// The rewrite with one LRU list.
+    Lru,
+    /// The rewrite with an LRU list for each processor.
+    ListLru,
+    /// The rewrite with a referenced bit, which Linux chose.
+    #[default]
+    Referenced,
+    /// Ours: no list, lookups without a lock.
+    Clock,
+    /// Nothing is shared.
+    Off,
+}
+
+/// A name that no variant has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownVariant(String);
+
+impl Variant {
+    /// All of them, the published ones first, in their order of publication.
+    pub const ALL: [Self; 6] = [
+        Self::Old,
+        Self::Lru,
+        Self::ListLru,
+        Self::Referenced,
+        Self::Clock,
+        Self::Off,
+    ];
+
+    /// The name by which users choose it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Old => "old",
+            Self::Lru => "lru",
+            Self::ListLru => "list-lru",
+            Self::Referenced => "referenced",
+            Self::Clock => "clock",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Variant {
+    type Err = UnknownVariant;
+
+    fn from_str(name: &str) -> Result<Self, UnknownVariant> {
+        let variant = Self::ALL
+            .into_iter()
+            .find(|variant| variant.as_str() == name);
+        variant.ok_or_else(|| UnknownVariant(name.to_owned()))
+    }
+}
+
+impl fmt::Display for UnknownVariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Variant::ALL.map(Variant::as_str);
+        write!(
+            f,
+            "`{}` is no variant of mbcache: choose one of {}",
+            self.0,
+            names.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for UnknownVariant {}
