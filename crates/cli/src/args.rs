@@ -89,6 +89,9 @@ Options of -o, separated by commas:
                                                  writeback is taken as ordered, the default
   errors=continue|remount-ro|abort               what damage does to a mount that finds it by a
                                                  change [default: what the superblock says]
+  mbcache=old|lru|list-lru|referenced|clock|off  what lets files with equal attributes share a
+                                                 block of the image [default: referenced]; off for
+                                                 attributes that hardly repeat
   sync                                           every change is durable when it returns
   writeback_cache                                the kernel gathers writes before it sends them: faster
                                                  for few bytes at a time; errors, no space too, show
@@ -329,7 +332,10 @@ JSON: cache_size_bytes; page, buffer, dentry, inode (each buckets, objects,
 capacity, lookups, hits, links_on_hits, links_on_misses, longest_chain, bytes);
 readahead {policy, max_bytes, threads, windows, pages_ahead, pages_used, pages_wasted};
 device {reads, bytes, writes, written_bytes, flushes};
-writing {dirty_bytes, read_only_because} on a mount that can be written")]
+on a mount that can be written also writing {dirty_bytes, read_only_because} and
+attributes {variant, blocks, inodes, shares, saved_bytes} (blocks and inodes each
+entries, limit_entries, buckets, entry_bytes, bytes, lookups, hits, inserted,
+dropped_by_limit, dropped_by_shrinker)")]
 pub(crate) struct StatsArgs {
     /// The directory that an image is mounted on
     pub mountpoint: PathBuf,

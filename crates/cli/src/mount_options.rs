@@ -3,10 +3,12 @@
 use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::{Failure, Result, tell_note};
 use crate::{name, size, threads};
-use larder::{DataMode, ErrorsMode, OpenOptions, PolicyName};
+use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions, PolicyName};
 use larder_fuse::MountOptions;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::str::FromStr;
 
 /// What mount(8), fstab(5) and libfuse pass along, and what makes no difference here: access times
 /// are never touched by reading, and the rest is always on, or somebody else's business.
@@ -65,6 +67,7 @@ const VALUED: &[&str] = &[
     "commit",
     "data",
     "errors",
+    "mbcache",
 ];
 
 /// What is told of an option that would give up promises for speed.
@@ -188,6 +191,8 @@ impl Options {
             "direct_device" => self.volume.direct_device = true,
             "noload" | "norecovery" => self.volume.noload = true,
             "nobarrier" => tell_note(NO_BARRIER),
+            // ext4's names for it.
+            "no_mbcache" | "nombcache" => self.volume.mbcache = MbCacheVariant::Off,
             "suid" => self.mount.suid = true,
             "nosuid" => self.mount.suid = false,
             "dev" => self.mount.dev = true,
@@ -206,7 +211,9 @@ impl Options {
             "subtype" => self.mount.subtype = checked_subtype(text(key, value)?)?,
             "offset" => self.volume.offset_bytes = bytes(key, value)?,
             "cache_size" => self.volume.cache_size_bytes = parsed(key, value, size::parse_cache)?,
-            "readahead" => self.volume.readahead = policy(key, value)?.to_string(),
+            "readahead" => {
+                self.volume.readahead = named::<PolicyName>(key, value)?.to_string();
+            }
             "readahead_max" => self.volume.readahead_max_bytes = bytes(key, value)?,
             "readahead_threads" => {
                 self.volume.readahead_threads = parsed(key, value, threads::parse_readahead)?;
@@ -215,6 +222,7 @@ impl Options {
             "commit" => self.volume.commit_seconds = commit_seconds(value)?,
             "data" => self.volume.data = data_mode(value)?,
             "errors" => self.volume.errors = Some(errors_mode(value)?),
+            "mbcache" => self.volume.mbcache = named(key, value)?,
             "barrier" if value == "0" => tell_note(NO_BARRIER),
             _ => return Ok(false),
         }
@@ -270,7 +278,8 @@ fn parsed<T>(key: &str, value: &OsStr, parse: fn(&str) -> Result<T, String>) -> 
     parse(text(key, value)?).map_err(|error| Failure::usage(format!("option {key}: {error}")))
 }
 
-fn policy(key: &str, value: &OsStr) -> Result<PolicyName> {
+/// One of several, by its name.
+fn named<T: FromStr<Err: Display>>(key: &str, value: &OsStr) -> Result<T> {
     text(key, value)?
         .parse()
         .map_err(|error| Failure::usage(format!("option {key}: {error}")))
@@ -411,6 +420,22 @@ mod tests {
     }
 
     #[test]
+    fn every_variant_of_mbcache_has_a_name() {
+        for variant in MbCacheVariant::ALL {
+            let options = parsed(&format!("mbcache={variant}")).unwrap();
+            assert_eq!(options.volume.mbcache, variant);
+        }
+        for list in ["no_mbcache", "nombcache"] {
+            assert_eq!(parsed(list).unwrap().volume.mbcache, MbCacheVariant::Off);
+        }
+        let failure = parsed("mbcache=psychic").unwrap_err().to_string();
+        assert!(failure.contains("`psychic`"), "{failure}");
+        for variant in MbCacheVariant::ALL {
+            assert!(failure.contains(variant.as_str()), "{failure}");
+        }
+    }
+
+    #[test]
     fn subtype_can_be_named_and_left_out() {
         assert_eq!(
             parsed("ro").unwrap().mount.subtype.as_deref(),
@@ -472,6 +497,8 @@ mod tests {
             ("commit", "commit"),
             ("data=none", "data"),
             ("errors=ignore", "errors"),
+            ("mbcache=Lru", "mbcache"),
+            ("mbcache", "mbcache"),
         ] {
             let failure = parsed(list).unwrap_err();
             assert!(failure.to_string().contains(option), "{failure}");

@@ -2,12 +2,13 @@
 
 mod support;
 
+use larder::MbCacheVariant;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use support::{
     Fixture, Mountpoint, User, assert_fails, can_make_images, can_mount, command, has_root, larder,
-    text, tool,
+    larder_ok, text, tool,
 };
 
 #[test]
@@ -102,6 +103,34 @@ fn readahead_policy_that_does_not_exist_is_named() {
         ];
         assert_fails(&output, 2, &wanted);
     }
+}
+
+#[test]
+fn variant_of_mbcache_that_does_not_exist_is_answered_with_those_that_do() {
+    let names = MbCacheVariant::ALL.map(MbCacheVariant::as_str);
+    for program in ["larder", "mount.larder", "fuse2fs"] {
+        let mut command = command(program, User::Same);
+        if program == "larder" {
+            command.arg("mount");
+        }
+        let output = command
+            .args(["x.img", "/mnt", "-o", "rw,mbcache=psychic"])
+            .output()
+            .unwrap();
+        let stderr = text(&output.stderr);
+        assert!(!output.status.success(), "{program}: {stderr}");
+        assert!(
+            stderr.contains("error: option mbcache: `psychic`"),
+            "{stderr}"
+        );
+        for name in names {
+            assert!(stderr.contains(name), "{program}: {stderr}");
+        }
+    }
+    let help = larder_ok(["mount", "--help"]);
+    assert!(help.contains(&format!("mbcache={}", names.join("|"))));
+    let default = MbCacheVariant::default();
+    assert!(help.contains(&format!("block of the image [default: {default}]")));
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use crate::args::{Cache, StatsArgs};
 use crate::failure::Result;
 use crate::{json, name, size};
-use larder::{CacheKind, CacheStats, DeviceStats, Stats, WritingStats};
+use larder::{
+    AttributeStats, CacheKind, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, Stats,
+    WritingStats,
+};
 use larder_fuse::stats::{histogram, stats};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -83,6 +86,9 @@ fn print_text(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
         "           {} windows, {} pages ahead, {} used, {} wasted",
         readahead.windows, readahead.pages_ahead, readahead.pages_used, readahead.pages_wasted
     )?;
+    if let Some(attributes) = &stats.attributes {
+        print_attributes(out, attributes)?;
+    }
     let device = &stats.device;
     writeln!(
         out,
@@ -94,6 +100,43 @@ fn print_text(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
         print_writing(out, device, writing)?;
     }
     Ok(())
+}
+
+fn print_attributes(out: &mut impl Write, attributes: &AttributeStats) -> io::Result<()> {
+    if attributes.variant == MbCacheVariant::Off {
+        return writeln!(out, "mbcache    off, no attributes are shared");
+    }
+    writeln!(
+        out,
+        "mbcache    {}, {} shares, {} saved on the image",
+        attributes.variant,
+        attributes.shares,
+        size::human(attributes.saved_bytes)
+    )?;
+    print_mbcache(out, "blocks", &attributes.blocks)?;
+    // Only an image with ea_inode has the other one.
+    if attributes.inodes.limit_entries > 0 {
+        print_mbcache(out, "inodes", &attributes.inodes)?;
+    }
+    Ok(())
+}
+
+fn print_mbcache(out: &mut impl Write, of_what: &str, cache: &MbCacheStats) -> io::Result<()> {
+    writeln!(
+        out,
+        "  {of_what}   {} of {} entries, {} bytes each",
+        cache.entries, cache.limit_entries, cache.entry_bytes
+    )?;
+    writeln!(
+        out,
+        "           {} lookups, {} hits",
+        cache.lookups, cache.hits
+    )?;
+    writeln!(
+        out,
+        "           {} dropped by the limit, {} by the shrinker",
+        cache.dropped_by_limit, cache.dropped_by_shrinker
+    )
 }
 
 fn print_writing(
@@ -170,9 +213,7 @@ mod tests {
             longest_chain: 4,
             bytes: 400 << 10,
         };
-        let mut out = Vec::new();
-        print_text(&mut out, &stats).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = shown(&stats);
         let page = text.lines().nth(1).unwrap();
         let cells: Vec<&str> = page.split_whitespace().collect();
         assert_eq!(
@@ -187,13 +228,50 @@ mod tests {
         assert!(text.contains(readahead), "{text}");
     }
 
+    fn shown(stats: &Stats) -> String {
+        let mut out = Vec::new();
+        print_text(&mut out, stats).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn shared_attributes_are_shown_with_each_cache_there_is_in_80_columns() {
+        let mut stats = Stats::default();
+        assert!(!shown(&stats).contains("mbcache"));
+        stats.attributes = Some(AttributeStats {
+            variant: MbCacheVariant::ListLru,
+            blocks: MbCacheStats {
+                entries: 12,
+                limit_entries: 16_384,
+                entry_bytes: 36,
+                lookups: u64::from(u32::MAX),
+                hits: 123,
+                dropped_by_limit: 4,
+                dropped_by_shrinker: 5,
+                ..MbCacheStats::default()
+            },
+            shares: 120,
+            saved_bytes: 120 << 12,
+            ..AttributeStats::default()
+        });
+        let text = shown(&stats);
+        let expected = "\
+mbcache    list-lru, 120 shares, 480.0 KiB saved on the image
+  blocks   12 of 16384 entries, 36 bytes each
+           4294967295 lookups, 123 hits
+           4 dropped by the limit, 5 by the shrinker
+device ";
+        assert!(text.contains(expected), "{text}");
+        assert!(expected.lines().all(|line| line.len() <= 80));
+
+        stats.attributes.as_mut().unwrap().inodes.limit_entries = 16_384;
+        assert!(shown(&stats).contains("  inodes   0 of 16384 entries"));
+        stats.attributes.as_mut().unwrap().variant = MbCacheVariant::Off;
+        assert!(shown(&stats).contains("mbcache    off, no attributes are shared"));
+    }
+
     #[test]
     fn writing_is_shown_where_there_is_any_and_why_it_ended() {
-        let shown = |stats: &Stats| {
-            let mut out = Vec::new();
-            print_text(&mut out, stats).unwrap();
-            String::from_utf8(out).unwrap()
-        };
         let mut stats = Stats::default();
         assert!(!shown(&stats).contains("writing"));
         stats.device.flushes = 7;
