@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-use larder_lab::reproduce::results::Wu2007;
-use larder_lab::reproduce::{Size, cpu_counts, wu2007};
+use larder_lab::reproduce::wu2007::results::Wu2007;
+use larder_lab::reproduce::wu2007::{Size, cpu_counts, reproduce};
 use larder_readahead::PolicyName;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const SMALL: Size = Size {
 };
 
 /// Thrashing is not small in it: its streams and its memory are the document's at any size.
-static RESULTS: LazyLock<Wu2007> = LazyLock::new(|| wu2007(SMALL, |_, _| {}).unwrap());
+static RESULTS: LazyLock<Wu2007> = LazyLock::new(|| reproduce(SMALL, |_, _| {}).unwrap());
 
 /// The committed report.
 static PUBLISHED: LazyLock<Value> = LazyLock::new(|| {
@@ -28,9 +28,9 @@ const PRINT_IT_AGAIN: &str =
 #[test]
 fn reproduction_of_one_seed_is_the_same_to_the_byte() {
     let results = &RESULTS;
-    let again = wu2007(SMALL, |_, _| {}).unwrap();
+    let again = reproduce(SMALL, |_, _| {}).unwrap();
     assert_eq!(results.report().unwrap(), again.report().unwrap());
-    let other = wu2007(Size { seed: 1, ..SMALL }, |_, _| {});
+    let other = reproduce(Size { seed: 1, ..SMALL }, |_, _| {});
     assert_ne!(results.report().unwrap(), other.unwrap().report().unwrap());
 }
 
@@ -57,7 +57,7 @@ fn progress_ends_with_every_run() {
         let mut last = last.lock().unwrap();
         *last = (*last).max((done, total));
     };
-    wu2007(SMALL, told).unwrap();
+    reproduce(SMALL, told).unwrap();
     let (done, total) = *last.lock().unwrap();
     assert!(total > 90 && done == total, "{done} of {total}");
 }

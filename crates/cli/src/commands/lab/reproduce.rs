@@ -3,7 +3,7 @@
 use super::{progress, write_report};
 use crate::args::{Document, ReproduceArgs};
 use crate::failure::{Failure, Result};
-use larder_lab::reproduce::{Size, timed_report, wu2007};
+use larder_lab::reproduce::wu2007::{Size, reproduce, timed_report};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
         seed: args.seed,
     };
     let bar = progress(0);
-    let results = wu2007(size, |_, total| {
+    let results = reproduce(size, |_, total| {
         bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
         bar.inc(1);
     });

@@ -1,0 +1,352 @@
+//! The tables of Wu 2007, made again in the simulator and judged beside the published figures.
+//!
+//! Each table has a module that says how it was measured there and here, and does it. Everything
+//! is deterministic from one seed; independent runs go in parallel.
+//!
+//! Cost: at the document's own size about a hundred million page accesses.
+
+mod aio_stress;
+mod cpu;
+pub mod criterion;
+mod document;
+mod fileio;
+mod gain;
+mod iozone;
+mod machine;
+mod oltp;
+mod plan;
+mod plots;
+pub mod results;
+mod thrashing;
+mod timed;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use crate::published::{self, Pair};
+use crate::simulator::Error;
+pub use cpu::measure as cpu_counts;
+use criterion::judge_direction;
+pub use machine::Size;
+use plan::{Plan, plans, read_noise_pct};
+use results::{CpuCounts, CpuResult, Ours, Row, TableResult, ThrashingCourse, Wu2007};
+pub use timed::timed_report;
+
+/// Measures every table of Wu 2007. `progress` is told how many runs are done, and of how many.
+///
+/// # Errors
+/// [`Error`] if a simulated machine cannot be made.
+pub fn reproduce(size: Size, progress: impl Fn(usize, usize) + Sync) -> Result<Wu2007, Error> {
+    let plans = plans();
+    let done = AtomicUsize::new(0);
+    let tasks = tasks(&plans);
+    let total = tasks.len();
+    let outcomes: Vec<Outcome> = tasks
+        .into_par_iter()
+        .map(|task| {
+            let outcome = task.run(&plans, size)?;
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+            Ok(outcome)
+        })
+        .collect::<Result<_, Error>>()?;
+    Ok(assemble(plans, size, outcomes))
+}
+
+/// One piece of work that no other waits for.
+#[derive(Clone, Copy)]
+enum Task {
+    Table {
+        plan: usize,
+        run: usize,
+        policy: usize,
+    },
+    Thrashing {
+        policy: usize,
+    },
+    /// Thrashing on a machine that differs in one thing.
+    Variant {
+        variant: usize,
+        policy: usize,
+    },
+    Cpu {
+        policy: usize,
+    },
+}
+
+enum Outcome {
+    Figures {
+        plan: usize,
+        first_row: usize,
+        policy: usize,
+        figures: Vec<f64>,
+    },
+    Thrashing(ThrashingCourse),
+    Variant(ThrashingCourse),
+    Cpu(Vec<CpuCounts>),
+}
+
+impl Task {
+    fn run(self, plans: &[Plan], size: Size) -> Result<Outcome, Error> {
+        let named = |policy: usize| Ours::POLICIES[policy];
+        Ok(match self {
+            Self::Table { plan, run, policy } => {
+                let (first_row, measure) = &plans[plan].runs[run];
+                Outcome::Figures {
+                    plan,
+                    first_row: *first_row,
+                    policy,
+                    figures: measure(named(policy), size)?,
+                }
+            }
+            Self::Thrashing { policy } => {
+                Outcome::Thrashing(thrashing::measure(named(policy), size)?)
+            }
+            Self::Variant { variant, policy } => {
+                let variant = &gain::VARIANTS[variant];
+                Outcome::Variant(gain::measure(variant, gain::POLICIES[policy], size)?)
+            }
+            Self::Cpu { policy } => Outcome::Cpu(cpu::measure(named(policy), size)?),
+        })
+    }
+}
+
+/// Everything that is to be done, the longest first.
+fn tasks(plans: &[Plan]) -> Vec<Task> {
+    let policies = 0..Ours::POLICIES.len();
+    let tables = plans.iter().enumerate().flat_map(|(plan, of)| {
+        let policies = policies.clone();
+        (0..of.runs.len()).flat_map(move |run| {
+            let policies = policies.clone();
+            policies.map(move |policy| Task::Table { plan, run, policy })
+        })
+    });
+    let thrashing = policies.clone().map(|policy| Task::Thrashing { policy });
+    let variants = (0..gain::VARIANTS.len()).flat_map(|variant| {
+        let policies = 0..gain::POLICIES.len();
+        policies.map(move |policy| Task::Variant { variant, policy })
+    });
+    let cpu = policies.clone().map(|policy| Task::Cpu { policy });
+    tables.chain(thrashing).chain(variants).chain(cpu).collect()
+}
+
+/// Puts figures into their rows. Outcomes come in the order of the tasks.
+fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
+    let mut grids: Vec<Vec<[f64; 3]>> = plans
+        .iter()
+        .map(|plan| vec![[f64::NAN; 3]; plan.rows.len()])
+        .collect();
+    let mut courses = Vec::new();
+    let mut variants = Vec::new();
+    let mut counts = Vec::new();
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Figures {
+                plan,
+                first_row,
+                policy,
+                figures,
+            } => {
+                for (row, figure) in grids[plan][first_row..].iter_mut().zip(figures) {
+                    row[policy] = figure;
+                }
+            }
+            Outcome::Thrashing(course) => courses.push(course),
+            Outcome::Variant(course) => variants.push(course),
+            Outcome::Cpu(cases) => counts.push(cases),
+        }
+    }
+    let mut tables: Vec<TableResult> = plans
+        .into_iter()
+        .zip(grids)
+        .map(|(plan, grid)| TableResult {
+            name: plan.name,
+            title: plan.title,
+            unit: plan.unit,
+            setup: plan.setup,
+            rows: plan
+                .rows
+                .into_iter()
+                .zip(grid)
+                .map(|(row, figures)| {
+                    let ours = Ours::from_policies(figures);
+                    Row::new(row.label, row.published, ours, row.noise_pct)
+                })
+                .collect(),
+        })
+        .collect();
+    tables.push(thrashing_table(&courses));
+    let modelled = [&courses[0], &courses[1]];
+    Wu2007 {
+        thrashing_variants: gain::variants(modelled, &variants),
+        thrashing_gain: gain::at_equal_streams(modelled),
+        seed: size.seed,
+        divisor: size.divisor,
+        tables,
+        cpu: cpu_results(&counts),
+        thrashing: courses,
+    }
+}
+
+fn thrashing_table(courses: &[ThrashingCourse]) -> TableResult {
+    let published = published::thrashing();
+    let pair = |of: fn(&published::ThrashingRow) -> f64| Pair {
+        legacy: of(&published[0]),
+        ondemand: of(&published[1]),
+    };
+    let ours = |of: fn(&ThrashingCourse) -> f64| {
+        Ours::from_policies(std::array::from_fn(|at| of(&courses[at])))
+    };
+    let row = |label: &str, published, ours| {
+        Row::new(label.to_owned(), published, ours, read_noise_pct())
+    };
+    TableResult {
+        name: "thrashing",
+        title: "Thrashing",
+        unit: "MB/s and KB",
+        setup: thrashing::SETUP,
+        rows: vec![
+            row(
+                "max throughput, MB/s",
+                pair(|row| row.max_throughput_mb_s),
+                ours(ThrashingCourse::max_throughput_mb_s),
+            ),
+            row(
+                "min avg I/O size, KB",
+                pair(|row| row.min_avg_io_kb),
+                ours(ThrashingCourse::min_mean_read_kb),
+            ),
+        ],
+    }
+}
+
+/// `counts` are those of each policy, case by case.
+fn cpu_results(counts: &[Vec<CpuCounts>]) -> Vec<CpuResult> {
+    let published = published::cpu();
+    published
+        .into_iter()
+        .enumerate()
+        .map(|(case, row)| {
+            let [legacy, ondemand, modern] = std::array::from_fn(|policy| counts[policy][case]);
+            CpuResult {
+                judgement: judge_direction(row.change_pct, fewer_pct(legacy, ondemand), 0.0),
+                case: row.case,
+                published_pct: row.change_pct,
+                legacy,
+                ondemand,
+                modern,
+            }
+        })
+        .collect()
+}
+
+/// How many calls and lookups fewer there are, in percent; negative if there are more.
+fn fewer_pct(legacy: CpuCounts, ondemand: CpuCounts) -> f64 {
+    use crate::run_report::as_f64;
+    -Pair {
+        legacy: as_f64(legacy.total()),
+        ondemand: as_f64(ondemand.total()),
+    }
+    .change_pct()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_every_run_find_their_rows() {
+        let plans = plans();
+        for plan in &plans {
+            let last = plan.runs.last().expect("a table has a run").0;
+            assert!(last < plan.rows.len(), "{}", plan.name);
+        }
+        let outcomes = tasks(&plans)
+            .into_iter()
+            .map(|task| made_up(task, &plans))
+            .collect();
+        let size = Size {
+            divisor: 1,
+            seed: 1,
+        };
+        let results = assemble(plans, size, outcomes);
+        assert_eq!(results.tables.len(), 5);
+        assert_eq!(results.cpu.len(), 5);
+        for row in results.tables.iter().flat_map(|table| &table.rows) {
+            assert!(row.ours.modern.is_finite(), "{}", row.label);
+            assert_eq!(row.judgement.ours_pct, Some(100.0), "{}", row.label);
+        }
+        let files = results.report().unwrap();
+        let names: Vec<&str> = files.iter().map(|file| &*file.name).collect();
+        assert_eq!(
+            names,
+            [
+                "wu2007.md",
+                "wu2007.html",
+                "wu2007.csv",
+                "wu2007.json",
+                "wu2007-iozone.svg",
+                "wu2007-aio-stress.svg",
+                "wu2007-sysbench-fileio.svg",
+                "wu2007-sysbench-oltp.svg",
+                "wu2007-thrashing.svg",
+                "wu2007-thrashing-throughput.svg",
+                "wu2007-thrashing-read-size.svg",
+            ]
+        );
+        let markdown = &files[0].content;
+        for name in &names[4..] {
+            assert!(markdown.contains(name), "{name}");
+        }
+        assert!(!files[1].content.contains(".svg"), "pictures are inside");
+        assert_eq!(results.report().unwrap(), files);
+    }
+
+    /// Twice as much under each next policy.
+    fn figure(policy: usize) -> f64 {
+        [10.0, 20.0, 40.0][policy]
+    }
+
+    fn made_up(task: Task, plans: &[Plan]) -> Outcome {
+        match task {
+            Task::Table { plan, run, policy } => {
+                let first_row = plans[plan].runs[run].0;
+                let rows = match plans[plan].runs.len() {
+                    1 => plans[plan].rows.len(),
+                    _ => 1,
+                };
+                Outcome::Figures {
+                    plan,
+                    first_row,
+                    policy,
+                    figures: vec![figure(policy); rows],
+                }
+            }
+            Task::Thrashing { policy } => Outcome::Thrashing(made_up_course(policy)),
+            Task::Variant { policy, .. } => Outcome::Variant(made_up_course(policy)),
+            Task::Cpu { policy } => Outcome::Cpu(vec![
+                CpuCounts {
+                    readahead_calls: 1,
+                    page_lookups: policy as u64,
+                    insert_lookups: 0,
+                };
+                5
+            ]),
+        }
+    }
+
+    fn made_up_course(policy: usize) -> ThrashingCourse {
+        let second = |at_s: u32| results::ThrashingSecond {
+            at_s,
+            streams: at_s,
+            throughput_mb_s: figure(policy),
+            mean_read_kb: Some(figure(policy)),
+        };
+        ThrashingCourse {
+            policy: Ours::POLICIES[policy].as_str(),
+            seconds: (1..=20).map(second).collect(),
+            pages_wasted: 1,
+            pages_ahead: 2,
+        }
+    }
+}
