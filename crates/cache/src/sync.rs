@@ -7,11 +7,13 @@
 #[cfg(not(shuttle))]
 mod imp {
     pub(crate) use crossbeam_utils::Backoff;
+    pub(crate) use crate::table::thread_number;
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::sync::atomic::{
         AtomicU32, AtomicU64,
         Ordering::{AcqRel, Acquire, Relaxed, Release},
     };
+    pub(crate) use std::thread;
 
     /// Waits for `condvar`, giving up the lock meanwhile.
     pub(crate) fn wait<'a, T>(
@@ -30,6 +32,12 @@ mod imp {
         Ordering::{AcqRel, Acquire, Relaxed, Release},
     };
     pub(crate) use shuttle::sync::{Condvar, MutexGuard};
+    pub(crate) use shuttle::thread;
+
+    /// The calling thread's number.
+    pub(crate) fn thread_number() -> usize {
+        thread::current().id().into()
+    }
 
     /// The model checker's mutex with the interface of `parking_lot`.
     #[derive(Debug, Default)]

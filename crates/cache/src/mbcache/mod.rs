@@ -36,6 +36,7 @@
 //! waits until an entry is unused ([`Held::wait_unused`]) must hold nothing that the other holders
 //! need before they let go.
 
+mod entries;
 mod off;
 mod probe;
 #[cfg(all(test, not(shuttle)))]

@@ -3,8 +3,24 @@
 //! Two processors cannot show what 24 did to one another. So the lab runs an operation once, is told
 //! what it locked and wrote, and simulates any number of processors from that. The mount's caches
 //! have the probe `()`, which the compiler removes.
+//!
+//! # Numbers of places
+//! The upper half says what kind of place it is, the lower half which one:
+//!
+//! | upper | lower | the place |
+//! |---|---|---|
+//! | 0 | bucket | a bucket's lock |
+//! | 1 | list | the lock of a list that says which entry goes first |
+//! | 2 | 0 | the one lock of `old` |
+//! | 3 | slot | the line with an entry's state word, and the entry as something held |
+//! | 4 | 0 | the head of the arena's free list |
+//! | 5 | 0 | the count of entries, where no lock guards it |
+//!
+//! Counters that each thread has for itself are no places.
 
+use crate::sync::{Mutex, MutexGuard, thread_number};
 use std::fmt::Debug;
+use std::ops::{Deref, DerefMut};
 
 /// Something done to a place that processors share. Places are numbered by the cache: the same number
 /// is the same lock, or the same cache line.
@@ -31,6 +47,85 @@ pub trait Probe: Clone + Debug + Send + Sync + 'static {
     fn touched(&self, touch: Touch) {
         let _ = touch;
     }
+
+    /// Processors that there are.
+    fn processors(&self) -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
+
+    /// The processor that the caller is on: its thread's number, since a thread seldom moves.
+    #[inline]
+    fn processor(&self) -> usize {
+        thread_number()
+    }
 }
 
 impl Probe for () {}
+
+/// The numbers of places. See the [module](self).
+pub(super) mod place {
+    pub const GLOBAL: u64 = 2 << 32;
+    pub const FREE_LIST: u64 = 4 << 32;
+    pub const COUNT: u64 = 5 << 32;
+
+    pub fn bucket(bucket: u32) -> u64 {
+        u64::from(bucket)
+    }
+
+    pub fn list(list: usize) -> u64 {
+        1 << 32 | list as u64
+    }
+
+    pub fn entry(slot: u32) -> u64 {
+        3 << 32 | u64::from(slot)
+    }
+}
+
+/// A lock that the probe is told of: held as long as this lives.
+#[derive(Debug)]
+pub(super) struct Locked<'a, T, P: Probe> {
+    // Dropped first: the probe hears of it before others can take the lock.
+    told: Told<'a, P>,
+    guard: MutexGuard<'a, T>,
+}
+
+#[derive(Debug)]
+struct Told<'a, P: Probe> {
+    place: u64,
+    probe: &'a P,
+}
+
+impl<'a, T, P: Probe> Locked<'a, T, P> {
+    pub fn new(mutex: &'a Mutex<T>, place: u64, probe: &'a P) -> Self {
+        let guard = mutex.lock();
+        let told = Told::new(place, probe);
+        Self { told, guard }
+    }
+}
+
+impl<'a, P: Probe> Told<'a, P> {
+    fn new(place: u64, probe: &'a P) -> Self {
+        probe.touched(Touch::Lock(place));
+        Self { place, probe }
+    }
+}
+
+impl<P: Probe> Drop for Told<'_, P> {
+    fn drop(&mut self) {
+        self.probe.touched(Touch::Unlock(self.place));
+    }
+}
+
+impl<T, P: Probe> Deref for Locked<'_, T, P> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T, P: Probe> DerefMut for Locked<'_, T, P> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}

@@ -155,7 +155,7 @@ impl<const W: usize> Arena<W> {
     }
 
     /// The slot `index`, which the caller owns and which is in no chain.
-    pub(super) fn vacant(&self, index: u32) -> Vacant<'_, W> {
+    pub(crate) fn vacant(&self, index: u32) -> Vacant<'_, W> {
         Vacant { arena: self, index }
     }
 
@@ -263,7 +263,7 @@ impl<'a, const W: usize> Vacant<'a, W> {
         self.index
     }
 
-    pub(super) fn slot(&self) -> &'a Slot<W> {
+    pub(crate) fn slot(&self) -> &'a Slot<W> {
         self.arena.slot(self.index)
     }
 

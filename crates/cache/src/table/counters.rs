@@ -66,6 +66,13 @@ fn find_shard() -> usize {
     SHARD.get()
 }
 
+/// The calling thread's number: the lowest that no other thread has, among so many that all threads
+/// beyond have the last.
+#[cfg(not(shuttle))]
+pub(crate) fn thread_number() -> usize {
+    find_shard()
+}
+
 /// One thread's counts. The first link of every walk is not counted, so that
 /// most hits count one thing.
 #[derive(Debug, Default)]

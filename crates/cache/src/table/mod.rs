@@ -48,6 +48,8 @@ mod tests;
 
 pub use arena::{Arena, Charge, Growth, Vacant};
 pub use counters::Counts;
+#[cfg(not(shuttle))]
+pub(crate) use counters::thread_number;
 pub(crate) use hash::SeededHash;
 pub use hash::{Hash64, HashFunction};
 pub use histogram::Histogram;

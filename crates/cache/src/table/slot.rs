@@ -34,7 +34,7 @@ impl State {
     pub const REFERENCED: u64 = 1 << 21;
     /// Is being filled or changed by its one owner; nobody else comes to look at its contents.
     pub const BUSY: u64 = 1 << 22;
-    /// Somebody is parked until it is no longer busy.
+    /// Somebody is parked until it is no longer busy, or until nobody else holds it.
     pub const WAITERS: u64 = 1 << 23;
     /// Reaching this page triggers the next readahead.
     pub const MARKER: u64 = 1 << 24;
@@ -48,6 +48,8 @@ impl State {
     pub const WANTED: u64 = 1 << 28;
     /// Differs from what the device has: may not be evicted.
     pub const DIRTY: u64 = 1 << 29;
+    /// Searches by hash may find it.
+    pub const REUSABLE: u64 = 1 << 30;
 
     /// Whether any of `flags` is set.
     #[must_use]
@@ -64,7 +66,7 @@ impl State {
 
     /// Whether `self` and `other` are states of the same entry.
     #[inline]
-    pub(super) fn is_same_entry(self, other: Self) -> bool {
+    pub(crate) fn is_same_entry(self, other: Self) -> bool {
         self.0 / GENERATION == other.0 / GENERATION
     }
 
@@ -82,12 +84,12 @@ impl State {
 
     /// Can be found, is full, and can take one more pin.
     #[inline]
-    pub(super) fn can_pin(self) -> bool {
+    pub(crate) fn can_pin(self) -> bool {
         self.0 & (Self::LIVE | Self::BUSY) == Self::LIVE && self.0 & PINS != PINS
     }
 
     /// The clock hand and removal may take it.
-    pub(super) fn can_claim(self) -> bool {
+    pub(crate) fn can_claim(self) -> bool {
         self.0 & (Self::LIVE | Self::BUSY | Self::DIRTY | PINS) == Self::LIVE
     }
 
@@ -97,6 +99,12 @@ impl State {
     #[inline]
     pub(super) fn pinned(self) -> Self {
         Self(self.used().0 + PIN)
+    }
+
+    /// One pin more, which says nothing of use.
+    #[inline]
+    pub(crate) fn held(self) -> Self {
+        Self(self.0 + PIN)
     }
 
     /// As after being found.
@@ -114,16 +122,16 @@ impl State {
         Self(self.0 | Self::REFERENCED)
     }
 
-    pub(super) fn unreferenced(self) -> Self {
+    pub(crate) fn unreferenced(self) -> Self {
         Self(self.0 & !Self::REFERENCED)
     }
 
     /// As taken out of use: the generation steps, nothing else remains.
-    pub(super) fn claimed(self) -> Self {
+    pub(crate) fn claimed(self) -> Self {
         Self((self.0 & !(GENERATION - 1)).wrapping_add(GENERATION))
     }
 
-    pub(super) fn with(self, flags: u64) -> Self {
+    pub(crate) fn with(self, flags: u64) -> Self {
         Self(self.0 | flags)
     }
 
@@ -194,7 +202,7 @@ impl<const W: usize> Slot<W> {
     }
 
     #[inline]
-    pub(super) fn exchange(&self, from: State, to: State) -> Result<(), State> {
+    pub(crate) fn exchange(&self, from: State, to: State) -> Result<(), State> {
         match self.state.compare_exchange(from.0, to.0, AcqRel, Acquire) {
             Ok(_) => Ok(()),
             Err(now) => Err(State(now)),
@@ -202,7 +210,7 @@ impl<const W: usize> Slot<W> {
     }
 
     /// Sets the state of a slot that the caller owns.
-    pub(super) fn set_state(&self, state: State) {
+    pub(crate) fn set_state(&self, state: State) {
         self.state.store(state.0, Release);
     }
 
@@ -215,16 +223,23 @@ impl<const W: usize> Slot<W> {
         self.next.store(next.raw(), Release);
     }
 
+    /// Gives a pin back; returns the state before.
     #[inline]
-    pub(super) fn unpin(&self) {
+    pub(crate) fn unpin(&self) -> State {
         // Release: the reads through the pin come before the slot's next owner.
         let before = State(self.state.fetch_sub(PIN, Release));
         debug_assert!(before.pins() > 0, "unpinned more often than pinned");
+        before
     }
 
-    /// Sets flags of an entry that the caller has pinned or is filling.
-    pub(crate) fn set_flags(&self, flags: u64) {
-        self.state.fetch_or(flags, AcqRel);
+    /// Sets flags of an entry that the caller has pinned or is filling; returns the state before.
+    pub(crate) fn set_flags(&self, flags: u64) -> State {
+        State(self.state.fetch_or(flags, AcqRel))
+    }
+
+    /// Clears flags of an entry that the caller has pinned.
+    pub(crate) fn clear_flags(&self, flags: u64) {
+        self.state.fetch_and(!flags, AcqRel);
     }
 
     /// Clears `flag` of an entry that the caller has pinned; says whether this

@@ -1,0 +1,113 @@
+//! Entries in an arena, held by pins, whatever finds them and whichever goes first.
+//!
+//! # Model
+//! `struct mb_cache_entry` with `e_refcnt` and its flags, in one slot of [`table`](crate::table): the
+//! pins count those who hold the entry; that the cache itself has it is the flag `LIVE`. The key
+//! is the slot's half word, the value its first word.
+//!
+//! # Waiting
+//! Who waits until an entry is unused holds it himself. Others who wait for the same do not count, so
+//! that two who do never wait for one another; one returns at a time.
+
+use super::holds::Holds;
+use super::probe::{Probe, Touch, place};
+use super::{Held, Stats};
+use crate::table::{Arena, Growth, Slot, State};
+use crate::wait::WaitQueues;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The entries of one cache, in slots of `W` words.
+#[derive(Debug)]
+pub(super) struct Entries<P: Probe, const W: usize> {
+    pub arena: Arc<Arena<W>>,
+    pub probe: P,
+    waits: WaitQueues,
+    pub inserted: AtomicU64,
+    pub dropped_by_limit: AtomicU64,
+    pub dropped_by_shrinker: AtomicU64,
+}
+
+impl<P: Probe, const W: usize> Entries<P, W> {
+    /// Room for `capacity` entries, whose memory `growth` accounts for.
+    pub fn new(capacity: u32, growth: Growth, probe: P) -> io::Result<Self> {
+        Ok(Self {
+            arena: Arc::new(Arena::new(capacity, growth)?),
+            probe,
+            waits: WaitQueues::new(),
+            inserted: AtomicU64::new(0),
+            dropped_by_limit: AtomicU64::new(0),
+            dropped_by_shrinker: AtomicU64::new(0),
+        })
+    }
+
+    #[inline]
+    pub fn slot(&self, index: u32) -> &Slot<W> {
+        self.arena.slot(index)
+    }
+
+    /// The entry in slot `index`, on which the caller has taken a pin.
+    #[inline]
+    pub fn held(&self, index: u32) -> Held<'_> {
+        let slot = self.slot(index);
+        self.wrote(index);
+        Held {
+            cache: self,
+            index,
+            key: slot.aux(),
+            value: slot.word(0),
+        }
+    }
+
+    /// Tells the probe that the line of entry `index` was written.
+    #[inline]
+    pub fn wrote(&self, index: u32) {
+        self.probe.touched(Touch::Write(place::entry(index)));
+    }
+
+    /// The figures that all variants count alike.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            entry_bytes: size_of::<Slot<W>>() as u64,
+            inserted: self.inserted.load(Relaxed),
+            dropped_by_limit: self.dropped_by_limit.load(Relaxed),
+            dropped_by_shrinker: self.dropped_by_shrinker.load(Relaxed),
+            ..Stats::default()
+        }
+    }
+}
+
+impl<P: Probe, const W: usize> Holds for Entries<P, W> {
+    #[inline]
+    fn touch(&self, index: u32) {
+        let slot = self.slot(index);
+        // A line that many share is written only if that changes something.
+        if !slot.state().has(State::REFERENCED) {
+            slot.set_flags(State::REFERENCED);
+            self.wrote(index);
+        }
+    }
+
+    fn set_reusable(&self, index: u32, reusable: bool) {
+        let slot = self.slot(index);
+        if reusable {
+            slot.set_flags(State::REUSABLE);
+        } else {
+            slot.clear_flags(State::REUSABLE);
+        }
+        self.wrote(index);
+    }
+
+    fn wait_unused(&self, index: u32) {
+        self.waits.wait_unused(self.slot(index), index);
+    }
+
+    #[inline]
+    fn release(&self, index: u32) {
+        self.wrote(index);
+        if self.slot(index).unpin().has(State::WAITERS) {
+            self.waits.wake(index);
+        }
+    }
+}
