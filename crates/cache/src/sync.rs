@@ -6,8 +6,8 @@
 
 #[cfg(not(shuttle))]
 mod imp {
-    pub(crate) use crossbeam_utils::Backoff;
     pub(crate) use crate::table::thread_number;
+    pub(crate) use crossbeam_utils::Backoff;
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::sync::atomic::{
         AtomicU32, AtomicU64,

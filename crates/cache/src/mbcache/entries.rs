@@ -12,7 +12,7 @@
 use super::holds::Holds;
 use super::probe::{Probe, Touch, place};
 use super::{Held, Stats};
-use crate::table::{Arena, Growth, Slot, State};
+use crate::table::{Arena, Growth, Slot, State, Vacant};
 use crate::wait::WaitQueues;
 use std::io;
 use std::sync::Arc;
@@ -58,6 +58,56 @@ impl<P: Probe, const W: usize> Entries<P, W> {
             key: slot.aux(),
             value: slot.word(0),
         }
+    }
+
+    /// A slot for a new entry; `None` if another has to go first.
+    pub fn take(&self) -> Option<Vacant<'_, W>> {
+        self.probe.touched(Touch::Write(place::FREE_LIST));
+        self.arena.take_free()
+    }
+
+    /// Makes an entry of `vacant`, held once.
+    pub fn publish(&self, vacant: Vacant<'_, W>, reusable: bool) -> u32 {
+        let index = vacant.into_index();
+        let slot = self.slot(index);
+        let flags = if reusable { State::REUSABLE } else { 0 };
+        slot.set_state(slot.state().with(State::LIVE | flags).held());
+        self.wrote(index);
+        index
+    }
+
+    /// Holds the entry `index`, which the caller's lock keeps from being reused, if it has `flag`
+    /// and is not claimed.
+    pub fn hold(&self, index: u32, flag: u64) -> bool {
+        let fits = |state: State| state.can_pin() && state.has(flag);
+        self.exchange(index, fits, State::held)
+    }
+
+    /// Takes the entry `index` out of use, so that nobody can hold it any more; false if somebody
+    /// does, or another claimed it.
+    pub fn claim(&self, index: u32) -> bool {
+        self.exchange(index, State::can_claim, State::claimed)
+    }
+
+    fn exchange(&self, index: u32, fits: impl Fn(State) -> bool, to: fn(State) -> State) -> bool {
+        let slot = self.slot(index);
+        let mut state = slot.state();
+        while fits(state) {
+            match slot.exchange(state, to(state)) {
+                Ok(()) => {
+                    self.wrote(index);
+                    return true;
+                }
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    /// Gives back the slot of an entry that the caller has claimed, and that nothing leads to.
+    pub fn free(&self, index: u32) {
+        self.probe.touched(Touch::Write(place::FREE_LIST));
+        drop(self.arena.vacant(index));
     }
 
     /// Tells the probe that the line of entry `index` was written.

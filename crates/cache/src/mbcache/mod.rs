@@ -36,6 +36,7 @@
 //! waits until an entry is unused ([`Held::wait_unused`]) must hold nothing that the other holders
 //! need before they let go.
 
+mod clock;
 mod entries;
 mod off;
 mod probe;
@@ -65,6 +66,20 @@ impl Config {
     pub const LINUX_LIMIT_ENTRIES: u32 = 16 << Self::LINUX_BITS;
     /// Linux has 2^10 buckets, whatever the limit.
     pub const LINUX_BITS: u32 = 10;
+
+    /// For `variant` with so many entries at most: buckets as Linux has them for what was published,
+    /// one an entry for ours.
+    #[must_use]
+    pub fn new(variant: Variant, limit_entries: u32) -> Self {
+        let bits = match variant {
+            Variant::Clock => limit_entries.next_power_of_two().ilog2(),
+            _ => Self::LINUX_BITS,
+        };
+        Self {
+            limit_entries,
+            bits,
+        }
+    }
 }
 
 /// What became of an entry offered.
@@ -88,7 +103,7 @@ pub enum Deleted<'c> {
 }
 
 /// A cache of shared contents. See the [module](self) for what callers may rely on.
-pub trait MbCache: Shrinker + holds::Holds {
+pub trait MbCache: Shrinker {
     /// Which variant it is.
     fn variant(&self) -> Variant;
 
@@ -226,11 +241,12 @@ impl Default for AttributeCaches {
 /// The kernel's, for want of address space most likely.
 pub fn build<P: Probe>(
     variant: Variant,
-    _config: Config,
-    _growth: Growth,
-    _probe: P,
+    config: Config,
+    growth: Growth,
+    probe: P,
 ) -> io::Result<Box<dyn MbCache>> {
     match variant {
+        Variant::Clock => Ok(Box::new(clock::Clock::new(config, growth, probe)?)),
         Variant::Off => Ok(Box::new(off::Off)),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }

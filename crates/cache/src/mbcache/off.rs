@@ -1,6 +1,5 @@
 //! No cache: nothing is found, nothing is kept.
 
-use super::holds::Holds;
 use super::{Deleted, Held, Inserted, MbCache, Stats, Variant};
 use crate::budget::Shrinker;
 
@@ -16,14 +15,6 @@ impl Shrinker for Off {
     fn scan_objects(&self, _: u64) -> u64 {
         0
     }
-}
-
-impl Holds for Off {
-    // There are no entries, so nobody holds one.
-    fn touch(&self, _: u32) {}
-    fn set_reusable(&self, _: u32, _: bool) {}
-    fn wait_unused(&self, _: u32) {}
-    fn release(&self, _: u32) {}
 }
 
 impl MbCache for Off {

@@ -125,12 +125,12 @@ impl std::ops::Add for Counts {
 
 /// Sharded counters.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     shards: Box<[CachePadded<Shard>; OWNED + 1]>,
 }
 
 impl Counters {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             shards: Box::new(std::array::from_fn(|_| CachePadded::default())),
         }
@@ -138,7 +138,7 @@ impl Counters {
 
     /// Counts a lookup that walked so many links, at least one.
     #[inline]
-    pub(super) fn hit(&self, links: u64) {
+    pub(crate) fn hit(&self, links: u64) {
         let shard = SHARD.get();
         if shard < OWNED {
             self.shards[shard].hit(links - 1, add_owned);
@@ -149,7 +149,7 @@ impl Counters {
 
     /// Counts a lookup that walked so many links in vain.
     #[inline]
-    pub(super) fn miss(&self, links: u64) {
+    pub(crate) fn miss(&self, links: u64) {
         let shard = SHARD.get();
         if shard < OWNED {
             self.shards[shard].miss(links, add_owned);
@@ -168,7 +168,7 @@ impl Counters {
         self.shards[find_shard()].miss(links, add_shared);
     }
 
-    pub(super) fn sum(&self) -> Counts {
+    pub(crate) fn sum(&self) -> Counts {
         let mut sum = Counts::default();
         for shard in self.shards.iter() {
             let hits = shard.hits.load(Relaxed);

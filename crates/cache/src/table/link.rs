@@ -2,7 +2,7 @@
 
 /// What follows in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(crate) enum Link {
     /// A slot of the arena.
     Slot(u32),
     /// The end of the chain of this bucket. A reader that arrives at another
@@ -12,16 +12,18 @@ pub(super) enum Link {
 
 const END: u32 = 1 << 31;
 
-/// The end of the free list, a bucket that no table has.
+/// The end of the free list, a bucket that no table has. Where memory is zeroed, links lead there.
 pub(super) const END_OF_FREE: Link = Link::End(END - 1);
 
-/// Slots and buckets are numbered below this, which leaves room for a flag in
+/// Slots and buckets are numbered below this, which leaves room for a flag and an offset of one in
 /// links and for the lock bit and an offset of one in bucket heads.
 pub const NUMBERS: u32 = 1 << 30;
 
 impl Link {
     #[inline]
     pub(super) fn from_raw(raw: u32) -> Self {
+        // One less than stored, so that zeroed memory is `END_OF_FREE`.
+        let raw = raw.wrapping_sub(1);
         if raw & END == 0 {
             Self::Slot(raw)
         } else {
@@ -31,9 +33,10 @@ impl Link {
 
     #[inline]
     pub(super) fn raw(self) -> u32 {
-        match self {
+        let raw = match self {
             Self::Slot(slot) => slot,
             Self::End(bucket) => END | bucket,
-        }
+        };
+        raw.wrapping_add(1)
     }
 }

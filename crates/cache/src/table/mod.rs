@@ -12,7 +12,7 @@
 //! - *another key in the slot*: it compares the state word before and after
 //!   ([`Table::copy`]), or pins by exchanging the state word it saw before the
 //!   comparison ([`Table::get`]); the generation in that word gives it away;
-//! - *another chain behind the slot*: that chain ends in another bucket's
+//! - *another chain behind the slot*, or nothing: that chain ends in another bucket's
 //!   number, so the reader starts again;
 //! - *its own chain, from the front*: slots are inserted at the front only, so
 //!   what is behind contains all that was there when the reader started.
@@ -42,24 +42,27 @@ mod counters;
 mod hash;
 pub mod histogram;
 mod link;
+mod same_hash;
 mod slot;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
 pub use arena::{Arena, Charge, Growth, Vacant};
+pub(crate) use counters::Counters;
 pub use counters::Counts;
 #[cfg(not(shuttle))]
 pub(crate) use counters::thread_number;
 pub(crate) use hash::SeededHash;
 pub use hash::{Hash64, HashFunction};
 pub use histogram::Histogram;
+use link::END_OF_FREE;
+pub(crate) use link::Link;
 pub use link::NUMBERS;
+pub(crate) use same_hash::Removed;
 pub use slot::{Slot, State};
 
 use crate::sync::{AtomicU64, Relaxed};
 use buckets::{Buckets, Locked};
-use counters::Counters;
-use link::Link;
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
@@ -113,6 +116,14 @@ impl<'a, const W: usize> Pin<'a, W> {
     #[inline]
     pub fn index(&self) -> u32 {
         self.index
+    }
+
+    /// Keeps the pin, for whoever gives it back to the slot.
+    #[inline]
+    pub(crate) fn into_index(self) -> u32 {
+        let index = self.index;
+        std::mem::forget(self);
+        index
     }
 
     /// The pin that the caller took on the slot some other way.
@@ -211,6 +222,11 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// A slot to put an entry into, from this table's arena, which it does not
     /// share: where none is left, the clock hand evicts. `None` if all are held.
     pub fn take(&self) -> Option<Vacant<'_, W>> {
+        self.take_from(|_| {})
+    }
+
+    /// [`Table::take`] that tells `evicted` of each entry that goes, by its slot.
+    pub(crate) fn take_from(&self, evicted: impl Fn(u32)) -> Option<Vacant<'_, W>> {
         // What the hand passes over before another look, so that a few slots are
         // free for those who come next.
         let batch = (self.arena.touched() / 4).clamp(1, 8);
@@ -220,7 +236,10 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 return Some(vacant);
             }
             turns = turns.checked_sub(1)?;
-            self.arena.scan(batch, |index, _| self.unlink(index));
+            self.arena.scan(batch, |index, _| {
+                evicted(index);
+                self.unlink(index);
+            });
         }
     }
 
@@ -404,8 +423,9 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         state.has(State::WAITERS)
     }
 
+    /// The bucket of what hashes so.
     #[inline]
-    fn bucket(&self, hashed: L::Hashed) -> u32 {
+    pub(crate) fn bucket(&self, hashed: L::Hashed) -> u32 {
         self.hash.bucket(hashed, self.buckets.bits())
     }
 
@@ -555,6 +575,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 None => debug_assert!(false, "slot {index} is not in its chain"),
             }
         }
+        // Who stands on it has lost his way, and is to know.
+        self.arena.slot(index).set_next(END_OF_FREE);
         self.objects.fetch_sub(1, Relaxed);
     }
 

@@ -215,11 +215,11 @@ impl<const W: usize> Slot<W> {
     }
 
     #[inline]
-    pub(super) fn next(&self) -> Link {
+    pub(crate) fn next(&self) -> Link {
         Link::from_raw(self.next.load(Acquire))
     }
 
-    pub(super) fn set_next(&self, next: Link) {
+    pub(crate) fn set_next(&self, next: Link) {
         self.next.store(next.raw(), Release);
     }
 

@@ -1,0 +1,170 @@
+//! Tables where several entries may have the same hash: searches that know the hash alone and go from
+//! one entry to the next, and deleting what nobody holds.
+//!
+//! # How a search goes on where it was
+//! The entry found is pinned, so it keeps its place, and what is behind it in its chain was there
+//! before it: new entries come in front. So a search that starts behind it sees no entry twice, as
+//! long as every slot it passes is in the chain behind the one before. A slot reused under the
+//! reader could be in front again. Therefore, after the state of a slot is read, the one before is
+//! looked at again: if it is the same entry and still leads there, both were in their places. If
+//! not, the search starts again, behind the pinned entry.
+//!
+//! Pins taken here say nothing of use: that is for the holder to say.
+
+use super::link::Link;
+use super::{HashFunction, Layout, Pin, Slot, State, Table, Vacant, Visit};
+
+/// What became of an entry to be deleted.
+#[derive(Debug)]
+pub(crate) enum Removed<'a, const W: usize> {
+    /// It is out of the table.
+    Out,
+    /// Others hold it; so does the caller now.
+    Held(Pin<'a, W>),
+    /// It was not in the table.
+    Absent,
+}
+
+/// Where a search stands: on a slot that was in this state, or before the first.
+type Place<'a, const W: usize> = Option<(&'a Slot<W>, State)>;
+
+impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W>
+where
+    L::Hashed: PartialEq,
+{
+    /// The first entry with this hash and `flag`, pinned.
+    #[inline]
+    pub(crate) fn find_first(&self, hashed: L::Hashed, flag: u64) -> Option<Pin<'_, W>> {
+        let (found, links) = self.search(hashed, flag, None);
+        self.count(found.is_some(), links);
+        found
+    }
+
+    /// The next entry behind `held` with its hash and `flag`, pinned. Counts no lookup.
+    pub(crate) fn find_next(&self, held: &Slot<W>, flag: u64) -> Option<Pin<'_, W>> {
+        self.search(L::hashed_in(held), flag, Some((held, held.state())))
+            .0
+    }
+
+    /// The entry of `key`, pinned. Counts no lookup.
+    pub(crate) fn hold(&self, key: &L::Key<'_>) -> Option<Pin<'_, W>> {
+        let found = self.walk(key, |index, seen| {
+            match self.hold_at(index, seen, State::LIVE) {
+                Some(pin) => Visit::Found(pin),
+                None if self.arena.slot(index).state().is_same_entry(seen) => Visit::Pass,
+                None => Visit::Raced,
+            }
+        });
+        found.0
+    }
+
+    /// Puts `key` into `vacant` with `flags` and what `fill` writes; false if it is in the table
+    /// already.
+    pub(crate) fn insert_absent(
+        &self,
+        key: &L::Key<'_>,
+        vacant: Vacant<'_, W>,
+        flags: u64,
+    ) -> bool {
+        let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
+        if self.find_live(&locked, key).is_some() {
+            // The slot goes back behind the lock.
+            drop(locked);
+            return false;
+        }
+        L::store(key, vacant.slot());
+        self.push(&mut locked, vacant, flags);
+        true
+    }
+
+    /// Takes `key` out if nobody holds it; otherwise holds it too.
+    pub(crate) fn remove_or_hold(&self, key: &L::Key<'_>) -> Removed<'_, W> {
+        let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
+        let Some(index) = self.find_live(&locked, key) else {
+            return Removed::Absent;
+        };
+        loop {
+            if self.claim(index).is_some() {
+                self.unlink_locked(&mut locked, index);
+                drop(locked);
+                drop(self.arena.vacant(index));
+                return Removed::Out;
+            }
+            let state = self.arena.slot(index).state();
+            if !state.has(State::LIVE) {
+                // The clock hand has it.
+                return Removed::Absent;
+            }
+            if let Some(pin) = self.hold_at(index, state, State::LIVE) {
+                return Removed::Held(pin);
+            }
+        }
+    }
+
+    /// The first entry behind `after` with this hash and `flag`, and the links walked.
+    #[inline]
+    fn search(
+        &self,
+        hashed: L::Hashed,
+        flag: u64,
+        after: Place<'_, W>,
+    ) -> (Option<Pin<'_, W>>, u64) {
+        let bucket = self.bucket(hashed);
+        let mut links = 0;
+        'start: loop {
+            let mut before = after;
+            loop {
+                let at = match before {
+                    Some((slot, _)) => slot.next(),
+                    None => self.buckets.first(bucket),
+                };
+                let Link::Slot(index) = at else {
+                    if at == self.buckets.end(bucket) && self.leads_to(bucket, before, at) {
+                        return (None, links);
+                    }
+                    continue 'start;
+                };
+                let slot = self.arena.slot(index);
+                let state = slot.state();
+                links += 1;
+                if !self.leads_to(bucket, before, at) {
+                    continue 'start;
+                }
+                if state.has(flag)
+                    && L::hashed_in(slot) == hashed
+                    && let Some(pin) = self.hold_at(index, state, flag)
+                {
+                    return (Some(pin), links);
+                }
+                before = Some((slot, state));
+            }
+        }
+    }
+
+    /// Whether the slot that `before` stands on is still the same entry, in its chain, and in front
+    /// of `at`.
+    #[inline]
+    fn leads_to(&self, bucket: u32, before: Place<'_, W>, at: Link) -> bool {
+        let Some((slot, seen)) = before else {
+            return self.buckets.first(bucket) == at;
+        };
+        // A slot taken out of its chain leads to no bucket's end or into the free list.
+        let is_before = slot.next() == at;
+        let now = slot.state();
+        is_before && now.is_same_entry(seen) && !now.has(State::FREE)
+    }
+
+    /// Pins the entry that was `seen` at `index`, as long as it has `flag`.
+    #[inline]
+    fn hold_at(&self, index: u32, seen: State, flag: u64) -> Option<Pin<'_, W>> {
+        let slot = self.arena.slot(index);
+        let mut state = seen;
+        while state.is_same_entry(seen) && state.can_pin() && state.has(flag) {
+            match slot.exchange(state, state.held()) {
+                Ok(()) => return Some(Pin::adopt(slot, index)),
+                Err(now) => state = now,
+            }
+        }
+        None
+    }
+}
