@@ -4,12 +4,12 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 /// The generator of workload number `stream` of a seed.
-pub(super) fn generator(seed: u64, stream: u64) -> Pcg64Mcg {
+pub(crate) fn generator(seed: u64, stream: u64) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(mix(seed ^ mix(stream)))
 }
 
 /// A number that depends on all bits of `value`: the finishing step of `SplitMix64`.
-pub(super) fn mix(value: u64) -> u64 {
+pub(crate) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -5,7 +5,7 @@
 //! from the seed that [`Workload::jobs`] takes, and operations are made as they are needed, so
 //! that a workload on a large file takes no more memory than one on a small file.
 
-mod chance;
+pub(crate) mod chance;
 mod datasets;
 mod job;
 mod kind;

@@ -2,23 +2,42 @@
 //!
 //! # Model
 //! The stress test of J. Kara, "ext\[24\]: `MBCache` rewrite", 2016: each of P processes sets the
-//! attribute of F files of its own to values that it draws from a pool of V, N times in all. The
-//! letter says neither the attribute's name nor the size of a value; ours are
-//! [`ATTRIBUTE`] and [`VALUE_BYTES`], so that a value goes into a block of its own whatever the
-//! inode's size.
+//! attribute of F files of its own to values that it draws from a pool of V, N times. The letter
+//! says neither the attribute's name, nor the size of a value, nor in which order the files come;
+//! ours are [`ATTRIBUTE`], [`VALUE_BYTES`], and one file after the other.
+//!
+//! # Invariants
+//! 1. The same seed gives the same operations on every [`Target`], with every variant.
+//! 2. After each run, outside its time, every file is found to have the value that was set last.
 
+mod directory;
+mod draws;
+pub mod engine;
+mod error;
+mod image;
+mod measured;
+mod report;
+mod together;
+mod volume;
+
+pub use directory::{Job, Worker, work};
+pub use error::Error;
+pub use measured::{EntrySize, Measured, XattrBench};
+
+use image::Image;
 use larder::{AttributeStats, MbCacheVariant};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The attribute that is set.
 pub const ATTRIBUTE: &str = "user.xattr-bench";
 
-/// Bytes of a value: more than an inode of 256 bytes has room for.
+/// Bytes of a value: more than an inode of 256 bytes has room for, so that it goes into a block.
 pub const VALUE_BYTES: usize = 256;
 
 /// Processes, files of each, and values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
     /// Processes, or threads (P).
     pub processes: u32,
@@ -35,10 +54,16 @@ impl Case {
     pub const FILES: [u32; 3] = [10, 100, 1000];
     /// The values of the letter.
     pub const VALUES: [u32; 5] = [10, 100, 1000, 10_000, 100_000];
+
+    /// Files of all processes.
+    #[must_use]
+    pub fn all_files(&self) -> u64 {
+        u64::from(self.processes) * u64::from(self.files)
+    }
 }
 
 /// How a case is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BenchConfig {
     /// Sets by each process. The letter: 50,000.
     pub operations: u32,
@@ -51,23 +76,89 @@ pub struct BenchConfig {
 /// What is driven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The cache alone.
-    Engine,
-    /// A volume in this process, on a memory device with an ext4 without a journal.
-    Volume,
+    /// The cache alone, by threads: see [`engine`].
+    Engine(MbCacheVariant),
+    /// A volume in this process, on a memory device with an ext4 without a journal, by threads.
+    Volume(MbCacheVariant),
     /// A directory of a mounted file system, by setxattr(2) in processes.
-    Directory(PathBuf),
+    Directory {
+        /// Where the files are made, in a subdirectory that is removed afterwards.
+        path: PathBuf,
+        /// What each process runs.
+        worker: Worker,
+    },
 }
 
-/// A case, measured.
-#[derive(Clone, Debug, Serialize)]
-pub struct Measured {
-    /// The case.
-    pub case: Case,
+impl Target {
     /// The variant; `None` if the file system has its own.
-    pub variant: Option<MbCacheVariant>,
-    /// Seconds that each run took, from the first set to the last.
-    pub seconds: Vec<f64>,
-    /// What the cache did in the last run, if it is ours.
-    pub stats: Option<AttributeStats>,
+    #[must_use]
+    pub fn variant(&self) -> Option<MbCacheVariant> {
+        match self {
+            Self::Engine(variant) | Self::Volume(variant) => Some(*variant),
+            Self::Directory { .. } => None,
+        }
+    }
+}
+
+/// Measures one case on each of `targets`, run by run in turn, so that what disturbs the machine
+/// meanwhile disturbs all of them. `run_done` is told of each run.
+///
+/// # Errors
+/// [`Error`] if a target cannot be driven, or does not keep what was set.
+pub fn measure(
+    targets: &[Target],
+    case: Case,
+    config: &BenchConfig,
+    run_done: &mut dyn FnMut(),
+) -> Result<Vec<Measured>, Error> {
+    let new = |target: &Target| Measured::new(case, config, target.variant());
+    let mut measured: Vec<Measured> = targets.iter().map(new).collect();
+    let mut image = None;
+    for _ in 0..config.runs {
+        for (target, measured) in targets.iter().zip(&mut measured) {
+            let run = match target {
+                Target::Engine(variant) => engine::run(*variant, case, config)?,
+                Target::Volume(variant) => {
+                    let image = match &mut image {
+                        Some(image) => image,
+                        none => none.insert(Image::new(case)?),
+                    };
+                    volume::run(image, *variant, case, config)?
+                }
+                Target::Directory { path, worker } => directory::run(path, worker, case, config)?,
+            };
+            measured.push(&run);
+            run_done();
+        }
+    }
+    Ok(measured)
+}
+
+/// Measures all `cases` on each of `targets`, which are called `name` together.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_all(
+    name: &str,
+    targets: &[Target],
+    cases: &[Case],
+    config: &BenchConfig,
+    run_done: &mut dyn FnMut(),
+) -> Result<XattrBench, Error> {
+    let mut all = Vec::new();
+    for case in cases {
+        all.extend(measure(targets, *case, config, run_done)?);
+    }
+    Ok(XattrBench {
+        target: name.to_owned(),
+        config: *config,
+        measured: all,
+    })
+}
+
+/// One run of a case.
+#[derive(Debug)]
+struct Run {
+    elapsed: Duration,
+    stats: Option<AttributeStats>,
 }

@@ -1,0 +1,232 @@
+//! A mounted file system: setxattr(2) by processes.
+//!
+//! # Model
+//! This process starts the others; each makes its files and says that it is ready. They share the
+//! reading end of a pipe, and go when its writing end is closed. Time ends when the last one has
+//! said that it is done.
+
+use super::draws::{Draws, bytes_of, last_values};
+use super::{ATTRIBUTE, BenchConfig, Case, Error, Run, VALUE_BYTES};
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, PipeReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+const READY: &str = "ready";
+const DONE: &str = "done";
+
+/// A program that calls [`work`] with the [`Job`] that is its last argument, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worker {
+    /// The program.
+    pub program: PathBuf,
+    /// What comes before the job.
+    pub arguments: Vec<String>,
+}
+
+/// What one process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// The case.
+    pub case: Case,
+    /// How it is measured.
+    pub config: BenchConfig,
+    /// Which of the processes this is.
+    pub process: u32,
+}
+
+/// Does a job, in the directory in which the process was started.
+///
+/// # Errors
+/// [`Error::Directory`], [`Error::Attribute`], [`Error::Process`].
+pub fn work(job: &Job) -> Result<(), Error> {
+    let Job {
+        case,
+        config,
+        process,
+    } = *job;
+    let dir = PathBuf::from(process.to_string());
+    let files: Vec<PathBuf> = (0..case.files).map(|file| file_of(&dir, file)).collect();
+    fs::create_dir(&dir).map_err(|source| failed("make the directory", &dir, source))?;
+    for file in &files {
+        File::create_new(file).map_err(|source| failed("make the file", file, source))?;
+    }
+    tell(READY)?;
+    let waited = io::stdin().read_to_end(&mut Vec::new());
+    waited.map_err(|source| not("wait in", source))?;
+    for draw in Draws::new(case, &config, process) {
+        let file = &files[draw.file as usize];
+        let value = bytes_of(draw.value, config.seed);
+        setxattr(file, ATTRIBUTE, &value, XattrFlags::empty())
+            .map_err(|error| attribute("set", file, error))?;
+    }
+    tell(DONE)
+}
+
+/// Runs all processes below `path`.
+pub(super) fn run(
+    path: &Path,
+    worker: &Worker,
+    case: Case,
+    config: &BenchConfig,
+) -> Result<Run, Error> {
+    let dir = Scratch::new(path)?;
+    let (reader, go) = io::pipe().map_err(|source| not("make a pipe for", source))?;
+    let mut processes = Processes(Vec::new());
+    for process in 0..case.processes {
+        let job = Job {
+            case,
+            config: *config,
+            process,
+        };
+        processes
+            .0
+            .push(Process::start(worker, &job, &dir.0, &reader)?);
+    }
+    processes.expect(READY)?;
+    let start = Instant::now();
+    drop(go);
+    processes.expect(DONE)?;
+    let elapsed = start.elapsed();
+    drop(processes);
+    for process in 0..case.processes {
+        check(&dir.0, case, config, process)?;
+    }
+    dir.remove()?;
+    Ok(Run {
+        elapsed,
+        stats: None,
+    })
+}
+
+/// Looks for what was set last.
+fn check(dir: &Path, case: Case, config: &BenchConfig, process: u32) -> Result<(), Error> {
+    let dir = dir.join(process.to_string());
+    for (file, last) in (0..).zip(last_values(case, config, process)) {
+        let path = file_of(&dir, file);
+        let mut value = [0; VALUE_BYTES];
+        let found = match getxattr(&path, ATTRIBUTE, &mut value) {
+            Ok(_) => Some(value),
+            Err(Errno::NODATA) => None,
+            Err(error) => return Err(attribute("read", &path, error)),
+        };
+        if found != last.map(|value| bytes_of(value, config.seed)) {
+            let file = file as usize;
+            return Err(Error::Lost { process, file });
+        }
+    }
+    Ok(())
+}
+
+fn file_of(dir: &Path, file: u32) -> PathBuf {
+    dir.join(format!("f{file}"))
+}
+
+fn tell(line: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .map_err(|source| not("answer as", source))
+}
+
+fn failed(what: &'static str, path: &Path, source: io::Error) -> Error {
+    let path = path.to_owned();
+    Error::Directory { what, path, source }
+}
+
+fn attribute(what: &'static str, path: &Path, error: Errno) -> Error {
+    Error::Attribute {
+        what,
+        path: path.to_owned(),
+        source: error.into(),
+    }
+}
+
+fn not(what: &'static str, source: io::Error) -> Error {
+    Error::Process { what, source }
+}
+
+/// A directory that is there until this is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(parent: &Path) -> Result<Self, Error> {
+        let path = parent.join(format!("xattr-bench-{}", std::process::id()));
+        fs::create_dir(&path).map_err(|source| failed("make the directory", &path, source))?;
+        Ok(Self(path))
+    }
+
+    fn remove(&self) -> Result<(), Error> {
+        fs::remove_dir_all(&self.0)
+            .map_err(|source| failed("remove the directory", &self.0, source))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Removed already if all went well; else there is another error to tell.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One process.
+struct Process {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(worker: &Worker, job: &Job, dir: &Path, go: &PipeReader) -> Result<Self, Error> {
+        let start = || -> io::Result<Self> {
+            let mut child = Command::new(&worker.program)
+                .args(&worker.arguments)
+                .arg(serde_json::to_string(job)?)
+                .current_dir(dir)
+                .stdin(go.try_clone()?)
+                .stdout(Stdio::piped())
+                .spawn()?;
+            let answers = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            let answers = BufReader::new(answers);
+            Ok(Self { child, answers })
+        };
+        start().map_err(|source| not("start", source))
+    }
+
+    fn expect(&mut self, answer: &str) -> Result<(), Error> {
+        let mut line = String::new();
+        let read = self.answers.read_line(&mut line);
+        read.map_err(|source| not("hear from", source))?;
+        if line.trim_end() == answer {
+            return Ok(());
+        }
+        let status = self.child.wait();
+        Err(Error::Worker(
+            status.map_err(|source| not("wait for", source))?,
+        ))
+    }
+}
+
+/// All processes; they end with this.
+struct Processes(Vec<Process>);
+
+impl Processes {
+    fn expect(&mut self, answer: &str) -> Result<(), Error> {
+        self.0
+            .iter_mut()
+            .try_for_each(|process| process.expect(answer))
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for process in &mut self.0 {
+            // Those that have said all they had to say end by themselves. An error says that it has.
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+        }
+    }
+}

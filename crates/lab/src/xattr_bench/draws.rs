@@ -1,0 +1,119 @@
+//! What each process sets, in which order: from the seed alone.
+
+use super::{BenchConfig, Case, VALUE_BYTES};
+use crate::workload::chance::{generator, mix};
+use rand::Rng;
+use rand_pcg::Pcg64Mcg;
+
+/// A value is set as the attribute of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Draw {
+    /// The number of the file, of those that the process has.
+    pub file: u32,
+    /// The number of the value in the pool.
+    pub value: u32,
+}
+
+/// What one process sets, one after the other: its files in turn, values by chance.
+#[derive(Clone, Debug)]
+pub(super) struct Draws {
+    generator: Pcg64Mcg,
+    case: Case,
+    done: u32,
+    operations: u32,
+}
+
+impl Draws {
+    pub(super) fn new(case: Case, config: &BenchConfig, process: u32) -> Self {
+        Self {
+            generator: generator(config.seed, u64::from(process)),
+            case,
+            done: 0,
+            operations: config.operations,
+        }
+    }
+}
+
+impl Iterator for Draws {
+    type Item = Draw;
+
+    fn next(&mut self) -> Option<Draw> {
+        if self.done == self.operations {
+            return None;
+        }
+        let draw = Draw {
+            file: self.done % self.case.files,
+            value: self.generator.random_range(0..self.case.values),
+        };
+        self.done += 1;
+        Some(draw)
+    }
+}
+
+/// The value that each file of a process has in the end; `None` if it was never set.
+pub(super) fn last_values(case: Case, config: &BenchConfig, process: u32) -> Vec<Option<u32>> {
+    let mut last = vec![None; case.files as usize];
+    for Draw { file, value } in Draws::new(case, config, process) {
+        last[file as usize] = Some(value);
+    }
+    last
+}
+
+/// The bytes of value `number`. They are made where they are needed: that takes no longer than
+/// reading them from a pool in memory that no cache of a processor holds.
+pub(super) fn bytes_of(number: u32, seed: u64) -> [u8; VALUE_BYTES] {
+    let mut bytes = [0; VALUE_BYTES];
+    let start = start_of(number, seed);
+    for (word, at) in bytes.chunks_exact_mut(8).zip(0..) {
+        word.copy_from_slice(&mix(start.wrapping_add(at)).to_le_bytes());
+    }
+    bytes
+}
+
+/// A hash of value `number`, as evenly spread as that of its bytes.
+pub(super) fn key_of(number: u32, seed: u64) -> u32 {
+    let [.., a, b, c, d] = start_of(number, seed).to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+fn start_of(number: u32, seed: u64) -> u64 {
+    mix(seed ^ mix(u64::from(number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    const CONFIG: BenchConfig = BenchConfig {
+        operations: 1000,
+        runs: 1,
+        seed: 7,
+    };
+    const CASE: Case = Case {
+        processes: 2,
+        files: 30,
+        values: 10,
+    };
+
+    #[test]
+    fn draws_of_a_process_are_its_own_and_the_same_each_time() {
+        let draws = |process| Draws::new(CASE, &CONFIG, process).collect::<Vec<_>>();
+        assert_eq!(draws(0), draws(0));
+        assert_ne!(draws(0), draws(1));
+        assert_eq!(draws(0).len(), 1000);
+        let values: HashSet<u32> = draws(0).iter().map(|draw| draw.value).collect();
+        assert_eq!(values, (0..10).collect());
+        let files = draws(0).into_iter().map(|draw| draw.file);
+        assert!(files.eq((0..30).cycle().take(1000)));
+    }
+
+    #[test]
+    fn value_of_a_number_is_its_own_and_has_its_own_hash() {
+        let bytes: HashSet<_> = (0..1000).map(|number| bytes_of(number, 7)).collect();
+        let keys: HashSet<_> = (0..1000).map(|number| key_of(number, 7)).collect();
+        assert_eq!((bytes.len(), keys.len()), (1000, 1000));
+        assert_eq!(bytes_of(1, 7), bytes_of(1, 7));
+        assert_ne!(bytes_of(1, 7), bytes_of(1, 8));
+    }
+}

@@ -1,0 +1,119 @@
+//! The image of the volume: made by mke2fs, in memory, with the files in it.
+
+use super::{Case, Error};
+use larder::{Ino, NewFile, OpenOptions, Volume};
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_cache::mbcache::Variant;
+use rustix::fd::AsRawFd;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+const BLOCK_BYTES: u64 = 4096;
+/// An inode, its name in a directory, and two blocks: what is freed is not at once used again.
+const FILE_BYTES: u64 = 256 + 64 + 2 * BLOCK_BYTES;
+/// What there is besides: bitmaps, tables, what mke2fs keeps for growth.
+const BASE_BYTES: u64 = 32 << 20;
+/// Inodes that are no files: those that are reserved, the root, and a folder for each process.
+const BASE_INODES: u64 = 16;
+
+/// Where mke2fs lives when `PATH` leaves it out, as it does for users.
+const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+
+/// An ext4 without a journal, with the files of a case, which have no attributes yet.
+#[derive(Debug)]
+pub(super) struct Image {
+    bytes: Vec<u8>,
+    /// The files of each process.
+    pub files: Vec<Vec<Ino>>,
+}
+
+impl Image {
+    pub(super) fn new(case: Case) -> Result<Self, Error> {
+        let device = Arc::new(MemoryDevice::new(mke2fs(case)?));
+        let volume =
+            Volume::open_device(Arc::clone(&device) as _, &options(Variant::Off, &device))?;
+        let files = (0..case.processes)
+            .map(|process| make_files(&volume, process, case.files))
+            .collect::<larder::Result<_>>()?;
+        volume.close()?;
+        drop(volume);
+        Ok(Self {
+            bytes: device.to_bytes(),
+            files,
+        })
+    }
+
+    /// A copy of it, opened.
+    pub(super) fn open(&self, variant: Variant) -> Result<Volume, Error> {
+        let device = MemoryDevice::new(self.bytes.clone());
+        let options = options(variant, &device);
+        Ok(Volume::open_device(Arc::new(device), &options)?)
+    }
+}
+
+/// As a mount would, but with memory for all of the image, as the kernel has for its own.
+fn options(mbcache: Variant, device: &MemoryDevice) -> OpenOptions {
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    options.mbcache = mbcache;
+    options.cache_size_bytes = options.cache_size_bytes.max(2 * device.size_bytes());
+    options
+}
+
+fn make_files(volume: &Volume, process: u32, files: u32) -> larder::Result<Vec<Ino>> {
+    let new = NewFile {
+        permissions: 0o755,
+        umask: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let folder = volume.make_dir(Ino::ROOT, format!("p{process}").as_bytes(), &new)?;
+    let make = |file| volume.create(folder.ino, format!("f{file}").as_bytes(), &new);
+    (0..files).map(|file| Ok(make(file)?.ino)).collect()
+}
+
+/// What mke2fs makes of a file of zeros.
+fn mke2fs(case: Case) -> Result<Vec<u8>, Error> {
+    let files = case.all_files();
+    let size_bytes = (files * FILE_BYTES + BASE_BYTES).next_multiple_of(BLOCK_BYTES);
+    let inodes = files + u64::from(case.processes) + BASE_INODES;
+    let failed = |reason: String| Error::Image { size_bytes, reason };
+    let mut image = empty_file(size_bytes).map_err(|error| failed(error.to_string()))?;
+    let made = Command::new(find_mke2fs().ok_or(Error::NoMke2fs)?)
+        .args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0"])
+        .args(["-I", "256", "-b", &BLOCK_BYTES.to_string()])
+        .args(["-N", &inodes.to_string()])
+        .arg(format!(
+            "/proc/{}/fd/{}",
+            std::process::id(),
+            image.as_raw_fd()
+        ))
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if !made.status.success() {
+        return Err(failed(String::from_utf8_lossy(&made.stderr).into_owned()));
+    }
+    let mut bytes = Vec::new();
+    let read = image.read_to_end(&mut bytes);
+    read.map_err(|error| failed(error.to_string()))?;
+    Ok(bytes)
+}
+
+/// A file of zeros that lies in memory and has no name.
+fn empty_file(size_bytes: u64) -> io::Result<File> {
+    let file = File::from(memfd_create("xattr-bench", MemfdFlags::CLOEXEC)?);
+    file.set_len(size_bytes)?;
+    Ok(file)
+}
+
+fn find_mke2fs() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SYSTEM_FOLDERS.map(PathBuf::from))
+        .map(|folder| folder.join("mke2fs"))
+        .find(|candidate| candidate.is_file())
+}

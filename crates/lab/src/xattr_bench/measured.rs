@@ -1,0 +1,187 @@
+//! What a bench measured, and what can be worked out from it.
+
+use super::{BenchConfig, Case, Run};
+use crate::run_report::as_f64;
+use larder::{AttributeStats, MbCacheVariant};
+use serde::{Serialize, Serializer};
+
+/// A case, measured. As JSON it has the figures that its methods work out too, under their names.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The case.
+    pub case: Case,
+    /// Sets by each process.
+    pub operations: u32,
+    /// The variant; `None` if the file system has its own.
+    pub variant: Option<MbCacheVariant>,
+    /// Seconds that each run took, from the start of all processes to the last one's end.
+    pub seconds: Vec<f64>,
+    /// What the cache did in the last run, if it is ours.
+    pub stats: Option<AttributeStats>,
+}
+
+/// Several cases on one kind of target.
+#[derive(Clone, Debug, Serialize)]
+pub struct XattrBench {
+    /// What was driven.
+    pub target: String,
+    /// How.
+    #[serde(flatten)]
+    pub config: BenchConfig,
+    /// The cases, for each of them the variants.
+    pub measured: Vec<Measured>,
+}
+
+/// What an entry of a cache takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EntrySize {
+    /// Which cache's.
+    pub variant: MbCacheVariant,
+    /// The entry, in bytes.
+    pub bytes: u64,
+    /// The entry and, when the cache is full, its share of the buckets, in bytes.
+    pub bytes_with_buckets: f64,
+    /// What the letter says of it, in longs of 8 bytes; nothing of ours.
+    pub published_longs: Option<u64>,
+}
+
+impl Measured {
+    pub(super) fn new(case: Case, config: &BenchConfig, variant: Option<MbCacheVariant>) -> Self {
+        Self {
+            case,
+            operations: config.operations,
+            variant,
+            seconds: Vec::new(),
+            stats: None,
+        }
+    }
+
+    pub(super) fn push(&mut self, run: &Run) {
+        self.seconds.push(run.elapsed.as_secs_f64());
+        self.stats = run.stats;
+    }
+
+    /// Seconds of a run, on average.
+    #[must_use]
+    pub fn mean_s(&self) -> f64 {
+        self.seconds.iter().sum::<f64>() / as_f64(self.seconds.len() as u64)
+    }
+
+    /// The standard deviation of runs like these, in seconds; 0 if there was only one.
+    #[must_use]
+    pub fn deviation_s(&self) -> f64 {
+        let others = self.seconds.len().saturating_sub(1);
+        if others == 0 {
+            return 0.0;
+        }
+        let mean = self.mean_s();
+        let squares = self.seconds.iter().map(|seconds| (seconds - mean).powi(2));
+        (squares.sum::<f64>() / as_f64(others as u64)).sqrt()
+    }
+
+    /// Sets by the second, of all processes.
+    #[must_use]
+    pub fn sets_s(&self) -> f64 {
+        let sets = u64::from(self.case.processes) * u64::from(self.operations);
+        as_f64(sets) / self.mean_s()
+    }
+
+    /// What an entry takes, where there are any.
+    #[must_use]
+    pub fn entry_size(&self) -> Option<EntrySize> {
+        let stats = &self.stats?;
+        let blocks = &stats.blocks;
+        let variant = stats.variant;
+        (blocks.limit_entries > 0).then(|| {
+            let buckets_bytes = blocks.bytes - blocks.entries * blocks.entry_bytes;
+            let share = as_f64(buckets_bytes) / as_f64(blocks.limit_entries);
+            EntrySize {
+                variant,
+                bytes: blocks.entry_bytes,
+                bytes_with_buckets: as_f64(blocks.entry_bytes) + share,
+                published_longs: published_longs(variant),
+            }
+        })
+    }
+}
+
+/// "Smaller cache entries (7 longs instead of 13)".
+fn published_longs(variant: MbCacheVariant) -> Option<u64> {
+    use MbCacheVariant as V;
+    match variant {
+        V::Old => Some(13),
+        V::Lru | V::ListLru | V::Referenced => Some(7),
+        V::Clock | V::Off => None,
+    }
+}
+
+impl Serialize for Measured {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Figures<'m> {
+            #[serde(flatten)]
+            case: Case,
+            variant: Option<MbCacheVariant>,
+            mean_s: f64,
+            deviation_s: f64,
+            sets_s: f64,
+            seconds: &'m [f64],
+            stats: Option<AttributeStats>,
+        }
+        let figures = Figures {
+            case: self.case,
+            variant: self.variant,
+            mean_s: self.mean_s(),
+            deviation_s: self.deviation_s(),
+            sets_s: self.sets_s(),
+            seconds: &self.seconds,
+            stats: self.stats,
+        };
+        figures.serialize(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(seconds: &[f64]) -> Measured {
+        Measured {
+            case: Case {
+                processes: 4,
+                files: 10,
+                values: 10,
+            },
+            operations: 100,
+            variant: Some(MbCacheVariant::Off),
+            seconds: seconds.to_vec(),
+            stats: None,
+        }
+    }
+
+    #[test]
+    fn figures_of_runs_are_their_mean_and_how_they_scatter() {
+        let runs = measured(&[1.0, 2.0, 3.0]);
+        assert_eq!((runs.mean_s(), runs.deviation_s()), (2.0, 1.0));
+        assert_eq!(runs.sets_s(), 200.0);
+        assert_eq!(measured(&[5.0]).deviation_s(), 0.0);
+    }
+
+    #[test]
+    fn entry_has_its_share_of_the_buckets_of_a_full_cache() {
+        let mut stats = AttributeStats {
+            variant: MbCacheVariant::Lru,
+            ..AttributeStats::default()
+        };
+        stats.blocks.entries = 10;
+        stats.blocks.limit_entries = 1000;
+        stats.blocks.entry_bytes = 30;
+        stats.blocks.bytes = 300 + 4000;
+        let mut runs = measured(&[1.0]);
+        assert_eq!(runs.entry_size(), None);
+        runs.stats = Some(stats);
+        let size = runs.entry_size().unwrap();
+        assert_eq!((size.bytes, size.bytes_with_buckets), (30, 34.0));
+        assert_eq!(size.published_longs, Some(7));
+    }
+}

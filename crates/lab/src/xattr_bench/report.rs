@@ -1,0 +1,367 @@
+//! A bench as people and programs read it: the letter's table, CSV, JSON, plots, a page.
+
+use super::{Case, Measured, XattrBench};
+use crate::output::{
+    Align, BarPlot, LinePlot, ReportFile, Series, Table, csv_text, page, significant,
+};
+use larder::MbCacheVariant;
+use std::io;
+
+/// In this order the letter has its figures; ours comes last.
+const COLUMNS: [Option<MbCacheVariant>; 7] = [
+    Some(MbCacheVariant::Old),
+    Some(MbCacheVariant::Lru),
+    Some(MbCacheVariant::ListLru),
+    Some(MbCacheVariant::Referenced),
+    Some(MbCacheVariant::Off),
+    Some(MbCacheVariant::Clock),
+    None,
+];
+
+const LONG_BYTES: u64 = 8;
+
+impl XattrBench {
+    /// What was measured, in one line.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!(
+            "xattr-bench on {}: {} sets by each process, {} runs, seed {}",
+            self.target, self.config.operations, self.config.runs, self.config.seed
+        )
+    }
+
+    /// Whether there are several cases, so that the letter's tables show more than a list.
+    #[must_use]
+    pub fn is_matrix(&self) -> bool {
+        let mut cases = self.measured.iter().map(|measured| measured.case);
+        let first = cases.next();
+        cases.any(|case| Some(case) != first)
+    }
+
+    /// One row for each case and variant.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let numbers = ["P", "F", "V", "seconds", "deviation", "sets/s"];
+        let counts = ["shares", "lookups", "hits", "over limit"];
+        let numbers = numbers.into_iter().chain(counts);
+        let columns = [("variant", Align::Left)].into_iter();
+        let mut table = Table::new(columns.chain(numbers.map(|title| (title, Align::Right))));
+        for measured in &self.measured {
+            table.push(self.row(measured));
+        }
+        table
+    }
+
+    fn row(&self, measured: &Measured) -> Vec<String> {
+        let case = measured.case;
+        let mut row = vec![self.name_of(measured.variant)];
+        row.extend([case.processes, case.files, case.values].map(|count| count.to_string()));
+        row.extend([seconds(measured.mean_s()), seconds(measured.deviation_s())]);
+        row.push(significant(measured.sets_s()));
+        row.extend(match &measured.stats {
+            Some(stats) => [
+                stats.shares,
+                stats.blocks.lookups,
+                stats.blocks.hits,
+                stats.blocks.dropped_by_limit,
+            ]
+            .map(|count| count.to_string()),
+            None => [const { String::new() }; 4],
+        });
+        row
+    }
+
+    /// The letter's tables, each with its heading: one for each number of values. A cell has the
+    /// average of each variant.
+    #[must_use]
+    pub fn matrix(&self) -> Vec<(String, Table)> {
+        let processes = self.numbers(|case| case.processes);
+        let table = |values: u32| {
+            let titles = processes.iter().map(u32::to_string);
+            let titles = titles.map(|title| (title, Align::Right));
+            let first = [("F\\P".to_owned(), Align::Right)];
+            let mut table = Table::new(first.into_iter().chain(titles));
+            for files in self.numbers(|case| case.files) {
+                let cells = processes.iter().map(|processes| {
+                    self.cell(Case {
+                        processes: *processes,
+                        files,
+                        values,
+                    })
+                });
+                table.push([files.to_string()].into_iter().chain(cells).collect());
+            }
+            (format!("V={values}"), table)
+        };
+        let values = self.numbers(|case| case.values);
+        values.into_iter().map(table).collect()
+    }
+
+    fn cell(&self, case: Case) -> String {
+        let averages = self.variants().into_iter().map(|variant| {
+            let of = |measured: &&Measured| measured.case == case && measured.variant == variant;
+            let found = self.measured.iter().find(of);
+            found.map_or_else(|| "N/A".to_owned(), |measured| seconds(measured.mean_s()))
+        });
+        averages.collect::<Vec<_>>().join(",")
+    }
+
+    /// The variants' names, in the order in which a cell of [`Self::matrix`] has their figures.
+    #[must_use]
+    pub fn order(&self) -> String {
+        let names = self
+            .variants()
+            .into_iter()
+            .map(|variant| self.name_of(variant));
+        names.collect::<Vec<_>>().join(",")
+    }
+
+    /// What an entry takes, beside what the letter says; `None` if no cache is ours.
+    #[must_use]
+    pub fn entry_sizes(&self) -> Option<Table> {
+        let titles = ["bytes an entry", "with its buckets", "published"];
+        let titles = titles.map(|title| (title, Align::Right));
+        let mut table = Table::new([("variant", Align::Left)].into_iter().chain(titles));
+        let mut has_any = false;
+        for variant in self.variants() {
+            let mut sizes = self
+                .measured
+                .iter()
+                .filter(|measured| measured.variant == variant);
+            let Some(size) = sizes.find_map(Measured::entry_size) else {
+                continue;
+            };
+            has_any = true;
+            let published = size
+                .published_longs
+                .map(|longs| format!("{} ({longs} longs)", longs * LONG_BYTES));
+            table.push(vec![
+                size.variant.to_string(),
+                size.bytes.to_string(),
+                significant(size.bytes_with_buckets),
+                published.unwrap_or_default(),
+            ]);
+        }
+        has_any.then_some(table)
+    }
+
+    /// One line for each case and variant, with a head.
+    ///
+    /// # Errors
+    /// Where the figures cannot be written as CSV, which is our own mistake.
+    pub fn to_csv(&self) -> io::Result<String> {
+        let head = [
+            "target",
+            "processes",
+            "files",
+            "values",
+            "operations",
+            "seed",
+            "variant",
+            "mean_s",
+            "deviation_s",
+            "sets_s",
+        ];
+        let counts = [
+            "shares",
+            "saved_bytes",
+            "lookups",
+            "hits",
+            "inserted",
+            "dropped_by_limit",
+            "entries",
+            "entry_bytes",
+            "bytes",
+        ];
+        let runs = (1..=self.config.runs).map(|run| format!("run_{run}_s"));
+        let head = head
+            .into_iter()
+            .chain(counts)
+            .map(str::to_owned)
+            .chain(runs);
+        let lines = self.measured.iter().map(|measured| self.csv_line(measured));
+        csv_text([head.collect()].into_iter().chain(lines))
+    }
+
+    fn csv_line(&self, measured: &Measured) -> Vec<String> {
+        let case = measured.case;
+        let mut line = vec![self.target.clone()];
+        line.extend([case.processes, case.files, case.values].map(|count| count.to_string()));
+        line.push(measured.operations.to_string());
+        line.push(self.config.seed.to_string());
+        line.push(
+            measured
+                .variant
+                .map(|variant| variant.to_string())
+                .unwrap_or_default(),
+        );
+        let figures = [measured.mean_s(), measured.deviation_s(), measured.sets_s()];
+        line.extend(figures.map(|figure| figure.to_string()));
+        line.extend(match &measured.stats {
+            Some(stats) => [
+                stats.shares,
+                stats.saved_bytes,
+                stats.blocks.lookups,
+                stats.blocks.hits,
+                stats.blocks.inserted,
+                stats.blocks.dropped_by_limit,
+                stats.blocks.entries,
+                stats.blocks.entry_bytes,
+                stats.blocks.bytes,
+            ]
+            .map(|count| count.to_string()),
+            None => [const { String::new() }; 9],
+        });
+        line.extend(measured.seconds.iter().map(f64::to_string));
+        line
+    }
+
+    /// Everything as JSON.
+    ///
+    /// # Errors
+    /// Where the figures cannot be written as JSON, which is our own mistake.
+    pub fn to_json(&self) -> io::Result<String> {
+        let mut json = serde_json::to_string_pretty(self)?;
+        json.push('\n');
+        Ok(json)
+    }
+
+    /// Plots as SVG, one for each number of values and of files: time over processes, a line for
+    /// each variant; bars where there is one number of processes only.
+    #[must_use]
+    pub fn plots(&self) -> Vec<ReportFile> {
+        let mut plots = Vec::new();
+        for values in self.numbers(|case| case.values) {
+            for files in self.numbers(|case| case.files) {
+                plots.push(ReportFile {
+                    name: plot_name(values, files),
+                    content: self.plot(values, files),
+                });
+            }
+        }
+        plots
+    }
+
+    fn plot(&self, values: u32, files: u32) -> String {
+        let title = format!("{}: V={values}, F={files}", self.target);
+        let y = format!("seconds for {} sets by each", self.config.operations);
+        let points = |variant| -> Vec<(f64, f64)> {
+            let of = |measured: &&Measured| {
+                let case = measured.case;
+                case.values == values && case.files == files && measured.variant == variant
+            };
+            let of = self.measured.iter().filter(of);
+            of.map(|measured| (f64::from(measured.case.processes), measured.mean_s()))
+                .collect()
+        };
+        let named = |variant| Series {
+            name: self.name_of(variant),
+            values: points(variant),
+        };
+        let series = self.variants().into_iter().map(named);
+        if self.numbers(|case| case.processes).len() > 1 {
+            let plot = LinePlot {
+                title,
+                x: "processes".to_owned(),
+                y,
+                series: series.collect(),
+            };
+            return plot.to_svg();
+        }
+        let bars = series.map(|Series { name, values }| Series {
+            name,
+            values: values.into_iter().map(|(_, seconds)| seconds).collect(),
+        });
+        let plot = BarPlot {
+            title,
+            value: y,
+            groups: vec![String::new()],
+            series: bars.collect(),
+        };
+        plot.to_svg()
+    }
+
+    /// The bench as files: `xattr-bench.md`, `.html`, `.csv`, `.json`, and the plots.
+    ///
+    /// # Errors
+    /// As [`Self::to_csv`] and [`Self::to_json`].
+    pub fn report(&self) -> io::Result<Vec<ReportFile>> {
+        let plots = self.plots();
+        let markdown = self.markdown();
+        let html = page("xattr-bench", &markdown, |name| {
+            let plot = plots.iter().find(|plot| plot.name == name);
+            plot.map(|plot| plot.content.clone())
+        });
+        let file = |extension: &str, content: String| ReportFile {
+            name: format!("xattr-bench.{extension}"),
+            content,
+        };
+        let mut files = vec![
+            file("md", markdown),
+            file("html", html),
+            file("csv", self.to_csv()?),
+            file("json", self.to_json()?),
+        ];
+        files.extend(plots);
+        Ok(files)
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = format!("# xattr-bench\n\n{}\n", self.title());
+        if self.is_matrix() {
+            text += &format!("\nAverages of the runs in seconds, of {}\n", self.order());
+        }
+        for (values, (heading, table)) in self.numbers(|case| case.values).iter().zip(self.matrix())
+        {
+            text += &format!("\n## {heading}\n\n{}\n", table.to_markdown());
+            for files in self.numbers(|case| case.files) {
+                text += &format!("![F={files}]({})\n", plot_name(*values, files));
+            }
+        }
+        if let Some(sizes) = self.entry_sizes() {
+            text += &format!("\n## Entries\n\n{}", sizes.to_markdown());
+        }
+        text += &format!("\n## All figures\n\n{}", self.table().to_markdown());
+        text
+    }
+
+    /// The numbers of the cases, each once, in their order.
+    fn numbers(&self, of: impl Fn(Case) -> u32) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        for measured in &self.measured {
+            let number = of(measured.case);
+            if !numbers.contains(&number) {
+                numbers.push(number);
+            }
+        }
+        numbers
+    }
+
+    /// The variants that were measured, in the letter's order.
+    fn variants(&self) -> Vec<Option<MbCacheVariant>> {
+        let is_measured = |variant: &Option<_>| {
+            let mut measured = self.measured.iter();
+            measured.any(|measured| measured.variant == *variant)
+        };
+        COLUMNS.into_iter().filter(is_measured).collect()
+    }
+
+    /// A variant's name; the file system's where it has its own.
+    fn name_of(&self, variant: Option<MbCacheVariant>) -> String {
+        variant.map_or_else(|| self.target.clone(), |variant| variant.to_string())
+    }
+}
+
+fn plot_name(values: u32, files: u32) -> String {
+    format!("v{values}-f{files}.svg")
+}
+
+/// Milliseconds as in the letter, and three digits where that would leave fewer.
+fn seconds(seconds: f64) -> String {
+    let mut decimals = 3;
+    while decimals < 9 && seconds > 0.0 && seconds * 10_f64.powi(decimals) < 100.0 {
+        decimals += 1;
+    }
+    let decimals = usize::try_from(decimals).unwrap_or(3);
+    format!("{seconds:.decimals$}")
+}

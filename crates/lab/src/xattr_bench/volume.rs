@@ -1,0 +1,60 @@
+//! The file system in this process.
+
+use super::draws::{Draws, bytes_of, last_values};
+use super::image::Image;
+use super::together::together;
+use super::{ATTRIBUTE, BenchConfig, Case, Error, Run};
+use larder::{Ino, MbCacheVariant, Volume, XattrMode};
+
+/// Runs all processes, as threads, on a fresh copy of `image`.
+pub(super) fn run(
+    image: &Image,
+    variant: MbCacheVariant,
+    case: Case,
+    config: &BenchConfig,
+) -> Result<Run, Error> {
+    let volume = image.open(variant)?;
+    let (elapsed, done) = together(case.processes, |process| {
+        let files = &image.files[process as usize];
+        let (draws, volume) = (Draws::new(case, config, process), &volume);
+        move || set_all(volume, files, draws, config.seed)
+    });
+    done.into_iter().collect::<larder::Result<()>>()?;
+    for (process, files) in (0..).zip(&image.files) {
+        check(
+            &volume,
+            files,
+            process,
+            &last_values(case, config, process),
+            config.seed,
+        )?;
+    }
+    let stats = volume.stats().attributes;
+    volume.close()?;
+    Ok(Run { elapsed, stats })
+}
+
+fn set_all(volume: &Volume, files: &[Ino], draws: Draws, seed: u64) -> larder::Result<()> {
+    for draw in draws {
+        let value = bytes_of(draw.value, seed);
+        let file = files[draw.file as usize];
+        volume.set_xattr(file, ATTRIBUTE.as_bytes(), &value, XattrMode::Any)?;
+    }
+    Ok(())
+}
+
+fn check(
+    volume: &Volume,
+    files: &[Ino],
+    process: u32,
+    last: &[Option<u32>],
+    seed: u64,
+) -> Result<(), Error> {
+    for (file, (ino, last)) in files.iter().zip(last).enumerate() {
+        let found = volume.xattr(*ino, ATTRIBUTE.as_bytes())?;
+        if found != last.map(|value| bytes_of(value, seed).to_vec()) {
+            return Err(Error::Lost { process, file });
+        }
+    }
+    Ok(())
+}
