@@ -1,6 +1,6 @@
 //! The tables of Wu 2007.
 
-use serde::de::DeserializeOwned;
+use super::rows;
 use serde::{Deserialize, Serialize};
 
 /// One figure under both policies, in whatever unit its table has.
@@ -126,14 +126,6 @@ pub fn thrashing() -> Vec<ThrashingRow> {
 #[must_use]
 pub fn cpu() -> Vec<CpuRow> {
     rows(include_str!("wu2007-cpu-overhead.csv"))
-}
-
-/// The rows of one of the files beside this one, which are part of the program.
-fn rows<T: DeserializeOwned>(text: &str) -> Vec<T> {
-    csv::Reader::from_reader(text.as_bytes())
-        .deserialize()
-        .collect::<Result<_, _>>()
-        .expect("a table that is compiled in is well-formed")
 }
 
 #[cfg(test)]

@@ -1,0 +1,130 @@
+//! The table of Kara 2016.
+
+use larder::MbCacheVariant;
+use serde::Deserialize;
+
+use crate::xattr_bench::Case;
+
+/// Sets by each process.
+pub const OPERATIONS: u32 = 50_000;
+
+/// Runs that each figure is the average of.
+pub const RUNS: u32 = 5;
+
+/// Processors of the machine.
+pub const PROCESSORS: u32 = 24;
+
+/// Longs of an entry before the rewrite.
+pub const ENTRY_LONGS_BEFORE: u32 = 13;
+
+/// Longs of an entry after the rewrite.
+pub const ENTRY_LONGS_AFTER: u32 = 7;
+
+/// A case of xattr-bench, in seconds.
+#[derive(Clone, Debug, Deserialize)]
+pub struct XattrBenchRow {
+    /// V.
+    #[serde(rename = "V")]
+    pub values: u32,
+    /// F.
+    #[serde(rename = "F")]
+    pub files: u32,
+    /// P.
+    #[serde(rename = "P")]
+    pub processes: u32,
+    /// The original; `None` where "the machine just dies".
+    pub old_mbcache_s: Option<f64>,
+    /// The rewrite with a simple list.
+    pub new_lru_list_s: f64,
+    /// The rewrite with a list for each processor.
+    pub new_list_lru_s: f64,
+    /// The rewrite with a referenced bit.
+    pub new_referenced_bit_s: f64,
+    /// No cache.
+    pub disabled_s: f64,
+}
+
+impl XattrBenchRow {
+    /// The case.
+    #[must_use]
+    pub fn case(&self) -> Case {
+        Case {
+            processes: self.processes,
+            files: self.files,
+            values: self.values,
+        }
+    }
+
+    /// Seconds under a variant, which need not be a published one.
+    #[must_use]
+    pub fn seconds(&self, variant: MbCacheVariant) -> Option<f64> {
+        match variant {
+            MbCacheVariant::Old => self.old_mbcache_s,
+            MbCacheVariant::Lru => Some(self.new_lru_list_s),
+            MbCacheVariant::ListLru => Some(self.new_list_lru_s),
+            MbCacheVariant::Referenced => Some(self.new_referenced_bit_s),
+            MbCacheVariant::Off => Some(self.disabled_s),
+            MbCacheVariant::Clock => None,
+        }
+    }
+}
+
+/// The averages of all cases, in the order of the letter: by V, then F, then P.
+#[must_use]
+pub fn xattr_bench() -> Vec<XattrBenchRow> {
+    super::rows(include_str!("kara2016-xattr-bench.csv"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_has_every_case_in_the_order_of_the_letter() {
+        let cases = Case::VALUES.iter().flat_map(|&values| {
+            Case::FILES.iter().flat_map(move |&files| {
+                let processes = Case::PROCESSES.iter();
+                processes.map(move |&processes| Case {
+                    processes,
+                    files,
+                    values,
+                })
+            })
+        });
+        let published: Vec<Case> = xattr_bench().iter().map(XattrBenchRow::case).collect();
+        assert_eq!(published, cases.collect::<Vec<_>>());
+        assert_eq!(published.len(), 105);
+    }
+
+    #[test]
+    fn table_lacks_what_the_machine_died_of_and_nothing_else() {
+        let rows = xattr_bench();
+        let missing = rows.iter().filter(|row| row.old_mbcache_s.is_none());
+        let missing: Vec<_> = missing.map(XattrBenchRow::case).collect();
+        for case in &missing {
+            assert!(
+                case.values >= 10_000 && case.files == 1000 && case.processes >= 32,
+                "{case:?}"
+            );
+        }
+        assert_eq!(missing.len(), 4);
+    }
+
+    #[test]
+    fn columns_are_in_the_order_of_the_letter() {
+        let rows = xattr_bench();
+        let row = rows.iter().find(|row| row.processes == 64).unwrap();
+        let seconds = MbCacheVariant::ALL.map(|variant| row.seconds(variant));
+        assert_eq!(
+            seconds,
+            [
+                Some(61.339),
+                Some(2.803),
+                Some(3.615),
+                Some(2.994),
+                None,
+                Some(1.799)
+            ]
+        );
+    }
+}

@@ -1,0 +1,286 @@
+//! The findings of the letter, and when each holds: fixed before any result of ours was seen.
+//!
+//! A finding is one question to a table of times ([`Grid`]). The published table answers it with
+//! yes (a test sees to that: thresholds are chosen so that it does), and so may a table of ours.
+//! Ratios over several cases are geometric means; a difference counts beyond the noise of its table.
+
+use std::fmt::Write as _;
+
+use larder::MbCacheVariant::{self, ListLru, Lru, Off, Old, Referenced};
+
+use super::grid::Grid;
+use crate::xattr_bench::Case;
+
+/// Where a table of ours comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The file system in one process, on a memory device.
+    Volume,
+    /// The cache alone.
+    Engine,
+    /// The kernel's ext4 on an image in memory.
+    Kernel,
+    /// The cache alone, on as many processors as the letter's machine had, in virtual time.
+    Simulated,
+}
+
+impl Source {
+    /// As reports name it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Volume => "volume",
+            Self::Engine => "engine",
+            Self::Kernel => "kernel",
+            Self::Simulated => "simulated",
+        }
+    }
+}
+
+/// What a table says to a finding.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Observed {
+    /// The figures that decide it.
+    pub figures: String,
+    /// It holds.
+    pub holds: bool,
+}
+
+/// A finding of the letter.
+#[derive(Clone, Copy, Debug)]
+pub struct Finding {
+    /// Its short name.
+    pub name: &'static str,
+    /// What the letter finds.
+    pub claim: &'static str,
+    /// When a table shows it.
+    pub criterion: &'static str,
+    /// It is about processors that wait for one another: fewer of them need not show it.
+    pub needs_processors: bool,
+    /// The tables of ours that are asked.
+    pub sources: &'static [Source],
+    /// Asks a table; `None` if it lacks the cases.
+    pub observe: fn(&Grid) -> Option<Observed>,
+}
+
+/// Most processes of the letter.
+const MANY: u32 = 64;
+
+/// Times of two variants differ much, where the criteria say "far" or "much".
+const FAR: f64 = 2.0;
+
+/// Every finding about times.
+pub const FINDINGS: [Finding; 9] = [
+    Finding {
+        name: "never slower",
+        claim: "the rewrite is not slower than the original",
+        criterion: "old / referenced is in the mean at least 1 less the noise at every P, and in at \
+                    most one case of 20 referenced takes longer than old by more than the noise",
+        needs_processors: false,
+        sources: &[Source::Volume, Source::Engine, Source::Simulated],
+        observe: never_slower,
+    },
+    Finding {
+        name: "many processes",
+        claim: "the rewrite is far faster with many processes",
+        criterion: "old / referenced at P=64 is in the mean at least 2",
+        needs_processors: true,
+        sources: &[Source::Volume, Source::Engine, Source::Simulated],
+        observe: many_processes,
+    },
+    Finding {
+        name: "collapse",
+        claim: "the original collapses: \"the machine just dies\"",
+        criterion: "with V=10, 64 processes take more than 64 times as long as one under old, as if \
+                    they made way for one another at a loss, and less under referenced",
+        needs_processors: true,
+        sources: &[Source::Volume, Source::Engine, Source::Simulated],
+        observe: collapse,
+    },
+    Finding {
+        name: "referenced or lru",
+        claim: "the referenced bit is at least as good as the LRU list nearly everywhere",
+        criterion: "referenced takes no longer than lru, but for the noise, in nine cases of ten, and \
+                    no longer in the mean over all",
+        needs_processors: false,
+        sources: &[Source::Volume, Source::Engine, Source::Simulated],
+        observe: referenced_or_lru,
+    },
+    Finding {
+        name: "list-lru, contended",
+        claim: "list_lru is faster in some heavily contended cases",
+        criterion: "with 32 and 64 processes, list-lru takes at most 0.8 times as long as referenced \
+                    in at least one case of ten",
+        needs_processors: true,
+        sources: &[Source::Volume, Source::Engine, Source::Simulated],
+        observe: list_lru_contended,
+    },
+    Finding {
+        name: "list-lru, mostly",
+        claim: "list_lru is slower in most of the cases",
+        criterion: "list-lru takes longer than referenced by more than the noise in at least a quarter \
+                    of the cases, and in at least twice as many as the other way round",
+        needs_processors: false,
+        sources: &[Source::Volume, Source::Engine, Source::Simulated],
+        observe: list_lru_mostly,
+    },
+    Finding {
+        name: "off, unique values",
+        claim: "disabling the cache makes up to about twice as fast where values hardly repeat",
+        criterion: "with V=100000, referenced / off is in the mean at least 1.3 at the P where it is most",
+        needs_processors: true,
+        sources: &[Source::Volume, Source::Kernel, Source::Simulated],
+        observe: off_gains,
+    },
+    Finding {
+        name: "off, repeated values",
+        claim: "and far slower where they repeat (F=1000, V=10, P=64: 17.9 s against 3.9 s)",
+        criterion: "off / referenced at P=64, F from 100 and V up to 100 is in the mean at least 2",
+        needs_processors: true,
+        sources: &[Source::Volume, Source::Kernel],
+        observe: off_loses,
+    },
+    Finding {
+        name: "referenced bit",
+        claim: "instead of the LRU list it gains about 30% on mostly unique blocks",
+        criterion: "lru / referenced at P=64 and V=100000 is in the mean at least 1.1",
+        needs_processors: true,
+        sources: &[Source::Volume, Source::Engine, Source::Simulated],
+        observe: referenced_bit,
+    },
+];
+
+fn never_slower(grid: &Grid) -> Option<Observed> {
+    let mut figures = String::from("old / referenced");
+    let mut is_never_below = true;
+    for processes in Case::PROCESSES {
+        let at = |case: Case| case.processes == processes;
+        let Some(mean) = grid.mean_ratio(Old, Referenced, at) else {
+            continue;
+        };
+        is_never_below &= mean >= 1.0 - grid.noise;
+        let _ = write!(figures, " {mean:.2},");
+    }
+    let slower = beyond_noise(grid, Referenced, Old)?;
+    let _ = write!(figures, " slower in {slower}");
+    Some(Observed {
+        holds: is_never_below && slower.share() <= 0.05,
+        figures,
+    })
+}
+
+fn many_processes(grid: &Grid) -> Option<Observed> {
+    let mean = grid.mean_ratio(Old, Referenced, |case| case.processes == MANY)?;
+    Some(Observed {
+        figures: format!("old / referenced {mean:.2}"),
+        holds: mean >= FAR,
+    })
+}
+
+fn collapse(grid: &Grid) -> Option<Observed> {
+    let growth = |variant| grid.growth(variant, MANY, Case::VALUES[0]);
+    let (old, referenced) = (growth(Old)?, growth(Referenced)?);
+    let limit = f64::from(MANY);
+    Some(Observed {
+        figures: format!("old {old:.0} times, referenced {referenced:.0} times"),
+        holds: old > limit && referenced < limit,
+    })
+}
+
+fn referenced_or_lru(grid: &Grid) -> Option<Observed> {
+    let worse = beyond_noise(grid, Referenced, Lru)?;
+    let mean = grid.mean_ratio(Lru, Referenced, |_| true)?;
+    Some(Observed {
+        figures: format!("lru / referenced {mean:.2}, slower in {worse}"),
+        holds: worse.share() <= 0.1 && mean >= 1.0,
+    })
+}
+
+fn list_lru_contended(grid: &Grid) -> Option<Observed> {
+    let contended = |case: Case| case.processes >= 32;
+    let ratios = grid.ratios(ListLru, Referenced, contended);
+    let faster = Count::of(&ratios, |ratio| ratio <= 0.8)?;
+    Some(Observed {
+        figures: format!("much faster in {faster}"),
+        holds: faster.share() >= 0.1,
+    })
+}
+
+fn list_lru_mostly(grid: &Grid) -> Option<Observed> {
+    let slower = beyond_noise(grid, ListLru, Referenced)?;
+    let faster = beyond_noise(grid, Referenced, ListLru)?;
+    Some(Observed {
+        figures: format!("slower in {slower}, faster in {faster}"),
+        holds: slower.share() >= 0.25 && slower.share() >= 2.0 * faster.share(),
+    })
+}
+
+fn off_gains(grid: &Grid) -> Option<Observed> {
+    let means = Case::PROCESSES.into_iter().filter_map(|processes| {
+        let unique = |case: Case| case.values == 100_000 && case.processes == processes;
+        Some((processes, grid.mean_ratio(Referenced, Off, unique)?))
+    });
+    let (processes, mean) = means.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    Some(Observed {
+        figures: format!("referenced / off {mean:.2} at P={processes}"),
+        holds: mean >= 1.3,
+    })
+}
+
+fn off_loses(grid: &Grid) -> Option<Observed> {
+    let repeated = |case: Case| case.processes == MANY && case.files >= 100 && case.values <= 100;
+    let mean = grid.mean_ratio(Off, Referenced, repeated)?;
+    Some(Observed {
+        figures: format!("off / referenced {mean:.2}"),
+        holds: mean >= FAR,
+    })
+}
+
+fn referenced_bit(grid: &Grid) -> Option<Observed> {
+    let unique = |case: Case| case.processes == MANY && case.values == 100_000;
+    let mean = grid.mean_ratio(Lru, Referenced, unique)?;
+    Some(Observed {
+        figures: format!("lru / referenced {mean:.2}"),
+        holds: mean >= 1.1,
+    })
+}
+
+/// In how many cases `slow` takes longer than `fast` by more than the noise.
+pub(super) fn beyond_noise(
+    grid: &Grid,
+    slow: MbCacheVariant,
+    fast: MbCacheVariant,
+) -> Option<Count> {
+    let ratios = grid.ratios(slow, fast, |_| true);
+    Count::of(&ratios, |ratio| ratio > 1.0 + grid.noise)
+}
+
+/// Some of the cases.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Count {
+    part: u32,
+    whole: u32,
+}
+
+impl Count {
+    /// Those whose ratio is as is asked for; `None` if there are no cases.
+    fn of(ratios: &[f64], is_counted: impl Fn(f64) -> bool) -> Option<Self> {
+        let counted = ratios.iter().filter(|ratio| is_counted(**ratio)).count();
+        Some(Self {
+            part: u32::try_from(counted).ok()?,
+            whole: u32::try_from(ratios.len()).ok().filter(|all| *all > 0)?,
+        })
+    }
+
+    /// From 0 to 1.
+    pub(super) fn share(self) -> f64 {
+        f64::from(self.part) / f64::from(self.whole)
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} cases", self.part, self.whole)
+    }
+}

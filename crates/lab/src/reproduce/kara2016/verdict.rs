@@ -1,0 +1,202 @@
+//! Whether what the letter found holds here.
+//!
+//! A table of ours that shows a finding agrees. One that does not differs, unless the finding is
+//! about processors that wait for one another and the table was measured on fewer than the
+//! letter's: then it cannot be shown there, and the simulated table decides. The verdict is that of
+//! the first table that can show the finding, in the order of the finding's sources.
+
+use serde::Serialize;
+
+use super::findings::{Finding, Observed, Source};
+use super::grid::Grid;
+use crate::published::kara2016::PROCESSORS;
+
+/// Whether a finding holds here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It does.
+    Agrees,
+    /// It does not.
+    Differs,
+    /// The machine has too few processors, or nothing was measured.
+    CannotBeShown,
+}
+
+impl Verdict {
+    /// As reports print it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Differs => "differs",
+            Self::CannotBeShown => "cannot be shown here",
+        }
+    }
+}
+
+/// A finding, and what the tables say to it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// The finding's name.
+    pub name: &'static str,
+    /// What the letter finds.
+    pub claim: &'static str,
+    /// When a table shows it.
+    pub criterion: &'static str,
+    /// What the published table says.
+    pub published: Option<Observed>,
+    /// What each table of ours says.
+    pub ours: Vec<Answer>,
+    /// Whether it holds here.
+    pub verdict: Verdict,
+    /// The table that decided.
+    pub decided_by: Option<Source>,
+}
+
+/// What a table of ours says.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// The table.
+    pub source: Source,
+    /// Its figures; `None` if it was not made, or lacks the cases.
+    pub observed: Option<Observed>,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// Asks the published table and ours, which were measured on `processors`.
+#[must_use]
+pub fn judge(
+    finding: &Finding,
+    published: &Grid,
+    ours: &[(Source, Grid)],
+    processors: u32,
+) -> Judged {
+    let answers = finding.sources.iter().map(|&source| {
+        let grid = ours.iter().find(|(of, _)| *of == source);
+        let observed = grid.and_then(|(_, grid)| (finding.observe)(grid));
+        let has_processors = source == Source::Simulated || processors >= PROCESSORS;
+        let verdict = match &observed {
+            Some(observed) if observed.holds => Verdict::Agrees,
+            Some(_) if has_processors || !finding.needs_processors => Verdict::Differs,
+            _ => Verdict::CannotBeShown,
+        };
+        Answer {
+            source,
+            observed,
+            verdict,
+        }
+    });
+    let answers: Vec<Answer> = answers.collect();
+    let decisive = answers
+        .iter()
+        .find(|answer| answer.verdict != Verdict::CannotBeShown);
+    Judged {
+        name: finding.name,
+        claim: finding.claim,
+        criterion: finding.criterion,
+        published: (finding.observe)(published),
+        verdict: decisive.map_or(Verdict::CannotBeShown, |answer| answer.verdict),
+        decided_by: decisive.map(|answer| answer.source),
+        ours: answers,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::findings::FINDINGS;
+    use super::super::grid::GridRow;
+    use super::*;
+    use larder::MbCacheVariant;
+
+    /// The published table, whose figures under `variant` took `factor` as long in the cases asked for.
+    fn changed(variant: MbCacheVariant, factor: impl Fn(&GridRow) -> f64) -> Grid {
+        let mut grid = Grid::published();
+        let at = MbCacheVariant::ALL.iter().position(|of| *of == variant);
+        for row in &mut grid.rows {
+            let factor = factor(row);
+            let seconds = &mut row.seconds[at.unwrap()];
+            *seconds = seconds.map(|seconds| seconds * factor);
+        }
+        grid
+    }
+
+    fn named(name: &str) -> &'static Finding {
+        FINDINGS
+            .iter()
+            .find(|finding| finding.name == name)
+            .unwrap()
+    }
+
+    #[test]
+    fn published_table_shows_every_finding() {
+        let published = Grid::published();
+        for finding in &FINDINGS {
+            let observed = (finding.observe)(&published).unwrap();
+            assert!(observed.holds, "{}: {}", finding.name, observed.figures);
+        }
+    }
+
+    #[test]
+    fn finding_fails_on_a_table_that_lacks_it() {
+        use MbCacheVariant::{ListLru, Off, Old, Referenced};
+        let as_referenced = |variant| {
+            changed(variant, move |row| {
+                row.of(Referenced).unwrap() / row.of(variant).unwrap_or(1.0)
+            })
+        };
+        for (name, grid) in [
+            ("never slower", changed(Referenced, |_| 2.0)),
+            ("many processes", as_referenced(Old)),
+            ("collapse", as_referenced(Old)),
+            ("referenced or lru", changed(Referenced, |_| 1.2)),
+            ("list-lru, contended", as_referenced(ListLru)),
+            ("list-lru, mostly", as_referenced(ListLru)),
+            ("off, unique values", as_referenced(Off)),
+            ("off, repeated values", as_referenced(Off)),
+            ("referenced bit", changed(Referenced, |_| 1.3)),
+        ] {
+            let observed = (named(name).observe)(&grid).unwrap();
+            assert!(!observed.holds, "{name}: {}", observed.figures);
+        }
+    }
+
+    #[test]
+    fn few_processors_leave_a_finding_to_the_simulation() {
+        let published = Grid::published();
+        let without = changed(MbCacheVariant::Old, |row| {
+            let referenced = row.of(MbCacheVariant::Referenced).unwrap();
+            referenced / row.of(MbCacheVariant::Old).unwrap_or(1.0)
+        });
+        let both = |simulated: &Grid| {
+            vec![
+                (Source::Volume, without.clone()),
+                (Source::Simulated, simulated.clone()),
+            ]
+        };
+        let finding = named("collapse");
+        let judged = judge(finding, &published, &both(&published), 2);
+        assert_eq!(judged.ours[0].verdict, Verdict::CannotBeShown);
+        assert_eq!(judged.verdict, Verdict::Agrees);
+        assert_eq!(judged.decided_by, Some(Source::Simulated));
+        let judged = judge(finding, &published, &both(&without), 2);
+        assert_eq!(judged.verdict, Verdict::Differs);
+        // With all processors, what is measured decides.
+        let judged = judge(finding, &published, &both(&published), PROCESSORS);
+        assert_eq!(judged.verdict, Verdict::Differs);
+        assert_eq!(judged.decided_by, Some(Source::Volume));
+        let judged = judge(finding, &published, &[], 2);
+        assert_eq!(judged.verdict, Verdict::CannotBeShown);
+        assert_eq!(judged.decided_by, None);
+    }
+
+    #[test]
+    fn finding_that_one_processor_can_show_differs_where_it_is_not_seen() {
+        let published = Grid::published();
+        let slower = changed(MbCacheVariant::Referenced, |_| 2.0);
+        let ours = [(Source::Volume, slower)];
+        let judged = judge(named("never slower"), &published, &ours, 2);
+        assert_eq!(judged.verdict, Verdict::Differs);
+    }
+}
