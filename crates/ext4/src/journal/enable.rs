@@ -92,7 +92,7 @@ impl Filesystem {
         let mut writer = Writer::new(device, block_size_bytes, journal, allocator, tid);
         writer.journals_content = journals_content;
         self.writer = Some(writer);
-        self.sharing = Sharing::new(attributes);
+        self.sharing = Sharing::new(attributes, self.superblock());
         self.count_free_unless_known();
         Ok(())
     }

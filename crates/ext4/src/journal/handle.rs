@@ -18,26 +18,17 @@
 //!
 //! # Cost
 //! The first change of a block copies it, so that it can be undone; the copy goes to an array
-//! that an earlier handle left.
+//! that an earlier handle left. A change of a part copies that part alone, if the block is dirty.
 
-use super::block_map::BlockSet;
 use super::running::{Running, Tid};
+use super::touched::{Before, Touched};
 use crate::alloc::AllocationChanges;
 use crate::error::Place;
 use crate::sync::MutexGuard;
+use crate::xattr::SharingChanges;
 use crate::{Error, Filesystem, FsBlock, Ino, Result};
+use std::ops::Range;
 use std::sync::Arc;
-
-/// Up to as many changed blocks are looked through one by one.
-const SCANNED_BLOCKS: usize = 16;
-
-/// A block that a handle changed.
-#[derive(Debug)]
-pub(super) struct Touched {
-    block: FsBlock,
-    /// What it was before, if it was dirty then.
-    before: Option<Arc<[u8]>>,
-}
 
 /// An open handle.
 #[derive(Debug)]
@@ -45,14 +36,14 @@ pub(super) struct Touched {
 pub struct Handle<'f> {
     fs: &'f Filesystem,
     running: MutexGuard<'f, Running>,
-    touched: Vec<Touched>,
-    /// The blocks of `touched`, once those are more than [`SCANNED_BLOCKS`].
-    index: BlockSet,
+    touched: Touched,
     forgotten: Vec<FsBlock>,
     /// Blocks that it may still change.
     credits: u32,
     /// What it allocated and freed.
     pub(crate) allocation: AllocationChanges,
+    /// What is to be known of attributes once it stops.
+    pub(crate) sharing: SharingChanges,
     /// Whether it entered or removed an orphan.
     pub(crate) has_changed_orphans: bool,
     stopped: bool,
@@ -68,10 +59,10 @@ impl<'f> Handle<'f> {
             fs,
             touched: std::mem::take(&mut running.pool.touched),
             running,
-            index: BlockSet::default(),
             forgotten: Vec::new(),
             credits,
             allocation: AllocationChanges::default(),
+            sharing: SharingChanges::default(),
             has_changed_orphans: false,
             stopped: false,
         }
@@ -102,13 +93,51 @@ impl<'f> Handle<'f> {
         ino: Ino,
         edit: impl FnOnce(&mut [u8]) -> Result<R>,
     ) -> Result<R> {
-        if !self.has_touched(block) {
+        if !self.touched.covers_all(block) {
             let contents = self.fs.metadata_block_unchecked(block, ino)?;
             // A copy: what was stays as it is, for the undo and for commits.
             let copy = self.running.pool.copy(&contents);
             drop(contents);
             self.take_over(block, copy)?;
         }
+        self.edit(block, ino, edit)
+    }
+
+    /// As [`Handle::update`], of the bytes `part` of the block alone.
+    ///
+    /// # Errors
+    /// As [`Handle::update`], [`Error::Corrupt`] if the block does not have those bytes.
+    pub fn update_part<R>(
+        &mut self,
+        block: FsBlock,
+        ino: Ino,
+        part: Range<usize>,
+        edit: impl FnOnce(&mut [u8]) -> Result<R>,
+    ) -> Result<R> {
+        let cut_off = || Error::corrupt(Place::Block(block, ino), "block is cut off");
+        if !self.touched.covers(block, &part) {
+            let Some(before) = self.fs.buffers().dirty(block.0) else {
+                return self.update(block, ino, |bytes| {
+                    edit(bytes.get_mut(part).ok_or_else(cut_off)?)
+                });
+            };
+            let saved = before.get(part.clone()).ok_or_else(cut_off)?;
+            if !self.touched.contains(block) {
+                self.take_credit()?;
+            }
+            self.touched.keep_part(block, part.start, saved);
+        }
+        self.edit(block, ino, |bytes| {
+            edit(bytes.get_mut(part).ok_or_else(cut_off)?)
+        })
+    }
+
+    fn edit<R>(
+        &mut self,
+        block: FsBlock,
+        ino: Ino,
+        edit: impl FnOnce(&mut [u8]) -> Result<R>,
+    ) -> Result<R> {
         let edited = self.fs.buffers().edit_dirty(block.0, edit);
         edited.unwrap_or_else(|| {
             let place = Place::Block(block, ino);
@@ -127,34 +156,34 @@ impl<'f> Handle<'f> {
         fill: impl FnOnce(&mut [u8]) -> Result<R>,
     ) -> Result<R> {
         let zeros: Arc<[u8]> = vec![0; self.fs.buffers().block_size_bytes()].into();
-        if self.has_touched(block) {
-            self.fs.buffers().set_dirty(block.0, zeros);
-        } else {
-            self.take_over(block, zeros)?;
-        }
-        self.update(block, ino, fill)
+        self.replace(block, zeros)?;
+        self.edit(block, ino, fill)
     }
 
-    fn has_touched(&self, block: FsBlock) -> bool {
-        if self.touched.len() > SCANNED_BLOCKS {
-            return self.index.contains(&block);
+    /// Makes `contents` those of the metadata block `block`. What it held is not read.
+    ///
+    /// # Errors
+    /// For want of credits.
+    pub fn replace(&mut self, block: FsBlock, contents: Arc<[u8]>) -> Result<()> {
+        if self.touched.covers_all(block) {
+            self.fs.buffers().set_dirty(block.0, contents);
+            return Ok(());
         }
-        self.touched.iter().any(|touched| touched.block == block)
+        self.take_over(block, contents)
     }
 
     /// Enters `block` into the handle with these contents.
     fn take_over(&mut self, block: FsBlock, contents: Arc<[u8]>) -> Result<()> {
-        self.credits = self.credits.checked_sub(1).ok_or(Error::HandleTooLarge)?;
-        let before = self.fs.buffers().set_dirty(block.0, contents);
-        self.touched.push(Touched { block, before });
-        match self.touched.len() {
-            0..=SCANNED_BLOCKS => {}
-            len if len == SCANNED_BLOCKS + 1 => {
-                self.index
-                    .extend(self.touched.iter().map(|touched| touched.block));
-            }
-            _ => drop(self.index.insert(block)),
+        if !self.touched.contains(block) {
+            self.take_credit()?;
         }
+        let before = self.fs.buffers().set_dirty(block.0, contents);
+        self.touched.keep_whole(block, before);
+        Ok(())
+    }
+
+    fn take_credit(&mut self) -> Result<()> {
+        self.credits = self.credits.checked_sub(1).ok_or(Error::HandleTooLarge)?;
         Ok(())
     }
 
@@ -172,17 +201,19 @@ impl<'f> Handle<'f> {
     pub fn stop(mut self) -> Tid {
         self.stopped = true;
         let tid = self.running.tid();
-        for touched in self.touched.drain(..) {
-            self.running.add(touched.block);
-            if let Some(before) = touched.before {
-                self.running.pool.put(before);
+        let running = &mut *self.running;
+        self.touched.drain(|block, before, _| {
+            running.add(block);
+            if let Before::Whole(before) = before {
+                running.pool.put(before);
             }
-        }
+        });
         for block in &self.forgotten {
             self.running.forget(*block);
             self.fs.buffers().forget_dirty(block.0);
         }
         self.fs.allocator().keep(&mut self.allocation, tid);
+        self.fs.sharing.keep(&mut self.sharing);
         tid
     }
 }
@@ -190,15 +221,24 @@ impl<'f> Handle<'f> {
 impl Drop for Handle<'_> {
     fn drop(&mut self) {
         if !self.stopped {
-            for Touched { block, before } in self.touched.drain(..) {
-                let Some(before) = before else {
-                    self.fs.buffers().forget_dirty(block.0);
-                    continue;
-                };
-                self.fs.buffers().set_dirty(block.0, before);
+            let (buffers, running) = (self.fs.buffers(), &mut *self.running);
+            self.touched.drain(|block, before, saved| {
+                match before {
+                    Before::Clean => {
+                        buffers.forget_dirty(block.0);
+                        return;
+                    }
+                    Before::Whole(before) => drop(buffers.set_dirty(block.0, before)),
+                    Before::Part { start, .. } => {
+                        let restore = |bytes: &mut [u8]| {
+                            bytes[start..start + saved.len()].copy_from_slice(saved);
+                        };
+                        buffers.edit_dirty(block.0, restore);
+                    }
+                }
                 // Its checkpoint may have passed it by meanwhile, as changed since.
-                self.running.add(block);
-            }
+                running.add(block);
+            });
             self.fs.allocator().undo(&mut self.allocation);
             if self.has_changed_orphans {
                 self.fs.orphans.forget();

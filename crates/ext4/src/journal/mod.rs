@@ -52,6 +52,7 @@ mod recover_home;
 mod running;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
+mod touched;
 mod writer;
 
 pub use handle::Handle;

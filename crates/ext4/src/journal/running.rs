@@ -1,7 +1,7 @@
 //! The running transaction: which blocks the handles since the last commit have changed.
 
 use super::block_map::{BlockMap, BlockSet};
-use super::handle::Touched;
+use super::touched::Touched;
 use crate::FsBlock;
 pub use crate::ondisk::jbd2::Tid;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Running {
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     copies: Vec<Arc<[u8]>>,
-    pub(super) touched: Vec<Touched>,
+    pub(super) touched: Touched,
 }
 
 /// What a transaction has changed, once no handle joins it any more.

@@ -50,7 +50,8 @@ impl Filesystem {
                 &value,
             )?;
         }
-        self.store_attributes(handle, child, &before, after)
+        let change = self.change_of(child.ino(), before, after)?;
+        self.store_attributes(handle, child, change)
     }
 
     /// The access list of `inode`, if it has one.

@@ -56,6 +56,7 @@ impl Filesystem {
                 return Err(Error::AttributeTooLarge(inode.ino()));
             }
         }
-        self.store_attributes(handle, inode, &before, after)
+        let change = self.change_of(inode.ino(), before, after)?;
+        self.store_attributes(handle, inode, change)
     }
 }

@@ -5,7 +5,10 @@
 //! long value is the content of an inode of its own. Names are full names, as
 //! programs use them; access control lists are converted to the form that
 //! programs get. `system.data`, which holds inline data, is not shown.
+//!
+//! What reads or changes them has the inode's lock, shared to read.
 
+mod block;
 mod inherit;
 mod inline_data;
 mod places;
@@ -15,8 +18,8 @@ mod value_inode;
 mod write;
 
 pub use share::ShareCounts;
-pub(crate) use share::Sharing;
-pub use write::XattrMode;
+pub(crate) use share::{Sharing, SharingChanges};
+pub use write::{XattrChange, XattrMode};
 
 use crate::error::Place;
 use crate::ondisk::acl::Acl;
@@ -33,7 +36,9 @@ const MAX_VALUE_BYTES: u32 = 1 << 16;
 const INLINE_DATA_NAME: &[u8] = b"data";
 
 impl Filesystem {
-    /// The value of the attribute `name` of `inode`; `None` if it has none.
+    /// The value of the attribute `name` of `inode`; `None` if it has none. On a file system that is
+    /// written to, the caller keeps the inode's attributes as they are meanwhile: what is read here
+    /// is found by others from then on.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the attributes or the value are damaged, or the
@@ -91,11 +96,9 @@ impl Filesystem {
             let place = Place::Block(block, inode.ino());
             let buffer = self.xattr_block(inode, block)?;
             let entries = XattrEntries::in_block(&buffer);
-            let _ = visit_all(
-                entries.map_err(|what| Error::corrupt(place, what))?,
-                place,
-                visit,
-            )?;
+            let entries = entries.map_err(|what| Error::corrupt(place, what))?;
+            self.offer_block(block, &buffer);
+            let _ = visit_all(entries, place, visit)?;
         }
         Ok(())
     }
@@ -155,9 +158,12 @@ impl Filesystem {
         // The content's hash is kept in place of the access time. Lustre's older
         // form has no hash, but names its owner.
         let (seconds, owner_seconds) = (inode.atime().seconds, inode.mtime().seconds);
-        let has_hash = low_half(seconds) == self.superblock().checksum_seed.bytes(&value).0;
+        let has_hash = low_half(seconds) == self.value_checksum(&value).0;
         let names_owner =
             low_half(owner_seconds) == owner.ino().0 && inode.generation() == owner.generation();
+        if has_hash {
+            self.offer_value(&inode);
+        }
         if has_hash || names_owner {
             Ok(value)
         } else {

@@ -2,16 +2,34 @@
 //!
 //! # Model
 //! `ext4_xattr_block_cache_find` and `ext4_xattr_inode_cache_find`. What mbcache finds is a hint:
-//! here its contents are compared, byte by byte, and its users counted.
+//! who asked compares its contents, byte by byte, and counts its users.
+//!
+//! # Invariants
+//! 1. An entry leads to an attribute block, or to an inode that holds a value, which has at least
+//!    one user, or had before a handle that is open.
+//! 2. Its key is the hash that the block, or the inode, has on the image.
+//!
+//! # Locking
+//! Entries are held under a handle only, and are let go before it ends: so who has a handle waits
+//! for no holder but those that wait for nothing. Who reads attributes offers what he has seen,
+//! with the inode's lock shared, by which that inode stays a user.
 
-use larder_cache::mbcache::AttributeCaches;
+use crate::Result;
+use crate::ondisk::superblock::Superblock;
+use crate::ondisk::xattr::UserCount;
+use larder_cache::mbcache::{AttributeCaches, Deleted, MbCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What is compared with new contents, at most. Hashes are easily forged: with contents that all
+/// have one hash, a change costs no more than this.
+const MOST_COMPARED: usize = 16;
 
 /// What finds equal contents, and what came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
-    pub(crate) caches: Arc<AttributeCaches>,
+    caches: Arc<AttributeCaches>,
+    pub(super) users: UserCount,
     shares: AtomicU64,
     saved_bytes: AtomicU64,
 }
@@ -25,10 +43,63 @@ pub struct ShareCounts {
     pub saved_bytes: u64,
 }
 
+/// One of the two caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Store {
+    Blocks,
+    Inodes,
+}
+
+/// What a handle is to tell the caches when it stops: dropped, it leaves nothing there.
+#[derive(Debug, Default)]
+pub(crate) struct SharingChanges {
+    /// Contents that are new: where, their hash, the block or inode.
+    offers: Vec<(Store, u32, u64)>,
+    counts: ShareCounts,
+}
+
+/// What became of a candidate.
+pub(super) enum Candidate<R> {
+    /// Its contents are others.
+    Different,
+    /// It has as many users as it can have.
+    Full,
+    /// It has one user more now.
+    Taken(R),
+    /// As [`Candidate::Taken`], and it is full.
+    TakenLast(R),
+}
+
+impl SharingChanges {
+    /// Contents with that `hash` are in `value`, which is new, or has them since this handle.
+    pub(super) fn offer(&mut self, store: Store, hash: u32, value: u64) {
+        self.offers.push((store, hash, value));
+    }
+
+    /// What is in `value` is there no more.
+    fn withdraw(&mut self, store: Store, value: u64) {
+        self.offers
+            .retain(|&(of, _, offered)| (of, offered) != (store, value));
+    }
+
+    /// Somebody was given what was there, instead of `saved_bytes` more.
+    pub(super) fn count_share(&mut self, saved_bytes: u64) {
+        self.counts.shares += 1;
+        self.counts.saved_bytes += saved_bytes;
+    }
+}
+
 impl Sharing {
-    pub(crate) fn new(caches: Arc<AttributeCaches>) -> Self {
+    /// Of the attributes of the file system of `sb`.
+    pub(crate) fn new(caches: Arc<AttributeCaches>, sb: &Superblock) -> Self {
+        let users = if sb.has_metadata_checksums() {
+            UserCount::new(sb.block_size_bytes() as usize)
+        } else {
+            UserCount::default()
+        };
         Self {
             caches,
+            users,
             ..Self::default()
         }
     }
@@ -38,5 +109,83 @@ impl Sharing {
             shares: self.shares.load(Relaxed),
             saved_bytes: self.saved_bytes.load(Relaxed),
         }
+    }
+
+    fn cache(&self, store: Store) -> &dyn MbCache {
+        match store {
+            Store::Blocks => &*self.caches.blocks,
+            Store::Inodes => &*self.caches.inodes,
+        }
+    }
+
+    /// The handle that made `changes` stops.
+    pub(crate) fn keep(&self, changes: &mut SharingChanges) {
+        for (store, hash, value) in changes.offers.drain(..) {
+            self.offer(store, hash, value, true);
+        }
+        let ShareCounts {
+            shares,
+            saved_bytes,
+        } = std::mem::take(&mut changes.counts);
+        if shares > 0 {
+            self.shares.fetch_add(shares, Relaxed);
+            self.saved_bytes.fetch_add(saved_bytes, Relaxed);
+        }
+    }
+
+    /// Contents with that `hash` are in `value`, for others too if it `is_reusable`.
+    pub(super) fn offer(&self, store: Store, hash: u32, value: u64, is_reusable: bool) {
+        self.cache(store).insert(hash, value, is_reusable);
+    }
+
+    /// `value`, which was full, has room for another user.
+    pub(super) fn offer_again(&self, store: Store, hash: u32, value: u64) {
+        match self.cache(store).get(hash, value) {
+            Some(held) => held.set_reusable(true),
+            None => self.offer(store, hash, value, true),
+        }
+    }
+
+    /// `value` is about to be freed, or to become something else, by the handle of `changes`.
+    pub(super) fn withdraw(
+        &self,
+        changes: &mut SharingChanges,
+        store: Store,
+        hash: u32,
+        value: u64,
+    ) {
+        changes.withdraw(store, value);
+        while let Deleted::InUse(held) = self.cache(store).delete_or_get(hash, value) {
+            held.wait_unused();
+        }
+    }
+
+    /// Has `take` look at what may have contents with that `hash`, until it takes one. Under a
+    /// handle.
+    pub(super) fn find<R>(
+        &self,
+        store: Store,
+        hash: u32,
+        mut take: impl FnMut(u64) -> Result<Candidate<R>>,
+    ) -> Result<Option<R>> {
+        let cache = self.cache(store);
+        let mut next = cache.find_first(hash);
+        for _ in 0..MOST_COMPARED {
+            let Some(held) = next else { break };
+            match take(held.value())? {
+                Candidate::Different => {}
+                Candidate::Full => held.set_reusable(false),
+                Candidate::Taken(taken) => {
+                    held.touch();
+                    return Ok(Some(taken));
+                }
+                Candidate::TakenLast(taken) => {
+                    held.set_reusable(false);
+                    return Ok(Some(taken));
+                }
+            }
+            next = cache.find_next(held);
+        }
+        Ok(None)
     }
 }

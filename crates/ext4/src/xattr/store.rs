@@ -1,24 +1,29 @@
 //! Reading the attributes of an inode to change them, and writing them back.
 //!
 //! # Model
-//! `ext4_xattr_block_set` and `ext4_xattr_ibody_set`. A block of attributes that other inodes
-//! have too is left to them and copied. The inodes that hold values are counted for each place
-//! that an entry leads to them from: an inode's body, or a block, however many share that.
+//! `ext4_xattr_set_handle` and `ext4_xattr_ibody_set`. The inodes that hold values are counted for
+//! each place that an entry leads to them from: an inode's body, or a block, however many
+//! share that.
 
+use super::block::Contents;
 use super::places::{AttributeBlock, Attributes};
 use super::visit_all;
 use crate::error::Place;
 use crate::journal::Handle;
-use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::features::{Compat, RoCompat};
 use crate::ondisk::inode::BASE_INODE_BYTES;
-use crate::ondisk::xattr::{
-    StoredXattr, XattrEntries, block_references, fill_block, fill_inode, set_block_checksum,
-    set_block_references,
-};
-use crate::{Error, Filesystem, FsBlock, Ino, Inode, Result};
+use crate::ondisk::xattr::{BlockHeader, StoredXattr, XattrEntries, fill_inode};
+use crate::{Error, Filesystem, Ino, Inode, Result};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+
+/// The attributes of an inode as they are and as they are to be, with what the block is to hold.
+#[derive(Debug)]
+pub(super) struct Change {
+    before: Attributes,
+    after: Attributes,
+    contents: Option<Contents>,
+}
 
 /// How many entries more, or fewer, lead to each inode that holds a value.
 #[derive(Debug, Default)]
@@ -55,10 +60,12 @@ impl Filesystem {
         let place = Place::Block(block, inode.ino());
         let corrupt = |what| Error::corrupt(place, what);
         let buffer = self.xattr_block(inode, block)?;
-        let references = block_references(&buffer).filter(|&references| references > 0);
+        let header = BlockHeader::of(&buffer).filter(|header| header.references > 0);
         all.block = Some(AttributeBlock {
             block,
-            references: references.ok_or_else(|| corrupt("attribute block has no users"))?,
+            references: header
+                .ok_or_else(|| corrupt("attribute block has no users"))?
+                .references,
         });
         let entries = XattrEntries::in_block(&buffer).map_err(corrupt)?;
         let _ = visit_all(entries, place, &mut |entry, place| {
@@ -70,16 +77,40 @@ impl Filesystem {
         Ok(all)
     }
 
-    /// Makes `after` the attributes of `inode`, which were `before`, and writes it.
+    /// The change of the attributes of inode `ino` from `before` to `after`.
+    pub(super) fn change_of(
+        &self,
+        ino: Ino,
+        before: Attributes,
+        mut after: Attributes,
+    ) -> Result<Change> {
+        let contents = if before.in_block == after.in_block {
+            None
+        } else {
+            let block = before.block.map(|block| block.block);
+            self.contents(ino, &mut after.in_block, block)?
+        };
+        Ok(Change {
+            before,
+            after,
+            contents,
+        })
+    }
+
+    /// Makes `change`, and writes the inode.
     pub(super) fn store_attributes(
         &self,
         handle: &mut Handle<'_>,
         inode: &mut Inode,
-        before: &Attributes,
-        after: Attributes,
+        change: Change,
     ) -> Result<()> {
+        let Change {
+            before,
+            after,
+            contents,
+        } = change;
         let mut references = References::default();
-        let more = self.value_blocks(&after) - self.value_blocks(before);
+        let more = self.value_blocks(&after) - self.value_blocks(&before);
         self.count_attribute_space(inode, more);
         if before.in_inode != after.in_inode {
             references.add(&before.in_inode, -1);
@@ -87,7 +118,13 @@ impl Filesystem {
             self.store_in_inode(handle, inode, &after.in_inode)?;
         }
         if before.in_block != after.in_block {
-            self.store_in_block(handle, inode, before, after.in_block, &mut references)?;
+            let counted = self.store_in_block(handle, inode, &before, contents)?;
+            if counted.before {
+                references.add(&before.in_block, -1);
+            }
+            if counted.now {
+                references.add(&after.in_block, 1);
+            }
         }
         self.write_inode(handle, inode)?;
         for (ino, by) in references.0 {
@@ -115,98 +152,7 @@ impl Filesystem {
             .ok_or(Error::AttributeTooLarge(inode.ino()))
     }
 
-    fn store_in_block(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        before: &Attributes,
-        mut attributes: Vec<StoredXattr>,
-        references: &mut References,
-    ) -> Result<()> {
-        let own = before.block.filter(|block| block.references == 1);
-        if own.is_some() || before.block.is_none() {
-            references.add(&before.in_block, -1);
-        }
-        references.add(&attributes, 1);
-        if attributes.is_empty() {
-            return self.leave_block(handle, inode, before.block);
-        }
-        let ino = inode.ino();
-        if let Some(AttributeBlock { block, .. }) = own {
-            return handle.update(block, ino, |bytes| {
-                self.fill_attribute_block(bytes, block, ino, &mut attributes)
-            });
-        }
-        self.leave_block(handle, inode, before.block)?;
-        let block = self.allocate_block(handle, self.home_goal(inode), ino)?;
-        handle.create(block, ino, |bytes| {
-            self.fill_attribute_block(bytes, block, ino, &mut attributes)
-        })?;
-        inode.set_file_acl(Some(block));
-        self.count_attribute_block(inode, 1);
-        Ok(())
-    }
-
-    fn fill_attribute_block(
-        &self,
-        bytes: &mut [u8],
-        block: FsBlock,
-        ino: Ino,
-        attributes: &mut [StoredXattr],
-    ) -> Result<()> {
-        if !fill_block(bytes, attributes) {
-            return Err(Error::AttributeTooLarge(ino));
-        }
-        self.seal_attribute_block(bytes, block);
-        Ok(())
-    }
-
-    /// The checksum of attribute blocks starts here.
-    pub(super) fn attribute_block_seed(&self, block: FsBlock) -> Crc32c {
-        self.superblock()
-            .checksum_seed
-            .bytes(&block.0.to_le_bytes())
-    }
-
-    fn seal_attribute_block(&self, bytes: &mut [u8], block: FsBlock) {
-        if self.superblock().has_metadata_checksums() {
-            set_block_checksum(bytes, self.attribute_block_seed(block));
-        }
-    }
-
-    /// Makes `inode`, which has the attributes of `block`, one that has no block of them. The
-    /// block is freed with its last user.
-    fn leave_block(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        block: Option<AttributeBlock>,
-    ) -> Result<()> {
-        let Some(AttributeBlock { block, references }) = block else {
-            return Ok(());
-        };
-        if references == 1 {
-            handle.forget(block);
-            let blocks = 1 << self.superblock().cluster_blocks_log2;
-            self.free_blocks(handle, block, blocks, inode.ino())?;
-        } else {
-            handle.update(block, inode.ino(), |bytes| {
-                set_block_references(bytes, references - 1);
-                self.seal_attribute_block(bytes, block);
-                Ok(())
-            })?;
-        }
-        inode.set_file_acl(None);
-        self.count_attribute_block(inode, -1);
-        Ok(())
-    }
-
-    /// Counts `by` attribute blocks, each of which takes a cluster, as space of `inode`.
-    fn count_attribute_block(&self, inode: &mut Inode, by: i64) {
-        self.count_attribute_space(inode, by << self.superblock().cluster_blocks_log2);
-    }
-
-    fn count_attribute_space(&self, inode: &mut Inode, by: i64) {
+    pub(super) fn count_attribute_space(&self, inode: &mut Inode, by: i64) {
         let sb = self.superblock();
         let may_be_huge = sb.ro_compat.contains(RoCompat::HUGE_FILE);
         inode.add_blocks(by, sb.block_size_bytes(), may_be_huge);

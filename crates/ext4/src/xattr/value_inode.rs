@@ -3,7 +3,12 @@
 //! The content is the value. In place of times and a version, such an inode keeps the
 //! checksum of its content (access time) and how many entries lead to it (version, and change
 //! time for the high half). The content is metadata: it goes through the journal.
+//!
+//! # Model
+//! `ext4_xattr_inode_lookup_create` and `ext4_xattr_inode_dec_ref`. Nobody waits for an inode here:
+//! all who look for one, count its users, or delete it, have the handle.
 
+use super::share::{Candidate, Store};
 use super::{MAX_VALUE_BYTES, low_half};
 use crate::error::Place;
 use crate::journal::Handle;
@@ -16,14 +21,61 @@ use crate::{
 };
 
 impl Filesystem {
-    /// Makes an inode that holds `value` for `owner`, and that no entry leads to yet. Returns it
-    /// and the value's checksum.
-    pub(super) fn create_value_inode(
+    /// An inode that holds `value`: one that does already, or a new one, made for `owner`, that no
+    /// entry leads to yet. Returns it and the value's checksum.
+    pub(super) fn provide_value_inode(
         &self,
         handle: &mut Handle<'_>,
         owner: &Inode,
         value: &[u8],
     ) -> Result<(Ino, Crc32c)> {
+        let checksum = self.value_checksum(value);
+        let found = self.sharing.find(Store::Inodes, checksum.0, |ino| {
+            let ino = u32::try_from(ino).ok().map(Ino);
+            let same = ino.filter(|&ino| self.has_value(ino, value, checksum));
+            Ok(same.map_or(Candidate::Different, Candidate::Taken))
+        })?;
+        if let Some(ino) = found {
+            let clusters = (value.len() as u64).div_ceil(self.superblock().cluster_size_bytes());
+            let saved_bytes = clusters * self.superblock().cluster_size_bytes();
+            handle.sharing.count_share(saved_bytes);
+            return Ok((ino, checksum));
+        }
+        let ino = self.create_value_inode(handle, owner, value, checksum)?;
+        Ok((ino, checksum))
+    }
+
+    /// What values are found by.
+    pub(super) fn value_checksum(&self, value: &[u8]) -> Crc32c {
+        self.superblock().checksum_seed.bytes(value)
+    }
+
+    /// Whether inode `ino` holds `value`, with that `checksum`, and is in use. One that cannot be read
+    /// does not.
+    fn has_value(&self, ino: Ino, value: &[u8], checksum: Crc32c) -> bool {
+        self.value_inode(ino).is_ok_and(|inode| {
+            references(&inode) > 0
+                && low_half(inode.atime().seconds) == checksum.0
+                && inode.size_bytes() == value.len() as u64
+                && u32::try_from(value.len())
+                    .is_ok_and(|len| self.small_content(&inode, len).is_ok_and(|is| is == value))
+        })
+    }
+
+    /// Tells of a value that is read with the lock of an inode that has it, so that others find it.
+    pub(super) fn offer_value(&self, inode: &Inode) {
+        let hash = low_half(inode.atime().seconds);
+        let ino = u64::from(inode.ino().0);
+        self.sharing.offer(Store::Inodes, hash, ino, true);
+    }
+
+    fn create_value_inode(
+        &self,
+        handle: &mut Handle<'_>,
+        owner: &Inode,
+        value: &[u8],
+        checksum: Crc32c,
+    ) -> Result<Ino> {
         let new = NewInode {
             kind: FileKind::Regular,
             permissions: 0o600,
@@ -38,11 +90,12 @@ impl Filesystem {
         }
         inode.set_flags((inode.flags() & InodeFlags::EXTENTS) | InodeFlags::EA_INODE);
         self.write_value(handle, &mut inode, value)?;
-        let checksum = self.superblock().checksum_seed.bytes(value);
         set_checksum(&mut inode, checksum);
         set_references(&mut inode, 0);
         self.write_inode(handle, &inode)?;
-        Ok((inode.ino(), checksum))
+        let ino = u64::from(inode.ino().0);
+        handle.sharing.offer(Store::Inodes, checksum.0, ino);
+        Ok(inode.ino())
     }
 
     /// Makes `value` the content of `inode`, which has none.
@@ -120,6 +173,10 @@ impl Filesystem {
         inode: &mut Inode,
         now: Timestamp,
     ) -> Result<()> {
+        let hash = low_half(inode.atime().seconds);
+        let ino = u64::from(inode.ino().0);
+        self.sharing
+            .withdraw(&mut handle.sharing, Store::Inodes, hash, ino);
         let block_bytes = u64::from(self.superblock().block_size_bytes());
         let blocks = inode.size_bytes().div_ceil(block_bytes);
         for index in 0..u32::try_from(blocks).unwrap_or(0) {

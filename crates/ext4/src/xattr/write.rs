@@ -4,6 +4,7 @@
 
 use super::MAX_VALUE_BYTES;
 use super::places::Attributes;
+use super::store::Change;
 use crate::journal::Handle;
 use crate::ondisk::acl::Acl;
 use crate::ondisk::features::Incompat;
@@ -11,6 +12,7 @@ use crate::ondisk::xattr::{
     NameIndex, StoredValue, StoredXattr, block_room_bytes, inode_value_hash, space_bytes,
 };
 use crate::{Error, Filesystem, Inode, Result};
+use std::borrow::Cow;
 
 /// Whether an attribute may, or must, be there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,24 @@ pub enum XattrMode {
     Create,
     /// It must be there: `XATTR_REPLACE`.
     Replace,
+}
+
+/// A change of an inode's attributes that is worked out, and remains to be made by
+/// [`Filesystem::change_xattrs`].
+#[derive(Debug)]
+pub struct XattrChange<'a>(Planned<'a>);
+
+#[derive(Debug)]
+enum Planned<'a> {
+    /// Nothing remains but to write it.
+    Change(Change),
+    /// The value goes into an inode of its own.
+    Apart {
+        before: Attributes,
+        after: Attributes,
+        name: (NameIndex, &'a [u8]),
+        value: Cow<'a, [u8]>,
+    },
 }
 
 /// The longest name, without its prefix.
@@ -56,9 +76,7 @@ impl Filesystem {
     /// writes it; if the value is the same as before, nothing is written.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::NoAttribute`], [`Error::AttributeTooLarge`],
-    /// [`Error::NoSpace`], [`Error::NotSupported`], [`Error::Invalid`], or what is wrong with the
-    /// image.
+    /// As [`Filesystem::plan_set_xattr`] and [`Filesystem::change_xattrs`].
     pub fn set_xattr(
         &self,
         handle: &mut Handle<'_>,
@@ -67,41 +85,85 @@ impl Filesystem {
         value: &[u8],
         mode: XattrMode,
     ) -> Result<()> {
+        match self.plan_set_xattr(inode, name, value, mode)? {
+            Some(change) => self.change_xattrs(handle, inode, change),
+            None => Ok(()),
+        }
+    }
+
+    /// Works out how to set the attribute `name` of `inode`; `None` if it has that value already. Needs
+    /// no handle, but the inode's lock, held until the change is made: inline data, which is an attribute
+    /// too, stays as it is as well.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::NoAttribute`], [`Error::AttributeTooLarge`],
+    /// [`Error::NotSupported`], [`Error::Invalid`], or what is wrong with the image.
+    pub fn plan_set_xattr<'a>(
+        &self,
+        inode: &Inode,
+        name: &'a [u8],
+        value: &'a [u8],
+        mode: XattrMode,
+    ) -> Result<Option<XattrChange<'a>>> {
         let (index, name) = split_name(inode, name)?;
         let before = self.attributes(inode)?;
-        match (before.find(index, name), mode) {
+        let old = before.find(index, name);
+        match (old, mode) {
             (Some(_), XattrMode::Create) => return Err(Error::Exists(inode.ino())),
             (None, XattrMode::Replace) => return Err(Error::NoAttribute(inode.ino())),
             _ => {}
         }
-        let disk_form;
-        let value = if matches!(index, NameIndex::ACL_ACCESS | NameIndex::ACL_DEFAULT) {
-            let invalid = |what| Error::Invalid(inode.ino(), what);
-            let empty = invalid("access control list has no entries");
-            let list = Acl::from_user(value).map_err(|error| error.of(inode.ino()))?;
-            let list = list.ok_or(empty)?;
-            list.check().map_err(invalid)?;
-            disk_form = list.to_disk();
-            &disk_form
-        } else {
-            value
-        };
+        let value = disk_form(inode, index, value)?;
         if value.len() > MAX_VALUE_BYTES as usize {
             return Err(Error::AttributeTooLarge(inode.ino()));
         }
-        if let Some(old) = before.find(index, name)
-            && self.has_value(inode, old, value)?
+        if let Some(old) = old
+            && self.is_value(inode, old, &value)?
         {
-            return Ok(());
+            return Ok(None);
         }
         let mut after = before.clone();
         after.remove(index, name);
-        self.put(handle, inode, &mut after, (index, name), value)?;
-        self.store_attributes(handle, inode, &before, after)
+        let planned = if self.put_here(&mut after, (index, name), &value) {
+            Planned::Change(self.change_of(inode.ino(), before, after)?)
+        } else {
+            Planned::Apart {
+                before,
+                after,
+                name: (index, name),
+                value,
+            }
+        };
+        Ok(Some(XattrChange(planned)))
+    }
+
+    /// Makes a change that was planned for `inode`, and writes it.
+    ///
+    /// # Errors
+    /// [`Error::AttributeTooLarge`], [`Error::NoSpace`], or what is wrong with the image.
+    pub fn change_xattrs(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        change: XattrChange<'_>,
+    ) -> Result<()> {
+        let change = match change.0 {
+            Planned::Change(change) => change,
+            Planned::Apart {
+                before,
+                mut after,
+                name,
+                value,
+            } => {
+                self.put_apart(handle, inode, &mut after, name, &value)?;
+                self.change_of(inode.ino(), before, after)?
+            }
+        };
+        self.store_attributes(handle, inode, change)
     }
 
     /// Whether the value of `attribute` is `value`.
-    fn has_value(&self, inode: &Inode, attribute: &StoredXattr, value: &[u8]) -> Result<bool> {
+    fn is_value(&self, inode: &Inode, attribute: &StoredXattr, value: &[u8]) -> Result<bool> {
         match &attribute.value {
             StoredValue::Here(old) => Ok(old == value),
             StoredValue::Inode {
@@ -118,31 +180,56 @@ impl Filesystem {
         handle: &mut Handle<'_>,
         inode: &Inode,
         attributes: &mut Attributes,
+        name: (NameIndex, &[u8]),
+        value: &[u8],
+    ) -> Result<()> {
+        if self.put_here(attributes, name, value) {
+            return Ok(());
+        }
+        self.put_apart(handle, inode, attributes, name, value)
+    }
+
+    /// Adds an attribute with its value beside it; false, with nothing done, if that does not fit.
+    fn put_here(
+        &self,
+        attributes: &mut Attributes,
+        (index, name): (NameIndex, &[u8]),
+        value: &[u8],
+    ) -> bool {
+        // Beside the shortest name.
+        let room_bytes = block_room_bytes(self.buffers().block_size_bytes());
+        space_bytes(1, value.len()) <= room_bytes
+            && attributes.add(StoredXattr {
+                index,
+                name: name.to_vec(),
+                value: StoredValue::Here(value.to_vec()),
+            })
+    }
+
+    /// Adds an attribute with its value in an inode.
+    fn put_apart(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        attributes: &mut Attributes,
         (index, name): (NameIndex, &[u8]),
         value: &[u8],
     ) -> Result<()> {
         let too_large = Error::AttributeTooLarge(inode.ino());
-        let new = |value| StoredXattr {
-            index,
-            name: name.to_vec(),
-            value,
-        };
-        // Beside the shortest name.
-        let room_bytes = block_room_bytes(self.buffers().block_size_bytes());
-        let fits_block = space_bytes(1, value.len()) <= room_bytes;
-        if fits_block && attributes.add(new(StoredValue::Here(value.to_vec()))) {
-            return Ok(());
-        }
         if !self.has_value_inodes() || value.is_empty() {
             return Err(too_large);
         }
-        let (ino, checksum) = self.create_value_inode(handle, inode, value)?;
-        let outside = StoredValue::Inode {
-            ino,
-            size_bytes: u32::try_from(value.len()).unwrap_or(u32::MAX),
-            entry_hash: inode_value_hash(name, checksum),
+        let (ino, checksum) = self.provide_value_inode(handle, inode, value)?;
+        let apart = StoredXattr {
+            index,
+            name: name.to_vec(),
+            value: StoredValue::Inode {
+                ino,
+                size_bytes: u32::try_from(value.len()).unwrap_or(u32::MAX),
+                entry_hash: inode_value_hash(name, checksum),
+            },
         };
-        attributes.add(new(outside)).then_some(()).ok_or(too_large)
+        attributes.add(apart).then_some(()).ok_or(too_large)
     }
 
     /// Removes the attribute `name` of `inode`, and writes the inode.
@@ -162,7 +249,8 @@ impl Filesystem {
         }
         let mut after = before.clone();
         after.remove(index, name);
-        self.store_attributes(handle, inode, &before, after)
+        let change = self.change_of(inode.ino(), before, after)?;
+        self.store_attributes(handle, inode, change)
     }
 
     /// Gives up all attributes of an inode that is deleted: blocks and inodes that hold values.
@@ -197,12 +285,25 @@ impl Filesystem {
                 in_inode.clear();
                 in_block.clear();
             }
-            self.store_attributes(handle, inode, &before, after)?;
+            let change = self.change_of(inode.ino(), before, after)?;
+            self.store_attributes(handle, inode, change)?;
             if is_last {
                 return Ok(true);
             }
         }
     }
+}
+
+/// How `value` of an attribute of that class, in the form that programs give, is stored.
+fn disk_form<'v>(inode: &Inode, index: NameIndex, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
+    if !matches!(index, NameIndex::ACL_ACCESS | NameIndex::ACL_DEFAULT) {
+        return Ok(Cow::Borrowed(value));
+    }
+    let invalid = |what| Error::Invalid(inode.ino(), what);
+    let list = Acl::from_user(value).map_err(|error| error.of(inode.ino()))?;
+    let list = list.ok_or(invalid("access control list has no entries"))?;
+    list.check().map_err(invalid)?;
+    Ok(Cow::Owned(list.to_disk()))
 }
 
 /// The class of a full name and the rest of it, which programs can set.

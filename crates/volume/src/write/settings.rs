@@ -161,16 +161,20 @@ impl Volume {
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.change(|| {
             let live = self.live(ino)?;
-            self.change_inode(&live, |handle, inode| {
-                check_xattr(inode, name)?;
-                if name == ACCESS_LIST || name == DEFAULT_LIST {
-                    return self.set_acl(handle, inode, name, value);
-                }
-                let is_there = self.fs().xattr(inode, name)?;
-                if mode == XattrMode::Create || is_there.as_deref() != Some(value) {
-                    inode.set_ctime(self.now());
-                }
-                Ok(self.fs().set_xattr(handle, inode, name, value, mode)?)
+            let _alone = live.rw.write();
+            let inode = live.inode()?;
+            check_xattr(&inode, name)?;
+            if name == ACCESS_LIST || name == DEFAULT_LIST {
+                return self.change_alone(&live, |handle, inode| {
+                    self.set_acl(handle, inode, name, value)
+                });
+            }
+            let Some(change) = self.fs().plan_set_xattr(&inode, name, value, mode)? else {
+                return Ok(());
+            };
+            self.change_alone(&live, |handle, inode| {
+                inode.set_ctime(self.now());
+                Ok(self.fs().change_xattrs(handle, inode, change)?)
             })
         })
     }
@@ -283,12 +287,27 @@ impl Volume {
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
         let _alone = live.rw.write();
+        self.change_alone(live, |handle, inode| {
+            let before = *inode;
+            change(handle, inode)?;
+            if *inode != before {
+                self.fs().write_inode(handle, inode)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// As [`Volume::change_inode`], with `rw` held exclusively, of what `change` writes itself.
+    fn change_alone(
+        &self,
+        live: &Live<'_>,
+        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
+    ) -> Result<()> {
         let mut handle = self.fs().start(self.fs().xattr_credits())?;
         let mut inode = live.inode()?;
         let before = inode;
         change(&mut handle, &mut inode)?;
         if inode != before {
-            self.fs().write_inode(&mut handle, &inode)?;
             if inode.is_directory() {
                 live.publish(&handle, &inode);
             } else {

@@ -4,15 +4,10 @@
 //! in an inode of its own. A block's hash is of its entries' hashes. Entries of a block are
 //! sorted by class, length of the name, name.
 
+use super::header::{BLOCKS_AT, HASH_AT, REFERENCES_AT};
 use super::{ENTRY_BYTES, HEADER_BYTES, MAGIC, MAGIC_BYTES, NameIndex, ValuePlace, XattrEntry};
 use crate::Ino;
 use crate::ondisk::checksum::Crc32c;
-
-/// Where in a block's header the fields are.
-const REFERENCES_AT: usize = 4;
-const BLOCKS_AT: usize = 8;
-const HASH_AT: usize = 12;
-const CHECKSUM_AT: usize = super::CHECKSUM_OFFSET;
 
 /// The zeros that end the entries.
 const END_BYTES: usize = 4;
@@ -154,10 +149,15 @@ pub fn fill_inode(rest: &mut [u8], attributes: &[StoredXattr]) -> bool {
     }
     let (magic, region) = rest.split_at_mut(MAGIC_BYTES);
     magic.copy_from_slice(&MAGIC.to_le_bytes());
-    fill_region(region, 0, attributes, |attribute| match attribute.value {
-        StoredValue::Here(_) => 0,
-        StoredValue::Inode { .. } => attribute.hash(),
-    });
+    let mut at = 0;
+    let mut end = region.len();
+    for attribute in attributes {
+        let hash = match attribute.value {
+            StoredValue::Here(_) => 0,
+            StoredValue::Inode { .. } => attribute.hash(),
+        };
+        put_attribute(region, &mut at, &mut end, attribute, hash);
+    }
     true
 }
 
@@ -170,84 +170,62 @@ pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
     }
     attributes.sort_by(|a, b| a.key().cmp(&b.key()));
     block.fill(0);
-    fill_region(block, HEADER_BYTES, attributes, StoredXattr::hash);
+    let mut at = HEADER_BYTES;
+    let mut end = block.len();
+    // 0, for "not to be shared", if an entry has none.
+    let mut hash_of_all = Some(0_u32);
+    for attribute in &*attributes {
+        let hash = attribute.hash();
+        let so_far = hash_of_all.filter(|_| hash != 0);
+        hash_of_all = so_far.map(|so_far| so_far.rotate_left(16) ^ hash);
+        put_attribute(block, &mut at, &mut end, attribute, hash);
+    }
     put(block, 0, MAGIC);
     put(block, REFERENCES_AT, 1);
     put(block, BLOCKS_AT, 1);
-    put(block, HASH_AT, hash_of_block(attributes));
+    put(block, HASH_AT, hash_of_all.unwrap_or(0));
     true
 }
 
-/// The hash of a block; 0, for "not to be shared", if an entry has none.
-fn hash_of_block(attributes: &[StoredXattr]) -> u32 {
-    let hashes = attributes.iter().map(StoredXattr::hash);
-    hashes
-        .map(|hash| (hash != 0).then_some(hash))
-        .try_fold(0_u32, |all, hash| Some(all.rotate_left(16) ^ hash?))
-        .unwrap_or(0)
-}
-
-/// Writes entries from `at` on and values from the end of `region` on, which has room for them.
-fn fill_region(
+/// Writes the entry of `attribute` at `at` and its value before `end`, and moves both on.
+fn put_attribute(
     region: &mut [u8],
-    mut at: usize,
-    attributes: &[StoredXattr],
-    hash: impl Fn(&StoredXattr) -> u32,
+    at: &mut usize,
+    end: &mut usize,
+    attribute: &StoredXattr,
+    hash: u32,
 ) {
-    let mut end = region.len();
-    for attribute in attributes {
-        let (offset, ino, size_bytes) = match &attribute.value {
-            StoredValue::Here(value) if value.is_empty() => (0, Ino(0), 0),
-            StoredValue::Here(value) => {
-                end -= value.len().next_multiple_of(4);
-                region[end..end + value.len()].copy_from_slice(value);
-                (end, Ino(0), u32::try_from(value.len()).unwrap_or(u32::MAX))
-            }
-            &StoredValue::Inode {
-                ino, size_bytes, ..
-            } => (0, ino, size_bytes),
-        };
-        let name = attribute.name.as_slice();
-        region[at] = u8::try_from(name.len()).unwrap_or(u8::MAX);
-        region[at + 1] = attribute.index.0;
-        let offset = u16::try_from(offset).unwrap_or(u16::MAX);
-        region[at + 2..at + 4].copy_from_slice(&offset.to_le_bytes());
-        put(region, at + 4, ino.0);
-        put(region, at + 8, size_bytes);
-        put(region, at + 12, hash(attribute));
-        at += ENTRY_BYTES;
-        region[at..at + name.len()].copy_from_slice(name);
-        at += name.len().next_multiple_of(4);
-    }
+    let (offset, ino, size_bytes) = match &attribute.value {
+        StoredValue::Here(value) if value.is_empty() => (0, Ino(0), 0),
+        StoredValue::Here(value) => {
+            *end -= value.len().next_multiple_of(4);
+            region[*end..*end + value.len()].copy_from_slice(value);
+            (*end, Ino(0), u32::try_from(value.len()).unwrap_or(u32::MAX))
+        }
+        &StoredValue::Inode {
+            ino, size_bytes, ..
+        } => (0, ino, size_bytes),
+    };
+    let name = attribute.name.as_slice();
+    let (entry, names) = region[*at..].split_at_mut(ENTRY_BYTES);
+    entry[0] = u8::try_from(name.len()).unwrap_or(u8::MAX);
+    entry[1] = attribute.index.0;
+    let offset = u16::try_from(offset).unwrap_or(u16::MAX);
+    entry[2..4].copy_from_slice(&offset.to_le_bytes());
+    put(entry, 4, ino.0);
+    put(entry, 8, size_bytes);
+    put(entry, 12, hash);
+    names[..name.len()].copy_from_slice(name);
+    *at += (ENTRY_BYTES + name.len()).next_multiple_of(4);
 }
 
-fn put(bytes: &mut [u8], at: usize, number: u32) {
+pub(super) fn put(bytes: &mut [u8], at: usize, number: u32) {
     bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
-}
-
-/// How many inodes have the attributes of `block`. `None` if the block is too short.
-#[must_use]
-pub fn block_references(block: &[u8]) -> Option<u32> {
-    let bytes = block.get(REFERENCES_AT..)?.first_chunk()?;
-    Some(u32::from_le_bytes(*bytes))
-}
-
-/// Sets how many inodes have the attributes of `block`, an attribute block.
-pub fn set_block_references(block: &mut [u8], references: u32) {
-    put(block, REFERENCES_AT, references);
-}
-
-/// Sets the checksum of `block`, an attribute block. `seed` is the file system's, continued
-/// with the block's number in 64 bits.
-pub fn set_block_checksum(block: &mut [u8], seed: Crc32c) {
-    put(block, CHECKSUM_AT, 0);
-    let checksum = seed.bytes(block);
-    put(block, CHECKSUM_AT, checksum.0);
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::XattrEntries;
+    use super::super::{BlockHeader, XattrEntries};
     use super::*;
     use proptest::prelude::*;
 
@@ -310,7 +288,7 @@ mod tests {
             if fill_block(&mut block, &mut attributes) {
                 prop_assert_eq!(read(XattrEntries::in_block(&block).unwrap()), attributes.clone());
                 prop_assert!(attributes.is_sorted_by(|a, b| a.key() <= b.key()));
-                prop_assert_eq!(block_references(&block), Some(1));
+                prop_assert_eq!(BlockHeader::of(&block).unwrap().references, 1);
             }
         }
     }

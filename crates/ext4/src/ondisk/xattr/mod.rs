@@ -11,12 +11,13 @@
 //! ```
 
 mod encode;
+mod header;
 
 pub use encode::{
-    StoredValue, StoredXattr, block_references, block_room_bytes, fill_block, fill_inode,
-    inode_room_bytes, inode_value_hash, set_block_checksum, set_block_references, space_bytes,
-    total_bytes,
+    StoredValue, StoredXattr, block_room_bytes, fill_block, fill_inode, inode_room_bytes,
+    inode_value_hash, space_bytes, total_bytes,
 };
+pub use header::{BlockHeader, UserCount, has_same_contents, set_block_checksum};
 
 use crate::Ino;
 

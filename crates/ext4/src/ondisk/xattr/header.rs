@@ -1,0 +1,143 @@
+//! The header of an attribute block: how many have it, its hash, its checksum.
+//!
+//! # Cost
+//! A checksum is linear: what one changed bit does to it depends on where the bit is, and on nothing
+//! else. So a change of the number of users changes the checksum by at most 32 exclusive ors,
+//! and the rest of the block is not looked at.
+
+use super::{CHECKSUM_OFFSET, encode::put};
+use crate::ondisk::checksum::Crc32c;
+use std::ops::Range;
+
+pub(super) const REFERENCES_AT: usize = 4;
+pub(super) const BLOCKS_AT: usize = 8;
+pub(super) const HASH_AT: usize = 12;
+
+/// What the header says of the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockHeader {
+    /// Inodes that have its attributes.
+    pub references: u32,
+    /// The hash of its attributes; 0 if it is not to be shared.
+    pub hash: u32,
+}
+
+impl BlockHeader {
+    /// The header of `block`; `None` if that is too short.
+    #[must_use]
+    pub fn of(block: &[u8]) -> Option<Self> {
+        Some(Self {
+            references: get(block, REFERENCES_AT)?,
+            hash: get(block, HASH_AT)?,
+        })
+    }
+}
+
+fn get(block: &[u8], at: usize) -> Option<u32> {
+    let bytes = block.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*bytes))
+}
+
+/// Whether two blocks have the same attributes, in the same places: all but the number of users and
+/// the checksum is equal.
+#[must_use]
+pub fn has_same_contents(block: &[u8], other: &[u8]) -> bool {
+    // What differs most comes first.
+    let parts = [
+        HASH_AT..CHECKSUM_OFFSET,
+        CHECKSUM_OFFSET + 4..block.len(),
+        0..REFERENCES_AT,
+        BLOCKS_AT..HASH_AT,
+    ];
+    let is_same = |part: Range<usize>| block.get(part.clone()) == other.get(part);
+    block.len() == other.len() && parts.into_iter().all(is_same)
+}
+
+/// Sets the checksum of `block`, an attribute block. `seed` is the file system's, continued
+/// with the block's number in 64 bits.
+pub fn set_block_checksum(block: &mut [u8], seed: Crc32c) {
+    put(block, CHECKSUM_OFFSET, 0);
+    let checksum = seed.bytes(block);
+    put(block, CHECKSUM_OFFSET, checksum.0);
+}
+
+/// Counts the users of blocks.
+#[derive(Debug, Default)]
+pub struct UserCount {
+    /// What each bit of the number changes in the checksum.
+    checksum_changes: [u32; 32],
+}
+
+impl UserCount {
+    /// The part of a block that holds the number and what depends on it.
+    pub const PART: Range<usize> = REFERENCES_AT..CHECKSUM_OFFSET + 4;
+
+    /// Of blocks of `block_bytes`, which have checksums.
+    #[must_use]
+    pub fn new(block_bytes: usize) -> Self {
+        let mut block = vec![0; block_bytes];
+        let of_zeros = Crc32c(0).bytes(&block).0;
+        let checksum_changes = std::array::from_fn(|bit| {
+            put(&mut block, REFERENCES_AT, 1 << bit);
+            Crc32c(0).bytes(&block).0 ^ of_zeros
+        });
+        Self { checksum_changes }
+    }
+
+    /// Makes `references` the number of users in `part`, which is [`UserCount::PART`] of a block
+    /// with the right checksum.
+    pub fn set(&self, part: &mut [u8], references: u32) {
+        const CHECKSUM_AT: usize = CHECKSUM_OFFSET - REFERENCES_AT;
+        let (Some(before), Some(mut checksum)) = (get(part, 0), get(part, CHECKSUM_AT)) else {
+            return;
+        };
+        let mut changed = before ^ references;
+        while changed != 0 {
+            checksum ^= self.checksum_changes[changed.trailing_zeros() as usize];
+            changed &= changed - 1;
+        }
+        put(part, 0, references);
+        put(part, CHECKSUM_AT, checksum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn contents_are_the_same_whatever_the_users_and_the_checksum() {
+        let block: Vec<u8> = (0..1024_u32).map(|at| at.to_le_bytes()[0]).collect();
+        for at in 0..block.len() {
+            let mut other = block.clone();
+            other[at] ^= 1;
+            let is_left_out = (4..8).contains(&at) || (16..20).contains(&at);
+            assert_eq!(has_same_contents(&block, &other), is_left_out, "byte {at}");
+        }
+        assert!(!has_same_contents(&block, &block[..1020]));
+    }
+
+    proptest! {
+        #[test]
+        fn checksum_changed_with_the_users_is_that_of_the_block(
+            mut block in prop::collection::vec(any::<u8>(), 1024),
+            seed: u32,
+            references: u32,
+        ) {
+            set_block_checksum(&mut block, Crc32c(seed));
+            UserCount::new(1024).set(&mut block[UserCount::PART], references);
+            let counted = block.clone();
+            set_block_checksum(&mut block, Crc32c(seed));
+            prop_assert_eq!(counted, block);
+        }
+
+        #[test]
+        fn block_without_a_checksum_keeps_what_it_has_there(references: u32) {
+            let mut block = vec![7; 1024];
+            UserCount::default().set(&mut block[UserCount::PART], references);
+            prop_assert_eq!(BlockHeader::of(&block).unwrap().references, references);
+            prop_assert_eq!(&block[8..], &[7; 1016]);
+        }
+    }
+}
