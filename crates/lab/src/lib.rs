@@ -4,6 +4,7 @@
 
 pub mod compare;
 mod comparison_report;
+pub mod contention;
 pub mod output;
 pub mod published;
 pub mod reproduce;

@@ -1,0 +1,498 @@
+//! The machine: its processors, and the locks, lines and entries that they want.
+//!
+//! # Invariants
+//! 1. A processor runs one worker at most; a worker is running, ready, parked or done.
+//! 2. A lock has one owner at most, and nobody in line if it has none.
+//! 3. An entry is held alone by one, or shared by some.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+
+use larder_cache::mbcache::Touch;
+use serde::Serialize;
+
+/// A step of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Work that nobody waits for, in nanoseconds, unless the worker has something meanwhile.
+    Work(u64),
+    /// Something done to a shared place.
+    Touch(Touch),
+}
+
+/// What steps cost, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Prices {
+    /// A lock or line that this processor had last.
+    pub own_ns: u64,
+    /// One that another processor had last.
+    pub transfer_ns: u64,
+    /// To wake a worker, for whoever does.
+    pub wake_ns: u64,
+    /// From then, or from the parking of another, until a parked worker goes on.
+    pub switch_ns: u64,
+}
+
+/// Processors, and what their steps cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Processors.
+    pub processors: usize,
+    /// What steps cost.
+    pub prices: Prices,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// From the start to the end of the last worker.
+    pub elapsed_ns: u64,
+    /// Operations of all workers.
+    pub operations: u64,
+    /// Locks that went from one processor to another.
+    pub lock_handovers: u64,
+    /// Lines without a lock that did.
+    pub line_handovers: u64,
+    /// How often a worker waited in line for a lock.
+    pub lock_waits: u64,
+    /// How often a worker parked.
+    pub parks: u64,
+}
+
+impl Machine {
+    /// Plays the operations of each worker to the end. Worker `n` is on processor `n` modulo their
+    /// number.
+    #[must_use]
+    pub fn play(&self, workers: &[Vec<Vec<Step>>]) -> Outcome {
+        let mut play = Play::new(*self, workers);
+        for processor in 0..self.processors {
+            play.next_worker(processor, 0);
+        }
+        while let Some(Reverse((now, _, worker))) = play.events.pop() {
+            play.step(worker, now);
+        }
+        let done = play.workers.iter().filter(|worker| worker.is_done());
+        assert_eq!(done.count(), workers.len(), "all workers come to their end");
+        play.outcome
+    }
+}
+
+/// Who is where, and has what.
+struct Play<'o> {
+    machine: Machine,
+    workers: Vec<Worker<'o>>,
+    processors: Vec<Processor>,
+    locks: HashMap<u64, Lock>,
+    lines: HashMap<u64, Line>,
+    entries: HashMap<u64, Entry>,
+    /// Workers that wait until some entry is let go, with the entry.
+    parked: Vec<(usize, u64)>,
+    /// When which worker goes on; the second number keeps the order of those of one time.
+    events: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    scheduled: u64,
+    outcome: Outcome,
+}
+
+/// A worker, and which step of which operation comes next.
+struct Worker<'o> {
+    processor: usize,
+    operations: &'o [Vec<Step>],
+    operation: usize,
+    step: usize,
+}
+
+impl Worker<'_> {
+    fn is_done(&self) -> bool {
+        self.operation == self.operations.len()
+    }
+
+    /// The lock that the operation has now, and the step that took it: the last one taken and not
+    /// given back.
+    fn lock_held(&self) -> Option<(usize, u64)> {
+        let steps = &self.operations[self.operation][..self.step];
+        let mut given_back = Vec::new();
+        for (at, step) in steps.iter().enumerate().rev() {
+            match step {
+                Step::Touch(Touch::Unlock(place)) => given_back.push(*place),
+                Step::Touch(Touch::Lock(place)) => {
+                    match given_back.iter().position(|of| of == place) {
+                        Some(matching) => drop(given_back.swap_remove(matching)),
+                        None => return Some((at, *place)),
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct Processor {
+    is_busy: bool,
+    ready: VecDeque<usize>,
+}
+
+#[derive(Default)]
+struct Lock {
+    owner: Option<usize>,
+    line: VecDeque<usize>,
+    last: Option<usize>,
+}
+
+#[derive(Default)]
+struct Line {
+    last: Option<usize>,
+    free_at_ns: u64,
+}
+
+#[derive(Default)]
+struct Entry {
+    alone: Option<usize>,
+    shared: u32,
+}
+
+impl<'o> Play<'o> {
+    fn new(machine: Machine, workers: &'o [Vec<Vec<Step>>]) -> Self {
+        let mut processors: Vec<Processor> = Vec::new();
+        processors.resize_with(machine.processors, Processor::default);
+        for worker in 0..workers.len() {
+            processors[worker % machine.processors]
+                .ready
+                .push_back(worker);
+        }
+        let workers = workers
+            .iter()
+            .enumerate()
+            .map(|(number, operations)| Worker {
+                processor: number % machine.processors,
+                operations,
+                operation: 0,
+                step: 0,
+            });
+        Self {
+            machine,
+            workers: workers.collect(),
+            processors,
+            locks: HashMap::new(),
+            lines: HashMap::new(),
+            entries: HashMap::new(),
+            parked: Vec::new(),
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn schedule(&mut self, worker: usize, at_ns: u64) {
+        self.scheduled += 1;
+        self.events.push(Reverse((at_ns, self.scheduled, worker)));
+    }
+
+    /// The processor, which has none, takes up the next worker that is ready.
+    fn next_worker(&mut self, processor: usize, at_ns: u64) {
+        let next = self.processors[processor].ready.pop_front();
+        self.processors[processor].is_busy = next.is_some();
+        if let Some(worker) = next {
+            self.schedule(worker, at_ns);
+        }
+    }
+
+    /// The worker does his next step, which begins now.
+    fn step(&mut self, number: usize, now: u64) {
+        let worker = &self.workers[number];
+        let step = worker
+            .operations
+            .get(worker.operation)
+            .map(|steps| steps.get(worker.step));
+        let processor = worker.processor;
+        match step {
+            // He has nothing to do at all.
+            None => self.next_worker(processor, now),
+            Some(None) => self.end_operation(number, now),
+            Some(Some(&Step::Work(ns))) => self.go_on(number, now + ns),
+            Some(Some(&Step::Touch(touch))) => self.touch(number, touch, now),
+        }
+    }
+
+    /// The step is done at that time.
+    fn go_on(&mut self, number: usize, at_ns: u64) {
+        self.workers[number].step += 1;
+        self.schedule(number, at_ns);
+    }
+
+    fn end_operation(&mut self, number: usize, now: u64) {
+        let worker = &mut self.workers[number];
+        worker.operation += 1;
+        worker.step = 0;
+        self.outcome.operations += 1;
+        self.outcome.elapsed_ns = self.outcome.elapsed_ns.max(now);
+        let processor = worker.processor;
+        if !worker.is_done() {
+            self.processors[processor].ready.push_back(number);
+        }
+        self.next_worker(processor, now);
+    }
+
+    fn touch(&mut self, number: usize, touch: Touch, now: u64) {
+        let own_ns = self.machine.prices.own_ns;
+        match touch {
+            Touch::Lock(place) => self.lock(number, place, now),
+            Touch::Unlock(place) => {
+                self.unlock(place, now);
+                self.go_on(number, now + own_ns);
+            }
+            Touch::Write(place) => self.write(number, place, now),
+            Touch::HoldAlone(place) => {
+                let entry = self.entries.entry(place).or_default();
+                if entry.alone.is_some() || entry.shared > 0 {
+                    return self.park(number, place, now);
+                }
+                entry.alone = Some(number);
+                self.go_on(number, now + own_ns);
+            }
+            Touch::HoldShared(place) => {
+                let entry = self.entries.entry(place).or_default();
+                if entry.alone.is_some() {
+                    return self.park(number, place, now);
+                }
+                entry.shared += 1;
+                self.go_on(number, now + own_ns);
+            }
+            Touch::Release(place) => {
+                let woken_ns = self.release(number, place, now);
+                self.go_on(number, now + own_ns + woken_ns);
+            }
+        }
+    }
+
+    fn lock(&mut self, number: usize, place: u64, now: u64) {
+        let lock = self.locks.entry(place).or_default();
+        if lock.owner.is_some() {
+            lock.line.push_back(number);
+            self.outcome.lock_waits += 1;
+        } else {
+            self.grant(number, place, now);
+        }
+    }
+
+    /// Gives the lock, which nobody has, to the worker.
+    fn grant(&mut self, number: usize, place: u64, now: u64) {
+        let processor = self.workers[number].processor;
+        let lock = self.locks.entry(place).or_default();
+        lock.owner = Some(number);
+        let before = lock.last.replace(processor);
+        let is_handover = before.is_some_and(|before| before != processor);
+        self.outcome.lock_handovers += u64::from(is_handover);
+        self.go_on(number, now + self.machine.prices.of(is_handover));
+    }
+
+    /// The lock goes to the first in line.
+    fn unlock(&mut self, place: u64, now: u64) {
+        let lock = self.locks.entry(place).or_default();
+        lock.owner = None;
+        if let Some(next) = lock.line.pop_front() {
+            self.grant(next, place, now);
+        }
+    }
+
+    /// Writes take the line one after the other.
+    fn write(&mut self, number: usize, place: u64, now: u64) {
+        let processor = self.workers[number].processor;
+        let line = self.lines.entry(place).or_default();
+        let before = line.last.replace(processor);
+        let is_handover = before.is_some_and(|before| before != processor);
+        let end_ns = now.max(line.free_at_ns) + self.machine.prices.of(is_handover);
+        line.free_at_ns = end_ns;
+        self.outcome.line_handovers += u64::from(is_handover);
+        self.go_on(number, end_ns);
+    }
+
+    /// The worker may not have the entry now. He will take the lock again that he has, and look.
+    fn park(&mut self, number: usize, entry: u64, now: u64) {
+        if let Some((at, place)) = self.workers[number].lock_held() {
+            self.workers[number].step = at;
+            self.unlock(place, now);
+        }
+        self.outcome.parks += 1;
+        self.parked.push((number, entry));
+        let processor = self.workers[number].processor;
+        self.next_worker(processor, now + self.machine.prices.switch_ns);
+    }
+
+    /// Lets the entry go, and wakes all who are parked if one of them waits for it. Returns how long
+    /// that takes.
+    fn release(&mut self, number: usize, place: u64, now: u64) -> u64 {
+        let entry = self.entries.entry(place).or_default();
+        if entry.alone == Some(number) {
+            entry.alone = None;
+        } else {
+            entry.shared = entry
+                .shared
+                .checked_sub(1)
+                .expect("what is let go was held");
+        }
+        if !self
+            .parked
+            .iter()
+            .any(|(_, waited_for)| *waited_for == place)
+        {
+            return 0;
+        }
+        let mut woken_ns = 0;
+        for (woken, _) in std::mem::take(&mut self.parked) {
+            woken_ns += self.machine.prices.wake_ns;
+            let processor = self.workers[woken].processor;
+            self.processors[processor].ready.push_back(woken);
+            if !self.processors[processor].is_busy {
+                self.next_worker(processor, now + woken_ns + self.machine.prices.switch_ns);
+            }
+        }
+        woken_ns
+    }
+}
+
+impl Prices {
+    fn of(&self, is_handover: bool) -> u64 {
+        if is_handover {
+            self.transfer_ns
+        } else {
+            self.own_ns
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Touch::{HoldAlone, HoldShared, Release, Unlock, Write};
+    use super::*;
+
+    const PRICES: Prices = Prices {
+        own_ns: 1,
+        transfer_ns: 100,
+        wake_ns: 10,
+        switch_ns: 1000,
+    };
+
+    fn machine(processors: usize) -> Machine {
+        Machine {
+            processors,
+            prices: PRICES,
+        }
+    }
+
+    fn critical(work_ns: u64) -> Vec<Step> {
+        vec![
+            Step::Touch(Touch::Lock(7)),
+            Step::Work(work_ns),
+            Step::Touch(Unlock(7)),
+        ]
+    }
+
+    #[test]
+    fn one_worker_pays_for_what_is_his_own() {
+        let outcome = machine(2).play(&[vec![critical(50), critical(50)]]);
+        assert_eq!(
+            outcome,
+            Outcome {
+                elapsed_ns: 2 * 52,
+                operations: 2,
+                ..Outcome::default()
+            }
+        );
+    }
+
+    #[test]
+    fn two_workers_hand_one_lock_over_each_time() {
+        let outcome = machine(2).play(&[vec![critical(50); 2], vec![critical(50); 2]]);
+        // The first has it from 0 to 51. Then it goes to and fro, three times: 100 and 50 each, and the
+        // last gives it back.
+        assert_eq!(
+            outcome,
+            Outcome {
+                elapsed_ns: 51 + 3 * 150 + 1,
+                operations: 4,
+                lock_handovers: 3,
+                lock_waits: 3,
+                ..Outcome::default()
+            }
+        );
+    }
+
+    #[test]
+    fn two_workers_on_one_processor_hand_nothing_over() {
+        let outcome = machine(1).play(&[vec![critical(50)], vec![critical(50)]]);
+        assert_eq!(outcome.elapsed_ns, 2 * 52);
+        assert_eq!((outcome.lock_handovers, outcome.lock_waits), (0, 0));
+    }
+
+    #[test]
+    fn line_that_both_write_goes_to_one_after_the_other() {
+        let write = vec![Step::Touch(Write(3))];
+        let outcome = machine(2).play(&[vec![write.clone()], vec![write]]);
+        assert_eq!((outcome.elapsed_ns, outcome.line_handovers), (101, 1));
+    }
+
+    #[test]
+    fn lines_of_their_own_keep_nobody_waiting() {
+        let write = |place| vec![vec![Step::Touch(Write(place)); 5]];
+        let outcome = machine(2).play(&[write(3), write(4)]);
+        assert_eq!((outcome.elapsed_ns, outcome.line_handovers), (5, 0));
+    }
+
+    /// Under the lock, takes the entry; outside of it, works on it; under the lock, lets it go.
+    fn hold(hold: Touch) -> Vec<Step> {
+        let mut steps = vec![Step::Touch(Touch::Lock(7)), Step::Touch(hold)];
+        steps.extend([Step::Touch(Unlock(7)), Step::Work(500)]);
+        steps.extend([Touch::Lock(7), Release(9), Unlock(7)].map(Step::Touch));
+        steps
+    }
+
+    #[test]
+    fn entry_held_alone_parks_who_wants_it_until_it_is_let_go() {
+        let outcome = machine(2).play(&[vec![hold(HoldAlone(9))], vec![hold(HoldShared(9))]]);
+        // The first: lock 1, hold 2, unlock 3, work 503. The second waits for the lock until 2, has it
+        // from 102, cannot hold the entry, gives the lock back and parks. The first takes the lock from
+        // 503 to 603, lets the entry go and wakes the second until 614, and gives the lock back. The
+        // second goes on at 603 + 10 + 1000, has the lock at 1713, holds, unlocks at 1715, works to
+        // 2215, locks, lets go, unlocks.
+        assert_eq!(
+            outcome,
+            Outcome {
+                elapsed_ns: 2218,
+                operations: 2,
+                lock_handovers: 3,
+                lock_waits: 1,
+                parks: 1,
+                ..Outcome::default()
+            }
+        );
+    }
+
+    #[test]
+    fn entry_is_shared_by_those_who_want_it_shared() {
+        let outcome = machine(2).play(&[vec![hold(HoldShared(9))], vec![hold(HoldShared(9))]]);
+        assert_eq!(outcome.parks, 0);
+    }
+
+    #[test]
+    fn release_wakes_those_too_who_wait_for_another_entry() {
+        let other = |entry| {
+            vec![vec![
+                Step::Touch(HoldAlone(entry)),
+                Step::Work(if entry == 9 { 10 } else { 10_000 }),
+                Step::Touch(Release(entry)),
+            ]]
+        };
+        let outcome = machine(4).play(&[other(8), other(9), other(8), other(9)]);
+        // The third parks a second time: what he was woken by was not his entry.
+        assert_eq!(outcome.parks, 3);
+        assert_eq!(outcome.operations, 4);
+    }
+
+    #[test]
+    fn worker_with_nothing_to_do_keeps_nobody() {
+        let outcome = machine(1).play(&[vec![], vec![critical(50)]]);
+        assert_eq!((outcome.elapsed_ns, outcome.operations), (52, 1));
+    }
+}

@@ -1,0 +1,258 @@
+//! Operations, recorded: what a set of xattr-bench's [`engine`](crate::xattr_bench::engine) locks,
+//! writes and holds under a variant.
+//!
+//! # Model
+//! The processes set in turn, all on one thread; each says that it is on its own processor, which is
+//! what the variants with a list for each one go by. So the same seed records the same steps. The
+//! cache has room for all files: what goes first when it has not, and the thread that sees to it, are
+//! not recorded.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use larder::MbCacheVariant;
+use larder_cache::mbcache::{self, Config, MbCache, Probe, Touch};
+use larder_cache::table::Growth;
+use rand::Rng;
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+
+use super::Step;
+use crate::workload::chance::generator;
+use crate::xattr_bench::engine::{Blocks, Process};
+use crate::xattr_bench::{BenchConfig, Case, Error};
+
+/// What the file system does in a set, in nanoseconds, besides what the cache does.
+///
+/// Each set takes from half of that to half more, by chance: sets that take all the same march in
+/// step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FileSystemWork {
+    /// Before the cache is asked.
+    pub before_ns: u64,
+    /// With an entry held: the contents are compared, the user counted.
+    pub held_ns: u64,
+}
+
+/// What is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Recording {
+    /// Processors that the processes are on.
+    pub processors: usize,
+    /// Sets by each process that are recorded, after one of each file that is not.
+    pub operations: u32,
+    /// What the file system does.
+    pub work: FileSystemWork,
+    /// What chance is drawn from.
+    pub seed: u64,
+}
+
+impl Recording {
+    /// The operations of each process of `case` under `variant`.
+    ///
+    /// # Errors
+    /// [`Error::Cache`]
+    pub fn of(&self, variant: MbCacheVariant, case: Case) -> Result<Vec<Vec<Vec<Step>>>, Error> {
+        let recorder = Recorder::new(self.processors);
+        let cache = cache(variant, case, recorder.clone())?;
+        let config = BenchConfig {
+            operations: case.files + self.operations,
+            runs: 1,
+            seed: self.seed,
+        };
+        let blocks = Blocks::new(case, &config);
+        let mut processes: Vec<Recorded<'_>> = (0..case.processes)
+            .map(|number| Recorded {
+                process: Process::new(number, &blocks, &*cache, case, &config),
+                chance: generator(self.seed, u64::from(number)),
+                operations: Vec::new(),
+            })
+            .collect();
+        for turn in 0..config.operations {
+            for (number, recorded) in processes.iter_mut().enumerate() {
+                recorder.move_to(number % self.processors);
+                recorded.process.step();
+                let touches = recorder.take();
+                if turn >= case.files {
+                    let steps = self.work.around(&touches, &mut recorded.chance);
+                    recorded.operations.push(steps);
+                }
+            }
+        }
+        let operations = processes.into_iter().map(|recorded| recorded.operations);
+        Ok(operations.collect())
+    }
+}
+
+struct Recorded<'c> {
+    process: Process<'c>,
+    chance: Pcg64Mcg,
+    operations: Vec<Vec<Step>>,
+}
+
+/// A cache of Linux's buckets, with room for all files.
+fn cache(
+    variant: MbCacheVariant,
+    case: Case,
+    recorder: Recorder,
+) -> Result<Box<dyn MbCache>, Error> {
+    let files = u32::try_from(case.all_files()).unwrap_or(u32::MAX);
+    let config = Config {
+        limit_entries: Config::LINUX_LIMIT_ENTRIES.max(files.saturating_mul(2)),
+        bits: Config::LINUX_BITS,
+    };
+    mbcache::build(variant, config, Growth::Prepaid, recorder)
+        .map_err(|source| Error::Cache { variant, source })
+}
+
+impl FileSystemWork {
+    /// The steps of a set that touches these places.
+    fn around(self, touches: &[Touch], chance: &mut Pcg64Mcg) -> Vec<Step> {
+        let mut some = |ns: u64| Step::Work(ns / 2 + chance.random_range(0..=ns));
+        let mut steps = vec![some(self.before_ns)];
+        let mut held = Some(some(self.held_ns));
+        for touch in touches {
+            if matches!(touch, Touch::Release(_)) {
+                before_lock(&mut steps, held.take());
+            }
+            steps.push(Step::Touch(*touch));
+        }
+        steps.extend(held);
+        steps
+    }
+}
+
+/// Adds work to the end of `steps`, before the lock that is taken there, if one is.
+fn before_lock(steps: &mut Vec<Step>, work: Option<Step>) {
+    let Some(work) = work else { return };
+    let ends_locking = matches!(steps.last(), Some(Step::Touch(Touch::Lock(_))));
+    steps.insert(steps.len() - usize::from(ends_locking), work);
+}
+
+/// A probe that keeps what it is told.
+#[derive(Clone, Debug)]
+struct Recorder {
+    processors: usize,
+    record: Arc<Mutex<Record>>,
+}
+
+#[derive(Debug, Default)]
+struct Record {
+    processor: usize,
+    touches: Vec<Touch>,
+}
+
+impl Recorder {
+    fn new(processors: usize) -> Self {
+        Self {
+            processors,
+            record: Arc::default(),
+        }
+    }
+
+    /// Who calls is on that processor from now on.
+    fn move_to(&self, processor: usize) {
+        self.record().processor = processor;
+    }
+
+    /// What it was told since it was asked last.
+    fn take(&self) -> Vec<Touch> {
+        std::mem::take(&mut self.record().touches)
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        // Nothing panics with it.
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Probe for Recorder {
+    fn touched(&self, touch: Touch) {
+        self.record().touches.push(touch);
+    }
+
+    fn processors(&self) -> usize {
+        self.processors
+    }
+
+    fn processor(&self) -> usize {
+        self.record().processor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_testkit::Seed;
+    use std::collections::HashMap;
+
+    const CASE: Case = Case {
+        processes: 3,
+        files: 5,
+        values: 4,
+    };
+
+    fn record(variant: MbCacheVariant) -> Vec<Vec<Vec<Step>>> {
+        let recording = Recording {
+            processors: 2,
+            operations: 20,
+            work: FileSystemWork {
+                before_ns: 1000,
+                held_ns: 200,
+            },
+            seed: Seed::from_environment(1).0,
+        };
+        recording.of(variant, CASE).unwrap()
+    }
+
+    #[test]
+    fn recording_of_one_seed_is_the_same() {
+        for variant in MbCacheVariant::ALL {
+            let recorded = record(variant);
+            assert!(recorded == record(variant), "{variant}");
+            let lens: Vec<_> = recorded.iter().map(Vec::len).collect();
+            assert_eq!(lens, [20; 3], "{variant}");
+        }
+    }
+
+    #[test]
+    fn recorded_set_gives_back_what_it_took() {
+        for variant in MbCacheVariant::ALL {
+            for operation in record(variant).iter().flatten() {
+                let mut taken: HashMap<u64, i32> = HashMap::new();
+                for step in operation {
+                    match step {
+                        Step::Touch(
+                            Touch::Lock(place) | Touch::HoldAlone(place) | Touch::HoldShared(place),
+                        ) => *taken.entry(*place).or_default() += 1,
+                        Step::Touch(Touch::Unlock(place) | Touch::Release(place)) => {
+                            *taken.entry(*place).or_default() -= 1;
+                        }
+                        _ => {}
+                    }
+                }
+                assert!(
+                    taken.values().all(|count| *count == 0),
+                    "{variant}: {operation:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn work_with_an_entry_held_comes_before_the_lock_that_lets_it_go() {
+        let work = FileSystemWork {
+            before_ns: 0,
+            held_ns: 0,
+        };
+        let [lock, unlock] = [Touch::Lock(1), Touch::Unlock(1)];
+        let [hold, release] = [Touch::HoldShared(2), Touch::Release(2)];
+        let touches = [lock, hold, unlock, lock, release, unlock];
+        let steps = work.around(&touches, &mut generator(1, 0));
+        let work = Step::Work(0);
+        let [lock, unlock, hold, release] = [lock, unlock, hold, release].map(Step::Touch);
+        assert_eq!(
+            steps,
+            [work, lock, hold, unlock, work, lock, release, unlock]
+        );
+    }
+}
