@@ -38,8 +38,10 @@
 
 mod clock;
 mod entries;
+mod list;
 mod off;
 mod probe;
+mod rewrite;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 mod variant;
@@ -51,6 +53,7 @@ use crate::budget::Shrinker;
 use crate::table::Growth;
 use std::fmt::Debug;
 use std::io;
+use std::sync::Arc;
 
 /// The sizes of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,17 +222,17 @@ pub struct Stats {
 #[derive(Debug)]
 pub struct AttributeCaches {
     /// Attribute blocks, by the hash in their headers.
-    pub blocks: Box<dyn MbCache>,
+    pub blocks: Arc<dyn MbCache>,
     /// Inodes that hold values, by the value's checksum.
-    pub inodes: Box<dyn MbCache>,
+    pub inodes: Arc<dyn MbCache>,
 }
 
 impl Default for AttributeCaches {
     /// Nothing is shared.
     fn default() -> Self {
         Self {
-            blocks: Box::new(off::Off),
-            inodes: Box::new(off::Off),
+            blocks: Arc::new(off::Off),
+            inodes: Arc::new(off::Off),
         }
     }
 }
@@ -246,6 +249,10 @@ pub fn build<P: Probe>(
     probe: P,
 ) -> io::Result<Box<dyn MbCache>> {
     match variant {
+        Variant::Lru | Variant::ListLru | Variant::Referenced => {
+            let rewrite = rewrite::Rewrite::new(variant, config, growth, probe)?;
+            Ok(Box::new(rewrite))
+        }
         Variant::Clock => Ok(Box::new(clock::Clock::new(config, growth, probe)?)),
         Variant::Off => Ok(Box::new(off::Off)),
         _ => Err(io::ErrorKind::Unsupported.into()),

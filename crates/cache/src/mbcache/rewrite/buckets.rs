@@ -1,0 +1,126 @@
+//! Buckets, each with a lock: where entries are found.
+//!
+//! # Model
+//! `hlist_bl_head`: a chain of entries with equal or colliding keys, the newest first.
+//!
+//! # Locking
+//! A bucket's lock guards its chain. Innermost.
+//!
+//! # Cost
+//! 8 bytes a bucket.
+
+use crate::mbcache::entries::Entries;
+use crate::mbcache::probe::{Locked, Probe, place};
+use crate::sync::Mutex;
+use crate::table::{Hash64, HashFunction, Link, State};
+
+/// What the chain of every bucket ends in.
+const END: Link = Link::End(0);
+
+/// 2^bits buckets.
+#[derive(Debug)]
+pub(super) struct Buckets {
+    heads: Box<[Mutex<Link>]>,
+    bits: u32,
+}
+
+/// A locked bucket.
+pub(super) struct Chain<'c, P: Probe> {
+    head: Locked<'c, Link, P>,
+    entries: &'c Entries<P, 2>,
+}
+
+impl Buckets {
+    pub fn new(bits: u32) -> Self {
+        Self {
+            heads: (0..1_u32 << bits).map(|_| Mutex::new(END)).collect(),
+            bits,
+        }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.heads.len() as u64
+    }
+
+    /// Bytes that the buckets take.
+    pub fn bytes(&self) -> u64 {
+        size_of_val(&*self.heads) as u64
+    }
+
+    /// Locks the bucket of `key`.
+    pub fn lock<'c, P: Probe>(&'c self, entries: &'c Entries<P, 2>, key: u32) -> Chain<'c, P> {
+        self.lock_bucket(entries, Hash64.bucket(key, self.bits))
+    }
+
+    fn lock_bucket<'c, P: Probe>(
+        &'c self,
+        entries: &'c Entries<P, 2>,
+        bucket: u32,
+    ) -> Chain<'c, P> {
+        let head = &self.heads[bucket as usize];
+        let head = Locked::new(head, place::bucket(bucket), &entries.probe);
+        Chain { head, entries }
+    }
+
+    /// Checks that each chain holds live entries alone, of its bucket. Returns how many all have.
+    pub fn check_invariants<P: Probe>(&self, entries: &Entries<P, 2>) -> u32 {
+        let mut count = 0;
+        for (bucket, _) in (0..).zip(&self.heads) {
+            let chain = self.lock_bucket(entries, bucket);
+            for index in chain.walk(*chain.head) {
+                let slot = entries.slot(index);
+                assert!(slot.state().has(State::LIVE), "slot {index} is live");
+                let own = Hash64.bucket(slot.aux(), self.bits);
+                assert_eq!(own, bucket, "slot {index}");
+                count += 1;
+            }
+        }
+        count
+    }
+}
+
+impl<P: Probe> Chain<'_, P> {
+    /// The entries from `from` on, those too that were claimed and are not yet taken out.
+    fn walk(&self, from: Link) -> impl Iterator<Item = u32> {
+        let mut at = from;
+        std::iter::from_fn(move || {
+            let Link::Slot(index) = at else { return None };
+            at = self.entries.slot(index).next();
+            Some(index)
+        })
+    }
+
+    /// Holds the first reusable entry with `key`: of those behind the entry `after`, if there is
+    /// one.
+    pub fn hold_reusable(&self, key: u32, after: Option<u32>) -> Option<u32> {
+        let from = after.map_or(*self.head, |index| self.entries.slot(index).next());
+        self.walk(from).find(|&index| {
+            self.entries.slot(index).aux() == key && self.entries.hold(index, State::REUSABLE)
+        })
+    }
+
+    /// The entry with `key` and `value`.
+    pub fn find(&self, key: u32, value: u64) -> Option<u32> {
+        self.walk(*self.head).find(|&index| {
+            let slot = self.entries.slot(index);
+            slot.aux() == key && slot.word(0) == value && slot.state().has(State::LIVE)
+        })
+    }
+
+    /// Puts the entry `index` in front.
+    pub fn push(&mut self, index: u32) {
+        self.entries.slot(index).set_next(*self.head);
+        *self.head = Link::Slot(index);
+    }
+
+    /// Takes out the entry `index`, which is in the chain.
+    pub fn remove(&mut self, index: u32) {
+        let after = self.entries.slot(index).next();
+        let is_before = |&before: &u32| self.entries.slot(before).next() == Link::Slot(index);
+        let before = self.walk(*self.head).find(is_before);
+        match before {
+            Some(before) => self.entries.slot(before).set_next(after),
+            None => *self.head = after,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! `lru`, `list-lru` and `referenced`: the rewrite of 2016.
+//!
+//! # Model
+//! `fs/mbcache.c` as of Linux 4.6, with what was learnt later. Entries lie in buckets with a lock
+//! each, and on [`lists`], which alone tells the three apart. From the limit on, each
+//! insert calls a worker that passes over a sixteenth of it; from twice the limit on, it passes over 64
+//! entries itself before. The arena has room for these and some more; if all of it is held,
+//! nothing can be inserted.
+//!
+//! # Life of an entry
+//! It is in its bucket before it is on a list, held by its inserter meanwhile. It goes by being claimed,
+//! which needs that nobody holds it: by who deletes it, with the bucket locked, or by who passes over
+//! it on a list, with that locked. From then on nobody can hold it; who claimed it takes it out of the
+//! other place too, and then gives back the slot.
+//!
+//! # Invariants
+//! 1. What is live and held by nobody is in its bucket and on a list.
+//! 2. Buckets and lists have the same entries, when nobody uses the cache.
+//!
+//! # Locking
+//! A bucket, or a list, never both.
+//!
+//! # Cost
+//! 32 bytes an entry, 8 a bucket. A search locks a bucket and writes each entry that it returns, twice.
+
+mod buckets;
+mod lists;
+mod worker;
+
+use super::entries::Entries;
+use super::holds::Holds;
+use super::list::ENTRIES_MAX;
+use super::probe::Probe;
+use super::{Config, Deleted, Held, Inserted, MbCache, Stats, Variant};
+use crate::budget::Shrinker;
+use crate::sync::Relaxed;
+use crate::table::{Counters, Growth, State, Vacant};
+use buckets::Buckets;
+use lists::Lists;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use worker::Worker;
+
+/// The worker passes over one in so many entries of the limit.
+const WORKER_PART: u32 = 16;
+
+/// Entries that an insert passes over where there are twice too many.
+const INSERT_PASSES: u32 = 64;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Rewrite<P: Probe> {
+    worker: Worker<Core<P>>,
+    core: Arc<Core<P>>,
+}
+
+/// All but the worker, who has it too.
+#[derive(Debug)]
+struct Core<P: Probe> {
+    entries: Entries<P, 2>,
+    buckets: Buckets,
+    lists: Lists,
+    limit: u32,
+    searches: Counters,
+}
+
+impl<P: Probe> Rewrite<P> {
+    pub fn new(variant: Variant, config: Config, growth: Growth, probe: P) -> io::Result<Self> {
+        let limit = config.limit_entries.min(ENTRIES_MAX / 2 - INSERT_PASSES);
+        let core = Arc::new(Core {
+            lists: Lists::new(variant, probe.processors()),
+            entries: Entries::new(2 * limit + INSERT_PASSES, growth, probe)?,
+            buckets: Buckets::new(config.bits),
+            limit,
+            searches: Counters::new(),
+        });
+        Ok(Self {
+            worker: Worker::new(Arc::clone(&core), Core::drop_part),
+            core,
+        })
+    }
+
+    fn held(&self, index: u32) -> Held<'_> {
+        let slot = self.core.entries.slot(index);
+        Held {
+            cache: self,
+            index,
+            key: slot.aux(),
+            value: slot.word(0),
+        }
+    }
+}
+
+impl<P: Probe> Core<P> {
+    /// What the worker does.
+    fn drop_part(&self) {
+        let part = u64::from(self.limit / WORKER_PART).max(1);
+        self.drop_entries(part, &self.entries.dropped_by_limit);
+    }
+
+    /// Passes over `count` entries, and counts those that it drops in `dropped`. Returns how many.
+    fn drop_entries(&self, count: u64, dropped: &AtomicU64) -> u64 {
+        let mut left = count;
+        (0..count)
+            .take_while(|_| self.drop_next(&mut left, dropped))
+            .count() as u64
+    }
+
+    /// Passes over up to `left` entries, counting them off, until it drops one; false if it does not.
+    fn drop_next(&self, left: &mut u64, dropped: &AtomicU64) -> bool {
+        let entries = &self.entries;
+        let claim = |index| entries.claim(index);
+        let Some(index) = self.lists.next_to_go(entries, left, claim) else {
+            return false;
+        };
+        let key = entries.slot(index).aux();
+        self.buckets.lock(entries, key).remove(index);
+        entries.free(index);
+        dropped.fetch_add(1, Relaxed);
+        true
+    }
+
+    /// A slot for a new entry. Where there is none left, others go first.
+    fn take(&self) -> Option<Vacant<'_, 2>> {
+        // In the first turn all may be spared, in the second none are.
+        let mut left = 2 * u64::from(self.lists.count());
+        loop {
+            let vacant = self.entries.take();
+            if vacant.is_some() || !self.drop_next(&mut left, &self.entries.dropped_by_limit) {
+                return vacant;
+            }
+        }
+    }
+}
+
+impl<P: Probe> Shrinker for Rewrite<P> {
+    fn count_objects(&self) -> u64 {
+        self.core.lists.count().into()
+    }
+
+    fn scan_objects(&self, count: u64) -> u64 {
+        let core = &self.core;
+        core.drop_entries(count, &core.entries.dropped_by_shrinker)
+    }
+}
+
+impl<P: Probe> Holds for Rewrite<P> {
+    fn touch(&self, index: u32) {
+        self.core.lists.used(&self.core.entries, index);
+    }
+
+    fn set_reusable(&self, index: u32, reusable: bool) {
+        self.core.entries.set_reusable(index, reusable);
+    }
+
+    fn wait_unused(&self, index: u32) {
+        self.core.entries.wait_unused(index);
+    }
+
+    fn release(&self, index: u32) {
+        self.core.entries.release(index);
+    }
+}
+
+impl<P: Probe> MbCache for Rewrite<P> {
+    fn variant(&self) -> Variant {
+        self.core.lists.variant()
+    }
+
+    fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted {
+        let Core { entries, limit, .. } = &*self.core;
+        let count = self.core.lists.count();
+        if count >= *limit {
+            self.worker.call();
+        }
+        if count >= 2 * limit {
+            let passes = INSERT_PASSES.into();
+            self.core.drop_entries(passes, &entries.dropped_by_limit);
+        }
+        let Some(vacant) = self.core.take() else {
+            return Inserted::NoRoom;
+        };
+        let slot = vacant.slot();
+        slot.set_aux(key);
+        slot.set_word(0, value);
+        Lists::init(slot);
+        let mut chain = self.core.buckets.lock(entries, key);
+        if chain.find(key, value).is_some() {
+            drop(chain);
+            entries.free(vacant.into_index());
+            return Inserted::Existing;
+        }
+        let index = entries.publish(vacant, reusable);
+        chain.push(index);
+        drop(chain);
+        self.core.lists.add(entries, index);
+        entries.inserted.fetch_add(1, Relaxed);
+        entries.release(index);
+        Inserted::New
+    }
+
+    fn find_first(&self, key: u32) -> Option<Held<'_>> {
+        let Core {
+            entries, searches, ..
+        } = &*self.core;
+        let found = self
+            .core
+            .buckets
+            .lock(entries, key)
+            .hold_reusable(key, None);
+        match found {
+            Some(_) => searches.hit(1),
+            None => searches.miss(1),
+        }
+        found.map(|index| self.held(index))
+    }
+
+    fn find_next<'c>(&'c self, held: Held<'c>) -> Option<Held<'c>> {
+        let chain = self.core.buckets.lock(&self.core.entries, held.key);
+        let next = chain.hold_reusable(held.key, Some(held.index));
+        drop(chain);
+        next.map(|index| self.held(index))
+    }
+
+    fn get(&self, key: u32, value: u64) -> Option<Held<'_>> {
+        let entries = &self.core.entries;
+        let chain = self.core.buckets.lock(entries, key);
+        let found = chain.find(key, value);
+        let held = found.filter(|&index| entries.hold(index, State::LIVE));
+        held.map(|index| self.held(index))
+    }
+
+    fn delete_or_get(&self, key: u32, value: u64) -> Deleted<'_> {
+        let entries = &self.core.entries;
+        let mut chain = self.core.buckets.lock(entries, key);
+        while let Some(index) = chain.find(key, value) {
+            if entries.claim(index) {
+                chain.remove(index);
+                drop(chain);
+                self.core.lists.remove(entries, index);
+                entries.free(index);
+                return Deleted::Gone;
+            }
+            // It may have been let go just now, or claimed by another.
+            if entries.hold(index, State::LIVE) {
+                return Deleted::InUse(self.held(index));
+            }
+        }
+        Deleted::Gone
+    }
+
+    fn stats(&self) -> Stats {
+        let Core {
+            entries,
+            buckets,
+            lists,
+            ..
+        } = &*self.core;
+        let searches = self.core.searches.sum();
+        let stats = entries.stats();
+        let slots = u64::from(entries.arena.touched()) * stats.entry_bytes;
+        Stats {
+            entries: lists.count().into(),
+            limit_entries: self.core.limit.into(),
+            buckets: buckets.count(),
+            bytes: slots + buckets.bytes() + lists.bytes(),
+            lookups: searches.lookups(),
+            hits: searches.hits,
+            ..stats
+        }
+    }
+
+    fn check_invariants(&self) {
+        let _paused = self.worker.pause();
+        let Core {
+            entries,
+            buckets,
+            lists,
+            ..
+        } = &*self.core;
+        lists.check_invariants(entries);
+        assert_eq!(
+            buckets.check_invariants(entries),
+            lists.count(),
+            "in buckets, and on lists"
+        );
+        let used = lists.count() + entries.arena.count_free();
+        assert_eq!(used, entries.arena.touched(), "no slot is lost");
+    }
+}

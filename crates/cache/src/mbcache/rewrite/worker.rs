@@ -1,0 +1,110 @@
+//! The thread that drops entries when there are too many.
+//!
+//! # Model
+//! The kernel's `c_shrink_work`, which could outlive its cache until 2026. Here it is started when
+//! it is first called, and joined before what it works on goes.
+//!
+//! # Locking
+//! `is_ending` is held to look for calls and to park, `working` for the work.
+
+use crate::sync::thread::{Builder, JoinHandle};
+use crate::sync::{self, AcqRel, AtomicU32, Condvar, Mutex, MutexGuard, Relaxed, Release};
+use std::sync::Arc;
+
+/// Works on a `T` in a thread of its own.
+#[derive(Debug)]
+pub(super) struct Worker<T> {
+    desk: Arc<Desk<T>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Desk<T> {
+    target: Arc<T>,
+    work: fn(&T),
+    /// 1 from a call until the work for it starts, else 0.
+    is_called: AtomicU32,
+    is_ending: Mutex<bool>,
+    woken: Condvar,
+    working: Mutex<()>,
+}
+
+impl<T: Send + Sync + 'static> Worker<T> {
+    /// Does `work` on `target` when it is called.
+    pub fn new(target: Arc<T>, work: fn(&T)) -> Self {
+        Self {
+            desk: Arc::new(Desk {
+                target,
+                work,
+                is_called: AtomicU32::new(0),
+                is_ending: Mutex::new(false),
+                woken: Condvar::new(),
+                working: Mutex::new(()),
+            }),
+            thread: Mutex::new(None),
+        }
+    }
+
+    /// Has the work done once more, from its beginning, soon.
+    pub fn call(&self) {
+        let desk = &self.desk;
+        if desk.is_called.load(Relaxed) == 1 || desk.is_called.swap(1, AcqRel) == 1 {
+            return;
+        }
+        if self.start() {
+            // Whoever looked for calls before this one is parked once the lock is free.
+            drop(desk.is_ending.lock());
+            desk.woken.notify_one();
+        } else {
+            desk.is_called.store(0, Release);
+            desk.work();
+        }
+    }
+
+    /// Keeps the work from being done as long as what is returned lives.
+    pub fn pause(&self) -> MutexGuard<'_, ()> {
+        self.desk.working.lock()
+    }
+
+    /// Starts the thread unless it runs; false if there can be none.
+    fn start(&self) -> bool {
+        let mut thread = self.thread.lock();
+        if thread.is_none() {
+            let desk = Arc::clone(&self.desk);
+            let builder = Builder::new().name("mbcache".to_owned());
+            *thread = builder.spawn(move || desk.run()).ok();
+        }
+        thread.is_some()
+    }
+}
+
+impl<T> Desk<T> {
+    fn work(&self) {
+        let _working = self.working.lock();
+        (self.work)(&self.target);
+    }
+
+    fn run(&self) {
+        let mut is_ending = self.is_ending.lock();
+        while !*is_ending {
+            if self.is_called.swap(0, AcqRel) == 1 {
+                drop(is_ending);
+                self.work();
+                is_ending = self.is_ending.lock();
+            } else {
+                is_ending = sync::wait(&self.woken, is_ending);
+            }
+        }
+    }
+}
+
+impl<T> Drop for Worker<T> {
+    fn drop(&mut self) {
+        *self.desk.is_ending.lock() = true;
+        self.desk.woken.notify_one();
+        if let Some(thread) = self.thread.lock().take() {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What went wrong with mbcache in the kernel, and does not here.
+
+use super::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// Until 2016 the bit changed nothing: entries that had it went back to the front.
+#[test]
+fn touched_entry_outlives_those_that_were_not() {
+    each(|variant| {
+        let cache = cache(variant, 64, 4);
+        for value in 0..8 {
+            assert_eq!(cache.insert(1, value, true), Inserted::New);
+        }
+        let held = cache.get(1, 2).unwrap();
+        held.touch();
+        drop(held);
+        cache.scan_objects(7);
+        let left = search(&*cache, 1);
+        assert!(left.contains(&2), "{left:?}");
+        assert!(dropped(&*cache) >= 6, "{left:?}");
+        assert_eq!(left.len() as u64, 8 - dropped(&*cache));
+        cache.check_invariants();
+    });
+}
+
+#[test]
+fn referenced_entry_survives_one_turn_and_goes_in_the_next() {
+    for variant in [Variant::Referenced] {
+        let cache = cache(variant, 64, 4);
+        for value in 0..8 {
+            cache.insert(1, value, true);
+        }
+        for value in [2, 5] {
+            cache.get(1, value).unwrap().touch();
+        }
+        cache.scan_objects(8);
+        assert_eq!(cache.stats().dropped_by_shrinker, 6, "{variant}");
+        let mut left = search(&*cache, 1);
+        left.sort_unstable();
+        assert_eq!(left, [2, 5], "{variant}");
+        cache.scan_objects(8);
+        assert_eq!(cache.stats().dropped_by_shrinker, 8, "{variant}");
+        assert_eq!(cache.stats().entries, 0, "{variant}");
+    }
+}
+
+#[test]
+fn entry_of_lru_that_was_used_last_goes_last() {
+    for variant in [Variant::Lru, Variant::ListLru] {
+        let left: [&[u64]; 5] = [&[3, 2, 1, 0], &[3, 2, 0], &[3, 0], &[0], &[]];
+        for (scanned, left) in (0..).zip(left) {
+            let cache = cache(variant, 64, 4);
+            for value in 0..4 {
+                cache.insert(1, value, true);
+            }
+            cache.get(1, 0).unwrap().touch();
+            cache.scan_objects(scanned);
+            assert_eq!(search(&*cache, 1), left, "{variant}");
+        }
+    }
+}
+
+/// Entries that may not be shared any further made searches long, or endless.
+#[test]
+fn entry_not_reusable_is_passed_by_until_it_is_again() {
+    each(|variant| {
+        let cache = cache(variant, 64, 0);
+        for value in 0..6 {
+            cache.insert(1, value, value % 2 == 0);
+        }
+        let mut found = search(&*cache, 1);
+        found.sort_unstable();
+        assert_eq!(found, [0, 2, 4]);
+        for value in [0, 2, 4] {
+            cache.get(1, value).unwrap().set_reusable(false);
+        }
+        assert!(cache.find_first(1).is_none());
+        assert_eq!(cache.stats().entries, 6);
+        cache.get(1, 3).unwrap().set_reusable(true);
+        assert_eq!(search(&*cache, 1), [3]);
+    });
+}
+
+/// A block was given to a new user while its last one freed it.
+#[test]
+fn entry_held_is_not_deleted_but_held_by_the_caller_too() {
+    each(|variant| {
+        let cache = cache(variant, 64, 4);
+        cache.insert(1, 10, true);
+        let user = cache.find_first(1).unwrap();
+        let Deleted::InUse(held) = cache.delete_or_get(1, 10) else {
+            panic!("{variant} deleted what is held");
+        };
+        assert_eq!((held.key(), held.value()), (1, 10));
+        drop(user);
+        held.wait_unused();
+        drop(held);
+        assert!(matches!(cache.delete_or_get(1, 10), Deleted::Gone));
+        assert!(cache.find_first(1).is_none());
+        assert!(cache.get(1, 10).is_none());
+        assert_eq!((cache.stats().entries, dropped(&*cache)), (0, 0));
+        cache.check_invariants();
+    });
+}
+
+#[test]
+fn waiter_returns_when_the_last_other_holder_let_go() {
+    each(|variant| {
+        let cache = cache(variant, 64, 4);
+        cache.insert(1, 10, true);
+        let users = [cache.find_first(1).unwrap(), cache.find_first(1).unwrap()];
+        let Deleted::InUse(held) = cache.delete_or_get(1, 10) else {
+            panic!("{variant} deleted what is held");
+        };
+        let has_let_go = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                held.wait_unused();
+                assert!(has_let_go.load(SeqCst), "{variant}");
+            });
+            let [first, last] = users;
+            drop(first);
+            has_let_go.store(true, SeqCst);
+            drop(last);
+        });
+    });
+}
+
+/// Is told nothing, but says whether the cache is still there.
+#[derive(Clone, Debug)]
+struct Presence(#[expect(dead_code, reason = "counted")] Arc<()>);
+
+impl Probe for Presence {}
+
+/// In 2026 the cache was still freed while its worker ran.
+#[test]
+fn nothing_works_for_a_cache_that_is_gone() {
+    each(|variant| {
+        let presence = Presence(Arc::default());
+        let Presence(count) = &presence;
+        let config = Config {
+            limit_entries: 256,
+            bits: 4,
+        };
+        let cache = build(variant, config, Growth::Prepaid, presence.clone()).unwrap();
+        for value in 0..2000 {
+            cache.insert(1, value, true);
+        }
+        assert!(Arc::strong_count(count) > 1);
+        drop(cache);
+        assert_eq!(Arc::strong_count(count), 1, "{variant}");
+    });
+}
+
+#[test]
+fn entries_beyond_the_limit_drop_others() {
+    each(|variant| {
+        let cache = cache(variant, 128, 4);
+        for value in 0..2000 {
+            assert_eq!(cache.insert(1, value, true), Inserted::New);
+            // From the limit on a worker drops some, from twice that each insert.
+            assert!(cache.stats().entries <= 256, "{variant}");
+        }
+        cache.check_invariants();
+        let stats = cache.stats();
+        assert_eq!(stats.inserted, 2000);
+        // The worker may drop one more between the two looks.
+        assert!(stats.entries + stats.dropped_by_limit >= 2000, "{variant}");
+        assert!(stats.entries >= 64, "{variant}");
+    });
+}
+
+#[test]
+fn entries_held_stay_whatever_is_inserted() {
+    each(|variant| {
+        let cache = cache(variant, 16, 2);
+        for key in 0..8 {
+            cache.insert(key, 10, true);
+        }
+        let held: Vec<_> = (0..8).map(|key| cache.find_first(key).unwrap()).collect();
+        for value in 20..200 {
+            assert_eq!(cache.insert(9, value, true), Inserted::New);
+        }
+        cache.scan_objects(1000);
+        for (key, held) in (0..).zip(&held) {
+            assert_eq!((held.key(), held.value()), (key, 10));
+            assert_eq!(search(&*cache, key), [10]);
+        }
+        drop(held);
+        cache.scan_objects(1000);
+        cache.scan_objects(1000);
+        assert_eq!(cache.stats().entries, 0);
+        cache.check_invariants();
+    });
+}
+
+#[test]
+fn cache_with_every_entry_held_has_no_room() {
+    each(|variant| {
+        let cache = cache(variant, 4, 2);
+        let mut held = Vec::new();
+        for key in 0..200 {
+            match cache.insert(key, 10, true) {
+                Inserted::New => held.extend(cache.find_first(key)),
+                Inserted::NoRoom => break,
+                Inserted::Existing => panic!("{key} is there twice"),
+            }
+        }
+        assert!((4..200).contains(&held.len()), "{variant}");
+        assert_eq!(held.len() as u64, cache.stats().entries);
+        held.pop();
+        assert_eq!(cache.insert(1000, 10, true), Inserted::New);
+        drop(held);
+        cache.check_invariants();
+    });
+}

@@ -1,0 +1,236 @@
+//! Each variant against a map that never forgets.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A limit that no test comes to.
+const ENDLESS: u32 = 1000;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u32, u64, bool),
+    Search(u32),
+    /// A search whose first finding is kept.
+    Hold(u32),
+    LetGo(usize),
+    Touch(usize),
+    SetReusable(usize, bool),
+    Get(u32, u64),
+    Delete(u32, u64),
+    Scan(u64),
+}
+
+fn steps(keys: u32) -> impl Strategy<Value = Vec<Step>> {
+    let key = 0..keys;
+    let value = 0..12_u64;
+    let step = prop_oneof![
+        6 => (key.clone(), value.clone(), any::<bool>()).prop_map(|(k, v, r)| Step::Insert(k, v, r)),
+        2 => key.clone().prop_map(Step::Search),
+        2 => key.clone().prop_map(Step::Hold),
+        2 => any::<usize>().prop_map(Step::LetGo),
+        1 => any::<usize>().prop_map(Step::Touch),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(at, r)| Step::SetReusable(at, r)),
+        2 => (key.clone(), value.clone()).prop_map(|(k, v)| Step::Get(k, v)),
+        2 => (key, value).prop_map(|(k, v)| Step::Delete(k, v)),
+        1 => (0..6_u64).prop_map(Step::Scan),
+    ];
+    proptest::collection::vec(step, 1..150)
+}
+
+/// What the cache was told, less what it was seen to have dropped.
+struct Model<'c> {
+    cache: &'c dyn MbCache,
+    limit: u64,
+    /// Whether an entry is reusable.
+    map: BTreeMap<(u32, u64), bool>,
+    held: Vec<Held<'c>>,
+    vanished: u64,
+    deleted: u64,
+}
+
+impl<'c> Model<'c> {
+    fn is_held(&self, key: u32, value: u64) -> bool {
+        let mut held = self.held.iter();
+        held.any(|held| (held.key(), held.value()) == (key, value))
+    }
+
+    /// An entry of the map is not in the cache any more.
+    fn vanish(&mut self, key: u32, value: u64) {
+        assert!(!self.is_held(key, value), "({key}, {value}) was held");
+        if self.map.remove(&(key, value)).is_some() {
+            self.vanished += 1;
+        }
+        assert!(self.vanished <= dropped(self.cache), "dropped and not said");
+    }
+
+    /// Looks whether the cache has an entry of the map.
+    fn look(&mut self, key: u32, value: u64) {
+        // By itself, `old` would wait for the caller.
+        if !self.is_held(key, value) && self.cache.get(key, value).is_none() {
+            self.vanish(key, value);
+        }
+    }
+
+    fn insert(&mut self, key: u32, value: u64, reusable: bool) {
+        match self.cache.insert(key, value, reusable) {
+            Inserted::New => {
+                self.vanish(key, value);
+                self.map.insert((key, value), reusable);
+            }
+            Inserted::Existing => assert!(self.map.contains_key(&(key, value))),
+            Inserted::NoRoom => {
+                let mut held: Vec<_> = self.held.iter().map(|h| (h.key(), h.value())).collect();
+                held.sort_unstable();
+                held.dedup();
+                assert!(held.len() as u64 >= self.limit, "held: {held:?}");
+            }
+        }
+    }
+
+    fn search(&mut self, key: u32) {
+        let mut found = search(self.cache, key);
+        found.sort_unstable();
+        let keyed = self.map.range((key, 0)..=(key, u64::MAX));
+        let expected: Vec<_> = keyed
+            .filter_map(|((_, value), reusable)| reusable.then_some(*value))
+            .collect();
+        for value in expected {
+            if let Ok(at) = found.binary_search(&value) {
+                found.remove(at);
+            } else {
+                self.vanish_searched(key, value);
+            }
+        }
+        assert_eq!(found, [], "twice, or not reusable, or never inserted");
+    }
+
+    /// A search passed by an entry that should be there.
+    fn vanish_searched(&mut self, key: u32, value: u64) {
+        assert!(!self.is_held(key, value), "({key}, {value}) was held");
+        let got = self.cache.get(key, value);
+        assert!(got.is_none(), "a search passed ({key}, {value}) by");
+        self.vanish(key, value);
+    }
+
+    fn delete(&mut self, key: u32, value: u64) {
+        match self.cache.delete_or_get(key, value) {
+            Deleted::InUse(held) => {
+                assert_eq!((held.key(), held.value()), (key, value));
+                assert!(self.is_held(key, value), "nobody holds it");
+            }
+            Deleted::Gone => {
+                assert!(!self.is_held(key, value), "({key}, {value}) was held");
+                assert!(self.cache.get(key, value).is_none());
+                // Just now, or it had been dropped.
+                if self.map.remove(&(key, value)).is_some() {
+                    self.deleted += 1;
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, step: Step) {
+        let at = |at: usize, held: &[_]| (!held.is_empty()).then(|| at % held.len());
+        match step {
+            Step::Insert(key, value, reusable) => self.insert(key, value, reusable),
+            Step::Search(key) => self.search(key),
+            Step::Hold(key) => self.held.extend(self.cache.find_first(key)),
+            Step::LetGo(index) => {
+                if let Some(index) = at(index, &self.held) {
+                    self.held.swap_remove(index);
+                }
+            }
+            Step::Touch(index) => {
+                if let Some(index) = at(index, &self.held) {
+                    self.held[index].touch();
+                }
+            }
+            Step::SetReusable(index, reusable) => {
+                if let Some(index) = at(index, &self.held) {
+                    let held = &self.held[index];
+                    held.set_reusable(reusable);
+                    self.map.insert((held.key(), held.value()), reusable);
+                }
+            }
+            Step::Get(key, value) => self.look(key, value),
+            Step::Delete(key, value) => self.delete(key, value),
+            Step::Scan(count) => {
+                self.cache.scan_objects(count);
+            }
+        }
+    }
+
+    /// Whether what is left, and what went, is what the cache says. A worker that is still dropping
+    /// entries may have come between.
+    fn agrees(&mut self) -> bool {
+        let keys: Vec<_> = self.map.keys().copied().collect();
+        for (key, value) in keys {
+            self.look(key, value);
+        }
+        let stats = self.cache.stats();
+        let gone = self.vanished + self.deleted;
+        stats.entries == self.map.len() as u64
+            && stats.inserted == stats.entries + gone
+            && self.vanished <= dropped(self.cache)
+            && stats.inserted <= stats.entries + dropped(self.cache) + self.deleted
+    }
+}
+
+fn run(variant: Variant, limit: u32, bits: u32, steps: Vec<Step>) {
+    let cache = cache(variant, limit, bits);
+    let mut model = Model {
+        cache: &*cache,
+        limit: limit.into(),
+        map: BTreeMap::new(),
+        held: Vec::new(),
+        vanished: 0,
+        deleted: 0,
+    };
+    for step in steps {
+        model.run(step);
+    }
+    model.held.clear();
+    let agrees = (0..1000).any(|_| {
+        std::thread::yield_now();
+        model.agrees()
+    });
+    assert!(agrees, "{:?} {:?}", model.map, cache.stats());
+    cache.check_invariants();
+    if limit == ENDLESS {
+        assert_eq!(cache.stats().dropped_by_limit, 0);
+    }
+}
+
+macro_rules! agrees_with_map {
+    ($($name:ident: $variant:ident,)*) => {$(
+        mod $name {
+            use super::*;
+
+            proptest! {
+                #[test]
+                fn cache_of_any_size_agrees_with_map(
+                    steps in steps(4), limit in 1..40_u32, bits in 0..4_u32
+                ) {
+                    run(Variant::$variant, limit, bits, steps);
+                }
+
+                #[test]
+                fn cache_with_one_key_agrees_with_map(steps in steps(1)) {
+                    run(Variant::$variant, ENDLESS, 4, steps);
+                }
+
+                #[test]
+                fn cache_with_one_chain_agrees_with_map(steps in steps(4)) {
+                    run(Variant::$variant, ENDLESS, 0, steps);
+                }
+            }
+        }
+    )*};
+}
+
+agrees_with_map! {
+    lru: Lru,
+    list_lru: ListLru,
+    referenced: Referenced,
+}
