@@ -8,6 +8,7 @@ mod attributes;
 mod capabilities;
 mod filesystem;
 mod ioctl;
+mod linger;
 mod turns;
 
 use crate::mount::attach::DEVICE;

@@ -5,7 +5,7 @@
 //! a program whose requests follow each other wakes another one each time, on another processor,
 //! with cold caches: on two processors an untar took twice as long with eight threads as with one. So
 //! one thread waits at a time, and answers one request after the other while the others are
-//! parked here. Another one gets its turn
+//! parked here, and [lingers](Linger) before it sleeps. Another one gets its turn
 //!
 //! - when a request is begun that is known to take long (a sync, a read from the device);
 //! - when a watcher finds, once in [`TICK`], that nobody waits and no request was begun since: the
@@ -19,6 +19,7 @@
 //! # Cost
 //! Two uncontended locks a request; the watcher sleeps while there is nothing to watch.
 
+use super::linger::Linger;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
@@ -45,6 +46,8 @@ struct Shared {
     /// The connection to the kernel, to look at only.
     connection: Option<OwnedFd>,
     state: Mutex<State>,
+    /// What the thread that waits does first.
+    linger: Linger,
     /// Parked threads wait here.
     called: Condvar,
     /// The watcher waits here.
@@ -87,6 +90,7 @@ impl Turns {
                 waiting: threads,
                 ..State::default()
             }),
+            linger: Linger::default(),
             called: Condvar::new(),
             begun: Condvar::new(),
         });
@@ -136,6 +140,10 @@ impl Shared {
         let mut state = self.state.lock();
         if state.waiting == 0 || state.closed {
             state.waiting += 1;
+            drop(state);
+            if let Some(connection) = &self.connection {
+                self.linger.wait(connection);
+            }
             return;
         }
         state.parked += 1;
