@@ -305,9 +305,10 @@ impl Volume {
     ) -> Result<()> {
         let mut handle = self.fs().start(self.fs().xattr_credits())?;
         let mut inode = live.inode()?;
-        let before = inode;
+        let (before, credits) = (inode, handle.credits());
         change(&mut handle, &mut inode)?;
-        if inode != before {
+        // A block of attributes may have changed alone: times may not tell two changes apart.
+        if inode != before || handle.credits() != credits {
             if inode.is_directory() {
                 live.publish(&handle, &inode);
             } else {
