@@ -362,6 +362,7 @@ fn kernel_follows_the_model(layout: &Layout, seed: Seed, count: usize) {
         most_nodes: 120,
         most_bytes: 2 << 20,
         syncs_one_in: 0,
+        shares_one_in: 0,
         reopens: true,
         far: true,
     };

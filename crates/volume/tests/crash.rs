@@ -3,17 +3,28 @@
 //! `LARDER_SEED` replaces the seed of every workload. With `LARDER_CRASH=full` (`make crash`)
 //! every write boundary is looked at, and many reorderings at each; else a few thousand states.
 
-use larder_testkit::crash::{Plan, Tally, layout, report};
-use larder_testkit::operation::Mix;
-use larder_testkit::{Requirement, Seed, skip};
+use larder::XattrMode;
+use larder_testkit::crash::{Layout, Plan, Start, Tally, layout, report};
+use larder_testkit::model::Model;
+use larder_testkit::operation::{Generator, Mix, NewNode, NodePath, Operation, Owned, Target};
+use larder_testkit::{Random, Requirement, Seed, skip};
 
 const OPERATIONS: usize = 500;
 const MIX: Mix = Mix {
     most_nodes: 60,
     most_bytes: 1 << 20,
     syncs_one_in: 6,
+    shares_one_in: 0,
     reopens: false,
     far: true,
+};
+
+/// Mostly attributes that files share.
+const SHARING: Mix = Mix {
+    most_nodes: 40,
+    most_bytes: 1 << 18,
+    shares_one_in: 2,
+    ..MIX
 };
 
 /// Some hundred states a layout.
@@ -37,40 +48,55 @@ const FULL: Plan = Plan {
 /// States that the full run looks at, at least, on each layout.
 const FULL_STATES: usize = 12_500;
 
-fn survive(name: &str, number: u64) {
+/// Looks at what power cuts leave of workloads, which `make` makes from seeds, on the file system
+/// that `begin` makes of the layout.
+fn survive(
+    name: &str,
+    seed: u64,
+    begin: impl Fn(&Layout) -> Result<Start, String>,
+    make: impl Fn(Seed, &Model) -> Vec<Operation>,
+) {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }
     let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
+    let start = begin(layout).unwrap_or_else(|what| panic!("{name}: {what}"));
     let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
     let plan = if is_full { FULL } else { SHORT };
     let mut total = Tally::default();
     let mut part = 0;
     while part == 0 || (is_full && total.states < FULL_STATES) {
-        let seed = Seed::from_environment(0x4000 + number).part(part);
-        match report(layout, seed, MIX, OPERATIONS, &plan) {
+        let seed = Seed::from_environment(seed).part(part);
+        match report(&start, &make(seed, &start.model), &plan, seed) {
             Ok(tally) => total.add(&tally),
             Err(what) => panic!("{what}"),
         }
         part += 1;
     }
-    println!("{name}: {part} workloads of {OPERATIONS} operations, {total:?}");
+    println!("{name}: {part} workloads, {total:?}");
     // A workload that writes next to nothing proves nothing.
     assert!(total.states >= 100, "{name}: {total:?}");
 }
 
+fn survive_mix(name: &str, seed: u64, mix: Mix) {
+    survive(name, seed, Start::empty, |seed, model| {
+        Generator::new(seed, mix).sequence(model, OPERATIONS)
+    });
+}
+
 macro_rules! survives {
-    ($($number:literal $test:ident $name:literal)*) => {
+    ($mix:ident $first:literal $($number:literal $test:ident $name:literal)*) => {
         $(
             #[test]
             fn $test() {
-                survive($name, $number);
+                survive_mix($name, $first + $number, $mix);
             }
         )*
     };
 }
 
 survives! {
+    MIX 0x4000
     0 ext4_survives_power_cuts "ext4"
     1 ext3_1k_survives_power_cuts "ext3-1k"
     2 ext4_1k_no_checksums_survives_power_cuts "ext4-1k-no-checksums"
@@ -80,4 +106,89 @@ survives! {
     6 inode_128_2k_survives_power_cuts "inode-128-2k"
     7 orphan_file_survives_power_cuts "orphan-file"
     8 small_journal_1k_survives_power_cuts "small-journal-1k"
+    9 ea_inode_1k_survives_power_cuts "ea-inode-1k"
+}
+
+survives! {
+    SHARING 0x4100
+    0 ext4_shared_attributes_survive_power_cuts "ext4"
+    1 ext3_1k_shared_attributes_survive_power_cuts "ext3-1k"
+    2 inline_data_shared_attributes_survive_power_cuts "inline-data"
+    3 bigalloc_shared_attributes_survive_power_cuts "bigalloc"
+    4 ea_inode_1k_shared_attributes_survive_power_cuts "ea-inode-1k"
+}
+
+/// Files that share a block of attributes, which has room for four more.
+const CROWD: u64 = 1020;
+
+/// Operations on a crowd: each state has more than a thousand files to compare.
+const CROWD_OPERATIONS: u64 = 120;
+
+fn member(number: u64) -> NodePath {
+    NodePath::default().join(format!("{number}").as_bytes())
+}
+
+/// Makes a file, and gives it the attributes that the crowd has.
+fn join(number: u64) -> [Operation; 2] {
+    let make = Operation::Make {
+        at: member(number),
+        node: NewNode::File,
+        owned: Owned {
+            permissions: 0o600,
+            uid: 0,
+            gid: 0,
+        },
+    };
+    [make, set(number, b'v')]
+}
+
+fn set(number: u64, letter: u8) -> Operation {
+    Operation::SetXattr {
+        file: Target::Path(member(number)),
+        name: b"user.crowd".to_vec(),
+        value: vec![letter; 300],
+        mode: XattrMode::Any,
+    }
+}
+
+/// Files that join a crowd and leave it, so that its block has all the users that it can have, and
+/// a second one fills and empties.
+fn come_and_go(seed: Seed) -> Vec<Operation> {
+    let mut random = Random::new(seed);
+    let mut made = CROWD;
+    let mut operations = Vec::new();
+    for step in 0..CROWD_OPERATIONS {
+        let number = random.below(made);
+        match random.below(8) {
+            0..=2 => operations.push(set(number, b'v')),
+            3 => operations.push(set(number, b'w')),
+            4 => operations.push(Operation::RemoveXattr {
+                file: Target::Path(member(number)),
+                name: b"user.crowd".to_vec(),
+            }),
+            5 if step > 10 => operations.push(Operation::Unlink { at: member(number) }),
+            6 => operations.push(Operation::Sync),
+            _ => {
+                operations.extend(join(made));
+                made += 1;
+            }
+        }
+    }
+    operations
+}
+
+fn survive_crowd(name: &str, seed: u64) {
+    let crowd: Vec<_> = (0..CROWD).flat_map(join).collect();
+    let begin = |layout: &Layout| Start::after(layout, &crowd);
+    survive(name, seed, begin, |seed, _| come_and_go(seed));
+}
+
+#[test]
+fn ext4_block_with_all_its_users_survives_power_cuts() {
+    survive_crowd("ext4", 0x4200);
+}
+
+#[test]
+fn ea_inode_1k_block_with_all_its_users_survives_power_cuts() {
+    survive_crowd("ea-inode-1k", 0x4201);
 }

@@ -17,6 +17,7 @@ const MIX: Mix = Mix {
     most_nodes: 60,
     most_bytes: 1 << 20,
     syncs_one_in: 10,
+    shares_one_in: 0,
     reopens: true,
     far: true,
 };
@@ -48,7 +49,8 @@ fn fail_at(
         .with_errno(errno);
     let faulty = Arc::new(faulty);
     let device: Arc<dyn BlockDevice> = Arc::clone(&faulty) as _;
-    let done = run(layout, &device, operations, || 0, excused)?;
+    let empty = Model::new(layout.rules);
+    let done = run(empty, &device, operations, || 0, excused)?;
     Ok((done, OverlayDevice::clone(&medium), faulty.call_count()))
 }
 

@@ -24,6 +24,7 @@ const MIX: Mix = Mix {
     most_nodes: 120,
     most_bytes: 2 << 20,
     syncs_one_in: 0,
+    shares_one_in: 0,
     reopens: true,
     far: true,
 };

@@ -4,7 +4,11 @@
 
 use crate::error::{Context, Result};
 use crate::tool::Tool;
-use larder_block::{BlockDevice, OVERLAY_PAGE_BYTES, OverlayDevice, OverlayPage};
+use larder_block::{
+    BlockDevice, FileDevice, FileRange, OVERLAY_PAGE_BYTES, OverlayDevice, OverlayPage,
+};
+use larder_ext4::ondisk::features::Incompat;
+use larder_ext4::ondisk::superblock::Superblock;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -119,13 +123,21 @@ impl ImageFile {
     pub fn replay(&mut self) -> Result<()> {
         let text = fsck().args(["-fy"]).accept(1).arg(&self.path).run()?;
         self.forget()?;
-        match repair(&text) {
+        match repair(&text, self.has_inline_data()) {
             None => Ok(()),
             Some(line) => Err(crate::Error::Tool {
                 command: "e2fsck -fy".to_owned(),
                 reason: format!("{line}\n{text}"),
             }),
         }
+    }
+
+    /// Whether files may lie in their inodes, so that they have no block.
+    fn has_inline_data(&self) -> bool {
+        FileDevice::open(&self.path, FileRange::default())
+            .ok()
+            .and_then(|device| Superblock::read(&device).ok())
+            .is_some_and(|superblock| superblock.incompat.contains(Incompat::INLINE_DATA))
     }
 
     /// Notes that all of the file may have changed.
@@ -142,24 +154,23 @@ impl ImageFile {
 /// The first complaint that e2fsck repaired, but for those that it has of Linux's images too: the
 /// superblock's counts of free blocks and inodes, which are right only after unmounting, blocks of
 /// the orphan file whose orphans it has just deleted, the feature that is set while mounted
-/// whether there are any or not, and blocks of attributes that it forgot to free with symbolic
-/// links that have no other block (of an image that debugfs made, too).
-fn repair(text: &str) -> Option<&str> {
+/// whether there are any or not, attribute blocks that it forgot to free, or to count, with orphans
+/// that have no other block, and inodes of values that it forgot with any (of an image that debugfs
+/// made, too).
+fn repair(text: &str, has_inline_data: bool) -> Option<&str> {
     let lines: Vec<_> = text.lines().collect();
-    let symbolic_links = lines
-        .iter()
-        .filter(|line| line.starts_with("Clearing orphaned inode ") && line.contains("mode=0120"))
-        .count();
-    let forgotten = |line: &str| {
-        line.strip_prefix("Block bitmap differences: ")
-            .is_some_and(|blocks| {
-                let blocks: Vec<_> = blocks.split_whitespace().collect();
-                blocks.len() <= symbolic_links && blocks.iter().all(|block| block.starts_with('-'))
-            })
+    let orphans: Vec<u32> = lines.iter().filter_map(|line| orphan_mode(line)).collect();
+    let may_lack_blocks = |mode: &&u32| has_inline_data || !matches!(*mode >> 12, 0o4 | 0o10);
+    let most_forgotten = orphans.iter().filter(may_lack_blocks).count();
+    let forgotten: Vec<_> = lines.iter().map(|line| forgotten_users(line)).collect();
+    let is_forgotten = |at: usize| {
+        forgotten[at].is_some() && forgotten.iter().flatten().sum::<usize>() <= most_forgotten
     };
-    let has_forgotten = lines.iter().any(|line| forgotten(line));
-    let is_usual = |line: &str| {
-        forgotten(line)
+    let has_forgotten = (0..lines.len()).any(is_forgotten);
+    let is_usual = |at: usize| {
+        let line = lines[at];
+        is_forgotten(at)
+            || (!orphans.is_empty() && is_of_value(line))
             || (has_forgotten && line.starts_with("Free blocks count wrong for group #"))
             || ["Free blocks count wrong (", "Free inodes count wrong ("]
                 .iter()
@@ -170,13 +181,42 @@ fn repair(text: &str) -> Option<&str> {
     let repaired = (0..lines.len()).filter(|&at| lines[at].ends_with("? yes"));
     repaired
         .map(|at| {
-            if at > 0 && matches!(lines[at], "Fix? yes" | "Clear? yes") {
-                lines[at - 1]
-            } else {
-                lines[at]
-            }
+            let asks_only = matches!(lines[at], "Fix? yes" | "Clear? yes");
+            if asks_only { at.saturating_sub(1) } else { at }
         })
-        .find(|line| !is_usual(line))
+        .find(|&at| !is_usual(at))
+        .map(|at| lines[at])
+}
+
+/// The mode of the orphan that the line says was deleted.
+fn orphan_mode(line: &str) -> Option<u32> {
+    let (_, rest) = line
+        .strip_prefix("Clearing orphaned inode ")?
+        .split_once("mode=")?;
+    u32::from_str_radix(rest.split_once(',')?.0, 8).ok()
+}
+
+/// Whether the line says that fewer lead to an inode than it counts: one that holds an attribute's
+/// value, if nothing else is missing.
+fn is_of_value(line: &str) -> bool {
+    let counts = ["Inode ", "Extended attribute inode "];
+    line == "Connect to /lost+found? yes"
+        || counts.iter().any(|start| line.starts_with(start)) && line.contains(" ref count is ")
+}
+
+/// How many users of attribute blocks the line says were forgotten, if that is what it says.
+fn forgotten_users(line: &str) -> Option<usize> {
+    if let Some(blocks) = line.strip_prefix("Block bitmap differences: ") {
+        let mut blocks = blocks.split_whitespace();
+        let count = blocks.clone().count();
+        return blocks.all(|block| block.starts_with('-')).then_some(count);
+    }
+    let (_, counts) = line
+        .strip_prefix("Extended attribute block ")?
+        .split_once(" has reference count ")?;
+    let (found, right) = counts.split_once(", should be ")?;
+    let right = right.split('.').next()?.parse::<usize>().ok()?;
+    found.parse::<usize>().ok()?.checked_sub(right)
 }
 
 /// e2fsck with the true clock: with the tools' fixed one, what we write would lie in the future.
@@ -211,18 +251,30 @@ mod tests {
     }
 
     #[test]
-    fn repair_of_a_leak_is_usual_only_with_an_orphaned_link() {
+    fn repair_of_a_leak_is_usual_only_with_an_orphan_without_blocks() {
         let leak = "Block bitmap differences:  -566\nFix? yes\n\n\
                     Free blocks count wrong for group #0 (7622, counted=7623).\nFix? yes\n";
         let link = "Clearing orphaned inode 16 (uid=0, gid=1, mode=0120777, size=1)\n";
         let file = "Clearing orphaned inode 16 (uid=0, gid=1, mode=0100644, size=1)\n";
-        assert_eq!(repair(&format!("{link}{leak}")), None);
-        assert!(repair(leak).is_some());
-        assert!(repair(&format!("{file}{leak}")).is_some());
+        let is_usual = |text: &str| repair(text, false).is_none();
+        assert!(is_usual(&format!("{link}{leak}")));
+        assert!(!is_usual(leak));
+        assert!(!is_usual(&format!("{file}{leak}")));
+        assert!(repair(&format!("{file}{leak}"), true).is_none());
         let two = leak.replace("-566", "-566 -568");
-        assert!(repair(&format!("{link}{two}")).is_some());
+        assert!(!is_usual(&format!("{link}{two}")));
         let missing = leak.replace("-566", "+566");
-        assert!(repair(&format!("{link}{missing}")).is_some());
+        assert!(!is_usual(&format!("{link}{missing}")));
+        let count = "Extended attribute block 566 has reference count 3, should be 2.  Fix? yes\n";
+        assert!(is_usual(&format!("{link}{count}")));
+        assert!(!is_usual(count));
+        assert!(!is_usual(&format!("{link}{leak}{count}")));
+        let value = "Extended attribute inode 31 ref count is 2, should be 1. Fix? yes\n";
+        assert!(is_usual(&format!("{link}{value}")));
+        assert!(is_usual(&format!("{file}{value}")));
+        assert!(!is_usual(value));
+        let too_few = count.replace("count 3", "count 1");
+        assert!(!is_usual(&format!("{link}{too_few}")));
     }
 
     #[test]

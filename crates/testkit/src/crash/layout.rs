@@ -142,6 +142,13 @@ pub const LAYOUTS: &[Layout] = &[
         rules: EXT4_1K,
     },
     Layout {
+        name: "ea-inode-1k",
+        size_mib: 16,
+        mkfs: &["-t", "ext4", "-b", "1024", "-N", "2048", "-O", "ea_inode"],
+        journal: true,
+        rules: EXT4_1K,
+    },
+    Layout {
         name: "ext2-1k",
         size_mib: 16,
         mkfs: &["-t", "ext2", "-b", "1024", "-I", "128"],

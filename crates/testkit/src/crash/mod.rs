@@ -15,10 +15,12 @@ mod check;
 mod image_file;
 mod layout;
 mod run;
+mod start;
 mod survey;
 
 pub use check::History;
 pub use image_file::ImageFile;
 pub use layout::{LAYOUTS, Layout, POISON, layout};
 pub use run::{Run, open, run};
+pub use start::Start;
 pub use survey::{Failure, Plan, Recording, Tally, caught, record, report, survey};

@@ -1,8 +1,7 @@
 //! A workload on a volume, with a note of when each operation began and ended.
 
-use super::Layout;
 use crate::model::{Model, Outcome};
-use crate::operation::{Operation, Performer};
+use crate::operation::{Operation, Performer, Places};
 use larder::{OpenOptions, Volume};
 use larder_block::BlockDevice;
 use rustix::io::Errno;
@@ -38,8 +37,8 @@ pub fn open(device: Arc<dyn BlockDevice>) -> larder::Result<Volume> {
     Volume::open_device(device, &options)
 }
 
-/// Performs `operations` on the file system of `layout` on `device`. `position` tells how many
-/// changes of the device have returned; errors that `excused` accepts change nothing.
+/// Performs `operations` on the file system on `device`, which holds what `model` does. `position`
+/// tells how many changes of the device have returned; errors that `excused` accepts change nothing.
 ///
 /// Ends early, without an error, if the volume cannot be opened, or closed before it is opened again,
 /// for a reason that `excused` accepts.
@@ -47,7 +46,7 @@ pub fn open(device: Arc<dyn BlockDevice>) -> larder::Result<Volume> {
 /// # Errors
 /// How a result differed from the model's, or why the volume could not be opened.
 pub fn run(
-    layout: &Layout,
+    model: Model,
     device: &Arc<dyn BlockDevice>,
     operations: &[Operation],
     position: impl Fn() -> usize,
@@ -63,16 +62,17 @@ pub fn run(
         Err(error) if excused(error.errno()) => Ok(false),
         Err(error) => Err(format!("closing: {error}")),
     };
-    let mut performer = Performer::new(Model::new(layout.rules));
     let mut run = Run {
         operations: Vec::new(),
         outcomes: Vec::new(),
-        states: vec![performer.model.clone()],
+        states: vec![model.clone()],
         spans: Vec::new(),
     };
     let Some(mut volume) = opened()? else {
         return Ok(run);
     };
+    let mut performer = Performer::new(model);
+    performer.places = Places::found(&performer.model, &volume);
     for operation in operations {
         let begun = position();
         if *operation == Operation::Reopen {

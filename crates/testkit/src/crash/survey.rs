@@ -1,8 +1,7 @@
 //! All states that a plan asks for, each recovered, compared and checked.
 
-use super::{History, ImageFile, Layout, open, run};
-use crate::model::Model;
-use crate::operation::{Generator, Listing, Mix, Operation, kind_of_failure, shrink};
+use super::{History, ImageFile, Start, open, run};
+use crate::operation::{Listing, Operation, kind_of_failure, shrink};
 use crate::seed::{Seed, mix};
 use larder_block::{BlockDevice, ChangeRecord, OverlayDevice, PowerCuts, RecordingDevice};
 use larder_ext4::ondisk::superblock::Superblock;
@@ -95,18 +94,18 @@ pub struct Recording {
     pub base: OverlayDevice,
 }
 
-/// Performs `operations` on a new file system and records what reaches the device.
+/// Performs `operations` on what `start` has and records what reaches the device.
 ///
 /// # Errors
 /// Where the volume and the model differ, a panic included.
-pub fn record(layout: &Layout, operations: &[Operation]) -> Result<Recording, String> {
-    let base = OverlayDevice::new(layout.base().map_err(|error| error.to_string())?);
+pub fn record(start: &Start, operations: &[Operation]) -> Result<Recording, String> {
+    let base = start.device.clone();
     let recorder = Arc::new(RecordingDevice::new(Arc::new(base.clone())));
     let device: Arc<dyn BlockDevice> = Arc::clone(&recorder) as _;
     let performed = caught(|| {
         let full = |errno| errno == rustix::io::Errno::NOSPC;
         run(
-            layout,
+            start.model.clone(),
             &device,
             operations,
             || recorder.change_count(),
@@ -301,41 +300,39 @@ impl Surveyor<'_> {
     }
 }
 
-/// Records a workload of `count` operations and looks at its states.
+/// Records a workload and looks at its states.
 ///
 /// # Errors
 /// What must not be, with the smallest sequence that shows it.
 pub fn report(
-    layout: &Layout,
-    seed: Seed,
-    mix: Mix,
-    count: usize,
+    start: &Start,
+    operations: &[Operation],
     plan: &Plan,
+    seed: Seed,
 ) -> Result<Tally, String> {
-    let operations = Generator::new(seed, mix).sequence(&Model::new(layout.rules), count);
     let look = |operations: &[Operation], plan: &Plan| -> Result<Tally, String> {
-        let recording = record(layout, operations)?;
+        let recording = record(start, operations)?;
         survey(&recording, plan, seed).map_err(|failure| failure.to_string())
     };
-    let what = match look(&operations, plan) {
+    let what = match look(operations, plan) {
         Ok(tally) => return Ok(tally),
         Err(what) => what,
     };
     // Shrinking takes long; who waits no longer has this at least.
-    eprintln!("{}, seed {seed}: {what}; shrinking", layout.name);
+    eprintln!("{}, seed {seed}: {what}; shrinking", start.name);
     // Every boundary: a shorter sequence has others.
     let thorough = Plan {
         every: plan.every.min(4),
         ..*plan
     };
     let words = |what: &str| kind_of_failure(what.split_once(": ").map_or(what, |(_, what)| what));
-    let smallest = shrink(&operations, 100, |rest| {
+    let smallest = shrink(operations, 100, |rest| {
         look(rest, &thorough).is_err_and(|other| words(&other) == words(&what))
     });
     let last = look(&smallest, &thorough).err().unwrap_or_default();
     Err(format!(
         "{}, seed {seed}: {what}\nsmallest sequence:\n{}{last}",
-        layout.name,
+        start.name,
         Listing(&smallest)
     ))
 }

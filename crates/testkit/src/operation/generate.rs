@@ -1,6 +1,6 @@
 //! Operations from a seed: mostly such as succeed, some that must fail.
 
-use super::{NewNode, NodePath, Operation, Owned, Slot, Target};
+use super::{NewNode, NodePath, Operation, Owned, Slot, Target, shared};
 use crate::model::acl::Acl;
 use crate::model::{Model, NodeId, SETTABLE_FLAGS};
 use crate::seed::{Random, Seed};
@@ -21,6 +21,9 @@ pub struct Mix {
     pub most_bytes: u64,
     /// One operation in so many makes something durable, beside those that do so anyway; 0 is none.
     pub syncs_one_in: u64,
+    /// One operation in so many gives files attributes that others have, or takes one away; 0 is
+    /// none.
+    pub shares_one_in: u64,
     /// Whether the volume is closed and opened again in the middle.
     pub reopens: bool,
     /// Whether files may be made that reach far out, with little in them.
@@ -111,6 +114,10 @@ impl Generator {
                 file: self.target(&choice),
                 data_only: self.bit() == 1,
             };
+        }
+        let shares = self.mix.shares_one_in;
+        if shares != 0 && self.random.below(shares) == 0 {
+            return self.share(&choice);
         }
         match self.random.below(128) {
             0..=13 => self.make(&choice, NewNode::File),
@@ -452,6 +459,27 @@ impl Generator {
             value: self.random.bytes(usize::try_from(len).unwrap_or(0)),
             mode,
         }
+    }
+
+    /// Gives some files the same attribute, or takes one away.
+    fn share(&mut self, choice: &Choice) -> Operation {
+        if self.random.below(3) == 0 {
+            return Operation::RemoveXattr {
+                file: self.target(choice),
+                name: shared::name(&mut self.random).to_vec(),
+            };
+        }
+        let (name, value) = shared::attribute(&mut self.random);
+        let mut set = || Operation::SetXattr {
+            file: self.target(choice),
+            name: name.to_vec(),
+            value: value.clone(),
+            mode: XattrMode::Any,
+        };
+        let first = set();
+        let others: Vec<_> = (0..3).map(|_| set()).collect();
+        self.planned.extend(others);
+        first
     }
 
     fn set_acl(&mut self, choice: &Choice) -> Operation {

@@ -7,6 +7,7 @@
 mod generate;
 mod path;
 mod perform;
+mod shared;
 mod shrink;
 
 pub use generate::{Generator, Mix};

@@ -49,6 +49,9 @@ pub fn kind_of_failure(what: &str) -> String {
     kept.take(60).collect()
 }
 
+/// What is shown of an operation: values of attributes may be long.
+const SHOWN_CHARACTERS: usize = 200;
+
 /// Operations, numbered, for a message.
 #[derive(Debug)]
 pub struct Listing<'a>(pub &'a [Operation]);
@@ -56,7 +59,9 @@ pub struct Listing<'a>(pub &'a [Operation]);
 impl fmt::Display for Listing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, operation) in self.0.iter().enumerate() {
-            writeln!(f, "  {number:3} {operation:?}")?;
+            let text = format!("{operation:?}");
+            let shown = text.get(..SHOWN_CHARACTERS).unwrap_or(&text);
+            writeln!(f, "  {number:3} {shown}")?;
         }
         Ok(())
     }

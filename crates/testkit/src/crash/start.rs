@@ -1,0 +1,49 @@
+//! What a workload begins with.
+
+use super::{Layout, run};
+use crate::model::Model;
+use crate::operation::Operation;
+use larder_block::{BlockDevice, OverlayDevice};
+use std::sync::Arc;
+
+/// A file system.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The layout's name.
+    pub name: &'static str,
+    /// Where it is.
+    pub device: OverlayDevice,
+    /// What it holds.
+    pub model: Model,
+}
+
+impl Start {
+    /// An empty file system.
+    ///
+    /// # Errors
+    /// If mke2fs fails.
+    pub fn empty(layout: &Layout) -> Result<Self, String> {
+        let base = layout.base().map_err(|error| error.to_string())?;
+        Ok(Self {
+            name: layout.name,
+            device: OverlayDevice::new(base),
+            model: Model::new(layout.rules),
+        })
+    }
+
+    /// What `operations` make of an empty one.
+    ///
+    /// # Errors
+    /// Where volume and model differ.
+    pub fn after(layout: &Layout, operations: &[Operation]) -> Result<Self, String> {
+        let empty = Self::empty(layout)?;
+        let device = Arc::new(empty.device);
+        let written: Arc<dyn BlockDevice> = Arc::clone(&device) as _;
+        let mut done = run(empty.model, &written, operations, || 0, |_| false)?;
+        Ok(Self {
+            name: layout.name,
+            device: OverlayDevice::clone(&device),
+            model: done.states.pop().unwrap_or(Model::new(layout.rules)),
+        })
+    }
+}
