@@ -4,15 +4,16 @@
 //! `do_shrink_slab` and `shrink_lruvec`: under pressure everything that caches
 //! is asked to scan a share of its objects, 1/4096 at first (priority 12), twice
 //! as much each time, in the end everything. What caches and can give frames back
-//! is the pool of pages and buffers.
+//! are the pool of pages and buffers, and the caches of shared attributes.
 //!
 //! # What the budget holds
 //! Frames, their slots, and all bucket heads are accounted for from the start,
-//! resident or not. The slots of dentries and inodes are mapped up to a cap, but
+//! resident or not. The slots of dentries, inodes and shared attributes are mapped up to a cap, but
 //! accounted for as they are touched: whenever an arena outgrows what it was
-//! granted by a frame's worth of slots, the pool gives up a frame for good. At
-//! its cap an arena reuses its own slots. They are not shrunk again: slots are
-//! reused, never freed, since readers may stand on them.
+//! granted by a frame's worth of slots, the pool gives up a frame. At
+//! its cap an arena reuses its own slots. Shared attributes give their last chunk of slots back
+//! when memory is short and nothing in it is in use; then the pool has that frame again. Dentries
+//! and inodes are not shrunk: they reuse their slots.
 //!
 //! Outside the budget, some 100 KiB whatever its size: counters and wait queues.
 //!
@@ -20,9 +21,10 @@
 //! See [`BudgetConfig`].
 
 use crate::frame::FramesConfig;
-use crate::mbcache::Variant;
+use crate::mbcache::{Config, Variant};
 use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Weak;
 
 /// Something that caches, and can be asked for memory.
 ///
@@ -42,23 +44,34 @@ pub trait Shrinker: Debug + Send + Sync {
 /// `DEF_PRIORITY`.
 const PRIORITY: u32 = 12;
 
-/// Asks `shrinker` to scan ever larger shares until `want` frames are freed;
+/// Asks `pool` and `others` to scan ever larger shares until `want` frames are freed;
 /// returns how many were.
-pub(crate) fn reclaim(shrinker: &dyn Shrinker, want: u64) -> u64 {
+pub(crate) fn reclaim(pool: &dyn Shrinker, others: &[Weak<dyn Shrinker>], want: u64) -> u64 {
     let mut freed = 0;
     // The last two rounds are full turns: one clears what is referenced, the
     // next takes it.
     for priority in (0..=PRIORITY).rev().chain([0]) {
-        let mut left = shrinker.count_objects() >> priority;
-        while left > 0 && freed < want {
-            // No more than could be enough.
-            let batch = left.min(want - freed);
-            freed += shrinker.scan_objects(batch);
-            left -= batch;
+        // The pool last: it has most to give, and would leave the others out.
+        for other in others.iter().filter_map(Weak::upgrade) {
+            freed += scan_share(&*other, priority, want.saturating_sub(freed));
         }
+        freed += scan_share(pool, priority, want.saturating_sub(freed));
         if freed >= want {
             break;
         }
+    }
+    freed
+}
+
+/// Asks `shrinker` to scan its share at `priority`, until `want` frames are freed.
+fn scan_share(shrinker: &dyn Shrinker, priority: u32, want: u64) -> u64 {
+    let mut freed = 0;
+    let mut left = shrinker.count_objects() >> priority;
+    while left > 0 && freed < want {
+        // No more than could be enough.
+        let batch = left.min(want - freed);
+        freed += shrinker.scan_objects(batch);
+        left -= batch;
     }
     freed
 }
@@ -125,6 +138,19 @@ impl ArenaConfig {
         }
     }
 
+    /// For `variant` of mbcache in at most a 64th of `budget_bytes`; none if it needs no memory.
+    fn shared(variant: Variant, budget_bytes: u64, frame_bytes: usize) -> Option<Self> {
+        let entry_bytes = variant.entry_bytes()?;
+        let room = budget_bytes / 64 / (entry_bytes as u64 + HEAD_BYTES);
+        let limit = to_number(room.max(1)).min(Config::LINUX_LIMIT_ENTRIES);
+        let config = Config::new(variant, limit);
+        Some(Self {
+            slots: config.limit_entries,
+            chunk: to_number((frame_bytes / entry_bytes).max(1) as u64),
+            bits: config.bits,
+        })
+    }
+
     /// Bytes accounted for from the start: the first chunk and the buckets.
     fn prepaid_bytes(&self, frame_bytes: usize) -> u64 {
         frame_bytes as u64 + (HEAD_BYTES << self.bits)
@@ -142,6 +168,10 @@ pub struct Division {
     pub long_names: ArenaConfig,
     /// Inodes.
     pub inodes: ArenaConfig,
+    /// Attribute blocks to share, if there is a cache of them.
+    pub shared_blocks: Option<ArenaConfig>,
+    /// Inodes of attribute values to share, if there is a cache of them.
+    pub shared_inodes: Option<ArenaConfig>,
 }
 
 /// The size of a bucket head in bytes.
@@ -174,11 +204,15 @@ impl Division {
         let short_names = ArenaConfig::new(names / 8 * 7, crate::dentry::SHORT_BYTES, frame_bytes);
         let long_names = ArenaConfig::new(names / 8, crate::dentry::LONG_BYTES, frame_bytes);
         let inodes = ArenaConfig::new(inodes, inode_slot_bytes, frame_bytes);
+        let shared = |variant| ArenaConfig::shared(variant, config.budget_bytes, frame_bytes);
+        let shared_blocks = shared(config.shared_blocks);
+        let shared_inodes = shared(config.shared_inodes);
         let arenas = [short_names, long_names, inodes];
-        let prepaid: u64 = arenas.iter().map(|a| a.prepaid_bytes(frame_bytes)).sum();
+        let arenas = arenas.iter().chain(&shared_blocks).chain(&shared_inodes);
+        let prepaid: u64 = arenas.clone().map(|a| a.prepaid_bytes(frame_bytes)).sum();
         let each = frame_bytes as u64 + FRAME_SLOT_BYTES + FRAME_HEADS_BYTES;
         let frames = to_number(config.budget_bytes.saturating_sub(prepaid) / each).max(1);
-        let chunks: u32 = arenas.iter().map(|a| a.slots.div_ceil(a.chunk) - 1).sum();
+        let chunks: u32 = arenas.map(|a| a.slots.div_ceil(a.chunk) - 1).sum();
         Self {
             frames: FramesConfig {
                 frame_bytes,
@@ -190,6 +224,8 @@ impl Division {
             short_names,
             long_names,
             inodes,
+            shared_blocks,
+            shared_inodes,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The caches of a volume, on one budget.
 
-use crate::budget::{BudgetConfig, Division};
+use crate::budget::{ArenaConfig, BudgetConfig, Division, Shrinker};
 use crate::buffer::BufferCache;
 use crate::dentry::DentryCache;
 use crate::frame::Frames;
 use crate::inode::{InodeCache, RAW_INODE_WORDS};
-use crate::mbcache::AttributeCaches;
+use crate::mbcache::{self, AttributeCaches, Config};
 use crate::page::PageCache;
-use crate::table::Charge;
+use crate::table::{Charge, Growth};
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
@@ -62,10 +62,30 @@ impl<const W: usize> Caches<W> {
         config: &BudgetConfig,
     ) -> std::io::Result<Self> {
         let frames = Arc::new(Frames::new(&division.frames)?);
-        let charge = || -> Charge {
-            let frames = Arc::clone(&frames);
-            Box::new(move || frames.retire())
+        let charge = || -> Arc<dyn Charge> { frames.clone() };
+        let shared = |variant, arena: Option<ArenaConfig>| {
+            let Some(arena) = arena else {
+                return Ok(AttributeCaches::default().blocks);
+            };
+            let config = Config {
+                limit_entries: arena.slots,
+                bits: arena.bits,
+            };
+            let growth = Growth::Charged {
+                chunk: arena.chunk,
+                charge: charge(),
+            };
+            mbcache::build(variant, config, growth, ()).map(Arc::from)
         };
+        let attributes = AttributeCaches {
+            blocks: shared(config.shared_blocks, division.shared_blocks)?,
+            inodes: shared(config.shared_inodes, division.shared_inodes)?,
+        };
+        let shrinkers = [&attributes.blocks, &attributes.inodes].map(|cache| {
+            let shrinker: Arc<dyn Shrinker> = cache.clone();
+            Arc::downgrade(&shrinker)
+        });
+        frames.set_others(Box::new(shrinkers));
         Ok(Self {
             dentries: DentryCache::new(
                 (division.short_names, charge()),
@@ -79,7 +99,7 @@ impl<const W: usize> Caches<W> {
                 config.block_size_bytes,
             )),
             pages: PageCache::new(frames),
-            attributes: Arc::new(AttributeCaches::default()),
+            attributes: Arc::new(attributes),
         })
     }
 
@@ -91,5 +111,7 @@ impl<const W: usize> Caches<W> {
         self.pages.frames().check_invariants();
         self.dentries.check_invariants();
         self.inodes.check_invariants();
+        self.attributes.blocks.check_invariants();
+        self.attributes.inodes.check_invariants();
     }
 }

@@ -193,7 +193,7 @@ struct Names<const N: usize, const W: usize> {
 }
 
 impl<const N: usize, const W: usize> Names<N, W> {
-    fn new(config: ArenaConfig, charge: Charge, seeded: SeededHash) -> io::Result<Self> {
+    fn new(config: ArenaConfig, charge: Arc<dyn Charge>, seeded: SeededHash) -> io::Result<Self> {
         const { assert!(N + 1 == W) };
         let growth = Growth::Charged {
             chunk: config.chunk,
@@ -256,8 +256,8 @@ impl DentryCache {
     /// # Errors
     /// The kernel's, for want of address space most likely.
     pub fn new(
-        short: (ArenaConfig, Charge),
-        long: (ArenaConfig, Charge),
+        short: (ArenaConfig, Arc<dyn Charge>),
+        long: (ArenaConfig, Arc<dyn Charge>),
         seed: [u64; 2],
     ) -> io::Result<Self> {
         let seeded = SeededHash::new(seed);

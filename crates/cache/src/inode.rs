@@ -59,7 +59,7 @@ impl<const W: usize> InodeCache<W> {
     ///
     /// # Errors
     /// The kernel's, for want of address space most likely.
-    pub fn new(config: ArenaConfig, charge: Charge) -> io::Result<Self> {
+    pub fn new(config: ArenaConfig, charge: Arc<dyn Charge>) -> io::Result<Self> {
         let growth = Growth::Charged {
             chunk: config.chunk,
             charge,

@@ -39,12 +39,12 @@ pub(crate) use entry::{FrameEntry, FrameLock, FrameWait};
 
 use crate::budget::{Shrinker, reclaim};
 use crate::stats::CacheStats;
-use crate::table::{Arena, Growth, Hash64, Layout, Slot, State, Table, Vacant};
+use crate::table::{Arena, Charge, Growth, Hash64, Layout, Slot, State, Table, Vacant};
 use crate::wait::WaitQueues;
 use memory::FrameMemory;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Words of a frame's slot.
 pub(crate) const FRAME_WORDS: usize = 2;
@@ -157,6 +157,8 @@ pub struct Frames {
     waits: WaitQueues,
     retirable: AtomicU32,
     retired: AtomicU32,
+    /// What else can give memory back.
+    others: OnceLock<Box<[Weak<dyn Shrinker>]>>,
     pages_ahead: AtomicU64,
     pages_used: AtomicU64,
     pages_wasted: AtomicU64,
@@ -191,6 +193,7 @@ impl Frames {
             waits: WaitQueues::new(),
             retirable: AtomicU32::new(config.retirable),
             retired: AtomicU32::new(0),
+            others: OnceLock::new(),
             pages_ahead: AtomicU64::new(0),
             pages_used: AtomicU64::new(0),
             pages_wasted: AtomicU64::new(0),
@@ -231,22 +234,10 @@ impl Frames {
         }
     }
 
-    /// Gives up a frame for good, memory and all, so that its bytes may be used
-    /// elsewhere. False if none can be spared.
-    pub fn retire(&self) -> bool {
-        let spare = self
-            .retirable
-            .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-        if spare.is_err() {
-            return false;
-        }
-        let Some(vacant) = self.take() else {
-            self.retirable.fetch_add(1, Relaxed);
-            return false;
-        };
-        self.memory.discard(vacant.into_index());
-        self.retired.fetch_add(1, Relaxed);
-        true
+    /// Has these asked for memory too where it is short. Only once; it has no effect later.
+    pub fn set_others(&self, others: Box<[Weak<dyn Shrinker>]>) {
+        // By the first caller, who is the only one.
+        let _ = self.others.set(others);
     }
 
     #[inline]
@@ -268,7 +259,8 @@ impl Frames {
             if let Some(vacant) = self.arena.take_free() {
                 return Some(vacant);
             }
-            if reclaim(self, want) == 0 {
+            let others = self.others.get().map_or(&[][..], |others| others);
+            if reclaim(self, others, want) == 0 {
                 // Another thread may have freed some and left us none to free.
                 return self.arena.take_free();
             }
@@ -326,6 +318,34 @@ impl Shrinker for Frames {
             self.arena
                 .scan(count, |index, state| self.unlink(index, state)),
         )
+    }
+}
+
+impl Charge for Frames {
+    /// Gives up a frame, memory and all, so that its bytes may be used elsewhere.
+    fn charge(&self) -> bool {
+        let spare = self
+            .retirable
+            .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        if spare.is_err() {
+            return false;
+        }
+        let Some(vacant) = self.take() else {
+            self.retirable.fetch_add(1, Relaxed);
+            return false;
+        };
+        self.memory.discard(vacant.index());
+        self.retired.fetch_add(1, Relaxed);
+        vacant.retire();
+        true
+    }
+
+    /// Takes a frame back that was given up.
+    fn uncharge(&self) {
+        if self.arena.reinstate() {
+            self.retired.fetch_sub(1, Relaxed);
+            self.retirable.fetch_add(1, Relaxed);
+        }
     }
 }
 

@@ -106,11 +106,20 @@ impl<P: Probe> Clock<P> {
 
 impl<P: Probe> Shrinker for Clock<P> {
     fn count_objects(&self) -> u64 {
-        self.table.objects()
+        // All that the hand passes over, so that as many steps are a full turn.
+        self.entries.arena.touched().into()
     }
 
-    fn scan_objects(&self, _: u64) -> u64 {
-        0
+    fn scan_objects(&self, count: u64) -> u64 {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let dropped = self.table.scan(count, |index| self.entries.wrote(index));
+        self.entries
+            .dropped_by_shrinker
+            .fetch_add(dropped.into(), Relaxed);
+        self.entries.give_back(
+            || self.table.objects(),
+            |index, vacant| self.table.relocate(index, vacant),
+        )
     }
 }
 
@@ -151,7 +160,7 @@ impl<P: Probe> MbCache for Clock<P> {
     }
 
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>> {
-        let pin = self.table.hold(&Entry { key, value })?;
+        let pin = self.locking(key, || self.table.hold(&Entry { key, value }))?;
         Some(self.held(pin))
     }
 

@@ -116,6 +116,23 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         self.probe.touched(Touch::Write(place::entry(index)));
     }
 
+    /// Gives memory back, as long as a chunk's worth of slots is free beside the `count` entries
+    /// that there are. `relocate` is to move an entry to another slot, unless it is held, and leave
+    /// its own claimed; false if it cannot. Returns the frames given back.
+    pub fn give_back(
+        &self,
+        count: impl Fn() -> u64,
+        relocate: impl Fn(u32, Vacant<'_, W>) -> bool,
+    ) -> u64 {
+        let chunk = u64::from(self.arena.chunk());
+        let can_spare = || u64::from(self.arena.touched()) >= count() + chunk;
+        let mut frames = 0;
+        while can_spare() && self.arena.give_back(&relocate) {
+            frames += 1;
+        }
+        frames
+    }
+
     /// The figures that all variants count alike.
     pub fn stats(&self) -> Stats {
         Stats {

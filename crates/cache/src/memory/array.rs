@@ -42,6 +42,12 @@ impl<T: Zeroed> Array<T> {
             values: std::marker::PhantomData,
         })
     }
+
+    /// Gives the memory of the values from `first` on, all of which are zero already, back to the
+    /// kernel, as far as it fills whole pages. Who reads one meanwhile sees no change.
+    pub(crate) fn discard_from(&self, first: usize) {
+        self.region.discard_from(first * size_of::<T>());
+    }
 }
 
 #[cfg(not(shuttle))]
@@ -68,6 +74,9 @@ impl<T: Zeroed> Array<T> {
     pub(crate) fn zeroed(len: usize, _: Pages) -> io::Result<Self> {
         Ok(Self((0..len).map(|_| T::default()).collect()))
     }
+
+    #[expect(clippy::unused_self, reason = "as without the model checker")]
+    pub(crate) fn discard_from(&self, _: usize) {}
 }
 
 #[cfg(shuttle)]

@@ -92,6 +92,16 @@ impl Region {
         let _ = self.advise(offset_bytes, len_bytes, Advice::LinuxDontNeed);
     }
 
+    /// Gives the memory of the whole pages from `offset_bytes` on back to the kernel; it reads as
+    /// zeros after. For regions of small pages. See [`Region::discard`] for what the caller sees to.
+    pub(crate) fn discard_from(&self, offset_bytes: usize) {
+        let start = offset_bytes.next_multiple_of(rustix::param::page_size());
+        if start < self.len_bytes {
+            // As there.
+            let _ = self.advise(start, self.len_bytes - start, Advice::LinuxDontNeed);
+        }
+    }
+
     fn advise(&self, offset_bytes: usize, len_bytes: usize, advice: Advice) -> io::Result<()> {
         let end = offset_bytes.checked_add(len_bytes);
         assert!(

@@ -9,21 +9,29 @@
 //! # Invariants
 //! 1. A slot is in exactly one place: untouched, on the free list, owned by one
 //!    thread ([`Vacant`], or being evicted), in one chain, or retired.
-//! 2. Slots from `touched` on have never been used.
+//! 2. Slots from `touched` on are not used, and zero.
+//! 3. No generation of a slot comes twice, and none that can be found is 0.
 //!
 //! # Locking
-//! None on the free list (a stack of 64-bit heads with a tag against reuse) and
-//! the hand; `growing` is held while memory for more slots is asked for.
+//! None on the free list, the extent and the hand; `growing` is held while memory for more slots
+//! is asked for, and tried, never waited for, while some is given back.
 
-use super::link::{END_OF_FREE, Link, NUMBERS};
+use super::free_list::FreeList;
+use super::link::NUMBERS;
 use super::slot::{Slot, State};
 use crate::memory::{Array, Pages};
 use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Mutex, Relaxed};
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
-/// Asked for memory whenever an arena outgrows what it was granted.
-pub type Charge = Box<dyn Fn() -> bool + Send + Sync>;
+/// Who accounts for the memory of an arena, a chunk of slots at a time.
+pub trait Charge: Send + Sync {
+    /// Accounts for one chunk more; false if there is no memory for it.
+    fn charge(&self) -> bool;
+    /// A chunk that was accounted for is not used any more.
+    fn uncharge(&self);
+}
 
 /// How an arena may use memory.
 pub enum Growth {
@@ -34,8 +42,8 @@ pub enum Growth {
     Charged {
         /// Slots for one charge.
         chunk: u32,
-        /// Accounts for a chunk; false if there is no memory for it.
-        charge: Charge,
+        /// Accounts for the chunks behind the first.
+        charge: Arc<dyn Charge>,
     },
 }
 
@@ -51,15 +59,40 @@ impl fmt::Debug for Growth {
 /// A fixed number of slots.
 #[derive(Debug)]
 pub struct Arena<const W: usize> {
-    slots: Array<Slot<W>>,
-    /// Slots below have been used.
-    touched: AtomicU32,
-    /// Slots below are accounted for.
-    granted: AtomicU32,
-    /// Tag in the upper half, link to the first free slot in the lower.
-    free: AtomicU64,
+    pub(super) slots: Array<Slot<W>>,
+    pub(super) extent: AtomicU64,
+    /// The generation of slots that are touched: above all of those that were given back.
+    pub(super) first_generation: AtomicU32,
+    pub(super) free: FreeList,
+    /// Slots that were given up, for as long as their arena can do without.
+    retired: FreeList,
     hand: AtomicU64,
-    growing: Mutex<Growth>,
+    /// Slots that are accounted for together.
+    chunk: u32,
+    pub(super) growing: Mutex<Growth>,
+}
+
+/// How much of an arena is in use. In one word, so that growing and giving back agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Slots below have been used.
+    pub touched: u32,
+    /// Slots below are accounted for.
+    pub granted: u32,
+}
+
+impl Extent {
+    fn from_raw(raw: u64) -> Self {
+        let half = |raw: u64| u32::try_from(raw & u64::from(u32::MAX)).unwrap_or_default();
+        Self {
+            touched: half(raw),
+            granted: half(raw >> 32),
+        }
+    }
+
+    fn raw(self) -> u64 {
+        u64::from(self.granted) << 32 | u64::from(self.touched)
+    }
 }
 
 /// A slot that the holder owns and that is in no chain. Dropped, it goes to the
@@ -80,16 +113,22 @@ impl<const W: usize> Arena<W> {
     /// If `capacity` is more than [`NUMBERS`].
     pub fn new(capacity: u32, growth: Growth) -> io::Result<Self> {
         assert!(capacity <= NUMBERS, "more slots than numbers");
-        let (granted, pages) = match growth {
+        let (chunk, pages) = match growth {
             Growth::Prepaid => (capacity, Pages::Huge),
-            Growth::Charged { chunk, .. } => (chunk.min(capacity), Pages::Small),
+            Growth::Charged { chunk, .. } => (chunk, Pages::Small),
+        };
+        let extent = Extent {
+            touched: 0,
+            granted: chunk.min(capacity),
         };
         Ok(Self {
             slots: Array::zeroed(capacity as usize, pages)?,
-            touched: AtomicU32::new(0),
-            granted: AtomicU32::new(granted),
-            free: AtomicU64::new(u64::from(END_OF_FREE.raw())),
+            extent: AtomicU64::new(extent.raw()),
+            first_generation: AtomicU32::new(1),
+            free: FreeList::new(),
+            retired: FreeList::new(),
             hand: AtomicU64::new(0),
+            chunk: chunk.max(1),
             growing: Mutex::new(growth),
         })
     }
@@ -100,10 +139,26 @@ impl<const W: usize> Arena<W> {
         u32::try_from(self.slots.len()).unwrap_or(NUMBERS)
     }
 
-    /// Slots that have ever been used.
+    /// Slots that are accounted for together.
+    pub(crate) fn chunk(&self) -> u32 {
+        self.chunk
+    }
+
+    /// Slots that are in use, or were and can be again at once.
     #[must_use]
     pub fn touched(&self) -> u32 {
-        self.touched.load(Acquire)
+        self.extent().touched
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        Extent::from_raw(self.extent.load(Acquire))
+    }
+
+    /// Changes the extent as `to` says, and returns what it was; `None` if it is to stay.
+    pub(super) fn set_extent(&self, to: impl Fn(Extent) -> Option<Extent>) -> Option<Extent> {
+        let to = |raw| to(Extent::from_raw(raw)).map(Extent::raw);
+        let before = self.extent.fetch_update(AcqRel, Acquire, to);
+        before.ok().map(Extent::from_raw)
     }
 
     #[inline]
@@ -114,8 +169,23 @@ impl<const W: usize> Arena<W> {
     /// A slot that is free or was never used; `None` if something has to be
     /// evicted first.
     pub fn take_free(&self) -> Option<Vacant<'_, W>> {
-        let index = self.pop().or_else(|| self.extend())?;
-        Some(self.vacant(index))
+        loop {
+            let free = self.free.pop(&self.slots);
+            match free.or_else(|| self.extend()) {
+                Some(index) => return Some(self.vacant(index)),
+                None if self.grow() => {}
+                None => return None,
+            }
+        }
+    }
+
+    /// Takes a slot that was given up back into use; false if there is none.
+    pub(crate) fn reinstate(&self) -> bool {
+        let retired = self.retired.pop(&self.slots);
+        retired.is_some_and(|index| {
+            drop(self.vacant(index));
+            true
+        })
     }
 
     /// Passes the hand over `count` slots: evicts what is neither referenced nor
@@ -140,7 +210,7 @@ impl<const W: usize> Arena<W> {
     }
 
     /// The hand passes over one slot; if the entry is to go, claims it.
-    fn pass(&self, index: u32) -> Option<State> {
+    pub(super) fn pass(&self, index: u32) -> Option<State> {
         let slot = self.slot(index);
         let state = slot.state();
         if !state.can_claim() {
@@ -159,101 +229,50 @@ impl<const W: usize> Arena<W> {
         Vacant { arena: self, index }
     }
 
-    fn pop(&self) -> Option<u32> {
-        let mut head = self.free.load(Acquire);
-        loop {
-            let Link::Slot(index) = Link::from_raw(link_of(head)) else {
-                return None;
-            };
-            let next = self.slot(index).next();
-            match self
-                .free
-                .compare_exchange(head, tagged(head, next), AcqRel, Acquire)
-            {
-                Ok(_) => {
-                    let slot = self.slot(index);
-                    slot.set_state(slot.state().claimed());
-                    return Some(index);
-                }
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    fn push(&self, index: u32) {
-        let slot = self.slot(index);
-        slot.set_state(slot.state().with(State::FREE));
-        let mut head = self.free.load(Acquire);
-        loop {
-            slot.set_next(Link::from_raw(link_of(head)));
-            let to = tagged(head, Link::Slot(index));
-            match self.free.compare_exchange(head, to, AcqRel, Acquire) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    /// A slot that was never used, asking for memory where needed.
+    /// A slot that was not used, and is accounted for.
     fn extend(&self) -> Option<u32> {
-        loop {
-            let touched = self.touched.load(Acquire);
-            if touched < self.granted.load(Acquire) {
-                if self
-                    .touched
-                    .compare_exchange(touched, touched + 1, AcqRel, Acquire)
-                    .is_ok()
-                {
-                    return Some(touched);
-                }
-            } else if touched >= self.capacity() || !self.grow(touched) {
-                return None;
-            }
-        }
+        let before = self.set_extent(|extent| {
+            (extent.touched < extent.granted).then_some(Extent {
+                touched: extent.touched + 1,
+                ..extent
+            })
+        })?;
+        let first = State::first(self.first_generation.load(Acquire));
+        self.slot(before.touched).set_state(first);
+        Some(before.touched)
     }
 
-    /// Asks for a chunk more than `granted` slots, unless someone just did.
-    fn grow(&self, granted: u32) -> bool {
-        let growth = self.growing.lock();
-        if self.granted.load(Acquire) > granted {
-            return true;
+    /// Asks for a chunk more; false if no slots can be had without evicting.
+    fn grow(&self) -> bool {
+        if self.extent().granted == self.capacity() {
+            return false;
         }
-        let Growth::Charged { chunk, charge } = &*growth else {
+        let growth = self.growing.lock();
+        let Growth::Charged { charge, .. } = &*growth else {
             return false;
         };
-        if !charge() {
+        let extent = self.extent();
+        if extent.touched < extent.granted || !self.free.is_empty() {
+            // Someone just did, or gave slots back.
+            return true;
+        }
+        if !charge.charge() {
             return false;
         }
-        let granted = granted.saturating_add((*chunk).max(1)).min(self.capacity());
-        self.granted.store(granted, crate::sync::Release);
+        let granted = extent.granted.saturating_add(self.chunk);
+        self.grant(granted.min(self.capacity()));
         true
+    }
+
+    /// Lets as many slots be used. Only with `growing` held.
+    pub(super) fn grant(&self, granted: u32) {
+        self.set_extent(|extent| Some(Extent { granted, ..extent }));
     }
 
     /// Counts the slots on the free list. Only when nobody changes it.
     pub(crate) fn count_free(&self) -> u32 {
-        let mut count = 0;
-        let mut at = Link::from_raw(link_of(self.free.load(Acquire)));
-        while let Link::Slot(index) = at {
-            assert!(self.slot(index).state().has(State::FREE), "free list");
-            count += 1;
-            at = self.slot(index).next();
-        }
-        assert_eq!(at, END_OF_FREE, "the free list ends as such");
-        count
+        self.free.count(&self.slots)
     }
-}
-
-/// The link in the free list's head.
-fn link_of(head: u64) -> u32 {
-    // The lower half, whole.
-    u32::try_from(head & u64::from(u32::MAX)).unwrap_or(END_OF_FREE.raw())
-}
-
-/// The free list's head after `before`: a new tag, so that a thread that read
-/// `before` and slept cannot mistake it.
-fn tagged(before: u64, link: Link) -> u64 {
-    const TAG: u64 = 1 << 32;
-    (before & !(TAG - 1)).wrapping_add(TAG) | u64::from(link.raw())
 }
 
 impl<'a, const W: usize> Vacant<'a, W> {
@@ -267,6 +286,12 @@ impl<'a, const W: usize> Vacant<'a, W> {
         self.arena.slot(self.index)
     }
 
+    /// Gives the slot up, until [`Arena::reinstate`].
+    pub(crate) fn retire(self) {
+        let arena = self.arena;
+        arena.retired.push(&arena.slots, self.into_index());
+    }
+
     /// Keeps the slot from the free list, for whoever answers for it next.
     pub(crate) fn into_index(self) -> u32 {
         let index = self.index;
@@ -277,6 +302,6 @@ impl<'a, const W: usize> Vacant<'a, W> {
 
 impl<const W: usize> Drop for Vacant<'_, W> {
     fn drop(&mut self) {
-        self.arena.push(self.index);
+        self.arena.free.push(&self.arena.slots, self.index);
     }
 }

@@ -39,13 +39,15 @@
 mod arena;
 mod buckets;
 mod counters;
+mod free_list;
+mod give_back;
 mod hash;
 pub mod histogram;
 mod link;
 mod same_hash;
 mod slot;
 #[cfg(all(test, not(shuttle)))]
-mod tests;
+pub(crate) mod tests;
 
 pub use arena::{Arena, Charge, Growth, Vacant};
 pub(crate) use counters::Counters;
@@ -236,11 +238,17 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 return Some(vacant);
             }
             turns = turns.checked_sub(1)?;
-            self.arena.scan(batch, |index, _| {
-                evicted(index);
-                self.unlink(index);
-            });
+            self.scan(batch, &evicted);
         }
+    }
+
+    /// Passes the clock hand over `count` slots. Tells `evicted` of each entry that goes, by its
+    /// slot, and returns how many do.
+    pub(crate) fn scan(&self, count: u32, evicted: impl Fn(u32)) -> u32 {
+        self.arena.scan(count, |index, _| {
+            evicted(index);
+            self.unlink(index);
+        })
     }
 
     /// Finds `key` and pins it. An entry that is busy counts as a hit: it need

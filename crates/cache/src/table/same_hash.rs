@@ -1,5 +1,5 @@
 //! Tables where several entries may have the same hash: searches that know the hash alone and go from
-//! one entry to the next, and deleting what nobody holds.
+//! one entry to the next, and deleting and moving what nobody holds.
 //!
 //! # How a search goes on where it was
 //! The entry found is pinned, so it keeps its place, and what is behind it in its chain was there
@@ -12,7 +12,7 @@
 //! Pins taken here say nothing of use: that is for the holder to say.
 
 use super::link::Link;
-use super::{HashFunction, Layout, Pin, Slot, State, Table, Vacant, Visit};
+use super::{HashFunction, Layout, Pin, Slot, State, Table, Vacant};
 
 /// What became of an entry to be deleted.
 #[derive(Debug)]
@@ -46,19 +46,14 @@ where
             .0
     }
 
-    /// The entry of `key`, pinned. Counts no lookup.
+    /// The entry of `key`, pinned, wherever it is just moved. Counts no lookup.
     pub(crate) fn hold(&self, key: &L::Key<'_>) -> Option<Pin<'_, W>> {
-        let found = self.walk(key, |index, seen| {
-            match self.hold_at(index, seen, State::LIVE) {
-                Some(pin) => Visit::Found(pin),
-                None if self.arena.slot(index).state().is_same_entry(seen) => Visit::Pass,
-                None => Visit::Raced,
-            }
-        });
-        found.0
+        let locked = self.buckets.lock(self.bucket(L::hashed(key)));
+        let index = self.find_live(&locked, key)?;
+        self.hold_at(index, self.arena.slot(index).state(), State::LIVE)
     }
 
-    /// Puts `key` into `vacant` with `flags` and what `fill` writes; false if it is in the table
+    /// Puts `key` into `vacant` with `flags`; false if it is in the table
     /// already.
     pub(crate) fn insert_absent(
         &self,
@@ -99,6 +94,29 @@ where
                 return Removed::Held(pin);
             }
         }
+    }
+
+    /// Moves the entry in slot `index` to `vacant`, and leaves the slot claimed, in no chain; false
+    /// if it is held or changing. For a moment a search may find neither; inserting and removing
+    /// find the one or the other.
+    pub(crate) fn relocate(&self, index: u32, vacant: Vacant<'_, W>) -> bool {
+        let slot = self.arena.slot(index);
+        let seen = slot.state();
+        if !seen.has(State::LIVE) {
+            return false;
+        }
+        let mut locked = self.buckets.lock(self.bucket(L::hashed_in(slot)));
+        // If it is the same entry still, that is its bucket.
+        if !slot.state().is_same_entry(seen) {
+            return false;
+        }
+        let Some(state) = self.claim(index) else {
+            return false;
+        };
+        vacant.slot().copy_from(slot);
+        self.push(&mut locked, vacant, state.flags());
+        self.unlink_locked(&mut locked, index);
+        true
     }
 
     /// The first entry behind `after` with this hash and `flag`, and the links walked.

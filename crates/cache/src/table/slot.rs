@@ -17,7 +17,7 @@
 //! 16 bytes and 8 for each word: 32 bytes for a page.
 
 use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Backoff, Release};
-use crate::table::link::Link;
+use crate::table::link::{END_OF_FREE, Link};
 
 /// The state word's value at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +126,21 @@ impl State {
         Self(self.0 & !Self::REFERENCED)
     }
 
+    /// All flags.
+    pub(super) fn flags(self) -> u64 {
+        self.0 & (GENERATION - 1) & !PINS
+    }
+
+    /// Of a slot that was not used before, or is zero again: of this generation.
+    pub(super) fn first(generation: u32) -> Self {
+        Self(u64::from(generation) * GENERATION)
+    }
+
+    /// How often the slot was taken out of use.
+    pub(super) fn generation(self) -> u32 {
+        u32::try_from(self.0 / GENERATION).unwrap_or(u32::MAX)
+    }
+
     /// As taken out of use: the generation steps, nothing else remains.
     pub(crate) fn claimed(self) -> Self {
         Self((self.0 & !(GENERATION - 1)).wrapping_add(GENERATION))
@@ -192,6 +207,21 @@ impl<const W: usize> Slot<W> {
     /// Sets bits of the half word of an entry that the caller has pinned.
     pub(crate) fn set_aux_bits(&self, bits: u32) {
         self.aux.fetch_or(bits, AcqRel);
+    }
+
+    /// Copies key and value from `other`, whose entry the caller has claimed. Only for a slot that
+    /// he owns.
+    pub(super) fn copy_from(&self, other: &Self) {
+        self.set_aux(other.aux());
+        (0..W).for_each(|word| self.set_word(word, other.word(word)));
+    }
+
+    /// Makes a slot that the caller owns zero, as it was at first.
+    pub(super) fn zero(&self) {
+        self.set_state(State(0));
+        self.set_next(END_OF_FREE);
+        self.set_aux(0);
+        (0..W).for_each(|word| self.set_word(word, 0));
     }
 
     /// The state at this moment.

@@ -220,11 +220,22 @@ fn counts_of_more_threads_than_shards_lose_nothing() {
     assert_eq!(table.counts().hits, 100_000);
 }
 
+/// There is none left.
+pub(crate) struct NoMemory;
+
+impl Charge for NoMemory {
+    fn charge(&self) -> bool {
+        false
+    }
+
+    fn uncharge(&self) {}
+}
+
 #[test]
 fn arena_refused_memory_makes_do_with_what_it_has() {
     let refuse = Growth::Charged {
         chunk: 3,
-        charge: Box::new(|| false),
+        charge: Arc::new(NoMemory),
     };
     let arena = Arena::new(100, refuse).unwrap();
     let table: Numbers<Hash64> = Table::new(Arc::new(arena), 4, 0, Hash64).unwrap();

@@ -1,0 +1,100 @@
+//! The free list: a stack of slots that nobody uses, through their links.
+//!
+//! # Locking
+//! None. The head has a tag that steps with each change, so that a thread that read it and slept
+//! cannot mistake it for what it was.
+
+use super::link::{END_OF_FREE, Link};
+use super::slot::{Slot, State};
+use crate::sync::{AcqRel, Acquire, AtomicU64};
+
+/// Some of the slots of an arena, all of them marked as free.
+#[derive(Debug)]
+pub(super) struct FreeList {
+    /// Tag in the upper half, link to the first slot in the lower.
+    head: AtomicU64,
+}
+
+impl FreeList {
+    pub(super) fn new() -> Self {
+        Self {
+            head: AtomicU64::new(u64::from(END_OF_FREE.raw())),
+        }
+    }
+
+    /// A slot, which is the caller's now.
+    pub(super) fn pop<const W: usize>(&self, slots: &[Slot<W>]) -> Option<u32> {
+        let mut head = self.head.load(Acquire);
+        loop {
+            let Link::Slot(index) = link_of(head) else {
+                return None;
+            };
+            let slot = &slots[index as usize];
+            match self.exchange(head, slot.next()) {
+                Ok(()) => {
+                    slot.set_state(slot.state().claimed());
+                    return Some(index);
+                }
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Adds the slot `index`, which was the caller's.
+    pub(super) fn push<const W: usize>(&self, slots: &[Slot<W>], index: u32) {
+        let slot = &slots[index as usize];
+        slot.set_state(slot.state().with(State::FREE));
+        let mut head = self.head.load(Acquire);
+        loop {
+            slot.set_next(link_of(head));
+            match self.exchange(head, Link::Slot(index)) {
+                Ok(()) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes all slots, which are the caller's now, still marked, each with a link to the next.
+    pub(super) fn take_all(&self) -> Link {
+        let mut head = self.head.load(Acquire);
+        loop {
+            match self.exchange(head, END_OF_FREE) {
+                Ok(()) => return link_of(head),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        link_of(self.head.load(Acquire)) == END_OF_FREE
+    }
+
+    /// Lets the list start at `to`, where it was `head`.
+    fn exchange(&self, head: u64, to: Link) -> Result<(), u64> {
+        const TAG: u64 = 1 << 32;
+        let to = (head & !(TAG - 1)).wrapping_add(TAG) | u64::from(to.raw());
+        match self.head.compare_exchange(head, to, AcqRel, Acquire) {
+            Ok(_) => Ok(()),
+            Err(now) => Err(now),
+        }
+    }
+
+    /// Counts the slots. Only when nobody changes the list.
+    pub(super) fn count<const W: usize>(&self, slots: &[Slot<W>]) -> u32 {
+        let mut count = 0;
+        let mut at = link_of(self.head.load(Acquire));
+        while let Link::Slot(index) = at {
+            let slot = &slots[index as usize];
+            assert!(slot.state().has(State::FREE), "free list");
+            count += 1;
+            at = slot.next();
+        }
+        assert_eq!(at, END_OF_FREE, "the free list ends as such");
+        count
+    }
+}
+
+/// The link in a head's lower half.
+fn link_of(head: u64) -> Link {
+    Link::from_raw(u32::try_from(head & u64::from(u32::MAX)).unwrap_or_default())
+}

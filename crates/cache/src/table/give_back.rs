@@ -1,0 +1,138 @@
+//! Giving back the memory of an arena: the last chunk of slots, so that what remains is one piece.
+//!
+//! # Model
+//! Compaction: once enough slots are free, the entries of the last chunk move into free slots below
+//! it. Which entries are dropped before, so that slots are free, is not decided here.
+//!
+//! # How a reader on a slot that is given back stays right
+//! The slot becomes zero by ordinary stores, and stays so when the kernel takes the page. A zero
+//! slot cannot be found, its link leads nowhere, and no entry ever had its generation, 0: the reader
+//! sees that the entry is gone, as when the slot is reused. When memory is granted again, slots
+//! start at a generation above all that were given back.
+//!
+//! # Locking
+//! `growing` is held throughout, so that the arena does not grow meanwhile, and tried only: a thread
+//! that waits for memory in order to grow may hold it. Nothing is allocated and nothing waited for.
+
+use super::arena::{Arena, Extent, Growth, Vacant};
+use super::link::{END_OF_FREE, Link};
+use super::slot::State;
+use crate::sync::{Relaxed, Release};
+use std::ops::Range;
+
+/// Slots that one thread owns, each with a link to the next.
+struct Taken {
+    first: Link,
+    count: u32,
+}
+
+impl<const W: usize> Arena<W> {
+    /// Gives the last chunk back if there are as many free slots, and nothing in it is held; says
+    /// whether it did. The chunk that there was at first stays.
+    ///
+    /// `relocate` is to move the entry in the given slot to the vacant one and to leave the old one
+    /// claimed, in no chain; false if it cannot.
+    pub(crate) fn give_back(&self, relocate: impl FnMut(u32, Vacant<'_, W>) -> bool) -> bool {
+        let Some(growth) = self.growing.try_lock() else {
+            return false;
+        };
+        let Growth::Charged { charge, .. } = &*growth else {
+            return false;
+        };
+        let Extent { granted, .. } = self.extent();
+        let from = granted.saturating_sub(1) / self.chunk() * self.chunk();
+        if from == 0 {
+            return false;
+        }
+        self.grant(from);
+        // Nobody takes slots from the chunk any more but off the free list.
+        let chunk = from..self.touched().max(from);
+        let taken = self.take_chunk(chunk.clone(), relocate);
+        if taken.count < chunk.end - chunk.start {
+            self.each_of(taken.first, |index| self.free.push(&self.slots, index));
+            self.grant(granted);
+            return false;
+        }
+        self.zero(chunk);
+        self.set_extent(|extent| {
+            let touched = extent.touched.min(from);
+            Some(Extent { touched, ..extent })
+        });
+        self.slots.discard_from(from as usize);
+        charge.uncharge();
+        true
+    }
+
+    /// Takes these slots, which are the last: off the free list, or from their entries, which move.
+    fn take_chunk(
+        &self,
+        chunk: Range<u32>,
+        mut relocate: impl FnMut(u32, Vacant<'_, W>) -> bool,
+    ) -> Taken {
+        let mut taken = Taken {
+            first: END_OF_FREE,
+            count: 0,
+        };
+        self.each_of(self.free.take_all(), |index| {
+            if index < chunk.start {
+                self.free.push(&self.slots, index);
+            } else {
+                self.keep(&mut taken, index);
+            }
+        });
+        for index in chunk.clone() {
+            if self.slot(index).state().has(State::FREE) {
+                continue;
+            }
+            let has_moved = self
+                .take_below(chunk.start, &mut taken)
+                .is_some_and(|vacant| relocate(index, vacant));
+            if !has_moved {
+                break;
+            }
+            self.keep(&mut taken, index);
+        }
+        taken
+    }
+
+    /// A free slot below `from`. Others that come first are kept.
+    fn take_below(&self, from: u32, taken: &mut Taken) -> Option<Vacant<'_, W>> {
+        loop {
+            let index = self.free.pop(&self.slots)?;
+            if index < from {
+                return Some(self.vacant(index));
+            }
+            self.keep(taken, index);
+        }
+    }
+
+    /// Adds the slot `index`, which is in no chain and the caller's, to those taken.
+    fn keep(&self, taken: &mut Taken, index: u32) {
+        let slot = self.slot(index);
+        // Who stands on it is to see this before the link.
+        slot.set_state(slot.state().with(State::FREE));
+        slot.set_next(taken.first);
+        taken.first = Link::Slot(index);
+        taken.count += 1;
+    }
+
+    /// Makes these slots, which are the caller's, zero.
+    fn zero(&self, slots: Range<u32>) {
+        let first = slots.clone().fold(0, |first, index| {
+            let generation = self.slot(index).state().generation();
+            first.max(generation.wrapping_add(1))
+        });
+        let first = first.max(self.first_generation.load(Relaxed));
+        self.first_generation.store(first, Release);
+        slots.for_each(|index| self.slot(index).zero());
+    }
+
+    /// Calls `visit` for the slots from `first` on, each of which it may put elsewhere.
+    fn each_of(&self, first: Link, mut visit: impl FnMut(u32)) {
+        let mut at = first;
+        while let Link::Slot(index) = at {
+            at = self.slot(index).next();
+            visit(index);
+        }
+    }
+}
