@@ -42,6 +42,8 @@ mod list;
 mod off;
 mod probe;
 mod rewrite;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 mod variant;

@@ -1,0 +1,185 @@
+//! Models of what two users of a cache may do at once, run under many interleavings, for each
+//! variant. See [`crate::shuttle_tests`] for how.
+
+use super::*;
+use crate::table::Growth;
+use std::sync::Arc;
+
+/// Interleavings tried of each model and variant, chosen at random and again by priorities.
+const SCHEDULES: usize = 500;
+
+/// The variants that keep entries.
+const CACHES: [Variant; 3] = [Variant::Lru, Variant::ListLru, Variant::Referenced];
+
+/// The key of all entries.
+const KEY: u32 = 1;
+
+/// Sees two processors, whatever the machine has.
+#[derive(Clone, Debug, Default)]
+struct TwoProcessors(Arc<()>);
+
+impl Probe for TwoProcessors {
+    fn processors(&self) -> usize {
+        2
+    }
+}
+
+fn check(model: impl Fn(Variant) + Copy + Send + Sync + 'static) {
+    for variant in CACHES {
+        eprintln!("{variant}");
+        shuttle::check_random(move || model(variant), SCHEDULES);
+        shuttle::check_pct(move || model(variant), SCHEDULES, 3);
+    }
+}
+
+/// A cache of one chain, with reusable entries of these values.
+fn cache(variant: Variant, limit_entries: u32, values: &[u64]) -> Arc<dyn MbCache> {
+    let config = Config {
+        limit_entries,
+        bits: 0,
+    };
+    let cache = build(variant, config, Growth::Prepaid, TwoProcessors::default()).unwrap();
+    let cache = Arc::<dyn MbCache>::from(cache);
+    for value in values {
+        assert_eq!(cache.insert(KEY, *value, true), Inserted::New);
+    }
+    cache
+}
+
+type Act = fn(&dyn MbCache);
+
+/// Does both at once, and then looks whether the cache is whole and lets go of everything.
+fn race(cache: &Arc<dyn MbCache>, one: Act, other: Act) {
+    let theirs = Arc::clone(cache);
+    let thread = shuttle::thread::spawn(move || one(&*theirs));
+    other(&**cache);
+    thread.join().unwrap();
+    cache.check_invariants();
+    for value in [10, 20, 30] {
+        assert!(matches!(cache.delete_or_get(KEY, value), Deleted::Gone));
+    }
+    assert_eq!(cache.stats().entries, 0);
+    cache.check_invariants();
+}
+
+fn create(cache: &dyn MbCache) {
+    assert_ne!(cache.insert(KEY, 10, true), Inserted::NoRoom);
+    assert_ne!(cache.insert(KEY, 30, true), Inserted::NoRoom);
+}
+
+fn find(cache: &dyn MbCache) {
+    let mut seen = Vec::new();
+    let mut found = cache.find_first(KEY);
+    while let Some(held) = found {
+        let value = held.value();
+        assert_eq!(held.key(), KEY);
+        assert!([10, 20, 30].contains(&value) && !seen.contains(&value));
+        seen.push(value);
+        held.touch();
+        let deleted = cache.delete_or_get(KEY, value);
+        assert!(matches!(deleted, Deleted::InUse(_)), "deleted while held");
+        drop(deleted);
+        found = cache.find_next(held);
+    }
+}
+
+fn get(cache: &dyn MbCache) {
+    if let Some(held) = cache.get(KEY, 10) {
+        assert_eq!((held.key(), held.value()), (KEY, 10));
+    }
+}
+
+fn delete(cache: &dyn MbCache) {
+    while let Deleted::InUse(held) = cache.delete_or_get(KEY, 10) {
+        held.wait_unused();
+    }
+}
+
+fn shrink(cache: &dyn MbCache) {
+    cache.scan_objects(3);
+}
+
+#[test]
+fn shuttle_mbcache_stays_whole_in_every_pairing() {
+    const ACTS: [Act; 5] = [create, find, get, delete, shrink];
+    for first in 0..ACTS.len() {
+        for second in first..ACTS.len() {
+            check(move |variant| {
+                race(&cache(variant, 8, &[10, 20]), ACTS[first], ACTS[second]);
+            });
+        }
+    }
+}
+
+#[test]
+fn shuttle_mbcache_deleted_entry_is_not_found() {
+    check(|variant| {
+        race(&cache(variant, 8, &[10]), find, |cache| {
+            delete(cache);
+            assert!(cache.get(KEY, 10).is_none() && cache.find_first(KEY).is_none());
+        });
+    });
+}
+
+/// The two flags shared a word that was written without atomics.
+#[test]
+fn shuttle_mbcache_flag_is_not_lost_to_another() {
+    check(|variant| {
+        race(
+            &cache(variant, 8, &[10]),
+            |cache| cache.find_first(KEY).iter().for_each(Held::touch),
+            |cache| {
+                let held = cache.find_first(KEY).unwrap();
+                held.set_reusable(false);
+                drop(held);
+                assert!(cache.find_first(KEY).is_none());
+            },
+        );
+    });
+}
+
+#[test]
+fn shuttle_mbcache_waiter_is_woken_by_the_last_holder() {
+    check(|variant| {
+        let cache = cache(variant, 8, &[10]);
+        let user = cache.find_first(KEY).unwrap();
+        let theirs = Arc::clone(&cache);
+        let thread = shuttle::thread::spawn(move || delete(&*theirs));
+        get_shared(&*cache);
+        drop(user);
+        thread.join().unwrap();
+        assert_eq!(cache.stats().entries, 0);
+    });
+}
+
+fn get_shared(cache: &dyn MbCache) {
+    if let Some(held) = cache.find_first(KEY) {
+        assert_eq!(held.value(), 10);
+    }
+}
+
+/// The worker drops entries while others are inserted; it has ended before the cache goes.
+#[test]
+fn shuttle_mbcache_worker_ends_with_its_cache() {
+    check(|variant| {
+        let config = Config {
+            limit_entries: 1,
+            bits: 0,
+        };
+        let probe = TwoProcessors::default();
+        let cache = build(variant, config, Growth::Prepaid, probe.clone()).unwrap();
+        let cache = Arc::<dyn MbCache>::from(cache);
+        let theirs = Arc::clone(&cache);
+        let insert = |cache: &dyn MbCache, values: [u64; 2]| {
+            for value in values {
+                cache.insert(KEY, value, true);
+            }
+        };
+        let thread = shuttle::thread::spawn(move || insert(&*theirs, [10, 20]));
+        insert(&*cache, [30, 40]);
+        thread.join().unwrap();
+        cache.check_invariants();
+        drop(cache);
+        assert_eq!(Arc::strong_count(&probe.0), 1);
+    });
+}
