@@ -80,28 +80,33 @@ impl<P: Probe, const W: usize> Entries<P, W> {
     /// and is not claimed.
     pub fn hold(&self, index: u32, flag: u64) -> bool {
         let fits = |state: State| state.can_pin() && state.has(flag);
-        self.exchange(index, fits, State::held)
+        self.exchange(index, fits, State::held).is_some()
     }
 
-    /// Takes the entry `index` out of use, so that nobody can hold it any more; false if somebody
-    /// does, or another claimed it.
-    pub fn claim(&self, index: u32) -> bool {
+    /// Takes the entry `index` out of use, so that nobody can hold it any more; returns the state that
+    /// it had, unless somebody holds it, or another claimed it.
+    pub fn claim(&self, index: u32) -> Option<State> {
         self.exchange(index, State::can_claim, State::claimed)
     }
 
-    fn exchange(&self, index: u32, fits: impl Fn(State) -> bool, to: fn(State) -> State) -> bool {
+    fn exchange(
+        &self,
+        index: u32,
+        fits: impl Fn(State) -> bool,
+        to: fn(State) -> State,
+    ) -> Option<State> {
         let slot = self.slot(index);
         let mut state = slot.state();
         while fits(state) {
             match slot.exchange(state, to(state)) {
                 Ok(()) => {
                     self.wrote(index);
-                    return true;
+                    return Some(state);
                 }
                 Err(now) => state = now,
             }
         }
-        false
+        None
     }
 
     /// Gives back the slot of an entry that the caller has claimed, and that nothing leads to.

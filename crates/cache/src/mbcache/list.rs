@@ -98,6 +98,20 @@ impl List {
     pub fn remove<const W: usize>(&mut self, slots: &Arena<W>, index: u32) {
         let Links { before, after, .. } = Links::of(slots.slot(index));
         self.let_follow(slots, before, after);
+        self.let_precede(slots, after, before);
+        self.len -= 1;
+    }
+
+    /// Puts the entry `new`, which is on no list, where `old` is.
+    pub fn replace<const W: usize>(&mut self, slots: &Arena<W>, old: u32, new: u32) {
+        let links = Links::of(slots.slot(old));
+        links.store(slots.slot(new));
+        self.let_follow(slots, links.before, new);
+        self.let_precede(slots, links.after, new);
+    }
+
+    /// Lets `before` precede `after`, or be last.
+    fn let_precede<const W: usize>(&mut self, slots: &Arena<W>, after: u32, before: u32) {
         if after == NONE {
             self.last = before;
         } else {
@@ -105,7 +119,6 @@ impl List {
             let links = Links::of(slot);
             Links { before, ..links }.store(slot);
         }
-        self.len -= 1;
     }
 
     /// Lets `after` follow `before`, or be first.

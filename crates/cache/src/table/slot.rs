@@ -211,7 +211,7 @@ impl<const W: usize> Slot<W> {
 
     /// Copies key and value from `other`, whose entry the caller has claimed. Only for a slot that
     /// he owns.
-    pub(super) fn copy_from(&self, other: &Self) {
+    pub(crate) fn copy_from(&self, other: &Self) {
         self.set_aux(other.aux());
         (0..W).for_each(|word| self.set_word(word, other.word(word)));
     }

@@ -88,6 +88,12 @@ impl Lists {
         self.counted(entries);
     }
 
+    /// Puts the entry `new`, which the caller holds, where `old` is, which he has claimed.
+    pub fn replace<P: Probe>(&self, entries: &Entries<P, 2>, old: u32, new: u32) {
+        let list = Links::of(entries.slot(old)).list;
+        self.lock(entries, list).replace(&entries.arena, old, new);
+    }
+
     /// The entry `index`, which the caller holds, was of use.
     pub fn used<P: Probe>(&self, entries: &Entries<P, 2>, index: u32) {
         let slot = entries.slot(index);

@@ -99,18 +99,16 @@ impl<P: Probe> Core<P> {
         self.drop_entries(part, &self.entries.dropped_by_limit);
     }
 
-    /// Passes over `count` entries, and counts those that it drops in `dropped`. Returns how many.
-    fn drop_entries(&self, count: u64, dropped: &AtomicU64) -> u64 {
+    /// Passes over `count` entries, and counts those that it drops in `dropped`.
+    fn drop_entries(&self, count: u64, dropped: &AtomicU64) {
         let mut left = count;
-        (0..count)
-            .take_while(|_| self.drop_next(&mut left, dropped))
-            .count() as u64
+        while self.drop_next(&mut left, dropped) {}
     }
 
     /// Passes over up to `left` entries, counting them off, until it drops one; false if it does not.
     fn drop_next(&self, left: &mut u64, dropped: &AtomicU64) -> bool {
         let entries = &self.entries;
-        let claim = |index| entries.claim(index);
+        let claim = |index| entries.claim(index).is_some();
         let Some(index) = self.lists.next_to_go(entries, left, claim) else {
             return false;
         };
@@ -134,6 +132,39 @@ impl<P: Probe> Core<P> {
     }
 }
 
+impl<P: Probe> Core<P> {
+    /// Moves the entry in slot `index` to `vacant`, and leaves the slot claimed, with nothing that
+    /// leads to it; false if it is held or changing.
+    fn relocate(&self, index: u32, vacant: Vacant<'_, 2>) -> bool {
+        let entries = &self.entries;
+        let slot = entries.slot(index);
+        let seen = slot.state();
+        if !seen.has(State::LIVE) {
+            return false;
+        }
+        let mut chain = self.buckets.lock(entries, slot.aux());
+        // If it is the same entry still, that is its bucket.
+        if !slot.state().is_same_entry(seen) {
+            return false;
+        }
+        let Some(state) = entries.claim(index) else {
+            return false;
+        };
+        vacant.slot().copy_from(slot);
+        Lists::init(vacant.slot());
+        let moved = entries.publish(vacant, state.has(State::REUSABLE));
+        if state.has(State::REFERENCED) {
+            entries.slot(moved).set_flags(State::REFERENCED);
+        }
+        chain.remove(index);
+        chain.push(moved);
+        drop(chain);
+        self.lists.replace(entries, index, moved);
+        entries.release(moved);
+        true
+    }
+}
+
 impl<P: Probe> Shrinker for Rewrite<P> {
     fn count_objects(&self) -> u64 {
         self.core.lists.count().into()
@@ -141,7 +172,11 @@ impl<P: Probe> Shrinker for Rewrite<P> {
 
     fn scan_objects(&self, count: u64) -> u64 {
         let core = &self.core;
-        core.drop_entries(count, &core.entries.dropped_by_shrinker)
+        core.drop_entries(count, &core.entries.dropped_by_shrinker);
+        core.entries.give_back(
+            || core.lists.count().into(),
+            |index, vacant| core.relocate(index, vacant),
+        )
     }
 }
 
@@ -235,7 +270,7 @@ impl<P: Probe> MbCache for Rewrite<P> {
         let entries = &self.core.entries;
         let mut chain = self.core.buckets.lock(entries, key);
         while let Some(index) = chain.find(key, value) {
-            if entries.claim(index) {
+            if entries.claim(index).is_some() {
                 chain.remove(index);
                 drop(chain);
                 self.core.lists.remove(entries, index);

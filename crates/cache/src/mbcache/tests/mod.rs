@@ -1,20 +1,44 @@
 //! What all variants have in common.
 
+mod give_back;
 mod lessons;
 mod model;
 
 use super::*;
+use crate::table::Charge;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// The variants that keep entries.
 const CACHES: [Variant; 3] = [Variant::Lru, Variant::ListLru, Variant::Referenced];
 
-/// A cache with 2^`bits` buckets.
+/// Memory for so many chunks more.
+#[derive(Debug)]
+struct Chunks(AtomicU32);
+
+impl Charge for Chunks {
+    fn charge(&self) -> bool {
+        let left = self
+            .0
+            .fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        left.is_ok()
+    }
+
+    fn uncharge(&self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// A cache with 2^`bits` buckets, which grows and shrinks by a few entries at a time.
 fn cache(variant: Variant, limit_entries: u32, bits: u32) -> Box<dyn MbCache> {
     let config = Config {
         limit_entries,
         bits,
     };
-    build(variant, config, Growth::Prepaid, ()).unwrap()
+    let growth = Growth::Charged {
+        chunk: 4,
+        charge: Arc::new(Chunks(AtomicU32::new(u32::MAX))),
+    };
+    build(variant, config, growth, ()).unwrap()
 }
 
 /// Runs `test` with each variant, and says which one failed.

@@ -1,0 +1,97 @@
+//! Memory that is short comes back, and what is in use stays.
+
+use super::*;
+
+const CHUNK: u32 = 16;
+
+/// A cache that may grow by so many chunks, and how many are left.
+fn cache_of(variant: Variant, chunks: u32) -> (Box<dyn MbCache>, Arc<Chunks>) {
+    let chunks = Arc::new(Chunks(AtomicU32::new(chunks)));
+    let config = Config {
+        limit_entries: 256,
+        bits: 3,
+    };
+    let growth = Growth::Charged {
+        chunk: CHUNK,
+        charge: chunks.clone(),
+    };
+    (build(variant, config, growth, ()).unwrap(), chunks)
+}
+
+#[test]
+fn memory_of_dropped_entries_comes_back_and_touched_entries_stay() {
+    each(|variant| {
+        let (cache, chunks) = cache_of(variant, 100);
+        for round in 0..3 {
+            for value in 0..160 {
+                assert_eq!(cache.insert(1, value, value % 2 == 0), Inserted::New);
+            }
+            assert_eq!(chunks.0.load(SeqCst), 100 - 9, "{variant}, round {round}");
+            // The last that were inserted have the slots that are to go.
+            for value in 140..160 {
+                cache.get(1, value).unwrap().touch();
+            }
+            let frames = cache.scan_objects(140);
+            let stats = cache.stats();
+            assert_eq!(stats.dropped_by_shrinker, (round + 1) * 140, "{variant}");
+            // 20 entries take two chunks, of which one is never given back.
+            assert_eq!(frames, 8, "{variant}");
+            assert_eq!(chunks.0.load(SeqCst), 100 - 1, "{variant}");
+            cache.check_invariants();
+            let mut found = search(&*cache, 1);
+            found.sort_unstable();
+            let reusable: Vec<u64> = (140..160).step_by(2).collect();
+            assert_eq!(found, reusable, "{variant}");
+            for value in 140..160 {
+                let deleted = cache.delete_or_get(1, value);
+                assert!(matches!(deleted, Deleted::Gone), "{variant}");
+            }
+            assert_eq!(cache.stats().entries, 0, "{variant}");
+        }
+    });
+}
+
+#[test]
+fn entry_held_keeps_its_chunk_until_it_is_let_go() {
+    each(|variant| {
+        let (cache, chunks) = cache_of(variant, 100);
+        for value in 0..160 {
+            cache.insert(1, value, true);
+        }
+        let last = cache.get(1, 159).unwrap();
+        assert_eq!(cache.scan_objects(1000), 0, "{variant}");
+        assert_eq!((last.key(), last.value()), (1, 159));
+        assert_eq!(search(&*cache, 1), [159], "{variant}");
+        cache.check_invariants();
+        drop(last);
+        assert_eq!(cache.scan_objects(1), 9, "{variant}");
+        assert_eq!(chunks.0.load(SeqCst), 100, "{variant}");
+        cache.check_invariants();
+    });
+}
+
+#[test]
+fn entries_that_move_keep_what_they_are() {
+    each(|variant| {
+        let (cache, _) = cache_of(variant, 100);
+        for value in 0..160 {
+            cache.insert(1, value, true);
+        }
+        // Makes room below.
+        for value in 0..120 {
+            assert!(matches!(cache.delete_or_get(1, value), Deleted::Gone));
+        }
+        let referenced = cache.get(1, 150).unwrap();
+        referenced.touch();
+        referenced.set_reusable(false);
+        drop(referenced);
+        assert_eq!(cache.scan_objects(0), 7, "{variant}");
+        cache.check_invariants();
+        let mut found = search(&*cache, 1);
+        found.sort_unstable();
+        let expected: Vec<u64> = (120..160).filter(|&value| value != 150).collect();
+        assert_eq!(found, expected, "{variant}");
+        cache.scan_objects(39);
+        assert!(cache.get(1, 150).is_some(), "{variant}");
+    });
+}
