@@ -23,6 +23,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// What a bucket takes: the number of its first slot.
+const BUCKET_BYTES: u64 = size_of::<u32>() as u64;
+
 /// The key in the half word, the value in the word.
 #[derive(Debug)]
 struct EntryLayout;
@@ -179,13 +182,17 @@ impl<P: Probe> MbCache for Clock<P> {
 
     fn stats(&self) -> Stats {
         let counts = self.table.counts();
+        let stats = self.entries.stats();
+        let buckets = u64::from(self.table.bucket_count());
+        let slots = u64::from(self.entries.arena.touched());
         Stats {
             entries: self.table.objects(),
             limit_entries: self.entries.arena.capacity().into(),
-            buckets: self.table.bucket_count().into(),
+            buckets,
+            bytes: slots * stats.entry_bytes + buckets * BUCKET_BYTES,
             lookups: counts.lookups(),
             hits: counts.hits,
-            ..self.entries.stats()
+            ..stats
         }
     }
 
