@@ -4,6 +4,7 @@
 //! Start with [`MATRIX`] and [`Image::get`].
 
 pub mod crash;
+pub mod deal;
 pub mod device;
 pub mod error;
 pub mod image;

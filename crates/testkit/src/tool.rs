@@ -3,6 +3,7 @@
 //! They are started directly, never through a shell, with a fixed clock, a
 //! fixed configuration and a fixed language, so that two runs make the same image.
 
+use crate::deal::Space;
 use crate::error::{Error, Result};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -104,6 +105,21 @@ impl Tool {
             _ => Err(failed(format!("{}: {messages}{text}", output.status))),
         }
     }
+}
+
+/// Blocks and inodes that the superblock of `image`, which nobody has mounted, says are free.
+pub fn free_space(image: &Path) -> Result<Space> {
+    let text = Tool::new("dumpe2fs").arg("-h").arg(image).run()?;
+    let count = |field: &str| {
+        let number = text.lines().find_map(|line| line.strip_prefix(field));
+        number
+            .and_then(|number| number.trim().parse().ok())
+            .ok_or_else(|| Error::Inconsistent(format!("dumpe2fs shows no `{field}`: {text}")))
+    };
+    Ok(Space {
+        blocks: count("Free blocks:")?,
+        inodes: count("Free inodes:")?,
+    })
 }
 
 /// Runs requests of debugfs that change `image`, one after the other.

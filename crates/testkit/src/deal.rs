@@ -1,0 +1,197 @@
+//! Sets of attributes, dealt out to so many files that sharing has something to do, and what
+//! perfect sharing would take.
+
+use crate::model::acl::{ACCESS, Acl};
+use crate::oracle::Attributes;
+use crate::seed::{Random, Seed};
+use std::collections::BTreeMap;
+
+/// Files that may share a block of attributes.
+pub const MOST_USERS: u64 = 1024;
+
+/// What a name of an attribute may be.
+const NAMES: [&[u8]; 3] = [b"user.alpha", b"user.beta-of-some-length", b"trusted.gamma"];
+
+/// The attribute whose value has room in no block of 1 KiB.
+const LARGE: &[u8] = b"user.large";
+
+/// Values that this attribute may have.
+const LARGE_VALUES: usize = 7;
+
+/// How sets of attributes are dealt out.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Sets, all different.
+    pub sets: usize,
+    /// Files, each with one of the sets.
+    pub files: usize,
+    /// Files that are sure to have the first set.
+    pub crowd: usize,
+    /// Whether half of the sets have a value of some KiB, which other sets have too.
+    pub large: bool,
+}
+
+/// Which file has which attributes.
+#[derive(Clone, Debug)]
+pub struct Deal {
+    sets: Vec<Attributes>,
+    of_file: Vec<usize>,
+}
+
+/// Blocks and inodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Blocks.
+    pub blocks: u64,
+    /// Inodes.
+    pub inodes: u64,
+}
+
+impl Deal {
+    /// Sets and files of `seed`. A set fits into a block of 1 KiB, but for the large value; an
+    /// inode of 256 bytes has room for nothing but the name of that.
+    #[must_use]
+    pub fn new(seed: Seed, rules: &Rules) -> Self {
+        let mut random = Random::new(seed);
+        let large: Vec<Vec<u8>> = (0..LARGE_VALUES)
+            .map(|_| {
+                let len = usize::try_from(random.below(4000)).unwrap_or(0);
+                random.bytes(2000 + len)
+            })
+            .collect();
+        let sets: Vec<_> = (0..rules.sets)
+            .map(|number| {
+                let mut set = small_attributes(&mut random);
+                if rules.large && number.is_multiple_of(2) {
+                    let value = random.choose(&large).cloned().unwrap_or_default();
+                    set.insert(LARGE.to_vec(), value);
+                }
+                set
+            })
+            .collect();
+        let mut of_file: Vec<usize> = (0..rules.sets).chain(vec![0; rules.crowd]).collect();
+        while of_file.len() < rules.files {
+            of_file.push(usize::try_from(random.below(rules.sets as u64)).unwrap_or(0));
+        }
+        shuffle(&mut of_file, &mut random);
+        Self { sets, of_file }
+    }
+
+    /// The attributes of each file, by its number.
+    pub fn files(&self) -> impl Iterator<Item = (usize, &Attributes)> {
+        self.of_file.iter().map(|set| &self.sets[*set]).enumerate()
+    }
+
+    /// The attributes of each file in an order of its own, in which they are to be set.
+    pub fn in_any_order(&self, seed: Seed) -> impl Iterator<Item = (usize, Vec<(&[u8], &[u8])>)> {
+        let mut random = Random::new(seed);
+        self.files().map(move |(file, attributes)| {
+            let pairs = attributes
+                .iter()
+                .map(|(name, value)| (&name[..], &value[..]));
+            let mut pairs: Vec<_> = pairs.collect();
+            shuffle(&mut pairs, &mut random);
+            (file, pairs)
+        })
+    }
+
+    /// What all attributes take where whatever can be shared is.
+    #[must_use]
+    pub fn shared_space(&self, block_bytes: u64) -> Space {
+        let mut users = vec![0_u64; self.sets.len()];
+        for set in &self.of_file {
+            users[*set] += 1;
+        }
+        let large: BTreeMap<&[u8], ()> = self
+            .sets
+            .iter()
+            .filter_map(|set| Some((set.get(LARGE)?.as_slice(), ())))
+            .collect();
+        Space {
+            blocks: users
+                .iter()
+                .map(|users| users.div_ceil(MOST_USERS))
+                .sum::<u64>()
+                + large
+                    .keys()
+                    .map(|value| blocks_of(value, block_bytes))
+                    .sum::<u64>(),
+            inodes: large.len() as u64,
+        }
+    }
+
+    /// What all attributes take where nothing is shared.
+    #[must_use]
+    pub fn unshared_space(&self, block_bytes: u64) -> Space {
+        let large: Vec<_> = self.files().filter_map(|(_, set)| set.get(LARGE)).collect();
+        let of_values = large.iter().map(|value| blocks_of(value, block_bytes));
+        Space {
+            blocks: self.of_file.len() as u64 + of_values.sum::<u64>(),
+            inodes: large.len() as u64,
+        }
+    }
+}
+
+fn blocks_of(value: &[u8], block_bytes: u64) -> u64 {
+    (value.len() as u64).div_ceil(block_bytes)
+}
+
+fn small_attributes(random: &mut Random) -> Attributes {
+    let mut set = Attributes::new();
+    let count = 1 + usize::try_from(random.below(NAMES.len() as u64)).unwrap_or(0);
+    for name in &NAMES[..count] {
+        let len = usize::try_from(random.below(100)).unwrap_or(0);
+        set.insert(name.to_vec(), random.bytes(100 + len));
+    }
+    if random.below(3) == 0 {
+        let mut permissions = || u16::from(random.byte() & 7);
+        let acl = Acl {
+            owner: permissions(),
+            users: (1000..1012).map(|id| (id, permissions())).collect(),
+            group: permissions(),
+            groups: BTreeMap::new(),
+            mask: Some(permissions()),
+            other: permissions(),
+        };
+        set.insert(ACCESS.to_vec(), acl.encode());
+    }
+    set
+}
+
+fn shuffle<T>(items: &mut [T], random: &mut Random) {
+    for last in (1..items.len()).rev() {
+        let other = usize::try_from(random.below(last as u64 + 1)).unwrap_or(0);
+        items.swap(last, other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_of_few_files_is_counted_by_hand() {
+        let rules = Rules {
+            sets: 3,
+            files: 2060,
+            crowd: 2050,
+            large: true,
+        };
+        let deal = Deal::new(Seed(1), &rules);
+        assert_eq!(deal.files().count(), 2060);
+        assert!(deal.sets[0] != deal.sets[1] && deal.sets[1] != deal.sets[2]);
+        let large: Vec<_> = [0, 2].iter().map(|set| &deal.sets[*set][LARGE]).collect();
+        let blocks = |value: &Vec<u8>| value.len().div_ceil(1024) as u64;
+        let values = if large[0] == large[1] {
+            (blocks(large[0]), 1)
+        } else {
+            (blocks(large[0]) + blocks(large[1]), 2)
+        };
+        let expected = Space {
+            blocks: 3 + 1 + 1 + values.0,
+            inodes: values.1,
+        };
+        assert_eq!(deal.shared_space(1024), expected);
+        assert!(deal.unshared_space(1024).inodes >= 2051);
+    }
+}

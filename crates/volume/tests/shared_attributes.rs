@@ -1,0 +1,231 @@
+//! Attributes that files share, through a volume: as many blocks as perfect sharing takes, with every
+//! variant of the cache, by the count of dumpe2fs; then e2fsck, then the kernel's mount.
+
+use larder::{Clock, Ino, MbCacheVariant, NewFile, OpenOptions, Timestamp, Volume, XattrMode};
+use larder_block::OverlayDevice;
+use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
+use larder_testkit::deal::{Deal, Rules, Space};
+use larder_testkit::oracle::{DirectorySource, Source};
+use larder_testkit::tool::free_space;
+use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, tell_skipped};
+use std::sync::Arc;
+
+/// A layout by what mke2fs is told.
+const fn made_by(name: &'static str, mkfs: &'static [&'static str]) -> Layout {
+    Layout {
+        name,
+        mkfs,
+        ..LAYOUTS[0]
+    }
+}
+
+const SHARING: [(Layout, u64); 7] = [
+    (
+        made_by(
+            "ext2",
+            &["-t", "ext2", "-b", "1024", "-I", "128", "-N", "4096"],
+        ),
+        1024,
+    ),
+    (
+        made_by(
+            "ext3",
+            &["-t", "ext3", "-b", "1024", "-I", "128", "-N", "4096"],
+        ),
+        1024,
+    ),
+    (
+        made_by("ext4-4k", &["-t", "ext4", "-b", "4096", "-N", "4096"]),
+        4096,
+    ),
+    (
+        made_by(
+            "ext4-inode-128",
+            &["-t", "ext4", "-b", "2048", "-I", "128", "-N", "4096"],
+        ),
+        2048,
+    ),
+    (
+        made_by(
+            "ext4-no-journal",
+            &[
+                "-t",
+                "ext4",
+                "-b",
+                "1024",
+                "-N",
+                "4096",
+                "-O",
+                "^has_journal",
+            ],
+        ),
+        1024,
+    ),
+    (
+        made_by(
+            "ea-inode",
+            &["-t", "ext4", "-b", "1024", "-N", "4096", "-O", "ea_inode"],
+        ),
+        1024,
+    ),
+    (
+        made_by(
+            "ea-inode-128",
+            &[
+                "-t", "ext4", "-b", "1024", "-I", "128", "-N", "4096", "-O", "ea_inode",
+            ],
+        ),
+        1024,
+    ),
+];
+
+const NEW: NewFile = NewFile {
+    permissions: 0o644,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+};
+
+fn open(device: &Arc<OverlayDevice>, variant: MbCacheVariant) -> Volume {
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    options.background = false;
+    options.mbcache = variant;
+    options.cache_size_bytes = 16 << 20;
+    Volume::open_device(Arc::clone(device) as _, &options).unwrap()
+}
+
+fn name(file: usize) -> String {
+    format!("file-{file}")
+}
+
+/// Gives files on a new file system their attributes, with everything else there before. Returns
+/// what that took, and how many shares the volume counts.
+fn deal_out(
+    layout: &Layout,
+    variant: MbCacheVariant,
+    deal: &Deal,
+    seed: Seed,
+) -> (ImageFile, Space, u64) {
+    let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
+    let volume = open(&device, variant);
+    let inos: Vec<Ino> = deal
+        .files()
+        .map(|(file, _)| {
+            let made = volume.create(Ino::ROOT, name(file).as_bytes(), &NEW);
+            made.unwrap().ino
+        })
+        .collect();
+    volume.close().unwrap();
+    drop(volume);
+    let mut image = ImageFile::new(&device).unwrap();
+    let before = free_space(image.path()).unwrap();
+
+    let volume = open(&device, variant);
+    for (file, attributes) in deal.in_any_order(seed) {
+        for (name, value) in attributes {
+            let set = volume.set_xattr(inos[file], name, value, XattrMode::Any);
+            set.unwrap_or_else(|error| panic!("file {file}: {error}"));
+        }
+    }
+    let shares = volume.stats().attributes.unwrap().shares;
+    volume.close().unwrap();
+    drop(volume);
+    image.show(&device).unwrap();
+    let after = free_space(image.path()).unwrap();
+    let taken = Space {
+        blocks: before.blocks - after.blocks,
+        inodes: before.inodes - after.inodes,
+    };
+    (image, taken, shares)
+}
+
+fn kernel_reads(image: &ImageFile, deal: &Deal) {
+    let mount = LoopMount::new(image.path(), Access::ReadOnly, &[]).unwrap();
+    let kernel = DirectorySource::new("kernel", &mount.path());
+    for (file, attributes) in deal.files() {
+        let found = kernel.attributes(&kernel.root().join(name(file))).unwrap();
+        assert!(found == *attributes, "{} by the kernel", name(file));
+    }
+}
+
+#[test]
+fn blocks_of_attributes_are_those_of_perfect_sharing() {
+    if skip(&["mke2fs", "dumpe2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let by_kernel = Requirement::LoopMount.missing();
+    if let Some(reason) = &by_kernel {
+        tell_skipped(format!("comparison with the kernel: {reason}"));
+    }
+    let seed = Seed::from_environment(0x7000);
+    println!("seed {seed}");
+    for (number, (layout, block_bytes)) in (0..).zip(SHARING) {
+        let rules = Rules {
+            sets: 50,
+            files: 1300,
+            crowd: 1100,
+            large: layout.name.starts_with("ea-inode"),
+        };
+        let deal = Deal::new(seed.part(number), &rules);
+        for variant in MbCacheVariant::ALL {
+            let what = format!("{}, {variant}", layout.name);
+            let (image, taken, shares) = deal_out(&layout, variant, &deal, seed.part(number));
+            let expected = if variant == MbCacheVariant::Off {
+                assert_eq!(shares, 0, "{what}");
+                deal.unshared_space(block_bytes)
+            } else {
+                // All but the first of each block.
+                assert!(shares >= 1300 - 52, "{what}: {shares} shares");
+                deal.shared_space(block_bytes)
+            };
+            assert_eq!(taken, expected, "{what}");
+            image
+                .check()
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            if by_kernel.is_none() {
+                kernel_reads(&image, &deal);
+            }
+        }
+    }
+}
+
+/// Always the same time.
+#[derive(Debug)]
+struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> Timestamp {
+        Timestamp {
+            seconds: 1_700_000_000,
+            nanoseconds: 0,
+        }
+    }
+}
+
+/// A block that is changed in place leaves the inode as it is where the clock stands still.
+#[test]
+fn attribute_changed_within_a_tick_of_the_clock_is_durable_after_fsync() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let device = Arc::new(OverlayDevice::new(SHARING[1].0.base().unwrap()));
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    options.background = false;
+    options.clock = Arc::new(Stopped);
+    let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
+    let ino = volume.create(Ino::ROOT, b"file", &NEW).unwrap().ino;
+    volume.hold(ino);
+    for letter in [b'a', b'b'] {
+        let value = [letter; 200];
+        volume
+            .set_xattr(ino, b"user.name", &value, XattrMode::Any)
+            .unwrap();
+        volume.sync_file(ino, false).unwrap();
+        let left = Arc::new(OverlayDevice::clone(&device));
+        let recovered = open(&left, MbCacheVariant::Off);
+        let found = recovered.xattr(ino, b"user.name").unwrap();
+        assert_eq!(found.as_deref(), Some(&value[..]));
+    }
+}
