@@ -14,12 +14,6 @@ pub const RUNS: u32 = 5;
 /// Processors of the machine.
 pub const PROCESSORS: u32 = 24;
 
-/// Longs of an entry before the rewrite.
-pub const ENTRY_LONGS_BEFORE: u32 = 13;
-
-/// Longs of an entry after the rewrite.
-pub const ENTRY_LONGS_AFTER: u32 = 7;
-
 /// A case of xattr-bench, in seconds.
 #[derive(Clone, Debug, Deserialize)]
 pub struct XattrBenchRow {

@@ -33,7 +33,7 @@ pub(super) struct Image {
 
 impl Image {
     pub(super) fn new(case: Case) -> Result<Self, Error> {
-        let device = Arc::new(MemoryDevice::new(mke2fs(case)?));
+        let device = Arc::new(MemoryDevice::new(content(formatted(case)?)?));
         let volume =
             Volume::open_device(Arc::clone(&device) as _, &options(Variant::Off, &device))?;
         let files = (0..case.processes)
@@ -76,13 +76,14 @@ fn make_files(volume: &Volume, process: u32, files: u32) -> larder::Result<Vec<I
     (0..files).map(|file| Ok(make(file)?.ino)).collect()
 }
 
-/// What mke2fs makes of a file of zeros.
-fn mke2fs(case: Case) -> Result<Vec<u8>, Error> {
+/// An ext4 without a journal that has room for the files of a case: what mke2fs makes of a file of
+/// zeros that lies in memory and has no name.
+pub(crate) fn formatted(case: Case) -> Result<File, Error> {
     let files = case.all_files();
     let size_bytes = (files * FILE_BYTES + BASE_BYTES).next_multiple_of(BLOCK_BYTES);
     let inodes = files + u64::from(case.processes) + BASE_INODES;
     let failed = |reason: String| Error::Image { size_bytes, reason };
-    let mut image = empty_file(size_bytes).map_err(|error| failed(error.to_string()))?;
+    let image = empty_file(size_bytes).map_err(|error| failed(error.to_string()))?;
     let made = Command::new(find_mke2fs().ok_or(Error::NoMke2fs)?)
         .args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0"])
         .args(["-I", "256", "-b", &BLOCK_BYTES.to_string()])
@@ -97,13 +98,19 @@ fn mke2fs(case: Case) -> Result<Vec<u8>, Error> {
     if !made.status.success() {
         return Err(failed(String::from_utf8_lossy(&made.stderr).into_owned()));
     }
+    Ok(image)
+}
+
+fn content(mut image: File) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let read = image.read_to_end(&mut bytes);
-    read.map_err(|error| failed(error.to_string()))?;
+    read.map_err(|source| Error::Process {
+        what: "read the image for",
+        source,
+    })?;
     Ok(bytes)
 }
 
-/// A file of zeros that lies in memory and has no name.
 fn empty_file(size_bytes: u64) -> io::Result<File> {
     let file = File::from(memfd_create("xattr-bench", MemfdFlags::CLOEXEC)?);
     file.set_len(size_bytes)?;

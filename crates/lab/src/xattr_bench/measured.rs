@@ -33,7 +33,7 @@ pub struct XattrBench {
 }
 
 /// What an entry of a cache takes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EntrySize {
     /// Which cache's.
     pub variant: MbCacheVariant,

@@ -22,6 +22,7 @@ mod volume;
 
 pub use directory::{Job, Worker, work};
 pub use error::Error;
+pub(crate) use image::formatted;
 pub use measured::{EntrySize, Measured, XattrBench};
 
 use image::Image;

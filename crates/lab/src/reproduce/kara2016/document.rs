@@ -1,0 +1,405 @@
+//! The report: Markdown, the same as HTML, plots, CSV and JSON.
+
+use std::fmt::Write as _;
+use std::io;
+
+use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
+
+use super::findings::{Observed, Source, beyond_noise};
+use super::grid::{Grid, GridRow};
+use super::simulate::{Contended, PRICES, WORK};
+use super::verdict::Judged;
+use super::{Kara2016, plots};
+use crate::output::{Align, ReportFile, Table, csv_text, page, significant};
+use crate::published::kara2016::{OPERATIONS, PROCESSORS};
+
+const TITLE: &str = "Kara 2016, reproduced";
+
+/// What is behind the figures, and what they leave out.
+const LIMITS: &str = include_str!("limits.md");
+
+/// The order of figures in a cell: the letter's, and ours.
+const ORDER: [MbCacheVariant; 6] = [Old, Lru, ListLru, Referenced, Off, Clock];
+
+impl Kara2016 {
+    /// The report as files: `kara2016.md`, `.html`, `.csv`, `.json`, and the plots.
+    ///
+    /// # Errors
+    /// Where the figures cannot be written as CSV or JSON, which is our own mistake.
+    pub fn report(&self) -> io::Result<Vec<ReportFile>> {
+        let pictures = plots::all(self);
+        let markdown = self.markdown();
+        let html = page(TITLE, &markdown, |name| {
+            let file = pictures.iter().find(|file| file.name == name);
+            file.map(|file| file.content.clone())
+        });
+        let file = |extension: &str, content: String| ReportFile {
+            name: format!("kara2016.{extension}"),
+            content,
+        };
+        let mut json = serde_json::to_string_pretty(self)?;
+        json.push('\n');
+        let mut files = vec![
+            file("md", markdown),
+            file("html", html),
+            file("csv", self.csv()?),
+            file("json", json),
+        ];
+        files.extend(pictures);
+        Ok(files)
+    }
+
+    /// The verdicts alone, for a terminal.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut text = self.verdicts().to_text();
+        for (source, reason) in &self.not_measured {
+            let _ = writeln!(text, "\nnot measured: {}: {reason}", source.as_str());
+        }
+        text
+    }
+
+    /// The numbers of values, each once, in their order.
+    pub(super) fn values(&self) -> Vec<u32> {
+        let mut values: Vec<u32> = self.size.cases.iter().map(|case| case.values).collect();
+        values.dedup();
+        values
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = format!("# {TITLE}\n\n");
+        self.write_head(&mut text);
+        let _ = writeln!(text, "## In short\n\n{}", self.verdicts().to_markdown());
+        self.write_criterion(&mut text);
+        for finding in &self.findings {
+            write_finding(&mut text, finding);
+        }
+        self.write_entries(&mut text);
+        self.write_clock(&mut text);
+        self.write_contention(&mut text);
+        self.write_tables(&mut text);
+        text.push_str(LIMITS);
+        text
+    }
+
+    fn write_head(&self, text: &mut String) {
+        let config = &self.size.config;
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "The table of Jan Kara's \"ext\\[24\\]: MBCache rewrite\" (2016), measured again: P processes \
+             set the attribute of F files each, to values from a pool of V, with five ways to find \
+             equal values, and `clock`, which is ours.\n\n\
+             Printed by `larder lab reproduce kara2016{}` from seed {}, on {} processors, where the \
+             letter's machine had {PROCESSORS}. Each process sets {} times, not {OPERATIONS}; all \
+             seconds are for {OPERATIONS}. Figures are medians of {} runs. All are in \
+             [kara2016.csv](kara2016.csv) and [kara2016.json](kara2016.json).\n",
+            if self.size.is_full() { "" } else { " --quick" },
+            config.seed,
+            self.processors,
+            config.operations,
+            config.runs,
+        );
+        if !self.size.is_full() {
+            text.push_str(
+                "These are a few of the cases with a few sets: this is no reproduction.\n\n",
+            );
+        }
+        text.push_str(
+            "| table | what sets attributes |\n|-------|------|\n\
+             | volume | threads, in Larder's file system on a memory device, ext4 without a journal |\n\
+             | engine | threads, in the cache alone: blocks are numbers |\n\
+             | kernel | processes, by setxattr(2) in the kernel's ext4 without a journal on an image \
+             in memory; it can be `referenced` and, mounted with `no_mbcache`, `off` |\n\
+             | simulated | processes on 24 processors in virtual time, each with recorded operations \
+             of the cache |\n\n",
+        );
+        for (source, reason) in &self.not_measured {
+            let _ = writeln!(text, "Not measured: {}: {reason}\n", source.as_str());
+        }
+    }
+
+    fn verdicts(&self) -> Table {
+        let mut table =
+            Table::new(["finding", "published", "verdict", "by"].map(|title| (title, Align::Left)));
+        for finding in &self.findings {
+            table.push(vec![
+                finding.claim.to_owned(),
+                figures(finding.published.as_ref()),
+                finding.verdict.as_str().to_owned(),
+                finding.decided_by.map_or("", Source::as_str).to_owned(),
+            ]);
+        }
+        table
+    }
+
+    fn write_criterion(&self, text: &mut String) {
+        let _ = write!(
+            text,
+            "## How findings are judged\n\n\
+             The rules were fixed before the first figure of ours was seen. Each finding is one question \
+             to a table, and the published table answers all of them with yes. A table of ours agrees \
+             if it does so too. If not, it differs, but a finding about processors that wait for one \
+             another cannot be shown by a table measured on fewer than {PROCESSORS}: then the simulated \
+             table decides. Else the first of volume, engine and kernel does.\n\n\
+             The noise of a table is how much more one figure may be than another with no reason. Of \
+             the letter's it is how much figures of `off` differ that have the same P and F, since V \
+             is nothing to it ({}); of ours, how much longer the longest run took than the shortest. \
+             Both are medians, and at least 5%:",
+            percent(self.published.noise),
+        );
+        let noises = self
+            .ours
+            .iter()
+            .map(|(source, grid)| format!(" {} {}", source.as_str(), percent(grid.noise)));
+        text.push_str(&noises.collect::<Vec<_>>().join(","));
+        text.push_str(".\n\n");
+    }
+
+    fn write_entries(&self, text: &mut String) {
+        text.push_str(
+            "## Entry sizes\n\nThe letter: \"smaller cache entries (7 longs instead of 13)\", of 8 \
+             bytes. Ours have no pointers but numbers of slots. Buckets are counted for a full cache.\n\n",
+        );
+        let titles = ["bytes", "with buckets", "published bytes"];
+        let titles = titles.map(|title| (title, Align::Right));
+        let mut table = Table::new([("variant", Align::Left)].into_iter().chain(titles));
+        for size in &self.entries {
+            let published = size.published_longs.map(|longs| (longs * 8).to_string());
+            table.push(vec![
+                size.variant.to_string(),
+                size.bytes.to_string(),
+                significant(size.bytes_with_buckets),
+                published.unwrap_or_default(),
+            ]);
+        }
+        let _ = writeln!(text, "{}", table.to_markdown());
+    }
+
+    fn write_clock(&self, text: &mut String) {
+        text.push_str(
+            "## Beyond the letter: `clock`\n\nNo list, and lookups without a lock. How many times as \
+             long as it the others take, in the mean over all cases, and where it is slower than \
+             `referenced` by more than the noise:\n\n",
+        );
+        let others = [Old, Lru, ListLru, Referenced, Off];
+        let titles = others.map(|variant| (variant.as_str(), Align::Right));
+        let titles = [("table", Align::Left)].into_iter().chain(titles);
+        let mut table = Table::new(titles.chain([("slower than referenced", Align::Right)]));
+        for (source, grid) in &self.ours {
+            let Some(slower) = beyond_noise(grid, Clock, Referenced) else {
+                continue;
+            };
+            let means = others.map(|other| grid.mean_ratio(other, Clock, |_| true));
+            let means = means.map(|mean| significant(mean.unwrap_or(f64::NAN)));
+            let mut row = vec![source.as_str().to_owned()];
+            row.extend(means);
+            row.push(slower.to_string());
+            table.push(row);
+        }
+        let _ = writeln!(text, "{}", table.to_markdown());
+    }
+
+    fn write_contention(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "## Simulated contention\n\n\
+             Operations of the variants' own code are recorded one after the other, with every lock, \
+             line and entry that they take, and then played against each other on {PROCESSORS} \
+             processors: a lock or a line that another processor had last costs {} ns, one of its own \
+             {} ns; the file system works {} ns before the cache is asked and {} ns with an entry held, \
+             each half to one and a half times as long by chance; to wake a process takes {} ns, and to \
+             switch to one {} ns. Shown for each set, with F={}: **locks** that went from one processor \
+             to another / **lines** that did / how often a process **parked**.\n",
+            PRICES.transfer_ns,
+            PRICES.own_ns,
+            WORK.before_ns,
+            WORK.held_ns,
+            PRICES.wake_ns,
+            PRICES.switch_ns,
+            self.size.pictured_files,
+        );
+        let shown = [Old, Lru, ListLru, Referenced, Clock];
+        let titles = shown.map(|variant| (variant.as_str(), Align::Right));
+        let first = [("V", Align::Right), ("P", Align::Right)];
+        let mut table = Table::new(first.into_iter().chain(titles));
+        for case in self
+            .size
+            .cases
+            .iter()
+            .filter(|case| case.files == self.size.pictured_files)
+        {
+            let mut row = vec![case.values.to_string(), case.processes.to_string()];
+            row.extend(shown.map(|variant| {
+                let mut contended = self.contended.iter();
+                let found = contended.find(|of| of.case == *case && of.variant == variant);
+                found.map(handovers).unwrap_or_default()
+            }));
+            table.push(row);
+        }
+        let _ = writeln!(text, "{}", table.to_markdown());
+        text.push_str(
+            "How many times as long 64 processes take as one, with V=10, if a price is another:\n\n",
+        );
+        let titles = ["old", "referenced"].map(|title| (title, Align::Right));
+        let mut table = Table::new([("", Align::Left)].into_iter().chain(titles));
+        for changed in &self.sensitivity {
+            let growths = [changed.old_growth, changed.referenced_growth];
+            let growths = growths.map(|growth| significant(growth.unwrap_or(f64::NAN)));
+            table.push(
+                [changed.change.clone()]
+                    .into_iter()
+                    .chain(growths)
+                    .collect(),
+            );
+        }
+        let _ = writeln!(text, "{}", table.to_markdown());
+    }
+
+    fn write_tables(&self, text: &mut String) {
+        let order = ORDER.map(MbCacheVariant::as_str).join(",");
+        let _ = writeln!(
+            text,
+            "## The tables\n\nSeconds in the order {order}; `-` where there is no figure.\n"
+        );
+        for values in self.values() {
+            let _ = writeln!(text, "### V={values}\n");
+            let _ = writeln!(text, "{}", self.letter_table(values).to_markdown());
+            for (table, _) in plots::tables(self) {
+                let _ = writeln!(text, "![{table}]({})", plots::name(table, values));
+            }
+            text.push('\n');
+        }
+    }
+
+    /// The letter's table for one number of values, and ours below each of its rows.
+    fn letter_table(&self, values: u32) -> Table {
+        let cases = || self.size.cases.iter().filter(|case| case.values == values);
+        let mut processes: Vec<u32> = cases().map(|case| case.processes).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        let mut files: Vec<u32> = cases().map(|case| case.files).collect();
+        files.dedup();
+        let titles = processes
+            .iter()
+            .map(|count| (format!("P={count}"), Align::Right));
+        let first = ["F", "table"].map(|title| (title.to_owned(), Align::Left));
+        let mut table = Table::new(first.into_iter().chain(titles));
+        let published = ("published", &self.published);
+        let ours = self
+            .ours
+            .iter()
+            .map(|(source, grid)| (source.as_str(), grid));
+        let grids: Vec<(&str, &Grid)> = [published].into_iter().chain(ours).collect();
+        for files in files {
+            for (name, grid) in &grids {
+                let mut row = vec![files.to_string(), (*name).to_owned()];
+                let rows = grid.rows.iter().filter(|row| {
+                    let case = row.case;
+                    (case.values, case.files) == (values, files)
+                        && processes.contains(&case.processes)
+                });
+                row.extend(rows.map(cell));
+                table.push(row);
+            }
+        }
+        table
+    }
+
+    fn csv(&self) -> io::Result<String> {
+        let head = ["table", "V", "F", "P", "variant", "seconds"];
+        let counts = [
+            "lock_handovers_per_set",
+            "line_handovers_per_set",
+            "parks_per_set",
+        ];
+        let head = head.into_iter().chain(counts).map(str::to_owned).collect();
+        let published = ("published", &self.published);
+        let ours = self
+            .ours
+            .iter()
+            .map(|(source, grid)| (source.as_str(), grid));
+        let lines = [published]
+            .into_iter()
+            .chain(ours)
+            .flat_map(|(name, grid)| {
+                let rows = grid.rows.iter();
+                rows.flat_map(move |row| ORDER.map(|variant| (name, row, variant)))
+            });
+        let lines = lines.filter_map(|(name, row, variant)| {
+            let seconds = row.of(variant)?;
+            let case = row.case;
+            let mut line = vec![name.to_owned()];
+            line.extend([case.values, case.files, case.processes].map(|count| count.to_string()));
+            line.extend([variant.to_string(), seconds.to_string()]);
+            let contended = self.contended.iter().find(|of| {
+                name == Source::Simulated.as_str() && of.case == case && of.variant == variant
+            });
+            line.extend(contended.map_or_else(Default::default, |of| {
+                counts_of(of).map(|count| of.per_set(count).to_string())
+            }));
+            Some(line)
+        });
+        csv_text(std::iter::once(head).chain(lines))
+    }
+}
+
+fn write_finding(text: &mut String, finding: &Judged) {
+    let _ = writeln!(
+        text,
+        "### {}\n\nThe letter: {}. Shown where {}.\n",
+        capitalised(finding.name),
+        finding.claim,
+        finding.criterion
+    );
+    let titles = ["table", "figures", "verdict"].map(|title| (title, Align::Left));
+    let mut table = Table::new(titles);
+    let published = figures(finding.published.as_ref());
+    table.push(vec!["published".to_owned(), published, String::new()]);
+    for answer in &finding.ours {
+        table.push(vec![
+            answer.source.as_str().to_owned(),
+            figures(answer.observed.as_ref()),
+            answer.verdict.as_str().to_owned(),
+        ]);
+    }
+    let _ = writeln!(text, "{}", table.to_markdown());
+}
+
+fn capitalised(name: &str) -> String {
+    let mut letters = name.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+fn figures(observed: Option<&Observed>) -> String {
+    observed.map_or_else(|| "-".to_owned(), |observed| observed.figures.clone())
+}
+
+fn cell(row: &GridRow) -> String {
+    let seconds = |variant| row.of(variant).map_or_else(|| "-".to_owned(), milliseconds);
+    ORDER.map(seconds).join(",")
+}
+
+/// As the letter prints seconds.
+fn milliseconds(seconds: f64) -> String {
+    format!("{seconds:.3}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
+fn counts_of(of: &Contended) -> [u64; 3] {
+    let outcome = &of.outcome;
+    [
+        outcome.lock_handovers,
+        outcome.line_handovers,
+        outcome.parks,
+    ]
+}
+
+fn handovers(of: &Contended) -> String {
+    let counts = counts_of(of).map(|count| format!("{:.2}", of.per_set(count)));
+    counts.join(" / ")
+}

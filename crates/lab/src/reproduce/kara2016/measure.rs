@@ -1,0 +1,175 @@
+//! What is measured: the matrix on the cache alone, on a volume, and on the kernel's ext4.
+
+use larder::MbCacheVariant;
+
+use super::findings::Source;
+use super::grid::{Grid, Timed};
+use super::kernel::KernelMount;
+use crate::xattr_bench::{
+    BenchConfig, Case, EntrySize, Error, Measured, Target, Worker, XattrBench, measure_all,
+};
+
+/// How large a reproduction is, and where its chance comes from.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Size {
+    /// The cases.
+    pub cases: Vec<Case>,
+    /// Sets by each process, and how often.
+    #[serde(flatten)]
+    pub config: BenchConfig,
+    /// Sets by each process that are simulated.
+    pub simulated_operations: u32,
+    /// Files of each process in the pictures, and where hand-overs are shown.
+    pub pictured_files: u32,
+}
+
+impl Size {
+    /// All cases, with as many sets as take about ten minutes on two processors.
+    #[must_use]
+    pub fn full(seed: u64) -> Self {
+        Self {
+            cases: matrix(&Case::PROCESSES, &Case::FILES, &Case::VALUES),
+            config: BenchConfig {
+                operations: 2000,
+                runs: 3,
+                seed,
+            },
+            simulated_operations: 200,
+            pictured_files: 100,
+        }
+    }
+
+    /// Few cases and sets: shows the report in seconds, but is no reproduction.
+    #[must_use]
+    pub fn quick(seed: u64) -> Self {
+        Self {
+            cases: matrix(&[1, 64], &[10], &[10, 100_000]),
+            config: BenchConfig {
+                operations: 40,
+                runs: 1,
+                seed,
+            },
+            simulated_operations: 20,
+            pictured_files: 10,
+        }
+    }
+
+    /// Whether it is the letter's matrix.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.cases.len() == Self::full(0).cases.len()
+    }
+
+    /// Runs that are measured.
+    pub(super) fn runs(&self) -> usize {
+        let targets = 2 * MbCacheVariant::ALL.len() + KERNEL.len();
+        targets * self.cases.len() * self.config.runs as usize
+    }
+}
+
+/// In the order of the letter: by V, then F, then P.
+fn matrix(processes: &[u32], files: &[u32], values: &[u32]) -> Vec<Case> {
+    let of = |values: u32, files: u32| {
+        processes.iter().map(move |&processes| Case {
+            processes,
+            files,
+            values,
+        })
+    };
+    let of_values = |&values: &u32| files.iter().flat_map(move |&files| of(values, files));
+    values.iter().flat_map(of_values).collect()
+}
+
+/// What the kernel can be told to do, with the option of its mount that does.
+const KERNEL: [(MbCacheVariant, Option<&str>); 2] = [
+    (MbCacheVariant::Referenced, None),
+    (MbCacheVariant::Off, Some("no_mbcache")),
+];
+
+/// A table of ours, and what else came with it.
+pub(super) struct Table {
+    pub source: Source,
+    /// The figures, or why there are none.
+    pub grid: Result<Grid, String>,
+}
+
+/// Measures every table. The entries' sizes come with that of the cache alone.
+pub(super) fn measure(
+    size: &Size,
+    worker: &Worker,
+    run_done: &mut dyn FnMut(),
+) -> Result<(Vec<Table>, Vec<EntrySize>), Error> {
+    let volume = drive("volume", Target::Volume, size, run_done)?;
+    let engine = drive("engine", Target::Engine, size, run_done)?;
+    let tables = vec![
+        Table {
+            source: Source::Volume,
+            grid: Ok(grid(&volume)),
+        },
+        Table {
+            source: Source::Engine,
+            grid: Ok(grid(&engine)),
+        },
+        Table {
+            source: Source::Kernel,
+            grid: kernel(size, worker, run_done),
+        },
+    ];
+    let size_of = |variant| {
+        let mut measured = engine.measured.iter().rev();
+        measured.find_map(|one| one.entry_size().filter(|size| size.variant == variant))
+    };
+    let sizes = MbCacheVariant::ALL.into_iter().filter_map(size_of);
+    Ok((tables, sizes.collect()))
+}
+
+fn drive(
+    name: &str,
+    target: fn(MbCacheVariant) -> Target,
+    size: &Size,
+    run_done: &mut dyn FnMut(),
+) -> Result<XattrBench, Error> {
+    let targets = MbCacheVariant::ALL.map(target);
+    measure_all(name, &targets, &size.cases, &size.config, run_done)
+}
+
+fn grid(bench: &XattrBench) -> Grid {
+    let timed = bench.measured.iter().filter_map(|measured| {
+        let variant = measured.variant?;
+        Some(Timed::of(measured, variant))
+    });
+    Grid::measured(&timed.collect::<Vec<_>>(), bench.config.operations)
+}
+
+impl Timed {
+    fn of(measured: &Measured, variant: MbCacheVariant) -> Self {
+        Self {
+            case: measured.case,
+            variant,
+            seconds: measured.seconds.clone(),
+        }
+    }
+}
+
+/// The kernel's table, or why there is none.
+fn kernel(size: &Size, worker: &Worker, run_done: &mut dyn FnMut()) -> Result<Grid, String> {
+    let largest = size.cases.iter().max_by_key(|case| case.all_files());
+    let largest = *largest.ok_or("there are no cases")?;
+    let mounts = KERNEL.map(|(_, option)| KernelMount::new(largest, option));
+    let mut targets = Vec::new();
+    for mount in &mounts {
+        targets.push(Target::Directory {
+            path: mount.as_ref().map_err(Clone::clone)?.path(),
+            worker: worker.clone(),
+        });
+    }
+    let bench = measure_all("kernel", &targets, &size.cases, &size.config, run_done)
+        .map_err(|error| error.to_string())?;
+    let variants = KERNEL.iter().map(|(variant, _)| *variant).cycle();
+    let timed = bench.measured.iter().zip(variants);
+    let timed = timed.map(|(measured, variant)| Timed::of(measured, variant));
+    Ok(Grid::measured(
+        &timed.collect::<Vec<_>>(),
+        bench.config.operations,
+    ))
+}

@@ -1,0 +1,58 @@
+//! The pictures of the reproduction: time over processes, a line for each variant.
+
+use larder::MbCacheVariant;
+
+use super::Kara2016;
+use super::findings::Source;
+use super::grid::Grid;
+use crate::output::{LinePlot, ReportFile, Series};
+
+/// The tables that there are pictures of, with their names.
+pub(super) fn tables(results: &Kara2016) -> Vec<(&'static str, &Grid)> {
+    let ours = [Source::Simulated, Source::Volume].into_iter();
+    let ours = ours.filter_map(|source| Some((source.as_str(), results.table(source)?)));
+    [("published", &results.published)]
+        .into_iter()
+        .chain(ours)
+        .collect()
+}
+
+/// The file name of a table's picture.
+pub(super) fn name(table: &str, values: u32) -> String {
+    format!("kara2016-{table}-v{values}.svg")
+}
+
+/// One for each number of values and each of the [`tables`].
+pub(super) fn all(results: &Kara2016) -> Vec<ReportFile> {
+    let values = results.values().into_iter();
+    let picture = |values, (table, grid): (&str, &Grid)| ReportFile {
+        name: name(table, values),
+        content: lines(table, grid, values, results.size.pictured_files),
+    };
+    values
+        .flat_map(|values| {
+            let tables = tables(results).into_iter();
+            tables.map(move |table| picture(values, table))
+        })
+        .collect()
+}
+
+fn lines(table: &str, grid: &Grid, values: u32, files: u32) -> String {
+    let series = MbCacheVariant::ALL.into_iter().filter_map(|variant| {
+        let rows = grid.rows.iter();
+        let rows = rows.filter(|row| row.case.values == values && row.case.files == files);
+        let points = rows.filter_map(|row| Some((row.case.processes.into(), row.of(variant)?)));
+        let points: Vec<(f64, f64)> = points.collect();
+        (!points.is_empty()).then(|| Series {
+            name: variant.to_string(),
+            values: points,
+        })
+    });
+    let plot = LinePlot {
+        title: format!("V={values}, F={files}: {table}"),
+        x: "processes".to_owned(),
+        y: "seconds for 50,000 sets by each".to_owned(),
+        series: series.collect(),
+    };
+    plot.to_svg()
+}

@@ -1,0 +1,167 @@
+//! The matrix on the letter's machine, in virtual time: real operations, played against each other.
+
+use larder::MbCacheVariant;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::grid::{Grid, Timed};
+use super::measure::Size;
+use crate::contention::record::{FileSystemWork, Recording};
+use crate::contention::{Machine, Outcome, Prices};
+use crate::published::kara2016::PROCESSORS;
+use crate::run_report::as_f64;
+use crate::xattr_bench::{Case, Error};
+
+/// What steps cost on the letter's machine.
+///
+/// A line of another processor: T. David, R. Guerraoui and V. Trigonakis, "Everything you always
+/// wanted to know about synchronization", SOSP 2013, measure about 110 cycles on one socket and 290
+/// from the next on machines like the letter's (2 GHz): 50 to 140 ns. To wake a process and to switch
+/// to it: the order of magnitude that lmbench gives for Linux of that time.
+pub const PRICES: Prices = Prices {
+    own_ns: 5,
+    transfer_ns: 100,
+    wake_ns: 500,
+    switch_ns: 3000,
+};
+
+/// What the file system does in a set: the letter's table has 2.9 microseconds for one with `off` and
+/// one process. That a third of it passes with the entry held is an assumption.
+pub const WORK: FileSystemWork = FileSystemWork {
+    before_ns: 1900,
+    held_ns: 950,
+};
+
+/// A case under a variant, simulated.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Contended {
+    /// The case.
+    pub case: Case,
+    /// The variant.
+    pub variant: MbCacheVariant,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+impl Contended {
+    /// How often something happened, for each set.
+    #[must_use]
+    pub fn per_set(&self, count: u64) -> f64 {
+        as_f64(count) / as_f64(self.outcome.operations)
+    }
+}
+
+/// How many cases and variants there are.
+pub(super) fn runs(size: &Size) -> usize {
+    size.cases.len() * MbCacheVariant::ALL.len()
+}
+
+/// All cases under all variants.
+pub(super) fn simulate(size: &Size, done: &(impl Fn() + Sync)) -> Result<Vec<Contended>, Error> {
+    let cases = size.cases.iter();
+    let all: Vec<(Case, MbCacheVariant)> = cases
+        .flat_map(|case| MbCacheVariant::ALL.map(|variant| (*case, variant)))
+        .collect();
+    all.into_par_iter()
+        .map(|(case, variant)| {
+            let outcome = play(size, PRICES, WORK, case, variant)?;
+            done();
+            Ok(Contended {
+                case,
+                variant,
+                outcome,
+            })
+        })
+        .collect()
+}
+
+fn play(
+    size: &Size,
+    prices: Prices,
+    work: FileSystemWork,
+    case: Case,
+    variant: MbCacheVariant,
+) -> Result<Outcome, Error> {
+    let machine = Machine {
+        processors: PROCESSORS as usize,
+        prices,
+    };
+    let recording = Recording {
+        processors: machine.processors,
+        operations: size.simulated_operations,
+        work,
+        seed: size.config.seed,
+    };
+    Ok(machine.play(&recording.of(variant, case)?))
+}
+
+/// The simulated times.
+pub(super) fn grid(size: &Size, contended: &[Contended]) -> Grid {
+    let timed = contended.iter().map(|of| Timed {
+        case: of.case,
+        variant: of.variant,
+        seconds: vec![as_f64(of.outcome.elapsed_ns) / 1e9],
+    });
+    Grid::measured(&timed.collect::<Vec<_>>(), size.simulated_operations)
+}
+
+/// What becomes of a figure when a price that is not known well is another.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sensitivity {
+    /// What is changed.
+    pub change: String,
+    /// How many times as long 64 processes take as one, V=10, under `old`.
+    pub old_growth: Option<f64>,
+    /// And under `referenced`.
+    pub referenced_growth: Option<f64>,
+}
+
+/// The collapse with each price that is assumed, at half of it and at twice as much.
+pub(super) fn sensitivity(size: &Size) -> Result<Vec<Sensitivity>, Error> {
+    let half_and_twice = [("half", 1, 2), ("twice", 2, 1)];
+    let changed = half_and_twice.into_par_iter().flat_map(|(name, by, of)| {
+        let scaled = move |ns: u64| ns * by / of;
+        let prices = |change: fn(&mut Prices) -> &mut u64| {
+            let mut prices = PRICES;
+            let price = change(&mut prices);
+            *price = scaled(*price);
+            prices
+        };
+        let work = FileSystemWork {
+            held_ns: scaled(WORK.held_ns),
+            ..WORK
+        };
+        vec![
+            (name, "a transfer", prices(|of| &mut of.transfer_ns), WORK),
+            (name, "waking", prices(|of| &mut of.wake_ns), WORK),
+            (name, "a switch", prices(|of| &mut of.switch_ns), WORK),
+            (name, "work with an entry held", PRICES, work),
+        ]
+    });
+    changed
+        .map(|(name, what, prices, work)| {
+            let mut timed = Vec::new();
+            let few = size
+                .cases
+                .iter()
+                .filter(|case| case.values == Case::VALUES[0] && [1, 64].contains(&case.processes));
+            for case in few {
+                for variant in [MbCacheVariant::Old, MbCacheVariant::Referenced] {
+                    let outcome = play(size, prices, work, *case, variant)?;
+                    timed.push(Contended {
+                        case: *case,
+                        variant,
+                        outcome,
+                    });
+                }
+            }
+            let grid = grid(size, &timed);
+            let growth = |variant| grid.growth(variant, 64, Case::VALUES[0]);
+            Ok(Sensitivity {
+                change: format!("{what} costs {name}"),
+                old_growth: growth(MbCacheVariant::Old),
+                referenced_growth: growth(MbCacheVariant::Referenced),
+            })
+        })
+        .collect()
+}
