@@ -2,14 +2,19 @@
 //! variant. See [`crate::shuttle_tests`] for how.
 
 use super::*;
-use crate::table::Growth;
+use crate::table::{Charge, Growth};
 use std::sync::Arc;
 
 /// Interleavings tried of each model and variant, chosen at random and again by priorities.
 const SCHEDULES: usize = 500;
 
 /// The variants that keep entries.
-const CACHES: [Variant; 3] = [Variant::Lru, Variant::ListLru, Variant::Referenced];
+const CACHES: [Variant; 4] = [
+    Variant::Lru,
+    Variant::ListLru,
+    Variant::Referenced,
+    Variant::Clock,
+];
 
 /// The key of all entries.
 const KEY: u32 = 1;
@@ -32,13 +37,28 @@ fn check(model: impl Fn(Variant) + Copy + Send + Sync + 'static) {
     }
 }
 
-/// A cache of one chain, with reusable entries of these values.
+/// There is always more.
+struct Plenty;
+
+impl Charge for Plenty {
+    fn charge(&self) -> bool {
+        true
+    }
+
+    fn uncharge(&self) {}
+}
+
+/// A cache of one chain, with reusable entries of these values, which grows and shrinks by one entry.
 fn cache(variant: Variant, limit_entries: u32, values: &[u64]) -> Arc<dyn MbCache> {
     let config = Config {
         limit_entries,
         bits: 0,
     };
-    let cache = build(variant, config, Growth::Prepaid, TwoProcessors::default()).unwrap();
+    let growth = Growth::Charged {
+        chunk: 1,
+        charge: Arc::new(Plenty),
+    };
+    let cache = build(variant, config, growth, TwoProcessors::default()).unwrap();
     let cache = Arc::<dyn MbCache>::from(cache);
     for value in values {
         assert_eq!(cache.insert(KEY, *value, true), Inserted::New);
