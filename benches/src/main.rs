@@ -17,7 +17,9 @@ use larder_benches::readahead::streams::{self, Streams};
 use larder_benches::results::{Origin, Results};
 use larder_benches::run::Run;
 use larder_benches::writing::files;
-use larder_benches::{floor, readahead, report, work};
+use larder_benches::xattr::run::WORKER;
+use larder_benches::{floor, readahead, report, work, xattr};
+use larder_lab::xattr_bench;
 use larder_testkit::tool;
 
 /// Measures Larder beside fuse2fs, the kernel's ext4 and a FUSE server that does nothing.
@@ -99,6 +101,11 @@ enum Part {
     /// One of these processes
     #[command(hide = true)]
     WriteFilesOfOne { folder: PathBuf, files: u32 },
+    /// setxattr(2) by processes, with values from a pool
+    Xattr,
+    /// One of these processes
+    #[command(hide = true, name = WORKER)]
+    XattrWorker { job: String },
     /// Read pages of a file at random
     #[command(hide = true)]
     ReadRandom {
@@ -177,6 +184,11 @@ impl Args {
                 files::write_files_of_one(folder, *files)?;
                 Ok(ExitCode::SUCCESS)
             }
+            Some(Part::Xattr) => self.xattr(),
+            Some(Part::XattrWorker { job }) => {
+                xattr_bench::work(&serde_json::from_str(job)?)?;
+                Ok(ExitCode::SUCCESS)
+            }
             None => self.run(),
         }
     }
@@ -188,7 +200,7 @@ impl Args {
             Plan::full()
         };
         plan.runs = self.runs.unwrap_or(plan.runs).max(1);
-        let measures = self.measures()?;
+        let measures = self.wanted(Measure::ALL.to_vec(), |measure| measure.name().to_owned())?;
         let origin = Origin::now();
         let interrupted = interrupted()?;
         let programs = self.programs()?;
@@ -206,11 +218,7 @@ impl Args {
         let results = Results::new(origin, &plan, &measures, &samples);
         print!("{}", report::table(&results, &measures, &samples));
         println!("\nraw results: {}", results.save(&self.results)?.display());
-        Ok(if results.failures.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(1)
-        })
+        Ok(exit_code(&results.failures))
     }
 
     fn readahead(&self, args: &ReadaheadArgs) -> Result<ExitCode> {
@@ -226,7 +234,7 @@ impl Args {
             (plan.rounds, plan.slow_rounds) = (runs.max(1), runs.max(1));
         }
         let sides = args.sides()?;
-        let cases = self.cases(&plan)?;
+        let cases = self.wanted(Case::all(&plan), Case::name)?;
         let (origin, started) = (Origin::now(), Instant::now());
         let run = readahead::run::Run::new(
             plan.clone(),
@@ -245,11 +253,38 @@ impl Args {
             std::fs::write(report, &page).with_context(|| format!("write {}", report.display()))?;
         }
         println!("\nraw results: {}", results.save(&self.results)?.display());
-        Ok(if results.failures.is_empty() {
-            ExitCode::SUCCESS
+        Ok(exit_code(&results.failures))
+    }
+
+    fn xattr(&self) -> Result<ExitCode> {
+        if let Some(reason) = xattr::run::missing() {
+            bail!("attributes cannot be measured here: {reason}");
+        }
+        let mut plan = if self.quick {
+            xattr::plan::Plan::quick()
         } else {
-            ExitCode::from(1)
-        })
+            xattr::plan::Plan::full()
+        };
+        plan.rounds = self.runs.unwrap_or(plan.rounds).max(1);
+        let cases = self.wanted(plan.cases(), xattr::run::name)?;
+        let origin = Origin::now();
+        std::fs::create_dir_all(&self.work)?;
+        let folder = tempfile::Builder::new()
+            .prefix("larder-xattr-")
+            .tempdir_in(std::path::absolute(&self.work)?)?;
+        let run = xattr::run::Run {
+            plan: &plan,
+            cases: &cases,
+            programs: &self.programs()?,
+            folder: folder.path(),
+            interrupted: &*interrupted()?,
+            progress: tell,
+        };
+        let outcome = run.measure();
+        let results = xattr::results::Results::new(origin, plan, outcome);
+        print!("{}", xattr::report::page(&results));
+        println!("\nraw results: {}", results.save(&self.results)?.display());
+        Ok(exit_code(&results.failures))
     }
 
     /// The larder that was named, or the one beside this program, or the one in `PATH`.
@@ -267,34 +302,22 @@ impl Args {
         Ok(Programs { harness, larder })
     }
 
-    fn cases(&self, plan: &readahead::plan::Plan) -> Result<Vec<Case>> {
-        let all = Case::all(plan);
-        let names: Vec<String> = all.iter().map(|case| case.name()).collect();
-        let wanted = |case: &Case| {
-            self.only.is_empty() || self.only.iter().any(|part| case.name().contains(part))
+    /// Those of `all` whose name contains what was asked for.
+    fn wanted<T: Copy>(&self, all: Vec<T>, name: impl Fn(T) -> String) -> Result<Vec<T>> {
+        let names: Vec<String> = all.iter().map(|&one| name(one)).collect();
+        let is_wanted = |name: &String| {
+            self.only.is_empty() || self.only.iter().any(|part| name.contains(part))
         };
-        let cases: Vec<Case> = all.into_iter().filter(wanted).collect();
-        if cases.is_empty() {
-            let wanted = self.only.join(", ");
-            bail!("nothing is called {wanted}; there are {}", names.join(", "));
+        if !names.iter().any(is_wanted) {
+            let asked = self.only.join(", ");
+            bail!("nothing is called {asked}; there are {}", names.join(", "));
         }
-        Ok(cases)
-    }
-
-    fn measures(&self) -> Result<Vec<Measure>> {
-        let wanted = |measure: &Measure| {
-            self.only.is_empty() || self.only.iter().any(|part| measure.name().contains(part))
-        };
-        let measures: Vec<Measure> = Measure::ALL.into_iter().filter(wanted).collect();
-        if measures.is_empty() {
-            let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
-            bail!(
-                "no measure is called {}; there are {}",
-                self.only.join(", "),
-                names.join(", ")
-            );
-        }
-        Ok(measures)
+        Ok(all
+            .into_iter()
+            .zip(&names)
+            .filter(|(_, name)| is_wanted(name))
+            .map(|(one, _)| one)
+            .collect())
     }
 }
 
@@ -313,6 +336,10 @@ impl ReadaheadArgs {
             |side: &Side| self.side.is_empty() || self.side.iter().any(|name| name == side.name());
         Ok(all.into_iter().filter(wanted).collect())
     }
+}
+
+fn exit_code(failures: &[String]) -> ExitCode {
+    ExitCode::from(u8::from(!failures.is_empty()))
 }
 
 /// Set by Ctrl-C.

@@ -127,7 +127,7 @@ impl Mounted {
         }
         let place = Place {
             image: &tree.image,
-            access: Access::ReadOnly,
+            options: "ro".to_owned(),
             folder,
         };
         let server = serve(programs, peer, user, &place, tree.big_file_bytes)?;
@@ -137,15 +137,17 @@ impl Mounted {
         })
     }
 
-    /// Mounts `image` for writing by way of `peer`, as root does for every user.
+    /// Mounts `image` for writing by way of `peer`, as root does for every user, with `options`
+    /// that it knows.
     pub fn for_writing(
         programs: &Programs,
         peer: Peer,
+        options: &[&str],
         image: &Path,
         folder: &Path,
     ) -> Result<Self> {
         if peer == Peer::Kernel {
-            let mount = LoopMount::new(image, Access::ReadWrite, &[])?;
+            let mount = LoopMount::new(image, Access::ReadWrite, options)?;
             let root = folder.join("mnt-kernel");
             fs::create_dir_all(&root)?;
             let attached = mount.attach(&root)?;
@@ -159,7 +161,7 @@ impl Mounted {
         }
         let place = Place {
             image,
-            access: Access::ReadWrite,
+            options: [&["rw"], options].concat().join(","),
             folder,
         };
         let server = serve(programs, peer, User::Own, &place, 0)?;
@@ -182,10 +184,10 @@ impl Mounted {
     }
 }
 
-/// What is mounted, and where mount points and logs go.
+/// What is mounted, how, and where mount points and logs go.
 struct Place<'p> {
     image: &'p Path,
-    access: Access,
+    options: String,
     folder: &'p Path,
 }
 
@@ -197,10 +199,6 @@ fn serve(
     place: &Place<'_>,
     floor_bytes: u64,
 ) -> Result<Server> {
-    let access = match place.access {
-        Access::ReadOnly => "ro",
-        Access::ReadWrite => "rw",
-    };
     let mountpoint = place.folder.join(format!("mnt-{}", peer.name()));
     fs::create_dir_all(&mountpoint)?;
     user.own(&mountpoint)?;
@@ -213,7 +211,7 @@ fn serve(
                 .arg("mount")
                 .arg(place.image)
                 .arg(&mountpoint)
-                .args(["--foreground", "-o", access]);
+                .args(["--foreground", "-o", &place.options]);
             (command, vec![larder, "umount".into()])
         }
         Peer::Fuse2fs => {
@@ -221,7 +219,7 @@ fn serve(
             command
                 .arg(place.image)
                 .arg(&mountpoint)
-                .args(["-f", "-o", access]);
+                .args(["-f", "-o", &place.options]);
             (command, vec![program("fusermount3")?, "-u".into()])
         }
         Peer::Floor => {

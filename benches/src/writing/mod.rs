@@ -13,7 +13,6 @@
 
 pub mod database;
 pub mod files;
-mod image;
 mod work;
 
 use std::path::Path;
@@ -23,7 +22,7 @@ use anyhow::{Result, bail};
 use crate::measure::Measure;
 use crate::peer::{Peer, Programs};
 use crate::plan::Plan;
-use image::Scratch;
+use crate::scratch::{Scratch, Size};
 pub use work::make_archive;
 
 /// What the writing workloads need beside a peer.
@@ -45,9 +44,9 @@ impl Writing<'_> {
     /// # Errors
     /// What failed; also if e2fsck does not find the image clean.
     pub fn measure(&self, first: Measure, peer: Peer) -> Result<Vec<(Measure, f64)>> {
-        let scratch = Scratch::make(self.folder, self.plan)?;
+        let scratch = Scratch::make(self.folder, size(self.plan))?;
         let log = self.folder.join("work.log");
-        let mounted = scratch.mount(self.programs, peer)?;
+        let mounted = scratch.mount(self.programs, peer, &[])?;
         let root = mounted.root();
         let mut values = match first {
             Measure::Untar => {
@@ -86,5 +85,12 @@ impl Writing<'_> {
     fn fsync_files(&self, root: &Path, processes: u32, log: &Path) -> Result<f64> {
         let files = self.plan.fsync_files;
         work::fsync_files(self.programs, root, processes, files, log)
+    }
+}
+
+fn size(plan: &Plan) -> Size {
+    Size {
+        mib: (plan.write_bytes >> 20) * 2 + u64::from(plan.files) / 16 + 1024,
+        inodes: u64::from(plan.files) * 3 + 20_000,
     }
 }

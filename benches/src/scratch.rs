@@ -10,30 +10,47 @@ use larder_testkit::{Access, LoopMount};
 
 use crate::child;
 use crate::peer::{Mounted, Peer, Programs};
-use crate::plan::Plan;
+
+/// How large an image is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// In MiB.
+    pub mib: u64,
+    /// Inodes.
+    pub inodes: u64,
+}
+
+impl Size {
+    /// Room for that many files with a block each, a thousand more, and a journal.
+    pub(crate) fn of_files(files: u64) -> Self {
+        Self {
+            mib: files / 128 + 256,
+            inodes: files + 1_000,
+        }
+    }
+}
 
 /// An empty ext4 image, made with mke2fs's defaults.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     image: PathBuf,
     folder: PathBuf,
 }
 
 impl Scratch {
-    pub(super) fn make(folder: &Path, plan: &Plan) -> Result<Self> {
+    pub(crate) fn make(folder: &Path, size: Size) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let image = folder.join("scratch.ext4");
         // Gone first: no block of an earlier run is in the cache or on the disk.
         if image.exists() {
             fs::remove_file(&image)?;
         }
-        let mib = (plan.write_bytes >> 20) * 2 + u64::from(plan.files) / 16 + 1024;
         Tool::new("mke2fs")
             .args(["-q", "-F", "-t", "ext4", "-b", "4096"])
             .arg("-N")
-            .arg((plan.files * 3 + 20_000).to_string())
+            .arg(size.inodes.to_string())
             .arg(&image)
-            .arg(format!("{mib}M"))
+            .arg(format!("{}M", size.mib))
             .run()?;
         Ok(Self {
             image,
@@ -41,12 +58,18 @@ impl Scratch {
         })
     }
 
-    pub(super) fn mount(&self, programs: &Programs, peer: Peer) -> Result<Mounted> {
-        Mounted::for_writing(programs, peer, &self.image, &self.folder)
+    /// Mounts it for writing, with `options` beside that.
+    pub(crate) fn mount(
+        &self,
+        programs: &Programs,
+        peer: Peer,
+        options: &[&str],
+    ) -> Result<Mounted> {
+        Mounted::for_writing(programs, peer, options, &self.image, &self.folder)
     }
 
     /// That e2fsck finds nothing to complain of.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let program = tool::find("e2fsck").context("e2fsck is not installed")?;
         let output = Command::new(program).arg("-fn").arg(&self.image).output()?;
         ensure!(
@@ -58,7 +81,7 @@ impl Scratch {
     }
 
     /// Extents of a file, on average over the files that have any.
-    pub(super) fn mean_extents(&self) -> Result<f64> {
+    pub(crate) fn mean_extents(&self) -> Result<f64> {
         let mount = LoopMount::new(&self.image, Access::ReadOnly, &[])?;
         let mut command = Command::new(tool::find("find").context("find is not installed")?);
         command

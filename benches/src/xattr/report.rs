@@ -1,0 +1,97 @@
+//! A run as Markdown.
+
+use std::fmt::Write;
+
+use larder_lab::xattr_bench::Case;
+
+use crate::xattr::results::Results;
+use crate::xattr::side::Side;
+
+/// How many times as long as ours a set is to take fuse2fs, for any number of processes.
+const LEAST_OF_FUSE2FS: f64 = 3.0;
+
+/// How many times as long as with nothing shared a set may take us where hardly a value repeats.
+const MOST_OF_OFF: f64 = 1.05;
+
+/// All tables, one for each size of the pool.
+#[must_use]
+pub fn page(results: &Results) -> String {
+    let (machine, plan) = (&results.machine, &results.plan);
+    let mut text = format!(
+        "{} x {}, kernel {}, commit {}\n\
+         {} sets by all processes, of {} files each; microseconds a set, medians of {}\n",
+        machine.processors,
+        machine.processor,
+        machine.kernel,
+        results.origin.commit.as_deref().unwrap_or("unknown"),
+        plan.sets,
+        plan.files,
+        plan.rounds,
+    );
+    let cases = plan.cases();
+    for values in &plan.values {
+        let of_pool = |case: &&Case| {
+            case.values == *values && results.samples.iter().any(|sample| sample.case == **case)
+        };
+        let cases: Vec<Case> = cases.iter().filter(of_pool).copied().collect();
+        if !cases.is_empty() {
+            text.push_str(&table(results, *values, &cases));
+        }
+    }
+    for (what, lines) in [("skipped", &results.skipped), ("failed", &results.failures)] {
+        for line in lines {
+            let _ = writeln!(text, "\n{what}: {line}");
+        }
+    }
+    text
+}
+
+fn table(results: &Results, values: u32, cases: &[Case]) -> String {
+    let names = Side::ALL.map(Side::name).join(" | ");
+    let mut text = format!(
+        "\n{values} values:\n\n\
+         | processes | {names} | fuse2fs / larder | larder / larder-off |\n\
+         |---|---|---|---|---|---|---|\n"
+    );
+    let values_repeat = results.plan.values.iter().any(|&more| more > values);
+    for case in cases {
+        let of_side = |side| figure(results.microseconds(*case, side), 1);
+        let against_fuse2fs = results.ratio(*case, Side::Fuse2fs, Side::Larder);
+        let against_off = results.ratio(*case, Side::Larder, Side::LarderOff);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            case.processes,
+            Side::ALL.map(of_side).join(" | "),
+            judged(against_fuse2fs, |ratio| ratio >= LEAST_OF_FUSE2FS),
+            judged(against_off, |ratio| ratio <= MOST_OF_OFF || values_repeat),
+        );
+    }
+    let (Some(first), Some(last)) = (cases.first(), cases.last()) else {
+        return text;
+    };
+    let climb = |side| {
+        let climb = results.microseconds(*last, side)? / results.microseconds(*first, side)?;
+        Some(format!("{} {climb:.2}", side.name()))
+    };
+    let climbs: Vec<String> = Side::ALL.into_iter().filter_map(climb).collect();
+    let _ = writeln!(
+        text,
+        "\nA set with {} processes takes of one with {}: {}.",
+        last.processes,
+        first.processes,
+        climbs.join(", ")
+    );
+    text
+}
+
+fn figure(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+fn judged(ratio: Option<f64>, is_met: impl Fn(f64) -> bool) -> String {
+    match ratio {
+        Some(ratio) if !is_met(ratio) => format!("{ratio:.2} **missed**"),
+        ratio => figure(ratio, 2),
+    }
+}

@@ -1,0 +1,126 @@
+//! A run: rounds of cases, and in each the sides in turn.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use larder_lab::xattr_bench::{Case, Target, Worker, measure};
+use larder_testkit::requirement::Requirement;
+
+use crate::peer::Programs;
+use crate::scratch::{Scratch, Size};
+use crate::xattr::plan::Plan;
+use crate::xattr::results::Sample;
+use crate::xattr::side::Side;
+
+/// The subcommand of the harness that runs as one of the processes.
+pub const WORKER: &str = "xattr-worker";
+
+/// What a run came to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Every single measurement, in order.
+    pub samples: Vec<Sample>,
+    /// What was not measured, and why.
+    pub skipped: Vec<String>,
+    /// What went wrong.
+    pub failures: Vec<String>,
+}
+
+/// What is run, with what, and where.
+#[derive(Debug)]
+pub struct Run<'r> {
+    /// How much is done.
+    pub plan: &'r Plan,
+    /// The cases.
+    pub cases: &'r [Case],
+    /// The programs.
+    pub programs: &'r Programs,
+    /// Where images and logs go.
+    pub folder: &'r Path,
+    /// Ends the run early, with everything unmounted.
+    pub interrupted: &'r AtomicBool,
+    /// Told of each case.
+    pub progress: fn(&str),
+}
+
+/// Why nothing of this can be measured here, if so.
+#[must_use]
+pub fn missing() -> Option<String> {
+    let needed = [Requirement::Tool("mke2fs"), Requirement::Tool("e2fsck")];
+    needed.into_iter().find_map(Requirement::missing)
+}
+
+/// What a case is called.
+#[must_use]
+pub fn name(case: Case) -> String {
+    format!("values-{}-processes-{}", case.values, case.processes)
+}
+
+impl Run<'_> {
+    /// Runs everything. A side that fails is noted, and the run goes on.
+    #[must_use]
+    pub fn measure(&self) -> Outcome {
+        let mut outcome = Outcome::default();
+        let sides = self.possible_sides(&mut outcome);
+        for round in 0..self.plan.rounds {
+            for case in self.cases {
+                let what = name(*case);
+                (self.progress)(&format!(
+                    "round {} of {}: {what}",
+                    round + 1,
+                    self.plan.rounds
+                ));
+                for turn in 0..sides.len() {
+                    if self.interrupted.load(Ordering::Relaxed) {
+                        outcome.failures.push("interrupted".to_owned());
+                        return outcome;
+                    }
+                    let side = sides[(turn + round) % sides.len()];
+                    match self.measure_side(*case, side) {
+                        Ok(sample) => outcome.samples.push(sample),
+                        Err(error) => outcome
+                            .failures
+                            .push(format!("{what} of {}: {error:#}", side.name())),
+                    }
+                }
+            }
+        }
+        outcome
+    }
+
+    fn possible_sides(&self, outcome: &mut Outcome) -> Vec<Side> {
+        let mut sides = Side::ALL.to_vec();
+        sides.retain(|side| match self.programs.missing(side.peer()) {
+            Some(reason) => {
+                outcome.skipped.push(format!("{}: {reason}", side.name()));
+                false
+            }
+            None => true,
+        });
+        sides
+    }
+
+    fn measure_side(&self, case: Case, side: Side) -> Result<Sample> {
+        let config = self.plan.config(case);
+        let scratch = Scratch::make(self.folder, Size::of_files(case.all_files()))?;
+        let mounted = scratch.mount(self.programs, side.peer(), side.options())?;
+        let target = Target::Directory {
+            path: mounted.root().to_owned(),
+            worker: Worker {
+                program: self.programs.harness.clone(),
+                arguments: vec![WORKER.to_owned()],
+            },
+        };
+        let measured = measure(&[target], case, &config, &mut || {})?;
+        drop(mounted);
+        scratch.check()?;
+        let seconds = measured.first().and_then(|one| one.seconds.first());
+        Ok(Sample {
+            case,
+            side,
+            sets: config.operations * case.processes,
+            seconds: *seconds.context("nothing was measured")?,
+        })
+    }
+}
