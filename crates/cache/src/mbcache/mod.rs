@@ -40,6 +40,7 @@ mod clock;
 mod entries;
 mod list;
 mod off;
+mod old;
 mod probe;
 mod rewrite;
 #[cfg(all(test, shuttle))]
@@ -251,12 +252,12 @@ pub fn build<P: Probe>(
     probe: P,
 ) -> io::Result<Box<dyn MbCache>> {
     match variant {
+        Variant::Old => Ok(Box::new(old::Old::new(config, growth, probe)?)),
         Variant::Lru | Variant::ListLru | Variant::Referenced => {
             let rewrite = rewrite::Rewrite::new(variant, config, growth, probe)?;
             Ok(Box::new(rewrite))
         }
         Variant::Clock => Ok(Box::new(clock::Clock::new(config, growth, probe)?)),
         Variant::Off => Ok(Box::new(off::Off)),
-        _ => Err(io::ErrorKind::Unsupported.into()),
     }
 }

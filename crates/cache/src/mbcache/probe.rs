@@ -18,7 +18,7 @@
 //!
 //! Counters that each thread has for itself are no places.
 
-use crate::sync::{Mutex, MutexGuard, thread_number};
+use crate::sync::{self, Condvar, Mutex, MutexGuard, thread_number};
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 
@@ -98,6 +98,18 @@ struct Told<'a, P: Probe> {
 impl<'a, T, P: Probe> Locked<'a, T, P> {
     pub fn new(mutex: &'a Mutex<T>, place: u64, probe: &'a P) -> Self {
         let guard = mutex.lock();
+        let told = Told::new(place, probe);
+        Self { told, guard }
+    }
+}
+
+impl<T, P: Probe> Locked<'_, T, P> {
+    /// Waits for `condvar`, giving up the lock meanwhile.
+    pub fn wait(self, condvar: &Condvar) -> Self {
+        let Self { told, guard } = self;
+        let (place, probe) = (told.place, told.probe);
+        drop(told);
+        let guard = sync::wait(condvar, guard);
         let told = Told::new(place, probe);
         Self { told, guard }
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 const SCHEDULES: usize = 500;
 
 /// The variants that keep entries.
-const CACHES: [Variant; 4] = [
+const CACHES: [Variant; 5] = [
+    Variant::Old,
     Variant::Lru,
     Variant::ListLru,
     Variant::Referenced,

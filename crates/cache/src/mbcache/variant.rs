@@ -42,7 +42,8 @@ impl Variant {
     /// Bytes that an entry takes, buckets apart; none if there are no entries.
     pub(crate) fn entry_bytes(self) -> Option<usize> {
         match self {
-            Self::Old | Self::Lru | Self::ListLru | Self::Referenced => Some(size_of::<Slot<2>>()),
+            Self::Old => Some(size_of::<Slot<3>>()),
+            Self::Lru | Self::ListLru | Self::Referenced => Some(size_of::<Slot<2>>()),
             Self::Clock => Some(size_of::<Slot<1>>()),
             Self::Off => None,
         }

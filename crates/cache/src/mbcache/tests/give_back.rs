@@ -22,6 +22,11 @@ fn cache_of(variant: Variant, chunks: u32) -> (Box<dyn MbCache>, Arc<Chunks>) {
 fn memory_of_dropped_entries_comes_back_and_touched_entries_stay() {
     each(|variant| {
         let (cache, chunks) = cache_of(variant, 100);
+        // Touched entries are at the end of a list, or are passed over once.
+        let passed = match variant {
+            Variant::Referenced | Variant::Clock => 160,
+            _ => 140,
+        };
         for round in 0..3 {
             for value in 0..160 {
                 assert_eq!(cache.insert(1, value, value % 2 == 0), Inserted::New);
@@ -31,7 +36,7 @@ fn memory_of_dropped_entries_comes_back_and_touched_entries_stay() {
             for value in 140..160 {
                 cache.get(1, value).unwrap().touch();
             }
-            let frames = cache.scan_objects(140);
+            let frames = cache.scan_objects(passed);
             let stats = cache.stats();
             assert_eq!(stats.dropped_by_shrinker, (round + 1) * 140, "{variant}");
             // 20 entries take two chunks, of which one is never given back.
@@ -58,7 +63,8 @@ fn entry_held_keeps_its_chunk_until_it_is_let_go() {
         for value in 0..160 {
             cache.insert(1, value, true);
         }
-        let last = cache.get(1, 159).unwrap();
+        // The last inserted is found first.
+        let last = cache.find_first(1).unwrap();
         assert_eq!(cache.scan_objects(1000), 0, "{variant}");
         assert_eq!((last.key(), last.value()), (1, 159));
         assert_eq!(search(&*cache, 1), [159], "{variant}");
@@ -72,7 +78,7 @@ fn entry_held_keeps_its_chunk_until_it_is_let_go() {
 
 #[test]
 fn entries_that_move_keep_what_they_are() {
-    each(|variant| {
+    let moved = |variant| {
         let (cache, _) = cache_of(variant, 100);
         for value in 0..160 {
             cache.insert(1, value, true);
@@ -87,10 +93,14 @@ fn entries_that_move_keep_what_they_are() {
         drop(referenced);
         assert_eq!(cache.scan_objects(0), 7, "{variant}");
         cache.check_invariants();
-        let mut found = search(&*cache, 1);
+        cache
+    };
+    each(|variant| {
+        let mut found = search(&*moved(variant), 1);
         found.sort_unstable();
         let expected: Vec<u64> = (120..160).filter(|&value| value != 150).collect();
         assert_eq!(found, expected, "{variant}");
+        let cache = moved(variant);
         cache.scan_objects(39);
         assert!(cache.get(1, 150).is_some(), "{variant}");
     });

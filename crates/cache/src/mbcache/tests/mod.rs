@@ -9,7 +9,13 @@ use crate::table::Charge;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// The variants that keep entries.
-const CACHES: [Variant; 3] = [Variant::Lru, Variant::ListLru, Variant::Referenced];
+const CACHES: [Variant; 5] = [
+    Variant::Old,
+    Variant::Lru,
+    Variant::ListLru,
+    Variant::Referenced,
+    Variant::Clock,
+];
 
 /// Memory for so many chunks more.
 #[derive(Debug)]

@@ -49,7 +49,7 @@ struct Model<'c> {
     deleted: u64,
 }
 
-impl<'c> Model<'c> {
+impl Model<'_> {
     fn is_held(&self, key: u32, value: u64) -> bool {
         let mut held = self.held.iter();
         held.any(|held| (held.key(), held.value()) == (key, value))
@@ -130,9 +130,9 @@ impl<'c> Model<'c> {
         }
     }
 
-    fn run(&mut self, step: Step) {
+    fn run(&mut self, step: &Step) {
         let at = |at: usize, held: &[_]| (!held.is_empty()).then(|| at % held.len());
-        match step {
+        match *step {
             Step::Insert(key, value, reusable) => self.insert(key, value, reusable),
             Step::Search(key) => self.search(key),
             Step::Hold(key) => self.held.extend(self.cache.find_first(key)),
@@ -188,7 +188,7 @@ fn run(variant: Variant, limit: u32, bits: u32, steps: Vec<Step>) {
         deleted: 0,
     };
     for step in steps {
-        model.run(step);
+        model.run(&step);
     }
     model.held.clear();
     let agrees = (0..1000).any(|_| {
@@ -230,7 +230,9 @@ macro_rules! agrees_with_map {
 }
 
 agrees_with_map! {
+    old: Old,
     lru: Lru,
     list_lru: ListLru,
     referenced: Referenced,
+    clock: Clock,
 }

@@ -1,0 +1,112 @@
+//! One of the two indexes of `old`.
+//!
+//! # Model
+//! An array of `list_head`, and a link in each entry for each index that it is in. Here a chain is
+//! linked one way, in half of an entry's third word.
+//!
+//! # Locking
+//! The lock of the cache guards chains and links.
+//!
+//! # Cost
+//! 4 bytes a bucket, and 4 an entry.
+
+use crate::table::{Arena, Hash64, HashFunction, Slot};
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// Finds entries by what they were added with.
+#[derive(Debug)]
+pub(super) struct Index {
+    heads: Box<[u32]>,
+    bits: u32,
+    /// How far the links are from the lower end of the word.
+    shift: u32,
+}
+
+impl Index {
+    const WORD: usize = 2;
+
+    /// An index with the links in half `half` of the word.
+    pub fn new(bits: u32, half: u32) -> Self {
+        Self {
+            heads: vec![NONE; 1 << bits].into(),
+            bits,
+            shift: 32 * half,
+        }
+    }
+
+    pub fn buckets(&self) -> u64 {
+        self.heads.len() as u64
+    }
+
+    /// Bytes that the buckets take.
+    pub fn bytes(&self) -> u64 {
+        size_of_val(&*self.heads) as u64
+    }
+
+    /// The entries in the bucket of `number`, the newest first.
+    pub fn chain<'c>(&self, slots: &'c Arena<3>, number: u64) -> impl Iterator<Item = u32> + 'c {
+        self.walk(slots, self.heads[self.bucket(number)])
+    }
+
+    /// The entries behind the entry `index` in its bucket.
+    pub fn behind<'c>(&self, slots: &'c Arena<3>, index: u32) -> impl Iterator<Item = u32> + 'c {
+        self.walk(slots, next(slots.slot(index), self.shift))
+    }
+
+    /// Adds the entry `index`, to be found by `number`.
+    pub fn add(&mut self, slots: &Arena<3>, index: u32, number: u64) {
+        let bucket = self.bucket(number);
+        self.set_next(slots.slot(index), self.heads[bucket]);
+        self.heads[bucket] = index;
+    }
+
+    /// Takes out the entry `index`, which was added with `number`.
+    pub fn remove(&mut self, slots: &Arena<3>, index: u32, number: u64) {
+        let after = next(slots.slot(index), self.shift);
+        let is_before = |before: &u32| next(slots.slot(*before), self.shift) == index;
+        let before = self.chain(slots, number).find(is_before);
+        match before {
+            Some(before) => self.set_next(slots.slot(before), after),
+            None => self.heads[self.bucket(number)] = after,
+        }
+    }
+
+    /// Checks that each entry is in the bucket of the `number` that it has. Returns how many there
+    /// are.
+    pub fn check_invariants(&self, slots: &Arena<3>, number: impl Fn(&Slot<3>) -> u64) -> u32 {
+        let mut count = 0;
+        for (bucket, head) in self.heads.iter().enumerate() {
+            for index in self.walk(slots, *head) {
+                let own = self.bucket(number(slots.slot(index)));
+                assert_eq!(own, bucket, "slot {index}");
+                count += 1;
+            }
+        }
+        count
+    }
+
+    fn bucket(&self, number: u64) -> usize {
+        Hash64.bucket(number, self.bits) as usize
+    }
+
+    fn walk<'c>(&self, slots: &'c Arena<3>, from: u32) -> impl Iterator<Item = u32> + use<'c> {
+        let (mut at, shift) = (from, self.shift);
+        std::iter::from_fn(move || {
+            let index = (at != NONE).then_some(at)?;
+            at = next(slots.slot(index), shift);
+            Some(index)
+        })
+    }
+
+    fn set_next(&self, slot: &Slot<3>, next: u32) {
+        let other = slot.word(Self::WORD) & !(u64::from(u32::MAX) << self.shift);
+        slot.set_word(Self::WORD, other | u64::from(next) << self.shift);
+    }
+}
+
+fn next(slot: &Slot<3>, shift: u32) -> u32 {
+    // A half word.
+    u32::try_from(slot.word(Index::WORD) >> shift & u64::from(u32::MAX)).unwrap_or(NONE)
+}
