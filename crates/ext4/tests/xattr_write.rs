@@ -1,20 +1,19 @@
 //! Attributes that are set, replaced and removed: against a model after every step, then as
 //! e2fsck and the kernel see what is on the image.
 
+mod attributed;
 mod image;
 mod writable;
 
-use larder_ext4::ondisk::time::Timestamp;
+use attributed::{
+    Model, NOW, after_kernel, all, check, lookup, make, needs, remove, remove_all, root, set,
+    set_by_kernel,
+};
 use larder_ext4::ondisk::xattr::{StoredXattr, XattrEntries, fill_block};
-use larder_ext4::{Error, FileKind, FileTypeByte, Filesystem, Ino, Inode, NewInode, XattrMode};
+use larder_ext4::{Error, FileKind, XattrMode};
 use larder_testkit::seed::{Random, Seed};
-use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
-use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
 use std::collections::BTreeMap;
-use std::path::Path;
 use writable::Writable;
-
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const LAYOUTS: &[&str] = &[
     "-t ext2 -b 1024 -I 128",
@@ -29,114 +28,6 @@ const LAYOUTS: &[&str] = &[
     "-t ext4 -b 1024 -O ea_inode,^extents,^64bit",
     "-t ext4 -b 65536 -O ea_inode",
 ];
-
-const NOW: Timestamp = Timestamp {
-    seconds: 1_700_000_000,
-    nanoseconds: 5,
-};
-
-fn root(fs: &Filesystem) -> Inode {
-    fs.inode(Ino::ROOT).expect("root")
-}
-
-/// Makes a file in the root directory.
-fn make(fs: &Filesystem, name: &str, kind: FileKind, permissions: u16) -> Ino {
-    let mut handle = fs.start(40).expect("handle");
-    let mut parent = root(fs);
-    let new = NewInode {
-        kind,
-        permissions,
-        uid: 0,
-        gid: 0,
-        device: None,
-        now: NOW,
-    };
-    let mut inode = fs.create_inode(&mut handle, &parent, &new).expect("inode");
-    let file_type = FileTypeByte(if kind == FileKind::Directory { 2 } else { 1 });
-    if kind == FileKind::Directory {
-        fs.init_directory(&mut handle, &mut inode, Ino::ROOT)
-            .expect("directory");
-        parent.set_links(parent.links() + 1);
-        fs.write_inode(&mut handle, &inode).expect("written");
-    }
-    let target = (inode.ino(), file_type);
-    fs.add_entry(&mut handle, &mut parent, name.as_bytes(), target)
-        .expect("entry");
-    fs.write_inode(&mut handle, &parent).expect("written");
-    handle.stop();
-    inode.ino()
-}
-
-fn set(fs: &Filesystem, ino: Ino, name: &[u8], value: &[u8]) -> Result<(), Error> {
-    let mut handle = fs.start(fs.xattr_credits())?;
-    let mut inode = fs.inode(ino)?;
-    fs.set_xattr(&mut handle, &mut inode, name, value, XattrMode::Any)?;
-    handle.stop();
-    Ok(())
-}
-
-fn remove(fs: &Filesystem, ino: Ino, name: &[u8]) -> Result<(), Error> {
-    let mut handle = fs.start(fs.xattr_credits())?;
-    let mut inode = fs.inode(ino)?;
-    fs.remove_xattr(&mut handle, &mut inode, name)?;
-    handle.stop();
-    Ok(())
-}
-
-fn all(fs: &Filesystem, ino: Ino) -> Model {
-    let inode = fs.inode(ino).expect("inode");
-    let names = fs.xattrs(&inode).expect("names");
-    let value = |name: &Vec<u8>| fs.xattr(&inode, name).expect("value").expect("is there");
-    names
-        .into_iter()
-        .map(|name| (name.clone(), value(&name)))
-        .collect()
-}
-
-/// What the kernel says, without what it makes up for every file.
-fn by_kernel(path: &Path) -> Model {
-    let mut names = vec![0; 65536];
-    let len = llistxattr(path, &mut names[..]).expect("llistxattr");
-    let names = names[..len].split(|&byte| byte == 0);
-    names
-        .filter(|name| !name.is_empty())
-        .map(|name| {
-            let mut value = vec![0; 65536];
-            let len = lgetxattr(path, name, &mut value[..]).expect("lgetxattr");
-            value.truncate(len);
-            (name.to_vec(), value)
-        })
-        .collect()
-}
-
-fn needs() -> bool {
-    skip(&[
-        Requirement::LoopMount,
-        Requirement::Tool("mke2fs"),
-        Requirement::Tool("e2fsck"),
-    ])
-}
-
-/// Closes the file system, and has e2fsck and the kernel look at it.
-fn check(writable: &Writable, models: &BTreeMap<String, (Ino, Model)>) {
-    writable.fs.close().expect("closed");
-    writable.assert_clean();
-    if writable.fs.superblock().block_size_bytes() > 4096 {
-        tell_skipped("the kernel mounts no blocks larger than its pages");
-        return;
-    }
-    writable.on_file(|path| {
-        let mount = LoopMount::new(path, Access::ReadOnly, &[]).expect("mount");
-        for (name, (_, model)) in models {
-            let found = by_kernel(&mount.path().join(name));
-            assert!(
-                found == *model,
-                "{name} by the kernel, {}",
-                writable.made_by()
-            );
-        }
-    });
-}
 
 fn random_name(random: &mut Random) -> Vec<u8> {
     let prefix: &[u8] = match random.below(4) {
@@ -184,14 +75,15 @@ fn attributes_after_any_changes_are_those_of_a_map() {
         for (name, kind) in [
             ("file", FileKind::Regular),
             ("other", FileKind::Regular),
+            ("third", FileKind::Regular),
             ("directory", FileKind::Directory),
         ] {
             models.insert(name.to_owned(), (make(fs, name, kind, 0o755), Model::new()));
         }
         let (mut done, mut refused) = (0, 0);
         for step in 0..400 {
-            let which = usize::try_from(random.below(3)).expect("small");
-            let (ino, model) = models.values_mut().nth(which).expect("three");
+            let which = usize::try_from(random.below(4)).expect("small");
+            let (ino, model) = models.values_mut().nth(which).expect("four");
             let name = random_name(&mut random);
             let changed = if random.below(4) == 0 {
                 let removed = remove(fs, *ino, &name);
@@ -221,24 +113,6 @@ fn attributes_after_any_changes_are_those_of_a_map() {
         println!("{arguments}: {done} changes, {refused} refused");
         check(&writable, &models);
     }
-}
-
-/// An image that the kernel has put files on, opened for writing.
-fn after_kernel(arguments: &str, work: impl FnOnce(&Path)) -> Writable {
-    let image = image::Image::make(arguments, "20M").expect("mke2fs");
-    let mount = LoopMount::new(image.path(), Access::ReadWrite, &[]).expect("mount");
-    work(&mount.path());
-    drop(mount);
-    Writable::open(image.bytes(), format!("mke2fs {arguments}"))
-}
-
-fn lookup(fs: &Filesystem, name: &str) -> Inode {
-    let found = fs.lookup(&root(fs), name.as_bytes()).expect("lookup");
-    fs.inode(found.expect(name).0).expect("inode")
-}
-
-fn set_by_kernel(path: &Path, name: &str, value: &[u8]) {
-    lsetxattr(path, name, value, XattrFlags::empty()).expect("lsetxattr");
 }
 
 /// Blocks of attributes that the kernel shares among files are copied by who changes them.
@@ -413,15 +287,8 @@ fn attributes_dropped_give_all_their_space_back() {
                 Err(error) => panic!("{arguments}: {error}"),
             }
         }
+        remove_all(fs, ino);
         let mut inode = fs.inode(ino).expect("inode");
-        loop {
-            let mut handle = fs.start(fs.xattr_credits()).expect("handle");
-            let done = fs.drop_xattrs(&mut handle, &mut inode).expect("dropped");
-            handle.stop();
-            if done {
-                break;
-            }
-        }
         assert_eq!(inode.blocks_512(1024), 0);
         let mut handle = fs.start(40).expect("handle");
         let mut parent = root(fs);

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use larder_block::{BlockDevice, MemoryDevice};
+use larder_cache::mbcache::{self, AttributeCaches, Config, Variant};
+use larder_cache::table::Growth;
 use larder_ext4::{Filesystem, WriteOptions};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,6 +14,8 @@ use std::sync::Arc;
 pub struct Writable {
     pub fs: Filesystem,
     pub device: Arc<MemoryDevice>,
+    /// What finds attributes to share.
+    pub attributes: Arc<AttributeCaches>,
     made_by: String,
 }
 
@@ -28,13 +32,28 @@ impl Writable {
         let device = Arc::new(MemoryDevice::new(bytes));
         let shared: Arc<dyn BlockDevice> = device.clone();
         let mut fs = super::image::open(&shared);
-        fs.enable_writing(shared, WriteOptions::default())
+        let attributes = Arc::new(AttributeCaches {
+            blocks: sharing_cache(),
+            inodes: sharing_cache(),
+        });
+        let options = WriteOptions {
+            attributes: Arc::clone(&attributes),
+            ..WriteOptions::default()
+        };
+        fs.enable_writing(shared, options)
             .unwrap_or_else(|error| panic!("{made_by}: {error}"));
         Self {
             fs,
             device,
+            attributes,
             made_by,
         }
+    }
+
+    /// Closes the file system and opens it anew.
+    pub fn remount(self) -> Self {
+        self.fs.close().expect("closed");
+        Self::open(self.device.to_bytes(), self.made_by)
     }
 
     /// How the image was made.
@@ -107,6 +126,14 @@ impl Writable {
         assert_eq!(counted.1, inodes.len() as u64, "{}", self.made_by);
         (blocks, inodes)
     }
+}
+
+fn sharing_cache() -> Box<dyn mbcache::MbCache> {
+    let config = Config {
+        limit_entries: Config::LINUX_LIMIT_ENTRIES,
+        bits: Config::LINUX_BITS,
+    };
+    mbcache::build(Variant::Clock, config, Growth::Prepaid, ()).expect("cache")
 }
 
 /// Adds what dumpe2fs prints as `1-3, 7`, or as `16-48, 112` in steps of 16.

@@ -1,0 +1,205 @@
+//! Values in inodes of their own (feature `ea_inode`) that several attributes have, and lists that new
+//! files inherit: shared like what is set, as e2fsck and the kernel see it.
+
+mod attributed;
+mod image;
+mod writable;
+
+use attributed::{Model, NOW, all, check, make, needs, remove, remove_all, root, set};
+use larder_ext4::ondisk::inode::InodeFlags;
+use larder_ext4::ondisk::xattr::{ValuePlace, XattrEntries};
+use larder_ext4::{FileKind, FileTypeByte, Filesystem, Ino, NewInode};
+use std::collections::{BTreeMap, BTreeSet};
+use writable::Writable;
+
+const LAYOUTS: &[&str] = &[
+    "-t ext4 -b 1024 -O ea_inode",
+    "-t ext4 -b 4096 -O ea_inode,^has_journal",
+    "-t ext4 -b 4096 -I 128 -O ea_inode",
+    "-t ext4 -b 1024 -O bigalloc,ea_inode -C 4096",
+    "-t ext4 -b 1024 -O ea_inode,^extents,^64bit",
+];
+
+/// What Linux lets programs set at most.
+const MAX_VALUE_BYTES: usize = 1 << 16;
+
+fn models(fs: &Filesystem, files: &[Ino]) -> BTreeMap<String, (Ino, Model)> {
+    let with_name = |(number, &ino): (usize, &Ino)| (number.to_string(), (ino, all(fs, ino)));
+    files.iter().enumerate().map(with_name).collect()
+}
+
+fn make_files(fs: &Filesystem, count: usize) -> Vec<Ino> {
+    (0..count)
+        .map(|number| make(fs, &number.to_string(), FileKind::Regular, 0o644))
+        .collect()
+}
+
+/// All inodes that hold values.
+fn value_inodes(fs: &Filesystem) -> BTreeSet<Ino> {
+    let all = (fs.superblock().first_ino.0..200).map(Ino);
+    all.filter(|&ino| {
+        let inode = fs.inode(ino);
+        inode.is_ok_and(|inode| inode.flags().contains(InodeFlags::EA_INODE))
+    })
+    .collect()
+}
+
+/// The inodes that the entries of a file's block lead to.
+fn values_of_block(fs: &Filesystem, ino: Ino) -> Vec<Ino> {
+    let block = fs.inode(ino).expect("inode").file_acl().expect("a block");
+    let bytes = fs.metadata_block(block, ino, |_| Ok(())).expect("block");
+    let entries = XattrEntries::in_block(&bytes).expect("entries");
+    entries
+        .filter_map(|entry| match entry.expect("entry").value {
+            ValuePlace::Inode { ino, .. } => Some(ino),
+            ValuePlace::Here(_) => None,
+        })
+        .collect()
+}
+
+#[test]
+fn value_of_several_attributes_is_one_inode_until_the_last_goes() {
+    if needs() {
+        return;
+    }
+    for arguments in LAYOUTS {
+        let writable = Writable::make(arguments, "20M").expect("mke2fs");
+        let fs = &writable.fs;
+        let files = make_files(fs, 4);
+        let value = vec![9; MAX_VALUE_BYTES];
+        let names = [&b"user.a"[..], b"user.b", b"trusted.other", b"user.a"];
+        for (&ino, name) in files.iter().zip(names) {
+            set(fs, ino, name, &value).expect("set");
+        }
+        // Another attribute of the same file, too.
+        set(fs, files[0], b"user.more", &value).expect("set");
+        let inodes = value_inodes(fs);
+        assert_eq!(inodes.len(), 1, "{arguments}");
+        assert_eq!(writable.attributes.inodes.stats().entries, 1);
+
+        // One whose content differs in its last byte is another.
+        let mut other = value.clone();
+        *other.last_mut().expect("a byte") = 8;
+        set(fs, files[1], b"user.b", &other).expect("set");
+        assert_eq!(value_inodes(fs).len(), 2);
+        let expected = models(fs, &files);
+        for &ino in &files {
+            remove_all(fs, ino);
+        }
+        assert!(value_inodes(fs).is_empty(), "{arguments}");
+        assert_eq!(writable.attributes.inodes.stats().entries, 0);
+        set(fs, files[0], b"user.a", &value).expect("set");
+        assert_eq!(all(fs, files[0])[b"user.a".as_slice()], value);
+
+        // As before, to be seen by the others.
+        for (&ino, (_, model)) in files.iter().zip(expected.values()) {
+            for (name, value) in model {
+                set(fs, ino, name, value).expect("set");
+            }
+        }
+        check(&writable, &expected);
+    }
+}
+
+#[test]
+fn block_that_leads_to_a_shared_value_is_shared_too() {
+    if needs() {
+        return;
+    }
+    // No room in the inode: what leads to the value is in the block.
+    for arguments in ["-t ext4 -b 4096 -I 128 -O ea_inode"] {
+        let writable = Writable::make(arguments, "20M").expect("mke2fs");
+        let fs = &writable.fs;
+        let files = make_files(fs, 5);
+        let value = vec![9; 10_000];
+        for &ino in &files {
+            set(fs, ino, b"user.a", &value).expect("set");
+            set(fs, ino, b"user.b", &[1; 50]).expect("set");
+        }
+        let block = |at: usize| fs.inode(files[at]).expect("inode").file_acl();
+        assert!((1..5).all(|at| block(at) == block(0)), "{arguments}");
+        // Its copy counts the value for itself.
+        set(fs, files[4], b"user.b", &[2; 50]).expect("set");
+        assert_ne!(block(4), block(0));
+        let values = [values_of_block(fs, files[0]), values_of_block(fs, files[4])];
+        assert_eq!(values[0], values[1]);
+        remove(fs, files[3], b"user.a").expect("removed");
+        let expected = models(fs, &files);
+        check(&writable, &expected);
+    }
+}
+
+#[test]
+fn value_is_found_after_a_remount_by_reading_who_has_it() {
+    if needs() {
+        return;
+    }
+    for arguments in LAYOUTS {
+        let writable = Writable::make(arguments, "20M").expect("mke2fs");
+        let files = make_files(&writable.fs, 2);
+        set(&writable.fs, files[0], b"user.a", &[3; 9000]).expect("set");
+        let writable = writable.remount();
+        let fs = &writable.fs;
+        all(fs, files[0]);
+        set(fs, files[1], b"user.b", &[3; 9000]).expect("set");
+        assert_eq!(value_inodes(fs).len(), 1, "{arguments}");
+        let expected = models(fs, &files);
+        check(&writable, &expected);
+    }
+}
+
+/// A list of `users` users who may read, as programs write it.
+fn list(users: u32) -> Vec<u8> {
+    const NO_ID: u32 = u32::MAX;
+    let mut list = vec![(0x01_u16, 7_u16, NO_ID)];
+    list.extend((0..users).map(|user| (0x02, 4, 1000 + user)));
+    list.extend([(0x04, 5, NO_ID), (0x10, 5, NO_ID), (0x20, 0, NO_ID)]);
+    let mut bytes = 2_u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in list {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(permissions.to_le_bytes());
+        bytes.extend(id.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn lists_that_files_inherit_are_one_block() {
+    if needs() {
+        return;
+    }
+    for arguments in ["-t ext2 -b 1024 -I 128", "-t ext4 -b 4096"] {
+        let writable = Writable::make(arguments, "20M").expect("mke2fs");
+        let fs = &writable.fs;
+        set(fs, Ino::ROOT, b"system.posix_acl_default", &list(40)).expect("set");
+        let mut blocks = BTreeSet::new();
+        for number in 0..20 {
+            let mut handle = fs.start(60).expect("handle");
+            let mut parent = root(fs);
+            let new = NewInode {
+                kind: FileKind::Regular,
+                permissions: 0o644,
+                uid: 0,
+                gid: 0,
+                device: None,
+                now: NOW,
+            };
+            let mut inode = fs.create_inode(&mut handle, &parent, &new).expect("inode");
+            fs.inherit_acl(&mut handle, &parent, &mut inode, 0)
+                .expect("inherited");
+            let target = (inode.ino(), FileTypeByte(1));
+            fs.add_entry(
+                &mut handle,
+                &mut parent,
+                format!("{number}").as_bytes(),
+                target,
+            )
+            .expect("entry");
+            fs.write_inode(&mut handle, &parent).expect("written");
+            handle.stop();
+            blocks.insert(inode.file_acl().expect("a block"));
+        }
+        assert_eq!(blocks.len(), 1, "{arguments}");
+        check(&writable, &BTreeMap::new());
+    }
+}
