@@ -69,12 +69,15 @@ fn cache(variant: Variant, limit_entries: u32, values: &[u64]) -> Arc<dyn MbCach
 
 type Act = fn(&dyn MbCache);
 
-/// Does both at once, and then looks whether the cache is whole and lets go of everything.
-fn race(cache: &Arc<dyn MbCache>, one: Act, other: Act) {
-    let theirs = Arc::clone(cache);
-    let thread = shuttle::thread::spawn(move || one(&*theirs));
-    other(&**cache);
-    thread.join().unwrap();
+/// Does all at once, and then looks whether the cache is whole and lets go of everything.
+fn race<const N: usize>(cache: &Arc<dyn MbCache>, acts: [Act; N]) {
+    let threads = acts.map(|act| {
+        let theirs = Arc::clone(cache);
+        shuttle::thread::spawn(move || act(&*theirs))
+    });
+    for thread in threads {
+        thread.join().unwrap();
+    }
     cache.check_invariants();
     for value in [10, 20, 30] {
         assert!(matches!(cache.delete_or_get(KEY, value), Deleted::Gone));
@@ -126,7 +129,7 @@ fn shuttle_mbcache_stays_whole_in_every_pairing() {
     for first in 0..ACTS.len() {
         for second in first..ACTS.len() {
             check(move |variant| {
-                race(&cache(variant, 8, &[10, 20]), ACTS[first], ACTS[second]);
+                race(&cache(variant, 8, &[10, 20]), [ACTS[first], ACTS[second]]);
             });
         }
     }
@@ -135,28 +138,72 @@ fn shuttle_mbcache_stays_whole_in_every_pairing() {
 #[test]
 fn shuttle_mbcache_deleted_entry_is_not_found() {
     check(|variant| {
-        race(&cache(variant, 8, &[10]), find, |cache| {
+        let delete_and_look: Act = |cache| {
             delete(cache);
             assert!(cache.get(KEY, 10).is_none() && cache.find_first(KEY).is_none());
-        });
+        };
+        race(&cache(variant, 8, &[10]), [find, delete_and_look]);
     });
+}
+
+/// The entry has all the users that it can have.
+fn mark_full(cache: &dyn MbCache) {
+    let held = cache.get(KEY, 10).expect("nobody drops it");
+    held.set_reusable(false);
+    drop(held);
+    assert!(cache.find_first(KEY).is_none());
+    assert!(cache.get(KEY, 10).is_some());
 }
 
 /// The two flags shared a word that was written without atomics.
 #[test]
 fn shuttle_mbcache_flag_is_not_lost_to_another() {
     check(|variant| {
-        race(
-            &cache(variant, 8, &[10]),
-            |cache| cache.find_first(KEY).iter().for_each(Held::touch),
-            |cache| {
-                let held = cache.find_first(KEY).unwrap();
-                held.set_reusable(false);
-                drop(held);
-                assert!(cache.find_first(KEY).is_none());
-            },
-        );
+        let touch: Act = |cache| cache.find_first(KEY).iter().for_each(Held::touch);
+        race(&cache(variant, 8, &[10]), [touch, mark_full]);
     });
+}
+
+#[test]
+fn shuttle_mbcache_search_returns_each_entry_once_while_others_come_and_go() {
+    fn churn(cache: &dyn MbCache) {
+        for value in [20, 30] {
+            while let Deleted::InUse(held) = cache.delete_or_get(KEY, value) {
+                held.wait_unused();
+            }
+            assert_eq!(cache.insert(KEY, value, true), Inserted::New);
+        }
+    }
+    fn search(cache: &dyn MbCache) {
+        let mut seen = Vec::new();
+        let mut found = cache.find_first(KEY);
+        while let Some(held) = found {
+            assert!(!seen.contains(&held.value()), "{seen:?}");
+            seen.push(held.value());
+            found = cache.find_next(held);
+        }
+        assert!(seen.contains(&10), "it was there all along: {seen:?}");
+    }
+    check(|variant| race(&cache(variant, 8, &[10, 20, 30]), [churn, search]));
+}
+
+#[test]
+fn shuttle_mbcache_entry_that_moves_is_there_for_who_asks_for_it() {
+    check(|variant| {
+        let cache = cache(variant, 8, &[20, 10]);
+        // Its slot is where the other moves, so that memory comes back.
+        assert!(matches!(cache.delete_or_get(KEY, 20), Deleted::Gone));
+        let give_back: Act = |cache| {
+            cache.scan_objects(0);
+        };
+        race(&cache, [give_back, mark_full]);
+    });
+}
+
+#[test]
+fn shuttle_mbcache_gives_back_while_it_grows_and_is_searched() {
+    check(|variant| race(&cache(variant, 8, &[10, 20]), [shrink, create, find]));
+    check(|variant| race(&cache(variant, 8, &[10, 20]), [shrink, create, shrink]));
 }
 
 #[test]

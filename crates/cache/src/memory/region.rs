@@ -94,6 +94,7 @@ impl Region {
 
     /// Gives the memory of the whole pages from `offset_bytes` on back to the kernel; it reads as
     /// zeros after. For regions of small pages. See [`Region::discard`] for what the caller sees to.
+    #[cfg(not(shuttle))]
     pub(crate) fn discard_from(&self, offset_bytes: usize) {
         let start = offset_bytes.next_multiple_of(rustix::param::page_size());
         if start < self.len_bytes {
