@@ -165,7 +165,7 @@ impl Volume {
             let inode = live.inode()?;
             check_xattr(&inode, name)?;
             if name == ACCESS_LIST || name == DEFAULT_LIST {
-                return self.change_alone(&live, |handle, inode| {
+                return self.change_and_write(&live, |handle, inode| {
                     self.set_acl(handle, inode, name, value)
                 });
             }
@@ -287,6 +287,15 @@ impl Volume {
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
         let _alone = live.rw.write();
+        self.change_and_write(live, change)
+    }
+
+    /// As [`Volume::change_inode`], with `rw` held exclusively.
+    fn change_and_write(
+        &self,
+        live: &Live<'_>,
+        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
+    ) -> Result<()> {
         self.change_alone(live, |handle, inode| {
             let before = *inode;
             change(handle, inode)?;
@@ -297,7 +306,7 @@ impl Volume {
         })
     }
 
-    /// As [`Volume::change_inode`], with `rw` held exclusively, of what `change` writes itself.
+    /// As [`Volume::change_and_write`], of what `change` writes itself.
     fn change_alone(
         &self,
         live: &Live<'_>,
