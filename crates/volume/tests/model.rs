@@ -29,6 +29,13 @@ const MIX: Mix = Mix {
     far: true,
 };
 
+/// Mostly attributes that files share.
+const SHARING: Mix = Mix {
+    most_bytes: 1 << 18,
+    shares_one_in: 2,
+    ..MIX
+};
+
 /// Performs the operations on a new file system, and leaves it in `device`.
 fn perform(
     layout: &Layout,
@@ -108,7 +115,7 @@ fn kernel_reads_the_same(image: &ImageFile) -> Result<(), String> {
     Ok(())
 }
 
-fn follow_the_model(name: &str, number: u64) {
+fn follow_the_model(name: &str, seed: u64, mix: Mix) {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }
@@ -119,9 +126,9 @@ fn follow_the_model(name: &str, number: u64) {
     let sequences =
         std::env::var("LARDER_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
     for part in 0..sequences {
-        let seed = Seed::from_environment(0x3000 + number).part(part);
+        let seed = Seed::from_environment(seed).part(part);
         let model = Model::new(layout.rules);
-        let operations = Generator::new(seed, MIX).sequence(&model, OPERATIONS);
+        let operations = Generator::new(seed, mix).sequence(&model, OPERATIONS);
         let Err(what) = attempt(layout, &operations) else {
             continue;
         };
@@ -138,17 +145,18 @@ fn follow_the_model(name: &str, number: u64) {
 }
 
 macro_rules! follows {
-    ($($number:literal $test:ident $name:literal)*) => {
+    ($mix:ident $first:literal $($number:literal $test:ident $name:literal)*) => {
         $(
             #[test]
             fn $test() {
-                follow_the_model($name, $number);
+                follow_the_model($name, $first + $number, $mix);
             }
         )*
     };
 }
 
 follows! {
+    MIX 0x3000
     0 ext4_follows_the_model "ext4"
     1 ext3_1k_follows_the_model "ext3-1k"
     2 ext4_1k_no_checksums_follows_the_model "ext4-1k-no-checksums"
@@ -161,6 +169,20 @@ follows! {
     9 ext2_1k_follows_the_model "ext2-1k"
     10 no_journal_4k_follows_the_model "no-journal-4k"
     11 ext2_4k_large_inodes_follows_the_model "ext2-4k-large-inodes"
+    12 ea_inode_1k_follows_the_model "ea-inode-1k"
+}
+
+follows! {
+    SHARING 0x3100
+    0 ext4_shared_attributes_follow_the_model "ext4"
+    1 ext3_1k_shared_attributes_follow_the_model "ext3-1k"
+    2 ext4_1k_no_checksums_shared_attributes_follow_the_model "ext4-1k-no-checksums"
+    3 inline_data_shared_attributes_follow_the_model "inline-data"
+    4 bigalloc_shared_attributes_follow_the_model "bigalloc"
+    5 inode_128_2k_shared_attributes_follow_the_model "inode-128-2k"
+    6 ext2_1k_shared_attributes_follow_the_model "ext2-1k"
+    7 no_journal_4k_shared_attributes_follow_the_model "no-journal-4k"
+    8 ea_inode_1k_shared_attributes_follow_the_model "ea-inode-1k"
 }
 
 #[test]
