@@ -79,14 +79,8 @@ impl<P: Probe> Clock<P> {
     /// A slot for a new entry; where there is none, other entries go.
     fn take(&self) -> Option<Vacant<'_, 1>> {
         self.entries.probe.touched(Touch::Write(place::FREE_LIST));
-        let arena = &self.entries.arena;
         let vacant = self.table.take_from(|index| {
-            let reason = if arena.touched() == arena.capacity() {
-                &self.entries.dropped_by_limit
-            } else {
-                &self.entries.dropped_by_shrinker
-            };
-            reason.fetch_add(1, Relaxed);
+            self.entries.dropped_for_room().fetch_add(1, Relaxed);
             self.entries.wrote(index);
         });
         self.entries.probe.touched(Touch::Write(place::FREE_LIST));

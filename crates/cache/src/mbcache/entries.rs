@@ -115,6 +115,15 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         drop(self.arena.vacant(index));
     }
 
+    /// What counts an entry that goes so that another has room.
+    pub fn dropped_for_room(&self) -> &AtomicU64 {
+        if self.arena.touched() == self.arena.capacity() {
+            &self.dropped_by_limit
+        } else {
+            &self.dropped_by_shrinker
+        }
+    }
+
     /// Tells the probe that the line of entry `index` was written.
     #[inline]
     pub fn wrote(&self, index: u32) {

@@ -16,7 +16,8 @@
 //! | 4 | 0 | the head of the arena's free list |
 //! | 5 | 0 | the count of entries, where no lock guards it |
 //!
-//! Counters that each thread has for itself are no places.
+//! Counters that each thread has for itself are no places. Holds are told by `old` alone: in the
+//! others no hold keeps anyone waiting but who deletes.
 
 use crate::sync::{self, Condvar, Mutex, MutexGuard, thread_number};
 use std::fmt::Debug;

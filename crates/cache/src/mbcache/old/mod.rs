@@ -165,7 +165,7 @@ impl<P: Probe> Old<P> {
     fn take(&self) -> Option<Vacant<'_, 3>> {
         loop {
             let vacant = self.entries.take();
-            if vacant.is_some() || !self.drop_first(&self.entries.dropped_by_limit) {
+            if vacant.is_some() || !self.drop_first(self.entries.dropped_for_room()) {
                 return vacant;
             }
         }
@@ -260,9 +260,9 @@ impl<P: Probe> Holds for Old<P> {
 
     fn release(&self, index: u32) {
         let mut indexes = self.lock();
+        self.tell(Touch::Release(place::entry(index)));
         self.entries.slot(index).clear_flags(State::BUSY);
         self.entries.release(index);
-        self.tell(Touch::Release(place::entry(index)));
         if self.state(index).pins() == 0 {
             let slots = &self.entries.arena;
             indexes.unused.append(slots, index, UNUSED);

@@ -18,6 +18,7 @@
 
 use crate::mbcache::Variant;
 use crate::mbcache::entries::Entries;
+use crate::mbcache::holds::Holds;
 use crate::mbcache::list::{LISTS_MAX, Links, List};
 use crate::mbcache::probe::{Locked, Probe, Touch, place};
 use crate::sync::{AtomicU32, Mutex, Relaxed};
@@ -96,12 +97,8 @@ impl Lists {
 
     /// The entry `index`, which the caller holds, was of use.
     pub fn used<P: Probe>(&self, entries: &Entries<P, 2>, index: u32) {
-        let slot = entries.slot(index);
         if self.variant == Variant::Referenced {
-            if !slot.state().has(State::REFERENCED) {
-                slot.set_flags(State::REFERENCED);
-                entries.probe.touched(Touch::Write(place::entry(index)));
-            }
+            entries.touch(index);
             return;
         }
         let list = Links::of(entries.slot(index)).list;
@@ -129,6 +126,9 @@ impl Lists {
                 let index = listed.first()?;
                 let slot = entries.slot(index);
                 let is_spared = slot.take_flag_of(slot.state(), State::REFERENCED);
+                if is_spared {
+                    entries.wrote(index);
+                }
                 listed.remove(&entries.arena, index);
                 if !is_spared && claim(index) {
                     self.count.fetch_sub(1, Relaxed);

@@ -125,7 +125,7 @@ impl<P: Probe> Core<P> {
         let mut left = 2 * u64::from(self.lists.count());
         loop {
             let vacant = self.entries.take();
-            if vacant.is_some() || !self.drop_next(&mut left, &self.entries.dropped_by_limit) {
+            if vacant.is_some() || !self.drop_next(&mut left, self.entries.dropped_for_room()) {
                 return vacant;
             }
         }

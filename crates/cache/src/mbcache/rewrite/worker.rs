@@ -108,3 +108,49 @@ impl<T> Drop for Worker<T> {
         }
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+    /// Work that says when it starts, and ends when it is told to.
+    struct Task {
+        started: SyncSender<()>,
+        may_end: parking_lot::Mutex<Receiver<()>>,
+    }
+
+    fn work(task: &Task) {
+        task.started.send(()).unwrap();
+        task.may_end.lock().recv().unwrap();
+    }
+
+    #[test]
+    fn worker_never_called_has_no_thread() {
+        let worker = Worker::new(Arc::new(()), |()| ());
+        assert!(worker.thread.lock().is_none());
+        worker.call();
+        assert!(worker.thread.lock().is_some());
+    }
+
+    #[test]
+    fn worker_called_while_it_works_works_once_more() {
+        let (started, starts) = sync_channel(4);
+        let (end, ends) = sync_channel(4);
+        let task = Task {
+            started,
+            may_end: parking_lot::Mutex::new(ends),
+        };
+        let worker = Worker::new(Arc::new(task), work);
+        worker.call();
+        starts.recv().unwrap();
+        for _ in 0..3 {
+            worker.call();
+        }
+        end.send(()).unwrap();
+        starts.recv().unwrap();
+        end.send(()).unwrap();
+        drop(worker);
+        assert!(starts.recv().is_err(), "worked a third time");
+    }
+}

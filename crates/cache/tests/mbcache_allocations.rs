@@ -1,0 +1,78 @@
+//! Nothing is allocated to look for shared attributes, or to give up entries: the one happens with
+//! locks held, the other because memory is short.
+
+use allocation_counter::measure;
+use larder_cache::mbcache::{Config, Deleted, MbCache, Variant, build};
+use larder_cache::table::{Charge, Growth};
+use std::sync::Arc;
+
+/// There is always more memory.
+struct Plenty;
+
+impl Charge for Plenty {
+    fn charge(&self) -> bool {
+        true
+    }
+
+    fn uncharge(&self) {}
+}
+
+/// Below the limit, so that there is no worker.
+fn cache(variant: Variant) -> Box<dyn MbCache> {
+    let config = Config {
+        limit_entries: 4000,
+        bits: 6,
+    };
+    let growth = Growth::Charged {
+        chunk: 64,
+        charge: Arc::new(Plenty),
+    };
+    let cache = build(variant, config, growth, ()).unwrap();
+    for value in 0..2000_u32 {
+        cache.insert(value % 100, value.into(), true);
+    }
+    // What a thread has for itself is made the first time.
+    drop(cache.find_first(0));
+    cache
+}
+
+fn allocations(work: impl FnOnce()) -> u64 {
+    measure(work).count_total
+}
+
+#[test]
+fn lookups_allocate_nothing() {
+    for variant in Variant::ALL {
+        let cache = cache(variant);
+        let look = || {
+            for key in 0..200 {
+                let mut found = cache.find_first(key);
+                while let Some(held) = found {
+                    held.touch();
+                    held.set_reusable(held.value() % 3 > 0);
+                    found = cache.find_next(held);
+                }
+                drop(cache.get(key, key.into()));
+                if let Deleted::InUse(held) = cache.delete_or_get(key, key.into()) {
+                    held.wait_unused();
+                }
+            }
+        };
+        assert_eq!(allocations(look), 0, "{variant}");
+    }
+}
+
+#[test]
+fn shrinking_allocates_nothing() {
+    for variant in Variant::ALL {
+        let cache = cache(variant);
+        let mut frames = 0;
+        let shrink = || {
+            for _ in 0..100 {
+                frames += cache.scan_objects(cache.count_objects() / 2);
+            }
+        };
+        assert_eq!(allocations(shrink), 0, "{variant}");
+        assert!(frames > 0 || variant == Variant::Off, "{variant}");
+    }
+}
