@@ -1,43 +1,52 @@
-//! The colours of series, by their names: a policy has the same one in every plot, and what was
-//! published for it a paler one. Colours that are left go to other names in the order they come.
+//! The colours of series, by their names: a policy and a variant of mbcache have the same one in
+//! every plot, and what was published for them a paler one. Colours that are left go to other names
+//! in the order they come.
 
+use larder::MbCacheVariant;
 use larder_readahead::PolicyName;
 use plotters::style::RGBColor;
 
 /// Colours that people who see colours differently can tell apart (Okabe and Ito). The first ones
-/// are the policies', in the order of their generations.
-const COLOURS: [RGBColor; 6] = [
+/// are the policies', in the order of their generations; `off` is a variant too, and the others
+/// follow it.
+const COLOURS: [RGBColor; 7] = [
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0x00, 0x9e, 0x73),
     RGBColor(0xcc, 0x79, 0xa7),
     RGBColor(0xe6, 0x9f, 0x00),
     RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x00, 0x00, 0x00),
 ];
 
 /// What the names of published series begin with.
 const PUBLISHED: &str = "published ";
 
 /// A colour for each of the series of these names.
-pub(super) fn colours<'a>(names: impl Iterator<Item = &'a str>) -> Vec<RGBColor> {
-    let mut free = COLOURS.iter().skip(PolicyName::ALL.len()).cycle();
+pub(super) fn colours<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<RGBColor> {
+    let published = |name: &'a str| name.strip_prefix(PUBLISHED);
+    let named = |name| named_colour(published(name).unwrap_or(name));
+    let taken: Vec<_> = names.clone().filter_map(named).collect();
+    let rest = COLOURS.iter().skip(PolicyName::ALL.len());
+    let mut free = rest.filter(|colour| !taken.contains(colour)).cycle();
     names
-        .map(|name| {
-            let published = name.strip_prefix(PUBLISHED);
-            match (policy_colour(published.unwrap_or(name)), published) {
-                (Some(colour), None) => colour,
-                (Some(colour), Some(_)) => paler(colour),
-                (None, _) => *free.next().unwrap_or(&COLOURS[0]),
-            }
+        .map(|name| match (named(name), published(name)) {
+            (Some(colour), None) => colour,
+            (Some(colour), Some(_)) => paler(colour),
+            (None, _) => *free.next().unwrap_or(&COLOURS[0]),
         })
         .collect()
 }
 
-fn policy_colour(name: &str) -> Option<RGBColor> {
-    let at = PolicyName::ALL
+fn named_colour(name: &str) -> Option<RGBColor> {
+    let policy = PolicyName::ALL
         .iter()
-        .position(|policy| policy.as_str() == name)?;
-    COLOURS.get(at).copied()
+        .position(|policy| policy.as_str() == name);
+    let variant = || {
+        let mut variants = MbCacheVariant::ALL.iter();
+        Some(variants.position(|variant| variant.as_str() == name)? + 1)
+    };
+    COLOURS.get(policy.or_else(variant)?).copied()
 }
 
 /// Halfway to white.
@@ -63,6 +72,16 @@ mod tests {
         let policies = PolicyName::ALL.iter().map(|policy| policy.as_str());
         let names = policies.chain(["published legacy", "published ondemand", "a", "b"]);
         let mut colours = colours(names);
+        let count = colours.len();
+        colours.sort_unstable_by_key(|colour| (colour.0, colour.1, colour.2));
+        colours.dedup();
+        assert_eq!(colours.len(), count);
+    }
+
+    #[test]
+    fn colour_of_each_variant_is_its_own_and_another_name_gets_one_that_is_left() {
+        let variants = MbCacheVariant::ALL.iter().map(|variant| variant.as_str());
+        let mut colours = colours(variants.chain(["ext4"]));
         let count = colours.len();
         colours.sort_unstable_by_key(|colour| (colour.0, colour.1, colour.2));
         colours.dedup();

@@ -32,15 +32,12 @@ pub const MAX_USERS: u32 = 1024;
 /// What a block would take on an image.
 const BLOCK_BYTES: u64 = 4096;
 
-/// A cache with the size that Linux gives its own.
+/// A cache of as many entries as Linux has in its own.
 ///
 /// # Errors
 /// [`Error::Cache`]
 pub fn cache<P: Probe>(variant: MbCacheVariant, probe: P) -> Result<Box<dyn MbCache>, Error> {
-    let config = Config {
-        limit_entries: Config::LINUX_LIMIT_ENTRIES,
-        bits: Config::LINUX_BITS,
-    };
+    let config = Config::new(variant, Config::LINUX_LIMIT_ENTRIES);
     mbcache::build(variant, config, Growth::Prepaid, probe)
         .map_err(|source| Error::Cache { variant, source })
 }
@@ -92,6 +89,13 @@ impl Blocks {
             words: (0..2 * case.all_files()).map(|_| free()).collect(),
             seed: config.seed,
         }
+    }
+
+    /// The users of each block that has any.
+    #[cfg(test)]
+    pub(super) fn users(&self) -> Vec<u32> {
+        let users = (0..self.words.len()).map(|block| self.word(block).users);
+        users.filter(|users| *users > 0).collect()
     }
 
     fn word(&self, block: usize) -> Word {
@@ -193,6 +197,15 @@ impl<'b> Process<'b> {
         };
         self.files[file as usize] = Some(new);
         true
+    }
+
+    /// The key and the value of the entry whose block the next set changes or leaves, if it does.
+    #[must_use]
+    pub fn next_left(&self) -> Option<(u32, u64)> {
+        let Draw { file, value } = self.draws.clone().next()?;
+        let block = self.files[file as usize]?;
+        let before = self.blocks.word(block).value;
+        (before != value).then(|| (self.blocks.key(before), block as u64))
     }
 
     /// The value that a file has.

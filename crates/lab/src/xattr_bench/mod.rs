@@ -17,6 +17,8 @@ mod error;
 mod image;
 mod measured;
 mod report;
+#[cfg(test)]
+mod tests;
 mod together;
 mod volume;
 

@@ -1,0 +1,182 @@
+//! What all targets have in common, and the blocks of the engine.
+
+use super::draws::{Draw, Draws, bytes_of};
+use super::engine::{Blocks, MAX_USERS, Process, cache};
+use super::image::Image;
+use super::*;
+use larder::XattrMode;
+use std::collections::HashMap;
+
+const CONFIG: BenchConfig = BenchConfig {
+    operations: 500,
+    runs: 1,
+    seed: 2016,
+};
+
+const CASE: Case = Case {
+    processes: 3,
+    files: 20,
+    values: 30,
+};
+
+/// The number of the value of each file, by process and file.
+type Values = HashMap<(u32, u32), u32>;
+
+fn draws_of_all(case: Case) -> impl Iterator<Item = (u32, Draw)> {
+    (0..case.processes).flat_map(move |process| {
+        Draws::new(case, &CONFIG, process).map(move |draw| (process, draw))
+    })
+}
+
+/// What is there in the end, by a map.
+fn predicted(case: Case) -> Values {
+    draws_of_all(case)
+        .map(|(process, draw)| ((process, draw.file), draw.value))
+        .collect()
+}
+
+fn on_engine(variant: MbCacheVariant, case: Case) -> Values {
+    let (cache, blocks) = (cache(variant, ()).unwrap(), Blocks::new(case, &CONFIG));
+    let mut values = Values::new();
+    for number in 0..case.processes {
+        let mut process = Process::new(number, &blocks, &*cache, case, &CONFIG);
+        while process.step() {}
+        let of = |file: u32| Some(((number, file), process.value(file as usize)?));
+        values.extend((0..case.files).filter_map(of));
+    }
+    cache.check_invariants();
+    values
+}
+
+fn on_volume(variant: MbCacheVariant, case: Case) -> Values {
+    let image = Image::new(case).unwrap();
+    let volume = image.open(variant).unwrap();
+    let ino = |process: u32, file: u32| image.files[process as usize][file as usize];
+    for (process, Draw { file, value }) in draws_of_all(case) {
+        let value = bytes_of(value, CONFIG.seed);
+        let ino = ino(process, file);
+        volume
+            .set_xattr(ino, ATTRIBUTE.as_bytes(), &value, XattrMode::Any)
+            .unwrap();
+    }
+    let numbers: HashMap<_, _> = (0..case.values)
+        .map(|value| (bytes_of(value, CONFIG.seed).to_vec(), value))
+        .collect();
+    let files = (0..case.processes).flat_map(|process| (0..case.files).map(move |f| (process, f)));
+    files
+        .filter_map(|(process, file)| {
+            let value = volume.xattr(ino(process, file), ATTRIBUTE.as_bytes());
+            Some(((process, file), numbers[&value.unwrap()?]))
+        })
+        .collect()
+}
+
+fn has_mke2fs() -> bool {
+    !larder_testkit::skip(&[larder_testkit::Requirement::Tool("mke2fs")])
+}
+
+#[test]
+fn files_have_the_same_values_in_the_end_on_every_target_with_every_variant() {
+    let expected = predicted(CASE);
+    assert_eq!(expected.len(), 60);
+    for variant in MbCacheVariant::ALL {
+        assert_eq!(on_engine(variant, CASE), expected, "engine, {variant}");
+        if has_mke2fs() {
+            assert_eq!(on_volume(variant, CASE), expected, "volume, {variant}");
+        }
+    }
+}
+
+#[test]
+fn run_on_engine_and_volume_is_found_to_keep_what_was_set() {
+    let mut targets = MbCacheVariant::ALL.map(Target::Engine).to_vec();
+    if has_mke2fs() {
+        targets.extend(MbCacheVariant::ALL.map(Target::Volume));
+    }
+    let mut runs = 0;
+    let measured = measure(&targets, CASE, &CONFIG, &mut || runs += 1).unwrap();
+    assert_eq!((measured.len(), runs), (targets.len(), targets.len()));
+    for (target, measured) in targets.iter().zip(&measured) {
+        assert_eq!(measured.variant, target.variant());
+        let shares = measured.stats.unwrap().shares;
+        let is_off = measured.variant == Some(MbCacheVariant::Off);
+        assert_eq!(shares == 0, is_off, "{target:?}: {shares} shares");
+    }
+}
+
+#[test]
+fn files_of_one_process_share_perfectly_unless_sharing_is_off() {
+    let case = Case {
+        processes: 1,
+        ..CASE
+    };
+    for variant in MbCacheVariant::ALL {
+        let (cache, blocks) = (cache(variant, ()).unwrap(), Blocks::new(case, &CONFIG));
+        let mut process = Process::new(0, &blocks, &*cache, case, &CONFIG);
+        let mut values = HashMap::new();
+        for draw in Draws::new(case, &CONFIG, 0) {
+            assert!(process.step());
+            values.insert(draw.file, draw.value);
+            let users = blocks.users();
+            assert_eq!(users.iter().sum::<u32>() as usize, values.len());
+            let mut distinct: Vec<_> = values.values().collect();
+            distinct.sort_unstable();
+            distinct.dedup();
+            let expected = if variant == MbCacheVariant::Off {
+                values.len()
+            } else {
+                distinct.len()
+            };
+            assert_eq!(users.len(), expected, "{variant}");
+        }
+        assert!(!process.step());
+    }
+}
+
+#[test]
+fn block_is_shared_by_1024_files_and_no_more() {
+    let case = Case {
+        processes: 1,
+        files: MAX_USERS + 76,
+        values: 1,
+    };
+    let config = BenchConfig {
+        operations: case.files,
+        ..CONFIG
+    };
+    for variant in MbCacheVariant::ALL {
+        if variant == MbCacheVariant::Off {
+            continue;
+        }
+        let (cache, blocks) = (cache(variant, ()).unwrap(), Blocks::new(case, &config));
+        let mut process = Process::new(0, &blocks, &*cache, case, &config);
+        while process.step() {}
+        let mut users = blocks.users();
+        users.sort_unstable();
+        assert_eq!(users, [76, MAX_USERS], "{variant}");
+    }
+}
+
+#[test]
+fn users_of_blocks_are_counted_right_whatever_processes_do_at_once() {
+    let case = Case {
+        processes: 4,
+        files: 600,
+        values: 2,
+    };
+    let config = BenchConfig {
+        operations: 3000,
+        ..CONFIG
+    };
+    for variant in MbCacheVariant::ALL {
+        let (cache, blocks) = (cache(variant, ()).unwrap(), Blocks::new(case, &config));
+        together::together(case.processes, |number| {
+            let mut process = Process::new(number, &blocks, &*cache, case, &config);
+            move || while process.step() {}
+        });
+        cache.check_invariants();
+        let users = blocks.users();
+        assert_eq!(users.iter().sum::<u32>(), 2400, "{variant}");
+        assert!(users.iter().all(|users| *users <= MAX_USERS), "{variant}");
+    }
+}
