@@ -2,6 +2,8 @@
 
 mod change;
 mod lab;
+mod names;
+mod xattr_bench;
 
 use crate::commands::fuse2fs::Fuse2fsArgs;
 use crate::{size, threads};
@@ -14,6 +16,8 @@ use std::path::PathBuf;
 
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
 pub(crate) use lab::{Document, LabArgs, LabCommand, ListArgs, ReadaheadArgs, ReproduceArgs};
+pub(crate) use names::Names;
+pub(crate) use xattr_bench::{TargetName, XattrBenchArgs, XattrBenchWorkerArgs};
 
 /// Mount, read and write ext2, ext3 and ext4 images, without root.
 #[derive(Debug, Parser)]

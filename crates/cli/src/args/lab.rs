@@ -1,26 +1,27 @@
 //! The command line of `larder lab`.
 
+use super::names::{Names, NamesParser};
+use super::xattr_bench::{XattrBenchArgs, XattrBenchWorkerArgs};
 use crate::size;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Arg, Args, Command, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand, ValueEnum};
 use larder::PolicyName;
 use larder_block::simulated::{DEVICE_MODELS, DeviceModel};
 use larder_lab::simulator::PAGE_BYTES;
 use larder_lab::workload::Workload;
-use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-/// Simulate readahead: compare policies, reproduce published results
+/// Compare what caches and readahead do, reproduce published results
 ///
-/// Runs the page cache and the readahead policies of a mount over a simulated
-/// device, in virtual time: nothing is mounted or read, and the same command
-/// prints the same figures.
+/// Readahead: the page cache and the policies of a mount run over a simulated
+/// device, in virtual time; nothing is mounted or read, and the same command
+/// prints the same figures. xattr-bench measures this machine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   larder lab list                          what can be simulated
   larder lab readahead --workload interleaved:streams=64 --device nvme
+  larder lab xattr-bench --processes 4     how fast files share attributes
   larder lab reproduce wu2007              the published tables beside ours")]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
@@ -30,6 +31,9 @@ pub(crate) struct LabArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     Readahead(ReadaheadArgs),
+    XattrBench(XattrBenchArgs),
+    #[command(hide = true)]
+    XattrBenchWorker(XattrBenchWorkerArgs),
     Reproduce(ReproduceArgs),
     List(ListArgs),
 }
@@ -62,8 +66,8 @@ pub(crate) struct ReadaheadArgs {
     #[arg(allow_hyphen_values = true)]
     pub memory: u64,
     /// Policies, separated by commas, or all
-    #[arg(long, value_name = "NAMES", default_value = "all", value_parser = PoliciesParser)]
-    pub policy: Policies,
+    #[arg(long, value_name = "NAMES", default_value = "all", value_parser = NamesParser::<PolicyName>::new())]
+    pub policy: Names<PolicyName>,
     /// The most that is read ahead at once: a page of 4 KiB or more, rounded up to whole ones
     #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = parse_window)]
     #[arg(allow_hyphen_values = true)]
@@ -156,91 +160,11 @@ fn parse_window(text: &str) -> Result<u64, String> {
 }
 
 /// Reads what chance is drawn from.
-fn parse_seed(text: &str) -> Result<u64, String> {
+pub(super) fn parse_seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
         format!(
             "`{text}` is not a seed: write a whole number from 0 to {}",
             u64::MAX
         )
     })
-}
-
-/// Stands for every policy in a list of names.
-const ALL_POLICIES: &str = "all";
-
-/// Policies by name, in the order given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Policies(pub Vec<PolicyName>);
-
-impl FromStr for Policies {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut policies = Vec::new();
-        for name in text.split(',').map(str::trim) {
-            let named = if name == ALL_POLICIES {
-                PolicyName::ALL.to_vec()
-            } else {
-                let policy = name.parse();
-                vec![policy.map_err(|error| format!("{error}, and {ALL_POLICIES}"))?]
-            };
-            for policy in named {
-                if !policies.contains(&policy) {
-                    policies.push(policy);
-                }
-            }
-        }
-        Ok(Self(policies))
-    }
-}
-
-/// Reads [`Policies`], and tells the help and shells the names that a list is made of.
-#[derive(Clone, Debug)]
-struct PoliciesParser;
-
-impl TypedValueParser for PoliciesParser {
-    type Value = Policies;
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        argument: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<Policies, clap::Error> {
-        Policies::from_str.parse_ref(command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let names = PolicyName::ALL.iter().map(|name| name.as_str());
-        Some(Box::new(
-            names.chain([ALL_POLICIES]).map(PossibleValue::new),
-        ))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies_are_all_or_those_that_are_named() {
-        let named = |text: &str| text.parse::<Policies>().map(|policies| policies.0);
-        assert_eq!(named("all").unwrap(), PolicyName::ALL);
-        assert_eq!(named("all,legacy").unwrap(), PolicyName::ALL);
-        let first = named("modern,all").unwrap();
-        assert_eq!(
-            (first[0], first.len()),
-            (PolicyName::Modern, PolicyName::ALL.len())
-        );
-        assert!(named("all,").is_err() && named("").is_err());
-        assert_eq!(
-            named("legacy, ondemand,legacy").unwrap(),
-            [PolicyName::Legacy, PolicyName::OnDemand]
-        );
-        let error = named("legacy,psychic").unwrap_err();
-        assert!(
-            error.contains("psychic") && error.contains("ondemand"),
-            "{error}"
-        );
-    }
 }

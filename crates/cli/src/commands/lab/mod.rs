@@ -3,6 +3,7 @@
 mod list;
 mod readahead;
 mod reproduce;
+mod xattr_bench;
 
 use crate::args::{LabArgs, LabCommand};
 use crate::failure::{Failure, Result};
@@ -17,6 +18,8 @@ use larder_lab::output::ReportFile;
 pub(super) fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
         LabCommand::Readahead(args) => readahead::run(args),
+        LabCommand::XattrBench(args) => xattr_bench::run(args),
+        LabCommand::XattrBenchWorker(args) => xattr_bench::work(args),
         LabCommand::Reproduce(args) => reproduce::run(args),
         LabCommand::List(args) => list::run(args),
     }

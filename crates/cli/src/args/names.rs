@@ -1,0 +1,126 @@
+//! Lists of names, separated by commas, or all that there are.
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command};
+use larder::{MbCacheVariant, PolicyName};
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+/// Stands for every name in a list.
+const ALL_NAMES: &str = "all";
+
+/// What has one of a few names.
+pub(crate) trait Named:
+    FromStr<Err: Display> + Clone + PartialEq + Send + Sync + 'static
+{
+    /// All that there are.
+    const ALL: &'static [Self];
+
+    /// The name.
+    fn name(&self) -> &'static str;
+}
+
+impl Named for PolicyName {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn name(&self) -> &'static str {
+        self.as_str()
+    }
+}
+
+impl Named for MbCacheVariant {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn name(&self) -> &'static str {
+        self.as_str()
+    }
+}
+
+/// What was named, each once, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Names<T>(pub Vec<T>);
+
+impl<T: Named> Names<T> {
+    pub(crate) fn all() -> Self {
+        Self(T::ALL.to_vec())
+    }
+}
+
+impl<T: Named> FromStr for Names<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut list = Vec::new();
+        for name in text.split(',').map(str::trim) {
+            let named = if name == ALL_NAMES {
+                T::ALL.to_vec()
+            } else {
+                let one = name.parse();
+                vec![one.map_err(|error| format!("{error}, and {ALL_NAMES}"))?]
+            };
+            for one in named {
+                if !list.contains(&one) {
+                    list.push(one);
+                }
+            }
+        }
+        Ok(Self(list))
+    }
+}
+
+/// Reads [`Names`], and tells the help and shells the names that a list is made of.
+#[derive(Clone, Debug)]
+pub(super) struct NamesParser<T>(PhantomData<T>);
+
+impl<T> NamesParser<T> {
+    pub(super) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: Named> TypedValueParser for NamesParser<T> {
+    type Value = Names<T>;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Names<T>, clap::Error> {
+        Names::from_str.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let names = T::ALL.iter().map(Named::name);
+        Some(Box::new(names.chain([ALL_NAMES]).map(PossibleValue::new)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_all_or_those_that_are_given() {
+        let named = |text: &str| text.parse::<Names<PolicyName>>().map(|names| names.0);
+        assert_eq!(named("all").unwrap(), PolicyName::ALL);
+        assert_eq!(named("all,legacy").unwrap(), PolicyName::ALL);
+        let first = named("modern,all").unwrap();
+        assert_eq!(
+            (first[0], first.len()),
+            (PolicyName::Modern, PolicyName::ALL.len())
+        );
+        assert!(named("all,").is_err() && named("").is_err());
+        assert_eq!(
+            named("legacy, ondemand,legacy").unwrap(),
+            [PolicyName::Legacy, PolicyName::OnDemand]
+        );
+        let error = named("legacy,psychic").unwrap_err();
+        assert!(
+            error.contains("psychic") && error.contains("ondemand"),
+            "{error}"
+        );
+    }
+}

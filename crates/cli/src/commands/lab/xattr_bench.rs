@@ -1,0 +1,157 @@
+//! `larder lab xattr-bench`.
+
+use super::{progress, write, write_report};
+use crate::args::{Names, TargetName, XattrBenchArgs, XattrBenchWorkerArgs};
+use crate::failure::{Failure, Result};
+use larder::MbCacheVariant;
+use larder_lab::xattr_bench::{self, BenchConfig, Case, Error, Target, Worker, XattrBench};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
+    let cases = cases(args)?;
+    let (name, targets) = targets(args)?;
+    let config = BenchConfig {
+        operations: args.ops,
+        runs: args.runs,
+        seed: args.seed,
+    };
+    let runs = cases.len() as u64 * targets.len() as u64 * u64::from(args.runs);
+    let bar = progress(runs);
+    let measured = xattr_bench::measure_all(&name, &targets, &cases, &config, &mut || bar.inc(1));
+    bar.finish_and_clear();
+    let bench = measured.map_err(|error| failure(&error))?;
+    if let Some(path) = &args.csv {
+        write("--csv", path, &bench.to_csv()?)?;
+    }
+    if let (Some(path), [plot]) = (&args.plot, &*bench.plots()) {
+        write("--plot", path, &plot.content)?;
+    }
+    if let Some(dir) = &args.output {
+        write_report(dir, &bench.report()?)?;
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        out.write_all(bench.to_json()?.as_bytes())?;
+    } else {
+        print_text(&mut out, &bench)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One process of a bench on a directory.
+pub(super) fn work(args: &XattrBenchWorkerArgs) -> Result<ExitCode> {
+    xattr_bench::work(&args.job).map_err(|error| failure(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cases(args: &XattrBenchArgs) -> Result<Vec<Case>> {
+    let (all_files, all_values) = (args.files(), args.values());
+    if args.plot.is_some() && (all_files.len() > 1 || all_values.len() > 1) {
+        return Err(Failure::Usage {
+            message: "--plot shows one number of files and one number of values".to_owned(),
+            hint: Some("write all plots with --output DIR".to_owned()),
+        });
+    }
+    let mut cases = Vec::new();
+    for values in all_values {
+        for &files in &all_files {
+            for processes in args.processes() {
+                cases.push(Case {
+                    processes,
+                    files,
+                    values,
+                });
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// What is driven, and what all of it is called.
+fn targets(args: &XattrBenchArgs) -> Result<(String, Vec<Target>)> {
+    let of_variants = |target: fn(MbCacheVariant) -> Target| {
+        let variants = args.variant.clone().unwrap_or_else(Names::all);
+        variants.0.into_iter().map(target).collect()
+    };
+    match &args.target {
+        TargetName::Engine => Ok(("engine".to_owned(), of_variants(Target::Engine))),
+        TargetName::Volume => Ok(("volume".to_owned(), of_variants(Target::Volume))),
+        TargetName::Directory(path) => {
+            let target = directory(path, args.variant.is_some())?;
+            Ok((path.display().to_string(), vec![target]))
+        }
+    }
+}
+
+fn directory(path: &Path, has_variant: bool) -> Result<Target> {
+    if has_variant {
+        return Err(Failure::Usage {
+            message: "--variant does not go with a directory: its mount has chosen".to_owned(),
+            hint: Some(
+                "choose when you mount: larder mount -o mbcache=NAME, or -o no_mbcache for the \
+                 kernel's ext4"
+                    .to_owned(),
+            ),
+        });
+    }
+    if !path.is_dir() {
+        return Err(Failure::with_hint(
+            format!("{} is not a directory", path.display()),
+            "--target must be engine, volume, or a directory of a mounted file system",
+        ));
+    }
+    Ok(Target::Directory {
+        path: path.to_owned(),
+        worker: worker()?,
+    })
+}
+
+/// This program, once more.
+pub(super) fn worker() -> Result<Worker> {
+    Ok(Worker {
+        program: std::env::current_exe()?,
+        arguments: vec!["lab".to_owned(), "xattr-bench-worker".to_owned()],
+    })
+}
+
+fn print_text(out: &mut impl Write, bench: &XattrBench) -> io::Result<()> {
+    writeln!(out, "{}", bench.title())?;
+    if bench.is_matrix() {
+        writeln!(out, "Seconds on average: {}", bench.order())?;
+        for (heading, table) in bench.matrix() {
+            write!(out, "\n{heading}\n{}", table.to_text())?;
+        }
+    } else {
+        write!(out, "\n{}", bench.table().to_text())?;
+    }
+    if let Some(sizes) = bench.entry_sizes() {
+        write!(out, "\n{}", sizes.to_text())?;
+    }
+    Ok(())
+}
+
+/// What a bench that cannot be run means for the command line.
+pub(super) fn failure(error: &Error) -> Failure {
+    let message = error.to_string();
+    let hint = match error {
+        Error::NoMke2fs => "install e2fsprogs, or give --target engine or a directory",
+        Error::Image { .. } => "give less with --processes or --files",
+        Error::Directory { .. } => {
+            "--target must name a directory that can be written, with room for the files"
+        }
+        Error::Attribute { source, .. } => match source.kind() {
+            io::ErrorKind::Unsupported => {
+                "--target must lie on a file system with attributes: ext4 mounted with user_xattr"
+            }
+            io::ErrorKind::StorageFull => {
+                "files that share nothing take a block each: give less with --processes or --files"
+            }
+            _ => return Failure::new(message),
+        },
+        _ => return Failure::new(message),
+    };
+    Failure::with_hint(message, hint)
+}
