@@ -1,0 +1,142 @@
+//! Attributes that many files share, set through a mount: as many blocks as perfect sharing takes, by
+//! the count of dumpe2fs; then e2fsck, then the kernel's own mount.
+
+use larder::{OpenOptions, Volume};
+use larder_fuse::{MountOptions, Server, Unmounter};
+use larder_testkit::deal::{Deal, Rules};
+use larder_testkit::oracle::{DirectorySource, Source};
+use larder_testkit::tool::{Tool, free_space};
+use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, tell_skipped};
+use rustix::fs::{XattrFlags, lsetxattr};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+
+const FILES: usize = 20_000;
+const SETS: usize = 500;
+/// Files of a directory.
+const DIRECTORY_FILES: usize = 500;
+
+fn can_mount() -> bool {
+    let tools = ["mke2fs", "dumpe2fs", "e2fsck"].map(Requirement::Tool);
+    if skip(&tools) || skip(&[Requirement::LoopMount]) {
+        return false;
+    }
+    let has_device = Path::new("/dev/fuse").exists();
+    if !has_device {
+        tell_skipped("/dev/fuse does not exist");
+    }
+    has_device
+}
+
+/// A folder with `image`, made as told, and `mnt`.
+fn folder(mkfs: &[&str], size: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("mnt")).unwrap();
+    let image = folder.path().join("image");
+    let tool = Tool::new("mke2fs").args(["-q", "-F"]).args(mkfs);
+    tool.arg(&image).arg(size).run().unwrap();
+    folder
+}
+
+/// A writable mount of ours, unmounted when dropped.
+struct Mounted {
+    path: PathBuf,
+    volume: Arc<Volume>,
+    unmounter: Unmounter,
+    thread: Option<JoinHandle<larder_fuse::Result<()>>>,
+}
+
+impl Mounted {
+    fn new(folder: &Path) -> Self {
+        let mut options = OpenOptions::default();
+        options.read_write = true;
+        let volume = Arc::new(Volume::open(folder.join("image"), &options).unwrap());
+        let mut mount_options = MountOptions::default();
+        mount_options.read_write = true;
+        let mountpoint = folder.join("mnt");
+        let server = Server::mount(Arc::clone(&volume), &mountpoint, &mount_options).unwrap();
+        let unmounter = server.unmounter();
+        Self {
+            path: server.mountpoint().to_owned(),
+            volume,
+            unmounter,
+            thread: Some(std::thread::spawn(move || server.serve(|| Ok(())))),
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmounted = self.unmounter.unmount();
+        let served = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            unmounted.unwrap();
+            served.unwrap().unwrap().unwrap();
+        }
+    }
+}
+
+/// A file below `root`.
+fn file(root: &Path, number: usize) -> PathBuf {
+    let directory = number / DIRECTORY_FILES;
+    root.join(format!("directory-{directory}/file-{number}"))
+}
+
+fn make_files(root: &Path) {
+    for number in 0..FILES {
+        let path = file(root, number);
+        if number % DIRECTORY_FILES == 0 {
+            fs::create_dir(path.parent().unwrap()).unwrap();
+        }
+        File::create(path).unwrap();
+    }
+}
+
+#[test]
+fn mount_of_20000_files_takes_the_blocks_of_perfect_sharing() {
+    if !can_mount() {
+        return;
+    }
+    let seed = Seed::from_environment(0x7100);
+    println!("seed {seed}");
+    let rules = Rules {
+        sets: SETS,
+        files: FILES,
+        crowd: 3000,
+        large: false,
+    };
+    let deal = Deal::new(seed, &rules);
+    let folder = folder(&["-t", "ext4", "-b", "4096", "-N", "24000"], "64M");
+    let image = folder.path().join("image");
+    make_files(&Mounted::new(folder.path()).path);
+    let before = free_space(&image).unwrap();
+
+    let mounted = Mounted::new(folder.path());
+    for (number, attributes) in deal.in_any_order(seed) {
+        let path = file(&mounted.path, number);
+        for (name, value) in attributes {
+            lsetxattr(&path, name, value, XattrFlags::empty()).unwrap();
+        }
+    }
+    let shared = mounted.volume.stats().attributes.unwrap();
+    drop(mounted);
+    let after = free_space(&image).unwrap();
+    let expected = deal.shared_space(4096);
+    assert_eq!(before.blocks - after.blocks, expected.blocks);
+    assert_eq!(before.inodes, after.inodes);
+    assert!(
+        shared.shares >= FILES as u64 - expected.blocks,
+        "{shared:?}"
+    );
+
+    Tool::new("e2fsck").arg("-fn").arg(&image).run().unwrap();
+    let mount = LoopMount::new(&image, Access::ReadOnly, &[]).unwrap();
+    let kernel = DirectorySource::new("kernel", &mount.path());
+    for (number, attributes) in deal.files() {
+        let found = kernel.attributes(&file(&kernel.root(), number)).unwrap();
+        assert!(found == *attributes, "file {number} by the kernel");
+    }
+}
