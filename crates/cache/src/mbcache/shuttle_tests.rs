@@ -2,6 +2,7 @@
 //! variant. See [`crate::shuttle_tests`] for how.
 
 use super::*;
+use crate::sync::{AcqRel, AtomicU32};
 use crate::table::{Charge, Growth};
 use std::sync::Arc;
 
@@ -33,9 +34,13 @@ impl Probe for TwoProcessors {
 fn check(model: impl Fn(Variant) + Copy + Send + Sync + 'static) {
     for variant in CACHES {
         eprintln!("{variant}");
-        shuttle::check_random(move || model(variant), SCHEDULES);
-        shuttle::check_pct(move || model(variant), SCHEDULES, 3);
+        try_schedules(move || model(variant));
     }
+}
+
+fn try_schedules(model: impl Fn() + Copy + Send + Sync + 'static) {
+    shuttle::check_random(model, SCHEDULES);
+    shuttle::check_pct(model, SCHEDULES, 3);
 }
 
 /// There is always more.
@@ -114,7 +119,11 @@ fn get(cache: &dyn MbCache) {
 }
 
 fn delete(cache: &dyn MbCache) {
-    while let Deleted::InUse(held) = cache.delete_or_get(KEY, 10) {
+    delete_value(cache, 10);
+}
+
+fn delete_value(cache: &dyn MbCache, value: u64) {
+    while let Deleted::InUse(held) = cache.delete_or_get(KEY, value) {
         held.wait_unused();
     }
 }
@@ -224,6 +233,51 @@ fn get_shared(cache: &dyn MbCache) {
     if let Some(held) = cache.find_first(KEY) {
         assert_eq!(held.value(), 10);
     }
+}
+
+#[test]
+fn shuttle_mbcache_waiter_is_woken_though_others_wait_for_other_entries() {
+    check(|variant| {
+        let cache = cache(variant, 8, &[10, 20]);
+        let [first, second] = [10, 20].map(|value| cache.get(KEY, value).unwrap());
+        let [one, other] = [10, 20].map(|value| {
+            let theirs = Arc::clone(&cache);
+            shuttle::thread::spawn(move || delete_value(&*theirs, value))
+        });
+        drop(second);
+        other.join().unwrap();
+        drop(first);
+        one.join().unwrap();
+        assert_eq!(cache.stats().entries, 0);
+    });
+}
+
+#[test]
+fn shuttle_mbcache_old_holds_what_is_found_by_value_alone() {
+    const ALONE: u32 = 100;
+    try_schedules(|| {
+        let cache = cache(Variant::Old, 8, &[10]);
+        let holders = Arc::new(AtomicU32::new(0));
+        let threads = [true, true, false].map(|by_value| {
+            let (cache, holders) = (Arc::clone(&cache), Arc::clone(&holders));
+            shuttle::thread::spawn(move || {
+                let (held, count) = if by_value {
+                    (cache.get(KEY, 10), ALONE)
+                } else {
+                    (cache.find_first(KEY), 1)
+                };
+                let others = holders.fetch_add(count, AcqRel);
+                assert!(
+                    others == 0 || others + count < ALONE,
+                    "{others} and {count}"
+                );
+                holders.fetch_sub(count, AcqRel);
+                assert!(held.is_some());
+            })
+        });
+        threads.map(|thread| thread.join().unwrap());
+        cache.check_invariants();
+    });
 }
 
 /// The worker drops entries while others are inserted; it has ended before the cache goes.
