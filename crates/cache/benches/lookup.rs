@@ -4,6 +4,8 @@
 //! runs small, to see that it works; times mean something in the bench profile
 //! only.
 
+mod rate;
+
 use larder_block::MemoryDevice;
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
@@ -11,13 +13,14 @@ use larder_cache::dentry::Dentry;
 use larder_cache::frame::{FrameKey, FrameLayout};
 use larder_cache::page::{Entry, PageCache, PageKey};
 use larder_cache::table::{Arena, Growth, Hash64, Inserted, Table};
+use rate::{Random, rate};
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::BuildHasherDefault;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 
 /// A file of 1000 pages, and the next.
 fn key(i: u64) -> FrameKey {
@@ -25,49 +28,6 @@ fn key(i: u64) -> FrameKey {
         object: i / 1000,
         index: i % 1000,
     }
-}
-
-/// A sequence without pattern, from a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
-/// Runs `work` on so many threads at once; million operations a second of
-/// processor time, all threads together: the machine may be busy with others.
-#[expect(clippy::cast_precision_loss, reason = "for display")]
-fn rate(threads: u64, operations: u64, work: impl Fn(u64) + Sync) -> f64 {
-    let barrier = Barrier::new(usize::try_from(threads).unwrap_or(1));
-    std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (barrier, work) = (&barrier, &work);
-                scope.spawn(move || {
-                    barrier.wait();
-                    let start = processor_seconds();
-                    work(thread);
-                    operations as f64 / 1e6 / (processor_seconds() - start)
-                })
-            })
-            .collect();
-        handles
-            .into_iter()
-            .map(|h| h.join().expect("a worker"))
-            .sum()
-    })
-}
-
-/// Processor time of this thread.
-#[expect(clippy::cast_precision_loss, reason = "for display")]
-fn processor_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// The peer: the standard hash map, hashing as the table does, with no lock, no

@@ -1,0 +1,83 @@
+//! What sharing attributes costs with each variant of mbcache: nanoseconds of a thread's processor
+//! time for each operation, and million operations a second of all threads together.
+//!
+//! Run it with `cargo bench -p larder-cache --bench mbcache`. Under the tests it
+//! runs small, to see that it works; times mean something in the bench profile
+//! only.
+
+mod rate;
+
+use larder_cache::mbcache::{Config, Deleted, MbCache, Variant, build};
+use larder_cache::table::Growth;
+use rate::{Random, rate};
+
+/// Entries that lie in the cache, half of what there may be.
+const ENTRIES: u32 = Config::LINUX_LIMIT_ENTRIES / 2;
+
+/// Keys from here on are in no entry.
+const ABSENT: u32 = 1 << 31;
+
+/// An operation of `thread`, by a number drawn at random.
+type Operation = fn(&dyn MbCache, thread: u64, number: u32);
+
+/// Contents that are shared already: the entry is found, of use, and let go.
+fn hit(cache: &dyn MbCache, _: u64, number: u32) {
+    cache.find_first(number).expect("an entry").touch();
+}
+
+/// Contents that nothing else has.
+fn miss(cache: &dyn MbCache, _: u64, number: u32) {
+    assert!(cache.find_first(ABSENT | number).is_none());
+}
+
+/// A block of one's own: its entry comes and goes.
+fn insert_and_delete(cache: &dyn MbCache, thread: u64, number: u32) {
+    cache.insert(number, 1 << 32 | thread, true);
+    let deleted = cache.delete_or_get(number, 1 << 32 | thread);
+    assert!(matches!(deleted, Deleted::Gone));
+}
+
+/// Does `operation` so often on each of 1 and 2 threads, with numbers below `values`.
+fn measure(variant: Variant, name: &str, operation: Operation, values: u32, operations: u64) {
+    let config = Config::new(variant, Config::LINUX_LIMIT_ENTRIES);
+    let cache = build(variant, config, Growth::Prepaid, ()).expect("memory");
+    for number in 0..ENTRIES {
+        cache.insert(number, number.into(), true);
+    }
+    for threads in [1, 2] {
+        let rate = rate(threads, operations, |thread| {
+            let mut random = Random(0x1234_5678 + thread);
+            for _ in 0..operations {
+                let number = u32::try_from(random.below(values.into())).unwrap_or(0);
+                operation(&*cache, thread, number);
+            }
+        });
+        #[expect(clippy::cast_precision_loss, reason = "for display")]
+        let nanoseconds = threads as f64 * 1e3 / rate;
+        println!(
+            "{variant:>10}, {name:>17}, {values:>5} values, {threads} threads: \
+             {nanoseconds:>6.0} ns, {rate:>5.1} M/s"
+        );
+    }
+}
+
+fn main() {
+    // Cargo passes this when it benches, not when it tests.
+    let full = std::env::args().any(|argument| argument == "--bench");
+    let operations = if full { 2_000_000 } else { 2_000 };
+    for variant in Variant::ALL {
+        for values in [10, ENTRIES] {
+            if variant != Variant::Off {
+                measure(variant, "hit", hit, values, operations);
+            }
+            measure(variant, "miss", miss, values, operations);
+            measure(
+                variant,
+                "insert and delete",
+                insert_and_delete,
+                values,
+                operations,
+            );
+        }
+    }
+}
