@@ -3,6 +3,7 @@
 //!
 //! Start with [`MATRIX`] and [`Image::get`].
 
+pub mod attribute_sizes;
 pub mod crash;
 pub mod deal;
 pub mod device;
