@@ -27,7 +27,8 @@
 //!    it held: nobody can find it in between.
 //! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns reusable entries only,
 //!    each at most once, and ends.
-//! 4. An entry that was touched outlives one full turn of eviction.
+//! 4. An entry that was touched outlives one full turn of eviction, or, where a list says which goes
+//!    first, all entries that were not touched since.
 //! 5. No lookup, and no shrinking, allocates memory or waits for memory.
 //! 6. With the cache, whatever works for it has ended.
 //!

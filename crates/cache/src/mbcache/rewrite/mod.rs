@@ -35,7 +35,7 @@ use super::{Config, Deleted, Held, Inserted, MbCache, Stats, Variant};
 use crate::budget::Shrinker;
 use crate::sync::Relaxed;
 use crate::table::{Counters, Growth, State, Vacant};
-use buckets::Buckets;
+use buckets::{Buckets, Chain};
 use lists::Lists;
 use std::io;
 use std::sync::Arc;
@@ -93,6 +93,11 @@ impl<P: Probe> Rewrite<P> {
 }
 
 impl<P: Probe> Core<P> {
+    /// The bucket of `key`, locked.
+    fn chain(&self, key: u32) -> Chain<'_, P> {
+        self.buckets.lock(&self.entries, key)
+    }
+
     /// What the worker does.
     fn drop_part(&self) {
         let part = u64::from(self.limit / WORKER_PART).max(1);
@@ -113,7 +118,7 @@ impl<P: Probe> Core<P> {
             return false;
         };
         let key = entries.slot(index).aux();
-        self.buckets.lock(entries, key).remove(index);
+        self.chain(key).remove(index);
         entries.free(index);
         dropped.fetch_add(1, Relaxed);
         true
@@ -130,9 +135,7 @@ impl<P: Probe> Core<P> {
             }
         }
     }
-}
 
-impl<P: Probe> Core<P> {
     /// Moves the entry in slot `index` to `vacant`, and leaves the slot claimed, with nothing that
     /// leads to it; false if it is held or changing.
     fn relocate(&self, index: u32, vacant: Vacant<'_, 2>) -> bool {
@@ -142,7 +145,7 @@ impl<P: Probe> Core<P> {
         if !seen.has(State::LIVE) {
             return false;
         }
-        let mut chain = self.buckets.lock(entries, slot.aux());
+        let mut chain = self.chain(slot.aux());
         // If it is the same entry still, that is its bucket.
         if !slot.state().is_same_entry(seen) {
             return false;
@@ -220,7 +223,7 @@ impl<P: Probe> MbCache for Rewrite<P> {
         slot.set_aux(key);
         slot.set_word(0, value);
         Lists::init(slot);
-        let mut chain = self.core.buckets.lock(entries, key);
+        let mut chain = self.core.chain(key);
         if chain.find(key, value).is_some() {
             drop(chain);
             entries.free(vacant.into_index());
@@ -236,14 +239,8 @@ impl<P: Probe> MbCache for Rewrite<P> {
     }
 
     fn find_first(&self, key: u32) -> Option<Held<'_>> {
-        let Core {
-            entries, searches, ..
-        } = &*self.core;
-        let found = self
-            .core
-            .buckets
-            .lock(entries, key)
-            .hold_reusable(key, None);
+        let searches = &self.core.searches;
+        let found = self.core.chain(key).hold_reusable(key, None);
         match found {
             Some(_) => searches.hit(1),
             None => searches.miss(1),
@@ -252,7 +249,7 @@ impl<P: Probe> MbCache for Rewrite<P> {
     }
 
     fn find_next<'c>(&'c self, held: Held<'c>) -> Option<Held<'c>> {
-        let chain = self.core.buckets.lock(&self.core.entries, held.key);
+        let chain = self.core.chain(held.key);
         let next = chain.hold_reusable(held.key, Some(held.index));
         drop(chain);
         next.map(|index| self.held(index))
@@ -260,7 +257,7 @@ impl<P: Probe> MbCache for Rewrite<P> {
 
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>> {
         let entries = &self.core.entries;
-        let chain = self.core.buckets.lock(entries, key);
+        let chain = self.core.chain(key);
         let found = chain.find(key, value);
         let held = found.filter(|&index| entries.hold(index, State::LIVE));
         held.map(|index| self.held(index))
@@ -268,7 +265,7 @@ impl<P: Probe> MbCache for Rewrite<P> {
 
     fn delete_or_get(&self, key: u32, value: u64) -> Deleted<'_> {
         let entries = &self.core.entries;
-        let mut chain = self.core.buckets.lock(entries, key);
+        let mut chain = self.core.chain(key);
         while let Some(index) = chain.find(key, value) {
             if entries.claim(index).is_some() {
                 chain.remove(index);
