@@ -3,6 +3,7 @@
 
 use larder::{OpenOptions, Volume};
 use larder_fuse::{MountOptions, Server, Unmounter};
+use larder_testkit::attribute_sizes::{file_count, set_all};
 use larder_testkit::deal::{Deal, Rules};
 use larder_testkit::oracle::{DirectorySource, Source};
 use larder_testkit::tool::{Tool, free_space};
@@ -138,5 +139,56 @@ fn mount_of_20000_files_takes_the_blocks_of_perfect_sharing() {
     for (number, attributes) in deal.files() {
         let found = kernel.attributes(&file(&kernel.root(), number)).unwrap();
         assert!(found == *attributes, "file {number} by the kernel");
+    }
+}
+
+#[test]
+fn attributes_of_any_size_fit_or_fail_through_a_mount_as_by_the_kernel() {
+    if !can_mount() {
+        return;
+    }
+    for (mkfs, block_bytes) in [
+        (&["-t", "ext4", "-b", "4096", "-N", "2048"][..], 4096),
+        (
+            &["-t", "ext4", "-b", "1024", "-O", "ea_inode", "-J", "size=4"],
+            1024,
+        ),
+    ] {
+        let set_below = |root: &Path| {
+            for number in 0..file_count(block_bytes) {
+                File::create(root.join(number.to_string())).unwrap();
+            }
+            set_all(block_bytes, |number, name, value| {
+                let path = root.join(number.to_string());
+                lsetxattr(path, name, value, XattrFlags::empty())
+            })
+        };
+        let folder = [(); 2].map(|()| folder(mkfs, "32M"));
+        let images = folder.each_ref().map(|folder| folder.path().join("image"));
+        let by_larder = set_below(&Mounted::new(folder[0].path()).path);
+        let kernel = LoopMount::new(&images[1], Access::ReadWrite, &[]).unwrap();
+        let by_kernel = set_below(&kernel.path());
+        drop(kernel);
+        for (ours, kernels) in by_larder.iter().zip(&by_kernel) {
+            assert_eq!(ours, kernels, "{mkfs:?}");
+        }
+
+        Tool::new("e2fsck")
+            .arg("-fn")
+            .arg(&images[0])
+            .run()
+            .unwrap();
+        let [ours, kernels] = images.map(|image| {
+            let mount = LoopMount::new(&image, Access::ReadOnly, &[]).unwrap();
+            let source = DirectorySource::new("kernel", &mount.path());
+            (mount, source)
+        });
+        for number in 0..file_count(block_bytes) {
+            let [ours, kernels] = [&ours.1, &kernels.1].map(|source| {
+                let path = source.root().join(number.to_string());
+                source.attributes(&path).unwrap()
+            });
+            assert!(ours == kernels, "{mkfs:?}, file {number}");
+        }
     }
 }
