@@ -1,0 +1,183 @@
+//! Attributes that files share, through a mount with each variant of mbcache: what programs see, what
+//! it takes on the image, what `larder stats` tells.
+
+mod support;
+
+use larder::MbCacheVariant;
+use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr, statvfs};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use support::{
+    Fixture, Mountpoint, User, assert_clean, can_mount, command, has_root, larder_ok, mount, text,
+    umount,
+};
+
+/// Files that get the same attribute.
+const FILES: usize = 40;
+/// More than there is room for in an inode, and more than in a block.
+const IN_A_BLOCK: &[u8] = &[7; 300];
+const IN_AN_INODE: &[u8] = &[8; 5000];
+
+/// A fixture whose image can keep values in inodes, and a place to mount it on.
+fn ready() -> Option<(Fixture, Mountpoint)> {
+    if !can_mount(User::Same) || !has_root() {
+        return None;
+    }
+    let fixture = Fixture::new();
+    fixture.make_image("ext4", &["-O", "ea_inode", "-I", "256"]);
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    Some((fixture, mountpoint))
+}
+
+fn set(file: &Path, name: &str, value: &[u8]) {
+    setxattr(file, name, value, XattrFlags::empty()).unwrap();
+}
+
+fn value(file: &Path, name: &str) -> rustix::io::Result<Vec<u8>> {
+    let mut room = [0; 8192];
+    let len = getxattr(file, name, &mut room)?;
+    Ok(room[..len].to_vec())
+}
+
+/// Blocks and inodes that are free.
+fn free(mountpoint: &Path) -> (u64, u64) {
+    let statvfs = statvfs(mountpoint).unwrap();
+    (statvfs.f_bfree, statvfs.f_ffree)
+}
+
+fn stats(mountpoint: &Path) -> Value {
+    let json = larder_ok(["stats".as_ref(), "--json".as_ref(), mountpoint.as_os_str()]);
+    serde_json::from_str(&json).unwrap()
+}
+
+#[test]
+fn equal_attributes_take_one_block_and_one_inode_with_every_variant_but_off() {
+    for variant in MbCacheVariant::ALL {
+        let Some((fixture, at)) = ready() else {
+            return;
+        };
+        mount(User::Same, &fixture, &at.0, &format!("mbcache={variant}"));
+        let files: Vec<PathBuf> = (0..FILES).map(|n| at.0.join(format!("f{n}"))).collect();
+        for file in &files {
+            File::create(file).unwrap();
+        }
+        let shared = variant != MbCacheVariant::Off;
+        let copies = |n: usize| if shared { 1 } else { n as u64 };
+
+        let (blocks, inodes) = free(&at.0);
+        for file in &files {
+            set(file, "user.a", IN_A_BLOCK);
+        }
+        let taken = blocks - free(&at.0).0;
+        assert_eq!(taken, copies(FILES), "{variant}");
+        for file in &files[..2] {
+            set(file, "user.large", IN_AN_INODE);
+        }
+        assert_eq!(inodes - free(&at.0).1, copies(2), "{variant}");
+
+        let stats = stats(&at.0);
+        let told = &stats["attributes"];
+        assert_eq!(told["variant"], variant.as_str());
+        if shared {
+            assert!(told["shares"].as_u64() >= Some(FILES as u64), "{told}");
+            let block_bytes = statvfs(&at.0).unwrap().f_bsize;
+            let saved = told["saved_bytes"].as_u64();
+            assert!(saved >= Some((FILES as u64 - 1) * block_bytes), "{told}");
+        }
+        // What one file changes, no other one sees.
+        set(&files[0], "user.a", b"own");
+        removexattr(&files[1], "user.a").unwrap();
+        umount(User::Same, &at.0);
+        assert_clean(&fixture.image());
+
+        mount(User::Same, &fixture, &at.0, "ro");
+        assert_eq!(value(&files[0], "user.a").unwrap(), b"own");
+        let gone = value(&files[1], "user.a");
+        assert_eq!(gone, Err(rustix::io::Errno::NODATA));
+        let mut names = [0; 64];
+        let len = listxattr(&files[1], &mut names).unwrap();
+        assert_eq!(&names[..len], b"user.large\0");
+        for file in &files[..2] {
+            assert_eq!(value(file, "user.large").unwrap(), IN_AN_INODE);
+        }
+        for file in &files[2..] {
+            assert_eq!(value(file, "user.a").unwrap(), IN_A_BLOCK, "{variant}");
+        }
+        umount(User::Same, &at.0);
+    }
+}
+
+#[test]
+fn stats_tell_each_figure_of_shared_attributes() {
+    let Some((fixture, at)) = ready() else {
+        return;
+    };
+    mount(User::Same, &fixture, &at.0, "rw");
+    for name in ["one", "two"] {
+        let file = at.0.join(name);
+        fs::write(&file, "").unwrap();
+        set(&file, "user.a", IN_A_BLOCK);
+    }
+    let all = stats(&at.0);
+    let told = &all["attributes"];
+    assert_eq!(told["shares"], 1);
+    for cache in ["blocks", "inodes"] {
+        for figure in [
+            "entries",
+            "limit_entries",
+            "buckets",
+            "entry_bytes",
+            "bytes",
+            "lookups",
+            "hits",
+            "inserted",
+            "dropped_by_limit",
+            "dropped_by_shrinker",
+        ] {
+            assert!(told[cache][figure].is_u64(), "{cache} {figure}: {told}");
+        }
+    }
+    let blocks = &told["blocks"];
+    assert_eq!(
+        (&blocks["entries"], &blocks["hits"]),
+        (&1.into(), &1.into())
+    );
+
+    let shown = larder_ok(["stats".as_ref(), at.0.as_os_str()]);
+    for part in [
+        "\nmbcache ",
+        " 1 shares, ",
+        "\n  blocks   1 of ",
+        "\n  inodes   0 of ",
+    ] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    umount(User::Same, &at.0);
+
+    // Nothing is shared where nothing is written.
+    mount(User::Same, &fixture, &at.0, "ro");
+    assert!(stats(&at.0).get("attributes").is_none());
+    umount(User::Same, &at.0);
+}
+
+#[test]
+fn fuse2fs_takes_the_option_too() {
+    let Some((fixture, at)) = ready() else {
+        return;
+    };
+    let mounted = command("fuse2fs", User::Same)
+        .args([fixture.image(), at.0.clone()])
+        .args(["-o", "rw,mbcache=off"])
+        .output()
+        .unwrap();
+    assert!(mounted.status.success(), "{}", text(&mounted.stderr));
+    assert_eq!(stats(&at.0)["attributes"]["variant"], "off");
+    let shown = larder_ok(["stats".as_ref(), at.0.as_os_str()]);
+    assert!(
+        shown.contains("\nmbcache    off, no attributes are shared\n"),
+        "{shown}"
+    );
+    umount(User::Same, &at.0);
+    assert_clean(&fixture.image());
+}
