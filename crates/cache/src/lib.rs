@@ -1,5 +1,5 @@
-//! The kernel's caches in user space: page, buffer, dentry and inode cache on
-//! one chained hash table and one memory budget.
+//! The kernel's caches in user space: page, buffer, dentry and inode cache, and the one of shared
+//! attributes, on one chained hash table and one memory budget.
 //!
 //! | cache | finds | by | a hit |
 //! |---|---|---|---|
@@ -7,10 +7,11 @@
 //! | [`buffer`] | a block of metadata | block | pins its frame |
 //! | [`dentry`] | what a name stands for | directory, name | copies it |
 //! | [`inode`] | a raw inode | inode number | copies it |
+//! | [`mbcache`] | who has the same attributes | their hash | pins the entry |
 //!
-//! No hit takes a lock. [`table`] says how that works, [`frame`] where pages and
+//! No hit takes a lock, but in variants of `mbcache` that are there to compare. [`table`] says how that works, [`frame`] where pages and
 //! buffers live, [`budget`] how all of it stays within a given memory.
-//! [`Caches`] makes the four together.
+//! [`Caches`] makes all of them together.
 
 pub mod budget;
 pub mod buffer;

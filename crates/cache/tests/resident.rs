@@ -5,6 +5,7 @@ use larder_block::MemoryDevice;
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
 use larder_cache::dentry::Dentry;
+use larder_cache::mbcache::Variant;
 use larder_cache::page::{Entry, PageKey};
 use std::sync::Arc;
 
@@ -22,7 +23,12 @@ fn resident_memory_with_every_cache_full_stays_within_budget() {
     for (budget_bytes, block) in [(2 << 20, 1024), (16 << 20, 4096), (64 << 20, 65536)] {
         let device = Arc::new(MemoryDevice::new(vec![7; 8 << 20]));
         let before = resident_bytes();
-        let caches: Caches = Caches::new(&BudgetConfig::new(budget_bytes, block), device).unwrap();
+        let config = BudgetConfig {
+            shared_blocks: Variant::Referenced,
+            shared_inodes: Variant::Clock,
+            ..BudgetConfig::new(budget_bytes, block)
+        };
+        let caches: Caches = Caches::new(&config, device).unwrap();
         let untouched = resident_bytes() - before;
         assert!(untouched < SLACK_BYTES, "{untouched} bytes before any use");
         for round in 0..2 {
@@ -42,6 +48,8 @@ fn resident_memory_with_every_cache_full_stays_within_budget() {
                 let long = [b'x'; 200];
                 caches.dentries.insert(number, &long, Dentry::Negative);
                 caches.inodes.insert(number, &[1; 20]);
+                caches.attributes.blocks.insert(number, index, true);
+                caches.attributes.inodes.insert(number, index, true);
             }
             for number in 0..(8 << 20) / block as u64 {
                 let read = caches

@@ -113,10 +113,10 @@ impl<P: Probe> Shrinker for Clock<P> {
         self.entries
             .dropped_by_shrinker
             .fetch_add(dropped.into(), Relaxed);
-        self.entries.give_back(
-            || self.table.objects(),
-            |index, vacant| self.table.relocate(index, vacant),
-        )
+        self.entries
+            .give_back(self.table.objects(), |index, vacant| {
+                self.table.relocate(index, vacant)
+            })
     }
 }
 

@@ -130,21 +130,20 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         self.probe.touched(Touch::Write(place::entry(index)));
     }
 
-    /// Gives memory back, as long as a chunk's worth of slots is free beside the `count` entries
-    /// that there are. `relocate` is to move an entry to another slot, unless it is held, and leave
-    /// its own claimed; false if it cannot. Returns the frames given back.
-    pub fn give_back(
-        &self,
-        count: impl Fn() -> u64,
-        relocate: impl Fn(u32, Vacant<'_, W>) -> bool,
-    ) -> u64 {
-        let chunk = u64::from(self.arena.chunk());
-        let can_spare = || u64::from(self.arena.touched()) >= count() + chunk;
-        let mut frames = 0;
-        while can_spare() && self.arena.give_back(&relocate) {
-            frames += 1;
+    /// Gives memory back: as many chunks as slots are free beside the `count` entries that there are,
+    /// or part of that if something is in the way. `relocate` is to move an entry to another slot, unless
+    /// it is held, and leave its own claimed; false if it cannot. Returns the frames given back.
+    pub fn give_back(&self, count: u64, relocate: impl Fn(u32, Vacant<'_, W>) -> bool) -> u64 {
+        let free = u64::from(self.arena.touched()).saturating_sub(count);
+        let mut chunks = u32::try_from(free).unwrap_or(u32::MAX) / self.arena.chunk();
+        while chunks > 0 {
+            let given = self.arena.give_back(chunks, &relocate);
+            if given > 0 {
+                return given.into();
+            }
+            chunks /= 2;
         }
-        frames
+        0
     }
 
     /// The figures that all variants count alike.

@@ -1,8 +1,8 @@
 //! The arena: the slots of one or more tables, their free list and clock hand.
 //!
 //! # Model
-//! A slab that never returns a slot, so that a reader may look at any slot at
-//! any time (`SLAB_TYPESAFE_BY_RCU`, without the RCU); and instead of an LRU
+//! A slab whose slots a reader may look at at any time, also when their memory was given
+//! back ([`give_back`](super::give_back)): `SLAB_TYPESAFE_BY_RCU`, without the RCU. And instead of an LRU
 //! list, a clock hand over the slots: an entry that was referenced since the
 //! hand last passed survives the turn, any other is evicted.
 //!

@@ -1,8 +1,8 @@
-//! Giving back the memory of an arena: the last chunk of slots, so that what remains is one piece.
+//! Giving back the memory of an arena: the last slots, so that what remains is one piece.
 //!
 //! # Model
-//! Compaction: once enough slots are free, the entries of the last chunk move into free slots below
-//! it. Which entries are dropped before, so that slots are free, is not decided here.
+//! Compaction: once enough slots are free, the entries of the last ones move into free slots below
+//! them. Which entries are dropped before, so that slots are free, is not decided here.
 //!
 //! # How a reader on a slot that is given back stays right
 //! The slot becomes zero by ordinary stores, and stays so when the kernel takes the page. A zero
@@ -27,46 +27,52 @@ struct Taken {
 }
 
 impl<const W: usize> Arena<W> {
-    /// Gives the last chunk back if there are as many free slots, and nothing in it is held; says
-    /// whether it did. The chunk that there was at first stays.
+    /// Gives the last `chunks` back, or all but the first, if there are as many free slots and
+    /// nothing in them is held. Returns how many it gave back.
     ///
     /// `relocate` is to move the entry in the given slot to the vacant one and to leave the old one
     /// claimed, in no chain; false if it cannot.
-    pub(crate) fn give_back(&self, relocate: impl FnMut(u32, Vacant<'_, W>) -> bool) -> bool {
+    pub(crate) fn give_back(
+        &self,
+        chunks: u32,
+        relocate: impl FnMut(u32, Vacant<'_, W>) -> bool,
+    ) -> u32 {
         let Some(growth) = self.growing.try_lock() else {
-            return false;
+            return 0;
         };
         let Growth::Charged { charge, .. } = &*growth else {
-            return false;
+            return 0;
         };
         let Extent { granted, .. } = self.extent();
-        let from = granted.saturating_sub(1) / self.chunk() * self.chunk();
-        if from == 0 {
-            return false;
+        let all = granted.div_ceil(self.chunk());
+        let left = all.saturating_sub(chunks).max(1);
+        if left >= all {
+            return 0;
         }
+        let from = left * self.chunk();
         self.grant(from);
-        // Nobody takes slots from the chunk any more but off the free list.
-        let chunk = from..self.touched().max(from);
-        let taken = self.take_chunk(chunk.clone(), relocate);
-        if taken.count < chunk.end - chunk.start {
+        // Nobody takes slots from the tail any more but off the free list.
+        let tail = from..self.touched().max(from);
+        let taken = self.take_tail(tail.clone(), relocate);
+        if taken.count < tail.end - tail.start {
             self.each_of(taken.first, |index| self.free.push(&self.slots, index));
             self.grant(granted);
-            return false;
+            return 0;
         }
-        self.zero(chunk);
+        self.zero(tail);
         self.set_extent(|extent| {
             let touched = extent.touched.min(from);
             Some(Extent { touched, ..extent })
         });
         self.slots.discard_from(from as usize);
-        charge.uncharge();
-        true
+        (left..all).for_each(|_| charge.uncharge());
+        all - left
     }
 
     /// Takes these slots, which are the last: off the free list, or from their entries, which move.
-    fn take_chunk(
+    fn take_tail(
         &self,
-        chunk: Range<u32>,
+        tail: Range<u32>,
         mut relocate: impl FnMut(u32, Vacant<'_, W>) -> bool,
     ) -> Taken {
         let mut taken = Taken {
@@ -74,18 +80,18 @@ impl<const W: usize> Arena<W> {
             count: 0,
         };
         self.each_of(self.free.take_all(), |index| {
-            if index < chunk.start {
+            if index < tail.start {
                 self.free.push(&self.slots, index);
             } else {
                 self.keep(&mut taken, index);
             }
         });
-        for index in chunk.clone() {
+        for index in tail.clone() {
             if self.slot(index).state().has(State::FREE) {
                 continue;
             }
             let has_moved = self
-                .take_below(chunk.start, &mut taken)
+                .take_below(tail.start, &mut taken)
                 .is_some_and(|vacant| relocate(index, vacant));
             if !has_moved {
                 break;

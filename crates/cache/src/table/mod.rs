@@ -4,7 +4,7 @@
 //! # Model
 //! The kernel's `hlist` tables under RCU (`inode_hashtable`, `dentry_hashtable`,
 //! the page hash of 2.4), with slot numbers for pointers and, instead of RCU's
-//! grace period, slots that are never freed, only reused.
+//! grace period, slots that stay slots: they are reused, or become zero, nothing else.
 //!
 //! # How a reader stays right without a lock
 //! A reader may stand on a slot while it is evicted and reused. What it can
@@ -18,7 +18,8 @@
 //!   what is behind contains all that was there when the reader started.
 //!
 //! So an entry that stays in the table is always found, and what is found is
-//! whole.
+//! whole. How it may move to another slot, and memory be given back, [`give_back`] says; how
+//! entries are found by their hash alone, [`same_hash`].
 //!
 //! # Invariants
 //! Checked by [`Table::check_invariants`] when nobody writes:

@@ -229,10 +229,9 @@ impl<P: Probe> Shrinker for Old<P> {
     fn scan_objects(&self, count: u64) -> u64 {
         let dropped = &self.entries.dropped_by_shrinker;
         let _ = (0..count).all(|_| self.drop_first(dropped));
-        self.entries.give_back(
-            || self.lock().count.into(),
-            |index, vacant| self.relocate(index, vacant),
-        )
+        let count = self.lock().count;
+        self.entries
+            .give_back(count.into(), |index, vacant| self.relocate(index, vacant))
     }
 }
 

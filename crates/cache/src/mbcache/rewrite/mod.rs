@@ -176,10 +176,10 @@ impl<P: Probe> Shrinker for Rewrite<P> {
     fn scan_objects(&self, count: u64) -> u64 {
         let core = &self.core;
         core.drop_entries(count, &core.entries.dropped_by_shrinker);
-        core.entries.give_back(
-            || core.lists.count().into(),
-            |index, vacant| core.relocate(index, vacant),
-        )
+        core.entries
+            .give_back(core.lists.count().into(), |index, vacant| {
+                core.relocate(index, vacant)
+            })
     }
 }
 
