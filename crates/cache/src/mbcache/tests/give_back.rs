@@ -105,3 +105,18 @@ fn entries_that_move_keep_what_they_are() {
         assert!(cache.get(1, 150).is_some(), "{variant}");
     });
 }
+
+#[test]
+fn cache_refused_memory_makes_do_with_what_it_has() {
+    each(|variant| {
+        let (cache, _) = cache_of(variant, 0);
+        for value in 0..100 {
+            assert_eq!(cache.insert(1, value, true), Inserted::New, "{variant}");
+        }
+        let stats = cache.stats();
+        assert_eq!(stats.entries, u64::from(CHUNK), "{variant}");
+        assert_eq!(stats.dropped_by_shrinker, 100 - stats.entries, "{variant}");
+        assert_eq!(stats.dropped_by_limit, 0, "{variant}");
+        cache.check_invariants();
+    });
+}
