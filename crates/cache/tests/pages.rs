@@ -6,6 +6,7 @@ use larder_cache::budget::{BudgetConfig, Division};
 use larder_cache::dentry::Dentry;
 use larder_cache::frame::{Frames, FramesConfig};
 use larder_cache::inode::InodeCache;
+use larder_cache::mbcache::Variant;
 use larder_cache::page::{Entry, NewPage, PageCache, PageKey};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -397,14 +398,21 @@ proptest! {
 
     #[test]
     fn division_of_any_budget_stays_within(
-        budget_bytes in (256u64 << 10)..(1 << 40), block_bits in 10..17u32
+        budget_bytes in (256u64 << 10)..(1 << 40), block_bits in 10..17u32,
+        variant in proptest::sample::select(&Variant::ALL)
     ) {
-        let config = BudgetConfig::new(budget_bytes, 1 << block_bits);
+        let config = BudgetConfig {
+            shared_blocks: variant,
+            shared_inodes: variant,
+            ..BudgetConfig::new(budget_bytes, 1 << block_bits)
+        };
         let division = Division::new(&config, InodeCache::<20>::SLOT_BYTES);
         let frames = &division.frames;
         let arenas = [division.short_names, division.long_names, division.inodes];
+        let shared = division.shared_blocks.iter().chain(&division.shared_inodes);
+        let arenas: Vec<_> = arenas.iter().chain(shared).collect();
         let heads: u64 = arenas.iter().map(|arena| 4 << arena.bits).sum();
-        let first_chunks = 3 * frames.frame_bytes as u64;
+        let first_chunks = (arenas.len() * frames.frame_bytes) as u64;
         let bookkeeping = 32 * u64::from(frames.frames)
             + (4 << frames.page_bits)
             + (4 << frames.buffer_bits);

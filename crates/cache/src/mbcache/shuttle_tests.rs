@@ -284,7 +284,9 @@ fn shuttle_mbcache_old_holds_what_is_found_by_value_alone() {
                 assert!(held.is_some());
             })
         });
-        threads.map(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         cache.check_invariants();
     });
 }
