@@ -176,8 +176,8 @@ impl Filesystem {
     ) -> Result<()> {
         let sb = self.superblock();
         let at = DescriptorPlace::of(sb, group);
-        handle.update(at.block, NO_INO, |bytes| {
-            let bytes = bytes.get_mut(at.offset_bytes..).unwrap_or_default();
+        let bytes = at.offset_bytes..at.offset_bytes + usize::from(sb.descriptor_size_bytes);
+        handle.update_part(at.block, NO_INO, bytes, |bytes| {
             let mut desc = GroupDesc::parse(sb, group, bytes)?;
             edit(&mut desc)?;
             desc.write(sb, group, bytes)

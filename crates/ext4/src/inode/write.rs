@@ -9,12 +9,11 @@
 //! changes without the inode's owner knowing. [`crate::inode::orphan`] and
 //! [`Filesystem::delete_inode`] write it.
 
-use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::features::{Incompat, RoCompat};
 use crate::ondisk::inode::{self as raw, BASE_INODE_BYTES, EXTRA_ISIZE_END, InodeFlags};
 use crate::ondisk::time::Timestamp;
-use crate::{DeviceNumber, Error, FileKind, Filesystem, Ino, Inode, Result};
+use crate::{DeviceNumber, FileKind, Filesystem, Ino, Inode, Result};
 use std::ops::Range;
 
 /// What a new inode starts with.
@@ -96,13 +95,7 @@ impl Filesystem {
     ) -> Result<R> {
         let (block, start, _) = self.inode_place(ino)?;
         let range = start..start.saturating_add(usize::from(self.superblock().inode_size_bytes));
-        handle.update(block, ino, |bytes| {
-            let place = Place::Inode(ino);
-            let bytes = bytes
-                .get_mut(range)
-                .ok_or_else(|| Error::corrupt(place, "inode is cut off"))?;
-            Ok(edit(self, bytes))
-        })
+        handle.update_part(block, ino, range, |bytes| Ok(edit(self, bytes)))
     }
 
     /// Puts the fixed fields of `inode` into `bytes`, all but the time of deletion.

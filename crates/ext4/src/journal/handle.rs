@@ -116,16 +116,23 @@ impl<'f> Handle<'f> {
     ) -> Result<R> {
         let cut_off = || Error::corrupt(Place::Block(block, ino), "block is cut off");
         if !self.touched.covers(block, &part) {
-            let Some(before) = self.fs.buffers().dirty(block.0) else {
+            let is_first = !self.touched.contains(block);
+            if is_first && self.credits == 0 {
+                return Err(Error::HandleTooLarge);
+            }
+            let touched = &mut self.touched;
+            let kept = self.fs.buffers().edit_dirty(block.0, |bytes| {
+                let before = bytes.get(part.clone()).ok_or_else(cut_off)?;
+                touched.keep_part(block, part.start, before);
+                Ok::<_, Error>(())
+            });
+            let Some(kept) = kept else {
                 return self.update(block, ino, |bytes| {
                     edit(bytes.get_mut(part).ok_or_else(cut_off)?)
                 });
             };
-            let saved = before.get(part.clone()).ok_or_else(cut_off)?;
-            if !self.touched.contains(block) {
-                self.take_credit()?;
-            }
-            self.touched.keep_part(block, part.start, saved);
+            kept?;
+            self.credits -= u32::from(is_first);
         }
         self.edit(block, ino, |bytes| {
             edit(bytes.get_mut(part).ok_or_else(cut_off)?)

@@ -105,3 +105,45 @@ impl Touched {
         self.latest.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block whose changes are kept and taken back.
+    fn take_back(touched: &mut Touched, of: FsBlock, contents: &mut Vec<u8>) {
+        touched.drain(|block, before, saved| match before {
+            _ if block != of => {}
+            Before::Clean => contents.clear(),
+            Before::Whole(before) => *contents = before.to_vec(),
+            Before::Part { start, .. } => {
+                contents[start..start + saved.len()].copy_from_slice(saved);
+            }
+        });
+    }
+
+    #[test]
+    fn parts_and_the_whole_are_taken_back_to_what_was_first() {
+        for others in [0, SCANNED_RECORDS as u64] {
+            let block = FsBlock(1000);
+            let mut touched = Touched::default();
+            let mut contents = vec![1, 2, 3, 4];
+            touched.keep_part(block, 1, &contents[1..3]);
+            contents[1..3].copy_from_slice(&[8, 8]);
+            for other in 0..others {
+                touched.keep_whole(FsBlock(other), None);
+            }
+            assert!(touched.covers(block, &(1..3)) && touched.covers(block, &(2..3)));
+            assert!(!touched.covers(block, &(0..2)) && !touched.covers_all(block));
+            touched.keep_part(block, 0, &contents[..2]);
+            contents[..2].copy_from_slice(&[7, 7]);
+            assert!(touched.covers(block, &(0..2)) && !touched.covers(block, &(2..3)));
+            touched.keep_whole(block, Some(contents.clone().into()));
+            contents.fill(0);
+            assert!(touched.covers_all(block));
+            take_back(&mut touched, block, &mut contents);
+            assert_eq!(contents, [1, 2, 3, 4], "with {others} other blocks");
+            assert!(!touched.contains(block) && !touched.contains(FsBlock(0)));
+        }
+    }
+}

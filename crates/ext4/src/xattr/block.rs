@@ -10,7 +10,7 @@
 //! The contents are made, hashed and sealed before the handle is opened, where the caller can. In the
 //! handle a share costs a comparison and 16 bytes of each block whose users are counted.
 
-use super::places::Attributes;
+use super::places::{AttributeBlock, Attributes};
 use super::share::{Candidate, Store};
 use crate::error::Place;
 use crate::journal::Handle;
@@ -19,6 +19,7 @@ use crate::ondisk::xattr::{
     BlockHeader, StoredXattr, UserCount, fill_block, has_same_contents, set_block_checksum,
 };
 use crate::{Error, Filesystem, FsBlock, Ino, Inode, Result};
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 /// A block has at most this many users, as in Linux: so its loss is the loss of that many files.
@@ -33,18 +34,18 @@ pub(super) struct Contents {
 }
 
 impl Filesystem {
-    /// What a block of `attributes`, which are sorted, is to hold, likely as `block`; `None` if there
-    /// are none.
+    /// What a block of `attributes`, which it sorts, is to hold in place of the block `old`; `None` if
+    /// there are none.
     pub(super) fn contents(
         &self,
         ino: Ino,
         attributes: &mut [StoredXattr],
-        block: Option<FsBlock>,
+        old: Option<AttributeBlock>,
     ) -> Result<Option<Contents>> {
         if attributes.is_empty() {
             return Ok(None);
         }
-        let mut bytes: Arc<[u8]> = vec![0; self.buffers().block_size_bytes()].into();
+        let mut bytes: Arc<[u8]> = repeat_n(0, self.buffers().block_size_bytes()).collect();
         if !Arc::get_mut(&mut bytes).is_some_and(|bytes| fill_block(bytes, attributes)) {
             return Err(Error::AttributeTooLarge(ino));
         }
@@ -52,8 +53,9 @@ impl Filesystem {
             bytes,
             sealed_for: None,
         };
-        if let Some(block) = block {
-            self.seal(&mut contents, block);
+        // It is likely to be changed in place.
+        if let Some(own) = old.filter(|old| old.references == 1) {
+            self.seal(&mut contents, own.block);
         }
         Ok(Some(contents))
     }

@@ -87,8 +87,7 @@ impl Filesystem {
         let contents = if before.in_block == after.in_block {
             None
         } else {
-            let block = before.block.map(|block| block.block);
-            self.contents(ino, &mut after.in_block, block)?
+            self.contents(ino, &mut after.in_block, before.block)?
         };
         Ok(Change {
             before,

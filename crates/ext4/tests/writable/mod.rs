@@ -128,12 +128,13 @@ impl Writable {
     }
 }
 
-fn sharing_cache() -> Box<dyn mbcache::MbCache> {
+fn sharing_cache() -> Arc<dyn mbcache::MbCache> {
     let config = Config {
         limit_entries: Config::LINUX_LIMIT_ENTRIES,
         bits: Config::LINUX_BITS,
     };
-    mbcache::build(Variant::Clock, config, Growth::Prepaid, ()).expect("cache")
+    let cache = mbcache::build(Variant::Clock, config, Growth::Prepaid, ());
+    Arc::from(cache.expect("cache"))
 }
 
 /// Adds what dumpe2fs prints as `1-3, 7`, or as `16-48, 112` in steps of 16.
