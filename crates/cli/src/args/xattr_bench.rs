@@ -35,8 +35,8 @@ Examples:
   larder lab xattr-bench --target /mnt/disk --processes 4 --json | jq '.measured[0].sets_s'
   larder lab xattr-bench --matrix --variant all --ops 5000 --output report
 
-The whole matrix is 476 million sets for each variant: with --target engine about TIME-ENGINE
-a variant on two processors, with volume about TIME-VOLUME. --ops and --runs shorten it.
+The whole matrix is 476 million sets for each variant. On two processors they take a minute or two
+with --target engine and about an hour with volume; --ops and --runs shorten it.
 
 JSON: target, operations, runs, seed, measured [{processes, files, values, variant, mean_s,
 deviation_s, sets_s, seconds (each run), stats}]")]

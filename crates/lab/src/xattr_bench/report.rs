@@ -24,9 +24,13 @@ impl XattrBench {
     /// What was measured, in one line.
     #[must_use]
     pub fn title(&self) -> String {
+        let runs = match self.config.runs {
+            1 => "1 run".to_owned(),
+            runs => format!("{runs} runs"),
+        };
         format!(
-            "xattr-bench on {}: {} sets by each process, {} runs, seed {}",
-            self.target, self.config.operations, self.config.runs, self.config.seed
+            "xattr-bench on {}: {} sets by each process, {runs}, seed {}",
+            self.target, self.config.operations, self.config.seed
         )
     }
 
