@@ -73,8 +73,9 @@ install-fuse2fs: install ## Install, and be what is called as fuse2fs (hides ano
 record-readahead: deps ## Record anew what this machine's kernel reads ahead (root and tracefs)
 	$(CARGO) run --locked -p xtask -- record-readahead crates/readahead/tests/golden
 
-reproduce: ## Measure the published tables again in the simulator; writes docs/reproduce
+reproduce: deps ## Make the published tables again, simulated and, as root, beside the kernel (10 minutes); writes docs/reproduce
 	$(CARGO) run --release --locked -p larder-cli -- lab reproduce wu2007 --output docs/reproduce
+	$(CARGO) run --release --locked -p larder-cli -- lab reproduce kara2016 --output docs/reproduce
 
 deps:
 	@scripts/install-packages $(RUN_PACKAGES)

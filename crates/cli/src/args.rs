@@ -3,6 +3,7 @@
 mod change;
 mod lab;
 mod names;
+mod reproduce;
 mod xattr_bench;
 
 use crate::commands::fuse2fs::Fuse2fsArgs;
@@ -15,8 +16,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
-pub(crate) use lab::{Document, LabArgs, LabCommand, ListArgs, ReadaheadArgs, ReproduceArgs};
+pub(crate) use lab::{LabArgs, LabCommand, ListArgs, ReadaheadArgs};
 pub(crate) use names::Names;
+pub(crate) use reproduce::{Document, ReproduceArgs};
 pub(crate) use xattr_bench::{TargetName, XattrBenchArgs, XattrBenchWorkerArgs};
 
 /// Mount, read and write ext2, ext3 and ext4 images, without root.

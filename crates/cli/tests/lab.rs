@@ -185,3 +185,41 @@ fn reproduce_quick_writes_the_report_and_says_that_it_is_none() {
     let report = fs::read_to_string(Path::new(dir.path()).join("wu2007.md")).unwrap();
     assert!(report.contains("no reproduction"));
 }
+
+#[test]
+fn reproduce_kara2016_quick_judges_every_finding_and_says_that_it_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = larder_ok([
+        "lab".as_ref(),
+        "reproduce".as_ref(),
+        "kara2016".as_ref(),
+        "--quick".as_ref(),
+        "--output".as_ref(),
+        dir.path().as_os_str(),
+    ]);
+    assert!(
+        text.contains("the rewrite is not slower") && text.contains("kara2016.md"),
+        "{text}"
+    );
+    let report = fs::read_to_string(dir.path().join("kara2016.md")).unwrap();
+    assert!(report.contains("no reproduction"));
+    let json = fs::read_to_string(dir.path().join("kara2016.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let not_measured = json["not_measured"].as_array().unwrap();
+    for part in not_measured {
+        larder_testkit::tell_skipped(part);
+    }
+    let tables = json["ours"].as_array().unwrap().len() + not_measured.len();
+    assert_eq!(tables, 4, "simulated, volume, engine, kernel");
+    assert_eq!(json["findings"].as_array().unwrap().len(), 9);
+    assert_eq!(json["entries"].as_array().unwrap().len(), 5, "all but off");
+}
+
+#[test]
+fn timed_is_refused_for_what_is_timed_anyway() {
+    assert_fails(
+        &larder(["lab", "reproduce", "kara2016", "--timed"]),
+        2,
+        &["--timed", "wu2007"],
+    );
+}

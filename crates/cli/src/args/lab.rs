@@ -1,10 +1,11 @@
 //! The command line of `larder lab`.
 
 use super::names::{Names, NamesParser};
+use super::reproduce::ReproduceArgs;
 use super::xattr_bench::{XattrBenchArgs, XattrBenchWorkerArgs};
 use crate::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use larder::PolicyName;
 use larder_block::simulated::{DEVICE_MODELS, DeviceModel};
 use larder_lab::simulator::PAGE_BYTES;
@@ -88,43 +89,6 @@ pub(crate) struct ReadaheadArgs {
     /// Write comparison.md, .html, .csv, .json and .svg to DIR, too
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-}
-
-/// Measure published tables again, and judge ours beside them
-///
-/// Writes the report as Markdown, HTML, CSV and JSON with its plots, and prints how
-/// many rows agree. Takes about half a minute.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  larder lab reproduce wu2007
-  larder lab reproduce wu2007 --output /tmp/report --quick
-
-wu2007: F. Wu, readahead: on-demand readahead logic, Linux 2.6.23")]
-pub(crate) struct ReproduceArgs {
-    /// What to reproduce
-    #[arg(value_enum)]
-    pub document: Document,
-    /// Where the report is written
-    #[arg(long, value_name = "DIR", default_value = "docs/reproduce")]
-    pub output: PathBuf,
-    /// What chance is drawn from
-    #[arg(long, value_name = "N", default_value_t = 2007, value_parser = parse_seed)]
-    #[arg(allow_hyphen_values = true)]
-    pub seed: u64,
-    /// Divide sizes by 32: shows the report in seconds, but is no reproduction
-    #[arg(long)]
-    pub quick: bool,
-    /// Time the processor's part on this machine too, into wu2007-timed.md
-    #[arg(long)]
-    pub timed: bool,
-}
-
-/// A document with published figures.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Document {
-    /// On-demand readahead
-    Wu2007,
 }
 
 /// List the workloads with their parameters, the devices and the policies

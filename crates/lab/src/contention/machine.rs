@@ -62,6 +62,9 @@ pub struct Outcome {
 impl Machine {
     /// Plays the operations of each worker to the end. Worker `n` is on processor `n` modulo their
     /// number.
+    ///
+    /// # Panics
+    /// If they wait for one another forever.
     #[must_use]
     pub fn play(&self, workers: &[Vec<Vec<Step>>]) -> Outcome {
         let mut play = Play::new(*self, workers);
@@ -99,6 +102,8 @@ struct Worker<'o> {
     operations: &'o [Vec<Step>],
     operation: usize,
     step: usize,
+    /// What waking others takes him, once he has given back his lock.
+    owes_ns: u64,
 }
 
 impl Worker<'_> {
@@ -169,6 +174,7 @@ impl<'o> Play<'o> {
                 operations,
                 operation: 0,
                 step: 0,
+                owes_ns: 0,
             });
         Self {
             machine,
@@ -240,7 +246,8 @@ impl<'o> Play<'o> {
             Touch::Lock(place) => self.lock(number, place, now),
             Touch::Unlock(place) => {
                 self.unlock(place, now);
-                self.go_on(number, now + own_ns);
+                let owes_ns = std::mem::take(&mut self.workers[number].owes_ns);
+                self.go_on(number, now + own_ns + owes_ns);
             }
             Touch::Write(place) => self.write(number, place, now),
             Touch::HoldAlone(place) => {
@@ -260,8 +267,8 @@ impl<'o> Play<'o> {
                 self.go_on(number, now + own_ns);
             }
             Touch::Release(place) => {
-                let woken_ns = self.release(number, place, now);
-                self.go_on(number, now + own_ns + woken_ns);
+                self.release(number, place, now);
+                self.go_on(number, now + own_ns);
             }
         }
     }
@@ -320,9 +327,8 @@ impl<'o> Play<'o> {
         self.next_worker(processor, now + self.machine.prices.switch_ns);
     }
 
-    /// Lets the entry go, and wakes all who are parked if one of them waits for it. Returns how long
-    /// that takes.
-    fn release(&mut self, number: usize, place: u64, now: u64) -> u64 {
+    /// Lets the entry go, and wakes all who are parked if one of them waits for it.
+    fn release(&mut self, number: usize, place: u64, now: u64) {
         let entry = self.entries.entry(place).or_default();
         if entry.alone == Some(number) {
             entry.alone = None;
@@ -337,7 +343,7 @@ impl<'o> Play<'o> {
             .iter()
             .any(|(_, waited_for)| *waited_for == place)
         {
-            return 0;
+            return;
         }
         let mut woken_ns = 0;
         for (woken, _) in std::mem::take(&mut self.parked) {
@@ -348,7 +354,7 @@ impl<'o> Play<'o> {
                 self.next_worker(processor, now + woken_ns + self.machine.prices.switch_ns);
             }
         }
-        woken_ns
+        self.workers[number].owes_ns += woken_ns;
     }
 }
 
@@ -453,8 +459,8 @@ mod tests {
         let outcome = machine(2).play(&[vec![hold(HoldAlone(9))], vec![hold(HoldShared(9))]]);
         // The first: lock 1, hold 2, unlock 3, work 503. The second waits for the lock until 2, has it
         // from 102, cannot hold the entry, gives the lock back and parks. The first takes the lock from
-        // 503 to 603, lets the entry go and wakes the second until 614, and gives the lock back. The
-        // second goes on at 603 + 10 + 1000, has the lock at 1713, holds, unlocks at 1715, works to
+        // 503 to 603, lets the entry go, gives the lock back at 604, and pays for waking the second. That
+        // goes on at 603 + 10 + 1000, has the lock at 1713, holds, unlocks at 1715, works to
         // 2215, locks, lets go, unlocks.
         assert_eq!(
             outcome,

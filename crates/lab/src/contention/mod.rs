@@ -9,8 +9,9 @@
 //!   a hand-over. Who wants one that is in use waits in line, and keeps his processor, as for a
 //!   spinlock.
 //! - An entry that is held, so that a worker may not have it, makes the worker **park**: he gives back
-//!   the lock under which he found that out, and sleeps. Whoever lets the entry go wakes all who are
-//!   parked, whichever entry they wait for; each of them takes the lock again and looks.
+//!   the lock under which he found that out, and sleeps. Whoever lets that entry go wakes all who are
+//!   parked, whichever entry they wait for, and pays for it once he has given back the lock; each of
+//!   them takes the lock again and looks.
 //! - Workers beyond the number of processors take turns after each operation, or when one parks.
 //!
 //! # What it leaves out

@@ -6,7 +6,13 @@
 //! what the variants with a list for each one go by. So the same seed records the same steps. The
 //! cache has room for all files: what goes first when it has not, and the thread that sees to it, are
 //! not recorded.
+//!
+//! `old` is recorded as ext4 used it until 2016: a set looked the entry of the file's block up by the
+//! block's number, which holds it alone, before it changed or copied the block, and again to leave it.
+//! Larder's file system counts users in the block, and asks for an entry by its number only at the
+//! limit of users and at the last one.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder::MbCacheVariant;
@@ -29,7 +35,8 @@ use crate::xattr_bench::{BenchConfig, Case, Error};
 pub struct FileSystemWork {
     /// Before the cache is asked.
     pub before_ns: u64,
-    /// With an entry held: the contents are compared, the user counted.
+    /// With an entry held: contents are compared, users counted. Divided evenly if several are held,
+    /// one after the other.
     pub held_ns: u64,
 }
 
@@ -70,8 +77,7 @@ impl Recording {
         for turn in 0..config.operations {
             for (number, recorded) in processes.iter_mut().enumerate() {
                 recorder.move_to(number % self.processors);
-                recorded.process.step();
-                let touches = recorder.take();
+                let touches = recorded.set(&*cache, &recorder);
                 if turn >= case.files {
                     let steps = self.work.around(&touches, &mut recorded.chance);
                     recorded.operations.push(steps);
@@ -89,43 +95,83 @@ struct Recorded<'c> {
     operations: Vec<Vec<Step>>,
 }
 
-/// A cache of Linux's buckets, with room for all files.
+impl Recorded<'_> {
+    /// Sets the next attribute, and returns what that touches.
+    fn set(&mut self, cache: &dyn MbCache, recorder: &Recorder) -> Vec<Touched> {
+        let is_old = cache.variant() == MbCacheVariant::Old;
+        let left = self.process.next_left().filter(|_| is_old);
+        let look_up_left = || {
+            let held = left.map(|(key, block)| cache.get(key, block));
+            drop(held);
+            let touches = recorder.take().into_iter();
+            touches.map(|touch| Touched {
+                touch,
+                is_worked: matches!(touch, Touch::Release(_)),
+            })
+        };
+        let mut touched: Vec<Touched> = look_up_left().collect();
+        self.process.step();
+        touched.extend(found_and_inserted(recorder.take()));
+        touched.extend(look_up_left());
+        touched
+    }
+}
+
+/// A touch of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Touched {
+    touch: Touch,
+    /// It lets go of an entry with which the file system has worked.
+    is_worked: bool,
+}
+
+/// The touches of a search, with whose entry the file system works, and of an insert, which lets go
+/// of its own at once.
+fn found_and_inserted(touches: Vec<Touch>) -> impl Iterator<Item = Touched> {
+    let mut found = HashSet::new();
+    touches.into_iter().map(move |touch| {
+        if let Touch::HoldShared(place) = touch {
+            found.insert(place);
+        }
+        Touched {
+            touch,
+            is_worked: matches!(touch, Touch::Release(place) if found.remove(&place)),
+        }
+    })
+}
+
+/// A cache with room for all files.
 fn cache(
     variant: MbCacheVariant,
     case: Case,
     recorder: Recorder,
 ) -> Result<Box<dyn MbCache>, Error> {
     let files = u32::try_from(case.all_files()).unwrap_or(u32::MAX);
-    let config = Config {
-        limit_entries: Config::LINUX_LIMIT_ENTRIES.max(files.saturating_mul(2)),
-        bits: Config::LINUX_BITS,
-    };
+    let limit_entries = Config::LINUX_LIMIT_ENTRIES.max(files.saturating_mul(2));
+    let config = Config::new(variant, limit_entries);
     mbcache::build(variant, config, Growth::Prepaid, recorder)
         .map_err(|source| Error::Cache { variant, source })
 }
 
 impl FileSystemWork {
     /// The steps of a set that touches these places.
-    fn around(self, touches: &[Touch], chance: &mut Pcg64Mcg) -> Vec<Step> {
+    fn around(self, touched: &[Touched], chance: &mut Pcg64Mcg) -> Vec<Step> {
         let mut some = |ns: u64| Step::Work(ns / 2 + chance.random_range(0..=ns));
+        let worked = touched.iter().filter(|touched| touched.is_worked).count();
+        let held_ns = self.held_ns / (worked as u64).max(1);
         let mut steps = vec![some(self.before_ns)];
-        let mut held = Some(some(self.held_ns));
-        for touch in touches {
-            if matches!(touch, Touch::Release(_)) {
-                before_lock(&mut steps, held.take());
+        for Touched { touch, is_worked } in touched {
+            if *is_worked {
+                let ends_locking = matches!(steps.last(), Some(Step::Touch(Touch::Lock(_))));
+                steps.insert(steps.len() - usize::from(ends_locking), some(held_ns));
             }
             steps.push(Step::Touch(*touch));
         }
-        steps.extend(held);
+        if worked == 0 {
+            steps.push(some(held_ns));
+        }
         steps
     }
-}
-
-/// Adds work to the end of `steps`, before the lock that is taken there, if one is.
-fn before_lock(steps: &mut Vec<Step>, work: Option<Step>) {
-    let Some(work) = work else { return };
-    let ends_locking = matches!(steps.last(), Some(Step::Touch(Touch::Lock(_))));
-    steps.insert(steps.len() - usize::from(ends_locking), work);
 }
 
 /// A probe that keeps what it is told.
@@ -240,19 +286,40 @@ mod tests {
 
     #[test]
     fn work_with_an_entry_held_comes_before_the_lock_that_lets_it_go() {
+        let [lock, unlock] = [Touch::Lock(1), Touch::Unlock(1)];
+        let [hold, release] = [Touch::HoldShared(2), Touch::Release(2)];
+        let [insert, let_go] = [Touch::HoldAlone(3), Touch::Release(3)];
+        let touches = vec![lock, hold, unlock, lock, release, unlock, insert, let_go];
+        let touched: Vec<Touched> = found_and_inserted(touches).collect();
         let work = FileSystemWork {
             before_ns: 0,
             held_ns: 0,
         };
-        let [lock, unlock] = [Touch::Lock(1), Touch::Unlock(1)];
-        let [hold, release] = [Touch::HoldShared(2), Touch::Release(2)];
-        let touches = [lock, hold, unlock, lock, release, unlock];
-        let steps = work.around(&touches, &mut generator(1, 0));
+        let steps = work.around(&touched, &mut generator(1, 0));
         let work = Step::Work(0);
         let [lock, unlock, hold, release] = [lock, unlock, hold, release].map(Step::Touch);
+        let [insert, let_go] = [insert, let_go].map(Step::Touch);
         assert_eq!(
             steps,
-            [work, lock, hold, unlock, work, lock, release, unlock]
+            [
+                work, lock, hold, unlock, work, lock, release, unlock, insert, let_go
+            ]
         );
+    }
+
+    #[test]
+    fn old_holds_alone_what_a_set_leaves() {
+        let holds = |variant| {
+            let recorded = record(variant);
+            let steps = recorded.iter().flatten().flatten();
+            let alone = |step: &&Step| matches!(step, Step::Touch(Touch::HoldAlone(_)));
+            steps.filter(alone).count()
+        };
+        let sets = 3 * 20;
+        assert!(
+            holds(MbCacheVariant::Old) > sets,
+            "at least one for most sets"
+        );
+        assert_eq!(holds(MbCacheVariant::Referenced), 0);
     }
 }

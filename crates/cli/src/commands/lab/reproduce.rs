@@ -1,9 +1,11 @@
 //! `larder lab reproduce`.
 
-use super::{progress, write_report};
+use super::{progress, write_report, xattr_bench};
 use crate::args::{Document, ReproduceArgs};
 use crate::failure::{Failure, Result};
-use larder_lab::reproduce::wu2007::{Size, reproduce, timed_report};
+use indicatif::ProgressBar;
+use larder_lab::output::ReportFile;
+use larder_lab::reproduce::{kara2016, wu2007};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -11,26 +13,64 @@ use std::process::ExitCode;
 const QUICK_DIVISOR: u64 = 32;
 
 pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
-    let Document::Wu2007 = args.document;
-    let size = Size {
+    let (files, summary) = match args.document {
+        Document::Wu2007 => wu2007(args)?,
+        Document::Kara2016 => kara2016(args)?,
+    };
+    write_report(&args.output, &files)?;
+    let mut out = io::stdout().lock();
+    out.write_all(summary.as_bytes())?;
+    if let Some(report) = files.first() {
+        writeln!(out, "\n{}", args.output.join(&report.name).display())?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The files of a report, the text first, and what is printed of it.
+type Report = (Vec<ReportFile>, String);
+
+fn wu2007(args: &ReproduceArgs) -> Result<Report> {
+    let size = wu2007::Size {
         divisor: if args.quick { QUICK_DIVISOR } else { 1 },
-        seed: args.seed,
+        seed: args.seed.unwrap_or(2007),
+    };
+    let failed = |error: larder_lab::simulator::Error| Failure::new(error.to_string());
+    let bar = progress(0);
+    let results = wu2007::reproduce(size, |_, total| advance(&bar, total));
+    bar.finish_and_clear();
+    let results = results.map_err(failed)?;
+    let mut files = results.report()?;
+    if args.timed {
+        files.push(wu2007::timed_report(size).map_err(failed)?);
+    }
+    Ok((files, results.summary()))
+}
+
+fn kara2016(args: &ReproduceArgs) -> Result<Report> {
+    if args.timed {
+        return Err(Failure::Usage {
+            message: "--timed goes with wu2007: kara2016 is timed as it is".to_owned(),
+            hint: None,
+        });
+    }
+    let seed = args.seed.unwrap_or(2016);
+    let size = if args.quick {
+        kara2016::Size::quick(seed)
+    } else {
+        kara2016::Size::full(seed)
     };
     let bar = progress(0);
-    let results = reproduce(size, |_, total| {
-        bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
-        bar.inc(1);
+    let results = kara2016::reproduce(size, &xattr_bench::worker()?, |_, total| {
+        advance(&bar, total);
     });
     bar.finish_and_clear();
     let results = results.map_err(|error| Failure::new(error.to_string()))?;
-    let mut files = results.report()?;
-    if args.timed {
-        files.push(timed_report(size).map_err(|error| Failure::new(error.to_string()))?);
-    }
-    write_report(&args.output, &files)?;
-    let mut out = io::stdout().lock();
-    out.write_all(results.summary().as_bytes())?;
-    writeln!(out, "\n{}", args.output.join("wu2007.md").display())?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok((results.report()?, results.summary()))
+}
+
+/// One more run of `total` is done.
+fn advance(bar: &ProgressBar, total: usize) {
+    bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
+    bar.inc(1);
 }

@@ -134,7 +134,7 @@ fn print_text(out: &mut impl Write, bench: &XattrBench) -> io::Result<()> {
 }
 
 /// What a bench that cannot be run means for the command line.
-pub(super) fn failure(error: &Error) -> Failure {
+fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     let hint = match error {
         Error::NoMke2fs => "install e2fsprogs, or give --target engine or a directory",

@@ -165,3 +165,47 @@ pub(super) fn sensitivity(size: &Size) -> Result<Vec<Sensitivity>, Error> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_testkit::Seed;
+
+    fn contended() -> Vec<Contended> {
+        let size = Size::quick(Seed::from_environment(2016).0);
+        simulate(&size, &|| ()).unwrap()
+    }
+
+    #[test]
+    fn simulation_of_one_seed_is_the_same() {
+        let outcomes = |contended: Vec<Contended>| -> Vec<Outcome> {
+            contended.iter().map(|of| of.outcome).collect()
+        };
+        assert_eq!(outcomes(contended()), outcomes(contended()));
+    }
+
+    #[test]
+    fn one_process_hands_nothing_over_and_the_old_lock_goes_round_with_many() {
+        let contended = contended();
+        for of in contended.iter().filter(|of| of.case.processes == 1) {
+            let outcome = of.outcome;
+            let counts = [
+                outcome.lock_handovers,
+                outcome.line_handovers,
+                outcome.parks,
+            ];
+            assert_eq!(counts, [0; 3], "{of:?}");
+        }
+        let many = |variant| {
+            let of = |of: &&Contended| {
+                of.variant == variant && of.case.processes == 64 && of.case.values == 10
+            };
+            contended.iter().find(of).expect("the case is simulated")
+        };
+        let (old, referenced) = (many(MbCacheVariant::Old), many(MbCacheVariant::Referenced));
+        let handovers = |of: &Contended| of.per_set(of.outcome.lock_handovers);
+        assert!(handovers(old) > 2.0 * handovers(referenced));
+        assert!(old.outcome.parks > 0 && referenced.outcome.parks == 0);
+        assert!(old.outcome.elapsed_ns > referenced.outcome.elapsed_ns);
+    }
+}
