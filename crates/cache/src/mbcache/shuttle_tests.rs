@@ -238,6 +238,13 @@ fn shuttle_mbcache_waiter_is_woken_by_the_last_holder() {
     });
 }
 
+/// Both hold what the other waits for.
+#[test]
+fn shuttle_mbcache_two_who_wait_for_one_entry_both_return() {
+    let wait: Act = |cache| cache.find_first(KEY).iter().for_each(Held::wait_unused);
+    check(move |variant| race(&cache(variant, 8, &[10]), [wait, wait, find]));
+}
+
 fn get_shared(cache: &dyn MbCache) {
     if let Some(held) = cache.find_first(KEY) {
         assert_eq!(held.value(), 10);

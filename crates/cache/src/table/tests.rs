@@ -220,6 +220,45 @@ fn counts_of_more_threads_than_shards_lose_nothing() {
     assert_eq!(table.counts().hits, 100_000);
 }
 
+/// There is always more.
+struct Plenty;
+
+impl Charge for Plenty {
+    fn charge(&self) -> bool {
+        true
+    }
+
+    fn uncharge(&self) {}
+}
+
+#[test]
+fn slot_that_was_given_back_starts_above_the_generations_it_had() {
+    let growth = Growth::Charged {
+        chunk: 2,
+        charge: Arc::new(Plenty),
+    };
+    let arena: Arena<2> = Arena::new(100, growth).unwrap();
+    let take_four = || [(); 4].map(|()| arena.take_free().expect("a slot"));
+    let generation = |index| arena.slot(index).state().generation();
+    let mut before = 0;
+    for round in 0..4 {
+        // Each time more slots are reused.
+        (0..=round).for_each(|_| drop(take_four()));
+        let highest = (0..4).map(generation).max();
+        drop(take_four());
+        assert_eq!(arena.give_back(1, |_, _| panic!("all are free")), 1);
+        assert_eq!((arena.touched(), generation(2), generation(3)), (2, 0, 0));
+        drop(take_four());
+        for index in [2, 3] {
+            assert!(Some(generation(index)) > highest && generation(index) > before);
+        }
+        before = generation(2);
+    }
+    assert_eq!(arena.give_back(9, |_, _| panic!("all are free")), 1);
+    assert_eq!(arena.give_back(9, |_, _| false), 0, "the first chunk stays");
+    assert_eq!(arena.count_free(), 2);
+}
+
 /// There is none left.
 pub(crate) struct NoMemory;
 
