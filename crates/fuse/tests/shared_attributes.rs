@@ -55,8 +55,10 @@ impl Mounted {
         let mut options = OpenOptions::default();
         options.read_write = true;
         let volume = Arc::new(Volume::open(folder.join("image"), &options).unwrap());
-        let mut mount_options = MountOptions::default();
-        mount_options.read_write = true;
+        let mount_options = MountOptions {
+            read_write: true,
+            ..MountOptions::default()
+        };
         let mountpoint = folder.join("mnt");
         let server = Server::mount(Arc::clone(&volume), &mountpoint, &mount_options).unwrap();
         let unmounter = server.unmounter();

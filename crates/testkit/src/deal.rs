@@ -4,7 +4,7 @@
 use crate::model::acl::{ACCESS, Acl};
 use crate::oracle::Attributes;
 use crate::seed::{Random, Seed};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Files that may share a block of attributes.
 pub const MOST_USERS: u64 = 1024;
@@ -37,6 +37,9 @@ pub struct Deal {
     sets: Vec<Attributes>,
     of_file: Vec<usize>,
 }
+
+/// Names and values, in the order in which they are to be set.
+pub type Ordered<'a> = Vec<(&'a [u8], &'a [u8])>;
 
 /// Blocks and inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +86,7 @@ impl Deal {
     }
 
     /// The attributes of each file in an order of its own, in which they are to be set.
-    pub fn in_any_order(&self, seed: Seed) -> impl Iterator<Item = (usize, Vec<(&[u8], &[u8])>)> {
+    pub fn in_any_order(&self, seed: Seed) -> impl Iterator<Item = (usize, Ordered<'_>)> {
         let mut random = Random::new(seed);
         self.files().map(move |(file, attributes)| {
             let pairs = attributes
@@ -102,20 +105,11 @@ impl Deal {
         for set in &self.of_file {
             users[*set] += 1;
         }
-        let large: BTreeMap<&[u8], ()> = self
-            .sets
-            .iter()
-            .filter_map(|set| Some((set.get(LARGE)?.as_slice(), ())))
-            .collect();
+        let large: BTreeSet<&Vec<u8>> = self.sets.iter().filter_map(|set| set.get(LARGE)).collect();
+        let of_sets = users.iter().map(|users| users.div_ceil(MOST_USERS));
+        let of_values = large.iter().map(|value| blocks_of(value, block_bytes));
         Space {
-            blocks: users
-                .iter()
-                .map(|users| users.div_ceil(MOST_USERS))
-                .sum::<u64>()
-                + large
-                    .keys()
-                    .map(|value| blocks_of(value, block_bytes))
-                    .sum::<u64>(),
+            blocks: of_sets.sum::<u64>() + of_values.sum::<u64>(),
             inodes: large.len() as u64,
         }
     }

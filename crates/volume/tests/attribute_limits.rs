@@ -11,6 +11,7 @@ use rustix::fs::{XattrFlags, lsetxattr};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write as _;
 use std::sync::Arc;
 
 fn made_by(name: &'static str, mkfs: &'static [&'static str]) -> Layout {
@@ -139,9 +140,10 @@ fn attributes_of_any_size_fit_or_fail_as_by_the_kernel() {
 
 /// How many of the files have each block of attributes, as debugfs shows it.
 fn users_by_block(image: &ImageFile, inos: &[Ino]) -> BTreeMap<u64, u64> {
-    let requests: String = inos.iter().map(|ino| format!("stat <{ino}>\n")).collect();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), requests).unwrap();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    for ino in inos {
+        writeln!(file, "stat <{ino}>").unwrap();
+    }
     let debugfs = Tool::new("debugfs").arg("-f").arg(file.path());
     let text = debugfs.arg(image.path()).run().unwrap();
     let mut users = BTreeMap::new();
