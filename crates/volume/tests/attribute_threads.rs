@@ -70,7 +70,7 @@ impl Bed<'_> {
             _ => {
                 let ino = self.pick(self.own);
                 let letter = self.random.byte();
-                let written = self.volume.write_at(ino, &[letter; CONTENT_BYTES], 0);
+                let written = self.volume.write_at(ino, &vec![letter; CONTENT_BYTES], 0);
                 written.unwrap();
             }
         }

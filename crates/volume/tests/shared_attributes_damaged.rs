@@ -208,7 +208,7 @@ fn change_all(volume: &Volume, what: &str) {
         }
         // What was freed is used for something else meanwhile.
         let name = format!("other-{round}");
-        let written = volume.write_at(create(volume, &name), &[round; 50_000], 0);
+        let written = volume.write_at(create(volume, &name), &vec![round; 50_000], 0);
         written.unwrap();
         let _ = volume.sync();
     }
