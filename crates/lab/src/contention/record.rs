@@ -289,8 +289,8 @@ mod tests {
         let [lock, unlock] = [Touch::Lock(1), Touch::Unlock(1)];
         let [hold, release] = [Touch::HoldShared(2), Touch::Release(2)];
         let [insert, let_go] = [Touch::HoldAlone(3), Touch::Release(3)];
-        let touches = vec![lock, hold, unlock, lock, release, unlock, insert, let_go];
-        let touched: Vec<Touched> = found_and_inserted(touches).collect();
+        let set = vec![lock, hold, unlock, lock, release, unlock, insert, let_go];
+        let touched: Vec<Touched> = found_and_inserted(set).collect();
         let work = FileSystemWork {
             before_ns: 0,
             held_ns: 0,
