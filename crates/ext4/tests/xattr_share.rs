@@ -9,7 +9,7 @@ use attributed::{
     Model, all, check, make, needs, remove, remove_all, set, set_by_kernel, set_undone,
 };
 use larder_ext4::ondisk::xattr::BlockHeader;
-use larder_ext4::{Error, FileKind, Filesystem, FsBlock, Ino};
+use larder_ext4::{Error, FileKind, Filesystem, FsBlock, Ino, XattrMode};
 use larder_testkit::seed::{Random, Seed};
 use std::collections::{BTreeMap, BTreeSet};
 use writable::Writable;
@@ -458,5 +458,45 @@ fn block_whose_count_lies_is_not_given_to_others() {
         assert_eq!(header(fs, block).references, references);
         let removed = remove(fs, files[0], b"user.a");
         assert_eq!(removed.is_err(), is_damage, "{references}: {removed:?}");
+    }
+}
+
+/// What is planned before the handle may find, in it, that the block has more users, or fewer.
+#[test]
+fn block_whose_users_change_after_the_plan_is_copied_or_changed_as_they_are_then() {
+    if needs() {
+        return;
+    }
+    for arguments in LAYOUTS {
+        for is_shared_at_plan in [false, true] {
+            let writable = Writable::make(arguments, "20M").expect("mke2fs");
+            let fs = &writable.fs;
+            let files = make_files(fs, 2);
+            set(fs, files[0], b"user.a", &value(1)).expect("set");
+            if is_shared_at_plan {
+                set(fs, files[1], b"user.a", &value(1)).expect("set");
+            }
+            let block = block_of(fs, files[0]);
+            let inode = fs.inode(files[0]).expect("inode");
+            let new = value(2);
+            let planned = fs.plan_set_xattr(&inode, b"user.a", &new, XattrMode::Any);
+            let change = planned.expect("planned").expect("a change");
+            if is_shared_at_plan {
+                remove(fs, files[1], b"user.a").expect("removed");
+            } else {
+                set(fs, files[1], b"user.a", &value(1)).expect("set");
+                assert_eq!(block_of(fs, files[1]), block);
+            }
+            let mut handle = fs.start(fs.xattr_credits()).expect("handle");
+            let mut inode = fs.inode(files[0]).expect("inode");
+            fs.change_xattrs(&mut handle, &mut inode, change)
+                .expect("changed");
+            handle.stop();
+            let stays = block_of(fs, files[0]) == block;
+            assert_eq!(stays, is_shared_at_plan, "{arguments}");
+            let expected = models(fs, &files);
+            assert_eq!(expected["0"].1[b"user.a".as_slice()], new);
+            check(&writable, &expected);
+        }
     }
 }

@@ -162,7 +162,7 @@ pub fn fill_inode(rest: &mut [u8], attributes: &[StoredXattr]) -> bool {
 }
 
 /// Makes `block` a block of `attributes`, which it sorts, for one inode. False, with nothing
-/// done, if they do not fit. Its checksum is [`set_block_checksum`]'s.
+/// done, if they do not fit. Its checksum is [`set_block_checksum`](super::set_block_checksum)'s.
 #[must_use]
 pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
     if total_bytes(&*attributes) > block_room_bytes(block.len()) {
