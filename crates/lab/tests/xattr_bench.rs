@@ -1,7 +1,9 @@
 //! xattr-bench as programs use it: measured figures, and the report that is made of them.
 
 use larder::MbCacheVariant;
-use larder_lab::xattr_bench::{BenchConfig, Case, Error, Target, Worker, XattrBench, measure_all};
+use larder_lab::xattr_bench::{
+    BenchConfig, Case, Error, Measured, Target, Worker, XattrBench, measure_all,
+};
 use std::path::PathBuf;
 
 const CONFIG: BenchConfig = BenchConfig {
@@ -87,7 +89,7 @@ fn matrix_has_a_table_for_each_number_of_values_in_the_order_of_the_letter() {
         .map(|cell| cell.parse().unwrap())
         .collect();
     let measured = &bench.measured[3..6];
-    let means = [&measured[2], &measured[1], &measured[0]].map(|measured| measured.mean_s());
+    let means = [&measured[2], &measured[1], &measured[0]].map(Measured::mean_s);
     for (cell, mean) in averages.iter().zip(means) {
         assert!((cell - mean).abs() <= mean / 100.0, "{cell}: {mean}");
     }

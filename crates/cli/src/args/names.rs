@@ -23,7 +23,7 @@ pub(crate) trait Named:
 }
 
 impl Named for PolicyName {
-    const ALL: &'static [Self] = &Self::ALL;
+    const ALL: &'static [Self] = Self::ALL;
 
     fn name(&self) -> &'static str {
         self.as_str()

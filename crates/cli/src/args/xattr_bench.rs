@@ -12,9 +12,9 @@ use std::str::FromStr;
 /// Measure how fast processes set attributes that other files have too
 ///
 /// Each of P processes sets the attribute of its F files, one after the other, N times, to
-/// values drawn from V: the bench of J. Kara, "MBCache rewrite", 2016. The same seed gives the
-/// same operations on every target. After each run, every file is checked for the value
-/// that was set last.
+/// values drawn from V: the bench with which J. Kara's letter of 2016 compares versions of
+/// mbcache. The same seed gives the same operations on every target. After each run, every
+/// file is checked for the value that was set last.
 ///
 /// Prints the average of the runs, how they scatter, and what the cache did: files that were
 /// given a block that was there already (shares), lookups, hits, entries dropped over the

@@ -25,12 +25,12 @@ const PUBLISHED: &str = "published ";
 /// A colour for each of the series of these names.
 pub(super) fn colours<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<RGBColor> {
     let published = |name: &'a str| name.strip_prefix(PUBLISHED);
-    let named = |name| named_colour(published(name).unwrap_or(name));
-    let taken: Vec<_> = names.clone().filter_map(named).collect();
+    let own = |name| named_colour(published(name).unwrap_or(name));
+    let taken: Vec<_> = names.clone().filter_map(own).collect();
     let rest = COLOURS.iter().skip(PolicyName::ALL.len());
     let mut free = rest.filter(|colour| !taken.contains(colour)).cycle();
     names
-        .map(|name| match (named(name), published(name)) {
+        .map(|name| match (own(name), published(name)) {
             (Some(colour), None) => colour,
             (Some(colour), Some(_)) => paler(colour),
             (None, _) => *free.next().unwrap_or(&COLOURS[0]),

@@ -311,22 +311,24 @@ impl XattrBench {
     }
 
     fn markdown(&self) -> String {
-        let mut text = format!("# xattr-bench\n\n{}\n", self.title());
+        let mut parts = vec![format!("# xattr-bench\n\n{}\n", self.title())];
         if self.is_matrix() {
-            text += &format!("\nAverages of the runs in seconds, of {}\n", self.order());
+            let order = self.order();
+            parts.push(format!("\nAverages of the runs in seconds, of {order}\n"));
         }
-        for (values, (heading, table)) in self.numbers(|case| case.values).iter().zip(self.matrix())
-        {
-            text += &format!("\n## {heading}\n\n{}\n", table.to_markdown());
+        let values = self.numbers(|case| case.values);
+        for (values, (heading, table)) in values.into_iter().zip(self.matrix()) {
+            parts.push(format!("\n## {heading}\n\n{}\n", table.to_markdown()));
             for files in self.numbers(|case| case.files) {
-                text += &format!("![F={files}]({})\n", plot_name(*values, files));
+                parts.push(format!("![F={files}]({})\n", plot_name(values, files)));
             }
         }
         if let Some(sizes) = self.entry_sizes() {
-            text += &format!("\n## Entries\n\n{}", sizes.to_markdown());
+            parts.push(format!("\n## Entries\n\n{}", sizes.to_markdown()));
         }
-        text += &format!("\n## All figures\n\n{}", self.table().to_markdown());
-        text
+        let all = self.table().to_markdown();
+        parts.push(format!("\n## All figures\n\n{all}"));
+        parts.concat()
     }
 
     /// The numbers of the cases, each once, in their order.
