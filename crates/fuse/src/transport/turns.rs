@@ -90,7 +90,7 @@ impl Turns {
                 waiting: threads,
                 ..State::default()
             }),
-            linger: Linger::default(),
+            linger: Linger::new(),
             called: Condvar::new(),
             begun: Condvar::new(),
         });
