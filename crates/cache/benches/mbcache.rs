@@ -62,22 +62,26 @@ fn measure(variant: Variant, name: &str, operation: Operation, values: u32, oper
 }
 
 fn main() {
-    // Cargo passes this when it benches, not when it tests.
-    let full = std::env::args().any(|argument| argument == "--bench");
-    let operations = if full { 2_000_000 } else { 2_000 };
+    // Cargo passes this when it benches, not when it tests; then it may be
+    // followed by the variants to run.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let full = arguments.iter().any(|argument| argument == "--bench");
+    let chosen: Vec<Variant> = arguments
+        .iter()
+        .filter_map(|argument| argument.parse().ok())
+        .collect();
+    let operations = if full { 10_000_000 } else { 2_000 };
     for variant in Variant::ALL {
+        if !chosen.is_empty() && !chosen.contains(&variant) {
+            continue;
+        }
         for values in [10, ENTRIES] {
+            let run = |name, operation| measure(variant, name, operation, values, operations);
             if variant != Variant::Off {
-                measure(variant, "hit", hit, values, operations);
+                run("hit", hit as Operation);
             }
-            measure(variant, "miss", miss, values, operations);
-            measure(
-                variant,
-                "insert and delete",
-                insert_and_delete,
-                values,
-                operations,
-            );
+            run("miss", miss);
+            run("insert and delete", insert_and_delete);
         }
     }
 }
