@@ -1,0 +1,49 @@
+//! What a table looks like, for those who measure and test it.
+
+use super::link::Link;
+use super::{HashFunction, Histogram, Layout, Slot, State, Table};
+
+impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
+    /// Chain lengths, bucket by bucket.
+    #[must_use]
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        for bucket in 0..self.buckets.count() {
+            if self.buckets.first(bucket) == self.buckets.end(bucket) {
+                histogram.add(0);
+                continue;
+            }
+            let locked = self.buckets.lock(bucket);
+            let length = self.chain(locked.first()).count();
+            drop(locked);
+            histogram.add(length as u64);
+        }
+        histogram
+    }
+
+    /// Checks the invariants. Only when nobody else uses it.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check_invariants(&self, same_key: impl Fn(&Slot<W>, &Slot<W>) -> bool) {
+        let mut objects = 0;
+        for bucket in 0..self.buckets.count() {
+            let mut chain: Vec<&Slot<W>> = Vec::new();
+            let mut at = self.buckets.first(bucket);
+            while let Link::Slot(index) = at {
+                let slot = self.arena.slot(index);
+                assert!(slot.state().has(State::LIVE), "slot {index} is live");
+                assert_eq!(self.bucket(L::hashed_in(slot)), bucket, "slot {index}");
+                assert!(
+                    !chain.iter().any(|other| same_key(slot, other)),
+                    "slot {index} has a key of its own"
+                );
+                chain.push(slot);
+                at = slot.next();
+            }
+            assert_eq!(at, self.buckets.end(bucket), "end of a chain");
+            objects += chain.len() as u64;
+        }
+        assert_eq!(objects, self.objects(), "objects counted");
+    }
+}
