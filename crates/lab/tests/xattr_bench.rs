@@ -4,6 +4,8 @@ use larder::MbCacheVariant;
 use larder_lab::xattr_bench::{
     BenchConfig, Case, Error, Measured, Target, Worker, XattrBench, measure_all,
 };
+use larder_testkit::tell_skipped;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 const CONFIG: BenchConfig = BenchConfig {
@@ -153,9 +155,9 @@ fn report_of_one_number_of_processes_has_bars() {
 
 #[test]
 fn process_that_fails_is_told_and_nothing_is_left_behind() {
-    let dir = std::env::temp_dir();
+    let dir = tempfile::tempdir().unwrap();
     let targets = ["/bin/false", "/nonexistent"].map(|program| Target::Directory {
-        path: dir.clone(),
+        path: dir.path().to_owned(),
         worker: Worker {
             program: PathBuf::from(program),
             arguments: Vec::new(),
@@ -167,8 +169,27 @@ fn process_that_fails_is_told_and_nothing_is_left_behind() {
     };
     assert!(matches!(measure(&targets[0]), Error::Worker(status) if !status.success()));
     assert!(matches!(measure(&targets[1]), Error::Process { .. }));
-    assert!(
-        !dir.join(format!("xattr-bench-{}", std::process::id()))
-            .exists()
-    );
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+}
+
+#[test]
+fn value_that_is_not_there_after_a_run_is_told() {
+    let make_files = "mkdir 0; for f in 0 1 2 3 4 5 6 7 8 9; do : > 0/f$f; done";
+    let script = format!("{make_files}; echo ready; read go; echo done");
+    let dir = tempfile::tempdir().unwrap();
+    let target = Target::Directory {
+        path: dir.path().to_owned(),
+        worker: Worker {
+            program: PathBuf::from("/bin/sh"),
+            arguments: vec!["-c".to_owned(), script],
+        },
+    };
+    let one = [cases()[0]];
+    match measure_all("dir", &[target], &one, &CONFIG, &mut || ()).unwrap_err() {
+        Error::Lost { process, file } => assert_eq!((process, file), (0, 0)),
+        Error::Attribute { source, .. } if source.kind() == ErrorKind::Unsupported => {
+            tell_skipped("the directory for temporary files has no attributes");
+        }
+        error => panic!("{error}"),
+    }
 }
