@@ -22,6 +22,13 @@ const MIX: Mix = Mix {
     far: true,
 };
 
+/// Mostly attributes that files share.
+const SHARING: Mix = Mix {
+    most_bytes: 1 << 18,
+    shares_one_in: 2,
+    ..MIX
+};
+
 /// Calls that are tried on each layout in a short run.
 const SHORT_CALLS: u64 = 60;
 
@@ -74,13 +81,13 @@ fn attempt(layout: &Layout, operations: &[Operation], number: u64) -> Result<(),
     })
 }
 
-fn survive(name: &str, number: u64) {
+fn survive(name: &str, seed: u64, mix: Mix) {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }
     let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
-    let seed = Seed::from_environment(0x6000 + number);
-    let operations = Generator::new(seed, MIX).sequence(&Model::new(layout.rules), OPERATIONS);
+    let seed = Seed::from_environment(seed);
+    let operations = Generator::new(seed, mix).sequence(&Model::new(layout.rules), OPERATIONS);
     let (_, _, calls) = fail_at(layout, &operations, u64::MAX)
         .unwrap_or_else(|what| panic!("{name}, seed {seed}, no faults: {what}"));
     let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
@@ -107,20 +114,27 @@ fn survive(name: &str, number: u64) {
 }
 
 macro_rules! survives {
-    ($($number:literal $test:ident $name:literal)*) => {
+    ($mix:ident $first:literal $($number:literal $test:ident $name:literal)*) => {
         $(
             #[test]
             fn $test() {
-                survive($name, $number);
+                survive($name, $first + $number, $mix);
             }
         )*
     };
 }
 
 survives! {
+    MIX 0x6000
     0 ext4_survives_faults "ext4"
     1 ext3_1k_survives_faults "ext3-1k"
     2 inline_data_survives_faults "inline-data"
     3 small_journal_1k_survives_faults "small-journal-1k"
     4 orphan_file_survives_faults "orphan-file"
+}
+
+survives! {
+    SHARING 0x6100
+    0 ext4_shared_attributes_survive_faults "ext4"
+    1 ea_inode_1k_shared_attributes_survive_faults "ea-inode-1k"
 }

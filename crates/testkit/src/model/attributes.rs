@@ -38,18 +38,16 @@ impl Model {
             return Ok(Outcome::Skipped);
         }
         self.check_changeable(id)?;
-        let node = self.node_mut(id)?;
-        match (mode, node.xattrs.contains_key(name)) {
-            (XattrMode::Create, true) => return Err(Errno::EXIST),
-            (XattrMode::Replace, false) => return Err(Errno::NODATA),
+        match (mode, self.get(id)?.xattrs.get(name)) {
+            (XattrMode::Create, Some(_)) => return Err(Errno::EXIST),
+            (XattrMode::Replace, None) => return Err(Errno::NODATA),
+            // Nothing happens, so that there is nothing to be made durable either.
+            (_, Some(before)) if before == value => return done(id),
             _ => {}
         }
-        let before = node.xattrs.insert(name.to_vec(), value.to_vec());
-        node.times.changed = if before.as_deref() == Some(value) {
-            Stamp::Any
-        } else {
-            Stamp::During(number)
-        };
+        let node = self.node_mut(id)?;
+        node.xattrs.insert(name.to_vec(), value.to_vec());
+        node.times.changed = Stamp::During(number);
         done(id)
     }
 
