@@ -37,8 +37,8 @@ const INLINE_DATA_NAME: &[u8] = b"data";
 
 impl Filesystem {
     /// The value of the attribute `name` of `inode`; `None` if it has none. On a file system that is
-    /// written to, the caller keeps the inode's attributes as they are meanwhile: what is read here
-    /// is found by others from then on.
+    /// written to, the caller keeps the inode's attributes as they are meanwhile, and no open handle has
+    /// changed them: what is read here is found by others from then on.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the attributes or the value are damaged, or the

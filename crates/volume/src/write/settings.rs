@@ -95,7 +95,7 @@ impl Volume {
         let changes_owner = set.uid.is_some() || set.gid.is_some();
         if changes_owner && !inode.is_directory() {
             inode.set_mode(without_set_id(inode.mode()));
-            self.drop_capability(handle, inode)?;
+            self.remove_if_there(handle, inode, CAPABILITY)?;
         }
         if let Some(permissions) = set.permissions {
             self.set_permissions(handle, inode, permissions)?;
@@ -130,28 +130,21 @@ impl Volume {
     /// As [`Volume::set_attributes`].
     pub fn clear_set_id(&self, ino: Ino) -> Result<()> {
         self.change(|| {
+            let is_privileged = self.reader.with_inode(ino, |inode| {
+                let has_bits = without_set_id(inode.mode()) != inode.mode();
+                Ok(!inode.is_directory()
+                    && (has_bits || self.fs().xattr(inode, CAPABILITY)?.is_some()))
+            })?;
+            if !is_privileged {
+                return Ok(());
+            }
             let live = self.live(ino)?;
-            let present = live.present()?;
-            if present.is_directory() {
-                return Ok(());
-            }
-            let has_bits = without_set_id(present.mode()) != present.mode();
-            if !has_bits && self.fs().xattr(&present, CAPABILITY)?.is_none() {
-                return Ok(());
-            }
             self.change_inode(&live, |handle, inode| {
                 inode.set_ctime(self.now());
                 inode.set_mode(without_set_id(inode.mode()));
-                self.drop_capability(handle, inode)
+                self.remove_if_there(handle, inode, CAPABILITY)
             })
         })
-    }
-
-    fn drop_capability(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
-        if self.fs().xattr(inode, CAPABILITY)?.is_some() {
-            self.fs().remove_xattr(handle, inode, CAPABILITY)?;
-        }
-        Ok(())
     }
 
     /// Sets the attribute `name` (with its prefix). An access control list changes the mode too.
@@ -211,13 +204,18 @@ impl Volume {
             Some(_) => self
                 .fs()
                 .set_xattr(handle, inode, name, value, XattrMode::Any)?,
-            None => self.remove_acl(handle, inode, name)?,
+            None => self.remove_if_there(handle, inode, name)?,
         }
         Ok(())
     }
 
-    /// Removes the access control list `name`, which need not be there.
-    fn remove_acl(&self, handle: &mut Handle<'_>, inode: &mut Inode, name: &[u8]) -> Result<()> {
+    /// Removes the attribute `name`, which need not be there.
+    fn remove_if_there(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        name: &[u8],
+    ) -> Result<()> {
         match self.fs().remove_xattr(handle, inode, name) {
             Err(larder_ext4::Error::NoAttribute(_)) => Ok(()),
             removed => Ok(removed?),
@@ -235,7 +233,7 @@ impl Volume {
                 check_xattr(inode, name)?;
                 inode.set_ctime(self.now());
                 if name == ACCESS_LIST || name == DEFAULT_LIST {
-                    return self.remove_acl(handle, inode, name);
+                    return self.remove_if_there(handle, inode, name);
                 }
                 Ok(self.fs().remove_xattr(handle, inode, name)?)
             })
