@@ -162,7 +162,7 @@ impl History {
                 ino: *ino,
                 versions,
                 ordered,
-                failed_cuts: failed_cuts(&self.run),
+                failed_zeros: failed_zeros(&self.run),
             };
             file.check(state.max(floor)).map_err(|what| {
                 let path = crate::operation::NodePath(path.clone());
@@ -213,22 +213,36 @@ struct File<'a> {
     ino: Ino,
     versions: Vec<Version<'a>>,
     ordered: Vec<&'a Ordered>,
-    /// What cuts that failed, of whatever file, may have made zeros of.
-    failed_cuts: Vec<Range<u64>>,
+    /// What may have become zeros by operations that failed, on whatever file.
+    failed_zeros: Vec<Range<u64>>,
 }
 
-/// The rest of the last block of each cut that failed: it is zeroed before the cut is made.
-fn failed_cuts(run: &Run) -> Vec<Range<u64>> {
-    let mut cuts = Vec::new();
-    for (number, operation) in run.operations.iter().enumerate() {
-        if let (Operation::Truncate { size_bytes, .. }, Outcome::Fails(_)) =
-            (operation, run.outcomes[number])
-        {
-            let cluster = run.states[number].rules().cluster_bytes;
-            cuts.push(*size_bytes..size_bytes.next_multiple_of(cluster));
+/// The rest of the last block of each cut that failed, which is zeroed before the cut is made, and
+/// what was to be zeroed where that failed half-way.
+fn failed_zeros(run: &Run) -> Vec<Range<u64>> {
+    let failed = |(number, operation): (usize, &Operation)| {
+        let Outcome::Fails(_) = run.outcomes[number] else {
+            return None;
+        };
+        match *operation {
+            Operation::Truncate { size_bytes, .. } => {
+                let cluster = run.states[number].rules().cluster_bytes;
+                Some(size_bytes..size_bytes.next_multiple_of(cluster))
+            }
+            Operation::Allocate {
+                mode: Fallocate::PunchHole | Fallocate::ZeroRange { .. },
+                offset_bytes,
+                len_bytes,
+                ..
+            } => Some(offset_bytes..offset_bytes + len_bytes),
+            _ => None,
         }
-    }
-    cuts
+    };
+    run.operations
+        .iter()
+        .enumerate()
+        .filter_map(failed)
+        .collect()
 }
 
 impl File<'_> {
@@ -304,8 +318,8 @@ impl File<'_> {
             let allowed = contents
                 .iter()
                 .any(|(version, bytes)| version.states.end > least && bytes[index] == *byte);
-            let is_cut = *byte == 0 && self.failed_cuts.iter().any(|cut| cut.contains(&at));
-            if !allowed && !is_cut {
+            let is_zeroed = *byte == 0 && self.failed_zeros.iter().any(|zeros| zeros.contains(&at));
+            if !allowed && !is_zeroed {
                 let word = index / 8 * 8;
                 let model: Vec<_> = contents
                     .iter()
