@@ -15,7 +15,7 @@ RUN_PACKAGES := e2fsprogs fuse3 util-linux
 BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test crash check bench bench-readahead real-use fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test crash check bench bench-readahead bench-xattr real-use fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench: deps bench-deps build ## Measure against the kernel, fuse2fs and the FUSE
 
 bench-readahead: deps bench-deps build ## Measure each readahead policy beside the kernel's, as root; writes docs/reproduce/real.md
 	$(CARGO) run --release --locked -p larder-benches -- readahead --report docs/reproduce/real.md $(BENCH_ARGS)
+
+bench-xattr: deps bench-deps build ## Measure setxattr(2) by processes beside fuse2fs and the kernel, on images in memory, as root
+	$(CARGO) run --release --locked -p larder-benches -- xattr --work /dev/shm $(BENCH_ARGS)
 
 FUZZ_SECONDS ?= 60
 FUZZ_LIMITS := -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128

@@ -1,4 +1,5 @@
-//! The lab: replays what caches and readahead do, in virtual time, with the real code.
+//! The lab: what caches and readahead do, with the real code: replayed in virtual time
+//! ([`simulator`], [`contention`]), or timed on this machine ([`xattr_bench`]).
 
 #![forbid(unsafe_code)]
 
