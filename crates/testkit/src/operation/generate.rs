@@ -1,8 +1,9 @@
 //! Operations from a seed: mostly such as succeed, some that must fail.
 
+use super::choice::Choice;
 use super::{NewNode, NodePath, Operation, Owned, Slot, Target, shared};
 use crate::model::acl::Acl;
-use crate::model::{Model, NodeId, SETTABLE_FLAGS};
+use crate::model::{Model, SETTABLE_FLAGS};
 use crate::seed::{Random, Seed};
 use larder::{Fallocate, FileKind, RenameFlags, Timestamp, XattrMode};
 use std::collections::BTreeMap;
@@ -37,39 +38,6 @@ pub struct Generator {
     mix: Mix,
     /// What is to come before anything new is thought of, last first.
     planned: Vec<Operation>,
-}
-
-/// What there is to choose from.
-struct Choice {
-    directories: Vec<NodePath>,
-    files: Vec<NodePath>,
-    all: Vec<NodePath>,
-}
-
-impl Choice {
-    fn new(model: &Model) -> Self {
-        let mut choice = Self {
-            directories: Vec::new(),
-            files: Vec::new(),
-            all: Vec::new(),
-        };
-        let mut pending = vec![(NodePath::default(), NodeId::ROOT)];
-        while let Some((path, id)) = pending.pop() {
-            let Some(node) = model.node(id) else { continue };
-            if let Some(entries) = node.entries() {
-                let children = entries.iter();
-                pending.extend(children.map(|(name, child)| (path.join(name), *child)));
-                choice.directories.push(path.clone());
-            }
-            if node.content().is_some() {
-                choice.files.push(path.clone());
-            }
-            if !path.0.is_empty() {
-                choice.all.push(path);
-            }
-        }
-        choice
-    }
 }
 
 impl Generator {

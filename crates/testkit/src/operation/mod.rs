@@ -4,6 +4,7 @@
 //! An operation says by paths and slots what it works on, so that a sequence stays one whichever
 //! of its operations are taken out; what then leads nowhere is skipped or fails as it should.
 
+mod choice;
 mod generate;
 mod path;
 mod perform;
