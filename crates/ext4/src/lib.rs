@@ -42,4 +42,4 @@ pub use mmp::{Mmp, MmpHost};
 pub use ondisk::dir::FileTypeByte;
 pub use statfs::Statfs;
 pub use types::{FileBlock, FsBlock, GroupNo, Ino};
-pub use xattr::{ShareCounts, XattrChange, XattrMode};
+pub use xattr::{ShareCounts, XattrChange, XattrMode, XattrOffer};

@@ -4,7 +4,7 @@ mod image;
 
 use image::Image;
 use larder_block::{BlockDevice, MemoryDevice};
-use larder_ext4::{Filesystem, Ino, Inode};
+use larder_ext4::{Filesystem, Ino, Inode, XattrOffer};
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -44,11 +44,14 @@ fn kernel_xattrs(path: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 fn our_xattrs(fs: &Filesystem, inode: &Inode) -> Vec<(String, Vec<u8>)> {
-    let names = fs.xattrs(inode).expect("names");
+    let names = fs.xattrs(inode, XattrOffer::Nothing).expect("names");
     names
         .into_iter()
         .map(|name| {
-            let value = fs.xattr(inode, &name).expect("value").expect("is there");
+            let value = fs
+                .xattr(inode, &name, XattrOffer::Nothing)
+                .expect("value")
+                .expect("is there");
             (String::from_utf8(name).expect("plain name"), value)
         })
         .collect()
@@ -177,8 +180,16 @@ fn attributes_and_links_match_the_kernel() {
                 let expected = fs::read(entry.path()).expect("content");
                 assert_eq!(ours.inline_data(&inode).expect("data"), expected, "{name}");
             }
-            assert_eq!(ours.xattr(&inode, b"user.absent").expect("no damage"), None);
-            assert_eq!(ours.xattr(&inode, b"system.data").expect("no damage"), None);
+            assert_eq!(
+                ours.xattr(&inode, b"user.absent", XattrOffer::Nothing)
+                    .expect("no damage"),
+                None
+            );
+            assert_eq!(
+                ours.xattr(&inode, b"system.data", XattrOffer::Nothing)
+                    .expect("no damage"),
+                None
+            );
         }
         println!("{arguments}: {compared} attributes, {inline} inline files");
         assert_eq!(compared, set, "{arguments}");
@@ -206,11 +217,14 @@ fn attribute_block_that_is_damaged_is_an_error_that_names_it() {
     bytes[usize::try_from(block.0).unwrap() * 1024 + 1000] ^= 1;
     let fs = open_bytes(bytes);
     let place = format!("block {block} of inode {}", inode.ino());
-    let error = fs.xattr(&inode, b"user.value").unwrap_err().to_string();
+    let error = fs
+        .xattr(&inode, b"user.value", XattrOffer::Nothing)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains(&place), "{error}");
-    assert!(fs.xattrs(&inode).is_err());
+    assert!(fs.xattrs(&inode, XattrOffer::Nothing).is_err());
     let kept = fs
-        .xattr(&inode, b"user.in.inode")
+        .xattr(&inode, b"user.in.inode", XattrOffer::Nothing)
         .expect("not in the block");
     assert_eq!(kept.as_deref(), Some(&b"small"[..]));
 }
@@ -245,7 +259,13 @@ fn value_in_an_inode_that_was_changed_is_an_error() {
     assert!(changed >= 500, "{changed}");
     let fs = open_bytes(bytes);
     let inode = resolve(&fs, "file");
-    assert_eq!(fs.xattrs(&inode).expect("names").len(), 1);
-    let error = fs.xattr(&inode, b"user.value").unwrap_err().to_string();
+    assert_eq!(
+        fs.xattrs(&inode, XattrOffer::Nothing).expect("names").len(),
+        1
+    );
+    let error = fs
+        .xattr(&inode, b"user.value", XattrOffer::Nothing)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("hash"), "{error}");
 }

@@ -62,8 +62,8 @@ fn try_change(
     ino: Ino,
     change: impl FnOnce(&mut larder_ext4::Handle<'_>, &mut Inode) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut handle = fs.start(fs.xattr_credits())?;
     let mut inode = fs.inode(ino)?;
+    let mut handle = fs.start(fs.xattr_credits(&inode))?;
     change(&mut handle, &mut inode)?;
     handle.stop();
     Ok(())

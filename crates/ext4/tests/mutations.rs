@@ -6,7 +6,7 @@ mod image;
 
 use image::Image;
 use larder_block::{BlockDevice, MemoryDevice};
-use larder_ext4::{FileBlock, FileKind, Filesystem, Ino, Inode, MappingKind};
+use larder_ext4::{FileBlock, FileKind, Filesystem, Ino, Inode, MappingKind, XattrOffer};
 use larder_testkit::seed::{Random, Seed};
 use std::fs;
 use std::ops::ControlFlow;
@@ -51,10 +51,10 @@ fn walk(fs: &Filesystem) -> usize {
         let Ok(inode) = fs.inode(ino) else {
             continue;
         };
-        if let Ok(names) = fs.xattrs(&inode) {
+        if let Ok(names) = fs.xattrs(&inode, XattrOffer::Nothing) {
             count += names.len();
             for name in names {
-                let _ = fs.xattr(&inode, &name);
+                let _ = fs.xattr(&inode, &name, XattrOffer::Nothing);
             }
         }
         let _ = (fs.read_link(&inode), fs.inline_data(&inode));

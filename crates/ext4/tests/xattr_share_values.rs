@@ -5,11 +5,14 @@ mod attributed;
 mod image;
 mod writable;
 
-use attributed::{Model, NOW, all, check, make, needs, remove, remove_all, root, set};
+use attributed::{
+    NOW, all, check, make_files, models, needs, remove, remove_all, root, set, with_variants,
+};
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::ondisk::xattr::{ValuePlace, XattrEntries};
-use larder_ext4::{FileKind, FileTypeByte, Filesystem, Ino, NewInode};
+use larder_ext4::{Error, FileKind, FileTypeByte, Filesystem, Ino, NewInode};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use writable::Writable;
 
 const LAYOUTS: &[&str] = &[
@@ -23,20 +26,9 @@ const LAYOUTS: &[&str] = &[
 /// What Linux lets programs set at most.
 const MAX_VALUE_BYTES: usize = 1 << 16;
 
-fn models(fs: &Filesystem, files: &[Ino]) -> BTreeMap<String, (Ino, Model)> {
-    let with_name = |(number, &ino): (usize, &Ino)| (number.to_string(), (ino, all(fs, ino)));
-    files.iter().enumerate().map(with_name).collect()
-}
-
-fn make_files(fs: &Filesystem, count: usize) -> Vec<Ino> {
-    (0..count)
-        .map(|number| make(fs, &number.to_string(), FileKind::Regular, 0o644))
-        .collect()
-}
-
 /// All inodes that hold values.
 fn value_inodes(fs: &Filesystem) -> BTreeSet<Ino> {
-    let all = (fs.superblock().first_ino.0..200).map(Ino);
+    let all = (fs.superblock().first_ino.0..512).map(Ino);
     all.filter(|&ino| {
         let inode = fs.inode(ino);
         inode.is_ok_and(|inode| inode.flags().contains(InodeFlags::EA_INODE))
@@ -62,8 +54,8 @@ fn value_of_several_attributes_is_one_inode_until_the_last_goes() {
     if needs() {
         return;
     }
-    for arguments in LAYOUTS {
-        let writable = Writable::make(arguments, "20M").expect("mke2fs");
+    for (arguments, variant) in with_variants(LAYOUTS) {
+        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
         let fs = &writable.fs;
         let files = make_files(fs, 4);
         let value = vec![9; MAX_VALUE_BYTES];
@@ -107,8 +99,8 @@ fn block_that_leads_to_a_shared_value_is_shared_too() {
         return;
     }
     // No room in the inode: what leads to the value is in the block.
-    for arguments in ["-t ext4 -b 4096 -I 128 -O ea_inode"] {
-        let writable = Writable::make(arguments, "20M").expect("mke2fs");
+    for (arguments, variant) in with_variants(&["-t ext4 -b 4096 -I 128 -O ea_inode"]) {
+        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
         let fs = &writable.fs;
         let files = make_files(fs, 5);
         let value = vec![9; 10_000];
@@ -134,8 +126,8 @@ fn value_is_found_after_a_remount_by_reading_who_has_it() {
     if needs() {
         return;
     }
-    for arguments in LAYOUTS {
-        let writable = Writable::make(arguments, "20M").expect("mke2fs");
+    for (arguments, variant) in with_variants(LAYOUTS) {
+        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
         let files = make_files(&writable.fs, 2);
         set(&writable.fs, files[0], b"user.a", &[3; 9000]).expect("set");
         let writable = writable.remount();
@@ -168,8 +160,8 @@ fn lists_that_files_inherit_are_one_block() {
     if needs() {
         return;
     }
-    for arguments in ["-t ext2 -b 1024 -I 128", "-t ext4 -b 4096"] {
-        let writable = Writable::make(arguments, "20M").expect("mke2fs");
+    for (arguments, variant) in with_variants(&["-t ext2 -b 1024 -I 128", "-t ext4 -b 4096"]) {
+        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
         let fs = &writable.fs;
         set(fs, Ino::ROOT, b"system.posix_acl_default", &list(40)).expect("set");
         let mut blocks = BTreeSet::new();
@@ -202,4 +194,84 @@ fn lists_that_files_inherit_are_one_block() {
         assert_eq!(blocks.len(), 1, "{arguments}");
         check(&writable, &BTreeMap::new());
     }
+}
+
+/// A file whose block of 4 KiB leads to values in inodes of a block of the inode table each; another
+/// attribute fills its inode.
+fn set_values(fs: &Filesystem, ino: Ino, numbers: Range<usize>) -> Result<(), Error> {
+    set(fs, ino, b"user.filler", &[1; 3800])?;
+    for number in numbers {
+        let text = format!("value {number} ");
+        let value: Vec<u8> = text.bytes().cycle().take(5000).collect();
+        set(fs, ino, format!("user.{number:03}").as_bytes(), &value)?;
+    }
+    Ok(())
+}
+
+const ONE_INODE_A_BLOCK: &str = "-t ext4 -b 4096 -I 4096 -N 512 -O ea_inode -J size=4";
+
+#[test]
+fn block_that_leads_to_many_values_is_copied_and_found_again() {
+    const VALUES: usize = 100;
+    if needs() {
+        return;
+    }
+    let writable = Writable::make(ONE_INODE_A_BLOCK, "40M").expect("mke2fs");
+    let fs = &writable.fs;
+    let files = make_files(fs, 2);
+    for &ino in &files {
+        set_values(fs, ino, 0..VALUES).expect("set");
+    }
+    assert_eq!(value_inodes(fs).len(), VALUES);
+    let block = |at: usize| fs.inode(files[at]).expect("inode").file_acl();
+    assert_eq!(block(0), block(1));
+    set(fs, files[0], b"user.small", &[2; 100]).expect("set");
+    assert_ne!(block(0), block(1));
+    set(fs, files[1], b"user.small", &[2; 100]).expect("set");
+    assert_eq!(block(0), block(1));
+    remove(fs, files[1], b"user.000").expect("removed");
+    remove(fs, files[0], b"user.000").expect("removed");
+    assert_eq!(block(0), block(1));
+    assert_eq!(value_inodes(fs).len(), VALUES - 1);
+    let expected = models(fs, &files);
+    check(&writable, &expected);
+}
+
+/// With its first value taken out, the block is like another: that is no share for who goes.
+#[test]
+fn file_that_is_deleted_value_by_value_shares_with_nobody_meanwhile() {
+    if needs() {
+        return;
+    }
+    let writable = Writable::make(ONE_INODE_A_BLOCK, "40M").expect("mke2fs");
+    let fs = &writable.fs;
+    let files = make_files(fs, 2);
+    set_values(fs, files[0], 0..60).expect("set");
+    set_values(fs, files[1], 1..60).expect("set");
+    let shares = fs.share_counts().shares;
+    remove_all(fs, files[0]);
+    assert_eq!(fs.share_counts().shares, shares);
+    assert_eq!(value_inodes(fs).len(), 59);
+    let expected = models(fs, &files);
+    check(&writable, &expected);
+}
+
+/// The journal has 1,024 blocks, a handle at most a quarter of them.
+#[test]
+fn change_that_counts_more_values_than_the_journal_admits_is_refused() {
+    if needs() {
+        return;
+    }
+    let writable = Writable::make(ONE_INODE_A_BLOCK, "40M").expect("mke2fs");
+    let fs = &writable.fs;
+    let files = make_files(fs, 1);
+    let set_all = set_values(fs, files[0], 0..203);
+    assert!(matches!(set_all, Err(Error::HandleTooLarge)), "{set_all:?}");
+    assert!(value_inodes(fs).len() > 150);
+    let removed = remove(fs, files[0], b"user.000");
+    assert!(matches!(removed, Err(Error::HandleTooLarge)), "{removed:?}");
+    remove_all(fs, files[0]);
+    assert!(value_inodes(fs).is_empty());
+    let expected = models(fs, &files);
+    check(&writable, &expected);
 }

@@ -7,7 +7,7 @@ mod writable;
 
 use attributed::{
     Model, NOW, after_kernel, all, check, lookup, make, needs, remove, remove_all, root, set,
-    set_by_kernel,
+    set_by_kernel, start,
 };
 use larder_ext4::ondisk::xattr::{StoredXattr, XattrEntries, fill_block};
 use larder_ext4::{Error, FileKind, XattrMode};
@@ -182,9 +182,8 @@ fn value_that_is_there_already_changes_nothing() {
     ] {
         set(fs, ino, name.as_bytes(), &vec![3; len]).expect("set");
         fs.commit(fs.running_tid().expect("tid")).expect("commit");
-        let mut handle = fs.start(fs.xattr_credits()).expect("handle");
+        let (mut handle, mut inode) = start(fs, ino).expect("handle");
         let credits = handle.credits();
-        let mut inode = fs.inode(ino).expect("inode");
         let (name, value) = (name.as_bytes(), vec![3; len]);
         fs.set_xattr(&mut handle, &mut inode, name, &value, XattrMode::Replace)
             .expect("set");
@@ -202,8 +201,7 @@ fn mode_of_setting_is_kept() {
     let fs = &writable.fs;
     let ino = make(fs, "file", FileKind::Regular, 0o644);
     let attempt = |name: &[u8], mode| {
-        let mut handle = fs.start(fs.xattr_credits()).expect("handle");
-        let mut inode = fs.inode(ino).expect("inode");
+        let (mut handle, mut inode) = start(fs, ino).expect("handle");
         let set = fs.set_xattr(&mut handle, &mut inode, name, b"value", mode);
         if set.is_ok() {
             handle.stop();

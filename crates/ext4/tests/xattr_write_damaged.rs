@@ -72,8 +72,8 @@ fn change(
     ino: Ino,
     change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
 ) -> Result<()> {
-    let mut handle = fs.start(fs.xattr_credits())?;
     let mut inode = fs.inode(ino)?;
+    let mut handle = fs.start(fs.xattr_credits(&inode))?;
     inode.set_ctime(Timestamp {
         seconds: 1_700_000_000,
         nanoseconds: 0,

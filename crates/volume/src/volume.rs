@@ -16,7 +16,7 @@ use crate::{
 };
 use larder_block::BlockDevice;
 use larder_cache::dentry::Dentry;
-use larder_ext4::{FileTypeByte, Filesystem, Ino, Inode};
+use larder_ext4::{FileTypeByte, Filesystem, Ino, Inode, XattrOffer};
 use parking_lot::Mutex;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -390,7 +390,7 @@ impl Volume {
     /// What is wrong with the image.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.reader
-            .with_inode(ino, |inode| Ok(self.fs().xattr(inode, name)?))
+            .with_inode(ino, |inode| Ok(self.fs().xattr(inode, name, XattrOffer::UnderLock)?))
     }
 
     /// The names of all attributes.
@@ -399,7 +399,7 @@ impl Volume {
     /// What is wrong with the image.
     pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.reader
-            .with_inode(ino, |inode| Ok(self.fs().xattrs(inode)?))
+            .with_inode(ino, |inode| Ok(self.fs().xattrs(inode, XattrOffer::UnderLock)?))
     }
 
     /// The first byte of data at or behind `offset_bytes`, as lseek(2)'s `SEEK_DATA`.

@@ -109,6 +109,20 @@ impl Filesystem {
         Ok(())
     }
 
+    /// Whether the bitmap, as open handles left it, says that `block` is used. What it cannot be
+    /// asked about is not.
+    pub(crate) fn is_used(&self, block: FsBlock) -> bool {
+        let geometry = &self.allocator().space().geometry;
+        let (group, bit) = geometry.place(geometry.cluster_of(block));
+        let Ok(desc) = self.group(group) else {
+            return false;
+        };
+        !is_uninitialised(&desc, group)
+            && self
+                .block_bitmap(group, &desc)
+                .is_ok_and(|bytes| bitmap::all(&bytes, bit..bit + 1, true))
+    }
+
     /// Sets or clears the bits of `run`, which are all clear or all set, in the bitmap of its
     /// group, and counts them.
     fn change_bits(&self, handle: &mut Handle<'_>, run: Run, is_used: bool) -> Result<()> {

@@ -97,7 +97,7 @@ impl Filesystem {
     }
 
     /// The block bitmap of `group`, which is initialised.
-    fn block_bitmap(
+    pub(super) fn block_bitmap(
         &self,
         group: GroupNo,
         desc: &GroupDesc,

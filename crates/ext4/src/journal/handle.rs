@@ -18,7 +18,8 @@
 //!
 //! # Cost
 //! The first change of a block copies it, so that it can be undone; the copy goes to an array
-//! that an earlier handle left. A change of a part copies that part alone, if the block is dirty.
+//! that an earlier handle left. The first change of a part copies that part alone, if the
+//! block is dirty; a change of another part copies all of it.
 
 use super::running::{Running, Tid};
 use super::touched::{Before, Touched};
@@ -114,29 +115,37 @@ impl<'f> Handle<'f> {
         part: Range<usize>,
         edit: impl FnOnce(&mut [u8]) -> Result<R>,
     ) -> Result<R> {
-        let cut_off = || Error::corrupt(Place::Block(block, ino), "block is cut off");
-        if !self.touched.covers(block, &part) {
-            let is_first = !self.touched.contains(block);
-            if is_first && self.credits == 0 {
-                return Err(Error::HandleTooLarge);
-            }
-            let touched = &mut self.touched;
-            let kept = self.fs.buffers().edit_dirty(block.0, |bytes| {
-                let before = bytes.get(part.clone()).ok_or_else(cut_off)?;
-                touched.keep_part(block, part.start, before);
-                Ok::<_, Error>(())
-            });
-            let Some(kept) = kept else {
-                return self.update(block, ino, |bytes| {
-                    edit(bytes.get_mut(part).ok_or_else(cut_off)?)
-                });
-            };
-            kept?;
-            self.credits -= u32::from(is_first);
-        }
-        self.edit(block, ino, |bytes| {
+        let is_kept = self.touched.covers(block, &part) || self.keep_part(block, &part)?;
+        let edit_part = |bytes: &mut [u8]| {
+            let cut_off = || Error::corrupt(Place::Block(block, ino), "block is cut off");
             edit(bytes.get_mut(part).ok_or_else(cut_off)?)
-        })
+        };
+        if is_kept {
+            self.edit(block, ino, edit_part)
+        } else {
+            self.update(block, ino, edit_part)
+        }
+    }
+
+    /// Keeps what the bytes `part` of `block` are; false, with nothing done, if it is not dirty, or
+    /// the handle changed it elsewhere: then it is to be kept as a whole, so that what a handle
+    /// keeps is bounded by its credits.
+    fn keep_part(&mut self, block: FsBlock, part: &Range<usize>) -> Result<bool> {
+        if self.touched.contains(block) {
+            return Ok(false);
+        }
+        if self.credits == 0 {
+            return Err(Error::HandleTooLarge);
+        }
+        let touched = &mut self.touched;
+        let kept = self.fs.buffers().edit_dirty(block.0, |bytes| {
+            let before = bytes.get(part.clone())?;
+            touched.keep_part(block, part.start, before);
+            Some(())
+        });
+        let is_kept = kept.flatten().is_some();
+        self.credits -= u32::from(is_kept);
+        Ok(is_kept)
     }
 
     fn edit<R>(

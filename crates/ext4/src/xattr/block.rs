@@ -29,6 +29,8 @@ const MAX_USERS: u32 = 1024;
 #[derive(Debug)]
 pub(super) struct Contents {
     bytes: Arc<[u8]>,
+    /// What it is found and offered by, if it is to be shared.
+    hash: Option<u32>,
     /// The block whose checksum it has.
     sealed_for: Option<FsBlock>,
 }
@@ -50,6 +52,7 @@ impl Filesystem {
             return Err(Error::AttributeTooLarge(ino));
         }
         let mut contents = Contents {
+            hash: shareable_hash(&bytes),
             bytes,
             sealed_for: None,
         };
@@ -118,7 +121,7 @@ impl Filesystem {
             block
         };
         self.seal(&mut contents, block);
-        if let Some(hash) = shareable_hash(&contents.bytes) {
+        if let Some(hash) = contents.hash {
             handle.sharing.offer(Store::Blocks, hash, block.0);
         }
         handle.replace(block, contents.bytes)?;
@@ -143,7 +146,7 @@ impl Filesystem {
         contents: &Contents,
         old: Option<FsBlock>,
     ) -> Result<Option<FsBlock>> {
-        let Some(hash) = shareable_hash(&contents.bytes) else {
+        let Some(hash) = contents.hash else {
             return Ok(None);
         };
         let found = self.sharing.find(Store::Blocks, hash, |block| {
@@ -158,11 +161,7 @@ impl Filesystem {
                 return Ok(Candidate::Full);
             }
             self.set_users(handle, inode, block, users + 1)?;
-            Ok(if users + 1 == MAX_USERS {
-                Candidate::TakenLast(block)
-            } else {
-                Candidate::Taken(block)
-            })
+            Ok(Candidate::Taken(block))
         })?;
         if found.is_some() {
             let saved_bytes = self.superblock().cluster_size_bytes();
@@ -171,11 +170,13 @@ impl Filesystem {
         Ok(found)
     }
 
-    /// How many users `block` has, if it has `contents`. One that cannot be read has not.
+    /// How many users `block` has, if it has `contents`. One that cannot be read has not, nor has one
+    /// that is free: whatever led there, it is not shared.
     fn users_of_same(&self, inode: &Inode, block: FsBlock, contents: &Contents) -> Option<u32> {
         let buffer = self.xattr_block(inode, block).ok()?;
         let header = BlockHeader::of(&buffer).filter(|header| header.references > 0)?;
-        has_same_contents(&buffer, &contents.bytes).then_some(header.references)
+        let is_same = has_same_contents(&buffer, &contents.bytes) && self.is_used(block);
+        is_same.then_some(header.references)
     }
 
     fn set_users(
@@ -234,10 +235,8 @@ impl Filesystem {
 
     /// Tells of `block`, which is read with the lock of an inode that has it, so that others find it.
     pub(super) fn offer_block(&self, block: FsBlock, bytes: &[u8]) {
-        let header = BlockHeader::of(bytes).filter(|header| header.hash != 0);
-        if let Some(BlockHeader { references, hash }) = header {
-            let has_room = references < MAX_USERS;
-            self.sharing.offer(Store::Blocks, hash, block.0, has_room);
+        if let Some(hash) = shareable_hash(bytes) {
+            self.sharing.offer(Store::Blocks, hash, block.0);
         }
     }
 
@@ -255,6 +254,13 @@ pub(super) struct Counted {
     pub before: bool,
     /// The block holds what it does since now.
     pub now: bool,
+}
+
+impl Contents {
+    /// The same, for one user for as long as it is there.
+    pub(super) fn unshared(self) -> Self {
+        Self { hash: None, ..self }
+    }
 }
 
 /// The hash in the header of `block`, unless it says that the block is not to be shared.

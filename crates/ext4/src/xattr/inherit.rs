@@ -1,5 +1,6 @@
 //! Access control lists that new files inherit from their directory.
 
+use super::share::XattrOffer;
 use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::acl::Acl;
@@ -73,7 +74,8 @@ impl Filesystem {
             StoredValue::Inode {
                 ino, size_bytes, ..
             } => {
-                let value = self.xattr_inode_value(inode, *ino, *size_bytes)?;
+                let value =
+                    self.xattr_inode_value(inode, *ino, *size_bytes, XattrOffer::Nothing)?;
                 Acl::from_disk(&value).map(Some).map_err(corrupt)
             }
         }

@@ -17,7 +17,7 @@ mod store;
 mod value_inode;
 mod write;
 
-pub use share::ShareCounts;
+pub use share::{ShareCounts, XattrOffer};
 pub(crate) use share::{Sharing, SharingChanges};
 pub use write::{XattrChange, XattrMode};
 
@@ -36,14 +36,13 @@ const MAX_VALUE_BYTES: u32 = 1 << 16;
 const INLINE_DATA_NAME: &[u8] = b"data";
 
 impl Filesystem {
-    /// The value of the attribute `name` of `inode`; `None` if it has none. On a file system that is
-    /// written to, the caller keeps the inode's attributes as they are meanwhile, and no open handle has
-    /// changed them: what is read here is found by others from then on.
+    /// The value of the attribute `name` of `inode`; `None` if it has none. What is read is offered to
+    /// others as `offer` says.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the attributes or the value are damaged, or the
     /// device's error.
-    pub fn xattr(&self, inode: &Inode, name: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub fn xattr(&self, inode: &Inode, name: &[u8], offer: XattrOffer) -> Result<Option<Vec<u8>>> {
         let Some((index, name)) = NameIndex::split(name) else {
             return Ok(None);
         };
@@ -51,11 +50,11 @@ impl Filesystem {
             return Ok(None);
         }
         let mut found = None;
-        self.for_each_xattr(inode, &mut |entry, place| {
+        self.for_each_xattr(inode, offer, &mut |entry, place| {
             if entry.index != index || entry.name != name {
                 return Ok(ControlFlow::Continue(()));
             }
-            let value = self.xattr_value(inode, entry.value)?;
+            let value = self.xattr_value(inode, entry.value, offer)?;
             found = Some(
                 if matches!(index, NameIndex::ACL_ACCESS | NameIndex::ACL_DEFAULT) {
                     Acl::from_disk(&value)
@@ -71,13 +70,13 @@ impl Filesystem {
     }
 
     /// The names of the attributes of `inode`, those in the inode first, in
-    /// stored order.
+    /// stored order. What is read is offered to others as `offer` says.
     ///
     /// # Errors
     /// As [`Filesystem::xattr`].
-    pub fn xattrs(&self, inode: &Inode) -> Result<Vec<Vec<u8>>> {
+    pub fn xattrs(&self, inode: &Inode, offer: XattrOffer) -> Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
-        self.for_each_xattr(inode, &mut |entry, _| {
+        self.for_each_xattr(inode, offer, &mut |entry, _| {
             if let Some(prefix) = entry.index.prefix()
                 && !is_hidden(entry.index, entry.name)
             {
@@ -88,7 +87,12 @@ impl Filesystem {
         Ok(names)
     }
 
-    fn for_each_xattr(&self, inode: &Inode, visit: &mut Visit<'_>) -> Result<()> {
+    fn for_each_xattr(
+        &self,
+        inode: &Inode,
+        offer: XattrOffer,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
         if self.for_each_xattr_in_inode(inode, visit)?.is_break() {
             return Ok(());
         }
@@ -97,7 +101,9 @@ impl Filesystem {
             let buffer = self.xattr_block(inode, block)?;
             let entries = XattrEntries::in_block(&buffer);
             let entries = entries.map_err(|what| Error::corrupt(place, what))?;
-            self.offer_block(block, &buffer);
+            if offer == XattrOffer::UnderLock {
+                self.offer_block(block, &buffer);
+            }
             let _ = visit_all(entries, place, visit)?;
         }
         Ok(())
@@ -140,15 +146,28 @@ impl Filesystem {
         })
     }
 
-    fn xattr_value(&self, inode: &Inode, value: ValuePlace<'_>) -> Result<Vec<u8>> {
+    fn xattr_value(
+        &self,
+        inode: &Inode,
+        value: ValuePlace<'_>,
+        offer: XattrOffer,
+    ) -> Result<Vec<u8>> {
         match value {
             ValuePlace::Here(value) => Ok(value.to_vec()),
-            ValuePlace::Inode { ino, size_bytes } => self.xattr_inode_value(inode, ino, size_bytes),
+            ValuePlace::Inode { ino, size_bytes } => {
+                self.xattr_inode_value(inode, ino, size_bytes, offer)
+            }
         }
     }
 
     /// The value of an attribute of `owner` that is the content of inode `ino`.
-    fn xattr_inode_value(&self, owner: &Inode, ino: Ino, size_bytes: u32) -> Result<Vec<u8>> {
+    fn xattr_inode_value(
+        &self,
+        owner: &Inode,
+        ino: Ino,
+        size_bytes: u32,
+        offer: XattrOffer,
+    ) -> Result<Vec<u8>> {
         let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
         let inode = self.value_inode(ino)?;
         if inode.size_bytes() != u64::from(size_bytes) {
@@ -161,7 +180,7 @@ impl Filesystem {
         let has_hash = low_half(seconds) == self.value_checksum(&value).0;
         let names_owner =
             low_half(owner_seconds) == owner.ino().0 && inode.generation() == owner.generation();
-        if has_hash {
+        if has_hash && offer == XattrOffer::UnderLock {
             self.offer_value(&inode);
         }
         if has_hash || names_owner {

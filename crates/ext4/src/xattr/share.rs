@@ -10,9 +10,12 @@
 //! 2. Its key is the hash that the block, or the inode, has on the image.
 //!
 //! # Locking
-//! Entries are held under a handle only, and are let go before it ends: so who has a handle waits
-//! for no holder but those that wait for nothing. Who reads attributes offers what he has seen,
-//! with the inode's lock shared, by which that inode stays a user.
+//! Who has a handle, and holds no entry himself, waits for those who hold one. One handle is open at a
+//! time, so that these are not searches: they are offers of what is read, which hold an entry until it
+//! is listed, and shrinkers, which hold one while it moves. Neither waits for anything meanwhile.
+//!
+//! Who reads attributes offers what he has seen with the inode's lock shared, by which that inode
+//! stays a user, and says so ([`XattrOffer::UnderLock`]).
 
 use crate::Result;
 use crate::ondisk::superblock::Superblock;
@@ -21,9 +24,9 @@ use larder_cache::mbcache::{AttributeCaches, Deleted, MbCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What is compared with new contents, at most. Hashes are easily forged: with contents that all
-/// have one hash, a change costs no more than this.
-const MOST_COMPARED: usize = 16;
+/// With how many other contents new ones are compared, at most. Hashes are easily forged: with
+/// contents that all have one hash, a change costs no more than this.
+const MOST_DIFFERENT: usize = 16;
 
 /// What finds equal contents, and what came of it.
 #[derive(Debug, Default)]
@@ -41,6 +44,16 @@ pub struct ShareCounts {
     pub shares: u64,
     /// Space that these would have taken, in bytes.
     pub saved_bytes: u64,
+}
+
+/// Whether others may find, and share, what is read of an inode's attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XattrOffer {
+    /// They are not told of it.
+    Nothing,
+    /// What is read is offered to them. The caller has the inode's lock, so that the inode stays a user of
+    /// what is read, and no open handle has changed its attributes.
+    UnderLock,
 }
 
 /// One of the two caches.
@@ -66,8 +79,6 @@ pub(super) enum Candidate<R> {
     Full,
     /// It has one user more now.
     Taken(R),
-    /// As [`Candidate::Taken`], and it is full.
-    TakenLast(R),
 }
 
 impl SharingChanges {
@@ -121,7 +132,7 @@ impl Sharing {
     /// The handle that made `changes` stops.
     pub(crate) fn keep(&self, changes: &mut SharingChanges) {
         for (store, hash, value) in changes.offers.drain(..) {
-            self.offer(store, hash, value, true);
+            self.offer(store, hash, value);
         }
         let ShareCounts {
             shares,
@@ -133,16 +144,17 @@ impl Sharing {
         }
     }
 
-    /// Contents with that `hash` are in `value`, for others too if it `is_reusable`.
-    pub(super) fn offer(&self, store: Store, hash: u32, value: u64, is_reusable: bool) {
-        self.cache(store).insert(hash, value, is_reusable);
+    /// Contents with that `hash` are in `value`, for others too. Should it be full, who finds it sees
+    /// that; what was found to be full stays so.
+    pub(super) fn offer(&self, store: Store, hash: u32, value: u64) {
+        self.cache(store).insert(hash, value, true);
     }
 
     /// `value`, which was full, has room for another user.
     pub(super) fn offer_again(&self, store: Store, hash: u32, value: u64) {
         match self.cache(store).get(hash, value) {
             Some(held) => held.set_reusable(true),
-            None => self.offer(store, hash, value, true),
+            None => self.offer(store, hash, value),
         }
     }
 
@@ -161,7 +173,8 @@ impl Sharing {
     }
 
     /// Has `take` look at what may have contents with that `hash`, until it takes one. Under a
-    /// handle.
+    /// handle that has changed none of them: what is full then is full if the handle is undone too,
+    /// and is passed by from now on.
     pub(super) fn find<R>(
         &self,
         store: Store,
@@ -170,17 +183,15 @@ impl Sharing {
     ) -> Result<Option<R>> {
         let cache = self.cache(store);
         let mut next = cache.find_first(hash);
-        for _ in 0..MOST_COMPARED {
-            let Some(held) = next else { break };
+        let mut different = 0;
+        while let Some(held) = next
+            && different < MOST_DIFFERENT
+        {
             match take(held.value())? {
-                Candidate::Different => {}
+                Candidate::Different => different += 1,
                 Candidate::Full => held.set_reusable(false),
                 Candidate::Taken(taken) => {
                     held.touch();
-                    return Ok(Some(taken));
-                }
-                Candidate::TakenLast(taken) => {
-                    held.set_reusable(false);
                     return Ok(Some(taken));
                 }
             }

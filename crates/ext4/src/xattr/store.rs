@@ -96,6 +96,22 @@ impl Filesystem {
         })
     }
 
+    /// As [`Filesystem::change_of`], of an inode that is about to lose all attributes: its block is
+    /// neither shared nor offered. To find a share would be to count all values that the block leads
+    /// to, where one is to be dropped.
+    pub(super) fn parting_change_of(
+        &self,
+        ino: Ino,
+        before: Attributes,
+        after: Attributes,
+    ) -> Result<Change> {
+        let change = self.change_of(ino, before, after)?;
+        Ok(Change {
+            contents: change.contents.map(Contents::unshared),
+            ..change
+        })
+    }
+
     /// Makes `change`, and writes the inode.
     pub(super) fn store_attributes(
         &self,

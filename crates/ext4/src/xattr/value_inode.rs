@@ -55,6 +55,7 @@ impl Filesystem {
     fn has_value(&self, ino: Ino, value: &[u8], checksum: Crc32c) -> bool {
         self.value_inode(ino).is_ok_and(|inode| {
             references(&inode) > 0
+                && inode.links() > 0
                 && low_half(inode.atime().seconds) == checksum.0
                 && inode.size_bytes() == value.len() as u64
                 && u32::try_from(value.len())
@@ -66,7 +67,7 @@ impl Filesystem {
     pub(super) fn offer_value(&self, inode: &Inode) {
         let hash = low_half(inode.atime().seconds);
         let ino = u64::from(inode.ino().0);
-        self.sharing.offer(Store::Inodes, hash, ino, true);
+        self.sharing.offer(Store::Inodes, hash, ino);
     }
 
     fn create_value_inode(

@@ -4,15 +4,19 @@
 
 use super::MAX_VALUE_BYTES;
 use super::places::Attributes;
+use super::share::XattrOffer;
 use super::store::Change;
 use crate::journal::Handle;
 use crate::ondisk::acl::Acl;
 use crate::ondisk::features::Incompat;
 use crate::ondisk::xattr::{
-    NameIndex, StoredValue, StoredXattr, block_room_bytes, inode_value_hash, space_bytes,
+    NameIndex, StoredValue, StoredXattr, ValuePlace, block_room_bytes, inode_value_hash,
+    space_bytes,
 };
 use crate::{Error, Filesystem, Inode, Result};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 /// Whether an attribute may, or must, be there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +50,7 @@ enum Planned<'a> {
 /// The longest name, without its prefix.
 const MAX_NAME_BYTES: usize = 255;
 
-/// Blocks that a change of attributes changes, beside those of values in inodes: the inode,
+/// Blocks that a change of attributes changes, beside those of inodes that hold values: the inode,
 /// two attribute blocks, bitmap and descriptor of each, the superblock.
 const CREDITS: u32 = 8;
 
@@ -55,16 +59,30 @@ const CREDITS: u32 = 8;
 const VALUE_INODE_CREDITS: u32 = 16;
 
 impl Filesystem {
-    /// The credits that a handle needs to set or remove an attribute.
+    /// The credits that a handle needs to set or remove an attribute of `inode`, whose lock is held:
+    /// if its block becomes another, all values that this leads to are counted.
     #[must_use]
-    pub fn xattr_credits(&self) -> u32 {
+    pub fn xattr_credits(&self, inode: &Inode) -> u32 {
         if self.has_value_inodes() {
             let content = MAX_VALUE_BYTES.div_ceil(self.superblock().block_size_bytes());
             // One value is made, another deleted.
-            CREDITS + 2 * VALUE_INODE_CREDITS + content
+            CREDITS + 2 * VALUE_INODE_CREDITS + content + self.value_table_blocks(inode)
         } else {
             CREDITS
         }
+    }
+
+    /// Blocks of the inode table that hold the inodes of the values of `inode`. What cannot be read does
+    /// not count: no change gets past it.
+    fn value_table_blocks(&self, inode: &Inode) -> u32 {
+        let mut blocks = BTreeSet::new();
+        let _ = self.for_each_xattr(inode, XattrOffer::Nothing, &mut |entry, _| {
+            if let ValuePlace::Inode { ino, .. } = entry.value {
+                blocks.insert(self.inode_place(ino)?.0);
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        u32::try_from(blocks.len()).unwrap_or(u32::MAX)
     }
 
     pub(super) fn has_value_inodes(&self) -> bool {
@@ -169,7 +187,7 @@ impl Filesystem {
             StoredValue::Inode {
                 ino, size_bytes, ..
             } => Ok(*size_bytes as usize == value.len()
-                && self.xattr_inode_value(inode, *ino, *size_bytes)? == value),
+                && self.xattr_inode_value(inode, *ino, *size_bytes, XattrOffer::Nothing)? == value),
         }
     }
 
@@ -285,7 +303,7 @@ impl Filesystem {
                 in_inode.clear();
                 in_block.clear();
             }
-            let change = self.change_of(inode.ino(), before, after)?;
+            let change = self.parting_change_of(inode.ino(), before, after)?;
             self.store_attributes(handle, inode, change)?;
             if is_last {
                 return Ok(true);

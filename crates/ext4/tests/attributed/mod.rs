@@ -2,14 +2,28 @@
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use super::writable::Writable;
+use larder_cache::mbcache::Variant;
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{Error, FileKind, FileTypeByte, Filesystem, Ino, Inode, NewInode, XattrMode};
+use larder_ext4::ondisk::xattr::BlockHeader;
+use larder_ext4::{
+    Error, FileKind, FileTypeByte, Filesystem, FsBlock, Handle, Ino, Inode, NewInode, XattrMode,
+    XattrOffer,
+};
 use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The variants that find what is to be shared.
+const SHARING: [Variant; 5] = [
+    Variant::Clock,
+    Variant::Old,
+    Variant::Lru,
+    Variant::ListLru,
+    Variant::Referenced,
+];
 
 pub const NOW: Timestamp = Timestamp {
     seconds: 1_700_000_000,
@@ -18,6 +32,25 @@ pub const NOW: Timestamp = Timestamp {
 
 pub fn root(fs: &Filesystem) -> Inode {
     fs.inode(Ino::ROOT).expect("root")
+}
+
+/// With and without journal, checksums, and inodes for values.
+pub const LAYOUTS: &[&str] = &[
+    "-t ext2 -b 1024 -I 128",
+    "-t ext2 -b 4096",
+    "-t ext3 -b 1024",
+    "-t ext4 -b 1024",
+    "-t ext4 -b 4096 -O ^has_journal",
+    "-t ext4 -b 4096 -O ea_inode",
+    "-t ext4 -b 1024 -O bigalloc,ea_inode -C 4096",
+    "-t ext4 -b 1024 -O ea_inode,^extents,^64bit -I 128",
+];
+
+/// Each of `layouts`, and each variant that shares, with one of the others at a time.
+pub fn with_variants<'a>(layouts: &'a [&'a str]) -> impl Iterator<Item = (&'a str, Variant)> {
+    let count = layouts.len().max(SHARING.len());
+    let variants = SHARING.into_iter().cycle();
+    layouts.iter().copied().cycle().zip(variants).take(count)
 }
 
 /// Makes a file in the root directory.
@@ -48,26 +81,35 @@ pub fn make(fs: &Filesystem, name: &str, kind: FileKind, permissions: u16) -> In
     inode.ino()
 }
 
+/// A handle to change the attributes of `ino` with, and its inode.
+pub fn start(fs: &Filesystem, ino: Ino) -> Result<(Handle<'_>, Inode), Error> {
+    let inode = fs.inode(ino)?;
+    let handle = fs.start(fs.xattr_credits(&inode))?;
+    Ok((handle, inode))
+}
+
 pub fn set(fs: &Filesystem, ino: Ino, name: &[u8], value: &[u8]) -> Result<(), Error> {
-    let mut handle = fs.start(fs.xattr_credits())?;
-    let mut inode = fs.inode(ino)?;
+    let (mut handle, mut inode) = start(fs, ino)?;
     fs.set_xattr(&mut handle, &mut inode, name, value, XattrMode::Any)?;
     handle.stop();
     Ok(())
 }
 
 pub fn remove(fs: &Filesystem, ino: Ino, name: &[u8]) -> Result<(), Error> {
-    let mut handle = fs.start(fs.xattr_credits())?;
-    let mut inode = fs.inode(ino)?;
+    let (mut handle, mut inode) = start(fs, ino)?;
     fs.remove_xattr(&mut handle, &mut inode, name)?;
     handle.stop();
     Ok(())
 }
 
+/// What `ino` has, read as with its lock: others find it from then on.
 pub fn all(fs: &Filesystem, ino: Ino) -> Model {
     let inode = fs.inode(ino).expect("inode");
-    let names = fs.xattrs(&inode).expect("names");
-    let value = |name: &Vec<u8>| fs.xattr(&inode, name).expect("value").expect("is there");
+    let names = fs.xattrs(&inode, XattrOffer::UnderLock).expect("names");
+    let value = |name: &Vec<u8>| {
+        let value = fs.xattr(&inode, name, XattrOffer::UnderLock);
+        value.expect("value").expect("is there")
+    };
     names
         .into_iter()
         .map(|name| (name.clone(), value(&name)))
@@ -142,22 +184,63 @@ pub fn set_by_kernel(path: &Path, name: &str, value: &[u8]) {
 
 /// Sets an attribute by a handle that is then undone.
 pub fn set_undone(fs: &Filesystem, ino: Ino, name: &[u8], value: &[u8]) {
-    let mut handle = fs.start(fs.xattr_credits()).expect("handle");
-    let mut inode = fs.inode(ino).expect("inode");
+    let (mut handle, mut inode) = start(fs, ino).expect("handle");
     fs.set_xattr(&mut handle, &mut inode, name, value, XattrMode::Any)
         .expect("set");
     drop(handle);
 }
 
-/// Gives up all attributes of a file, as its deletion does.
+/// Gives up all attributes of a file, as its deletion does: in handles that need not know how many
+/// there are.
 pub fn remove_all(fs: &Filesystem, ino: Ino) {
-    let mut inode = fs.inode(ino).expect("inode");
     loop {
-        let mut handle = fs.start(fs.xattr_credits()).expect("handle");
+        let mut handle = fs.start(40).expect("handle");
+        let mut inode = fs.inode(ino).expect("inode");
         let done = fs.drop_xattrs(&mut handle, &mut inode).expect("dropped");
         handle.stop();
         if done {
             break;
         }
     }
+}
+
+/// Removes an attribute by a handle that is then undone.
+pub fn remove_undone(fs: &Filesystem, ino: Ino, name: &[u8]) {
+    let (mut handle, mut inode) = start(fs, ino).expect("handle");
+    fs.remove_xattr(&mut handle, &mut inode, name)
+        .expect("removed");
+    drop(handle);
+}
+
+/// The block of attributes that `ino` has.
+pub fn block_of(fs: &Filesystem, ino: Ino) -> Option<FsBlock> {
+    fs.inode(ino).expect("inode").file_acl()
+}
+
+pub fn header(fs: &Filesystem, block: FsBlock) -> BlockHeader {
+    let bytes = fs.metadata_block(block, Ino::ROOT, |_| Ok(()));
+    BlockHeader::of(&bytes.expect("block")).expect("a header")
+}
+
+/// Makes `count` files, named by their numbers.
+pub fn make_files(fs: &Filesystem, count: usize) -> Vec<Ino> {
+    (0..count)
+        .map(|number| make(fs, &format!("{number}"), FileKind::Regular, 0o644))
+        .collect()
+}
+
+pub fn commit(fs: &Filesystem) {
+    fs.commit(fs.running_tid().expect("tid")).expect("commit");
+}
+
+/// What the files have, by their names.
+pub fn models(fs: &Filesystem, files: &[Ino]) -> BTreeMap<String, (Ino, Model)> {
+    let with_name = |(number, &ino): (usize, &Ino)| (number.to_string(), (ino, all(fs, ino)));
+    files.iter().enumerate().map(with_name).collect()
+}
+
+/// Values that fit into no inode, each another.
+pub fn value(number: usize) -> Vec<u8> {
+    let text = format!("value {number} ");
+    text.bytes().cycle().take(300).collect()
 }

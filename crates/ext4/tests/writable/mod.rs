@@ -17,24 +17,34 @@ pub struct Writable {
     /// What finds attributes to share.
     pub attributes: Arc<AttributeCaches>,
     made_by: String,
+    variant: Variant,
 }
 
 impl Writable {
     /// Runs mke2fs and opens what it made for writing; `None`, and a line that says so, without
     /// mke2fs.
     pub fn make(arguments: &str, size: &str) -> Option<Self> {
+        Self::make_sharing(arguments, size, Variant::Clock)
+    }
+
+    /// As [`Writable::make`]; what is to be shared is found by `variant`.
+    pub fn make_sharing(arguments: &str, size: &str, variant: Variant) -> Option<Self> {
         let image = super::image::Image::make(arguments, size)?;
-        let made_by = format!("mke2fs {arguments} {size}");
-        Some(Self::open(image.bytes(), made_by))
+        let made_by = format!("mke2fs {arguments} {size}, {variant}");
+        Some(Self::open_sharing(image.bytes(), made_by, variant))
     }
 
     pub fn open(bytes: Vec<u8>, made_by: String) -> Self {
+        Self::open_sharing(bytes, made_by, Variant::Clock)
+    }
+
+    fn open_sharing(bytes: Vec<u8>, made_by: String, variant: Variant) -> Self {
         let device = Arc::new(MemoryDevice::new(bytes));
         let shared: Arc<dyn BlockDevice> = device.clone();
         let mut fs = super::image::open(&shared);
         let attributes = Arc::new(AttributeCaches {
-            blocks: sharing_cache(),
-            inodes: sharing_cache(),
+            blocks: sharing_cache(variant),
+            inodes: sharing_cache(variant),
         });
         let options = WriteOptions {
             attributes: Arc::clone(&attributes),
@@ -47,13 +57,14 @@ impl Writable {
             device,
             attributes,
             made_by,
+            variant,
         }
     }
 
     /// Closes the file system and opens it anew.
     pub fn remount(self) -> Self {
         self.fs.close().expect("closed");
-        Self::open(self.device.to_bytes(), self.made_by)
+        Self::open_sharing(self.device.to_bytes(), self.made_by, self.variant)
     }
 
     /// How the image was made.
@@ -128,12 +139,9 @@ impl Writable {
     }
 }
 
-fn sharing_cache() -> Arc<dyn mbcache::MbCache> {
-    let config = Config {
-        limit_entries: Config::LINUX_LIMIT_ENTRIES,
-        bits: Config::LINUX_BITS,
-    };
-    let cache = mbcache::build(Variant::Clock, config, Growth::Prepaid, ());
+fn sharing_cache(variant: Variant) -> Arc<dyn mbcache::MbCache> {
+    let config = Config::new(variant, Config::LINUX_LIMIT_ENTRIES);
+    let cache = mbcache::build(variant, config, Growth::Prepaid, ());
     Arc::from(cache.expect("cache"))
 }
 

@@ -9,7 +9,7 @@ use crate::live::Live;
 use crate::{Error, FileKind, Ino, Metadata, Result, Volume};
 use larder_ext4::ondisk::acl::Acl;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{Handle, Inode};
+use larder_ext4::{Handle, Inode, XattrOffer};
 
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
@@ -132,8 +132,8 @@ impl Volume {
         self.change(|| {
             let is_privileged = self.reader.with_inode(ino, |inode| {
                 let has_bits = without_set_id(inode.mode()) != inode.mode();
-                Ok(!inode.is_directory()
-                    && (has_bits || self.fs().xattr(inode, CAPABILITY)?.is_some()))
+                let capability = || self.fs().xattr(inode, CAPABILITY, XattrOffer::UnderLock);
+                Ok(!inode.is_directory() && (has_bits || capability()?.is_some()))
             })?;
             if !is_privileged {
                 return Ok(());
@@ -310,7 +310,8 @@ impl Volume {
         live: &Live<'_>,
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
-        let mut handle = self.fs().start(self.fs().xattr_credits())?;
+        let credits = self.fs().xattr_credits(&live.inode()?);
+        let mut handle = self.fs().start(credits)?;
         let mut inode = live.inode()?;
         let (before, credits) = (inode, handle.credits());
         change(&mut handle, &mut inode)?;
