@@ -389,8 +389,9 @@ impl Volume {
     /// # Errors
     /// What is wrong with the image.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.reader
-            .with_inode(ino, |inode| Ok(self.fs().xattr(inode, name, XattrOffer::UnderLock)?))
+        self.reader.with_inode(ino, |inode| {
+            Ok(self.fs().xattr(inode, name, XattrOffer::UnderLock)?)
+        })
     }
 
     /// The names of all attributes.
@@ -398,8 +399,9 @@ impl Volume {
     /// # Errors
     /// What is wrong with the image.
     pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.reader
-            .with_inode(ino, |inode| Ok(self.fs().xattrs(inode, XattrOffer::UnderLock)?))
+        self.reader.with_inode(ino, |inode| {
+            Ok(self.fs().xattrs(inode, XattrOffer::UnderLock)?)
+        })
     }
 
     /// The first byte of data at or behind `offset_bytes`, as lseek(2)'s `SEEK_DATA`.
