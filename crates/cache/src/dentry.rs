@@ -291,6 +291,7 @@ impl DentryCache {
     }
 
     /// Drops `name` in directory `parent`; false if it is not cached.
+    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn remove(&self, parent: u32, name: &[u8]) -> bool {
         match KeyedName::new(self.seeded, parent, name) {
             Some(KeyedName::Short(name)) => self.short.table.remove(&name),

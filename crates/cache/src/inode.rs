@@ -93,6 +93,7 @@ impl<const W: usize> InodeCache<W> {
     }
 
     /// Drops inode `ino`; false if it is not cached.
+    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn remove(&self, ino: u32) -> bool {
         self.table.remove(&ino)
     }

@@ -235,6 +235,26 @@ fn shuttle_free_slot_is_taken_by_one() {
     });
 }
 
+#[test]
+fn shuttle_free_slot_is_found_whichever_list_it_comes_to() {
+    check(|| {
+        let arena: Arc<Arena<2>> = Arc::new(Arena::new(3, Growth::Prepaid).unwrap());
+        // All on the list of this thread; each takes to its own what it took.
+        drop([(); 3].map(|()| arena.take_free()));
+        let threads = [(); 2].map(|()| {
+            let theirs = Arc::clone(&arena);
+            shuttle::thread::spawn(move || {
+                (0..2).for_each(|_| drop(theirs.take_free().expect("each has one at most")));
+            })
+        });
+        (0..2).for_each(|_| drop(arena.take_free().expect("each has one at most")));
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        assert_eq!(arena.count_free(), 3);
+    });
+}
+
 fn cache_of(frames: u32) -> PageCache {
     let config = FramesConfig {
         frame_bytes: 4096,

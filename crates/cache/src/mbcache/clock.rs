@@ -19,6 +19,7 @@ use super::probe::{Probe, Touch, place};
 use super::{Config, Deleted, Held, Inserted, MbCache, Stats, Variant};
 use crate::budget::Shrinker;
 use crate::table::{Growth, Hash64, Layout, Pin, Removed, Slot, State, Table, Vacant};
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -78,12 +79,17 @@ impl<P: Probe> Clock<P> {
 
     /// A slot for a new entry; where there is none, other entries go.
     fn take(&self) -> Option<Vacant<'_, 1>> {
-        self.entries.probe.touched(Touch::Write(place::FREE_LIST));
+        self.entries.wrote_free_list();
+        let dropped = Cell::new(0);
         let vacant = self.table.take_from(|index| {
-            self.entries.dropped_for_room().fetch_add(1, Relaxed);
+            dropped.update(|dropped| dropped + 1);
             self.entries.wrote(index);
         });
-        self.entries.probe.touched(Touch::Write(place::FREE_LIST));
+        self.entries.wrote_free_list();
+        if dropped.get() > 0 {
+            let all_dropped = self.entries.dropped_for_room();
+            all_dropped.fetch_add(dropped.get(), Relaxed);
+        }
         vacant
     }
 
@@ -136,8 +142,6 @@ impl<P: Probe> MbCache for Clock<P> {
         };
         let flags = if reusable { State::REUSABLE } else { 0 };
         if self.locking(key, || self.table.insert_absent(&entry, vacant, flags)) {
-            self.entries.inserted.fetch_add(1, Relaxed);
-            self.entries.probe.touched(Touch::Write(place::COUNT));
             Inserted::New
         } else {
             Inserted::Existing
@@ -165,8 +169,7 @@ impl<P: Probe> MbCache for Clock<P> {
         let entry = Entry { key, value };
         match self.locking(key, || self.table.remove_or_hold(&entry)) {
             Removed::Out => {
-                self.entries.probe.touched(Touch::Write(place::FREE_LIST));
-                self.entries.probe.touched(Touch::Write(place::COUNT));
+                self.entries.wrote_free_list();
                 Deleted::Gone
             }
             Removed::Absent => Deleted::Gone,
@@ -186,6 +189,7 @@ impl<P: Probe> MbCache for Clock<P> {
             bytes: slots * stats.entry_bytes + buckets * BUCKET_BYTES,
             lookups: counts.lookups(),
             hits: counts.hits,
+            inserted: self.table.inserted(),
             ..stats
         }
     }

@@ -12,7 +12,7 @@
 use super::holds::Holds;
 use super::probe::{Probe, Touch, place};
 use super::{Held, Stats};
-use crate::table::{Arena, Growth, Slot, State, Vacant};
+use crate::table::{Arena, FREE_LISTS, Growth, Slot, State, Vacant};
 use crate::wait::WaitQueues;
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,6 @@ pub(super) struct Entries<P: Probe, const W: usize> {
     pub arena: Arc<Arena<W>>,
     pub probe: P,
     waits: WaitQueues,
-    pub inserted: AtomicU64,
     pub dropped_by_limit: AtomicU64,
     pub dropped_by_shrinker: AtomicU64,
 }
@@ -36,7 +35,6 @@ impl<P: Probe, const W: usize> Entries<P, W> {
             arena: Arc::new(Arena::new(capacity, growth)?),
             probe,
             waits: WaitQueues::new(),
-            inserted: AtomicU64::new(0),
             dropped_by_limit: AtomicU64::new(0),
             dropped_by_shrinker: AtomicU64::new(0),
         })
@@ -62,7 +60,7 @@ impl<P: Probe, const W: usize> Entries<P, W> {
 
     /// A slot for a new entry; `None` if another has to go first.
     pub fn take(&self) -> Option<Vacant<'_, W>> {
-        self.probe.touched(Touch::Write(place::FREE_LIST));
+        self.wrote_free_list();
         self.arena.take_free()
     }
 
@@ -111,17 +109,24 @@ impl<P: Probe, const W: usize> Entries<P, W> {
 
     /// Gives back the slot of an entry that the caller has claimed, and that nothing leads to.
     pub fn free(&self, index: u32) {
-        self.probe.touched(Touch::Write(place::FREE_LIST));
+        self.wrote_free_list();
         drop(self.arena.vacant(index));
     }
 
-    /// What counts an entry that goes so that another has room.
+    /// What counts entries that go so that another has room.
     pub fn dropped_for_room(&self) -> &AtomicU64 {
         if self.arena.touched() == self.arena.capacity() {
             &self.dropped_by_limit
         } else {
             &self.dropped_by_shrinker
         }
+    }
+
+    /// Tells the probe that the head of the free list of the processor was written.
+    #[inline]
+    pub fn wrote_free_list(&self) {
+        let list = self.probe.processor() % FREE_LISTS;
+        self.probe.touched(Touch::Write(place::free_list(list)));
     }
 
     /// Tells the probe that the line of entry `index` was written.
@@ -150,7 +155,6 @@ impl<P: Probe, const W: usize> Entries<P, W> {
     pub fn stats(&self) -> Stats {
         Stats {
             entry_bytes: size_of::<Slot<W>>() as u64,
-            inserted: self.inserted.load(Relaxed),
             dropped_by_limit: self.dropped_by_limit.load(Relaxed),
             dropped_by_shrinker: self.dropped_by_shrinker.load(Relaxed),
             ..Stats::default()

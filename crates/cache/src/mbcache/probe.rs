@@ -13,7 +13,7 @@
 //! | 1 | list | the lock of a list that says which entry goes first |
 //! | 2 | 0 | the one lock of `old` |
 //! | 3 | slot | the line with an entry's state word, and the entry as something held |
-//! | 4 | 0 | the head of the arena's free list |
+//! | 4 | list | the head of a free list of the arena |
 //! | 5 | 0 | the count of entries, where no lock guards it |
 //!
 //! Counters that each thread has for itself are no places. Holds are told by `old` alone: in the
@@ -66,7 +66,6 @@ impl Probe for () {}
 /// The numbers of places. See the [module](self).
 pub(super) mod place {
     pub const GLOBAL: u64 = 2 << 32;
-    pub const FREE_LIST: u64 = 4 << 32;
     pub const COUNT: u64 = 5 << 32;
 
     pub fn bucket(bucket: u32) -> u64 {
@@ -75,6 +74,10 @@ pub(super) mod place {
 
     pub fn list(list: usize) -> u64 {
         1 << 32 | list as u64
+    }
+
+    pub fn free_list(list: usize) -> u64 {
+        4 << 32 | list as u64
     }
 
     pub fn entry(slot: u32) -> u64 {

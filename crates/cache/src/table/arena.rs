@@ -1,4 +1,4 @@
-//! The arena: the slots of one or more tables, their free list and clock hand.
+//! The arena: the slots of one or more tables, their free lists and clock hand.
 //!
 //! # Model
 //! A slab whose slots a reader may look at at any time, also when their memory was given
@@ -7,16 +7,16 @@
 //! hand last passed survives the turn, any other is evicted.
 //!
 //! # Invariants
-//! 1. A slot is in exactly one place: untouched, on the free list, owned by one
+//! 1. A slot is in exactly one place: untouched, on a free list, owned by one
 //!    thread ([`Vacant`], or being evicted), in one chain, or retired.
 //! 2. Slots from `touched` on are not used, and zero.
 //! 3. No generation of a slot comes twice, and none that can be found is 0.
 //!
 //! # Locking
-//! None on the free list, the extent and the hand; `growing` is held while memory for more slots
+//! None on the free lists, the extent and the hand; `growing` is held while memory for more slots
 //! is asked for, and tried, never waited for, while some is given back.
 
-use super::free_list::FreeList;
+use super::free_list::{FreeList, FreeLists};
 use super::link::NUMBERS;
 use super::slot::{Slot, State};
 use crate::memory::{Array, Pages};
@@ -63,7 +63,7 @@ pub struct Arena<const W: usize> {
     pub(super) extent: AtomicU64,
     /// The generation of slots that are touched: above all of those that were given back.
     pub(super) first_generation: AtomicU32,
-    pub(super) free: FreeList,
+    pub(super) free: FreeLists,
     /// Slots that were given up, for as long as their arena can do without.
     retired: FreeList,
     hand: AtomicU64,
@@ -90,12 +90,23 @@ impl Extent {
         }
     }
 
+    /// Slots to touch next: those that share lines with one another, for one thread; when few are left,
+    /// one by one, so that nobody finds none while another has several in hand.
+    fn batch(self) -> u32 {
+        const BATCH: u32 = 8;
+        const FEW: u32 = 64;
+        match self.granted.saturating_sub(self.touched) {
+            left @ ..FEW => left.min(1),
+            _ => BATCH - self.touched % BATCH,
+        }
+    }
+
     fn raw(self) -> u64 {
         u64::from(self.granted) << 32 | u64::from(self.touched)
     }
 }
 
-/// A slot that the holder owns and that is in no chain. Dropped, it goes to the
+/// A slot that the holder owns and that is in no chain. Dropped, it goes to a
 /// free list.
 #[derive(Debug)]
 pub struct Vacant<'a, const W: usize> {
@@ -125,7 +136,7 @@ impl<const W: usize> Arena<W> {
             slots: Array::zeroed(capacity as usize, pages)?,
             extent: AtomicU64::new(extent.raw()),
             first_generation: AtomicU32::new(1),
-            free: FreeList::new(),
+            free: FreeLists::new(),
             retired: FreeList::new(),
             hand: AtomicU64::new(0),
             chunk: chunk.max(1),
@@ -170,8 +181,9 @@ impl<const W: usize> Arena<W> {
     /// evicted first.
     pub fn take_free(&self) -> Option<Vacant<'_, W>> {
         loop {
-            let free = self.free.pop(&self.slots);
-            match free.or_else(|| self.extend()) {
+            let own = self.free.own().pop(&self.slots);
+            let free = own.or_else(|| self.extend());
+            match free.or_else(|| self.free.pop(&self.slots)) {
                 Some(index) => return Some(self.vacant(index)),
                 None if self.grow() => {}
                 None => return None,
@@ -229,16 +241,21 @@ impl<const W: usize> Arena<W> {
         Vacant { arena: self, index }
     }
 
-    /// A slot that was not used, and is accounted for.
+    /// A slot that was not used, and is accounted for. What else was touched with it goes to the
+    /// thread's free list.
     fn extend(&self) -> Option<u32> {
         let before = self.set_extent(|extent| {
-            (extent.touched < extent.granted).then_some(Extent {
-                touched: extent.touched + 1,
-                ..extent
-            })
+            let touched = extent.touched + extent.batch();
+            (touched > extent.touched).then_some(Extent { touched, ..extent })
         })?;
         let first = State::first(self.first_generation.load(Acquire));
-        self.slot(before.touched).set_state(first);
+        let batch = before.touched..before.touched + before.batch();
+        for index in batch.clone() {
+            self.slot(index).set_state(first);
+        }
+        for index in batch.skip(1) {
+            drop(self.vacant(index));
+        }
         Some(before.touched)
     }
 
@@ -269,9 +286,9 @@ impl<const W: usize> Arena<W> {
         self.set_extent(|extent| Some(Extent { granted, ..extent }));
     }
 
-    /// Counts the slots on the free list. Only when nobody changes it.
+    /// Counts the slots on the free lists. Only when nobody changes them.
     pub(crate) fn count_free(&self) -> u32 {
-        self.free.count(&self.slots)
+        self.free.iter().map(|list| list.count(&self.slots)).sum()
     }
 }
 
@@ -292,7 +309,7 @@ impl<'a, const W: usize> Vacant<'a, W> {
         arena.retired.push(&arena.slots, self.into_index());
     }
 
-    /// Keeps the slot from the free list, for whoever answers for it next.
+    /// Keeps the slot from the free lists, for whoever answers for it next.
     pub(crate) fn into_index(self) -> u32 {
         let index = self.index;
         std::mem::forget(self);
@@ -302,6 +319,6 @@ impl<'a, const W: usize> Vacant<'a, W> {
 
 impl<const W: usize> Drop for Vacant<'_, W> {
     fn drop(&mut self) {
-        self.arena.free.push(&self.arena.slots, self.index);
+        self.arena.free.own().push(&self.arena.slots, self.index);
     }
 }

@@ -1,4 +1,4 @@
-//! Counters of lookups, cheap enough to be always on.
+//! Counters of what a table does, cheap enough to be always on.
 //!
 //! # Model
 //! Per-CPU counters. Here each thread owns a shard, as long as there are shards:
@@ -58,19 +58,28 @@ impl Drop for Owner {
     }
 }
 
-/// This thread's shard, found on its first lookup.
-fn find_shard() -> usize {
-    if SHARD.get() == UNKNOWN {
-        SHARD.set(OWNER.try_with(|owner| owner.0).unwrap_or(OWNED));
+/// This thread's shard.
+#[inline]
+fn shard() -> usize {
+    match SHARD.get() {
+        UNKNOWN => find_shard(),
+        shard => shard,
     }
+}
+
+/// Finds this thread's shard, the first time it is asked for.
+#[cold]
+fn find_shard() -> usize {
+    SHARD.set(OWNER.try_with(|owner| owner.0).unwrap_or(OWNED));
     SHARD.get()
 }
 
 /// The calling thread's number: the lowest that no other thread has, among so many that all threads
 /// beyond have the last.
 #[cfg(not(shuttle))]
+#[inline]
 pub(crate) fn thread_number() -> usize {
-    find_shard()
+    shard()
 }
 
 /// One thread's counts. The first link of every walk is not counted, so that
@@ -81,6 +90,8 @@ struct Shard {
     further_links_on_hits: AtomicU64,
     misses: AtomicU64,
     links_on_misses: AtomicU64,
+    inserted: AtomicU64,
+    removed: AtomicU64,
 }
 
 /// What lookups did, since the table was made.
@@ -139,33 +150,52 @@ impl Counters {
     /// Counts a lookup that walked so many links, at least one.
     #[inline]
     pub(crate) fn hit(&self, links: u64) {
-        let shard = SHARD.get();
-        if shard < OWNED {
-            self.shards[shard].hit(links - 1, add_owned);
-        } else {
-            self.hit_slow(links);
-        }
+        self.count(|shard, add| shard.hit(links - 1, add));
     }
 
     /// Counts a lookup that walked so many links in vain.
     #[inline]
     pub(crate) fn miss(&self, links: u64) {
+        self.count(|shard, add| shard.miss(links, add));
+    }
+
+    /// Counts an entry that was inserted.
+    pub(crate) fn insert(&self) {
+        self.count(|shard, add| add(&shard.inserted, 1));
+    }
+
+    /// Counts an entry that was taken out.
+    pub(crate) fn remove(&self) {
+        self.count(|shard, add| add(&shard.removed, 1));
+    }
+
+    #[inline]
+    fn count(&self, count: impl FnOnce(&Shard, Add)) {
         let shard = SHARD.get();
         if shard < OWNED {
-            self.shards[shard].miss(links, add_owned);
+            count(&self.shards[shard], add_owned);
         } else {
-            self.miss_slow(links);
+            self.count_slow(count);
         }
     }
 
     #[cold]
-    fn hit_slow(&self, links: u64) {
-        self.shards[find_shard()].hit(links - 1, add_shared);
+    fn count_slow(&self, count: impl FnOnce(&Shard, Add)) {
+        count(&self.shards[shard()], add_shared);
     }
 
-    #[cold]
-    fn miss_slow(&self, links: u64) {
-        self.shards[find_shard()].miss(links, add_shared);
+    /// Entries inserted.
+    pub(crate) fn inserted(&self) -> u64 {
+        let inserted = |shard: &CachePadded<Shard>| shard.inserted.load(Relaxed);
+        self.shards.iter().map(inserted).sum()
+    }
+
+    /// Entries inserted and not taken out.
+    pub(crate) fn objects(&self) -> u64 {
+        let removed = |shard: &CachePadded<Shard>| shard.removed.load(Relaxed);
+        // What goes meanwhile may have been put in since.
+        let removed: u64 = self.shards.iter().map(removed).sum();
+        self.inserted().saturating_sub(removed)
     }
 
     pub(crate) fn sum(&self) -> Counts {
@@ -183,7 +213,7 @@ impl Counters {
 
 impl Shard {
     #[inline]
-    fn hit(&self, further_links: u64, add: impl Fn(&AtomicU64, u64)) {
+    fn hit(&self, further_links: u64, add: Add) {
         add(&self.hits, 1);
         if further_links > 0 {
             add(&self.further_links_on_hits, further_links);
@@ -191,13 +221,16 @@ impl Shard {
     }
 
     #[inline]
-    fn miss(&self, links: u64, add: impl Fn(&AtomicU64, u64)) {
+    fn miss(&self, links: u64, add: Add) {
         add(&self.misses, 1);
         if links > 0 {
             add(&self.links_on_misses, links);
         }
     }
 }
+
+/// How to add to a counter.
+type Add = fn(&AtomicU64, u64);
 
 /// Adds to a counter that no other thread writes.
 #[inline]

@@ -51,11 +51,11 @@ impl<const W: usize> Arena<W> {
         }
         let from = left * self.chunk();
         self.grant(from);
-        // Nobody takes slots from the tail any more but off the free list.
+        // Nobody takes slots from the tail any more but off the free lists.
         let tail = from..self.touched().max(from);
         let taken = self.take_tail(tail.clone(), relocate);
         if taken.count < tail.end - tail.start {
-            self.each_of(taken.first, |index| self.free.push(&self.slots, index));
+            self.each_of(taken.first, |index| drop(self.vacant(index)));
             self.grant(granted);
             return 0;
         }
@@ -69,7 +69,7 @@ impl<const W: usize> Arena<W> {
         all - left
     }
 
-    /// Takes these slots, which are the last: off the free list, or from their entries, which move.
+    /// Takes these slots, which are the last: off the free lists, or from their entries, which move.
     fn take_tail(
         &self,
         tail: Range<u32>,
@@ -79,13 +79,15 @@ impl<const W: usize> Arena<W> {
             first: END_OF_FREE,
             count: 0,
         };
-        self.each_of(self.free.take_all(), |index| {
-            if index < tail.start {
-                self.free.push(&self.slots, index);
-            } else {
-                self.keep(&mut taken, index);
-            }
-        });
+        for list in self.free.iter() {
+            self.each_of(list.take_all(), |index| {
+                if index < tail.start {
+                    list.push(&self.slots, index);
+                } else {
+                    self.keep(&mut taken, index);
+                }
+            });
+        }
         for index in tail.clone() {
             if self.slot(index).state().has(State::FREE) {
                 continue;

@@ -12,7 +12,7 @@ pub(crate) enum Link {
 
 const END: u32 = 1 << 31;
 
-/// The end of the free list, a bucket that no table has. Where memory is zeroed, links lead there.
+/// The end of a free list, a bucket that no table has. Where memory is zeroed, links lead there.
 pub(super) const END_OF_FREE: Link = Link::End(END - 1);
 
 /// Slots and buckets are numbered below this, which leaves room for a flag and an offset of one in

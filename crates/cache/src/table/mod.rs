@@ -56,6 +56,7 @@ pub(crate) use counters::Counters;
 pub use counters::Counts;
 #[cfg(not(shuttle))]
 pub(crate) use counters::thread_number;
+pub(crate) use free_list::FREE_LISTS;
 pub(crate) use hash::SeededHash;
 pub use hash::{Hash64, HashFunction};
 pub use histogram::Histogram;
@@ -65,7 +66,6 @@ pub use link::NUMBERS;
 pub(crate) use same_hash::Removed;
 pub use slot::{Slot, State};
 
-use crate::sync::{AtomicU64, Relaxed};
 use buckets::{Buckets, Locked};
 use std::fmt::Debug;
 use std::io;
@@ -96,7 +96,6 @@ pub struct Table<L, H, const W: usize> {
     buckets: Buckets,
     hash: H,
     counters: Counters,
-    objects: AtomicU64,
     layout: std::marker::PhantomData<L>,
 }
 
@@ -194,7 +193,6 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             buckets: Buckets::new(bits, first_bucket)?,
             hash,
             counters: Counters::new(),
-            objects: AtomicU64::new(0),
             layout: std::marker::PhantomData,
         })
     }
@@ -214,7 +212,12 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// Number of entries.
     #[must_use]
     pub fn objects(&self) -> u64 {
-        self.objects.load(Relaxed)
+        self.counters.objects()
+    }
+
+    /// Entries inserted so far; one that moves is none.
+    pub(crate) fn inserted(&self) -> u64 {
+        self.counters.inserted()
     }
 
     /// What lookups did so far.
@@ -467,7 +470,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 links += 1;
                 let state = slot.state();
                 if state.has(State::FREE) {
-                    // Led into the free list. It would end in its own mark, but
+                    // Led into a free list. It would end in its own mark, but
                     // may be long.
                     continue 'start;
                 }
@@ -541,11 +544,16 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
 
     /// Inserts at the front, for readers to see.
     fn push(&self, locked: &mut Locked<'_>, vacant: Vacant<'_, W>, flags: u64) -> u32 {
+        self.counters.insert();
+        Self::link(locked, vacant, flags)
+    }
+
+    /// [`Table::push`] of an entry that is counted already.
+    fn link(locked: &mut Locked<'_>, vacant: Vacant<'_, W>, flags: u64) -> u32 {
         let slot = vacant.slot();
         slot.set_next(locked.first());
         locked.set_first(Link::Slot(vacant.index()));
         slot.set_state(slot.state().with(State::LIVE | flags));
-        self.objects.fetch_add(1, Relaxed);
         vacant.into_index()
     }
 
@@ -573,6 +581,12 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     fn unlink_locked(&self, locked: &mut Locked<'_>, index: u32) {
+        self.unlink_moved(locked, index);
+        self.counters.remove();
+    }
+
+    /// [`Table::unlink_locked`] of an entry that has another slot now.
+    fn unlink_moved(&self, locked: &mut Locked<'_>, index: u32) {
         let after = self.arena.slot(index).next();
         if locked.first() == Link::Slot(index) {
             locked.set_first(after);
@@ -587,6 +601,5 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
         // Who stands on it has lost his way, and is to know.
         self.arena.slot(index).set_next(END_OF_FREE);
-        self.objects.fetch_sub(1, Relaxed);
     }
 }

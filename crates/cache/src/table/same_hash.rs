@@ -114,8 +114,8 @@ where
             return false;
         };
         vacant.slot().copy_from(slot);
-        self.push(&mut locked, vacant, state.flags());
-        self.unlink_locked(&mut locked, index);
+        Self::link(&mut locked, vacant, state.flags());
+        self.unlink_moved(&mut locked, index);
         true
     }
 
@@ -166,7 +166,7 @@ where
         let Some((slot, seen)) = before else {
             return self.buckets.first(bucket) == at;
         };
-        // A slot taken out of its chain leads to no bucket's end or into the free list.
+        // A slot taken out of its chain leads to no bucket's end or into a free list.
         let is_before = slot.next() == at;
         let now = slot.state();
         is_before && now.is_same_entry(seen) && !now.has(State::FREE)

@@ -42,7 +42,7 @@ impl State {
     pub const READAHEAD: u64 = 1 << 25;
     /// Holds a buffer, not a page, where both share an arena.
     pub const BUFFER: u64 = 1 << 26;
-    /// Lies on the free list.
+    /// Lies on a free list.
     pub(super) const FREE: u64 = 1 << 27;
     /// Was read because somebody asked for it, who has not used it yet.
     pub const WANTED: u64 = 1 << 28;

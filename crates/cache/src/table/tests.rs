@@ -271,6 +271,25 @@ impl Charge for NoMemory {
 }
 
 #[test]
+fn slots_that_another_thread_freed_are_taken_and_given_back() {
+    let growth = Growth::Charged {
+        chunk: 100,
+        charge: Arc::new(Plenty),
+    };
+    let arena: Arena<2> = Arena::new(200, growth).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop([(); 200].map(|()| arena.take_free().expect("a slot"))));
+    });
+    let taken = [(); 200].map(|()| arena.take_free().expect("a slot"));
+    assert_eq!((arena.touched(), arena.count_free()), (200, 0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(taken));
+    });
+    assert_eq!(arena.give_back(1, |_, _| panic!("all are free")), 1);
+    assert_eq!((arena.touched(), arena.count_free()), (100, 100));
+}
+
+#[test]
 fn arena_refused_memory_makes_do_with_what_it_has() {
     let refuse = Growth::Charged {
         chunk: 3,

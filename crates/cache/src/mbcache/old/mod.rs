@@ -51,7 +51,7 @@ pub(super) struct Old<P: Probe> {
     entries: Entries<P, 3>,
     indexes: Mutex<Indexes>,
     let_go: Condvar,
-    searches: Counters,
+    counters: Counters,
 }
 
 /// What the lock guards.
@@ -81,7 +81,7 @@ impl<P: Probe> Old<P> {
                 parked: Vec::new(),
             }),
             let_go: Condvar::new(),
-            searches: Counters::new(),
+            counters: Counters::new(),
         })
     }
 
@@ -292,7 +292,7 @@ impl<P: Probe> MbCache for Old<P> {
         self.index(&mut indexes, index);
         self.set_alone(index);
         drop(indexes);
-        self.entries.inserted.fetch_add(1, Relaxed);
+        self.counters.insert();
         self.release(index);
         Inserted::New
     }
@@ -300,8 +300,8 @@ impl<P: Probe> MbCache for Old<P> {
     fn find_first(&self, key: u32) -> Option<Held<'_>> {
         let found = self.search(key, None);
         match found {
-            Some(_) => self.searches.hit(1),
-            None => self.searches.miss(1),
+            Some(_) => self.counters.hit(1),
+            None => self.counters.miss(1),
         }
         found
     }
@@ -339,7 +339,7 @@ impl<P: Probe> MbCache for Old<P> {
 
     fn stats(&self) -> Stats {
         let indexes = self.lock();
-        let searches = self.searches.sum();
+        let counts = self.counters.sum();
         let stats = self.entries.stats();
         let slots = u64::from(self.entries.arena.touched()) * stats.entry_bytes;
         Stats {
@@ -347,8 +347,9 @@ impl<P: Probe> MbCache for Old<P> {
             limit_entries: self.entries.arena.capacity().into(),
             buckets: indexes.by_key.buckets() + indexes.by_value.buckets(),
             bytes: slots + indexes.by_key.bytes() + indexes.by_value.bytes(),
-            lookups: searches.lookups(),
-            hits: searches.hits,
+            lookups: counts.lookups(),
+            hits: counts.hits,
+            inserted: self.counters.inserted(),
             ..stats
         }
     }

@@ -62,7 +62,7 @@ struct Core<P: Probe> {
     buckets: Buckets,
     lists: Lists,
     limit: u32,
-    searches: Counters,
+    counters: Counters,
 }
 
 impl<P: Probe> Rewrite<P> {
@@ -73,7 +73,7 @@ impl<P: Probe> Rewrite<P> {
             entries: Entries::new(2 * limit + INSERT_PASSES, growth, probe)?,
             buckets: Buckets::new(config.bits),
             limit,
-            searches: Counters::new(),
+            counters: Counters::new(),
         });
         Ok(Self {
             worker: Worker::new(Arc::clone(&core), Core::drop_part),
@@ -233,17 +233,17 @@ impl<P: Probe> MbCache for Rewrite<P> {
         chain.push(index);
         drop(chain);
         self.core.lists.add(entries, index);
-        entries.inserted.fetch_add(1, Relaxed);
+        self.core.counters.insert();
         entries.release(index);
         Inserted::New
     }
 
     fn find_first(&self, key: u32) -> Option<Held<'_>> {
-        let searches = &self.core.searches;
+        let counters = &self.core.counters;
         let found = self.core.chain(key).hold_reusable(key, None);
         match found {
-            Some(_) => searches.hit(1),
-            None => searches.miss(1),
+            Some(_) => counters.hit(1),
+            None => counters.miss(1),
         }
         found.map(|index| self.held(index))
     }
@@ -289,7 +289,7 @@ impl<P: Probe> MbCache for Rewrite<P> {
             lists,
             ..
         } = &*self.core;
-        let searches = self.core.searches.sum();
+        let counts = self.core.counters.sum();
         let stats = entries.stats();
         let slots = u64::from(entries.arena.touched()) * stats.entry_bytes;
         Stats {
@@ -297,8 +297,9 @@ impl<P: Probe> MbCache for Rewrite<P> {
             limit_entries: self.core.limit.into(),
             buckets: buckets.count(),
             bytes: slots + buckets.bytes() + lists.bytes(),
-            lookups: searches.lookups(),
-            hits: searches.hits,
+            lookups: counts.lookups(),
+            hits: counts.hits,
+            inserted: self.core.counters.inserted(),
             ..stats
         }
     }
