@@ -111,6 +111,39 @@ fn failed_flush_stops_all_writing_and_keeps_what_was_committed() {
 }
 
 #[test]
+fn parts_of_a_block_changed_by_turns_cost_a_credit_and_are_undone() {
+    if needs() {
+        return;
+    }
+    let prepared = Prepared::new(SMALL, "");
+    let bed = Bed::new(&prepared, prepared.device(), Seed(6)).unwrap();
+    let block = prepared.blocks[0];
+    let mut handle = bed.fs.start(1).unwrap();
+    let fill = |bytes: &mut [u8]| {
+        bytes.fill(7);
+        Ok(())
+    };
+    handle.update(block, Ino(12), fill).unwrap();
+    handle.stop();
+    let mut handle = bed.fs.start(1).unwrap();
+    for turn in 0..100 {
+        for part in [0..16, 500..520, 8..24] {
+            let change = |bytes: &mut [u8]| {
+                bytes.fill(turn);
+                Ok(())
+            };
+            handle.update_part(block, Ino(12), part, change).unwrap();
+        }
+    }
+    assert_eq!(handle.credits(), 0);
+    drop(handle);
+    let found = bed.fs.metadata_block(block, Ino(12), |_| Ok(())).unwrap();
+    assert!(found.iter().all(|byte| *byte == 7));
+    drop(found);
+    bed.fs.close().unwrap();
+}
+
+#[test]
 fn handle_larger_than_a_transaction_is_refused_and_others_go_on() {
     if needs() {
         return;

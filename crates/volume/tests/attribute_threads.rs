@@ -1,6 +1,6 @@
-//! Threads that set, remove and read attributes from a small pool, on files of their own and on files
-//! of all, with caches that hold next to nothing: whoever wrote last is right, nothing else is ever
-//! read, and e2fsck agrees with every count.
+//! Threads that set, remove and read attributes from a small pool, on files of their own, which they also
+//! delete, and on files of all, with caches that hold next to nothing: whoever wrote last is right,
+//! nothing else is ever read, and e2fsck agrees with every count.
 
 use larder::{Ino, MbCacheVariant, NewFile, OpenOptions, Volume, XattrMode};
 use larder_block::OverlayDevice;
@@ -8,7 +8,7 @@ use larder_testkit::crash::{ImageFile, layout};
 use larder_testkit::{Random, Requirement, Seed, skip};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 const THREADS: usize = 8;
 const STEPS: usize = 300;
@@ -23,13 +23,16 @@ const VALUES: [(u8, usize); 4] = [(b'a', 130), (b'b', 130), (b'c', 260), (b'd', 
 /// What fills the cache beside them.
 const CONTENT_BYTES: usize = 1 << 16;
 
-/// What was last done to an attribute, by file and name: the value, or nothing.
-type Last = BTreeMap<(Ino, &'static str), Option<Vec<u8>>>;
+/// A file: its name and its inode.
+type File = (usize, Ino);
+
+/// What was last done to an attribute, by the file's and its own name: the value, or nothing.
+type Last = BTreeMap<(usize, &'static str), Option<Vec<u8>>>;
 
 struct Bed<'a> {
     volume: &'a Volume,
-    common: &'a [Ino],
-    own: &'a [Ino],
+    common: &'a [File],
+    own: Vec<File>,
     random: Random,
     last: Last,
 }
@@ -40,9 +43,18 @@ impl Bed<'_> {
     }
 
     fn step(&mut self) {
-        let files = [self.own, self.common][usize::from(self.random.below(3) == 0)];
-        let (ino, name) = (self.pick(files), self.pick(&NAMES));
-        match self.random.below(10) {
+        let is_own = self.random.below(3) > 0;
+        let at = self
+            .random
+            .below(if is_own { OWN_FILES } else { COMMON_FILES } as u64);
+        let at = usize::try_from(at).unwrap();
+        let (file, ino) = if is_own {
+            self.own[at]
+        } else {
+            self.common[at]
+        };
+        let name = self.pick(&NAMES);
+        match self.random.below(12) {
             0..=4 => {
                 let (letter, len) = self.pick(&VALUES);
                 let value = vec![letter; len];
@@ -50,13 +62,13 @@ impl Bed<'_> {
                     .volume
                     .set_xattr(ino, name.as_bytes(), &value, XattrMode::Any);
                 match set {
-                    Ok(()) => drop(self.last.insert((ino, name), Some(value))),
+                    Ok(()) => drop(self.last.insert((file, name), Some(value))),
                     // The large one, where there are no inodes for values.
                     Err(error) => assert_eq!((error.errno(), len), (Errno::NOSPC, 3000)),
                 }
             }
             5..=6 => match self.volume.remove_xattr(ino, name.as_bytes()) {
-                Ok(()) => drop(self.last.insert((ino, name), None)),
+                Ok(()) => drop(self.last.insert((file, name), None)),
                 Err(error) => assert_eq!(error.errno(), Errno::NODATA),
             },
             7..=8 => {
@@ -67,16 +79,24 @@ impl Bed<'_> {
                     assert!(is_whole, "{name}: {} bytes", value.len());
                 }
             }
+            9 => self.volume.clear_set_id(ino).unwrap(),
+            10 if is_own => {
+                let text = file.to_string();
+                self.volume.unlink(Ino::ROOT, text.as_bytes()).unwrap();
+                self.own[at].1 = create(self.volume, &text);
+                for name in NAMES {
+                    self.last.insert((file, name), None);
+                }
+            }
             _ => {
-                let ino = self.pick(self.own);
                 let letter = self.random.byte();
+                let (_, ino) = self.own[0];
                 let written = self.volume.write_at(ino, &vec![letter; CONTENT_BYTES], 0);
                 written.unwrap();
             }
         }
-        if files.len() == OWN_FILES
-            && let Some(expected) = self.last.get(&(ino, name))
-        {
+        if is_own && let Some(expected) = self.last.get(&(file, name)) {
+            let (_, ino) = self.own[at];
             let found = self.volume.xattr(ino, name.as_bytes()).unwrap();
             assert!(found == *expected, "{name} of inode {ino}");
         }
@@ -93,19 +113,31 @@ fn create(volume: &Volume, name: &str) -> Ino {
     volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap().ino
 }
 
-fn run(layout_name: &str, variant: MbCacheVariant, seed: Seed) {
-    let what = format!("{layout_name}, {variant}, seed {seed}");
-    let device = Arc::new(OverlayDevice::new(
-        layout(layout_name).unwrap().base().unwrap(),
-    ));
+fn open(layout_name: &str, variant: MbCacheVariant) -> (Arc<OverlayDevice>, Volume) {
+    let base = layout(layout_name).unwrap().base().unwrap();
+    let device = Arc::new(OverlayDevice::new(base));
     let mut options = OpenOptions::default();
     options.read_write = true;
     options.commit_seconds = 1;
     options.cache_size_bytes = 1 << 20;
     options.mbcache = variant;
     let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
-    let files: Vec<Ino> = (0..COMMON_FILES + THREADS * OWN_FILES)
-        .map(|file| create(&volume, &file.to_string()))
+    (device, volume)
+}
+
+/// Closes the volume, and has e2fsck look at the image.
+fn check(device: &OverlayDevice, volume: Volume, what: &str) {
+    volume.close().unwrap();
+    drop(volume);
+    let checked = ImageFile::new(device).unwrap().check();
+    checked.unwrap_or_else(|error| panic!("{what}: {error}"));
+}
+
+fn run(layout_name: &str, variant: MbCacheVariant, seed: Seed) {
+    let what = format!("{layout_name}, {variant}, seed {seed}");
+    let (device, volume) = open(layout_name, variant);
+    let files: Vec<File> = (0..COMMON_FILES + THREADS * OWN_FILES)
+        .map(|file| (file, create(&volume, &file.to_string())))
         .collect();
     let (common, own) = files.split_at(COMMON_FILES);
     let lasts: Vec<Last> = std::thread::scope(|scope| {
@@ -115,7 +147,7 @@ fn run(layout_name: &str, variant: MbCacheVariant, seed: Seed) {
                 let mut bed = Bed {
                     volume: &volume,
                     common,
-                    own,
+                    own: own.to_vec(),
                     random: Random::new(seed.part(number)),
                     last: Last::new(),
                 };
@@ -130,19 +162,17 @@ fn run(layout_name: &str, variant: MbCacheVariant, seed: Seed) {
             .map(|thread| thread.join().unwrap_or_else(|_| panic!("{what}")))
             .collect()
     });
-    volume.close().unwrap();
-    drop(volume);
-    let image = ImageFile::new(&device).unwrap();
-    image
-        .check()
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    check(&device, volume, &what);
 
     let reading = Volume::open_device(device, &OpenOptions::default()).unwrap();
-    for ino in &files {
+    for (file, _) in files {
+        let ino = reading
+            .lookup(Ino::ROOT, file.to_string().as_bytes())
+            .unwrap();
         for name in NAMES {
-            let found = reading.xattr(*ino, name.as_bytes()).unwrap();
+            let found = reading.xattr(ino, name.as_bytes()).unwrap();
             // Of a file of all, whoever was last; of the others, the only one.
-            let mut last = lasts.iter().filter_map(|last| last.get(&(*ino, name)));
+            let mut last = lasts.iter().filter_map(|last| last.get(&(file, name)));
             let is_untouched = last.clone().next().is_none() && found.is_none();
             assert!(
                 is_untouched || last.any(|value| *value == found),
@@ -163,5 +193,69 @@ fn attributes_changed_by_many_threads_are_those_of_the_last() {
         for variant in MbCacheVariant::ALL {
             run(layout, variant, seed.part(number));
         }
+    }
+}
+
+/// The inode of the value goes with each removal, while the other thread looks for one to share.
+#[test]
+fn value_set_and_removed_by_two_threads_leaves_no_inode() {
+    const ROUNDS: usize = 300;
+    const NAME: &[u8] = b"user.large";
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    for variant in MbCacheVariant::ALL {
+        let (device, volume) = open("ea-inode-1k", variant);
+        let files = ["a", "b"].map(|name| create(&volume, name));
+        let free = volume.statfs().free_files;
+        let start = Barrier::new(files.len());
+        std::thread::scope(|scope| {
+            for ino in files {
+                let (volume, start) = (&volume, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    for _ in 0..ROUNDS {
+                        let set = volume.set_xattr(ino, NAME, &[9; 3000], XattrMode::Any);
+                        set.unwrap();
+                        volume.remove_xattr(ino, NAME).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(volume.statfs().free_files, free, "{variant}");
+        check(&device, volume, variant.as_str());
+    }
+}
+
+/// Whoever looks for a capability offers the block that he reads, which goes at the same time.
+#[test]
+fn block_that_goes_while_it_is_looked_at_is_not_shared() {
+    const ROUNDS: u8 = 200;
+    const NAME: &[u8] = b"user.a";
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    for variant in MbCacheVariant::ALL {
+        let (device, volume) = open("ext2-1k", variant);
+        let [seen, other] = ["seen", "other"].map(|name| create(&volume, name));
+        std::thread::scope(|scope| {
+            let setting = scope.spawn(|| {
+                for round in 0..ROUNDS {
+                    let set = |ino| volume.set_xattr(ino, NAME, &[round; 300], XattrMode::Any);
+                    set(seen).unwrap();
+                    // What is freed is on the device: a block that is read too late is as it was.
+                    volume.sync().unwrap();
+                    volume.remove_xattr(seen, NAME).unwrap();
+                    set(other).unwrap();
+                    volume.remove_xattr(other, NAME).unwrap();
+                }
+            });
+            while !setting.is_finished() {
+                volume.clear_set_id(seen).unwrap();
+            }
+        });
+        let shares = volume.stats().attributes.unwrap().shares;
+        assert_eq!(shares, 0, "{variant}");
+        check(&device, volume, variant.as_str());
     }
 }
