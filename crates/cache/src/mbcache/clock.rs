@@ -121,6 +121,7 @@ impl<P: Probe> Shrinker for Clock<P> {
             .fetch_add(dropped.into(), Relaxed);
         self.entries
             .give_back(self.table.objects(), |index, vacant| {
+                self.entries.wrote(index);
                 self.table.relocate(index, vacant)
             })
     }

@@ -136,19 +136,12 @@ impl<P: Probe, const W: usize> Entries<P, W> {
     }
 
     /// Gives memory back: as many chunks as slots are free beside the `count` entries that there are,
-    /// or part of that if something is in the way. `relocate` is to move an entry to another slot, unless
+    /// or those behind the last entry that is held. `relocate` is to move an entry to another slot, unless
     /// it is held, and leave its own claimed; false if it cannot. Returns the frames given back.
     pub fn give_back(&self, count: u64, relocate: impl Fn(u32, Vacant<'_, W>) -> bool) -> u64 {
         let free = u64::from(self.arena.touched()).saturating_sub(count);
-        let mut chunks = u32::try_from(free).unwrap_or(u32::MAX) / self.arena.chunk();
-        while chunks > 0 {
-            let given = self.arena.give_back(chunks, &relocate);
-            if given > 0 {
-                return given.into();
-            }
-            chunks /= 2;
-        }
-        0
+        let chunks = u32::try_from(free).unwrap_or(u32::MAX) / self.arena.chunk();
+        self.arena.give_back(chunks, relocate).into()
     }
 
     /// The figures that all variants count alike.

@@ -27,8 +27,8 @@ struct Taken {
 }
 
 impl<const W: usize> Arena<W> {
-    /// Gives the last `chunks` back, or all but the first, if there are as many free slots and
-    /// nothing in them is held. Returns how many it gave back.
+    /// Gives the last `chunks` back, or all but the first, or those behind the last entry that is held,
+    /// if there are as many free slots. Returns how many it gave back.
     ///
     /// `relocate` is to move the entry in the given slot to the vacant one and to leave the old one
     /// claimed, in no chain; false if it cannot.
@@ -45,7 +45,7 @@ impl<const W: usize> Arena<W> {
         };
         let Extent { granted, .. } = self.extent();
         let all = granted.div_ceil(self.chunk());
-        let left = all.saturating_sub(chunks).max(1);
+        let left = self.immovable(all.saturating_sub(chunks).max(1));
         if left >= all {
             return 0;
         }
@@ -67,6 +67,18 @@ impl<const W: usize> Arena<W> {
         self.slots.discard_from(from as usize);
         (left..all).for_each(|_| charge.uncharge());
         all - left
+    }
+
+    /// The chunks that have to stay if `left` are to: up to that with the last slot that is neither free
+    /// nor in use by an entry that nobody holds.
+    fn immovable(&self, left: u32) -> u32 {
+        let stays = |index: &u32| {
+            let state = self.slot(*index).state();
+            !state.has(State::FREE) && !state.can_claim()
+        };
+        let mut tail = left * self.chunk()..self.touched();
+        tail.rfind(stays)
+            .map_or(left, |index| index / self.chunk() + 1)
     }
 
     /// Takes these slots, which are the last: off the free lists, or from their entries, which move.

@@ -259,6 +259,27 @@ fn slot_that_was_given_back_starts_above_the_generations_it_had() {
     assert_eq!(arena.count_free(), 2);
 }
 
+#[test]
+fn slots_are_given_back_only_behind_the_last_in_use_and_else_stay_as_they_are() {
+    for (in_use, given) in [(19, 0), (18, 0), (9, 5), (1, 9)] {
+        let growth = Growth::Charged {
+            chunk: 2,
+            charge: Arc::new(Plenty),
+        };
+        let arena: Arena<2> = Arena::new(20, growth).unwrap();
+        let mut taken: Vec<_> = std::iter::from_fn(|| arena.take_free()).collect();
+        taken.sort_by_key(Vacant::index);
+        let held = taken.remove(in_use);
+        drop(taken);
+        assert_eq!(arena.give_back(9, |_, _| panic!("all are free")), given);
+        if given == 0 {
+            // Freed last, taken first: the free list was not touched.
+            let left = std::iter::from_fn(|| arena.take_free()).map(Vacant::into_index);
+            assert!(left.eq((0..20).rev().filter(|&index| index != held.index())));
+        }
+    }
+}
+
 /// There is none left.
 pub(crate) struct NoMemory;
 

@@ -77,6 +77,25 @@ fn entry_held_keeps_its_chunk_until_it_is_let_go() {
 }
 
 #[test]
+fn memory_behind_an_entry_held_comes_back_at_once() {
+    each(|variant| {
+        let (cache, chunks) = cache_of(variant, 100);
+        for value in 0..160 {
+            // In the fifth chunk of ten.
+            let key = if value == 70 { 2 } else { 1 };
+            cache.insert(key, value, true);
+        }
+        let held = cache.find_first(2).unwrap();
+        assert_eq!(cache.scan_objects(1000), 5, "{variant}");
+        assert_eq!(search(&*cache, 2), [70], "{variant}");
+        cache.check_invariants();
+        drop(held);
+        assert_eq!(cache.scan_objects(1), 4, "{variant}");
+        assert_eq!(chunks.0.load(SeqCst), 100, "{variant}");
+    });
+}
+
+#[test]
 fn entries_that_move_keep_what_they_are() {
     let moved = |variant| {
         let (cache, _) = cache_of(variant, 100);
