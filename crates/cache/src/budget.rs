@@ -21,7 +21,7 @@
 //! See [`BudgetConfig`].
 
 use crate::frame::FramesConfig;
-use crate::mbcache::{Config, Variant};
+use crate::mbcache::{Config, Sizes, Variant};
 use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Weak;
@@ -124,36 +124,53 @@ pub struct ArenaConfig {
     pub chunk: u32,
     /// The table has 2^`bits` buckets.
     pub bits: u32,
+    /// The size of a bucket in bytes.
+    pub bucket_bytes: usize,
 }
 
 impl ArenaConfig {
     /// At most `bytes` for slots of `slot_bytes` and their buckets.
     fn new(bytes: u64, slot_bytes: usize, frame_bytes: usize) -> Self {
         let chunk = to_number((frame_bytes / slot_bytes).max(1) as u64);
-        let slots = to_number(bytes / (slot_bytes as u64 + HEAD_BYTES)).max(chunk);
+        let slots = to_number(bytes / (slot_bytes + HEAD_BYTES) as u64).max(chunk);
         Self {
             slots,
             chunk,
             bits: slots.ilog2(),
+            bucket_bytes: HEAD_BYTES,
         }
-    }
-
-    /// For `variant` of mbcache in at most a 64th of `budget_bytes`; none if it needs no memory.
-    fn shared(variant: Variant, budget_bytes: u64, frame_bytes: usize) -> Option<Self> {
-        let entry_bytes = variant.entry_bytes()?;
-        let room = budget_bytes / 64 / (entry_bytes as u64 + HEAD_BYTES);
-        let limit = to_number(room.max(1)).min(Config::LINUX_LIMIT_ENTRIES);
-        let config = Config::new(variant, limit);
-        Some(Self {
-            slots: config.limit_entries,
-            chunk: to_number((frame_bytes / entry_bytes).max(1) as u64),
-            bits: config.bits,
-        })
     }
 
     /// Bytes accounted for from the start: the first chunk and the buckets.
     fn prepaid_bytes(&self, frame_bytes: usize) -> u64 {
-        frame_bytes as u64 + (HEAD_BYTES << self.bits)
+        (frame_bytes + (self.bucket_bytes << self.bits)) as u64
+    }
+}
+
+/// The sizes of a cache of shared attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedConfig {
+    /// Entries at most.
+    pub limit_entries: u32,
+    /// What they lie in.
+    pub arena: ArenaConfig,
+}
+
+impl SharedConfig {
+    /// For `variant` in at most a 64th of `budget_bytes`, or what its least takes; none if it needs
+    /// no memory.
+    fn new(variant: Variant, budget_bytes: u64, frame_bytes: usize) -> Option<Self> {
+        let sizes = Sizes::of(variant)?;
+        let config = Config::new(variant, sizes.limit_within(budget_bytes / 64));
+        Some(Self {
+            limit_entries: config.limit_entries,
+            arena: ArenaConfig {
+                slots: sizes.slots(config.limit_entries),
+                chunk: to_number((frame_bytes / sizes.entry_bytes).max(1) as u64),
+                bits: config.bits,
+                bucket_bytes: sizes.bucket_bytes,
+            },
+        })
     }
 }
 
@@ -169,13 +186,13 @@ pub struct Division {
     /// Inodes.
     pub inodes: ArenaConfig,
     /// Attribute blocks to share, if there is a cache of them.
-    pub shared_blocks: Option<ArenaConfig>,
+    pub shared_blocks: Option<SharedConfig>,
     /// Inodes of attribute values to share, if there is a cache of them.
-    pub shared_inodes: Option<ArenaConfig>,
+    pub shared_inodes: Option<SharedConfig>,
 }
 
 /// The size of a bucket head in bytes.
-const HEAD_BYTES: u64 = 4;
+const HEAD_BYTES: usize = 4;
 /// The size of a frame's slot in bytes.
 const FRAME_SLOT_BYTES: u64 = 32;
 /// Most buckets for a frame, of pages (4/3) and of buffers (1/4), in bytes,
@@ -204,11 +221,12 @@ impl Division {
         let short_names = ArenaConfig::new(names / 8 * 7, crate::dentry::SHORT_BYTES, frame_bytes);
         let long_names = ArenaConfig::new(names / 8, crate::dentry::LONG_BYTES, frame_bytes);
         let inodes = ArenaConfig::new(inodes, inode_slot_bytes, frame_bytes);
-        let shared = |variant| ArenaConfig::shared(variant, config.budget_bytes, frame_bytes);
+        let shared = |variant| SharedConfig::new(variant, config.budget_bytes, frame_bytes);
         let shared_blocks = shared(config.shared_blocks);
         let shared_inodes = shared(config.shared_inodes);
         let arenas = [short_names, long_names, inodes];
-        let arenas = arenas.iter().chain(&shared_blocks).chain(&shared_inodes);
+        let shared = shared_blocks.iter().chain(&shared_inodes);
+        let arenas = arenas.iter().chain(shared.map(|shared| &shared.arena));
         let prepaid: u64 = arenas.clone().map(|a| a.prepaid_bytes(frame_bytes)).sum();
         let each = frame_bytes as u64 + FRAME_SLOT_BYTES + FRAME_HEADS_BYTES;
         let frames = to_number(config.budget_bytes.saturating_sub(prepaid) / each).max(1);

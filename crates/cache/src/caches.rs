@@ -1,6 +1,6 @@
 //! The caches of a volume, on one budget.
 
-use crate::budget::{ArenaConfig, BudgetConfig, Division, Shrinker};
+use crate::budget::{BudgetConfig, Division, SharedConfig, Shrinker};
 use crate::buffer::BufferCache;
 use crate::dentry::DentryCache;
 use crate::frame::Frames;
@@ -63,12 +63,16 @@ impl<const W: usize> Caches<W> {
     ) -> std::io::Result<Self> {
         let frames = Arc::new(Frames::new(&division.frames)?);
         let charge = || -> Arc<dyn Charge> { frames.clone() };
-        let shared = |variant, arena: Option<ArenaConfig>| {
-            let Some(arena) = arena else {
+        let shared = |variant, shared: Option<SharedConfig>| {
+            let Some(SharedConfig {
+                limit_entries,
+                arena,
+            }) = shared
+            else {
                 return Ok(AttributeCaches::default().blocks);
             };
             let config = Config {
-                limit_entries: arena.slots,
+                limit_entries,
                 bits: arena.bits,
             };
             let growth = Growth::Charged {

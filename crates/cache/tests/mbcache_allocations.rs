@@ -36,6 +36,15 @@ fn cache(variant: Variant) -> Box<dyn MbCache> {
     cache
 }
 
+/// The variants that keep entries.
+const CACHES: [Variant; 5] = [
+    Variant::Old,
+    Variant::Lru,
+    Variant::ListLru,
+    Variant::Referenced,
+    Variant::Clock,
+];
+
 fn allocations(work: impl FnOnce()) -> u64 {
     measure(work).count_total
 }
@@ -53,12 +62,30 @@ fn lookups_allocate_nothing() {
                     found = cache.find_next(held);
                 }
                 drop(cache.get(key, key.into()));
-                if let Deleted::InUse(held) = cache.delete_or_get(key, key.into()) {
-                    held.wait_unused();
-                }
+                assert!(matches!(
+                    cache.delete_or_get(key, key.into()),
+                    Deleted::Gone
+                ));
             }
         };
         assert_eq!(allocations(look), 0, "{variant}");
+    }
+}
+
+#[test]
+fn deleting_what_is_held_allocates_at_most_where_the_waiter_is_noted() {
+    for variant in CACHES {
+        let cache = cache(variant);
+        let delete_held = || {
+            let user = cache.find_first(0).unwrap();
+            let Deleted::InUse(held) = cache.delete_or_get(0, user.value()) else {
+                panic!("{variant} deleted what is held");
+            };
+            drop(user);
+            held.wait_unused();
+        };
+        assert!(allocations(delete_held) <= 1, "{variant}");
+        assert_eq!(allocations(delete_held), 0, "{variant}: noted before");
     }
 }
 

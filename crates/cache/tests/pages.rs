@@ -410,8 +410,9 @@ proptest! {
         let frames = &division.frames;
         let arenas = [division.short_names, division.long_names, division.inodes];
         let shared = division.shared_blocks.iter().chain(&division.shared_inodes);
+        let shared = shared.map(|shared| &shared.arena);
         let arenas: Vec<_> = arenas.iter().chain(shared).collect();
-        let heads: u64 = arenas.iter().map(|arena| 4 << arena.bits).sum();
+        let heads: usize = arenas.iter().map(|arena| arena.bucket_bytes << arena.bits).sum();
         let first_chunks = (arenas.len() * frames.frame_bytes) as u64;
         let bookkeeping = 32 * u64::from(frames.frames)
             + (4 << frames.page_bits)
@@ -420,7 +421,7 @@ proptest! {
         prop_assert!(frames.frames >= 1);
         prop_assert!(bookkeeping * 100 <= contents, "bookkeeping is at most 1%");
         if budget_bytes >= 2 << 20 || block_bits <= 12 {
-            prop_assert!(heads + first_chunks + bookkeeping + contents <= budget_bytes);
+            prop_assert!(heads as u64 + first_chunks + bookkeeping + contents <= budget_bytes);
         }
     }
 }

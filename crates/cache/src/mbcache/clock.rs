@@ -16,16 +16,22 @@
 
 use super::entries::Entries;
 use super::probe::{Probe, Touch, place};
+use super::sizes::Sizes;
 use super::{Config, Deleted, Held, Inserted, MbCache, Stats, Variant};
 use crate::budget::Shrinker;
-use crate::table::{Growth, Hash64, Layout, Pin, Removed, Slot, State, Table, Vacant};
+use crate::table::{Added, Growth, Hash64, Layout, Pin, Removed, Slot, State, Table, Vacant};
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a bucket takes: the number of its first slot.
-const BUCKET_BYTES: u64 = size_of::<u32>() as u64;
+/// A bucket is the number of its first slot.
+pub(super) const SIZES: Sizes = Sizes {
+    entry_bytes: size_of::<Slot<1>>(),
+    bucket_bytes: size_of::<u32>(),
+    slots_per_entry: 1,
+    spare_slots: 0,
+};
 
 /// The key in the half word, the value in the word.
 #[derive(Debug)]
@@ -72,7 +78,7 @@ pub(super) struct Clock<P: Probe> {
 
 impl<P: Probe> Clock<P> {
     pub fn new(config: Config, growth: Growth, probe: P) -> io::Result<Self> {
-        let entries = Entries::new(config.limit_entries, growth, probe)?;
+        let entries = Entries::new(SIZES, config, growth, probe)?;
         let table = Table::new(Arc::clone(&entries.arena), config.bits, 0, Hash64)?;
         Ok(Self { entries, table })
     }
@@ -142,10 +148,19 @@ impl<P: Probe> MbCache for Clock<P> {
             return Inserted::NoRoom;
         };
         let flags = if reusable { State::REUSABLE } else { 0 };
-        if self.locking(key, || self.table.insert_absent(&entry, vacant, flags)) {
-            Inserted::New
-        } else {
-            Inserted::Existing
+        let evicted = |index| {
+            self.entries.dropped_by_limit.fetch_add(1, Relaxed);
+            self.entries.wrote(index);
+        };
+        let most = self.entries.chain_max;
+        let added = self.locking(key, || {
+            self.table
+                .insert_absent(&entry, vacant, flags, most, evicted)
+        });
+        match added {
+            Added::New => Inserted::New,
+            Added::Existing => Inserted::Existing,
+            Added::NoRoom => Inserted::NoRoom,
         }
     }
 
@@ -187,7 +202,7 @@ impl<P: Probe> MbCache for Clock<P> {
             entries: self.table.objects(),
             limit_entries: self.entries.arena.capacity().into(),
             buckets,
-            bytes: slots * stats.entry_bytes + buckets * BUCKET_BYTES,
+            bytes: slots * stats.entry_bytes + buckets * SIZES.bucket_bytes as u64,
             lookups: counts.lookups(),
             hits: counts.hits,
             inserted: self.table.inserted(),

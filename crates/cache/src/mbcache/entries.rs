@@ -11,7 +11,8 @@
 
 use super::holds::Holds;
 use super::probe::{Probe, Touch, place};
-use super::{Held, Stats};
+use super::sizes::Sizes;
+use super::{Config, Held, Stats};
 use crate::table::{Arena, FREE_LISTS, Growth, Slot, State, Vacant};
 use crate::wait::WaitQueues;
 use std::io;
@@ -23,16 +24,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(super) struct Entries<P: Probe, const W: usize> {
     pub arena: Arc<Arena<W>>,
     pub probe: P,
+    /// Entries at most in a chain of those with equal or colliding keys.
+    pub chain_max: u32,
     waits: WaitQueues,
     pub dropped_by_limit: AtomicU64,
     pub dropped_by_shrinker: AtomicU64,
 }
 
 impl<P: Probe, const W: usize> Entries<P, W> {
-    /// Room for `capacity` entries, whose memory `growth` accounts for.
-    pub fn new(capacity: u32, growth: Growth, probe: P) -> io::Result<Self> {
+    /// Room for entries in slots of these `sizes`, whose memory `growth` accounts for.
+    pub fn new(sizes: Sizes, config: Config, growth: Growth, probe: P) -> io::Result<Self> {
+        let arena = Arena::new(sizes.slots(config.limit_entries), growth)?;
         Ok(Self {
-            arena: Arc::new(Arena::new(capacity, growth)?),
+            chain_max: arena.chain_max(config.bits),
+            arena: Arc::new(arena),
             probe,
             waits: WaitQueues::new(),
             dropped_by_limit: AtomicU64::new(0),

@@ -28,9 +28,19 @@
 //! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns reusable entries only,
 //!    each at most once, and ends.
 //! 4. An entry that was touched outlives one full turn of eviction, or, where a list says which goes
-//!    first, all entries that were not touched since.
-//! 5. No lookup, and no shrinking, allocates memory or waits for memory.
-//! 6. With the cache, whatever works for it has ended.
+//!    first, all entries that were not touched since. Not so
+//!    - in `old`, where to let go of an entry counts as its use, and a touch as none;
+//!    - in `lru` and `list-lru` of a touch before the entry is on a list, while it is being inserted;
+//!    - in `clock` when the arena has grown or given memory back since, which moves the hand, and some
+//!      entries;
+//!    - in a chain that is too long (6).
+//! 5. No lookup, and no shrinking, allocates memory or waits for memory. Waiting for an entry may: it
+//!    is noted in a list.
+//! 6. No chain has more than four times as many entries as it would if the cache were full and all were
+//!    equally long, or 64 if that is more: at Linux's limit 64, and 128 in the rewrite, whose limit may
+//!    be overrun. From then on the oldest that nobody holds goes for a new one, so that no walk is long,
+//!    whatever hashes are forged.
+//! 7. With the cache, whatever works for it has ended.
 //!
 //! # Locking
 //! What locks a variant has, its file says. All are innermost: nothing is called with one held. Who
@@ -46,11 +56,13 @@ mod probe;
 mod rewrite;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
+mod sizes;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 mod variant;
 
 pub use probe::{Probe, Touch};
+pub(crate) use sizes::Sizes;
 pub use variant::{UnknownVariant, Variant};
 
 use crate::budget::Shrinker;
@@ -75,12 +87,13 @@ impl Config {
     pub const LINUX_BITS: u32 = 10;
 
     /// For `variant` with so many entries at most: buckets as Linux has them for what was published,
-    /// one an entry for ours.
+    /// one for one or two entries for ours, and nowhere more than one an entry.
     #[must_use]
     pub fn new(variant: Variant, limit_entries: u32) -> Self {
+        let bits = limit_entries.max(1).ilog2();
         let bits = match variant {
-            Variant::Clock => limit_entries.next_power_of_two().ilog2(),
-            _ => Self::LINUX_BITS,
+            Variant::Clock => bits,
+            _ => bits.min(Self::LINUX_BITS),
         };
         Self {
             limit_entries,

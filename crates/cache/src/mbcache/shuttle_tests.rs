@@ -2,6 +2,7 @@
 //! variant. See [`crate::shuttle_tests`] for how.
 
 use super::*;
+use crate::mbcache::rewrite::Rewrite;
 use crate::sync::{AcqRel, AtomicU32};
 use crate::table::{Charge, Growth};
 use std::sync::Arc;
@@ -301,14 +302,14 @@ fn shuttle_mbcache_old_holds_what_is_found_by_value_alone() {
 /// The worker drops entries while others are inserted; it has ended before the cache goes.
 #[test]
 fn shuttle_mbcache_worker_ends_with_its_cache() {
-    check(|variant| {
+    fn model(variant: Variant) {
         let config = Config {
             limit_entries: 1,
             bits: 0,
         };
         let probe = TwoProcessors::default();
-        let cache = build(variant, config, Growth::Prepaid, probe.clone()).unwrap();
-        let cache = Arc::<dyn MbCache>::from(cache);
+        let cache = Rewrite::new(variant, config, Growth::Prepaid, probe.clone()).unwrap();
+        let cache = Arc::new(cache);
         let theirs = Arc::clone(&cache);
         let insert = |cache: &dyn MbCache, values: [u64; 2]| {
             for value in values {
@@ -318,8 +319,44 @@ fn shuttle_mbcache_worker_ends_with_its_cache() {
         let thread = shuttle::thread::spawn(move || insert(&*theirs, [10, 20]));
         insert(&*cache, [30, 40]);
         thread.join().unwrap();
+        assert!(cache.has_worker());
         cache.check_invariants();
         drop(cache);
         assert_eq!(Arc::strong_count(&probe.0), 1);
-    });
+    }
+    for variant in [Variant::Lru, Variant::ListLru, Variant::Referenced] {
+        eprintln!("{variant}");
+        try_schedules(move || model(variant));
+    }
+}
+
+/// The oldest entry of a full chain goes, while others want it too.
+#[test]
+fn shuttle_mbcache_full_chain_stays_whole() {
+    /// Entries at most in a chain of a small cache.
+    const CHAIN_MAX: u64 = 64;
+    const ACTS: [Act; 4] = [insert_new, get, delete, shrink];
+    fn insert_new(cache: &dyn MbCache) {
+        cache.insert(KEY, 1, true);
+    }
+    for act in ACTS {
+        check(move |variant| {
+            let config = Config {
+                limit_entries: 64,
+                bits: 6,
+            };
+            let probe = TwoProcessors::default();
+            let cache = build(variant, config, Growth::Prepaid, probe).unwrap();
+            let cache = Arc::<dyn MbCache>::from(cache);
+            for value in 10..10 + CHAIN_MAX {
+                assert_eq!(cache.insert(KEY, value, true), Inserted::New);
+            }
+            let theirs = Arc::clone(&cache);
+            let thread = shuttle::thread::spawn(move || act(&*theirs));
+            cache.insert(KEY, 2, true);
+            thread.join().unwrap();
+            cache.check_invariants();
+            assert!(cache.stats().entries <= CHAIN_MAX);
+        });
+    }
 }

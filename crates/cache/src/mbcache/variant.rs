@@ -1,6 +1,5 @@
 //! The variants by name.
 
-use crate::table::Slot;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -38,16 +37,6 @@ impl Variant {
         Self::Clock,
         Self::Off,
     ];
-
-    /// Bytes that an entry takes, buckets apart; none if there are no entries.
-    pub(crate) fn entry_bytes(self) -> Option<usize> {
-        match self {
-            Self::Old => Some(size_of::<Slot<3>>()),
-            Self::Lru | Self::ListLru | Self::Referenced => Some(size_of::<Slot<2>>()),
-            Self::Clock => Some(size_of::<Slot<1>>()),
-            Self::Off => None,
-        }
-    }
 
     /// The name by which users choose it.
     #[must_use]

@@ -21,7 +21,7 @@ pub const NUMBERS: u32 = 1 << 30;
 
 impl Link {
     #[inline]
-    pub(super) fn from_raw(raw: u32) -> Self {
+    pub(crate) fn from_raw(raw: u32) -> Self {
         // One less than stored, so that zeroed memory is `END_OF_FREE`.
         let raw = raw.wrapping_sub(1);
         if raw & END == 0 {
@@ -32,7 +32,7 @@ impl Link {
     }
 
     #[inline]
-    pub(super) fn raw(self) -> u32 {
+    pub(crate) fn raw(self) -> u32 {
         let raw = match self {
             Self::Slot(slot) => slot,
             Self::End(bucket) => END | bucket,

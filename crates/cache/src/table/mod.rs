@@ -39,6 +39,7 @@
 
 mod arena;
 mod buckets;
+mod chain_bound;
 mod counters;
 mod free_list;
 mod give_back;
@@ -52,6 +53,7 @@ mod slot;
 pub(crate) mod tests;
 
 pub use arena::{Arena, Charge, Growth, Vacant};
+pub(crate) use chain_bound::Room;
 pub(crate) use counters::Counters;
 pub use counters::Counts;
 #[cfg(not(shuttle))]
@@ -63,7 +65,7 @@ pub use histogram::Histogram;
 use link::END_OF_FREE;
 pub(crate) use link::Link;
 pub use link::NUMBERS;
-pub(crate) use same_hash::Removed;
+pub(crate) use same_hash::{Added, Removed};
 pub use slot::{Slot, State};
 
 use buckets::{Buckets, Locked};

@@ -11,8 +11,20 @@
 //!
 //! Pins taken here say nothing of use: that is for the holder to say.
 
+use super::chain_bound::Room;
 use super::link::Link;
 use super::{HashFunction, Layout, Pin, Slot, State, Table, Vacant};
+
+/// What became of an entry to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// It is in the table now.
+    New,
+    /// It was there already.
+    Existing,
+    /// It is not in the table: its chain is full of entries that are held.
+    NoRoom,
+}
 
 /// What became of an entry to be deleted.
 #[derive(Debug)]
@@ -53,23 +65,40 @@ where
         self.hold_at(index, self.arena.slot(index).state(), State::LIVE)
     }
 
-    /// Puts `key` into `vacant` with `flags`; false if it is in the table
-    /// already.
+    /// Puts `key` into `vacant` with `flags` unless it is in the table already. If its chain has
+    /// `chain_max` entries, `evicted` is told of the one that goes, by its slot.
     pub(crate) fn insert_absent(
         &self,
         key: &L::Key<'_>,
         vacant: Vacant<'_, W>,
         flags: u64,
-    ) -> bool {
+        chain_max: u32,
+        evicted: impl FnOnce(u32),
+    ) -> Added {
         let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
+        // Slots go back behind the lock.
         if self.find_live(&locked, key).is_some() {
-            // The slot goes back behind the lock.
             drop(locked);
-            return false;
+            return Added::Existing;
+        }
+        let mut oldest = None;
+        match self.arena.room(self.chain(locked.first()), chain_max) {
+            Room::Instead(index) if self.claim(index).is_some() => {
+                self.unlink_locked(&mut locked, index);
+                evicted(index);
+                oldest = Some(self.arena.vacant(index));
+            }
+            Room::Free => {}
+            Room::Instead(_) | Room::None => {
+                drop(locked);
+                return Added::NoRoom;
+            }
         }
         L::store(key, vacant.slot());
         self.push(&mut locked, vacant, flags);
-        true
+        drop(locked);
+        drop(oldest);
+        Added::New
     }
 
     /// Takes `key` out if nobody holds it; otherwise holds it too.

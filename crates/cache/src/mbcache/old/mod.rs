@@ -29,7 +29,7 @@
 //! asked for before it is taken, since whoever has to find some may ask this cache to shrink.
 //!
 //! # Cost
-//! 40 bytes an entry, 8 for a bucket of both indexes.
+//! 40 bytes an entry, 8 for a bucket of both indexes: 40.5 together at Linux's limit.
 
 mod index;
 
@@ -37,13 +37,22 @@ use super::entries::Entries;
 use super::holds::Holds;
 use super::list::{ENTRIES_MAX, List};
 use super::probe::{Locked, Probe, Touch, place};
+use super::sizes::Sizes;
 use super::{Config, Deleted, Held, Inserted, MbCache, Stats, Variant};
 use crate::budget::Shrinker;
 use crate::sync::{Condvar, Mutex, Relaxed};
-use crate::table::{Counters, Growth, State, Vacant};
+use crate::table::{Counters, Growth, Room, Slot, State, Vacant};
 use index::Index;
 use std::io;
 use std::sync::atomic::AtomicU64;
+
+/// A bucket of each index.
+pub(super) const SIZES: Sizes = Sizes {
+    entry_bytes: size_of::<Slot<3>>(),
+    bucket_bytes: 2 * size_of::<u32>(),
+    slots_per_entry: 1,
+    spare_slots: 0,
+};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -70,9 +79,12 @@ const UNUSED: usize = 0;
 
 impl<P: Probe> Old<P> {
     pub fn new(config: Config, growth: Growth, probe: P) -> io::Result<Self> {
-        let limit = config.limit_entries.min(ENTRIES_MAX);
+        let limited = Config {
+            limit_entries: config.limit_entries.min(ENTRIES_MAX),
+            ..config
+        };
         Ok(Self {
-            entries: Entries::new(limit, growth, probe)?,
+            entries: Entries::new(SIZES, limited, growth, probe)?,
             indexes: Mutex::new(Indexes {
                 by_key: Index::new(config.bits, 0),
                 by_value: Index::new(config.bits, 1),
@@ -169,6 +181,29 @@ impl<P: Probe> Old<P> {
                 return vacant;
             }
         }
+    }
+
+    /// Makes room for one entry more in the chains of its `key` and its `value`; false if one is full
+    /// of entries that are held.
+    fn make_room(&self, indexes: &mut Indexes, key: u32, value: u64) -> bool {
+        let by_key = self.room(&indexes.by_key, key.into());
+        self.clear(by_key, indexes) && self.clear(self.room(&indexes.by_value, value), indexes)
+    }
+
+    fn room(&self, index: &Index, number: u64) -> Room {
+        let Entries {
+            arena, chain_max, ..
+        } = &self.entries;
+        arena.room(index.chain(arena, number), *chain_max)
+    }
+
+    /// Drops the entry that is in the way; false if there can be no room.
+    fn clear(&self, room: Room, indexes: &mut Indexes) -> bool {
+        if let Room::Instead(oldest) = room {
+            self.remove(indexes, oldest);
+            self.entries.dropped_by_limit.fetch_add(1, Relaxed);
+        }
+        room != Room::None
     }
 
     /// Drops the entry that has been unused for longest; false if there is none.
@@ -277,8 +312,14 @@ impl<P: Probe> MbCache for Old<P> {
     }
 
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted {
-        let Some(vacant) = self.take() else {
-            return Inserted::NoRoom;
+        let vacant = match self.entries.take() {
+            Some(vacant) => vacant,
+            // Nothing need go for what is there.
+            None if self.find(&self.lock(), key, value).is_some() => return Inserted::Existing,
+            None => match self.take() {
+                Some(vacant) => vacant,
+                None => return Inserted::NoRoom,
+            },
         };
         let slot = vacant.slot();
         slot.set_aux(key);
@@ -287,6 +328,10 @@ impl<P: Probe> MbCache for Old<P> {
         if self.find(&indexes, key, value).is_some() {
             self.entries.free(vacant.into_index());
             return Inserted::Existing;
+        }
+        if !self.make_room(&mut indexes, key, value) {
+            self.entries.free(vacant.into_index());
+            return Inserted::NoRoom;
         }
         let index = self.entries.publish(vacant, reusable);
         self.index(&mut indexes, index);

@@ -12,28 +12,34 @@
 use crate::mbcache::entries::Entries;
 use crate::mbcache::probe::{Locked, Probe, place};
 use crate::sync::Mutex;
-use crate::table::{Hash64, HashFunction, Link, State};
+use crate::table::{Hash64, HashFunction, Link, Room, State};
 
 /// What the chain of every bucket ends in.
 const END: Link = Link::End(0);
 
+/// The raw link to the first entry, in a lock.
+type Head = Mutex<u32>;
+
+/// Bytes of a bucket.
+pub(super) const BUCKET_BYTES: usize = size_of::<Head>();
+
 /// 2^bits buckets.
 #[derive(Debug)]
 pub(super) struct Buckets {
-    heads: Box<[Mutex<Link>]>,
+    heads: Box<[Head]>,
     bits: u32,
 }
 
 /// A locked bucket.
 pub(super) struct Chain<'c, P: Probe> {
-    head: Locked<'c, Link, P>,
+    head: Locked<'c, u32, P>,
     entries: &'c Entries<P, 2>,
 }
 
 impl Buckets {
     pub fn new(bits: u32) -> Self {
         Self {
-            heads: (0..1_u32 << bits).map(|_| Mutex::new(END)).collect(),
+            heads: (0..1_u32 << bits).map(|_| Mutex::new(END.raw())).collect(),
             bits,
         }
     }
@@ -67,7 +73,7 @@ impl Buckets {
         let mut count = 0;
         for (bucket, _) in (0..).zip(&self.heads) {
             let chain = self.lock_bucket(entries, bucket);
-            for index in chain.walk(*chain.head) {
+            for index in chain.walk(chain.first()) {
                 let slot = entries.slot(index);
                 assert!(slot.state().has(State::LIVE), "slot {index} is live");
                 let own = Hash64.bucket(slot.aux(), self.bits);
@@ -80,6 +86,10 @@ impl Buckets {
 }
 
 impl<P: Probe> Chain<'_, P> {
+    fn first(&self) -> Link {
+        Link::from_raw(*self.head)
+    }
+
     /// The entries from `from` on, those too that were claimed and are not yet taken out.
     fn walk(&self, from: Link) -> impl Iterator<Item = u32> {
         let mut at = from;
@@ -93,7 +103,7 @@ impl<P: Probe> Chain<'_, P> {
     /// Holds the first reusable entry with `key`: of those behind the entry `after`, if there is
     /// one.
     pub fn hold_reusable(&self, key: u32, after: Option<u32>) -> Option<u32> {
-        let from = after.map_or(*self.head, |index| self.entries.slot(index).next());
+        let from = after.map_or(self.first(), |index| self.entries.slot(index).next());
         self.walk(from).find(|&index| {
             self.entries.slot(index).aux() == key && self.entries.hold(index, State::REUSABLE)
         })
@@ -101,26 +111,42 @@ impl<P: Probe> Chain<'_, P> {
 
     /// The entry with `key` and `value`.
     pub fn find(&self, key: u32, value: u64) -> Option<u32> {
-        self.walk(*self.head).find(|&index| {
+        self.walk(self.first()).find(|&index| {
             let slot = self.entries.slot(index);
             slot.aux() == key && slot.word(0) == value && slot.state().has(State::LIVE)
         })
     }
 
+    /// Makes room for one entry more: what goes for it is claimed, and no longer in the chain.
+    pub fn make_room(&mut self) -> Room {
+        let Entries {
+            arena, chain_max, ..
+        } = self.entries;
+        let room = arena.room(self.walk(self.first()), *chain_max);
+        if let Room::Instead(oldest) = room {
+            if self.entries.claim(oldest).is_none() {
+                // Somebody has it just now.
+                return Room::None;
+            }
+            self.remove(oldest);
+        }
+        room
+    }
+
     /// Puts the entry `index` in front.
     pub fn push(&mut self, index: u32) {
-        self.entries.slot(index).set_next(*self.head);
-        *self.head = Link::Slot(index);
+        self.entries.slot(index).set_next(self.first());
+        *self.head = Link::Slot(index).raw();
     }
 
     /// Takes out the entry `index`, which is in the chain.
     pub fn remove(&mut self, index: u32) {
         let after = self.entries.slot(index).next();
         let is_before = |&before: &u32| self.entries.slot(before).next() == Link::Slot(index);
-        let before = self.walk(*self.head).find(is_before);
+        let before = self.walk(self.first()).find(is_before);
         match before {
             Some(before) => self.entries.slot(before).set_next(after),
-            None => *self.head = after,
+            None => *self.head = after.raw(),
         }
     }
 }

@@ -31,10 +31,11 @@ use super::entries::Entries;
 use super::holds::Holds;
 use super::list::ENTRIES_MAX;
 use super::probe::Probe;
+use super::sizes::Sizes;
 use super::{Config, Deleted, Held, Inserted, MbCache, Stats, Variant};
 use crate::budget::Shrinker;
 use crate::sync::Relaxed;
-use crate::table::{Counters, Growth, State, Vacant};
+use crate::table::{Counters, Growth, Room, Slot, State, Vacant};
 use buckets::{Buckets, Chain};
 use lists::Lists;
 use std::io;
@@ -47,6 +48,14 @@ const WORKER_PART: u32 = 16;
 
 /// Entries that an insert passes over where there are twice too many.
 const INSERT_PASSES: u32 = 64;
+
+/// Twice the limit, and what an insert passes over then.
+pub(super) const SIZES: Sizes = Sizes {
+    entry_bytes: size_of::<Slot<2>>(),
+    bucket_bytes: buckets::BUCKET_BYTES,
+    slots_per_entry: 2,
+    spare_slots: INSERT_PASSES,
+};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -68,9 +77,13 @@ struct Core<P: Probe> {
 impl<P: Probe> Rewrite<P> {
     pub fn new(variant: Variant, config: Config, growth: Growth, probe: P) -> io::Result<Self> {
         let limit = config.limit_entries.min(ENTRIES_MAX / 2 - INSERT_PASSES);
+        let limited = Config {
+            limit_entries: limit,
+            ..config
+        };
         let core = Arc::new(Core {
             lists: Lists::new(variant, probe.processors()),
-            entries: Entries::new(2 * limit + INSERT_PASSES, growth, probe)?,
+            entries: Entries::new(SIZES, limited, growth, probe)?,
             buckets: Buckets::new(config.bits),
             limit,
             counters: Counters::new(),
@@ -79,6 +92,25 @@ impl<P: Probe> Rewrite<P> {
             worker: Worker::new(Arc::clone(&core), Core::drop_part),
             core,
         })
+    }
+
+    /// Whether the worker's thread was started.
+    #[cfg(test)]
+    pub fn has_worker(&self) -> bool {
+        self.worker.is_started()
+    }
+
+    /// A slot for a new entry, where there are too many, or memory is short.
+    fn make_room(&self) -> Option<Vacant<'_, 2>> {
+        let core = &*self.core;
+        let count = core.lists.count();
+        if count >= core.limit {
+            self.worker.call();
+        }
+        if count >= 2 * core.limit {
+            core.drop_entries(INSERT_PASSES.into(), &core.entries.dropped_by_limit);
+        }
+        core.take()
     }
 
     fn held(&self, index: u32) -> Held<'_> {
@@ -134,6 +166,36 @@ impl<P: Probe> Core<P> {
                 return vacant;
             }
         }
+    }
+
+    /// Makes an entry of `vacant`, which has a key and a value, unless there is one with the same.
+    fn insert(&self, vacant: Vacant<'_, 2>, reusable: bool) -> Inserted {
+        let entries = &self.entries;
+        let (key, value) = (vacant.slot().aux(), vacant.slot().word(0));
+        let mut chain = self.chain(key);
+        if chain.find(key, value).is_some() {
+            drop(chain);
+            entries.free(vacant.into_index());
+            return Inserted::Existing;
+        }
+        let room = chain.make_room();
+        if room == Room::None {
+            drop(chain);
+            entries.free(vacant.into_index());
+            return Inserted::NoRoom;
+        }
+        let index = entries.publish(vacant, reusable);
+        chain.push(index);
+        drop(chain);
+        self.lists.add(entries, index);
+        self.counters.insert();
+        entries.release(index);
+        if let Room::Instead(oldest) = room {
+            self.lists.remove(entries, oldest);
+            entries.free(oldest);
+            entries.dropped_by_limit.fetch_add(1, Relaxed);
+        }
+        Inserted::New
     }
 
     /// Moves the entry in slot `index` to `vacant`, and leaves the slot claimed, with nothing that
@@ -207,35 +269,22 @@ impl<P: Probe> MbCache for Rewrite<P> {
     }
 
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted {
-        let Core { entries, limit, .. } = &*self.core;
-        let count = self.core.lists.count();
-        if count >= *limit {
-            self.worker.call();
-        }
-        if count >= 2 * limit {
-            let passes = INSERT_PASSES.into();
-            self.core.drop_entries(passes, &entries.dropped_by_limit);
-        }
-        let Some(vacant) = self.core.take() else {
-            return Inserted::NoRoom;
+        let core = &*self.core;
+        let is_below = core.lists.count() < core.limit;
+        let vacant = match is_below.then(|| core.entries.take()).flatten() {
+            Some(vacant) => vacant,
+            // Nothing need go for what is there.
+            None if core.chain(key).find(key, value).is_some() => return Inserted::Existing,
+            None => match self.make_room() {
+                Some(vacant) => vacant,
+                None => return Inserted::NoRoom,
+            },
         };
         let slot = vacant.slot();
         slot.set_aux(key);
         slot.set_word(0, value);
         Lists::init(slot);
-        let mut chain = self.core.chain(key);
-        if chain.find(key, value).is_some() {
-            drop(chain);
-            entries.free(vacant.into_index());
-            return Inserted::Existing;
-        }
-        let index = entries.publish(vacant, reusable);
-        chain.push(index);
-        drop(chain);
-        self.core.lists.add(entries, index);
-        self.core.counters.insert();
-        entries.release(index);
-        Inserted::New
+        core.insert(vacant, reusable)
     }
 
     fn find_first(&self, key: u32) -> Option<Held<'_>> {

@@ -66,6 +66,11 @@ impl<T: Send + Sync + 'static> Worker<T> {
         self.desk.working.lock()
     }
 
+    #[cfg(test)]
+    pub fn is_started(&self) -> bool {
+        self.thread.lock().is_some()
+    }
+
     /// Starts the thread unless it runs; false if there can be none.
     fn start(&self) -> bool {
         let mut thread = self.thread.lock();
@@ -128,9 +133,9 @@ mod tests {
     #[test]
     fn worker_never_called_has_no_thread() {
         let worker = Worker::new(Arc::new(()), |()| ());
-        assert!(worker.thread.lock().is_none());
+        assert!(!worker.is_started());
         worker.call();
-        assert!(worker.thread.lock().is_some());
+        assert!(worker.is_started());
     }
 
     #[test]

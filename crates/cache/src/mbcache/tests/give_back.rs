@@ -9,7 +9,8 @@ fn cache_of(variant: Variant, chunks: u32) -> (Box<dyn MbCache>, Arc<Chunks>) {
     let chunks = Arc::new(Chunks(AtomicU32::new(chunks)));
     let config = Config {
         limit_entries: 256,
-        bits: 3,
+        // Few enough that all entries may have one key.
+        bits: 2,
     };
     let growth = Growth::Charged {
         chunk: CHUNK,
@@ -136,6 +137,9 @@ fn cache_refused_memory_makes_do_with_what_it_has() {
         assert_eq!(stats.entries, u64::from(CHUNK), "{variant}");
         assert_eq!(stats.dropped_by_shrinker, 100 - stats.entries, "{variant}");
         assert_eq!(stats.dropped_by_limit, 0, "{variant}");
+        let offer_again = |value| cache.insert(1, value, true);
+        assert_eq!(offer_again(99), Inserted::Existing, "{variant}");
+        assert_eq!(dropped(&*cache), stats.dropped_by_shrinker, "{variant}");
         cache.check_invariants();
     });
 }

@@ -1,6 +1,7 @@
 //! What went wrong with mbcache in the kernel, and does not here.
 
 use super::*;
+use crate::mbcache::rewrite::Rewrite;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -136,29 +137,30 @@ impl Probe for Presence {}
 /// In 2026 the cache was still freed while its worker ran.
 #[test]
 fn nothing_works_for_a_cache_that_is_gone() {
-    each(|variant| {
+    for variant in [Variant::Lru, Variant::ListLru, Variant::Referenced] {
         let presence = Presence(Arc::default());
         let Presence(count) = &presence;
         let config = Config {
             limit_entries: 256,
             bits: 4,
         };
-        let cache = build(variant, config, Growth::Prepaid, presence.clone()).unwrap();
-        for value in 0..2000 {
-            cache.insert(1, value, true);
+        let growth = Growth::Prepaid;
+        let cache = Rewrite::new(variant, config, growth, presence.clone()).unwrap();
+        for value in 0..2000_u32 {
+            cache.insert(value, value.into(), true);
         }
-        assert!(Arc::strong_count(count) > 1);
+        assert!(cache.has_worker(), "{variant}");
         drop(cache);
         assert_eq!(Arc::strong_count(count), 1, "{variant}");
-    });
+    }
 }
 
 #[test]
 fn entries_beyond_the_limit_drop_others() {
     each(|variant| {
         let cache = cache(variant, 128, 4);
-        for value in 0..2000 {
-            assert_eq!(cache.insert(1, value, true), Inserted::New);
+        for value in 0..2000_u32 {
+            assert_eq!(cache.insert(value % 16, value.into(), true), Inserted::New);
             // From the limit on a worker drops some, from twice that each insert.
             assert!(cache.stats().entries <= 256, "{variant}");
         }
@@ -168,6 +170,20 @@ fn entries_beyond_the_limit_drop_others() {
         // The worker may drop one more between the two looks.
         assert!(stats.entries + stats.dropped_by_limit >= 2000, "{variant}");
         assert!(stats.entries >= 64, "{variant}");
+    });
+}
+
+#[test]
+fn entry_offered_again_at_the_limit_drops_none() {
+    each(|variant| {
+        let cache = cache(variant, 64, 4);
+        for value in 0..64_u32 {
+            assert_eq!(cache.insert(value, value.into(), true), Inserted::New);
+        }
+        for value in 0..64_u32 {
+            assert_eq!(cache.insert(value, value.into(), true), Inserted::Existing);
+        }
+        assert_eq!((cache.stats().entries, dropped(&*cache)), (64, 0));
     });
 }
 

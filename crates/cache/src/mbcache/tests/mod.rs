@@ -2,7 +2,9 @@
 
 mod give_back;
 mod lessons;
+mod long_chains;
 mod model;
+mod sizes;
 
 use super::*;
 use crate::table::Charge;

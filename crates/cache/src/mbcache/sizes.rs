@@ -1,0 +1,43 @@
+//! What the memory of a cache is made of.
+
+use super::{Config, Variant, clock, old, rewrite};
+
+/// The sizes of a variant that keeps entries. Each says its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// Bytes of an entry's slot.
+    pub entry_bytes: usize,
+    /// Bytes of a bucket, in all indexes together.
+    pub bucket_bytes: usize,
+    /// Slots for each entry of the limit.
+    pub slots_per_entry: u32,
+    /// Slots beside these.
+    pub spare_slots: u32,
+}
+
+impl Sizes {
+    /// Those of `variant`; `None` if it keeps no entries.
+    pub fn of(variant: Variant) -> Option<Self> {
+        match variant {
+            Variant::Old => Some(old::SIZES),
+            Variant::Lru | Variant::ListLru | Variant::Referenced => Some(rewrite::SIZES),
+            Variant::Clock => Some(clock::SIZES),
+            Variant::Off => None,
+        }
+    }
+
+    /// Slots of a cache with so many entries at most.
+    pub fn slots(self, limit_entries: u32) -> u32 {
+        limit_entries * self.slots_per_entry + self.spare_slots
+    }
+
+    /// The limit, at most Linux's, with which slots and buckets take at most `bytes`: there is at
+    /// most one bucket an entry. At least 1, whatever that takes.
+    pub fn limit_within(self, bytes: u64) -> u32 {
+        let slots = u64::from(self.slots_per_entry) * self.entry_bytes as u64;
+        let spare = u64::from(self.spare_slots) * self.entry_bytes as u64;
+        let limit = bytes.saturating_sub(spare) / (slots + self.bucket_bytes as u64);
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        limit.clamp(1, Config::LINUX_LIMIT_ENTRIES)
+    }
+}
