@@ -243,7 +243,7 @@ mod tests {
             blocks: MbCacheStats {
                 entries: 12,
                 limit_entries: 16_384,
-                entry_bytes: 36,
+                entry_bytes: 32,
                 lookups: u64::from(u32::MAX),
                 hits: 123,
                 dropped_by_limit: 4,
@@ -257,7 +257,7 @@ mod tests {
         let text = shown(&stats);
         let expected = "\
 mbcache    list-lru, 120 shares, 480.0 KiB saved on the image
-  blocks   12 of 16384 entries, 36 bytes each
+  blocks   12 of 16384 entries, 32 bytes each
            4294967295 lookups, 123 hits
            4 dropped by the limit, 5 by the shrinker
 device ";
