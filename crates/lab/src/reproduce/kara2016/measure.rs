@@ -6,7 +6,8 @@ use super::findings::Source;
 use super::grid::{Grid, Timed};
 use super::kernel::KernelMount;
 use crate::xattr_bench::{
-    BenchConfig, Case, EntrySize, Error, Measured, Target, Worker, XattrBench, measure_all,
+    BenchConfig, Case, EntrySize, Error, Measured, Target, Worker, XattrBench,
+    measure as measure_case, measure_all,
 };
 
 /// How large a reproduction is, and where its chance comes from.
@@ -62,8 +63,20 @@ impl Size {
 
     /// Runs that are measured.
     pub(super) fn runs(&self) -> usize {
-        let targets = 2 * MbCacheVariant::ALL.len() + KERNEL.len();
-        targets * self.cases.len() * self.config.runs as usize
+        let kernel = KERNEL.len() * self.kernel_cases().count();
+        let ours = 2 * MbCacheVariant::ALL.len() * self.cases.len();
+        (ours + kernel) * self.config.runs as usize
+    }
+
+    /// The cases that findings ask the kernel's table for: values that hardly repeat, and those that
+    /// repeat most in many processes.
+    fn kernel_cases(&self) -> impl Iterator<Item = Case> {
+        let cases = self.cases.iter().copied();
+        cases.filter(|case| {
+            let is_unique = case.values == 100_000;
+            let is_repeated = case.values <= 100 && case.files >= 100 && case.processes == 64;
+            is_unique || is_repeated
+        })
     }
 }
 
@@ -151,25 +164,23 @@ impl Timed {
     }
 }
 
-/// The kernel's table, or why there is none.
+/// The kernel's table, or why there is none. Each case has mounts of its own.
 fn kernel(size: &Size, worker: &Worker, run_done: &mut dyn FnMut()) -> Result<Grid, String> {
-    let largest = size.cases.iter().max_by_key(|case| case.all_files());
-    let largest = *largest.ok_or("there are no cases")?;
-    let mounts = KERNEL.map(|(_, option)| KernelMount::new(largest, option));
-    let mut targets = Vec::new();
-    for mount in &mounts {
-        targets.push(Target::Directory {
-            path: mount.as_ref().map_err(Clone::clone)?.path(),
+    let mut timed = Vec::new();
+    for case in size.kernel_cases() {
+        let mut mounts = Vec::new();
+        for (_, option) in KERNEL {
+            mounts.push(KernelMount::new(case, option)?);
+        }
+        let targets = mounts.iter().map(|mount| Target::Directory {
+            path: mount.path(),
             worker: worker.clone(),
         });
+        let measured = measure_case(&targets.collect::<Vec<_>>(), case, &size.config, run_done)
+            .map_err(|error| error.to_string())?;
+        for (measured, (variant, _)) in measured.iter().zip(KERNEL) {
+            timed.push(Timed::of(measured, variant));
+        }
     }
-    let bench = measure_all("kernel", &targets, &size.cases, &size.config, run_done)
-        .map_err(|error| error.to_string())?;
-    let variants = KERNEL.iter().map(|(variant, _)| *variant).cycle();
-    let timed = bench.measured.iter().zip(variants);
-    let timed = timed.map(|(measured, variant)| Timed::of(measured, variant));
-    Ok(Grid::measured(
-        &timed.collect::<Vec<_>>(),
-        bench.config.operations,
-    ))
+    Ok(Grid::measured(&timed, size.config.operations))
 }

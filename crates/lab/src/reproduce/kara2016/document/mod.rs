@@ -107,7 +107,8 @@ impl Kara2016 {
              | volume | threads, in Larder's file system on a memory device, ext4 without a journal |\n\
              | engine | threads, in the cache alone: blocks are numbers |\n\
              | kernel | processes, by setxattr(2) in the kernel's ext4 without a journal on an image \
-             in memory; it can be `referenced` and, mounted with `no_mbcache`, `off` |\n\
+             in memory, in the cases that its findings ask for; it can be `referenced` and, mounted with \
+             `no_mbcache`, `off` |\n\
              | simulated | processes on 24 processors in virtual time, each with recorded operations \
              of the cache |\n\n",
         );

@@ -11,6 +11,7 @@ use super::super::simulate::{Contended, PRICES, WORK};
 use super::super::{Kara2016, plots};
 use crate::output::{Align, Table, csv_text, significant};
 use crate::published::kara2016::PROCESSORS;
+use crate::xattr_bench::Case;
 
 /// The order of figures in a cell: the letter's, and ours.
 const ORDER: [MbCacheVariant; 6] = [Old, Lru, ListLru, Referenced, Off, Clock];
@@ -110,12 +111,19 @@ impl Kara2016 {
         for files in files {
             for (name, grid) in &grids {
                 let mut row = vec![files.to_string(), (*name).to_owned()];
-                let rows = grid.rows.iter().filter(|row| {
-                    let case = row.case;
-                    (case.values, case.files) == (values, files)
-                        && processes.contains(&case.processes)
+                let cases = processes.iter().map(|&processes| Case {
+                    processes,
+                    files,
+                    values,
                 });
-                row.extend(rows.map(cell));
+                let rows: Vec<_> = cases.map(|case| grid.row(case)).collect();
+                if rows.iter().all(Option::is_none) {
+                    continue;
+                }
+                let cells = rows
+                    .into_iter()
+                    .map(|row| row.map_or_else(|| "-".to_owned(), cell));
+                row.extend(cells);
                 table.push(row);
             }
         }
