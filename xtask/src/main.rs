@@ -80,3 +80,19 @@ fn completions(dir: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_offer_every_command_and_none_that_people_do_not_run() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            generate(shell, &mut larder_cli::command(), "larder", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            assert!(script.contains("xattr-bench"), "{shell}");
+            assert!(!script.contains("worker"), "{shell}");
+        }
+    }
+}

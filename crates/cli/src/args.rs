@@ -19,7 +19,7 @@ pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
 pub(crate) use lab::{LabArgs, LabCommand, ListArgs, ReadaheadArgs};
 pub(crate) use names::Names;
 pub(crate) use reproduce::{Document, ReproduceArgs};
-pub(crate) use xattr_bench::{TargetName, XattrBenchArgs, XattrBenchWorkerArgs};
+pub(crate) use xattr_bench::{TargetName, XattrBenchArgs};
 
 /// Mount, read and write ext2, ext3 and ext4 images, without root.
 #[derive(Debug, Parser)]

@@ -27,6 +27,7 @@ mod threads;
 mod time;
 
 use clap::{CommandFactory, Parser};
+use commands::lab::xattr_bench;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,6 +47,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     if program == Some(OsStr::new(commands::fuse2fs::NAME)) {
         return commands::fuse2fs::run_standalone(args);
+    }
+    if let [_, first, job] = &*args
+        && first == xattr_bench::WORKER
+    {
+        return xattr_bench::work(job);
     }
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,

@@ -2,7 +2,7 @@
 
 use super::names::{Names, NamesParser};
 use super::reproduce::ReproduceArgs;
-use super::xattr_bench::{XattrBenchArgs, XattrBenchWorkerArgs};
+use super::xattr_bench::XattrBenchArgs;
 use crate::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -33,8 +33,6 @@ pub(crate) struct LabArgs {
 pub(crate) enum LabCommand {
     Readahead(ReadaheadArgs),
     XattrBench(XattrBenchArgs),
-    #[command(hide = true)]
-    XattrBenchWorker(XattrBenchWorkerArgs),
     Reproduce(ReproduceArgs),
     List(ListArgs),
 }

@@ -4,7 +4,7 @@ use super::lab::parse_seed;
 use super::names::{Names, NamesParser};
 use clap::Args;
 use larder::MbCacheVariant;
-use larder_lab::xattr_bench::{Case, Job};
+use larder_lab::xattr_bench::Case;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -129,12 +129,4 @@ impl FromStr for TargetName {
             path => Self::Directory(PathBuf::from(path)),
         })
     }
-}
-
-/// One process of xattr-bench on a directory
-#[derive(Debug, Args)]
-pub(crate) struct XattrBenchWorkerArgs {
-    /// The job, as JSON
-    #[arg(value_parser = |json: &str| serde_json::from_str::<Job>(json))]
-    pub job: Job,
 }

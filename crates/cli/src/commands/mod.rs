@@ -4,7 +4,7 @@ mod cat;
 mod copy;
 pub(crate) mod fuse2fs;
 mod info;
-mod lab;
+pub(crate) mod lab;
 mod ls;
 mod mkdir;
 pub(crate) mod mount;

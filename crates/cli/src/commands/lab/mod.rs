@@ -3,7 +3,7 @@
 mod list;
 mod readahead;
 mod reproduce;
-mod xattr_bench;
+pub(crate) mod xattr_bench;
 
 use crate::args::{LabArgs, LabCommand};
 use crate::failure::{Failure, Result};
@@ -19,7 +19,6 @@ pub(super) fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
         LabCommand::Readahead(args) => readahead::run(args),
         LabCommand::XattrBench(args) => xattr_bench::run(args),
-        LabCommand::XattrBenchWorker(args) => xattr_bench::work(args),
         LabCommand::Reproduce(args) => reproduce::run(args),
         LabCommand::List(args) => list::run(args),
     }

@@ -1,13 +1,18 @@
 //! `larder lab xattr-bench`.
 
 use super::{progress, write, write_report};
-use crate::args::{Names, TargetName, XattrBenchArgs, XattrBenchWorkerArgs};
+use crate::args::{Names, TargetName, XattrBenchArgs};
 use crate::failure::{Failure, Result};
 use larder::MbCacheVariant;
 use larder_lab::xattr_bench::{self, BenchConfig, Case, Error, Target, Worker, XattrBench};
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+
+/// What this program is given in place of a command, before the job, to be one process of a bench.
+/// People do not run it, so it is no command that help and shells would tell of.
+pub(crate) const WORKER: &str = "xattr-bench-worker";
 
 pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
     let cases = cases(args)?;
@@ -41,10 +46,13 @@ pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One process of a bench on a directory.
-pub(super) fn work(args: &XattrBenchWorkerArgs) -> Result<ExitCode> {
-    xattr_bench::work(&args.job).map_err(|error| failure(&error))?;
-    Ok(ExitCode::SUCCESS)
+/// One process of a bench on a directory, which has its job as JSON. Who started it tells of errors.
+pub(crate) fn work(job: &OsStr) -> ExitCode {
+    let job = serde_json::from_slice(job.as_encoded_bytes());
+    match job.map(|job| xattr_bench::work(&job)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
 }
 
 fn cases(args: &XattrBenchArgs) -> Result<Vec<Case>> {
@@ -113,7 +121,7 @@ fn directory(path: &Path, has_variant: bool) -> Result<Target> {
 pub(super) fn worker() -> Result<Worker> {
     Ok(Worker {
         program: std::env::current_exe()?,
-        arguments: vec!["lab".to_owned(), "xattr-bench-worker".to_owned()],
+        arguments: vec![WORKER.to_owned()],
     })
 }
 
