@@ -124,7 +124,7 @@ fn kernel_crash_recovers_as_kernel_and_debugfs_replay_it() {
         let journal = dirty.journal_blocks();
         for oracle in [replayed_by::kernel, replayed_by::debugfs] {
             let other = oracle(&dirty);
-            let differing = differing_blocks(&recovery, other.path(), &journal);
+            let differing = differing_blocks(&recovery, other.path(), journal);
             assert!(differing.is_empty(), "{what}: blocks {differing:?} differ");
         }
     }
@@ -168,7 +168,7 @@ fn debugfs_transactions_recover_as_debugfs_replays_them() {
         assert_eq!(recovery.counts.revocations, 11, "{what}");
         let journal = dirty.journal_blocks();
         let other = replayed_by::debugfs(&dirty);
-        let differing = differing_blocks(&recovery, other.path(), &journal);
+        let differing = differing_blocks(&recovery, other.path(), journal);
         assert!(differing.is_empty(), "{what}: blocks {differing:?} differ");
     }
 }

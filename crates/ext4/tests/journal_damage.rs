@@ -41,8 +41,8 @@ fn work(root: &Path, sync: &dyn Fn()) {
 /// Places of the image, in bytes, of the journal's blocks.
 fn journal_offsets(image: &Dirty) -> Vec<usize> {
     let blocks = image.journal_blocks();
-    let offset = |block| usize::try_from(block * 1024).unwrap();
-    blocks.into_iter().map(offset).collect()
+    let offset = |block: &u64| usize::try_from(block * 1024).unwrap();
+    blocks.iter().map(offset).collect()
 }
 
 /// Blocks of the journal that are in use: its superblock and the log.

@@ -113,7 +113,7 @@ fn journal_of_the_kernel_comes_home_as_the_kernel_replays_it() {
         assert!(counts.redirected_blocks > 0, "{what}");
         let block_bytes = image::open(&ours).superblock().block_size_bytes() as usize;
         let journal = dirty.journal_blocks();
-        let differing = differing_blocks(&*ours, &*device(&theirs), block_bytes, &journal);
+        let differing = differing_blocks(&*ours, &*device(&theirs), block_bytes, journal);
         assert_eq!(differing, [0_u64; 0], "{what}");
         check_clean(&*ours, dirty.path());
         assert_eq!(

@@ -164,7 +164,7 @@ fn damaged_journals_are_survived() {
         sync();
     });
     let bytes = std::fs::read(dirty.path()).unwrap();
-    let journal: Vec<u64> = dirty.journal_blocks().into_iter().collect();
+    let journal: Vec<u64> = dirty.journal_blocks().iter().copied().collect();
     let mut random = Random::new(seed);
     let mut outcomes = [0_u32; 2];
     for _ in 0..400 {

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 pub struct Dirty {
     dir: TempDir,
     path: PathBuf,
+    journal_blocks: BTreeSet<u64>,
 }
 
 impl Dirty {
@@ -25,7 +26,13 @@ impl Dirty {
             .arg(size)
             .run()
             .expect("mke2fs");
-        Self { dir, path }
+        // Asked of the clean image: debugfs may refuse one that was copied while it was mounted.
+        let journal_blocks = journal_blocks(&path);
+        Self {
+            dir,
+            path,
+            journal_blocks,
+        }
     }
 
     /// An image as a crash leaves it: mounted with `options`, changed by `work`,
@@ -64,20 +71,28 @@ impl Dirty {
         let dir = TempDir::new().expect("temporary directory");
         let path = dir.path().join("image");
         copy(&self.path, &path);
-        Self { dir, path }
+        Self {
+            dir,
+            path,
+            journal_blocks: self.journal_blocks.clone(),
+        }
     }
 
     /// The blocks that the journal lies in.
-    pub fn journal_blocks(&self) -> BTreeSet<u64> {
-        let text = Tool::new("debugfs")
-            .args(["-R", "blocks <8>"])
-            .arg(&self.path)
-            .run()
-            .expect("debugfs");
-        text.split_whitespace()
-            .map(|number| number.parse().expect("block number"))
-            .collect()
+    pub fn journal_blocks(&self) -> &BTreeSet<u64> {
+        &self.journal_blocks
     }
+}
+
+fn journal_blocks(image: &Path) -> BTreeSet<u64> {
+    let text = Tool::new("debugfs")
+        .args(["-R", "blocks <8>"])
+        .arg(image)
+        .run()
+        .expect("debugfs");
+    text.split_whitespace()
+        .map(|number| number.parse().expect("block number"))
+        .collect()
 }
 
 fn copy(from: &Path, to: &Path) {
