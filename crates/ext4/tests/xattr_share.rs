@@ -9,7 +9,8 @@ use attributed::{
     LAYOUTS, Model, all, block_of, check, commit, header, make, make_files, models, needs, remove,
     remove_all, set, set_by_kernel, set_undone, start, value, with_variants,
 };
-use larder_ext4::{Error, FileKind, Filesystem, Ino, XattrMode};
+use larder_cache::mbcache::Variant;
+use larder_ext4::{Error, FileKind, Filesystem, Ino, ShareCounts, XattrMode};
 use larder_testkit::seed::{Random, Seed};
 use std::collections::{BTreeMap, BTreeSet};
 use writable::Writable;
@@ -36,9 +37,10 @@ fn files_with_equal_attributes_take_one_block_for_each_set() {
         let blocks: BTreeSet<_> = files.iter().map(|&ino| block_of(fs, ino)).collect();
         assert_eq!(blocks.len(), SETS, "{arguments}");
         let counts = fs.share_counts();
-        let saved_bytes = counts.shares * fs.superblock().cluster_size_bytes();
-        assert!(counts.shares >= (FILES - SETS) as u64, "{counts:?}");
-        assert_eq!(counts.saved_bytes, saved_bytes);
+        let users_beyond_the_first = (FILES - SETS) as u64;
+        let saved_bytes = users_beyond_the_first * fs.superblock().cluster_size_bytes();
+        assert!(counts.shares >= users_beyond_the_first, "{counts:?}");
+        assert_eq!(counts.saved_bytes, saved_bytes, "{arguments}");
         let expected = models(fs, &files);
         check(&writable, &expected);
         let (free_after, _) = writable.free_by_dumpe2fs();
@@ -61,6 +63,7 @@ fn sharing_is_perfect_after_any_changes() {
         let has_inodes = arguments.contains("ea_inode");
         let files = make_files(&writable.fs, 12);
         let mut expected = vec![Model::new(); files.len()];
+        let free_at_first = writable.fs.statfs().free_blocks;
         for step in 0..300 {
             let fs = &writable.fs;
             let which = usize::try_from(random.below(12)).expect("small");
@@ -87,6 +90,12 @@ fn sharing_is_perfect_after_any_changes() {
                 assert!(all(fs, ino) == *model, "{arguments}, step {step}");
             }
             assert_shared_perfectly(fs, &files, arguments);
+            if step < 100 {
+                let taken = free_at_first - fs.statfs().free_blocks;
+                let saved_bytes = space_bytes(fs, &files) - taken * block_bytes(fs);
+                let counts = fs.share_counts();
+                assert_eq!(counts.saved_bytes, saved_bytes, "{arguments}, step {step}");
+            }
             if step % 100 == 99 {
                 assert!(fs.share_counts().shares > 10, "{arguments}");
                 writable = writable.remount();
@@ -96,6 +105,19 @@ fn sharing_is_perfect_after_any_changes() {
         let expected = models(&writable.fs, &files);
         check(&writable, &expected);
     }
+}
+
+fn block_bytes(fs: &Filesystem) -> u64 {
+    fs.superblock().block_size_bytes().into()
+}
+
+/// What the files take, each by itself.
+fn space_bytes(fs: &Filesystem, files: &[Ino]) -> u64 {
+    let blocks_512 = files.iter().map(|&ino| {
+        let inode = fs.inode(ino).expect("inode");
+        inode.blocks_512(fs.superblock().block_size_bytes())
+    });
+    blocks_512.sum::<u64>() * 512
 }
 
 /// No two blocks of the files hold the same, and each counts those that have it.
@@ -140,6 +162,63 @@ fn shared_block_is_copied_by_who_changes_it_and_found_by_who_changes_back() {
         let expected = models(fs, &files);
         check(&writable, &expected);
     }
+}
+
+#[test]
+fn file_changed_to_and_fro_saves_what_it_shares_then_and_nothing_when_it_is_gone() {
+    const CHANGES: u64 = 200;
+    if needs() {
+        return;
+    }
+    for (arguments, variant) in with_variants(LAYOUTS) {
+        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
+        let fs = &writable.fs;
+        let files = make_files(fs, 3);
+        set(fs, files[0], b"user.a", &value(0)).expect("set");
+        set(fs, files[1], b"user.a", &value(1)).expect("set");
+        assert_eq!(fs.share_counts(), ShareCounts::default(), "{arguments}");
+        let saved_bytes = fs.superblock().cluster_size_bytes();
+        for change in 0..CHANGES {
+            let other = usize::from(change % 2 == 1);
+            set(fs, files[2], b"user.a", &value(other)).expect("set");
+            set_undone(fs, files[2], b"user.a", &value(1 - other));
+            let shares = change + 1;
+            let expected = ShareCounts {
+                shares,
+                saved_bytes,
+            };
+            assert_eq!(fs.share_counts(), expected, "{arguments}");
+        }
+        remove_all(fs, files[2]);
+        let expected = ShareCounts {
+            shares: CHANGES,
+            saved_bytes: 0,
+        };
+        assert_eq!(fs.share_counts(), expected, "{arguments}");
+    }
+}
+
+/// Blocks that were shared before the mount are no shares of its own: who leaves one takes off no more
+/// than there is.
+#[test]
+fn block_shared_before_the_mount_and_left_saves_nothing() {
+    if needs() {
+        return;
+    }
+    let arguments = "-t ext4 -b 4096";
+    let writable = Writable::make_sharing(arguments, "20M", Variant::Referenced).expect("mke2fs");
+    let files = make_files(&writable.fs, 3);
+    for &ino in &files {
+        set(&writable.fs, ino, b"user.a", &value(1)).expect("set");
+    }
+    let writable = writable.remount();
+    let fs = &writable.fs;
+    assert_eq!(fs.share_counts(), ShareCounts::default());
+    remove(fs, files[0], b"user.a").expect("removed");
+    assert_eq!(fs.share_counts().saved_bytes, 0);
+    all(fs, files[1]);
+    set(fs, files[0], b"user.a", &value(1)).expect("set");
+    assert_eq!(fs.share_counts().saved_bytes, 4096);
 }
 
 #[test]

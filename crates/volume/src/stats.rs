@@ -75,7 +75,8 @@ pub struct AttributeStats {
     pub inodes: mbcache::Stats,
     /// Files that were given a block, and entries that were given an inode, that was there already.
     pub shares: u64,
-    /// Space on the image that these would have taken, in bytes.
+    /// Space on the image that these would take, as far as they still share, in bytes. Who leaves what was
+    /// shared before the volume was opened takes as much off, down to 0.
     pub saved_bytes: u64,
 }
 

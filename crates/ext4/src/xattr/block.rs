@@ -164,8 +164,7 @@ impl Filesystem {
             Ok(Candidate::Taken(block))
         })?;
         if found.is_some() {
-            let saved_bytes = self.superblock().cluster_size_bytes();
-            handle.sharing.count_share(saved_bytes);
+            handle.sharing.count_share();
         }
         Ok(found)
     }
@@ -247,7 +246,7 @@ impl Filesystem {
 }
 
 /// Whether an inode's share in the values that its block leads to changes with that block: the values
-/// are counted once for a block, not for each of its users.
+/// are counted once for a block, not for each of its users. Where it does not, others have the block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     /// It was the block's only user.

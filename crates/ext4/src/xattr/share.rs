@@ -33,8 +33,9 @@ const MOST_DIFFERENT: usize = 16;
 pub(crate) struct Sharing {
     caches: Arc<AttributeCaches>,
     pub(super) users: UserCount,
+    cluster_bytes: u64,
     shares: AtomicU64,
-    saved_bytes: AtomicU64,
+    saved_clusters: AtomicU64,
 }
 
 /// What sharing did.
@@ -42,7 +43,8 @@ pub(crate) struct Sharing {
 pub struct ShareCounts {
     /// Files that were given a block, and entries that were given an inode, that was there already.
     pub shares: u64,
-    /// Space that these would have taken, in bytes.
+    /// Space that these would take, as far as they still share, in bytes. Who leaves what was shared before
+    /// takes as much off, down to 0.
     pub saved_bytes: u64,
 }
 
@@ -68,7 +70,8 @@ pub(super) enum Store {
 pub(crate) struct SharingChanges {
     /// Contents that are new: where, their hash, the block or inode.
     offers: Vec<(Store, u32, u64)>,
-    counts: ShareCounts,
+    shares: u64,
+    saved_clusters: i64,
 }
 
 /// What became of a candidate.
@@ -93,10 +96,14 @@ impl SharingChanges {
             .retain(|&(of, _, offered)| (of, offered) != (store, value));
     }
 
-    /// Somebody was given what was there, instead of `saved_bytes` more.
-    pub(super) fn count_share(&mut self, saved_bytes: u64) {
-        self.counts.shares += 1;
-        self.counts.saved_bytes += saved_bytes;
+    /// Somebody was given what was there.
+    pub(super) fn count_share(&mut self) {
+        self.shares += 1;
+    }
+
+    /// Users beyond the first save `clusters` more, or fewer.
+    pub(super) fn count_saved(&mut self, clusters: i64) {
+        self.saved_clusters = self.saved_clusters.saturating_add(clusters);
     }
 }
 
@@ -111,6 +118,7 @@ impl Sharing {
         Self {
             caches,
             users,
+            cluster_bytes: sb.cluster_size_bytes(),
             ..Self::default()
         }
     }
@@ -118,7 +126,7 @@ impl Sharing {
     pub(crate) fn counts(&self) -> ShareCounts {
         ShareCounts {
             shares: self.shares.load(Relaxed),
-            saved_bytes: self.saved_bytes.load(Relaxed),
+            saved_bytes: self.saved_clusters.load(Relaxed) * self.cluster_bytes,
         }
     }
 
@@ -134,13 +142,14 @@ impl Sharing {
         for (store, hash, value) in changes.offers.drain(..) {
             self.offer(store, hash, value);
         }
-        let ShareCounts {
-            shares,
-            saved_bytes,
-        } = std::mem::take(&mut changes.counts);
+        let shares = std::mem::take(&mut changes.shares);
         if shares > 0 {
             self.shares.fetch_add(shares, Relaxed);
-            self.saved_bytes.fetch_add(saved_bytes, Relaxed);
+        }
+        let more = std::mem::take(&mut changes.saved_clusters);
+        if more != 0 {
+            self.saved_clusters
+                .update(Relaxed, Relaxed, |saved| saved.saturating_add_signed(more));
         }
     }
 

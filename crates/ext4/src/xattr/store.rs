@@ -125,8 +125,11 @@ impl Filesystem {
             contents,
         } = change;
         let mut references = References::default();
-        let more = self.value_blocks(&after) - self.value_blocks(&before);
-        self.count_attribute_space(inode, more);
+        let more = self.clusters_of_values(&after.in_inode)
+            + self.clusters_of_values(&after.in_block)
+            - self.clusters_of_values(&before.in_inode)
+            - self.clusters_of_values(&before.in_block);
+        self.count_attribute_space(inode, more << self.superblock().cluster_blocks_log2);
         if before.in_inode != after.in_inode {
             references.add(&before.in_inode, -1);
             references.add(&after.in_inode, 1);
@@ -136,9 +139,15 @@ impl Filesystem {
             let counted = self.store_in_block(handle, inode, &before, contents)?;
             if counted.before {
                 references.add(&before.in_block, -1);
+            } else {
+                let clusters = self.clusters_of_block(&before.in_block);
+                handle.sharing.count_saved(-clusters);
             }
             if counted.now {
                 references.add(&after.in_block, 1);
+            } else {
+                let clusters = self.clusters_of_block(&after.in_block);
+                handle.sharing.count_saved(clusters);
             }
         }
         self.write_inode(handle, inode)?;
@@ -173,14 +182,23 @@ impl Filesystem {
         inode.add_blocks(by, sb.block_size_bytes(), may_be_huge);
     }
 
-    /// Blocks of values in inodes, in whole clusters: space of all who have the value.
-    fn value_blocks(&self, attributes: &Attributes) -> i64 {
-        let sb = self.superblock();
-        let all = attributes.in_inode.iter().chain(&attributes.in_block);
-        let clusters: u64 = all
-            .filter_map(StoredXattr::value_inode)
-            .map(|(_, size_bytes)| u64::from(size_bytes).div_ceil(sb.cluster_size_bytes()))
-            .sum();
-        i64::try_from(clusters << sb.cluster_blocks_log2).unwrap_or(i64::MAX)
+    /// Clusters that a user of a block with `attributes` takes or, if others have it, saves: the block
+    /// and the values that it leads to.
+    fn clusters_of_block(&self, attributes: &[StoredXattr]) -> i64 {
+        i64::from(!attributes.is_empty()) + self.clusters_of_values(attributes)
+    }
+
+    /// Clusters of values in inodes: space of all who have the value.
+    fn clusters_of_values(&self, attributes: &[StoredXattr]) -> i64 {
+        let values = attributes.iter().filter_map(StoredXattr::value_inode);
+        values
+            .map(|(_, size_bytes)| self.value_clusters(size_bytes.into()))
+            .sum()
+    }
+
+    /// Clusters of a value of `size_bytes`.
+    pub(super) fn value_clusters(&self, size_bytes: u64) -> i64 {
+        let clusters = size_bytes.div_ceil(self.superblock().cluster_size_bytes());
+        i64::try_from(clusters).unwrap_or(i64::MAX)
     }
 }

@@ -36,9 +36,7 @@ impl Filesystem {
             Ok(same.map_or(Candidate::Different, Candidate::Taken))
         })?;
         if let Some(ino) = found {
-            let clusters = (value.len() as u64).div_ceil(self.superblock().cluster_size_bytes());
-            let saved_bytes = clusters * self.superblock().cluster_size_bytes();
-            handle.sharing.count_share(saved_bytes);
+            handle.sharing.count_share();
             return Ok((ino, checksum));
         }
         let ino = self.create_value_inode(handle, owner, value, checksum)?;
@@ -139,9 +137,15 @@ impl Filesystem {
             return Err(corrupt("attribute value in an inode lacks its feature"));
         }
         let mut inode = self.value_inode(ino)?;
-        let references = references(&inode)
+        let before = references(&inode);
+        let references = before
             .checked_add_signed(by)
             .ok_or_else(|| corrupt("attribute value is used more often than it counts"))?;
+        // All but one save its space.
+        let more = by - i64::from(before == 0) + i64::from(references == 0);
+        handle
+            .sharing
+            .count_saved(more * self.value_clusters(inode.size_bytes()));
         if references == 0 {
             return self.delete_value_inode(handle, &mut inode, owner.ctime());
         }
