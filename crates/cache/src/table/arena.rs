@@ -253,7 +253,8 @@ impl<const W: usize> Arena<W> {
         for index in batch.clone() {
             self.slot(index).set_state(first);
         }
-        for index in batch.skip(1) {
+        // The last one first, so that they are taken in order.
+        for index in batch.skip(1).rev() {
             drop(self.vacant(index));
         }
         Some(before.touched)

@@ -292,6 +292,13 @@ impl Charge for NoMemory {
 }
 
 #[test]
+fn slots_are_taken_in_order() {
+    let arena: Arena<2> = Arena::new(200, Growth::Prepaid).unwrap();
+    let taken = [(); 200].map(|()| arena.take_free().expect("a slot"));
+    assert!(taken.iter().map(Vacant::index).eq(0..200));
+}
+
+#[test]
 fn slots_that_another_thread_freed_are_taken_and_given_back() {
     let growth = Growth::Charged {
         chunk: 100,
