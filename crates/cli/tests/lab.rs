@@ -201,6 +201,10 @@ fn reproduce_kara2016_quick_judges_every_finding_and_says_that_it_is_none() {
         text.contains("the rewrite is not slower") && text.contains("kara2016.md"),
         "{text}"
     );
+    assert!(
+        text.contains("no reproduction") && text.contains("verdict    not judged"),
+        "{text}"
+    );
     let report = fs::read_to_string(dir.path().join("kara2016.md")).unwrap();
     assert!(report.contains("no reproduction"));
     let json = fs::read_to_string(dir.path().join("kara2016.json")).unwrap();

@@ -3,8 +3,9 @@
 use larder::MbCacheVariant;
 
 use super::findings::Source;
-use super::grid::{Grid, Timed};
+use super::grid::{Grid, ORDER, Timed};
 use super::kernel::KernelMount;
+use crate::run_report::as_f64;
 use crate::xattr_bench::{
     BenchConfig, Case, EntrySize, Error, Measured, Target, Worker, XattrBench,
     measure as measure_case, measure_all,
@@ -55,7 +56,7 @@ impl Size {
         }
     }
 
-    /// Whether it is the letter's matrix.
+    /// Whether it is the letter's matrix, so that what is measured can be judged.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.cases.len() == Self::full(0).cases.len()
@@ -104,6 +105,18 @@ pub(super) struct Table {
     pub source: Source,
     /// The figures, or why there are none.
     pub grid: Result<Grid, String>,
+    pub shares: Vec<Shares>,
+}
+
+/// How often a variant finds a block to share.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Shares {
+    /// The table.
+    pub source: Source,
+    /// The variant.
+    pub variant: MbCacheVariant,
+    /// Files that came to share a block, for each set, in the last runs of all cases.
+    pub per_set: f64,
 }
 
 /// Measures every table. The entries' sizes come with that of the cache alone.
@@ -118,21 +131,24 @@ pub(super) fn measure(
         Table {
             source: Source::Volume,
             grid: Ok(grid(&volume)),
+            shares: shares(Source::Volume, &volume),
         },
         Table {
             source: Source::Engine,
             grid: Ok(grid(&engine)),
+            shares: shares(Source::Engine, &engine),
         },
         Table {
             source: Source::Kernel,
             grid: kernel(size, worker, run_done),
+            shares: Vec::new(),
         },
     ];
     let size_of = |variant| {
         let mut measured = engine.measured.iter().rev();
         measured.find_map(|one| one.entry_size().filter(|size| size.variant == variant))
     };
-    let sizes = MbCacheVariant::ALL.into_iter().filter_map(size_of);
+    let sizes = ORDER.into_iter().filter_map(size_of);
     Ok((tables, sizes.collect()))
 }
 
@@ -152,6 +168,25 @@ fn grid(bench: &XattrBench) -> Grid {
         Some(Timed::of(measured, variant))
     });
     Grid::measured(&timed.collect::<Vec<_>>(), bench.config.operations)
+}
+
+fn shares(source: Source, bench: &XattrBench) -> Vec<Shares> {
+    let of = |variant| {
+        let measured = bench.measured.iter();
+        let measured = measured.filter(|one| one.variant == Some(variant));
+        let counts = measured.filter_map(|one| {
+            let sets = u64::from(one.case.processes) * u64::from(one.operations);
+            Some((one.stats?.shares, sets))
+        });
+        let sum = |(shares, sets), (more, by)| (shares + more, sets + by);
+        let (shares, sets) = counts.reduce(sum)?;
+        Some(Shares {
+            source,
+            variant,
+            per_set: as_f64(shares) / as_f64(sets),
+        })
+    };
+    ORDER.into_iter().filter_map(of).collect()
 }
 
 impl Timed {

@@ -20,8 +20,8 @@ use serde::Serialize;
 use crate::xattr_bench::{EntrySize, Error, Worker};
 use findings::{FINDINGS, Source};
 use grid::Grid;
-pub use measure::Size;
 use measure::measure;
+pub use measure::{Shares, Size};
 use simulate::{Contended, Sensitivity, sensitivity, simulate};
 use verdict::{Judged, judge};
 
@@ -37,6 +37,8 @@ pub struct Kara2016 {
     pub published: Grid,
     /// Ours.
     pub ours: Vec<(Source, Grid)>,
+    /// What was shared in them.
+    pub shares: Vec<Shares>,
     /// Tables that could not be made, and why.
     pub not_measured: Vec<(Source, String)>,
     /// Each finding about times.
@@ -69,6 +71,7 @@ pub fn reproduce(
         processors: u32::try_from(processors).unwrap_or(u32::MAX),
         published: Grid::published(),
         ours: vec![(Source::Simulated, simulate::grid(&size, &contended))],
+        shares: Vec::new(),
         not_measured: Vec::new(),
         findings: Vec::new(),
         entries,
@@ -77,6 +80,7 @@ pub fn reproduce(
         size,
     };
     for table in tables {
+        results.shares.extend(table.shares);
         match table.grid {
             Ok(grid) => results.ours.push((table.source, grid)),
             Err(reason) => results.not_measured.push((table.source, reason)),
@@ -88,9 +92,10 @@ pub fn reproduce(
 
 impl Kara2016 {
     fn judge(&mut self) {
+        let processors = self.size.is_full().then_some(self.processors);
         let judged = FINDINGS
             .iter()
-            .map(|finding| judge(finding, &self.published, &self.ours, self.processors));
+            .map(|finding| judge(finding, &self.published, &self.ours, processors));
         self.findings = judged.collect();
     }
 

@@ -1,10 +1,8 @@
 //! The pictures of the reproduction: time over processes, a line for each variant.
 
-use larder::MbCacheVariant;
-
 use super::Kara2016;
 use super::findings::Source;
-use super::grid::Grid;
+use super::grid::{Grid, ORDER};
 use crate::output::{LinePlot, ReportFile, Series};
 
 /// The tables that there are pictures of, with their names.
@@ -38,7 +36,7 @@ pub(super) fn all(results: &Kara2016) -> Vec<ReportFile> {
 }
 
 fn lines(table: &str, grid: &Grid, values: u32, files: u32) -> String {
-    let series = MbCacheVariant::ALL.into_iter().filter_map(|variant| {
+    let series = ORDER.into_iter().filter_map(|variant| {
         let rows = grid.rows.iter();
         let rows = rows.filter(|row| row.case.values == values && row.case.files == files);
         let points = rows.filter_map(|row| Some((row.case.processes.into(), row.of(variant)?)));

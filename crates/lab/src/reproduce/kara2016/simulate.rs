@@ -4,7 +4,7 @@ use larder::MbCacheVariant;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::grid::{Grid, Timed};
+use super::grid::{Grid, ORDER, Timed};
 use super::measure::Size;
 use crate::contention::record::{FileSystemWork, Recording};
 use crate::contention::{Machine, Outcome, Prices};
@@ -53,14 +53,14 @@ impl Contended {
 
 /// How many cases and variants there are.
 pub(super) fn runs(size: &Size) -> usize {
-    size.cases.len() * MbCacheVariant::ALL.len()
+    size.cases.len() * ORDER.len()
 }
 
 /// All cases under all variants.
 pub(super) fn simulate(size: &Size, done: &(impl Fn() + Sync)) -> Result<Vec<Contended>, Error> {
     let cases = size.cases.iter();
     let all: Vec<(Case, MbCacheVariant)> = cases
-        .flat_map(|case| MbCacheVariant::ALL.map(|variant| (*case, variant)))
+        .flat_map(|case| ORDER.map(|variant| (*case, variant)))
         .collect();
     all.into_par_iter()
         .map(|(case, variant)| {

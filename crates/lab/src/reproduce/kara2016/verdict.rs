@@ -21,6 +21,8 @@ pub enum Verdict {
     Differs,
     /// The machine has too few processors, or nothing was measured.
     CannotBeShown,
+    /// So little was measured that it says nothing.
+    NotJudged,
 }
 
 impl Verdict {
@@ -31,6 +33,7 @@ impl Verdict {
             Self::Agrees => "agrees",
             Self::Differs => "differs",
             Self::CannotBeShown => "cannot be shown here",
+            Self::NotJudged => "not judged",
         }
     }
 }
@@ -65,22 +68,39 @@ pub struct Answer {
     pub verdict: Verdict,
 }
 
-/// Asks the published table and ours, which were measured on `processors`.
+impl Judged {
+    /// What the table says that decided.
+    #[must_use]
+    pub fn decisive(&self) -> Option<&Answer> {
+        let mut ours = self.ours.iter();
+        ours.find(|answer| Some(answer.source) == self.decided_by)
+    }
+}
+
+/// Asks the published table and ours, which were measured on `processors`; or, if `None`, with too
+/// few sets for verdicts, so that the simulated one alone is judged.
 #[must_use]
 pub fn judge(
     finding: &Finding,
     published: &Grid,
     ours: &[(Source, Grid)],
-    processors: u32,
+    processors: Option<u32>,
 ) -> Judged {
     let answers = finding.sources.iter().map(|&source| {
         let grid = ours.iter().find(|(of, _)| *of == source);
         let observed = grid.and_then(|(_, grid)| (finding.observe)(grid));
-        let has_processors = source == Source::Simulated || processors >= PROCESSORS;
-        let verdict = match &observed {
-            Some(observed) if observed.holds => Verdict::Agrees,
-            Some(_) if has_processors || !finding.needs_processors => Verdict::Differs,
-            _ => Verdict::CannotBeShown,
+        let processors = match source {
+            Source::Simulated => Some(PROCESSORS),
+            Source::Volume | Source::Engine | Source::Kernel => processors,
+        };
+        let verdict = match (&observed, processors) {
+            (None, _) => Verdict::CannotBeShown,
+            (Some(_), None) => Verdict::NotJudged,
+            (Some(observed), _) if observed.holds => Verdict::Agrees,
+            (Some(_), Some(few)) if finding.needs_processors && few < PROCESSORS => {
+                Verdict::CannotBeShown
+            }
+            (Some(_), Some(_)) => Verdict::Differs,
         };
         Answer {
             source,
@@ -91,13 +111,17 @@ pub fn judge(
     let answers: Vec<Answer> = answers.collect();
     let decisive = answers
         .iter()
-        .find(|answer| answer.verdict != Verdict::CannotBeShown);
+        .find(|answer| matches!(answer.verdict, Verdict::Agrees | Verdict::Differs));
+    let undecided = match processors {
+        Some(_) => Verdict::CannotBeShown,
+        None => Verdict::NotJudged,
+    };
     Judged {
         name: finding.name,
         claim: finding.claim,
         criterion: finding.criterion,
         published: (finding.observe)(published),
-        verdict: decisive.map_or(Verdict::CannotBeShown, |answer| answer.verdict),
+        verdict: decisive.map_or(undecided, |answer| answer.verdict),
         decided_by: decisive.map(|answer| answer.source),
         ours: answers,
     }
@@ -106,14 +130,14 @@ pub fn judge(
 #[cfg(test)]
 mod tests {
     use super::super::findings::FINDINGS;
-    use super::super::grid::GridRow;
+    use super::super::grid::{GridRow, ORDER};
     use super::*;
     use larder::MbCacheVariant;
 
     /// The published table, whose figures under `variant` took `factor` as long in the cases asked for.
     fn changed(variant: MbCacheVariant, factor: impl Fn(&GridRow) -> f64) -> Grid {
         let mut grid = Grid::published();
-        let at = MbCacheVariant::ALL.iter().position(|of| *of == variant);
+        let at = ORDER.iter().position(|of| *of == variant);
         for row in &mut grid.rows {
             let factor = factor(row);
             let seconds = &mut row.seconds[at.unwrap()];
@@ -176,19 +200,32 @@ mod tests {
             ]
         };
         let finding = named("collapse");
-        let judged = judge(finding, &published, &both(&published), 2);
+        let judged = judge(finding, &published, &both(&published), Some(2));
         assert_eq!(judged.ours[0].verdict, Verdict::CannotBeShown);
         assert_eq!(judged.verdict, Verdict::Agrees);
         assert_eq!(judged.decided_by, Some(Source::Simulated));
-        let judged = judge(finding, &published, &both(&without), 2);
+        let judged = judge(finding, &published, &both(&without), Some(2));
         assert_eq!(judged.verdict, Verdict::Differs);
         // With all processors, what is measured decides.
-        let judged = judge(finding, &published, &both(&published), PROCESSORS);
+        let judged = judge(finding, &published, &both(&published), Some(PROCESSORS));
         assert_eq!(judged.verdict, Verdict::Differs);
         assert_eq!(judged.decided_by, Some(Source::Volume));
-        let judged = judge(finding, &published, &[], 2);
+        let judged = judge(finding, &published, &[], Some(2));
         assert_eq!(judged.verdict, Verdict::CannotBeShown);
         assert_eq!(judged.decided_by, None);
+    }
+
+    #[test]
+    fn few_sets_leave_every_finding_to_the_simulation() {
+        let published = Grid::published();
+        let ours = [Source::Volume, Source::Simulated].map(|source| (source, published.clone()));
+        let judged = judge(named("never slower"), &published, &ours, None);
+        assert_eq!(judged.ours[0].verdict, Verdict::NotJudged);
+        assert_eq!(judged.verdict, Verdict::Agrees);
+        assert_eq!(judged.decisive().unwrap().source, Source::Simulated);
+        let judged = judge(named("off, repeated values"), &published, &ours, None);
+        assert_eq!(judged.verdict, Verdict::NotJudged);
+        assert!(judged.decisive().is_none());
     }
 
     #[test]
@@ -196,7 +233,7 @@ mod tests {
         let published = Grid::published();
         let slower = changed(MbCacheVariant::Referenced, |_| 2.0);
         let ours = [(Source::Volume, slower)];
-        let judged = judge(named("never slower"), &published, &ours, 2);
+        let judged = judge(named("never slower"), &published, &ours, Some(2));
         assert_eq!(judged.verdict, Verdict::Differs);
     }
 }

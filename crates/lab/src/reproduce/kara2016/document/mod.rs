@@ -5,13 +5,17 @@ mod tables;
 use std::fmt::Write as _;
 use std::io;
 
-use larder::MbCacheVariant::{Clock, ListLru, Lru, Off, Old, Referenced};
+use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 
 use super::findings::{Observed, Source, beyond_noise};
-use super::verdict::Judged;
+use super::verdict::{Judged, Verdict};
 use super::{Kara2016, plots};
 use crate::output::{Align, ReportFile, Table, page, significant};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
+
+/// What a quick one is not.
+const NO_REPRODUCTION: &str = "These are a few of the cases with a few sets: this is no reproduction, and what \
+                               is measured is not judged.";
 
 const TITLE: &str = "Kara 2016, reproduced";
 
@@ -46,10 +50,26 @@ impl Kara2016 {
         Ok(files)
     }
 
-    /// The verdicts alone, for a terminal.
+    /// The verdicts alone, for a terminal: a block for each finding, since figures are as wide as it.
     #[must_use]
     pub fn summary(&self) -> String {
-        let mut text = self.verdicts().to_text();
+        let mut text = String::new();
+        if !self.size.is_full() {
+            text.extend([NO_REPRODUCTION, "\n\n"]);
+        }
+        for finding in &self.findings {
+            let by = finding.decided_by.map(Source::as_str);
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "{}\n  published  {}\n  ours       {}\n  verdict    {}{}",
+                finding.claim,
+                figures(finding.published.as_ref()),
+                decisive_figures(finding),
+                finding.verdict.as_str(),
+                by.map(|by| format!(", by {by}")).unwrap_or_default(),
+            );
+        }
         for (source, reason) in &self.not_measured {
             let _ = writeln!(text, "\nnot measured: {}: {reason}", source.as_str());
         }
@@ -89,18 +109,19 @@ impl Kara2016 {
              equal values, and `clock`, which is ours.\n\n\
              Printed by `larder lab reproduce kara2016{}` from seed {}, on {} processors, where the \
              letter's machine had {PROCESSORS}. Each process sets {} times, not {OPERATIONS}; all \
-             seconds are for {OPERATIONS}. Figures are medians of {} runs. All are in \
+             seconds are for {OPERATIONS}. Figures are {}. All are in \
              [kara2016.csv](kara2016.csv) and [kara2016.json](kara2016.json).\n",
             if self.size.is_full() { "" } else { " --quick" },
             config.seed,
             self.processors,
             config.operations,
-            config.runs,
+            match config.runs {
+                1 => "of one run".to_owned(),
+                runs => format!("medians of {runs} runs"),
+            },
         );
         if !self.size.is_full() {
-            text.push_str(
-                "These are a few of the cases with a few sets: this is no reproduction.\n\n",
-            );
+            text.extend([NO_REPRODUCTION, "\n\n"]);
         }
         text.push_str(
             "| table | what sets attributes |\n|-------|------|\n\
@@ -118,12 +139,13 @@ impl Kara2016 {
     }
 
     fn verdicts(&self) -> Table {
-        let mut table =
-            Table::new(["finding", "published", "verdict", "by"].map(|title| (title, Align::Left)));
+        let titles = ["finding", "published", "ours", "verdict", "by"];
+        let mut table = Table::new(titles.map(|title| (title, Align::Left)));
         for finding in &self.findings {
             table.push(vec![
                 finding.claim.to_owned(),
                 figures(finding.published.as_ref()),
+                decisive_figures(finding),
                 finding.verdict.as_str().to_owned(),
                 finding.decided_by.map_or("", Source::as_str).to_owned(),
             ]);
@@ -143,13 +165,18 @@ impl Kara2016 {
              The noise of a table is how much more one figure may be than another with no reason. Of \
              the letter's it is how much figures of `off` differ that have the same P and F, since V \
              is nothing to it ({}); of ours, how much longer the longest run took than the shortest. \
-             Both are medians, and at least 5%:",
+             Both are medians, and at least 5%",
             percent(self.published.noise),
         );
+        if self.size.config.runs == 1 {
+            text.push_str(", which is taken here, since one run shows none.\n\n");
+            return;
+        }
         let noises = self
             .ours
             .iter()
             .map(|(source, grid)| format!(" {} {}", source.as_str(), percent(grid.noise)));
+        text.push(':');
         text.push_str(&noises.collect::<Vec<_>>().join(","));
         text.push_str(".\n\n");
     }
@@ -178,12 +205,17 @@ impl Kara2016 {
         text.push_str(
             "## Beyond the letter: `clock`\n\nNo list, and lookups without a lock. How many times as \
              long as it the others take, in the mean over all cases, and where it is slower than \
-             `referenced` by more than the noise:\n\n",
+             `referenced` by more than the noise. Last, the files that came to share a block, for each \
+             set, over all cases. Times and shares must be read together: at the limit of entries \
+             `referenced` remembers up to twice as many as `clock`, and so makes more shares; a set \
+             that shares nothing writes a block instead.\n\n",
         );
         let others = [Old, Lru, ListLru, Referenced, Off];
         let titles = others.map(|variant| (variant.as_str(), Align::Right));
         let titles = [("table", Align::Left)].into_iter().chain(titles);
-        let mut table = Table::new(titles.chain([("slower than referenced", Align::Right)]));
+        let last = ["slower than referenced", "shares of clock", "of referenced"];
+        let last = last.map(|title| (title, Align::Right));
+        let mut table = Table::new(titles.chain(last));
         for (source, grid) in &self.ours {
             let Some(slower) = beyond_noise(grid, Clock, Referenced) else {
                 continue;
@@ -192,10 +224,22 @@ impl Kara2016 {
             let means = means.map(|mean| significant(mean.unwrap_or(f64::NAN)));
             let mut row = vec![source.as_str().to_owned()];
             row.extend(means);
-            row.push(slower.to_string());
+            let is_judged = *source == Source::Simulated || self.size.is_full();
+            row.push(if is_judged {
+                slower.to_string()
+            } else {
+                Verdict::NotJudged.as_str().to_owned()
+            });
+            row.extend([Clock, Referenced].map(|variant| self.shares_of(*source, variant)));
             table.push(row);
         }
         let _ = writeln!(text, "{}", table.to_markdown());
+    }
+
+    fn shares_of(&self, source: Source, variant: MbCacheVariant) -> String {
+        let mut shares = self.shares.iter();
+        let found = shares.find(|of| of.source == source && of.variant == variant);
+        found.map_or_else(|| "-".to_owned(), |of| format!("{:.3}", of.per_set))
     }
 }
 
@@ -229,6 +273,12 @@ fn capitalised(name: &str) -> String {
 
 fn figures(observed: Option<&Observed>) -> String {
     observed.map_or_else(|| "-".to_owned(), |observed| observed.figures.clone())
+}
+
+/// Those of the table that decided.
+fn decisive_figures(finding: &Judged) -> String {
+    let decisive = finding.decisive();
+    figures(decisive.and_then(|answer| answer.observed.as_ref()))
 }
 
 fn percent(share: f64) -> String {

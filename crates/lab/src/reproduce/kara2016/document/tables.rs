@@ -3,18 +3,15 @@
 use std::fmt::Write as _;
 use std::io;
 
-use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
+use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Old, Referenced};
 
 use super::super::findings::Source;
-use super::super::grid::{Grid, GridRow};
+use super::super::grid::{Grid, GridRow, ORDER};
 use super::super::simulate::{Contended, PRICES, WORK};
 use super::super::{Kara2016, plots};
 use crate::output::{Align, Table, csv_text, significant};
 use crate::published::kara2016::PROCESSORS;
 use crate::xattr_bench::Case;
-
-/// The order of figures in a cell: the letter's, and ours.
-const ORDER: [MbCacheVariant; 6] = [Old, Lru, ListLru, Referenced, Off, Clock];
 
 impl Kara2016 {
     pub(super) fn write_contention(&self, text: &mut String) {
