@@ -290,7 +290,7 @@ pub(super) fn run(variant: MbCacheVariant, case: Case, config: &BenchConfig) -> 
         }
     }
     let shares = processes.iter().map(|process| process.shares).sum();
-    let saved_blocks = blocks.users().iter().map(|users| u64::from(users - 1));
+    let saved_blocks = blocks.users().into_iter().map(|users| u64::from(users - 1));
     Ok(Run {
         elapsed,
         stats: Some(AttributeStats {
