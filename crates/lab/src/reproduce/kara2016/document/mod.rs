@@ -14,8 +14,8 @@ use crate::output::{Align, ReportFile, Table, page, significant};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
 
 /// What a quick one is not.
-const NO_REPRODUCTION: &str = "These are a few of the cases with a few sets: this is no reproduction, and what \
-                               is measured is not judged.";
+const NO_REPRODUCTION: &str = "These are a few of the cases with a few sets: this is no reproduction.\n\
+                               What is measured is not judged.";
 
 const TITLE: &str = "Kara 2016, reproduced";
 
