@@ -86,6 +86,9 @@ pub enum Error {
     /// A name is longer than 255 bytes. Errno: `ENAMETOOLONG`.
     #[error("inode {0}: file name is too long")]
     NameTooLong(Ino),
+    /// The target of a symbolic link is longer than that many bytes. Errno: `ENAMETOOLONG`.
+    #[error("target of a symbolic link is longer than {0} bytes")]
+    TargetTooLong(usize),
     /// A file would grow past what its mapping can hold. Errno: `EFBIG`.
     #[error("inode {0}: file is too large")]
     FileTooLarge(Ino),

@@ -100,7 +100,7 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::Exists(_) => Errno::EXIST,
         Ext4::NotEmpty(_) => Errno::NOTEMPTY,
         Ext4::TooManyLinks(_) => Errno::MLINK,
-        Ext4::NameTooLong(_) => Errno::NAMETOOLONG,
+        Ext4::NameTooLong(_) | Ext4::TargetTooLong(_) => Errno::NAMETOOLONG,
         Ext4::FileTooLarge(_) => Errno::FBIG,
         Ext4::NoAttribute(_) => Errno::NODATA,
         Ext4::NotSupported(..) => Errno::OPNOTSUPP,

@@ -109,8 +109,9 @@ impl Volume {
         if target.is_empty() {
             return Err(Error::NotFound(String::new()));
         }
-        if target.len() > MAX_TARGET_BYTES.min(block_size_bytes - 1) {
-            return Err(larder_ext4::Error::NameTooLong(parent).into());
+        let most_bytes = MAX_TARGET_BYTES.min(block_size_bytes - 1);
+        if target.len() > most_bytes {
+            return Err(larder_ext4::Error::TargetTooLong(most_bytes).into());
         }
         if target.contains(&0) {
             return Err(invalid(parent, "target of a link with a zero byte"));
