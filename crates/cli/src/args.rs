@@ -83,42 +83,56 @@ pub(crate) struct VolumeArgs {
 /// in memory.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Options of -o, separated by commas:
-  offset=, cache_size=, readahead=, readahead_max=, readahead_threads=, threads=,
-  fsname=, subtype=,
-  direct_io, direct_device, noload (implies ro), allow_other, allow_root, nonempty
-                                                 as the long flags of the same name
-  ro                                             read only; several may do so at once
-  commit=SECONDS                                 how old changes may get in memory [default: 5,
-                                                 and with 0; at most 86400]
-  data=ordered|writeback|journal                 journal: content goes through the journal too;
-                                                 writeback is taken as ordered, the default
-  errors=continue|remount-ro|abort               what damage does to a mount that finds it by a
-                                                 change [default: what the superblock says]
-  mbcache=old|lru|list-lru|referenced|clock|off  what lets files with equal attributes share a
-                                                 block of the image [default: referenced]; off for
-                                                 attributes that hardly repeat
-  sync                                           every change is durable when it returns
-  writeback_cache                                the kernel gathers writes before it sends them: faster
-                                                 for few bytes at a time; errors, no space too, show
-                                                 at close or fsync alone
-  fakeroot                                       no permission checks: everyone let in may do all
-  suid, dev                                      honour set-id bits, devices (root only)
-  noexec                                         refuse to run programs
+Options of -o, separated by commas; of two that contradict, the last wins:
+  offset=, cache_size=, readahead=, readahead_max=, readahead_threads=,
+  threads=, fsname=, subtype=, direct_io, direct_device, allow_other,
+  allow_root, nonempty
+        as the long flags of the same name, which win over these
+  noload, norecovery
+        as --noload; implies ro, and rw does not change that
+  ro, rw
+        read only, as several may at once; or for writing [default: rw]
+  commit=SECONDS
+        how old changes may get in memory [default: 5, and with 0;
+        at most 86400]
+  data=ordered|writeback|journal
+        journal: content goes through the journal too; writeback is
+        taken as ordered, the default
+  errors=continue|remount-ro|abort
+        what damage does to a mount that finds it by a change
+        [default: what the superblock says]
+  mbcache=old|lru|list-lru|referenced|clock|off
+        what lets files with equal attributes share a block of the
+        image [default: referenced]; off for attributes that hardly
+        repeat; matters for writing only
+  no_mbcache, nombcache
+        as mbcache=off
+  sync, async
+        sync: every change is durable when it returns
+  writeback_cache
+        the kernel gathers writes before it sends them: faster for few
+        bytes at a time; errors, no space too, show at close or fsync
+        alone
+  fakeroot
+        no permission checks: everyone let in may do all
+  suid, dev
+        honour set-id bits, devices (root only)
+  noexec
+        refuse to run programs
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
-                                                 accepted for mount(8) and fstab, no effect
+        accepted for mount(8) and fstab, no effect
 
 Examples:
   larder mount disk.img /mnt/disk
   larder mount -o ro disk.img /mnt/disk
   larder mount -o offset=1M,allow_other sdcard.img /mnt/card
   larder mount --foreground --cache-size 1G disk.img /mnt/disk
-  larder mount -o direct_io,readahead=modern,readahead_max=512K disk.img /mnt/disk
+  larder mount -o direct_io,readahead=modern disk.img /mnt/disk
 
-The kernel caches what it reads and reads ahead by itself, before larder is asked;
-so a policy has little to decide, unless --direct-io sends it every read. That suits
-many readers of large files whose content fits --cache-size, or is read once; without
-it, what is read again costs no request.
+The kernel caches what it reads and reads ahead by itself, before larder is
+asked; so a policy has little to decide, unless --direct-io sends it every
+read. That suits many readers of large files whose content fits --cache-size,
+or is read once; without it, what is read again costs no request.
 
 Installed as mount.larder, fstab(5) can have lines such as
   /srv/disk.img  /mnt/disk  larder  rw,noauto,user  0 0")]
@@ -341,7 +355,10 @@ device {reads, bytes, writes, written_bytes, flushes};
 on a mount that can be written also writing {dirty_bytes, read_only_because} and
 attributes {variant, blocks, inodes, shares, saved_bytes} (blocks and inodes each
 entries, limit_entries, buckets, entry_bytes, bytes, lookups, hits, inserted,
-dropped_by_limit, dropped_by_shrinker)")]
+dropped_by_limit, dropped_by_shrinker).
+
+shares counts all that were made since the mount; saved_bytes is what these save now, as
+far as they still last: what was shared before the mount adds nothing.")]
 pub(crate) struct StatsArgs {
     /// The directory that an image is mounted on
     pub mountpoint: PathBuf,
@@ -391,6 +408,17 @@ mod tests {
                 command.get_name()
             );
         }
+    }
+
+    /// A terminal of 80 columns, and a manual page, which indents them, show rows as they are.
+    #[test]
+    fn table_of_mount_options_fits_manual_pages() {
+        let cli = Cli::command();
+        let mount = cli.find_subcommand("mount").expect("there is a mount");
+        let help = mount.get_after_help().expect("a table").to_string();
+        let mut rows = help.lines().filter(|line| line.starts_with(' '));
+        let too_long = rows.find(|row| row.len() > 71);
+        assert_eq!(too_long, None);
     }
 
     #[test]

@@ -425,8 +425,12 @@ mod tests {
             let options = parsed(&format!("mbcache={variant}")).unwrap();
             assert_eq!(options.volume.mbcache, variant);
         }
-        for list in ["no_mbcache", "nombcache"] {
-            assert_eq!(parsed(list).unwrap().volume.mbcache, MbCacheVariant::Off);
+        for (list, expected) in [
+            ("no_mbcache", MbCacheVariant::Off),
+            ("mbcache=lru,nombcache", MbCacheVariant::Off),
+            ("no_mbcache,mbcache=lru", MbCacheVariant::Lru),
+        ] {
+            assert_eq!(parsed(list).unwrap().volume.mbcache, expected, "{list}");
         }
         let failure = parsed("mbcache=psychic").unwrap_err().to_string();
         assert!(failure.contains("`psychic`"), "{failure}");

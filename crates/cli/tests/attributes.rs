@@ -121,7 +121,9 @@ fn stats_tell_each_figure_of_shared_attributes() {
     }
     let all = stats(&at.0);
     let told = &all["attributes"];
+    let saved_bytes = statvfs(&at.0).unwrap().f_bsize;
     assert_eq!(told["shares"], 1);
+    assert_eq!(told["saved_bytes"], saved_bytes);
     for cache in ["blocks", "inodes"] {
         for figure in [
             "entries",
@@ -146,13 +148,19 @@ fn stats_tell_each_figure_of_shared_attributes() {
 
     let shown = larder_ok(["stats".as_ref(), at.0.as_os_str()]);
     for part in [
-        "\nmbcache ",
+        "\nattributes ",
         " 1 shares, ",
         "\n  blocks   1 of ",
         "\n  inodes   0 of ",
     ] {
         assert!(shown.contains(part), "{shown}");
     }
+    fs::remove_file(at.0.join("two")).unwrap();
+    let told = &stats(&at.0)["attributes"];
+    assert_eq!(
+        (&told["shares"], &told["saved_bytes"]),
+        (&1.into(), &0.into())
+    );
     umount(User::Same, &at.0);
 
     // Nothing is shared where nothing is written.
@@ -175,7 +183,7 @@ fn fuse2fs_takes_the_option_too() {
     assert_eq!(stats(&at.0)["attributes"]["variant"], "off");
     let shown = larder_ok(["stats".as_ref(), at.0.as_os_str()]);
     assert!(
-        shown.contains("\nmbcache    off, no attributes are shared\n"),
+        shown.contains("\nattributes off, none are shared\n"),
         "{shown}"
     );
     umount(User::Same, &at.0);

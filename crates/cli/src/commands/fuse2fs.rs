@@ -101,7 +101,9 @@ pub(crate) struct Fuse2fsArgs {
     read_only: bool,
 }
 
-/// The same, called by its own name.
+/// Mount an ext2, ext3 or ext4 image, through larder
+///
+/// Takes the arguments of fuse2fs of e2fsprogs.
 #[derive(Debug, Parser)]
 #[command(name = NAME)]
 struct Standalone {

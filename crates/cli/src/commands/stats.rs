@@ -104,11 +104,11 @@ fn print_text(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
 
 fn print_attributes(out: &mut impl Write, attributes: &AttributeStats) -> io::Result<()> {
     if attributes.variant == MbCacheVariant::Off {
-        return writeln!(out, "mbcache    off, no attributes are shared");
+        return writeln!(out, "attributes off, none are shared");
     }
     writeln!(
         out,
-        "mbcache    {}, {} shares, {} saved on the image",
+        "attributes {}, {} shares, {} saved on the image",
         attributes.variant,
         attributes.shares,
         size::human(attributes.saved_bytes)
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn shared_attributes_are_shown_with_each_cache_there_is_in_80_columns() {
         let mut stats = Stats::default();
-        assert!(!shown(&stats).contains("mbcache"));
+        assert!(!shown(&stats).contains("attributes"));
         stats.attributes = Some(AttributeStats {
             variant: MbCacheVariant::ListLru,
             blocks: MbCacheStats {
@@ -256,7 +256,7 @@ mod tests {
         });
         let text = shown(&stats);
         let expected = "\
-mbcache    list-lru, 120 shares, 480.0 KiB saved on the image
+attributes list-lru, 120 shares, 480.0 KiB saved on the image
   blocks   12 of 16384 entries, 32 bytes each
            4294967295 lookups, 123 hits
            4 dropped by the limit, 5 by the shrinker
@@ -267,7 +267,7 @@ device ";
         stats.attributes.as_mut().unwrap().inodes.limit_entries = 16_384;
         assert!(shown(&stats).contains("  inodes   0 of 16384 entries"));
         stats.attributes.as_mut().unwrap().variant = MbCacheVariant::Off;
-        assert!(shown(&stats).contains("mbcache    off, no attributes are shared"));
+        assert!(shown(&stats).contains("attributes off, none are shared"));
     }
 
     #[test]
