@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::compare::Comparison;
 use crate::output::{
-    Align, BarPlot, LinePlot, ReportFile, Series, Table, csv_text, duration, page, significant,
+    Align, BarPlot, LinePlot, ReportFile, Scale, Series, Table, csv_text, duration, page,
+    significant,
 };
 use crate::run_report::{RunReport, as_f64};
 
@@ -143,6 +144,7 @@ impl Comparison {
             title: self.plot_title(),
             x: "seconds".to_owned(),
             y: "MiB/s".to_owned(),
+            scale: Scale::Linear,
             series: series.collect(),
         };
         plot.to_svg()

@@ -13,5 +13,5 @@ mod table;
 pub use file::{ReportFile, csv_text};
 pub use html::{page, slug};
 pub use number::{change, duration, ratio, significant};
-pub use plot::{BarPlot, LinePlot, Series};
+pub use plot::{BarPlot, LinePlot, Scale, Series};
 pub use table::{Align, Table};

@@ -1,8 +1,10 @@
 //! Plots as SVG text. Fonts are the viewer's, so no font library is needed to draw one.
 
 use std::fmt;
+use std::ops::Range;
 
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -24,6 +26,16 @@ pub struct Series<T> {
     pub values: Vec<T>,
 }
 
+/// How places on both axes follow from values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// By difference, from 0.
+    Linear,
+    /// By ratio: for x that doubles from point to point, and positive y over decades. The points
+    /// are few, so each has a mark.
+    Logarithmic,
+}
+
 /// Lines over a common x axis.
 #[derive(Clone, Debug)]
 pub struct LinePlot {
@@ -33,6 +45,8 @@ pub struct LinePlot {
     pub x: String,
     /// What y counts, with its unit.
     pub y: String,
+    /// Of both axes.
+    pub scale: Scale,
     /// Points as (x, y), in the order in which they are joined.
     pub series: Vec<Series<(f64, f64)>>,
 }
@@ -59,28 +73,50 @@ impl LinePlot {
 
     fn draw(&self, root: &Area<'_>) -> Result<(), Failure> {
         let points = || self.series.iter().flat_map(|series| &series.values);
-        let x_max = upper(points().map(|(x, _)| *x));
-        let y_max = upper(points().map(|(_, y)| *y));
+        let (xs, ys) = (points().map(|(x, _)| *x), points().map(|(_, y)| *y));
         let root = head(root, &self.title, &self.series)?;
-        let mut builder = ChartBuilder::on(&root);
+        match self.scale {
+            Scale::Linear => {
+                let (x_max, y_max) = (upper(xs), upper(ys));
+                let labels = [&|x| plain(x, x_max), &|y| plain(y, y_max)] as Labels<'_>;
+                self.draw_lines(&root, 0.0..x_max, 0.0..y_max, labels)
+            }
+            Scale::Logarithmic => {
+                let (x, y) = (padded(xs), decades(ys));
+                let labels = [&|x| plain(x, x), &|y| plain(y, y)] as Labels<'_>;
+                self.draw_lines(&root, x.log_scale().base(2.0), y.log_scale(), labels)
+            }
+        }
+    }
+
+    fn draw_lines<X, Y>(&self, root: &Area<'_>, x: X, y: Y, labels: Labels<'_>) -> Drawn
+    where
+        X: AsRangedCoord<Value = f64, CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>>,
+        Y: AsRangedCoord<Value = f64, CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>>,
+    {
+        let mut builder = ChartBuilder::on(root);
         builder
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(72);
-        let mut chart = builder.build_cartesian_2d(0.0..x_max, 0.0..y_max)?;
+        let mut chart = builder.build_cartesian_2d(x, y)?;
+        let [x_label, y_label] = labels;
         chart
             .configure_mesh()
             .x_desc(&*self.x)
             .y_desc(&*self.y)
             .label_style((FONT, LABEL_SIZE))
             .axis_desc_style((FONT, LABEL_SIZE))
-            .x_label_formatter(&|x| plain(*x))
-            .y_label_formatter(&|y| plain(*y))
+            .x_label_formatter(&|x| x_label(*x))
+            .y_label_formatter(&|y| y_label(*y))
             .light_line_style(TRANSPARENT)
             .draw()?;
         for (series, colour) in coloured(&self.series) {
             let points = series.values.iter().copied();
-            chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+            chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
+            if self.scale == Scale::Logarithmic {
+                chart.draw_series(points.map(|point| Circle::new(point, 3, colour.filled())))?;
+            }
         }
         Ok(())
     }
@@ -113,7 +149,7 @@ impl BarPlot {
             .x_desc(&*self.value)
             .label_style((FONT, LABEL_SIZE))
             .axis_desc_style((FONT, LABEL_SIZE))
-            .x_label_formatter(&|x| plain(*x))
+            .x_label_formatter(&|x| plain(*x, value_max))
             .y_labels(0)
             .disable_y_mesh()
             .light_line_style(TRANSPARENT)
@@ -140,6 +176,11 @@ fn coloured<T>(series: &[Series<T>]) -> impl Iterator<Item = (&Series<T>, RGBCol
     let names = series.iter().map(|series| &*series.name);
     series.iter().zip(colours(names))
 }
+
+/// What is written at a place of the x axis, and at one of the y axis.
+type Labels<'a> = [&'a dyn Fn(f64) -> String; 2];
+
+type Drawn = Result<(), Failure>;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
@@ -202,9 +243,38 @@ fn upper(values: impl Iterator<Item = f64>) -> f64 {
     if most > 0.0 { most * 1.05 } else { 1.0 }
 }
 
-/// A label of an axis, with no more decimals than it needs.
-fn plain(value: f64) -> String {
-    let text = format!("{value:.3}");
+/// The ends of a logarithmic axis, with room for marks beside the first and the last value.
+fn padded(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let (least, most) = ends(values);
+    least / 1.1..most * 1.1
+}
+
+/// The ends of a logarithmic axis with whole decades, so that it has labels; a little apart from
+/// them, since a power may be rounded to either side.
+fn decades(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let (least, most) = ends(values);
+    let (from, to) = (least.log10().floor(), most.log10().ceil());
+    10_f64.powf(from) * 0.999..10_f64.powf(to.max(from + 1.0)) * 1.001
+}
+
+/// The least and the largest value of those that a logarithm has; 1 where there are none.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let values = values.filter(|value| value.is_finite() && *value > 0.0);
+    let both = values.map(|value| (value, value));
+    both.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+        .unwrap_or((1.0, 1.0))
+}
+
+/// A label of an axis that ends at `end`, with no more decimals than it needs. Labels are about a
+/// tenth of the axis apart: two digits behind the first one of `end` tell them from each other.
+fn plain(value: f64, end: f64) -> String {
+    let mut decimals = 2;
+    let mut end = end.abs();
+    while end > 0.0 && end < 1.0 && decimals < 12 {
+        end *= 10.0;
+        decimals += 1;
+    }
+    let text = format!("{value:.decimals$}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
@@ -217,6 +287,7 @@ mod tests {
             title: "Throughput <1>".into(),
             x: "streams".into(),
             y: "MB/s".into(),
+            scale: Scale::Linear,
             series: vec![
                 Series {
                     name: "legacy".into(),
@@ -244,6 +315,53 @@ mod tests {
             assert!(svg.contains(text), "{text}");
         }
         assert_eq!(svg, lines().to_svg());
+    }
+
+    /// The texts of a picture, in their order.
+    fn texts(svg: &str) -> Vec<&str> {
+        let lines = svg.lines().zip(svg.lines().skip(1));
+        let texts = lines.filter(|(tag, _)| tag.starts_with("<text"));
+        texts.map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn labels_of_a_short_axis_differ() {
+        for most in [0.002, 0.0073, 0.5, 3.0] {
+            let mut plot = lines();
+            plot.series[0].values = vec![(1000.0, 0.0), (2000.0, most)];
+            plot.series.truncate(1);
+            let svg = plot.to_svg();
+            let mut labels: Vec<&str> = texts(&svg)
+                .into_iter()
+                .filter(|text| text.parse::<f64>().is_ok())
+                .collect();
+            let all = labels.len();
+            labels.sort_unstable();
+            labels.dedup();
+            // Both axes begin at 0.
+            assert!(all > 10 && labels.len() + 1 == all, "{most}: {labels:?}");
+        }
+    }
+
+    #[test]
+    fn logarithmic_plot_labels_doubled_x_and_decades_of_y_and_marks_points() {
+        let mut plot = LinePlot {
+            scale: Scale::Logarithmic,
+            ..lines()
+        };
+        plot.series.truncate(1);
+        plot.series[0].values = (0..7).map(|n| (f64::from(1 << n), 0.02)).collect();
+        plot.series[0].values[6].1 = 61.0;
+        let svg = plot.to_svg();
+        let texts = texts(&svg);
+        for label in [
+            "1", "2", "4", "8", "16", "32", "64", "0.01", "0.1", "10", "100",
+        ] {
+            assert!(texts.contains(&label), "{label}: {texts:?}");
+        }
+        assert_eq!(svg.matches("<circle").count(), 7);
+        plot.series.clear();
+        assert!(plot.to_svg().ends_with("</svg>\n"));
     }
 
     #[test]

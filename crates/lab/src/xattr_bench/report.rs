@@ -2,7 +2,7 @@
 
 use super::{Case, Measured, XattrBench};
 use crate::output::{
-    Align, BarPlot, LinePlot, ReportFile, Series, Table, csv_text, page, significant,
+    Align, BarPlot, LinePlot, ReportFile, Scale, Series, Table, csv_text, page, significant,
 };
 use larder::MbCacheVariant;
 use std::io;
@@ -268,6 +268,7 @@ impl XattrBench {
                 title,
                 x: "processes".to_owned(),
                 y,
+                scale: Scale::Logarithmic,
                 series: series.collect(),
             };
             return plot.to_svg();

@@ -3,7 +3,7 @@
 use super::Kara2016;
 use super::findings::Source;
 use super::grid::{Grid, ORDER};
-use crate::output::{LinePlot, ReportFile, Series};
+use crate::output::{LinePlot, ReportFile, Scale, Series};
 
 /// The tables that there are pictures of, with their names.
 pub(super) fn tables(results: &Kara2016) -> Vec<(&'static str, &Grid)> {
@@ -50,6 +50,7 @@ fn lines(table: &str, grid: &Grid, values: u32, files: u32) -> String {
         title: format!("V={values}, F={files}: {table}"),
         x: "processes".to_owned(),
         y: "seconds for 50,000 sets by each".to_owned(),
+        scale: Scale::Logarithmic,
         series: series.collect(),
     };
     plot.to_svg()

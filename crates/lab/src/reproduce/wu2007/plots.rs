@@ -1,7 +1,7 @@
 //! The pictures of a reproduction.
 
 use super::results::{TableResult, ThrashingSecond, Wu2007};
-use crate::output::{BarPlot, LinePlot, ReportFile, Series};
+use crate::output::{BarPlot, LinePlot, ReportFile, Scale, Series};
 
 /// The file name of a table's picture.
 pub(super) fn table_name(table: &TableResult) -> String {
@@ -73,6 +73,7 @@ fn course(
         title: title.to_owned(),
         x: "streams of 100 KB/s".to_owned(),
         y: y.to_owned(),
+        scale: Scale::Linear,
         series: series.collect(),
     };
     plot.to_svg()
