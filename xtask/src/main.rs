@@ -11,8 +11,11 @@
 
 mod record;
 
-use clap::{Parser, Subcommand};
+use clap::builder::Resettable;
+use clap::{Command, Parser, Subcommand};
 use clap_complete::{Shell, generate};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,7 +65,45 @@ fn main() -> ExitCode {
 
 fn manual_pages(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
-    clap_mangen::generate_to(larder_cli::command(), dir)
+    let mut larder = larder_cli::command().disable_help_subcommand(true);
+    larder.build();
+    manual_page(&larder, dir)
+}
+
+/// Writes the pages of `command` and of its subcommands: with the usage that `--help` prints, which
+/// names the options' values, and with what is printed last as it is.
+fn manual_page(command: &Command, dir: &Path) -> io::Result<()> {
+    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        manual_page(subcommand, dir)?;
+    }
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").to_owned();
+    let shown = command.clone().override_usage(usage);
+    let page = Man::new(shown.after_help(Resettable::Reset));
+    let mut file = File::create(dir.join(page.get_filename()))?;
+    page.render(&mut file)?;
+    match command.get_after_help() {
+        Some(help) => notes(&help.to_string()).to_writer(&mut file),
+        None => Ok(()),
+    }
+}
+
+/// A section of `text`: indented lines are rows, and stay so; the others are filled.
+fn notes(text: &str) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["NOTES"]);
+    for line in text.lines() {
+        if line.is_empty() {
+            roff.control("PP", []);
+        } else if line.starts_with(' ') {
+            roff.control("nf", []);
+            roff.text([roman(line)]);
+            roff.control("fi", []);
+        } else {
+            roff.text([roman(line)]);
+        }
+    }
+    roff
 }
 
 fn completions(dir: &Path) -> io::Result<()> {
@@ -84,6 +125,15 @@ fn completions(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_of_a_manual_page_keep_rows_and_fill_prose() {
+        let page = notes("Options:\n  ro     read only\n\nThe rest.").render();
+        assert!(
+            page.contains("\nOptions:\n.nf\n  ro     read only\n.fi\n.PP\nThe rest.\n"),
+            "{page}"
+        );
+    }
 
     #[test]
     fn completions_offer_every_command_and_none_that_people_do_not_run() {
