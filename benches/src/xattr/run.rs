@@ -110,6 +110,7 @@ impl Run<'_> {
             worker: Worker {
                 program: self.programs.harness.clone(),
                 arguments: vec![WORKER.to_owned()],
+                interrupt: None,
             },
         };
         let measured = measure(&[target], case, &config, &mut || {})?;

@@ -3,13 +3,17 @@
 mod support;
 
 use larder_testkit::{Access, LoopMount, Requirement, skip};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
+use std::process::{Child, Stdio};
 use support::{
-    Fixture, Mountpoint, User, assert_clean, assert_fails, can_mount, larder, larder_ok, mount,
-    umount,
+    Fixture, Mountpoint, User, assert_clean, assert_fails, can_mount, command, larder, larder_ok,
+    mount, umount, wait_until,
 };
+use tempfile::TempDir;
 
 /// A bench that takes no time.
 const SMALL: [&str; 5] = ["lab", "xattr-bench", "--ops=60", "--runs=2", "--files=20"];
@@ -176,4 +180,89 @@ fn directory_of_a_mount_of_ours_keeps_what_was_set_and_is_left_as_it_was() {
     );
     umount(User::Same, &at.0);
     assert_clean(&fixture.image());
+}
+
+/// A bench on a directory that would not end, when its processes are setting attributes.
+struct Endless {
+    bench: Child,
+    dir: TempDir,
+}
+
+impl Endless {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let endless = ["lab", "xattr-bench", "--processes=2", "--files=1"];
+        let bench = command("larder", User::Same)
+            .args(endless)
+            .arg("--ops=4000000000")
+            .arg("--target")
+            .arg(dir.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let endless = Self { bench, dir };
+        let made = endless
+            .dir
+            .path()
+            .join(format!("xattr-bench-{}", endless.bench.id()));
+        wait_until("files are made", || {
+            made.join("0/f0").exists() && made.join("1/f0").exists()
+        });
+        endless
+    }
+
+    /// The processes that it has started.
+    fn processes(&self) -> Vec<Pid> {
+        let id = self.bench.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        let ids = children.split_whitespace().map(|id| id.parse().unwrap());
+        ids.map(|id| Pid::from_raw(id).unwrap()).collect()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.bench), signal).unwrap();
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        let _ = self.bench.kill();
+        let _ = self.bench.wait();
+    }
+}
+
+#[test]
+fn bench_that_is_told_to_end_ends_its_processes_and_leaves_the_directory_as_it_was() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut endless = Endless::start();
+        let processes = endless.processes();
+        assert_eq!(processes.len(), 2);
+        endless.signal(signal);
+        let mut told = String::new();
+        let stderr = endless.bench.stderr.as_mut().unwrap();
+        stderr.read_to_string(&mut told).unwrap();
+        assert_eq!(endless.bench.wait().unwrap().code(), Some(1), "{told}");
+        assert!(told.contains("interrupted"), "{told}");
+        assert_eq!(fs::read_dir(&endless.dir).unwrap().count(), 0);
+        for process in processes {
+            assert!(test_kill_process(process).is_err(), "{process:?} is left");
+        }
+    }
+}
+
+#[test]
+fn processes_of_a_bench_that_is_killed_end() {
+    let endless = Endless::start();
+    let processes = endless.processes();
+    assert_eq!(processes.len(), 2);
+    endless.signal(Signal::KILL);
+    for process in processes {
+        wait_until("a process ends", || !is_running(process));
+    }
+}
+
+/// Whether a process is there, and is not one that has ended but nobody asked about.
+fn is_running(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
 }

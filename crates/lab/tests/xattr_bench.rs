@@ -161,6 +161,7 @@ fn process_that_fails_is_told_and_nothing_is_left_behind() {
         worker: Worker {
             program: PathBuf::from(program),
             arguments: Vec::new(),
+            interrupt: None,
         },
     });
     let measure = |target: &Target| {
@@ -175,13 +176,14 @@ fn process_that_fails_is_told_and_nothing_is_left_behind() {
 #[test]
 fn value_that_is_not_there_after_a_run_is_told() {
     let make_files = "mkdir 0; for f in 0 1 2 3 4 5 6 7 8 9; do : > 0/f$f; done";
-    let script = format!("{make_files}; echo ready; read go; echo done");
+    let script = format!("{make_files}; echo '\"ready\"'; read go; echo '\"done\"'");
     let dir = tempfile::tempdir().unwrap();
     let target = Target::Directory {
         path: dir.path().to_owned(),
         worker: Worker {
             program: PathBuf::from("/bin/sh"),
             arguments: vec!["-c".to_owned(), script],
+            interrupt: None,
         },
     };
     let one = [cases()[0]];

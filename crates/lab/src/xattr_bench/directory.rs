@@ -2,35 +2,53 @@
 //!
 //! # Model
 //! This process starts the others; each makes its files and says that it is ready. They share the
-//! reading end of a pipe, and go when its writing end is closed. Time ends when the last one has
-//! said that it is done.
+//! reading end of a pipe, which has a line for each of them when all may go; where it ends before,
+//! so do they. Time ends when the last one has said that it is done. They are killed when this
+//! process dies.
 
 use super::draws::{Draws, bytes_of, last_values};
 use super::{ATTRIBUTE, BenchConfig, Case, Error, Run, VALUE_BYTES};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, PipeReader, Read, Write};
+use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
-const READY: &str = "ready";
-const DONE: &str = "done";
+/// What a process says, as a line of JSON.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer {
+    Ready,
+    Done,
+    Failed {
+        message: String,
+        /// The reason, where the system gave it.
+        errno: Option<i32>,
+    },
+}
 
 /// A program that calls [`work`] with the [`Job`] that is its last argument, as JSON.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Worker {
     /// The program.
     pub program: PathBuf,
     /// What comes before the job.
     pub arguments: Vec<String>,
+    /// A pipe that can be read from when the bench is to end early, if there may be such a time.
+    pub interrupt: Option<Arc<PipeReader>>,
 }
 
 /// What one process does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
+    /// The directory in which the process is started, as errors name it.
+    pub dir: PathBuf,
     /// The case.
     pub case: Case,
     /// How it is measured.
@@ -42,29 +60,49 @@ pub struct Job {
 /// Does a job, in the directory in which the process was started.
 ///
 /// # Errors
-/// [`Error::Directory`], [`Error::Attribute`], [`Error::Process`].
+/// [`Error::Directory`], [`Error::Attribute`], [`Error::Process`]. The process that started this one
+/// has been told.
 pub fn work(job: &Job) -> Result<(), Error> {
+    set_all(job).inspect_err(|error| {
+        let message = error.to_string();
+        let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
+        let errno = source.and_then(io::Error::raw_os_error);
+        // Where it cannot be told, nobody is left who waits.
+        let _ = tell(&Answer::Failed { message, errno });
+    })
+}
+
+fn set_all(job: &Job) -> Result<(), Error> {
     let Job {
         case,
         config,
         process,
+        ..
     } = *job;
+    let killed = set_parent_process_death_signal(Some(Signal::KILL));
+    killed.map_err(|error| not("prepare", error.into()))?;
     let dir = PathBuf::from(process.to_string());
     let files: Vec<PathBuf> = (0..case.files).map(|file| file_of(&dir, file)).collect();
-    fs::create_dir(&dir).map_err(|source| failed("make the directory", &dir, source))?;
+    fs::create_dir(&dir)
+        .map_err(|source| failed("make the directory", &job.dir.join(&dir), source))?;
     for file in &files {
-        File::create_new(file).map_err(|source| failed("make the file", file, source))?;
+        File::create_new(file)
+            .map_err(|source| failed("make the file", &job.dir.join(file), source))?;
     }
-    tell(READY)?;
-    let waited = io::stdin().read_to_end(&mut Vec::new());
-    waited.map_err(|source| not("wait in", source))?;
+    tell(&Answer::Ready)?;
+    // No buffer: it would take the lines of others.
+    let mut line = [0];
+    let waited = rustix::io::read(io::stdin(), &mut line);
+    if waited.map_err(|error| not("wait in", error.into()))? == 0 {
+        return Ok(());
+    }
     for draw in Draws::new(case, &config, process) {
         let file = &files[draw.file as usize];
         let value = bytes_of(draw.value, config.seed);
         setxattr(file, ATTRIBUTE, &value, XattrFlags::empty())
-            .map_err(|error| attribute("set", file, error))?;
+            .map_err(|error| attribute("set", &job.dir.join(file), error))?;
     }
-    tell(DONE)
+    tell(&Answer::Done)
 }
 
 /// Runs all processes below `path`.
@@ -75,10 +113,11 @@ pub(super) fn run(
     config: &BenchConfig,
 ) -> Result<Run, Error> {
     let dir = Scratch::new(path)?;
-    let (reader, go) = io::pipe().map_err(|source| not("make a pipe for", source))?;
+    let (reader, mut go) = io::pipe().map_err(|source| not("make a pipe for", source))?;
     let mut processes = Processes(Vec::new());
     for process in 0..case.processes {
         let job = Job {
+            dir: dir.0.clone(),
             case,
             config: *config,
             process,
@@ -87,10 +126,13 @@ pub(super) fn run(
             .0
             .push(Process::start(worker, &job, &dir.0, &reader)?);
     }
-    processes.expect(READY)?;
+    let interrupt = worker.interrupt.as_deref();
+    processes.expect(&Answer::Ready, interrupt)?;
     let start = Instant::now();
-    drop(go);
-    processes.expect(DONE)?;
+    let lines = "\n".repeat(case.processes as usize);
+    go.write_all(lines.as_bytes())
+        .map_err(|source| not("start", source))?;
+    processes.expect(&Answer::Done, interrupt)?;
     let elapsed = start.elapsed();
     drop(processes);
     for process in 0..case.processes {
@@ -126,11 +168,15 @@ fn file_of(dir: &Path, file: u32) -> PathBuf {
     dir.join(format!("f{file}"))
 }
 
-fn tell(line: &str) -> Result<(), Error> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{line}")
-        .and_then(|()| out.flush())
-        .map_err(|source| not("answer as", source))
+fn tell(answer: &Answer) -> Result<(), Error> {
+    let told = serde_json::to_string(answer)
+        .map_err(io::Error::from)
+        .and_then(|line| {
+            let mut out = io::stdout().lock();
+            writeln!(out, "{line}")?;
+            out.flush()
+        });
+    told.map_err(|source| not("answer as", source))
 }
 
 fn failed(what: &'static str, path: &Path, source: io::Error) -> Error {
@@ -196,17 +242,43 @@ impl Process {
         start().map_err(|source| not("start", source))
     }
 
-    fn expect(&mut self, answer: &str) -> Result<(), Error> {
+    fn expect(&mut self, expected: &Answer, interrupt: Option<&PipeReader>) -> Result<(), Error> {
+        if let Some(interrupt) = interrupt {
+            self.wait_unless(interrupt)?;
+        }
         let mut line = String::new();
         let read = self.answers.read_line(&mut line);
         read.map_err(|source| not("hear from", source))?;
-        if line.trim_end() == answer {
-            return Ok(());
+        match serde_json::from_str(&line) {
+            Ok(Answer::Failed { message, errno }) => Err(Error::Told {
+                message,
+                source: errno.map(io::Error::from_raw_os_error),
+            }),
+            Ok(answer) if answer == *expected => Ok(()),
+            _ => {
+                let status = self.child.wait();
+                Err(Error::Worker(
+                    status.map_err(|source| not("wait for", source))?,
+                ))
+            }
         }
-        let status = self.child.wait();
-        Err(Error::Worker(
-            status.map_err(|source| not("wait for", source))?,
-        ))
+    }
+
+    /// Waits for an answer; none has been read already, since each is asked for.
+    fn wait_unless(&self, interrupt: &PipeReader) -> Result<(), Error> {
+        loop {
+            let mut ready = [
+                PollFd::new(interrupt, PollFlags::IN),
+                PollFd::new(self.answers.get_ref(), PollFlags::IN),
+            ];
+            match poll(&mut ready, None) {
+                Ok(_) if ready[0].revents().is_empty() => return Ok(()),
+                Ok(_) => return Err(Error::Interrupted),
+                // A signal: it is now in the pipe, if it is one to end at.
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(not("hear from", error.into())),
+            }
+        }
     }
 }
 
@@ -214,10 +286,9 @@ impl Process {
 struct Processes(Vec<Process>);
 
 impl Processes {
-    fn expect(&mut self, answer: &str) -> Result<(), Error> {
-        self.0
-            .iter_mut()
-            .try_for_each(|process| process.expect(answer))
+    fn expect(&mut self, answer: &Answer, interrupt: Option<&PipeReader>) -> Result<(), Error> {
+        let mut processes = self.0.iter_mut();
+        processes.try_for_each(|process| process.expect(answer, interrupt))
     }
 }
 

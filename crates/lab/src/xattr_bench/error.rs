@@ -59,9 +59,20 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
-    /// A process failed, and has told why on standard error.
+    /// A process failed, and said why.
+    #[error("{message}")]
+    Told {
+        /// What it said.
+        message: String,
+        /// The system's reason, where there is one.
+        source: Option<io::Error>,
+    },
+    /// A process ended before it was done.
     #[error("a process of the bench failed: {0}")]
     Worker(ExitStatus),
+    /// It was to end early.
+    #[error("interrupted: nothing is kept of what was measured")]
+    Interrupted,
     /// A file has another value than the one that was set last.
     #[error("file {file} of process {process} does not have the value that was set last")]
     Lost {

@@ -77,7 +77,7 @@ pub struct BenchConfig {
 }
 
 /// What is driven.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Target {
     /// The cache alone, by threads: see [`engine`].
     Engine(MbCacheVariant),

@@ -5,10 +5,13 @@ use crate::args::{Names, TargetName, XattrBenchArgs};
 use crate::failure::{Failure, Result};
 use larder::MbCacheVariant;
 use larder_lab::xattr_bench::{self, BenchConfig, Case, Error, Target, Worker, XattrBench};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io::{self, PipeReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// What this program is given in place of a command, before the job, to be one process of a bench.
 /// People do not run it, so it is no command that help and shells would tell of.
@@ -113,7 +116,10 @@ fn directory(path: &Path, has_variant: bool) -> Result<Target> {
     }
     Ok(Target::Directory {
         path: path.to_owned(),
-        worker: worker()?,
+        worker: Worker {
+            interrupt: Some(Arc::new(interrupt()?)),
+            ..worker()?
+        },
     })
 }
 
@@ -122,7 +128,17 @@ pub(super) fn worker() -> Result<Worker> {
     Ok(Worker {
         program: std::env::current_exe()?,
         arguments: vec![WORKER.to_owned()],
+        interrupt: None,
     })
+}
+
+/// A pipe that can be read from once this program is asked to end: files are to be removed then.
+fn interrupt() -> io::Result<PipeReader> {
+    let (reader, writer) = io::pipe()?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        pipe::register(signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
 }
 
 fn print_text(out: &mut impl Write, bench: &XattrBench) -> io::Result<()> {
@@ -150,7 +166,11 @@ fn failure(error: &Error) -> Failure {
         Error::Directory { .. } => {
             "--target must name a directory that can be written, with room for the files"
         }
-        Error::Attribute { source, .. } => match source.kind() {
+        Error::Attribute { source, .. }
+        | Error::Told {
+            source: Some(source),
+            ..
+        } => match source.kind() {
             io::ErrorKind::Unsupported => {
                 "--target must lie on a file system with attributes: ext4 mounted with user_xattr"
             }
