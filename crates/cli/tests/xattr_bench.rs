@@ -89,8 +89,8 @@ fn bench_writes_csv_plot_and_report_where_it_is_told_to() {
     let path = |name: &str| dir.path().join(name);
     let (csv, plot, report) = (path("x.csv"), path("x.svg"), path("new/report"));
     let json = json_of(&larder_ok(small_with(&[
-        "--processes=1,2",
-        "--values=5",
+        "--processes=1,2,1",
+        "--values=5,5",
         "--variant=clock,off",
         "--json",
         "--csv",
@@ -134,6 +134,8 @@ fn arguments_that_make_no_sense_are_told_with_what_helps() {
             &["--matrix", "--plot=x.svg"],
             &["--plot", "hint:", "--output"],
         ),
+        (2, &["--plot=x.png"], &["--plot", "x.png", "hint:", ".svg"]),
+        (2, &["--target="], &["--target", "engine, volume"]),
         (
             1,
             &["--target=/nonexistent"],

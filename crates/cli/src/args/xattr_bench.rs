@@ -5,7 +5,6 @@ use super::names::{Names, NamesParser};
 use clap::Args;
 use larder::MbCacheVariant;
 use larder_lab::xattr_bench::Case;
-use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -17,8 +16,8 @@ use std::str::FromStr;
 /// file is checked for the value that was set last.
 ///
 /// Prints the average of the runs, how they scatter, and what the cache did: files that were
-/// given a block that was there already (shares), lookups, hits, entries dropped over the
-/// limit. For several cases it prints the letter's tables, one for each V: the averages in
+/// given a block that was there already (shares), lookups, hits, entries dropped by the
+/// limit (dropped_by_limit). For several cases it prints the letter's tables, one for each V: the averages in
 /// seconds, in the order old,lru,list-lru,referenced,off,clock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -84,7 +83,7 @@ pub(crate) struct XattrBenchArgs {
 }
 
 impl XattrBenchArgs {
-    /// What is given, or stands for it.
+    /// What is given, each once, or stands for it.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.numbers(&self.processes, &Case::PROCESSES, 1)
     }
@@ -103,7 +102,15 @@ impl XattrBenchArgs {
         match (given, self.matrix) {
             ([], true) => of_letter.to_vec(),
             ([], false) => vec![default],
-            (given, _) => given.to_vec(),
+            (given, _) => {
+                let mut once = Vec::new();
+                for number in given {
+                    if !once.contains(number) {
+                        once.push(*number);
+                    }
+                }
+                once
+            }
         }
     }
 }
@@ -120,10 +127,11 @@ pub(crate) enum TargetName {
 }
 
 impl FromStr for TargetName {
-    type Err = Infallible;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, Infallible> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
+            "" => return Err("a target is engine, volume, or a directory"),
             "engine" => Self::Engine,
             "volume" => Self::Volume,
             path => Self::Directory(PathBuf::from(path)),

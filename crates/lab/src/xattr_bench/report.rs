@@ -46,8 +46,10 @@ impl XattrBench {
     #[must_use]
     pub fn table(&self) -> Table {
         let numbers = ["P", "F", "V", "seconds", "deviation", "sets/s"];
-        let counts = ["shares", "lookups", "hits", "over limit"];
-        let numbers = numbers.into_iter().chain(counts);
+        let counts = ["shares", "lookups", "hits", "dropped_by_limit"];
+        // A file system that is not ours tells none of them.
+        let counts = if self.has_stats() { &counts[..] } else { &[] };
+        let numbers = numbers.iter().chain(counts).copied();
         let columns = [("variant", Align::Left)].into_iter();
         let mut table = Table::new(columns.chain(numbers.map(|title| (title, Align::Right))));
         for measured in &self.measured {
@@ -62,17 +64,24 @@ impl XattrBench {
         row.extend([case.processes, case.files, case.values].map(|count| count.to_string()));
         row.extend([seconds(measured.mean_s()), seconds(measured.deviation_s())]);
         row.push(significant(measured.sets_s()));
-        row.extend(match &measured.stats {
-            Some(stats) => [
+        if let Some(stats) = &measured.stats {
+            let blocks = &stats.blocks;
+            let counts = [
                 stats.shares,
-                stats.blocks.lookups,
-                stats.blocks.hits,
-                stats.blocks.dropped_by_limit,
-            ]
-            .map(|count| count.to_string()),
-            None => [const { String::new() }; 4],
-        });
+                blocks.lookups,
+                blocks.hits,
+                blocks.dropped_by_limit,
+            ];
+            row.extend(counts.map(|count| count.to_string()));
+        }
         row
+    }
+
+    /// Whether the caches are ours, and tell what they did; all of a bench are, or none.
+    fn has_stats(&self) -> bool {
+        self.measured
+            .iter()
+            .any(|measured| measured.stats.is_some())
     }
 
     /// The letter's tables, each with its heading: one for each number of values. A cell has the

@@ -66,6 +66,17 @@ fn cases(args: &XattrBenchArgs) -> Result<Vec<Case>> {
             hint: Some("write all plots with --output DIR".to_owned()),
         });
     }
+    if let Some(path) = &args.plot
+        && path.extension() != Some(OsStr::new("svg"))
+    {
+        return Err(Failure::Usage {
+            message: format!(
+                "--plot writes SVG, and {} is named otherwise",
+                path.display()
+            ),
+            hint: Some("give a name that ends in .svg".to_owned()),
+        });
+    }
     let mut cases = Vec::new();
     for values in all_values {
         for &files in &all_files {
