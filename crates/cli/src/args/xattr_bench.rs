@@ -16,9 +16,9 @@ use std::str::FromStr;
 /// file is checked for the value that was set last.
 ///
 /// Prints the average of the runs, how they scatter, and what the cache did: files that were
-/// given a block that was there already (shares), lookups, hits, entries dropped by the
-/// limit (dropped_by_limit). For several cases it prints the letter's tables, one for each V: the averages in
-/// seconds, in the order old,lru,list-lru,referenced,off,clock.
+/// given a block that was there already (shares), lookups, hits, entries dropped by the limit.
+/// For several cases it prints the letter's tables, one for each V: the averages in seconds, in
+/// the order old,lru,list-lru,referenced,off,clock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Targets:
@@ -35,7 +35,8 @@ Examples:
   larder lab xattr-bench --matrix --variant all --ops 5000 --output report
 
 The whole matrix is 476 million sets for each variant. On two processors they take a minute or two
-with --target engine and about an hour with volume; --ops and --runs shorten it.
+with --target engine and about an hour with volume; --ops and --runs shorten it, but
+the files are made for each case, whatever they are.
 
 JSON: target, operations, runs, seed, measured [{processes, files, values, variant, mean_s,
 deviation_s, sets_s, seconds (each run), stats}]")]
