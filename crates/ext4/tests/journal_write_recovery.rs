@@ -168,7 +168,7 @@ fn cut_short(what: &str, dirty: &Dirty) {
             continue;
         }
         recover_home(&ours).unwrap_or_else(|error| panic!("{what}, write {number}: {error}"));
-        let differing = differing_blocks(&*ours, &*whole, 1024, &journal);
+        let differing = differing_blocks(&*ours, &*whole, 1024, journal);
         assert_eq!(differing, [0_u64; 0], "{what}, write {number}");
         if is_done {
             println!("{what}: {number} writes, the superblock torn by {torn}");
