@@ -108,6 +108,25 @@ fn matrix_has_a_table_for_each_number_of_values_in_the_order_of_the_letter() {
 }
 
 #[test]
+fn medians_have_a_column_for_each_variant_and_a_star_for_the_fastest() {
+    let bench = bench(&[MbCacheVariant::Clock, MbCacheVariant::Off]);
+    let text = bench.medians().to_text();
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(lines[0], ["P", "F", "V", "off", "clock"]);
+    for (row, pair) in lines[1..].iter().zip(bench.measured.chunks(2)) {
+        // Clock was measured first.
+        let is_off_faster = pair[1].median_s() < pair[0].median_s();
+        assert_eq!(row[3].starts_with('*'), is_off_faster, "{row:?}");
+        assert_eq!(row[4].starts_with('*'), !is_off_faster, "{row:?}");
+    }
+    let widest = text.lines().map(str::len).max();
+    assert!(widest < Some(80), "{text}");
+}
+
+#[test]
 fn report_has_tables_plots_and_every_run() {
     let bench = bench(&[MbCacheVariant::Referenced, MbCacheVariant::Off]);
     let files = bench.report().unwrap();

@@ -67,6 +67,16 @@ impl Measured {
         self.seconds.iter().sum::<f64>() / as_f64(self.seconds.len() as u64)
     }
 
+    /// Seconds of the run in the middle: one slow run does not move it.
+    #[must_use]
+    pub fn median_s(&self) -> f64 {
+        let mut seconds = self.seconds.clone();
+        seconds.sort_by(f64::total_cmp);
+        let last = seconds.len().saturating_sub(1);
+        let middle = |at: usize| seconds.get(at).copied().unwrap_or(f64::NAN);
+        middle(last / 2).midpoint(middle(last.div_ceil(2)))
+    }
+
     /// The standard deviation of runs like these, in seconds; 0 if there was only one.
     #[must_use]
     pub fn deviation_s(&self) -> f64 {
@@ -154,6 +164,12 @@ mod tests {
             seconds: seconds.to_vec(),
             stats: None,
         }
+    }
+
+    #[test]
+    fn median_is_the_run_in_the_middle_or_between_the_two_there() {
+        assert!((measured(&[9.0, 1.0, 2.0]).median_s() - 2.0).abs() < 1e-12);
+        assert!((measured(&[9.0, 1.0, 2.0, 4.0]).median_s() - 3.0).abs() < 1e-12);
     }
 
     #[test]

@@ -20,6 +20,9 @@ const COLUMNS: [Option<MbCacheVariant>; 7] = [
 
 const LONG_BYTES: u64 = 8;
 
+/// Runs whose deviation is more of their mean say little.
+const MOST_DEVIATION: f64 = 0.2;
+
 impl XattrBench {
     /// What was measured, in one line.
     #[must_use]
@@ -84,6 +87,60 @@ impl XattrBench {
             .any(|measured| measured.stats.is_some())
     }
 
+    /// One row for each case: the medians of the runs in seconds, a column for each variant, the
+    /// fastest with a star.
+    #[must_use]
+    pub fn medians(&self) -> Table {
+        let variants = self.variants();
+        let names = variants.iter().map(|variant| self.name_of(*variant));
+        let titles = ["P", "F", "V"].map(str::to_owned).into_iter().chain(names);
+        let mut table = Table::new(titles.map(|title| (title, Align::Right)));
+        let mut cases: Vec<Case> = Vec::new();
+        for measured in &self.measured {
+            if !cases.contains(&measured.case) {
+                cases.push(measured.case);
+            }
+        }
+        for case in cases {
+            let medians: Vec<Option<f64>> = variants
+                .iter()
+                .map(|variant| self.find(case, *variant).map(Measured::median_s))
+                .collect();
+            let fastest = medians.iter().flatten().copied().min_by(f64::total_cmp);
+            let cells = medians.iter().map(|median| match median {
+                None => "N/A".to_owned(),
+                Some(median) if variants.len() > 1 && Some(*median) == fastest => {
+                    format!("*{}", seconds(*median))
+                }
+                Some(median) => seconds(*median),
+            });
+            let numbers = [case.processes, case.files, case.values].map(|count| count.to_string());
+            table.push(numbers.into_iter().chain(cells).collect());
+        }
+        table
+    }
+
+    /// A warning, where runs of the same scatter so much that they say little.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let scatters =
+            |measured: &&Measured| measured.deviation_s() > measured.mean_s() * MOST_DEVIATION;
+        let scattering = self.measured.iter().filter(scatters).count();
+        (scattering > 0).then(|| {
+            format!(
+                "of {} measurements, {scattering} have runs that deviate (sample's standard \
+                 deviation, in seconds) by more than a fifth of their mean: raise --ops or --runs, \
+                 or quieten the machine",
+                self.measured.len()
+            )
+        })
+    }
+
+    fn find(&self, case: Case, variant: Option<MbCacheVariant>) -> Option<&Measured> {
+        let mut measured = self.measured.iter();
+        measured.find(|measured| measured.case == case && measured.variant == variant)
+    }
+
     /// The letter's tables, each with its heading: one for each number of values. A cell has the
     /// average of each variant.
     #[must_use]
@@ -112,8 +169,7 @@ impl XattrBench {
 
     fn cell(&self, case: Case) -> String {
         let averages = self.variants().into_iter().map(|variant| {
-            let of = |measured: &&Measured| measured.case == case && measured.variant == variant;
-            let found = self.measured.iter().find(of);
+            let found = self.find(case, variant);
             found.map_or_else(|| "N/A".to_owned(), |measured| seconds(measured.mean_s()))
         });
         averages.collect::<Vec<_>>().join(",")
@@ -322,6 +378,9 @@ impl XattrBench {
 
     fn markdown(&self) -> String {
         let mut parts = vec![format!("# xattr-bench\n\n{}\n", self.title())];
+        if let Some(warning) = self.warning() {
+            parts.push(format!("\n**Beware**: {warning}.\n"));
+        }
         if self.is_matrix() {
             let order = self.order();
             parts.push(format!("\nAverages of the runs in seconds, of {order}\n"));

@@ -46,6 +46,9 @@ pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
         print_text(&mut out, &bench)?;
     }
     out.flush()?;
+    if let Some(warning) = bench.warning() {
+        writeln!(io::stderr(), "warning: {warning}")?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -155,10 +158,8 @@ fn interrupt() -> io::Result<PipeReader> {
 fn print_text(out: &mut impl Write, bench: &XattrBench) -> io::Result<()> {
     writeln!(out, "{}", bench.title())?;
     if bench.is_matrix() {
-        writeln!(out, "Seconds on average: {}", bench.order())?;
-        for (heading, table) in bench.matrix() {
-            write!(out, "\n{heading}\n{}", table.to_text())?;
-        }
+        writeln!(out, "Medians of the runs in seconds; * is the fastest")?;
+        write!(out, "\n{}", bench.medians().to_text())?;
     } else {
         write!(out, "\n{}", bench.table().to_text())?;
     }
