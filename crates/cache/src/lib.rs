@@ -10,7 +10,8 @@
 //! | [`mbcache`] | who has the same attributes | their hash | pins the entry |
 //!
 //! No hit takes a lock, but in variants of `mbcache` that are there to compare. [`table`] says how that works, [`frame`] where pages and
-//! buffers live, [`budget`] how all of it stays within a given memory.
+//! buffers live, [`budget`] how all of it stays within a given memory. [`hash`] names hash functions,
+//! [`tape`] tells what the tables are asked.
 //! [`Caches`] makes all of them together.
 
 pub mod budget;
@@ -18,6 +19,7 @@ pub mod buffer;
 mod caches;
 pub mod dentry;
 pub mod frame;
+pub mod hash;
 pub mod inode;
 pub mod mbcache;
 mod memory;
@@ -28,6 +30,7 @@ mod shuttle_tests;
 mod stats;
 mod sync;
 pub mod table;
+pub mod tape;
 mod wait;
 
 pub use caches::{Caches, Error};

@@ -6,20 +6,6 @@ use larder_cache::mbcache::{self, Variant};
 use larder_readahead::PolicyName;
 use serde::{Deserialize, Serialize};
 
-/// One of the four caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CacheKind {
-    /// File pages.
-    Page,
-    /// Metadata blocks.
-    Buffer,
-    /// Names.
-    Dentry,
-    /// Inodes.
-    Inode,
-}
-
 /// How readahead is set, and what it did.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ReadaheadStats {
