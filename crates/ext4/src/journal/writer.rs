@@ -12,7 +12,8 @@
 //!   turn (commit, checkpoint, flush) -> running -> logged
 //! ```
 //! The turns are no locks: who has one takes the others. `running` is held for a handle,
-//! and by a commit for as long as it takes to note the versions of the blocks.
+//! and by a commit for as long as it takes to note the versions of the blocks. That is microseconds, so
+//! who finds it held looks again for as long before it sleeps.
 
 use super::RecoveryCounts;
 use super::checkpoint::Logged;
@@ -24,7 +25,7 @@ use super::running::{Running, Tid};
 use crate::alloc::Allocator;
 use crate::ondisk::superblock::{ErrorCode, ErrorRecord, SuperblockRepair};
 use crate::ondisk::time::Timestamp;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock_after_spinning};
 use crate::{Error, Filesystem, Place, Result};
 use larder_block::BlockDevice;
 use larder_cache::buffer::BufferCache;
@@ -264,7 +265,7 @@ impl Filesystem {
             if let Some(reason) = writer.progress.failure() {
                 return Err(Error::ReadOnly(Some(Arc::clone(reason))));
             }
-            let running = writer.running.lock();
+            let running = lock_after_spinning(&writer.running);
             if running.is_closed {
                 return Err(Error::ReadOnly(None));
             }
