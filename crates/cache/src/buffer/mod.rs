@@ -266,8 +266,27 @@ impl BufferCache {
     /// looks at its frame, which holds what it was before.
     pub fn clean(&self, block: u64, written: &Arc<[u8]>) -> bool {
         self.dirty.remove(block, |contents| {
-            Arc::ptr_eq(contents, written) && self.drop_frame(block)
+            let may_leave = Arc::ptr_eq(contents, written) && self.drop_frame(block);
+            if may_leave {
+                self.keep(block, contents);
+            }
+            may_leave
         })
+    }
+
+    /// Caches `contents` of `block`, which the device has too, so that they need not be read again; if there
+    /// is room, and the frame has no other blocks.
+    fn keep(&self, block: u64, contents: &[u8]) {
+        if self.block_size_bytes != self.frames.frame_bytes() {
+            return;
+        }
+        let place = self.place(block);
+        let key = frame_key(place.frame);
+        if let Some(mut new) = self.frames.insert_absent(Holder::Buffer, key) {
+            new.copy_from_slice(contents);
+            new.set_aux_bits(place.bit);
+            new.complete();
+        }
     }
 
     /// Forgets what `block` was changed to: by a handle that failed, where the device

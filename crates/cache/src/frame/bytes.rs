@@ -103,6 +103,11 @@ impl NewFrame {
         self.slot().set_flags(State::DIRTY);
     }
 
+    /// Notes of the contents what [`Slot::aux`] says.
+    pub(crate) fn set_aux_bits(&mut self, bits: u32) {
+        self.slot().set_aux_bits(bits);
+    }
+
     /// The frame is filled: whoever wants it may have it.
     pub(crate) fn complete(self) {
         self.fill(0);
