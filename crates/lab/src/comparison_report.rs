@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::compare::Comparison;
 use crate::output::{
-    Align, BarPlot, LinePlot, ReportFile, Scale, Series, Table, csv_text, duration, page,
-    significant,
+    Align, BarPlot, LinePlot, Report, ReportFile, Scale, Series, Table, csv_text, duration,
+    json_text, significant,
 };
 use crate::run_report::{RunReport, as_f64};
 
@@ -120,9 +120,7 @@ impl Comparison {
     /// # Errors
     /// Where the figures cannot be written as JSON, which is our own mistake.
     pub fn to_json(&self) -> Result<String, io::Error> {
-        let mut json = serde_json::to_string_pretty(self)?;
-        json.push('\n');
-        Ok(json)
+        json_text(self)
     }
 
     /// Throughput by the second, or, of a run of a few seconds, as a whole.
@@ -174,26 +172,23 @@ impl Comparison {
     /// # Errors
     /// As [`Self::to_csv`] and [`Self::to_json`].
     pub fn report(&self) -> Result<Vec<ReportFile>, io::Error> {
-        let plot = self.plot();
         let markdown = format!(
             "# Readahead policies compared\n\n{}\n\n{}\n![Throughput]({PLOT_NAME})\n",
             self.title(),
             self.table().to_markdown()
         );
-        let html = page("Readahead policies compared", &markdown, |name| {
-            (name == PLOT_NAME).then(|| plot.clone())
-        });
-        let file = |extension: &str, content: String| ReportFile {
-            name: format!("comparison.{extension}"),
-            content,
+        let report = Report {
+            name: "comparison",
+            title: "Readahead policies compared",
+            markdown,
+            csv: self.to_csv()?,
+            json: self.to_json()?,
+            plots: vec![ReportFile {
+                name: PLOT_NAME.to_owned(),
+                content: self.plot(),
+            }],
         };
-        Ok(vec![
-            file("md", markdown),
-            file("html", html),
-            file("csv", self.to_csv()?),
-            file("json", self.to_json()?),
-            file("svg", plot),
-        ])
+        Ok(report.into_files())
     }
 }
 

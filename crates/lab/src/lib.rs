@@ -11,5 +11,6 @@ pub mod published;
 pub mod reproduce;
 pub mod run_report;
 pub mod simulator;
+pub mod statistics;
 pub mod workload;
 pub mod xattr_bench;

@@ -14,8 +14,11 @@ svg{max-width:100%;height:auto}
 
 /// The report as a page; `picture` gives the SVG of each image that the Markdown names, which is
 /// put in its place. Headings get anchors, see [`slug`].
-#[must_use]
-pub fn page(title: &str, markdown: &str, picture: impl Fn(&str) -> Option<String>) -> String {
+pub(super) fn page(
+    title: &str,
+    markdown: &str,
+    picture: impl Fn(&str) -> Option<String>,
+) -> String {
     let mut body = String::new();
     html::push_html(&mut body, events(markdown, picture).into_iter());
     let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n");

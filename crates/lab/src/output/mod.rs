@@ -10,8 +10,8 @@ mod number;
 mod plot;
 mod table;
 
-pub use file::{ReportFile, csv_text};
-pub use html::{page, slug};
+pub use file::{Report, ReportFile, csv_text, json_text};
+pub use html::slug;
 pub use number::{change, duration, ratio, significant};
 pub use plot::{BarPlot, LinePlot, Scale, Series};
 pub use table::{Align, Table};

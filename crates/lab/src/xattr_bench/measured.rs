@@ -2,6 +2,7 @@
 
 use super::{BenchConfig, Case, Run, engine};
 use crate::run_report::as_f64;
+use crate::statistics::{deviation, mean, median};
 use larder::{AttributeStats, MbCacheVariant};
 use serde::{Serialize, Serializer};
 
@@ -64,29 +65,19 @@ impl Measured {
     /// Seconds of a run, on average.
     #[must_use]
     pub fn mean_s(&self) -> f64 {
-        self.seconds.iter().sum::<f64>() / as_f64(self.seconds.len() as u64)
+        mean(&self.seconds)
     }
 
     /// Seconds of the run in the middle: one slow run does not move it.
     #[must_use]
     pub fn median_s(&self) -> f64 {
-        let mut seconds = self.seconds.clone();
-        seconds.sort_by(f64::total_cmp);
-        let last = seconds.len().saturating_sub(1);
-        let middle = |at: usize| seconds.get(at).copied().unwrap_or(f64::NAN);
-        middle(last / 2).midpoint(middle(last.div_ceil(2)))
+        median(&self.seconds)
     }
 
     /// The standard deviation of runs like these, in seconds; 0 if there was only one.
     #[must_use]
     pub fn deviation_s(&self) -> f64 {
-        let others = self.seconds.len().saturating_sub(1);
-        if others == 0 {
-            return 0.0;
-        }
-        let mean = self.mean_s();
-        let squares = self.seconds.iter().map(|seconds| (seconds - mean).powi(2));
-        (squares.sum::<f64>() / as_f64(others as u64)).sqrt()
+        deviation(&self.seconds)
     }
 
     /// Sets by the second, of all processes.
@@ -164,12 +155,6 @@ mod tests {
             seconds: seconds.to_vec(),
             stats: None,
         }
-    }
-
-    #[test]
-    fn median_is_the_run_in_the_middle_or_between_the_two_there() {
-        assert!((measured(&[9.0, 1.0, 2.0]).median_s() - 2.0).abs() < 1e-12);
-        assert!((measured(&[9.0, 1.0, 2.0, 4.0]).median_s() - 3.0).abs() < 1e-12);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::{Case, Measured, XattrBench};
 use crate::output::{
-    Align, BarPlot, LinePlot, ReportFile, Scale, Series, Table, csv_text, page, significant,
+    Align, BarPlot, LinePlot, Report, ReportFile, Scale, Series, Table, csv_text, json_text,
+    significant,
 };
 use larder::MbCacheVariant;
 use std::io;
@@ -290,9 +291,7 @@ impl XattrBench {
     /// # Errors
     /// Where the figures cannot be written as JSON, which is our own mistake.
     pub fn to_json(&self) -> io::Result<String> {
-        let mut json = serde_json::to_string_pretty(self)?;
-        json.push('\n');
-        Ok(json)
+        json_text(self)
     }
 
     /// Plots as SVG, one for each number of values and of files: time over processes, a line for
@@ -356,24 +355,15 @@ impl XattrBench {
     /// # Errors
     /// As [`Self::to_csv`] and [`Self::to_json`].
     pub fn report(&self) -> io::Result<Vec<ReportFile>> {
-        let plots = self.plots();
-        let markdown = self.markdown();
-        let html = page("xattr-bench", &markdown, |name| {
-            let plot = plots.iter().find(|plot| plot.name == name);
-            plot.map(|plot| plot.content.clone())
-        });
-        let file = |extension: &str, content: String| ReportFile {
-            name: format!("xattr-bench.{extension}"),
-            content,
+        let report = Report {
+            name: "xattr-bench",
+            title: "xattr-bench",
+            markdown: self.markdown(),
+            csv: self.to_csv()?,
+            json: self.to_json()?,
+            plots: self.plots(),
         };
-        let mut files = vec![
-            file("md", markdown),
-            file("html", html),
-            file("csv", self.to_csv()?),
-            file("json", self.to_json()?),
-        ];
-        files.extend(plots);
-        Ok(files)
+        Ok(report.into_files())
     }
 
     fn markdown(&self) -> String {

@@ -4,6 +4,7 @@ use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 use serde::{Serialize, Serializer};
 
 use crate::published::kara2016::xattr_bench;
+use crate::statistics::median;
 use crate::xattr_bench::Case;
 
 /// The order of figures: the letter's, and ours.
@@ -89,7 +90,7 @@ impl Grid {
                 let off = same.filter_map(|row| row.of(MbCacheVariant::Off));
                 spread(off.collect())
             });
-        let noise = median(spreads.collect()).max(LEAST_NOISE);
+        let noise = median(&spreads.collect::<Vec<_>>()).max(LEAST_NOISE);
         Self { rows, noise }
     }
 
@@ -112,12 +113,12 @@ impl Grid {
             });
             for (variant, seconds) in ORDER.iter().zip(&mut rows[at].seconds) {
                 if one.variant == *variant {
-                    *seconds = Some(median(one.seconds.clone()) * scale);
+                    *seconds = Some(median(&one.seconds) * scale);
                 }
             }
         }
         let spreads = measured.iter().map(|one| spread(one.seconds.clone()));
-        let noise = median(spreads.collect()).max(LEAST_NOISE);
+        let noise = median(&spreads.collect::<Vec<_>>()).max(LEAST_NOISE);
         Self { rows, noise }
     }
 
@@ -179,17 +180,6 @@ pub(super) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
         .filter(|count| *count > 0)?;
     let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     Some((logarithms / f64::from(count)).exp())
-}
-
-/// The middle one, or the mean of the two in the middle. None of none: not a number.
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    let middle = figures.len() / 2;
-    match (figures.get(middle), figures.len() % 2) {
-        (None, _) => f64::NAN,
-        (Some(upper), 1) => *upper,
-        (Some(upper), _) => f64::midpoint(figures[middle - 1], *upper),
-    }
 }
 
 /// How much more the largest is than the smallest, as a share of it.

@@ -10,7 +10,7 @@ use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 use super::findings::{Observed, Source, beyond_noise};
 use super::verdict::{Judged, Verdict};
 use super::{Kara2016, plots};
-use crate::output::{Align, ReportFile, Table, page, significant};
+use crate::output::{Align, Report, ReportFile, Table, json_text, significant};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
 
 /// What a quick one is not.
@@ -28,26 +28,15 @@ impl Kara2016 {
     /// # Errors
     /// Where the figures cannot be written as CSV or JSON, which is our own mistake.
     pub fn report(&self) -> io::Result<Vec<ReportFile>> {
-        let pictures = plots::all(self);
-        let markdown = self.markdown();
-        let html = page(TITLE, &markdown, |name| {
-            let file = pictures.iter().find(|file| file.name == name);
-            file.map(|file| file.content.clone())
-        });
-        let file = |extension: &str, content: String| ReportFile {
-            name: format!("kara2016.{extension}"),
-            content,
+        let report = Report {
+            name: "kara2016",
+            title: TITLE,
+            markdown: self.markdown(),
+            csv: self.csv()?,
+            json: json_text(self)?,
+            plots: plots::all(self),
         };
-        let mut json = serde_json::to_string_pretty(self)?;
-        json.push('\n');
-        let mut files = vec![
-            file("md", markdown),
-            file("html", html),
-            file("csv", self.csv()?),
-            file("json", json),
-        ];
-        files.extend(pictures);
-        Ok(files)
+        Ok(report.into_files())
     }
 
     /// The verdicts alone, for a terminal: a block for each finding, since figures are as wide as it.

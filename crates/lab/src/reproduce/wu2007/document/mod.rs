@@ -11,7 +11,7 @@ use super::criterion::{Judgement, LOOSE_NOISE_PCT, SIZE_POINTS};
 use super::plan::read_noise_pct;
 use super::plots;
 use super::results::{CpuCounts, CpuResult, TableResult, Tally, Wu2007};
-use crate::output::{Align, ReportFile, Table, change, page, ratio, significant};
+use crate::output::{Align, Report, ReportFile, Table, change, json_text, ratio, significant};
 
 const TITLE: &str = "Wu 2007, reproduced";
 
@@ -24,26 +24,15 @@ impl Wu2007 {
     /// # Errors
     /// Where the figures cannot be written as CSV or JSON, which is our own mistake.
     pub fn report(&self) -> Result<Vec<ReportFile>, std::io::Error> {
-        let pictures = plots::all(self);
-        let markdown = self.markdown();
-        let html = page(TITLE, &markdown, |name| {
-            let file = pictures.iter().find(|file| file.name == name);
-            file.map(|file| file.content.clone())
-        });
-        let file = |extension: &str, content: String| ReportFile {
-            name: format!("wu2007.{extension}"),
-            content,
+        let report = Report {
+            name: "wu2007",
+            title: TITLE,
+            markdown: self.markdown(),
+            csv: self.csv()?,
+            json: json_text(self)?,
+            plots: plots::all(self),
         };
-        let mut json = serde_json::to_string_pretty(self)?;
-        json.push('\n');
-        let mut files = vec![
-            file("md", markdown),
-            file("html", html),
-            file("csv", self.csv()?),
-            file("json", json),
-        ];
-        files.extend(pictures);
-        Ok(files)
+        Ok(report.into_files())
     }
 
     /// The summary alone, for a terminal.
