@@ -38,6 +38,7 @@ pub(crate) use bytes::{Frame, LockedFrame, NewFrame};
 pub(crate) use entry::{FrameEntry, FrameLock, FrameWait};
 
 use crate::budget::{Shrinker, reclaim};
+use crate::hash::HashKey;
 use crate::stats::CacheStats;
 use crate::table::{Arena, Charge, Growth, Hash64, Layout, Slot, State, Table, Vacant};
 use crate::wait::WaitQueues;
@@ -58,19 +59,17 @@ pub struct FrameKey {
     pub index: u64,
 }
 
-/// Where the indexes of one object start, from those of the object before. Of 400
-/// odd numbers drawn at random, the one with the fewest links in its worst case:
-/// with as many buckets as pages, files of 1 to 100,000 pages and inode numbers
-/// in steps of 1, 2, 16 and at random took 1.73 links a hit at most and 1.37 on
-/// average. Chance has 1.5.
-const OBJECT_STEP: u64 = 0x7c5f_c1c6_0476_b225;
+impl From<FrameKey> for HashKey {
+    #[inline]
+    fn from(FrameKey { object, index }: FrameKey) -> Self {
+        Self { object, index }
+    }
+}
 
 impl From<FrameKey> for u64 {
-    /// Keeps the indexes of one object in a row, which the golden ratio spreads
-    /// more evenly than chance would, and those of different objects apart.
     #[inline]
     fn from(key: FrameKey) -> Self {
-        key.index.wrapping_add(key.object.wrapping_mul(OBJECT_STEP))
+        HashKey::from(key).word()
     }
 }
 

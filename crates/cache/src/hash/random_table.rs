@@ -1,0 +1,79 @@
+//! Hash functions driven by tables of random words, which a key's bytes choose from.
+//!
+//! # Model
+//! Lever 2000, section 5 and appendix B, a letter that explains why unpacking the bytes costs more
+//! than a multiplication. The appendix speaks of "multiple lookups with a single table" and prints
+//! no function: ours is a cyclic polynomial, which rotates between lookups, so that a byte counts
+//! for something else in each place.
+//!
+//! The words are drawn by the compiler, from seeds that are no secret.
+
+use super::HashKey;
+use super::word::Word;
+use crate::table::HashFunction;
+use std::marker::PhantomData;
+
+/// How many values a byte has.
+const BYTES: usize = 256;
+
+/// The single table.
+static WORDS: [u64; BYTES] = {
+    let mut words = [0; BYTES];
+    let mut at = 0;
+    while at < BYTES {
+        words[at] = random_word(0x1999_0415, at as u64);
+        at += 1;
+    }
+    words
+};
+
+/// A table for each byte of a key's two numbers.
+static TABLES: [[u32; BYTES]; 16] = {
+    let mut tables = [[0; BYTES]; 16];
+    let mut at = 0;
+    while at < 16 * BYTES {
+        tables[at / BYTES][at % BYTES] = (random_word(0x2000_1010, at as u64) >> 32) as u32;
+        at += 1;
+    }
+    tables
+};
+
+/// Word `at` of the stream that `SplitMix64` draws from `seed`.
+const fn random_word(seed: u64, at: u64) -> u64 {
+    let state = seed.wrapping_add((at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// The single table: a lookup for each byte of the word, rotated by one bit between them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableDriven<W>(PhantomData<W>);
+
+impl<W: Word> HashFunction<HashKey> for TableDriven<W> {
+    #[inline]
+    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
+        let word = W::joined(key);
+        let bytes = (0..W::BITS).step_by(8).map(|at| word.right(at).masked(8));
+        let hash = bytes.fold(W::new(0), |hash, byte| {
+            hash.rotated(1) ^ W::new(WORDS[byte as usize])
+        });
+        hash.masked(bits)
+    }
+}
+
+/// Simple tabulation: a table of its own for each byte of both numbers, which makes any three keys
+/// independent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tabulation;
+
+impl HashFunction<HashKey> for Tabulation {
+    #[inline]
+    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
+        let (object, index) = (key.object.to_le_bytes(), key.index.to_le_bytes());
+        let bytes = object.iter().chain(&index);
+        let words = TABLES.iter().zip(bytes);
+        let hash = words.fold(0, |hash, (table, byte)| hash ^ table[usize::from(*byte)]);
+        hash & !u32::MAX.unbounded_shl(bits)
+    }
+}
