@@ -1,0 +1,289 @@
+//! The tables and histograms of Lever 2000: throughput in scripts an hour, `s` its standard deviation.
+
+use super::rows;
+use larder_cache::tape::CacheKind;
+use serde::{Deserialize, Serialize};
+
+/// Scripts an hour: the average of runs, and their standard deviation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Throughput {
+    /// The average.
+    pub mean: f64,
+    /// The standard deviation.
+    pub s: f64,
+}
+
+/// Scripts at once in Table 1, on two processors and 128 MB.
+pub const TABLE_1_SCRIPTS: [u32; 4] = [16, 32, 48, 64];
+
+/// Scripts at once in the other tables, on four processors and 512 MB.
+pub const SCRIPTS: u32 = 128;
+
+/// A row of Table 1: the page cache, with little memory.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PageCacheRow {
+    /// Its name.
+    pub kernel: String,
+    /// Buckets; none with red-black trees.
+    pub buckets: Option<u32>,
+    tput_16: f64,
+    s_16: f64,
+    tput_32: f64,
+    s_32: f64,
+    tput_48: f64,
+    s_48: f64,
+    tput_64: f64,
+    s_64: f64,
+    /// Of all runs, those too that the averages leave out.
+    pub elapsed_s: u32,
+}
+
+impl PageCacheRow {
+    /// With each of [`TABLE_1_SCRIPTS`].
+    #[must_use]
+    pub fn throughputs(&self) -> [Throughput; 4] {
+        [
+            (self.tput_16, self.s_16),
+            (self.tput_32, self.s_32),
+            (self.tput_48, self.s_48),
+            (self.tput_64, self.s_64),
+        ]
+        .map(|(mean, s)| Throughput { mean, s })
+    }
+}
+
+/// A row of one of the other tables. Tables have different columns; what is not there is not printed.
+#[derive(Clone, Debug, Deserialize)]
+pub struct KernelRow {
+    /// Its name; Table 2 has sizes alone.
+    pub kernel: Option<String>,
+    /// Buckets of the table that is changed.
+    pub buckets: Option<u32>,
+    tput: f64,
+    s: f64,
+    tput_minus_first: Option<f64>,
+    s_minus_first: Option<f64>,
+    /// Of the best run.
+    pub max_tput: Option<f64>,
+    /// Of all runs.
+    pub elapsed_s: u32,
+}
+
+impl KernelRow {
+    /// Of all runs.
+    #[must_use]
+    pub fn throughput(&self) -> Throughput {
+        Throughput {
+            mean: self.tput,
+            s: self.s,
+        }
+    }
+
+    /// Of all runs but the first.
+    #[must_use]
+    pub fn without_first(&self) -> Option<Throughput> {
+        Some(Throughput {
+            mean: self.tput_minus_first?,
+            s: self.s_minus_first?,
+        })
+    }
+}
+
+/// Chains of one length in a histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Chains {
+    /// Their length; none in the last row, of longer ones.
+    pub length: Option<u64>,
+    /// How many there are.
+    pub buckets: u64,
+    /// Objects in them.
+    pub objects: u64,
+    /// Objects in them and in all shorter ones, in percent of all.
+    pub cumulative_pct: u64,
+}
+
+/// A histogram with its head.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Histogram {
+    /// From 1.
+    #[serde(rename = "print_order")]
+    pub number: u32,
+    /// The cache.
+    pub cache: CacheKind,
+    /// When it was taken, and with which function.
+    pub label: String,
+    /// Lookups so far.
+    pub lookups: u64,
+    /// How many of them were hits.
+    pub hit_rate_pct: u64,
+    /// Buckets of the table.
+    pub buckets: u64,
+    /// Objects in it.
+    pub objects: u64,
+    /// Length of the longest chain.
+    pub largest_bucket: u64,
+    /// Links walked.
+    pub iterations_per_1000_lookups: u64,
+    /// The rows, by length.
+    #[serde(skip)]
+    pub chains: Vec<Chains>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ChainsRow {
+    #[serde(rename = "print_order")]
+    number: u32,
+    chain_length: String,
+    buckets: u64,
+    objects: u64,
+    cumulative_pct: u64,
+}
+
+/// Table 1: functions and sizes of the page cache, red-black trees.
+#[must_use]
+pub fn table_1() -> Vec<PageCacheRow> {
+    rows(include_str!("lever2000-table1-page-cache.csv"))
+}
+
+/// Table 2: sizes of the page cache, with much memory.
+#[must_use]
+pub fn table_2() -> Vec<KernelRow> {
+    rows(include_str!("lever2000-table2-page-cache-size.csv"))
+}
+
+/// Table 3: functions and sizes of the buffer cache.
+#[must_use]
+pub fn table_3() -> Vec<KernelRow> {
+    rows(include_str!("lever2000-table3-buffer-cache.csv"))
+}
+
+/// Table 4: functions of the dentry cache, and how it is shrunk.
+#[must_use]
+pub fn table_4() -> Vec<KernelRow> {
+    rows(include_str!("lever2000-table4-dentry-cache.csv"))
+}
+
+/// Table 5: sizes and a function of the inode cache.
+#[must_use]
+pub fn table_5() -> Vec<KernelRow> {
+    rows(include_str!("lever2000-table5-inode-cache.csv"))
+}
+
+/// Table 6: all four caches together.
+#[must_use]
+pub fn table_6() -> Vec<KernelRow> {
+    rows(include_str!("lever2000-table6-combinations.csv"))
+}
+
+/// Histograms 1 to 5.
+#[must_use]
+pub fn histograms() -> Vec<Histogram> {
+    let chains: Vec<ChainsRow> = rows(include_str!("lever2000-histograms.csv"));
+    let mut histograms: Vec<Histogram> = rows(include_str!("lever2000-histogram-meta.csv"));
+    for histogram in &mut histograms {
+        let own = chains.iter().filter(|row| row.number == histogram.number);
+        histogram.chains = own
+            .map(|row| Chains {
+                length: row.chain_length.parse().ok(),
+                buckets: row.buckets,
+                objects: row.objects,
+                cumulative_pct: row.cumulative_pct,
+            })
+            .collect();
+    }
+    histograms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histogram_has_the_sums_and_percentages_that_the_document_prints() {
+        let histograms = histograms();
+        assert_eq!(histograms.len(), 5);
+        for histogram in histograms {
+            let Histogram { number, chains, .. } = &histogram;
+            assert_eq!(chains.len(), 17, "{number}");
+            let buckets: u64 = chains.iter().map(|row| row.buckets).sum();
+            assert_eq!(buckets, histogram.buckets, "{number}");
+            let objects: u64 = chains.iter().map(|row| row.objects).sum();
+            assert_eq!(objects, histogram.objects, "{number}");
+            let mut so_far = 0;
+            for (size, row) in (0..).zip(chains) {
+                so_far += row.objects;
+                let percent = so_far * 100 / objects;
+                assert_eq!(row.cumulative_pct, percent, "{number}, {row:?}");
+                match row.length {
+                    Some(length) => {
+                        assert_eq!(length, size);
+                        assert_eq!(row.objects, length * row.buckets, "{number}, {row:?}");
+                    }
+                    None => assert_eq!(size, 16, "{number}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn histogram_has_its_largest_bucket_in_a_row_that_is_not_empty() {
+        for histogram in histograms() {
+            let longest = histogram.chains.iter().rev().find(|row| row.buckets > 0);
+            match longest.unwrap().length {
+                Some(length) => assert_eq!(length, histogram.largest_bucket),
+                None => assert!(histogram.largest_bucket > 15),
+            }
+        }
+    }
+
+    #[test]
+    fn table_has_every_kernel_that_the_document_prints() {
+        let kernels = |rows: Vec<KernelRow>| -> Vec<String> {
+            let names = rows.into_iter().map(|row| row.kernel.unwrap_or_default());
+            names.collect()
+        };
+        let names: Vec<_> = table_1().into_iter().map(|row| row.kernel).collect();
+        let expected = [
+            "reference",
+            "13-bit",
+            "14-bit",
+            "15-bit",
+            "offset",
+            "mult",
+            "rbtree",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(kernels(table_2()).len(), 3);
+        assert_eq!(kernels(table_3()).len(), 9);
+        assert_eq!(kernels(table_4()).len(), 7);
+        assert_eq!(kernels(table_5()), ["reference", "12 bit", "mult", "14 bit"]);
+        assert_eq!(kernels(table_6()), ["reference", "A", "B", "C", "D"]);
+    }
+
+    #[test]
+    fn average_is_no_more_than_the_best_run_and_its_runs_fit_into_the_elapsed_time() {
+        let tables = [table_2(), table_3(), table_4(), table_5(), table_6()];
+        for row in tables.iter().flatten() {
+            let mean = row.throughput().mean;
+            assert!(row.max_tput.is_none_or(|max| mean <= max), "{row:?}");
+            // Five runs, ten in Table 6, and what lies between them.
+            let runs_s = 5.0 * 3600.0 * f64::from(SCRIPTS) / mean;
+            assert!(runs_s < f64::from(row.elapsed_s), "{row:?}");
+        }
+        for row in table_1() {
+            let runs = TABLE_1_SCRIPTS.into_iter().zip(row.throughputs());
+            let once_s: f64 = runs
+                .map(|(scripts, throughput)| 3600.0 * f64::from(scripts) / throughput.mean)
+                .sum();
+            assert!(7.0 * once_s < f64::from(row.elapsed_s), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn reference_kernel_of_one_machine_has_one_figure_in_all_tables() {
+        let first = |rows: Vec<KernelRow>| rows[0].throughput();
+        for table in [table_3(), table_4(), table_5()] {
+            assert_eq!(first(table), first(table_2()));
+        }
+    }
+}
