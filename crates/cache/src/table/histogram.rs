@@ -3,21 +3,17 @@
 //! they are from what a perfect hash function would give.
 
 use super::Counts;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Chain lengths of their own row; longer ones share the last.
-const SINGLE_SIZES: usize = 16;
+const SINGLE_SIZES: u64 = 16;
 
 /// How many buckets have chains of what length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// Buckets with chains of 0 to 15 objects.
-    buckets: [u64; SINGLE_SIZES],
-    /// Buckets with longer chains.
-    long_buckets: u64,
-    /// Objects in longer chains.
-    long_objects: u64,
-    longest: u64,
+    /// Buckets by the length of their chains, of lengths that there are.
+    buckets: BTreeMap<u64, u64>,
 }
 
 /// A chi-square statistic.
@@ -32,78 +28,79 @@ pub struct ChiSquare {
 impl Histogram {
     /// Adds a bucket whose chain is `length` long.
     pub fn add(&mut self, length: u64) {
-        match usize::try_from(length) {
-            Ok(size) if size < SINGLE_SIZES => self.buckets[size] += 1,
-            _ => {
-                self.long_buckets += 1;
-                self.long_objects += length;
-            }
-        }
-        self.longest = self.longest.max(length);
+        *self.buckets.entry(length).or_default() += 1;
+    }
+
+    /// The lengths that there are, ascending, each with how many buckets have such a chain.
+    pub fn lengths(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.buckets
+            .iter()
+            .map(|(length, buckets)| (*length, *buckets))
     }
 
     /// Number of buckets.
     #[must_use]
     pub fn buckets(&self) -> u64 {
-        self.buckets.iter().sum::<u64>() + self.long_buckets
+        self.buckets.values().sum()
+    }
+
+    /// Number of empty buckets.
+    #[must_use]
+    pub fn empty_buckets(&self) -> u64 {
+        self.with_length(0)
     }
 
     /// Number of objects in all chains.
     #[must_use]
     pub fn objects(&self) -> u64 {
-        self.rows().map(|(_, _, objects)| objects).sum()
+        self.lengths()
+            .map(|(length, buckets)| length * buckets)
+            .sum()
     }
 
     /// Length of the longest chain.
     #[must_use]
     pub fn longest_chain(&self) -> u64 {
-        self.longest
+        let last = self.buckets.last_key_value();
+        last.map_or(0, |(length, _)| *length)
+    }
+
+    /// The share of the objects that are in chains no longer than the mean, rounded up: "about 68% of
+    /// all buffers are stored in buckets containing the expected average number of buffers or less".
+    /// 1 of no objects.
+    #[must_use]
+    pub fn share_in_mean_chains(&self) -> f64 {
+        let objects = self.objects();
+        if objects == 0 {
+            return 1.0;
+        }
+        let mean = objects.div_ceil(self.buckets());
+        let no_longer = self.lengths().take_while(|(length, _)| *length <= mean);
+        as_f64(no_longer.map(|(length, buckets)| length * buckets).sum()) / as_f64(objects)
     }
 
     /// The rows: chain length (none in the last row, of longer chains), buckets,
     /// objects.
     pub fn rows(&self) -> impl Iterator<Item = (Option<u64>, u64, u64)> {
-        let single = (0u64..).zip(self.buckets);
-        single
-            .map(|(size, buckets)| (Some(size), buckets, size * buckets))
-            .chain([(None, self.long_buckets, self.long_objects)])
+        let single = (0..SINGLE_SIZES).map(|size| (Some(size), self.with_length(size)));
+        let single = single.map(|(size, buckets)| (size, buckets, size.unwrap_or(0) * buckets));
+        let long = self.buckets.range(SINGLE_SIZES..);
+        let long = long.fold((0, 0), |(buckets, objects), (length, more)| {
+            (buckets + more, objects + length * more)
+        });
+        single.chain([(None, long.0, long.1)])
+    }
+
+    fn with_length(&self, length: u64) -> u64 {
+        self.buckets.get(&length).copied().unwrap_or(0)
     }
 
     /// Compares the buckets with what throwing the objects at random gives: a
     /// Poisson distribution with the mean chain length. Classes where fewer than
     /// five buckets are expected are joined with their neighbours, as is usual.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a statistic: counts over 2^53 would lose nothing that matters"
-    )]
     pub fn chi_square(&self) -> ChiSquare {
-        const LEAST_EXPECTED: f64 = 5.0;
-        let buckets = self.buckets() as f64;
-        let mean = self.objects() as f64 / buckets.max(1.0);
-        let mut term = buckets * (-mean).exp();
-        let mut left = buckets;
-        let mut classes: Vec<(f64, f64)> = Vec::new();
-        let mut open = (0.0, 0.0);
-        for (size, observed, _) in self.rows() {
-            let expected = match size {
-                Some(size) => {
-                    let expected = term;
-                    term *= mean / (size + 1) as f64;
-                    left -= expected;
-                    expected
-                }
-                None => left.max(0.0),
-            };
-            open = (open.0 + observed as f64, open.1 + expected);
-            if open.1 >= LEAST_EXPECTED {
-                classes.push(std::mem::take(&mut open));
-            }
-        }
-        match classes.last_mut() {
-            Some(last) => *last = (last.0 + open.0, last.1 + open.1),
-            None => classes.push(open),
-        }
+        let classes = self.classes();
         let statistic = classes
             .iter()
             .filter(|(_, expected)| *expected > 0.0)
@@ -114,18 +111,55 @@ impl Histogram {
             degrees_of_freedom: u32::try_from(classes.len().saturating_sub(2)).unwrap_or(0),
         }
     }
+
+    /// Classes of chain lengths: buckets observed and expected.
+    fn classes(&self) -> Vec<(f64, f64)> {
+        const LEAST_EXPECTED: f64 = 5.0;
+        let buckets = as_f64(self.buckets());
+        let mean = as_f64(self.objects()) / buckets.max(1.0);
+        // As a logarithm, since long chains make it smaller than any number.
+        let mut term = buckets.ln() - mean;
+        let (mut observed_left, mut expected_left) = (buckets, buckets);
+        let mut classes: Vec<(f64, f64)> = Vec::new();
+        let mut open = (0.0, 0.0);
+        for size in 0.. {
+            if as_f64(size) > mean && expected_left < LEAST_EXPECTED {
+                break;
+            }
+            let (observed, expected) = (as_f64(self.with_length(size)), term.exp());
+            term += mean.ln() - as_f64(size + 1).ln();
+            observed_left -= observed;
+            expected_left -= expected;
+            open = (open.0 + observed, open.1 + expected);
+            if open.1 >= LEAST_EXPECTED {
+                classes.push(std::mem::take(&mut open));
+            }
+        }
+        open = (open.0 + observed_left, open.1 + expected_left.max(0.0));
+        match classes.last_mut() {
+            Some(last) => *last = (last.0 + open.0, last.1 + open.1),
+            None => classes.push(open),
+        }
+        classes
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a statistic: counts over 2^53 would lose nothing that matters"
+)]
+fn as_f64(count: u64) -> f64 {
+    count as f64
 }
 
 impl std::ops::Add for Histogram {
     type Output = Self;
 
-    fn add(self, other: Self) -> Self {
-        Self {
-            buckets: std::array::from_fn(|size| self.buckets[size] + other.buckets[size]),
-            long_buckets: self.long_buckets + other.long_buckets,
-            long_objects: self.long_objects + other.long_objects,
-            longest: self.longest.max(other.longest),
+    fn add(mut self, other: Self) -> Self {
+        for (length, buckets) in other.buckets {
+            *self.buckets.entry(length).or_default() += buckets;
         }
+        self
     }
 }
 
@@ -170,7 +204,11 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, " hash table size is {} buckets", histogram.buckets())?;
         writeln!(f, " hash table contains {objects} objects")?;
-        writeln!(f, " largest bucket contains {} {noun}", histogram.longest)?;
+        writeln!(
+            f,
+            " largest bucket contains {} {noun}",
+            histogram.longest_chain()
+        )?;
         writeln!(
             f,
             " {function}() iterations/lookup: {}/1000",
@@ -205,7 +243,6 @@ mod tests {
         // 721 buckets with 21398 objects, the largest of 116.
         histogram.add(116);
         (0..720).for_each(|i| histogram.add(if i < 402 { 30 } else { 29 }));
-        histogram.long_objects = 21398;
         Report {
             cache: "Buffer",
             objects: "buffers",
@@ -274,5 +311,24 @@ Buffer cache total lookups: 296481  (hit rate: 54%)
     #[test]
     fn chi_square_of_published_bad_hash_is_huge() {
         assert!(published().histogram.chi_square().statistic > 100_000.0);
+    }
+
+    #[test]
+    fn chi_square_of_long_poisson_chains_compares_all_their_lengths() {
+        // 1024 buckets, mean 900: two standard deviations, 60, to either side hold most of them.
+        let mut histogram = Histogram::default();
+        (0..1024).for_each(|bucket| histogram.add(840 + bucket * 120 / 1023));
+        let chi = histogram.chi_square();
+        assert!(chi.degrees_of_freedom > 50, "{chi:?}");
+        assert!(chi.statistic.is_finite(), "{chi:?}");
+    }
+
+    #[test]
+    fn share_in_mean_chains_counts_objects_up_to_the_mean_rounded_up() {
+        let published = published().histogram;
+        // 37256 objects in 16384 buckets: up to 3.
+        let share = as_f64(1037 + 762 + 885) / as_f64(37256);
+        assert!((published.share_in_mean_chains() - share).abs() < 1e-12);
+        assert!((Histogram::default().share_in_mean_chains() - 1.0).abs() < 1e-12);
     }
 }
