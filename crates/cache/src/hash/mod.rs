@@ -24,6 +24,8 @@ pub mod inode;
 pub mod mixer;
 pub mod page;
 pub mod random_table;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
 pub mod word;
 
 pub use function::{Function, UnknownFunction};

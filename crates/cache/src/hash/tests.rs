@@ -1,0 +1,191 @@
+//! Tests of the hash functions: their values, their bounds, their names.
+
+mod published;
+mod todays;
+
+use super::*;
+use crate::frame::FrameKey;
+use crate::table::Hash64;
+use crate::tape::CacheKind;
+use proptest::prelude::*;
+use published::PUBLISHED;
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error;
+use std::collections::BTreeSet;
+use todays::TODAYS;
+
+/// A function's name, a key, the table's bits, and the bucket.
+type Golden = (&'static str, HashKey, u32, u32);
+
+const SMALL: HashKey = HashKey {
+    object: 2,
+    index: 3,
+};
+
+/// Does not fit into 32 bits, neither number.
+const LARGE: HashKey = HashKey {
+    object: 0x1_0000_0005,
+    index: 0x12_3456_789a,
+};
+
+/// The bucket that a function's own type says.
+struct Bucket {
+    key: HashKey,
+    bits: u32,
+}
+
+impl FunctionVisitor for Bucket {
+    type Output = u32;
+
+    fn visit<H: HashFunction<HashKey> + Copy + 'static>(self, hash: H) -> u32 {
+        assert_eq!(size_of::<H>(), 0, "a function has no state");
+        hash.bucket(self.key, self.bits)
+    }
+}
+
+fn bucket(name: &str, object: u64, index: u64, bits: u32) -> u32 {
+    let function: Function = name.parse().expect("a function's name");
+    function.bucket(HashKey { object, index }, bits)
+}
+
+#[test]
+fn function_of_known_key_gives_bucket_worked_out_by_hand() {
+    for &(name, key, bits, bucket) in PUBLISHED.iter().chain(TODAYS) {
+        let function: Function = name.parse().expect("a function's name");
+        let found = function.bucket(key, bits);
+        assert_eq!(
+            found, bucket,
+            "{name} of {key:?} in {bits} bits: {found:#x}"
+        );
+    }
+}
+
+#[test]
+fn every_function_is_worked_out_for_two_sizes() {
+    for function in Function::ALL {
+        let rows = PUBLISHED.iter().chain(TODAYS);
+        let of_this = rows.filter(|(name, ..)| *name == function.as_str());
+        let sizes: BTreeSet<u32> = of_this.map(|(_, _, bits, _)| *bits).collect();
+        assert!(sizes.len() >= 2, "{function}: {sizes:?}");
+    }
+}
+
+/// The values with which the functions' authors, or their users, check them.
+#[test]
+fn mixer_of_known_input_gives_known_output() {
+    assert_eq!(bucket("murmur3-32", 0, 1, 29), 0x514e_28b7 & 0x1fff_ffff);
+    assert_eq!(bucket("murmur3-64", 0, 1, 29), 0x34c2_cb2c & 0x1fff_ffff);
+    // The first number that SplitMix64 draws from seed 0 is 0xe220_a839_7b1d_cdaf.
+    let step = 0x9e37_79b9_7f4a_7c15;
+    assert_eq!(bucket("splitmix64", 0, step, 29), 0x7b1d_cdaf & 0x1fff_ffff);
+}
+
+#[test]
+fn golden_of_frame_key_gives_bucket_of_frame_table() {
+    for index in [0, 1, 4096, u64::MAX] {
+        let key = FrameKey { object: 11, index };
+        let bucket = Hash64.bucket(key, 17);
+        assert_eq!(Function::Golden.bucket(key.into(), 17), bucket);
+    }
+}
+
+#[test]
+fn hash64_of_linux_gives_buckets_of_golden_from_the_end() {
+    for index in 1..1000 {
+        let [golden, linux] = ["golden", "hash-64"].map(|name| bucket(name, 3, index, 12));
+        assert_eq!(golden + linux, 4095, "{index}");
+    }
+}
+
+/// The fault that the unshifted offset was added for: 16 slots of a swap device, whose entries
+/// differ in the lower 12 bits alone.
+#[test]
+fn reference_of_neighbouring_swap_entries_meets_and_others_part() {
+    let buckets = |name| {
+        let entries = (0..16).map(|slot| slot << 8 | 2);
+        let buckets: BTreeSet<u32> = entries.map(|entry| bucket(name, 1, entry, 11)).collect();
+        buckets.len()
+    };
+    assert_eq!(buckets("swap-reference"), 1);
+    // A word shifted left loses what lies above 11 bits: 8 steps of 256, and carries apart.
+    assert!(buckets("swap-offset") >= 8, "{}", buckets("swap-offset"));
+    assert_eq!(buckets("swap-mult"), 16);
+}
+
+/// Why the multiplier must suit the word: 2654435761 moves a small number nowhere near
+/// the top of 64 bits.
+#[test]
+fn multiplier_of_32_bits_in_words_of_64_leaves_small_numbers_in_one_bucket() {
+    let buckets = |name| {
+        let inodes = (1..1000).map(|inode| bucket(name, 0, inode, 12));
+        inodes.collect::<BTreeSet<u32>>().len()
+    };
+    assert_eq!(buckets("inode-mult-64"), 1);
+    assert!(buckets("inode-mult") > 900, "{}", buckets("inode-mult"));
+}
+
+#[test]
+fn name_of_function_is_read_back_and_is_its_own() {
+    let mut names = BTreeSet::new();
+    for function in Function::ALL {
+        let name = function.as_str();
+        assert!(names.insert(name), "{name} twice");
+        assert_eq!(name.parse(), Ok(*function));
+        assert_eq!(function.to_string(), name);
+        let read: Result<_, Error> = Function::deserialize(name.into_deserializer());
+        assert_eq!(read, Ok(*function));
+        for text in [function.about(), function.source()] {
+            assert!(!text.is_empty() && !text.ends_with('.'), "{name}: {text}");
+        }
+        assert!(!function.caches().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn name_of_no_function_is_refused_with_the_names() {
+    let error = "sha1".parse::<Function>().unwrap_err().to_string();
+    assert!(error.contains("`sha1`"), "{error}");
+    for function in Function::ALL {
+        assert!(error.contains(function.as_str()), "{function}: {error}");
+    }
+}
+
+#[test]
+fn short_name_in_a_cache_is_its_published_function() {
+    let of_cache = |cache, name| Function::of_cache(cache, name).map_err(|error| error.to_string());
+    for (cache, name, function) in [
+        (CacheKind::Page, "mult", Function::PageMult),
+        (CacheKind::Buffer, "mult-11", Function::BufferMult11),
+        (CacheKind::Dentry, "mult-11", Function::DentryMult11),
+        (CacheKind::Inode, "mult-64", Function::InodeMult64),
+        (CacheKind::Page, "swap-mult", Function::SwapMult),
+        (CacheKind::Inode, "inode-mult", Function::InodeMult),
+        (CacheKind::Buffer, "moremur", Function::MoreMur),
+    ] {
+        assert_eq!(of_cache(cache, name), Ok(function));
+    }
+    let error = of_cache(CacheKind::Page, "buffer-steiner").unwrap_err();
+    assert!(
+        error.contains("page-mult") && !error.contains("dentry"),
+        "{error}"
+    );
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![0..1_u64 << 20, any::<u64>(), Just(0), Just(u64::MAX)]
+}
+
+proptest! {
+    #[test]
+    fn bucket_of_any_key_lies_in_the_table(object in number(), index in number()) {
+        let key = HashKey { object, index };
+        for function in Function::ALL {
+            for bits in 0..=29 {
+                let bucket = function.bucket(key, bits);
+                prop_assert!(bucket < 1 << bits, "{function}, {bits} bits: {bucket}");
+                prop_assert_eq!(function.visit(Bucket { key, bits }), bucket);
+            }
+        }
+    }
+}
