@@ -1,0 +1,104 @@
+//! Lines of text from outside, numbered, none longer than a bound.
+
+use std::io::{self, BufRead};
+
+/// The longest line that is read. Programs that trace print shorter ones.
+const LINE_BYTES: usize = 1 << 20;
+
+/// The lines of a text, one after the other in the same buffer.
+#[derive(Debug)]
+pub(super) struct Lines<R> {
+    reader: R,
+    buf: Vec<u8>,
+    number: u64,
+}
+
+/// One line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    /// Its number, from 1.
+    pub number: u64,
+    /// What it says, without the end of the line.
+    pub text: &'a [u8],
+    /// Whether it was longer than the bound, and is cut there.
+    pub cut: bool,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(reader: R) -> Self {
+        Self {
+            reader,
+            buf: Vec::new(),
+            number: 0,
+        }
+    }
+
+    /// The next line; `None` behind the last.
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.buf.clear();
+        let mut cut = false;
+        let mut begun = false;
+        loop {
+            let available = match self.reader.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result?,
+            };
+            if available.is_empty() {
+                break;
+            }
+            begun = true;
+            let end = available.iter().position(|&byte| byte == b'\n');
+            let part = &available[..end.unwrap_or(available.len())];
+            let room = (LINE_BYTES - self.buf.len()).min(part.len());
+            self.buf.extend_from_slice(&part[..room]);
+            cut |= room < part.len();
+            let used = part.len() + usize::from(end.is_some());
+            self.reader.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+        if !begun {
+            return Ok(None);
+        }
+        self.number += 1;
+        let text = self.buf.strip_suffix(b"\r").unwrap_or(&self.buf);
+        Ok(Some(Line {
+            number: self.number,
+            text,
+            cut,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_numbered_and_lose_their_ends() {
+        let mut lines = Lines::new(&b"one\r\n\nlast"[..]);
+        let mut read = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            read.push((line.number, line.text.to_vec()));
+        }
+        let expected = [
+            (1, b"one".to_vec()),
+            (2, b"".to_vec()),
+            (3, b"last".to_vec()),
+        ];
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn line_longer_than_the_bound_is_cut_and_the_next_is_whole() {
+        let mut text = vec![b'x'; LINE_BYTES + 5];
+        text.extend_from_slice(b"\nnext\n");
+        let mut lines = Lines::new(&*text);
+        let long = lines.next().unwrap().unwrap();
+        assert!(long.cut);
+        assert_eq!(long.text.len(), LINE_BYTES);
+        let next = lines.next().unwrap().unwrap();
+        assert_eq!((next.number, next.text, next.cut), (2, &b"next"[..], false));
+    }
+}

@@ -1,0 +1,7 @@
+//! Imports.
+
+mod lines;
+mod skipped;
+pub mod strace;
+
+pub use skipped::{Skipped, SkippedLines};

@@ -1,0 +1,219 @@
+//! What strace(1) prints: whole system calls, and the keys that they look up.
+//!
+//! # Model
+//! The output of `strace -f`, to a file (`-o`) or not, with any of its timestamps (`-t`, `-tt`,
+//! `-ttt`, `-r`) or none, with `-y` or `-T` or not. A call that strace printed in two parts,
+//! since another thread's line came between, is put together again.
+//!
+//! # Cost
+//! Memory for the calls that are under way, one for each thread, and for the numbers of the
+//! threads that live.
+
+mod argument;
+mod call;
+mod line;
+mod signature;
+mod timestamp;
+
+pub use call::{Birth, Call, Descriptor, Outcome, PathArgument, Start};
+
+use super::lines::{Line, Lines};
+use super::skipped::Skipped;
+use line::What;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, BufRead};
+use timestamp::Clock;
+
+/// The most that the beginnings of calls under way may take.
+const UNFINISHED_BYTES: usize = 64 << 20;
+
+/// The calls of a trace, in the order of their ends.
+#[derive(Debug)]
+pub struct Calls<R> {
+    lines: Lines<R>,
+    clock: Clock,
+    threads: Threads,
+    skipped: Skipped,
+}
+
+impl<R: BufRead> Calls<R> {
+    /// The calls that `reader` has the text of.
+    pub fn new(reader: R) -> Self {
+        Self {
+            lines: Lines::new(reader),
+            clock: Clock::default(),
+            threads: Threads::default(),
+            skipped: Skipped::default(),
+        }
+    }
+
+    /// The lines that told of no call, so far.
+    #[must_use]
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+}
+
+impl<R: BufRead> Iterator for Calls<R> {
+    type Item = io::Result<Call>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let line = match self.lines.next() {
+                Ok(line) => line?,
+                Err(error) => return Some(Err(error)),
+            };
+            match self.threads.read(line, &mut self.clock) {
+                Ok(Some(call)) => return Some(Ok(call)),
+                Ok(None) => {}
+                Err(reason) => self.skipped.line(reason, line),
+            }
+        }
+    }
+}
+
+/// The threads that live, and what they are in the middle of.
+#[derive(Debug, Default)]
+struct Threads {
+    living: HashMap<u32, Thread>,
+    /// The beginnings of calls, by the number of the line, so that the last comes last.
+    unfinished: BTreeMap<u64, Unfinished>,
+    unfinished_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    /// Until it is told with the thread's first call.
+    birth: Option<Birth>,
+    /// The line that has the beginning of the call under way.
+    unfinished: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Unfinished {
+    pid: u32,
+    text: Vec<u8>,
+}
+
+impl Threads {
+    /// The call that `line` tells the end of; an error says why there can be none.
+    fn read(&mut self, line: Line<'_>, clock: &mut Clock) -> Result<Option<Call>, &'static str> {
+        if line.cut {
+            return Err("a line of more than 1 MiB");
+        }
+        let parts = line::parts(line.text).ok_or("not a line of strace's")?;
+        let time_ns = clock.at(parts.timestamp);
+        let pid = parts.pid;
+        let text = match parts.what {
+            What::Exit => {
+                self.forget(pid);
+                return Err("the end of a thread");
+            }
+            What::Signal => return Err("a signal"),
+            What::Unfinished(started) => {
+                self.begin(pid, line.number, started)?;
+                return Ok(None);
+            }
+            What::Resumed(rest) => {
+                let begun = self.take_unfinished(pid);
+                let mut text = begun.ok_or("the end of a call whose beginning is missing")?;
+                text.extend_from_slice(rest);
+                text
+            }
+            What::Call(text) => text.to_vec(),
+        };
+        let call = line::call(&text).ok_or("a call that makes no sense")?;
+        let birth = self.thread(pid).birth.take();
+        let call = Call {
+            line: line.number,
+            time_ns,
+            pid,
+            birth,
+            name: call.name,
+            paths: call.paths,
+            fd: call.fd,
+            offset: call.offset,
+            length: call.length,
+            flags: call.flags,
+            result: call.result,
+        };
+        self.note_birth(&call);
+        Ok(Some(call))
+    }
+
+    /// The thread `pid`. One that was not heard of yet is the child of who is making one.
+    fn thread(&mut self, pid: u32) -> &mut Thread {
+        let unfinished = &self.unfinished;
+        self.living.entry(pid).or_insert_with(|| {
+            let makers = unfinished
+                .values()
+                .rev()
+                .filter_map(|call| birth(call.pid, &call.text));
+            Thread {
+                birth: makers.take(1).next(),
+                unfinished: None,
+            }
+        })
+    }
+
+    /// A thread whose maker's call returns before its own first line is known by that.
+    fn note_birth(&mut self, call: &Call) {
+        if let Some(child) = call.returned().and_then(|child| u32::try_from(child).ok())
+            && child > 0
+            && makes_thread(call.name.as_bytes())
+        {
+            self.living.entry(child).or_insert_with(|| Thread {
+                birth: Some(birth_by(call.pid, |flag| call.has_flag(flag))),
+                unfinished: None,
+            });
+        }
+    }
+
+    fn begin(&mut self, pid: u32, number: u64, text: &[u8]) -> Result<(), &'static str> {
+        self.take_unfinished(pid);
+        if self.unfinished_bytes + text.len() > UNFINISHED_BYTES {
+            return Err("too many calls under way");
+        }
+        self.thread(pid).unfinished = Some(number);
+        self.unfinished_bytes += text.len();
+        let text = text.to_vec();
+        self.unfinished.insert(number, Unfinished { pid, text });
+        Ok(())
+    }
+
+    fn take_unfinished(&mut self, pid: u32) -> Option<Vec<u8>> {
+        let number = self.living.get_mut(&pid)?.unfinished.take()?;
+        let text = self.unfinished.remove(&number)?.text;
+        self.unfinished_bytes -= text.len();
+        Some(text)
+    }
+
+    fn forget(&mut self, pid: u32) {
+        self.take_unfinished(pid);
+        self.living.remove(&pid);
+    }
+}
+
+fn makes_thread(name: &[u8]) -> bool {
+    matches!(name, b"clone" | b"clone3" | b"fork" | b"vfork")
+}
+
+/// What the beginning of a call tells of the thread that it makes, if it does.
+fn birth(parent: u32, text: &[u8]) -> Option<Birth> {
+    let name = text.split(|&byte| byte == b'(').next()?;
+    makes_thread(name).then(|| {
+        let text = String::from_utf8_lossy(text);
+        birth_by(parent, |flag| text.contains(flag))
+    })
+}
+
+fn birth_by(parent: u32, has: impl Fn(&str) -> bool) -> Birth {
+    Birth {
+        parent,
+        shares_files: has("CLONE_FILES"),
+        shares_directory: has("CLONE_FS"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Whole traces.
+
+use super::*;
+
+fn calls(text: &str) -> (Vec<Call>, Skipped) {
+    let mut calls = Calls::new(text.as_bytes());
+    let all = calls.by_ref().collect::<io::Result<Vec<_>>>().unwrap();
+    (all, calls.skipped().clone())
+}
+
+#[test]
+fn call_in_two_parts_is_put_together_and_ends_where_the_second_is() {
+    let (calls, skipped) = calls(
+        "7 1.0 read(3,  <unfinished ...>\n\
+         8 0.5 getpid() = 8\n\
+         7 0.5 <... read resumed>\"abc\", 10) = 3\n",
+    );
+    assert_eq!(skipped, Skipped::default());
+    let read = &calls[1];
+    assert_eq!((&*read.name, read.pid, read.line), ("read", 7, 3));
+    assert_eq!((read.length, read.returned()), (Some(10), Some(3)));
+    assert_eq!(read.time_ns, 2_000_000_000);
+}
+
+#[test]
+fn child_is_known_by_its_parent_that_returned_first() {
+    let (calls, _) = calls(
+        "7 fork() = 8\n\
+         8 getpid() = 8\n\
+         8 getpid() = 8\n",
+    );
+    let birth = Birth {
+        parent: 7,
+        shares_files: false,
+        shares_directory: false,
+    };
+    assert_eq!(calls[1].birth, Some(birth));
+    assert_eq!(calls[2].birth, None);
+}
+
+#[test]
+fn child_that_runs_before_its_parent_returns_is_known_by_the_call_under_way() {
+    let (calls, _) = calls(
+        "7 clone(child_stack=0x7f, flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_THREAD <unfinished ...>\n\
+         8 getpid() = 7\n\
+         7 <... clone resumed>, parent_tid=[8]) = 8\n",
+    );
+    let birth = calls[0].birth.unwrap();
+    assert_eq!(
+        (birth.parent, birth.shares_files, birth.shares_directory),
+        (7, true, true)
+    );
+    assert_eq!(calls[1].returned(), Some(8));
+}
+
+#[test]
+fn lines_without_a_call_are_counted_by_what_they_are() {
+    let (calls, skipped) = calls(
+        "7 --- SIGCHLD {si_signo=SIGCHLD} ---\n\
+         7 +++ exited with 0 +++\n\
+         strace: Process 8 attached\n\
+         7 <... read resumed>\"abc\", 10) = 3\n\
+         7 read(3, \"a\n",
+    );
+    assert!(calls.is_empty());
+    let reasons: Vec<_> = skipped
+        .reasons()
+        .map(|(reason, lines)| (reason, lines.count, lines.first_number))
+        .collect();
+    let expected = [
+        ("a call that makes no sense", 1, 5),
+        ("a signal", 1, 1),
+        ("not a line of strace's", 1, 3),
+        ("the end of a call whose beginning is missing", 1, 4),
+        ("the end of a thread", 1, 2),
+    ];
+    assert_eq!(reasons, expected);
+}
