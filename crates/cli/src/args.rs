@@ -4,13 +4,14 @@ mod change;
 mod lab;
 mod names;
 mod reproduce;
+mod results;
 mod xattr_bench;
 
 use crate::commands::fuse2fs::Fuse2fsArgs;
 use crate::{size, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use larder::PolicyName;
+use larder::{CacheKind, PolicyName};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
 pub(crate) use lab::{LabArgs, LabCommand, ListArgs, ReadaheadArgs};
 pub(crate) use names::Names;
 pub(crate) use reproduce::{Document, ReproduceArgs};
+pub(crate) use results::ResultArgs;
 pub(crate) use xattr_bench::{TargetName, XattrBenchArgs};
 
 /// Mount, read and write ext2, ext3 and ext4 images, without root.
@@ -347,6 +349,8 @@ Examples:
   larder stats /mnt/disk
   larder stats --json /mnt/disk | jq .page.hits
   larder stats --histogram dentry /mnt/disk
+  larder stats --histogram dentry --json /mnt/disk | jq '.rows[].poisson_buckets'
+  larder stats --prometheus /mnt/disk > /var/lib/node_exporter/textfile/disk.prom
 
 JSON: cache_size_bytes; page, buffer, dentry, inode (each buckets, objects,
 capacity, lookups, hits, links_on_hits, links_on_misses, longest_chain, bytes);
@@ -358,14 +362,24 @@ entries, limit_entries, buckets, entry_bytes, bytes, lookups, hits, inserted,
 dropped_by_limit, dropped_by_shrinker).
 
 shares counts all that were made since the mount; saved_bytes is what these save now, as
-far as they still last: what was shared before the mount adds nothing.")]
+far as they still last: what was shared before the mount adds nothing.
+
+JSON of a histogram: cache, lookups, hits, links_on_hits, links_on_misses, buckets,
+objects, longest_chain, rows (each length, null for all longer ones; buckets;
+objects; poisson_buckets, which chance would give)
+
+Metrics for Prometheus are named after the keys of the JSON: page.lookups is
+larder_cache_lookups_total{cache=\"page\"}; here each has the mount point as a label.")]
 pub(crate) struct StatsArgs {
     /// The directory that an image is mounted on
     pub mountpoint: PathBuf,
     /// Write JSON, one object
-    #[arg(long, conflicts_with = "histogram")]
+    #[arg(long)]
     pub json: bool,
-    /// Show how many buckets of a cache's hash table hold how many objects, as text only
+    /// Write metrics in Prometheus' text format, as the node exporter's textfile collector takes them
+    #[arg(long, conflicts_with_all = ["histogram", "json"])]
+    pub prometheus: bool,
+    /// Show how many buckets of a cache's hash table hold how many objects
     #[arg(long, value_enum, value_name = "CACHE")]
     pub histogram: Option<Cache>,
 }
@@ -381,6 +395,17 @@ pub(crate) enum Cache {
     Dentry,
     /// Inodes
     Inode,
+}
+
+impl From<Cache> for CacheKind {
+    fn from(cache: Cache) -> Self {
+        match cache {
+            Cache::Page => Self::Page,
+            Cache::Buffer => Self::Buffer,
+            Cache::Dentry => Self::Dentry,
+            Cache::Inode => Self::Inode,
+        }
+    }
 }
 
 #[cfg(test)]

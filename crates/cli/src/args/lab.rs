@@ -2,6 +2,7 @@
 
 use super::names::{Names, NamesParser};
 use super::reproduce::ReproduceArgs;
+use super::results::ResultArgs;
 use super::xattr_bench::XattrBenchArgs;
 use crate::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -75,18 +76,11 @@ pub(crate) struct ReadaheadArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: u64,
-    /// Write JSON, one object, instead of the table
-    #[arg(long)]
-    pub json: bool,
-    /// Write the figures to FILE, too
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub results: ResultArgs,
     /// Write a plot of the throughput to FILE, too
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
-    /// Write comparison.md, .html, .csv, .json and .svg to DIR, too
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
 }
 
 /// List the workloads with their parameters, the devices and the policies

@@ -2,6 +2,7 @@
 
 use super::lab::parse_seed;
 use super::names::{Names, NamesParser};
+use super::results::ResultArgs;
 use clap::Args;
 use larder::MbCacheVariant;
 use larder_lab::xattr_bench::Case;
@@ -69,18 +70,11 @@ pub(crate) struct XattrBenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
     pub seed: u64,
-    /// Write JSON, one object, instead of the tables
-    #[arg(long)]
-    pub json: bool,
-    /// Write the figures to FILE, too
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub results: ResultArgs,
     /// Write a plot of time over processes to FILE, too; for one number of files and of values
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
-    /// Write xattr-bench.md, .html, .csv, .json and all plots to DIR, too
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
 }
 
 impl XattrBenchArgs {

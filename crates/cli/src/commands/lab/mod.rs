@@ -5,10 +5,10 @@ mod readahead;
 mod reproduce;
 pub(crate) mod xattr_bench;
 
-use crate::args::{LabArgs, LabCommand};
+use crate::args::{LabArgs, LabCommand, ResultArgs};
 use crate::failure::{Failure, Result};
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -35,6 +35,33 @@ fn progress(total: u64) -> ProgressBar {
     }
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
     bar
+}
+
+/// What a command measured, in the forms that it is asked for in.
+struct Results<'r> {
+    json: String,
+    csv: String,
+    report: Vec<ReportFile>,
+    /// Prints the tables.
+    text: &'r dyn Fn(&mut dyn Write) -> io::Result<()>,
+}
+
+impl Results<'_> {
+    fn write(&self, args: &ResultArgs) -> Result<()> {
+        if let Some(path) = &args.csv {
+            write("--csv", path, &self.csv)?;
+        }
+        if let Some(dir) = &args.output {
+            write_report(dir, &self.report)?;
+        }
+        let mut out = io::stdout().lock();
+        if args.json {
+            out.write_all(self.json.as_bytes())?;
+        } else {
+            (self.text)(&mut out)?;
+        }
+        Ok(out.flush()?)
+    }
 }
 
 /// Writes one file; `option` named it.

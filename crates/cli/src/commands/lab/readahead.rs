@@ -1,11 +1,10 @@
 //! `larder lab readahead`.
 
-use super::{progress, write, write_report};
+use super::{Results, progress, write};
 use crate::args::ReadaheadArgs;
 use crate::failure::{Failure, Result};
 use larder_lab::compare::{CompareConfig, compare};
 use larder_lab::simulator::{CpuModel, Error};
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &ReadaheadArgs) -> Result<ExitCode> {
@@ -21,23 +20,23 @@ pub(super) fn run(args: &ReadaheadArgs) -> Result<ExitCode> {
     let compared = compare(&config, &args.policy.0);
     bar.finish_and_clear();
     let comparison = compared.map_err(|error| failure(&error))?;
-    if let Some(path) = &args.csv {
-        write("--csv", path, &comparison.to_csv()?)?;
-    }
     if let Some(path) = &args.plot {
         write("--plot", path, &comparison.plot())?;
     }
-    if let Some(dir) = &args.output {
-        write_report(dir, &comparison.report()?)?;
-    }
-    let mut out = io::stdout().lock();
-    if args.json {
-        out.write_all(comparison.to_json()?.as_bytes())?;
-    } else {
-        writeln!(out, "{}\n", comparison.title())?;
-        out.write_all(comparison.table().to_text().as_bytes())?;
-    }
-    out.flush()?;
+    let results = Results {
+        json: comparison.to_json()?,
+        csv: comparison.to_csv()?,
+        report: comparison.report()?,
+        text: &|out| {
+            write!(
+                out,
+                "{}\n\n{}",
+                comparison.title(),
+                comparison.table().to_text()
+            )
+        },
+    };
+    results.write(&args.results)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,6 @@
 //! `larder lab xattr-bench`.
 
-use super::{progress, write, write_report};
+use super::{Results, progress, write};
 use crate::args::{Names, TargetName, XattrBenchArgs};
 use crate::failure::{Failure, Result};
 use larder::MbCacheVariant;
@@ -30,22 +30,16 @@ pub(super) fn run(args: &XattrBenchArgs) -> Result<ExitCode> {
     let measured = xattr_bench::measure_all(&name, &targets, &cases, &config, &mut || bar.inc(1));
     bar.finish_and_clear();
     let bench = measured.map_err(|error| failure(&error))?;
-    if let Some(path) = &args.csv {
-        write("--csv", path, &bench.to_csv()?)?;
-    }
     if let (Some(path), [plot]) = (&args.plot, &*bench.plots()) {
         write("--plot", path, &plot.content)?;
     }
-    if let Some(dir) = &args.output {
-        write_report(dir, &bench.report()?)?;
-    }
-    let mut out = io::stdout().lock();
-    if args.json {
-        out.write_all(bench.to_json()?.as_bytes())?;
-    } else {
-        print_text(&mut out, &bench)?;
-    }
-    out.flush()?;
+    let results = Results {
+        json: bench.to_json()?,
+        csv: bench.to_csv()?,
+        report: bench.report()?,
+        text: &|out| print_text(out, &bench),
+    };
+    results.write(&args.results)?;
     if let Some(warning) = bench.warning() {
         writeln!(io::stderr(), "warning: {warning}")?;
     }
@@ -155,7 +149,7 @@ fn interrupt() -> io::Result<PipeReader> {
     Ok(reader)
 }
 
-fn print_text(out: &mut impl Write, bench: &XattrBench) -> io::Result<()> {
+fn print_text(out: &mut dyn Write, bench: &XattrBench) -> io::Result<()> {
     writeln!(out, "{}", bench.title())?;
     if bench.is_matrix() {
         writeln!(out, "Medians of the runs in seconds; * is the fastest")?;

@@ -1,0 +1,17 @@
+//! Where the lab's commands write what they measured: the same options for all.
+
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct ResultArgs {
+    /// Write JSON, one object, instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write the figures to FILE, too
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write a report to DIR, too: Markdown, HTML, CSV, JSON and all plots
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
