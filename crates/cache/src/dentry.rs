@@ -23,8 +23,9 @@
 
 use crate::budget::ArenaConfig;
 use crate::stats::CacheStats;
-use crate::table::histogram::{Histogram, Report};
-use crate::table::{Arena, Charge, Counts, Growth, Layout, SeededHash, Slot, Table};
+use crate::table::histogram::Report;
+use crate::table::{Arena, Charge, Growth, Layout, SeededHash, Slot, Table};
+use crate::tape::CacheKind;
 use std::io;
 use std::sync::Arc;
 
@@ -300,31 +301,20 @@ impl DentryCache {
         }
     }
 
-    /// The tables' sizes and what lookups cost, of both tables together. Looks at
-    /// every bucket.
+    /// The tables' sizes and what lookups cost, of both tables together. Looks at no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.short.stats().and(self.long.stats())
     }
 
-    /// The histogram of chain lengths, of both tables together.
+    /// The histogram of chain lengths, of both tables together. Looks at every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
         let tables = [
             (self.short.table.counts(), self.short.table.histogram()),
             (self.long.table.counts(), self.long.table.histogram()),
         ];
-        let (counts, histogram) = tables.into_iter().fold(
-            (Counts::default(), Histogram::default()),
-            |(counts, histogram), (c, h)| (counts + c, histogram + h),
-        );
-        Report {
-            cache: "Dentry",
-            objects: "dentries",
-            function: "d_lookup",
-            counts,
-            histogram,
-        }
+        Report::of(CacheKind::Dentry, tables)
     }
 
     /// Checks the invariants. Only when nobody else uses it.

@@ -12,6 +12,7 @@ use crate::budget::ArenaConfig;
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
 use crate::table::{Arena, Charge, Growth, Hash64, Layout, Slot, Table};
+use crate::tape::CacheKind;
 use std::io;
 use std::sync::Arc;
 
@@ -98,22 +99,17 @@ impl<const W: usize> InodeCache<W> {
         self.table.remove(&ino)
     }
 
-    /// The table's size and what lookups cost. Looks at every bucket.
+    /// The table's size and what lookups cost. Looks at no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         CacheStats::of(&self.table, self.table.arena().capacity().into(), 0)
     }
 
-    /// The histogram of chain lengths.
+    /// The histogram of chain lengths. Looks at every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
-        Report {
-            cache: "Inode",
-            objects: "inodes",
-            function: "find_inode",
-            counts: self.table.counts(),
-            histogram: self.table.histogram(),
-        }
+        let table = &self.table;
+        Report::of(CacheKind::Inode, [(table.counts(), table.histogram())])
     }
 
     /// Checks the invariants. Only when nobody else uses it.

@@ -49,6 +49,7 @@ use crate::frame::{
 use crate::stats::CacheStats;
 use crate::table::State;
 use crate::table::histogram::Report;
+use crate::tape::CacheKind;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
@@ -232,23 +233,17 @@ impl PageCache {
         self.frames.readahead_counts()
     }
 
-    /// The table's size and what lookups cost. Looks at every bucket.
+    /// The table's size and what lookups cost. Looks at no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.frames.stats(Holder::Page)
     }
 
-    /// The histogram of chain lengths.
+    /// The histogram of chain lengths. Looks at every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
         let table = self.frames.table(Holder::Page);
-        Report {
-            cache: "Page",
-            objects: "pages",
-            function: "find_page",
-            counts: table.counts(),
-            histogram: table.histogram(),
-        }
+        Report::of(CacheKind::Page, [(table.counts(), table.histogram())])
     }
 }
 

@@ -19,8 +19,9 @@ pub struct CacheStats {
     pub links_on_hits: u64,
     /// Links walked by lookups that missed.
     pub links_on_misses: u64,
-    /// Length of the longest chain now.
-    pub longest_chain: u64,
+    /// Length of the longest chain now, if the buckets were looked at for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_chain: Option<u64>,
     /// Memory used, in bytes: contents, slots and buckets.
     pub bytes: u64,
 }
@@ -44,7 +45,7 @@ impl CacheStats {
             hits: counts.hits,
             links_on_hits: counts.links_on_hits,
             links_on_misses: counts.links_on_misses,
-            longest_chain: table.histogram().longest_chain(),
+            longest_chain: None,
             bytes: buckets * 4 + objects * (slot_bytes + object_bytes),
         }
     }

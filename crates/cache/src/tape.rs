@@ -30,6 +30,17 @@ pub enum CacheKind {
 impl CacheKind {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Page, Self::Buffer, Self::Dentry, Self::Inode];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Buffer => "buffer",
+            Self::Dentry => "dentry",
+            Self::Inode => "inode",
+        }
+    }
 }
 
 /// What happened in a table.

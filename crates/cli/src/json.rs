@@ -2,7 +2,7 @@
 
 use crate::failure::Result;
 use crate::mode;
-use larder::{FileKind, Metadata, Timestamp};
+use larder::{FileKind, HistogramReport, Metadata, Timestamp};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -102,6 +102,54 @@ impl File {
             target: target
                 .filter(|_| metadata.kind == FileKind::Symlink)
                 .map(|target| String::from_utf8_lossy(target).into_owned()),
+        }
+    }
+}
+
+/// Chain lengths of a cache's table, beside what chance would give.
+#[derive(Debug, Serialize)]
+pub(crate) struct Histogram {
+    cache: &'static str,
+    lookups: u64,
+    hits: u64,
+    links_on_hits: u64,
+    links_on_misses: u64,
+    buckets: u64,
+    objects: u64,
+    longest_chain: u64,
+    rows: Vec<HistogramRow>,
+}
+
+/// The buckets with chains of one length.
+#[derive(Debug, Serialize)]
+struct HistogramRow {
+    /// Null in the last row, of all that are longer.
+    length: Option<u64>,
+    buckets: u64,
+    objects: u64,
+    poisson_buckets: f64,
+}
+
+impl Histogram {
+    pub(crate) fn new(report: &HistogramReport) -> Self {
+        let (counts, histogram) = (&report.counts, &report.histogram);
+        let rows = histogram.rows().zip(report.poisson);
+        let row = |((length, buckets, objects), poisson_buckets)| HistogramRow {
+            length,
+            buckets,
+            objects,
+            poisson_buckets,
+        };
+        Self {
+            cache: report.cache.as_str(),
+            lookups: counts.lookups(),
+            hits: counts.hits,
+            links_on_hits: counts.links_on_hits,
+            links_on_misses: counts.links_on_misses,
+            buckets: histogram.buckets(),
+            objects: histogram.objects(),
+            longest_chain: histogram.longest_chain(),
+            rows: rows.map(row).collect(),
         }
     }
 }

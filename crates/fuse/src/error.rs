@@ -1,6 +1,7 @@
 //! What can go wrong with a mount, and what to do about it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// The result of a mount operation.
@@ -137,6 +138,14 @@ pub enum Error {
     /// The statistics socket failed or answered nonsense. Errno: `EPROTO`.
     #[error("cannot get statistics: {0}")]
     Stats(String),
+    /// Metrics cannot be served at an address. Errno: the cause's.
+    #[error("cannot serve metrics at {address}: {source}")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// No directory for the statistics socket is safe to use. Errno: `EACCES`.
     #[error("cannot use {} for the statistics socket: {what}", .directory.display())]
     SocketDirectory {
@@ -191,6 +200,15 @@ impl Error {
                 "if the server was killed, clean up: larder umount {}",
                 path.display()
             ),
+            Self::Metrics { source, .. } => match source.kind() {
+                io::ErrorKind::AddrInUse => "take another port; 0 takes one that is free",
+                io::ErrorKind::AddrNotAvailable => {
+                    "give an address of this machine, or a port alone"
+                }
+                io::ErrorKind::PermissionDenied => "take a port from 1024 on, or be root",
+                _ => return None,
+            }
+            .to_owned(),
             _ => return None,
         })
     }

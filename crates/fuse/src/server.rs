@@ -1,5 +1,6 @@
 //! A mounted volume and the threads that answer for it.
 
+use crate::metrics::{Exporter, Metrics};
 use crate::mount::attach::{Attached, attach};
 use crate::mount::unmount::unmount_own;
 use crate::stats::Listener;
@@ -22,6 +23,7 @@ pub struct Server {
     read_write: bool,
     unmounter: Unmounter,
     kernel_readahead_bytes: u64,
+    metrics: Option<Metrics>,
     guard: Unserved,
 }
 
@@ -71,8 +73,17 @@ impl Server {
             read_write: options.read_write,
             unmounter,
             kernel_readahead_bytes: options.kernel_readahead_bytes,
+            metrics: None,
             guard,
         })
+    }
+
+    /// Serves the volume's figures at an address too, to all who can connect, as long as the mount is
+    /// served.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Option<Metrics>) -> Self {
+        self.metrics = metrics;
+        self
     }
 
     /// Where the volume is mounted, as the kernel names it.
@@ -106,6 +117,7 @@ impl Server {
             read_write,
             unmounter,
             kernel_readahead_bytes,
+            metrics,
             mut guard,
         } = self;
         raise_kernel_readahead(&unmounter.entry, kernel_readahead_bytes);
@@ -116,8 +128,17 @@ impl Server {
                 None
             }
         };
+        let ready = || {
+            let start = |metrics| {
+                let mountpoint = &unmounter.entry.mountpoint;
+                Exporter::start(metrics, mountpoint, Arc::downgrade(&volume))
+            };
+            let exporter = metrics.map(start).transpose()?;
+            ready()?;
+            Ok(exporter)
+        };
         let outcome = match ready() {
-            Ok(()) => session.run(),
+            Ok(_exporter) => session.run(),
             Err(error) => {
                 // Whoever waits for an answer is told that there will be none.
                 drop(session);

@@ -3,6 +3,7 @@
 use crate::read::Reader;
 use larder_cache::CacheStats;
 use larder_cache::mbcache::{self, Variant};
+use larder_cache::tape::CacheKind;
 use larder_readahead::PolicyName;
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +94,19 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn new(reader: &Reader) -> Self {
+    /// The four caches.
+    #[must_use]
+    pub fn caches(&self) -> [(CacheKind, &CacheStats); 4] {
+        [
+            (CacheKind::Page, &self.page),
+            (CacheKind::Buffer, &self.buffer),
+            (CacheKind::Dentry, &self.dentry),
+            (CacheKind::Inode, &self.inode),
+        ]
+    }
+
+    /// What is counted, with no look at the buckets: the longest chains stay unknown.
+    pub(crate) fn counted(reader: &Reader) -> Self {
         let caches = &reader.caches;
         let ahead = caches.pages.readahead_counts();
         let device = reader.counting.counts();

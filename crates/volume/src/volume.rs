@@ -11,8 +11,8 @@ use crate::mmp::MmpKeeper;
 use crate::read::{Keep, Reader, check_content};
 use crate::readahead::Readers;
 use crate::{
-    Advice, CacheKind, DirEntry, Error, FileKind, Info, JournalState, Metadata, OpenFile,
-    OpenOptions, Result, Statfs, Stats, Timestamp, open,
+    Advice, CacheKind, DirEntry, Error, FileKind, HistogramReport, Info, JournalState, Metadata,
+    OpenFile, OpenOptions, Result, Statfs, Stats, Timestamp, open,
 };
 use larder_block::BlockDevice;
 use larder_cache::dentry::Dentry;
@@ -423,21 +423,35 @@ impl Volume {
         found.ok_or(Error::NoMoreData(ino))
     }
 
-    /// Counts since the volume was opened.
+    /// Counts since the volume was opened. Looks at every bucket of the caches.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::new(&self.reader)
+        let mut stats = self.counts();
+        let longest_chain = |cache| Some(self.histogram(cache).histogram.longest_chain());
+        stats.page.longest_chain = longest_chain(CacheKind::Page);
+        stats.buffer.longest_chain = longest_chain(CacheKind::Buffer);
+        stats.dentry.longest_chain = longest_chain(CacheKind::Dentry);
+        stats.inode.longest_chain = longest_chain(CacheKind::Inode);
+        stats
     }
 
-    /// The bucket histogram of a cache, in the form that the published ones have.
+    /// [`Volume::stats`] without the longest chains, for which every bucket would be looked at: cheap
+    /// however large the caches are.
     #[must_use]
-    pub fn histogram(&self, cache: CacheKind) -> String {
+    pub fn counts(&self) -> Stats {
+        Stats::counted(&self.reader)
+    }
+
+    /// The bucket histogram of a cache. Displayed, it has the form of the published ones. Looks at
+    /// every bucket, and locks those in use for a moment, one after the other.
+    #[must_use]
+    pub fn histogram(&self, cache: CacheKind) -> HistogramReport {
         let caches = &self.reader.caches;
         match cache {
-            CacheKind::Page => caches.pages.report().to_string(),
-            CacheKind::Buffer => caches.buffers.report().to_string(),
-            CacheKind::Dentry => caches.dentries.report().to_string(),
-            CacheKind::Inode => caches.inodes.report().to_string(),
+            CacheKind::Page => caches.pages.report(),
+            CacheKind::Buffer => caches.buffers.report(),
+            CacheKind::Dentry => caches.dentries.report(),
+            CacheKind::Inode => caches.inodes.report(),
         }
     }
 }

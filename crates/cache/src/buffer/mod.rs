@@ -28,6 +28,7 @@ mod dirty;
 use crate::frame::{Frame, FrameEntry, FrameKey, Frames, FramesConfig, Holder, NewFrame};
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
+use crate::tape::CacheKind;
 use dirty::DirtyBuffers;
 use larder_block::BlockDevice;
 use std::io::IoSliceMut;
@@ -303,23 +304,17 @@ impl BufferCache {
         self.frames.remove(Holder::Buffer, key) || !self.frames.table(Holder::Buffer).contains(&key)
     }
 
-    /// The table's size and what lookups cost. Looks at every bucket.
+    /// The table's size and what lookups cost. Looks at no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.frames.stats(Holder::Buffer)
     }
 
-    /// The histogram of chain lengths.
+    /// The histogram of chain lengths. Looks at every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
         let table = self.frames.table(Holder::Buffer);
-        Report {
-            cache: "Buffer",
-            objects: "buffers",
-            function: "find_buffer",
-            counts: table.counts(),
-            histogram: table.histogram(),
-        }
+        Report::of(CacheKind::Buffer, [(table.counts(), table.histogram())])
     }
 
     #[cold]

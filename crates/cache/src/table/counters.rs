@@ -12,6 +12,7 @@
 //! some 5% to 10% of one that copies, and nothing measurable of one that pins.
 
 use crossbeam_utils::CachePadded;
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
 
@@ -95,7 +96,7 @@ struct Shard {
 }
 
 /// What lookups did, since the table was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Lookups that found their object.
     pub hits: u64,

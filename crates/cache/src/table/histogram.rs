@@ -3,14 +3,18 @@
 //! they are from what a perfect hash function would give.
 
 use super::Counts;
+use crate::tape::CacheKind;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Chain lengths of their own row; longer ones share the last.
 const SINGLE_SIZES: u64 = 16;
+/// Rows of a histogram.
+const ROWS: usize = 17;
 
 /// How many buckets have chains of what length.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Buckets by the length of their chains, of lengths that there are.
     buckets: BTreeMap<u64, u64>,
@@ -95,6 +99,33 @@ impl Histogram {
         self.buckets.get(&length).copied().unwrap_or(0)
     }
 
+    /// How many buckets would have chains of length 0, 1, 2 and so on had the objects been thrown at
+    /// random: a Poisson distribution with the mean chain length.
+    fn by_chance(&self) -> impl Iterator<Item = f64> {
+        let buckets = as_f64(self.buckets());
+        let mean = as_f64(self.objects()) / buckets.max(1.0);
+        // As a logarithm, since long chains make it smaller than any number.
+        let mut term = buckets.ln() - mean;
+        (1..).map(move |next| {
+            let expected = term.exp();
+            term += mean.ln() - as_f64(next).ln();
+            expected
+        })
+    }
+
+    /// The buckets that chance would give each row.
+    #[must_use]
+    pub fn poisson(&self) -> [f64; ROWS] {
+        let mut rows = [0.0; ROWS];
+        let mut left = as_f64(self.buckets());
+        for (row, expected) in rows[..ROWS - 1].iter_mut().zip(self.by_chance()) {
+            *row = expected;
+            left -= expected;
+        }
+        rows[ROWS - 1] = left.max(0.0);
+        rows
+    }
+
     /// Compares the buckets with what throwing the objects at random gives: a
     /// Poisson distribution with the mean chain length. Classes where fewer than
     /// five buckets are expected are joined with their neighbours, as is usual.
@@ -117,17 +148,14 @@ impl Histogram {
         const LEAST_EXPECTED: f64 = 5.0;
         let buckets = as_f64(self.buckets());
         let mean = as_f64(self.objects()) / buckets.max(1.0);
-        // As a logarithm, since long chains make it smaller than any number.
-        let mut term = buckets.ln() - mean;
         let (mut observed_left, mut expected_left) = (buckets, buckets);
         let mut classes: Vec<(f64, f64)> = Vec::new();
         let mut open = (0.0, 0.0);
-        for size in 0.. {
+        for (size, expected) in (0..).zip(self.by_chance()) {
             if as_f64(size) > mean && expected_left < LEAST_EXPECTED {
                 break;
             }
-            let (observed, expected) = (as_f64(self.with_length(size)), term.exp());
-            term += mean.ln() - as_f64(size + 1).ln();
+            let observed = as_f64(self.with_length(size));
             observed_left -= observed;
             expected_left -= expected;
             open = (open.0 + observed, open.1 + expected);
@@ -163,20 +191,47 @@ impl std::ops::Add for Histogram {
     }
 }
 
-/// A cache's histogram with the words that go around it. Displayed, it is the
-/// published form.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A cache's histogram. Displayed, it has the published form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The cache: `Buffer`.
-    pub cache: &'static str,
-    /// What it holds: `buffers`.
-    pub objects: &'static str,
-    /// The function that looks up: `find_buffer`.
-    pub function: &'static str,
+    /// The cache.
+    pub cache: CacheKind,
     /// What lookups did.
     pub counts: Counts,
     /// Chain lengths.
     pub histogram: Histogram,
+    /// The buckets that chance would give each row: [`Histogram::poisson`] of each table, together.
+    pub poisson: [f64; ROWS],
+}
+
+impl Report {
+    /// The histogram of a cache, of all its tables together.
+    pub fn of(cache: CacheKind, tables: impl IntoIterator<Item = (Counts, Histogram)>) -> Self {
+        let mut report = Self {
+            cache,
+            counts: Counts::default(),
+            histogram: Histogram::default(),
+            poisson: [0.0; ROWS],
+        };
+        for (counts, histogram) in tables {
+            for (sum, of_table) in report.poisson.iter_mut().zip(histogram.poisson()) {
+                *sum += of_table;
+            }
+            report.counts = report.counts + counts;
+            report.histogram = report.histogram + histogram;
+        }
+        report
+    }
+
+    /// The published words: the cache, what it holds, the function that looks up.
+    fn words(&self) -> (&'static str, &'static str, &'static str) {
+        match self.cache {
+            CacheKind::Page => ("Page", "pages", "find_page"),
+            CacheKind::Buffer => ("Buffer", "buffers", "find_buffer"),
+            CacheKind::Dentry => ("Dentry", "dentries", "d_lookup"),
+            CacheKind::Inode => ("Inode", "inodes", "find_inode"),
+        }
+    }
 }
 
 /// `part` of `whole` times `scale`, rounded down; 0 of nothing.
@@ -189,12 +244,9 @@ fn share(part: u64, whole: u64, scale: u64) -> u128 {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            cache,
-            objects: noun,
-            function,
-            counts,
-            histogram,
+            counts, histogram, ..
         } = self;
+        let (cache, noun, function) = self.words();
         let lookups = counts.lookups();
         let objects = histogram.objects();
         writeln!(
@@ -243,18 +295,13 @@ mod tests {
         // 721 buckets with 21398 objects, the largest of 116.
         histogram.add(116);
         (0..720).for_each(|i| histogram.add(if i < 402 { 30 } else { 29 }));
-        Report {
-            cache: "Buffer",
-            objects: "buffers",
-            function: "find_buffer",
-            counts: Counts {
-                hits: 162_000,
-                misses: 296_481 - 162_000,
-                links_on_hits: 600_000,
-                links_on_misses: 38_917,
-            },
-            histogram,
-        }
+        let counts = Counts {
+            hits: 162_000,
+            misses: 296_481 - 162_000,
+            links_on_hits: 600_000,
+            links_on_misses: 38_917,
+        };
+        Report::of(CacheKind::Buffer, [(counts, histogram)])
     }
 
     #[test]
@@ -294,6 +341,22 @@ Buffer cache total lookups: 296481  (hit rate: 54%)
         report.histogram = Histogram::default();
         report.counts = Counts::default();
         assert!(report.to_string().contains("(hit rate: 0%)"));
+    }
+
+    #[test]
+    fn poisson_of_two_tables_is_that_of_each() {
+        let mut crowded = Histogram::default();
+        (0..1000).for_each(|_| crowded.add(2));
+        let mut empty = Histogram::default();
+        (0..500).for_each(|_| empty.add(0));
+        let both = [crowded, empty].map(|histogram| (Counts::default(), histogram));
+        let report = Report::of(CacheKind::Dentry, both);
+        // Mean 2: e^-2 of the buckets are empty, 2 e^-2 have one object, and as many two.
+        let expected = [500.0 + 135.335, 270.671, 270.671];
+        for (expected, found) in expected.into_iter().zip(report.poisson) {
+            assert!((expected - found).abs() < 0.001, "{:?}", report.poisson);
+        }
+        assert!((report.poisson.iter().sum::<f64>() - 1500.0).abs() < 1e-6);
     }
 
     #[test]

@@ -1,48 +1,48 @@
 //! `larder stats`.
 
-use crate::args::{Cache, StatsArgs};
+use crate::args::StatsArgs;
 use crate::failure::Result;
 use crate::{json, name, size};
 use larder::{
-    AttributeStats, CacheKind, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, Stats,
-    WritingStats,
+    AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, Stats, WritingStats,
 };
+use larder_fuse::find_mount;
+use larder_fuse::metrics::exposition;
 use larder_fuse::stats::{histogram, stats};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
     if let Some(cache) = args.histogram {
-        let text = histogram(&args.mountpoint, kind(cache))?;
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        if !text.ends_with('\n') {
-            out.write_all(b"\n")?;
+        let report = histogram(&args.mountpoint, cache.into())?;
+        if args.json {
+            json::print(&json::Histogram::new(&report))?;
+        } else {
+            print(|out| write!(out, "{report}"))?;
         }
-        out.flush()?;
         return Ok(ExitCode::SUCCESS);
     }
     let stats = stats(&args.mountpoint)?;
     if args.json {
         json::print(&stats)?;
+    } else if args.prometheus {
+        let mountpoint = find_mount(&args.mountpoint)?.mountpoint;
+        let mountpoint = mountpoint.to_string_lossy();
+        let labels = [("mountpoint", &*mountpoint)];
+        print(|out| out.write_all(exposition(&stats, &mountpoint, &labels).as_bytes()))?;
     } else {
-        let mut out = io::stdout().lock();
-        print_text(&mut out, &stats)?;
-        out.flush()?;
+        print(|out| print_text(out, &stats))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn kind(cache: Cache) -> CacheKind {
-    match cache {
-        Cache::Page => CacheKind::Page,
-        Cache::Buffer => CacheKind::Buffer,
-        Cache::Dentry => CacheKind::Dentry,
-        Cache::Inode => CacheKind::Inode,
-    }
+fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = io::stdout().lock();
+    write(&mut out)?;
+    Ok(out.flush()?)
 }
 
-fn print_text(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
+fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     writeln!(
         out,
         "{:<7} {:>9} {:>9} {:>9} {:>11} {:>7} {:>10} {:>10} {:>8} {:>10}",
@@ -58,13 +58,8 @@ fn print_text(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
         "memory"
     )?;
     let mut total_bytes = 0_u64;
-    for (name, cache) in [
-        ("page", &stats.page),
-        ("buffer", &stats.buffer),
-        ("dentry", &stats.dentry),
-        ("inode", &stats.inode),
-    ] {
-        print_cache(out, name, cache)?;
+    for (kind, cache) in stats.caches() {
+        print_cache(out, kind.as_str(), cache)?;
         total_bytes = total_bytes.saturating_add(cache.bytes);
     }
     let readahead = &stats.readahead;
@@ -102,7 +97,7 @@ fn print_text(out: &mut impl Write, stats: &Stats) -> io::Result<()> {
     Ok(())
 }
 
-fn print_attributes(out: &mut impl Write, attributes: &AttributeStats) -> io::Result<()> {
+fn print_attributes(out: &mut dyn Write, attributes: &AttributeStats) -> io::Result<()> {
     if attributes.variant == MbCacheVariant::Off {
         return writeln!(out, "attributes off, none are shared");
     }
@@ -121,7 +116,7 @@ fn print_attributes(out: &mut impl Write, attributes: &AttributeStats) -> io::Re
     Ok(())
 }
 
-fn print_mbcache(out: &mut impl Write, of_what: &str, cache: &MbCacheStats) -> io::Result<()> {
+fn print_mbcache(out: &mut dyn Write, of_what: &str, cache: &MbCacheStats) -> io::Result<()> {
     writeln!(
         out,
         "  {of_what}   {} of {} entries, {} bytes each",
@@ -140,7 +135,7 @@ fn print_mbcache(out: &mut impl Write, of_what: &str, cache: &MbCacheStats) -> i
 }
 
 fn print_writing(
-    out: &mut impl Write,
+    out: &mut dyn Write,
     device: &DeviceStats,
     writing: &WritingStats,
 ) -> io::Result<()> {
@@ -166,7 +161,7 @@ fn print_writing(
     }
 }
 
-fn print_cache(out: &mut impl Write, name: &str, cache: &CacheStats) -> io::Result<()> {
+fn print_cache(out: &mut dyn Write, name: &str, cache: &CacheStats) -> io::Result<()> {
     let misses = cache.lookups.saturating_sub(cache.hits);
     let hit_rate = ratio(cache.hits.saturating_mul(100), cache.lookups, 1);
     writeln!(
@@ -179,7 +174,9 @@ fn print_cache(out: &mut impl Write, name: &str, cache: &CacheStats) -> io::Resu
         hit_rate.map_or("-".to_owned(), |rate| rate + "%"),
         ratio(cache.links_on_hits, cache.hits, 2).unwrap_or("-".to_owned()),
         ratio(cache.links_on_misses, misses, 2).unwrap_or("-".to_owned()),
-        cache.longest_chain,
+        cache
+            .longest_chain
+            .map_or("-".to_owned(), |links| links.to_string()),
         size::human(cache.bytes),
     )
 }
@@ -210,7 +207,7 @@ mod tests {
             hits: 750,
             links_on_hits: 900,
             links_on_misses: 125,
-            longest_chain: 4,
+            longest_chain: Some(4),
             bytes: 400 << 10,
         };
         let text = shown(&stats);

@@ -4,7 +4,7 @@ use super::directory;
 use super::listener::is_alive;
 use super::protocol::{ANSWER_BYTES, Answer, Question, receive, send};
 use crate::{Error, MountEntry, Result, find_mount};
-use larder::{CacheKind, Stats};
+use larder::{CacheKind, HistogramReport, Stats};
 use rustix::net::sockopt::socket_peercred;
 use std::fs;
 use std::io;
@@ -31,13 +31,24 @@ pub fn stats(mountpoint: &Path) -> Result<Stats> {
     }
 }
 
+/// [`stats`] without the longest chains, for those who ask often: no bucket is looked at.
+///
+/// # Errors
+/// As [`stats`].
+pub fn counts(mountpoint: &Path) -> Result<Stats> {
+    match ask(mountpoint, Question::Counts)? {
+        Answer::Stats(stats) => Ok(*stats),
+        other => Err(unexpected(other)),
+    }
+}
+
 /// The bucket histogram of one cache behind the mount at `mountpoint`.
 ///
 /// # Errors
 /// As [`stats`].
-pub fn histogram(mountpoint: &Path, cache: CacheKind) -> Result<String> {
+pub fn histogram(mountpoint: &Path, cache: CacheKind) -> Result<HistogramReport> {
     match ask(mountpoint, Question::Histogram { cache })? {
-        Answer::Histogram(text) => Ok(text),
+        Answer::Histogram(report) => Ok(*report),
         other => Err(unexpected(other)),
     }
 }

@@ -186,7 +186,8 @@ fn answer(volume: &Weak<Volume>, question: Question) -> Answer {
     };
     match question {
         Question::Stats => Answer::Stats(Box::new(volume.stats())),
-        Question::Histogram { cache } => Answer::Histogram(volume.histogram(cache)),
+        Question::Counts => Answer::Stats(Box::new(volume.counts())),
+        Question::Histogram { cache } => Answer::Histogram(Box::new(volume.histogram(cache))),
         Question::Close => Answer::Error("too many wait already".to_owned()),
     }
 }
@@ -200,12 +201,15 @@ pub(super) fn is_alive(path: &Path) -> bool {
 mod tests {
     use super::super::protocol::ANSWER_BYTES;
     use super::*;
+    use larder::{CacheKind, HistogramReport};
     use std::io::Write;
 
     fn listener(path: &Path) -> Listener {
         Listener::start_at(path, |question| match question {
-            Question::Stats => Answer::Stats(Box::default()),
-            Question::Histogram { cache } => Answer::Histogram(format!("{cache:?}")),
+            Question::Stats | Question::Counts => Answer::Stats(Box::default()),
+            Question::Histogram { cache } => {
+                Answer::Histogram(Box::new(HistogramReport::of(cache, [])))
+            }
             Question::Close => Answer::Error(String::new()),
         })
         .unwrap()
@@ -229,7 +233,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         for _ in 0..3 {
             let heard = ask(&path, b"{\"ask\":\"histogram\",\"cache\":\"inode\"}\n").unwrap();
-            assert!(matches!(heard, Answer::Histogram(text) if text == "Inode"));
+            assert!(matches!(heard, Answer::Histogram(report) if report.cache == CacheKind::Inode));
         }
         listener.stop(None);
         assert!(!path.exists());

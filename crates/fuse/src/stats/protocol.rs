@@ -1,6 +1,6 @@
 //! What is said over the socket, and how much of it.
 
-use larder::{CacheKind, Stats};
+use larder::{CacheKind, HistogramReport, Stats};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
@@ -16,8 +16,10 @@ pub(super) const ANSWER_BYTES: usize = 4 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase")]
 pub enum Question {
-    /// All counts.
+    /// All counts, and the longest chains, for which every bucket is looked at.
     Stats,
+    /// All counts, without the longest chains.
+    Counts,
     /// The bucket histogram of one cache.
     Histogram {
         /// Which cache.
@@ -27,14 +29,14 @@ pub enum Question {
     Close,
 }
 
-/// What is answered, as in `{"histogram":"..."}`.
+/// What is answered, as in `{"histogram":{"cache":"page",...}}`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
     /// All counts.
     Stats(Box<Stats>),
-    /// The bucket histogram, as text.
-    Histogram(String),
+    /// The bucket histogram.
+    Histogram(Box<HistogramReport>),
     /// The volume is closed; what went wrong, if anything did.
     Closed(Option<String>),
     /// Why there is no answer.
@@ -104,9 +106,10 @@ mod tests {
         send(&mut ours, &question).unwrap();
         let heard: Question = receive(&mut theirs, QUESTION_BYTES, soon()).unwrap();
         assert_eq!(heard, question);
-        send(&mut theirs, &Answer::Histogram("a\nb\n".to_owned())).unwrap();
+        let report = HistogramReport::of(CacheKind::Dentry, []);
+        send(&mut theirs, &Answer::Histogram(Box::new(report.clone()))).unwrap();
         let heard: Answer = receive(&mut ours, ANSWER_BYTES, soon()).unwrap();
-        assert!(matches!(heard, Answer::Histogram(text) if text == "a\nb\n"));
+        assert!(matches!(heard, Answer::Histogram(heard) if *heard == report));
     }
 
     #[test]

@@ -1,0 +1,136 @@
+//! What is answered to an HTTP request, judged by its head alone.
+
+use httparse::{EMPTY_HEADER, Error, Request, Status};
+
+/// The longest head of a request in bytes.
+pub(super) const HEAD_BYTES: usize = 8 << 10;
+/// The most headers of a request.
+const MOST_HEADERS: usize = 64;
+
+/// The type of Prometheus' text.
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// The answer to a request of which `head` has arrived: none as long as more must come. `metrics` is
+/// asked for the text if that is what is wanted; it has none once the volume is closed.
+pub(super) fn answer(head: &[u8], metrics: impl FnOnce() -> Option<String>) -> Option<Vec<u8>> {
+    let mut headers = [EMPTY_HEADER; MOST_HEADERS];
+    let mut request = Request::new(&mut headers);
+    match request.parse(head) {
+        Ok(Status::Complete(_)) => {}
+        Ok(Status::Partial) if head.len() < HEAD_BYTES => return None,
+        Ok(Status::Partial) | Err(Error::TooManyHeaders) => {
+            return Some(refusal(
+                "431 Request Header Fields Too Large",
+                "too long a head",
+            ));
+        }
+        Err(error) => return Some(refusal("400 Bad Request", &error.to_string())),
+    }
+    let path = request.path.and_then(|path| path.split('?').next());
+    let is_head = request.method == Some("HEAD");
+    if !is_head && request.method != Some("GET") {
+        return Some(response(
+            "405 Method Not Allowed\r\nAllow: GET, HEAD",
+            PLAIN,
+            "GET it\n",
+            false,
+        ));
+    }
+    if path != Some("/metrics") {
+        return Some(response(
+            "404 Not Found",
+            PLAIN,
+            "the metrics are at /metrics\n",
+            is_head,
+        ));
+    }
+    Some(match metrics() {
+        Some(text) => response("200 OK", EXPOSITION, &text, is_head),
+        None => refusal("503 Service Unavailable", "the volume is being closed"),
+    })
+}
+
+fn refusal(status: &str, what: &str) -> Vec<u8> {
+    response(status, PLAIN, &format!("{what}\n"), false)
+}
+
+/// `status` may have further headers behind it. Each connection is good for one response.
+fn response(status: &str, kind: &str, body: &str, is_head: bool) -> Vec<u8> {
+    let len = body.len();
+    let body = if is_head { "" } else { body };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n\
+         Connection: close\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(head: &str) -> Option<String> {
+        let answer = answer(head.as_bytes(), || Some("up 1\n".to_owned()))?;
+        Some(String::from_utf8(answer).unwrap())
+    }
+
+    #[test]
+    fn request_for_metrics_is_answered_with_their_text() {
+        let expected = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+                        Content-Length: 5\r\nConnection: close\r\n\r\nup 1\n";
+        for path in ["/metrics", "/metrics?format=text"] {
+            let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n");
+            assert_eq!(answered(&head).unwrap(), expected);
+        }
+        let old = answered("GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        assert_eq!(old, expected);
+    }
+
+    #[test]
+    fn request_for_the_head_is_answered_with_no_text() {
+        let answer = answered("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert!(answer.contains("Content-Length: 5\r\n") && answer.ends_with("\r\n\r\n"));
+    }
+
+    #[test]
+    fn request_that_has_not_all_arrived_waits_for_more() {
+        for part in [
+            "",
+            "GET",
+            "GET /metrics HTTP/1.1\r\n",
+            "GET /metrics HTTP/1.1\r\nHost: x\r\n",
+        ] {
+            assert_eq!(answered(part), None, "{part:?}");
+        }
+    }
+
+    #[test]
+    fn request_that_asks_for_something_else_is_told_so() {
+        let many = "X: y\r\n".repeat(MOST_HEADERS + 1);
+        let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(HEAD_BYTES));
+        for (head, status) in [
+            ("GET / HTTP/1.1\r\n\r\n", "404"),
+            ("GET /metrics/../etc/passwd HTTP/1.1\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\nContent-Length: 9\r\n\r\n", "405"),
+            ("GET /metrics\r\n\r\n", "400"),
+            ("GET /metrics HTTP/3\r\n\r\n", "400"),
+            ("\0\0\0\0", "400"),
+            ("\u{16}\u{3}\u{1} a TLS hello", "400"),
+            (&format!("GET /metrics HTTP/1.1\r\n{many}\r\n"), "431"),
+            (&long[..HEAD_BYTES], "431"),
+        ] {
+            let answer = answered(head).unwrap();
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{head:?}: {answer}"
+            );
+        }
+    }
+
+    #[test]
+    fn closed_volume_has_no_metrics() {
+        let answer = answer(b"GET /metrics HTTP/1.1\r\n\r\n", || None).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 503 "));
+    }
+}
