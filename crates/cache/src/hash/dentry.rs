@@ -13,7 +13,7 @@ const DENTRY_BYTES: u64 = 128;
 
 /// The sum that all of them begin with.
 #[inline]
-fn sum<W: Word>(key: HashKey) -> W {
+pub(super) fn sum<W: Word>(key: HashKey) -> W {
     W::new(key.index) + W::address(key.object, DENTRY_BYTES)
 }
 

@@ -31,6 +31,12 @@ fn super_block<W: Word>(key: HashKey) -> W {
     W::address(key.object, SUPER_BLOCK_BYTES)
 }
 
+/// What [`InodeMult`] multiplies.
+#[inline]
+pub(super) fn sum<W: Word>(key: HashKey) -> W {
+    W::new(key.index) + super_block(key)
+}
+
 /// The reference kernel's: number or address, shifted and added.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InodeReference<W>(PhantomData<W>);
@@ -61,7 +67,6 @@ pub struct InodeMult<W>(PhantomData<W>);
 impl<W: Word> HashFunction<HashKey> for InodeMult<W> {
     #[inline]
     fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        let sum = W::new(key.index) + super_block(key);
-        sum.multiplied().upper(bits)
+        sum::<W>(key).multiplied().upper(bits)
     }
 }

@@ -31,7 +31,9 @@ pub mod word;
 pub use function::{Function, UnknownFunction};
 
 use crate::table::HashFunction;
+use crate::tape::CacheKind;
 use std::fmt::Debug;
+use word::{Word, Word64};
 
 /// What identifies an object, as hash functions see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,6 +60,18 @@ impl HashKey {
         self.index
             .wrapping_add(self.object.wrapping_mul(OBJECT_STEP))
     }
+}
+
+/// What the published multiplicative function of `cache` multiplies, in words of 64 bits.
+#[must_use]
+pub fn multiplicand(cache: CacheKind, key: HashKey) -> u64 {
+    let word: Word64 = match cache {
+        CacheKind::Page => page::sum(key),
+        CacheKind::Buffer => Word64::new(key.index),
+        CacheKind::Dentry => dentry::sum(key),
+        CacheKind::Inode => inode::sum(key),
+    };
+    word.0
 }
 
 /// Code to be compiled for each function, see [`Function::visit`].

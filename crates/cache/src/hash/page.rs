@@ -41,6 +41,22 @@ fn multiplicative<W: Word>(inode: W, offset: W, bits: u32) -> u32 {
     (inode + offset).multiplied().upper(bits)
 }
 
+/// What [`PageMult`] multiplies.
+pub(super) fn sum<W: Word>(key: HashKey) -> W {
+    address::<W>(key) + offset(key)
+}
+
+#[inline]
+fn address<W: Word>(key: HashKey) -> W {
+    W::address(key.object, INODE_BYTES)
+}
+
+/// The offset of a file's page.
+#[inline]
+fn offset<W: Word>(key: HashKey) -> W {
+    W::new(key.index).left(PAGE_SHIFT)
+}
+
 /// The macro `s`: the sum, and its upper part once more, masked.
 #[inline]
 fn added<W: Word>(sum: W, bits: u32) -> u32 {
@@ -58,8 +74,7 @@ macro_rules! of_pages_and_entries {
         impl<W: Word> HashFunction<HashKey> for $page<W> {
             #[inline]
             fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-                let offset = W::new(key.index).left(PAGE_SHIFT);
-                $formula(W::address(key.object, INODE_BYTES), offset, bits)
+                $formula(address::<W>(key), offset(key), bits)
             }
         }
 
@@ -70,8 +85,7 @@ macro_rules! of_pages_and_entries {
         impl<W: Word> HashFunction<HashKey> for $entry<W> {
             #[inline]
             fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-                let offset = W::new(key.index);
-                $formula(W::address(key.object, INODE_BYTES), offset, bits)
+                $formula(address::<W>(key), W::new(key.index), bits)
             }
         }
     };

@@ -1,0 +1,64 @@
+//! Keys, as the numbers that the published multiplicative functions multiply.
+
+use crate::hash::{Error, KeyKind, Keys, Source, cache_name};
+use larder_cache::hash::multiplicand;
+use larder_cache::number_hash::NumberHash;
+use larder_cache::tape::CacheKind;
+use std::collections::HashSet;
+
+/// What the keys that are made up are drawn from.
+const SEED: u64 = 2000;
+
+/// Keys of one cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySet {
+    /// What they are.
+    pub name: String,
+    /// The numbers, each once.
+    pub words: Vec<u64>,
+}
+
+impl KeySet {
+    /// Keys made up, a set of each kind, as many as a table of 2^`table_bits` has buckets.
+    ///
+    /// # Errors
+    /// None that is known: keys made up can be read.
+    pub fn made_up(table_bits: u32) -> Result<Vec<Self>, Error> {
+        let mut sets = Vec::new();
+        for kind in KeyKind::ALL {
+            let keys = Keys::new(*kind, kind.cache(), 1 << table_bits, SEED);
+            let read = Self::read(&keys, table_bits)?;
+            sets.extend(read.into_iter().map(|set| Self {
+                name: kind.to_string(),
+                ..set
+            }));
+        }
+        Ok(sets)
+    }
+
+    /// The first keys of each cache in `source`, at most as many as a table of 2^`table_bits` has buckets.
+    ///
+    /// # Errors
+    /// Where the source cannot be read.
+    pub fn read(source: &dyn Source, table_bits: u32) -> Result<Vec<Self>, Error> {
+        let most = 1_usize << table_bits;
+        let mut words = CacheKind::ALL.map(|_| HashSet::with_hasher(NumberHash::default()));
+        source.read(&mut |events| {
+            for event in events {
+                let words = &mut words[event.cache as usize];
+                if words.len() < most {
+                    words.insert(multiplicand(event.cache, event.key()));
+                }
+            }
+            words.iter().any(|words| words.len() < most)
+        })?;
+        let sets = CacheKind::ALL.into_iter().zip(words);
+        let sets = sets.filter(|(_, words)| !words.is_empty());
+        Ok(sets
+            .map(|(cache, words)| Self {
+                name: cache_name(cache).to_owned(),
+                words: words.into_iter().collect(),
+            })
+            .collect())
+    }
+}

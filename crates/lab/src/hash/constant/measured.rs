@@ -1,0 +1,101 @@
+//! How keys lie in a table whose function is a multiplication.
+
+use super::Multiplication;
+use super::key_set::KeySet;
+use crate::run_report::{as_f64, ratio};
+use larder_cache::table::Histogram;
+use serde::Serialize;
+
+/// One multiplication under one set of keys.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// The multiplication's name.
+    pub multiplication: &'static str,
+    /// Links walked on a lookup that hits, each key sought once.
+    pub links: f64,
+    /// The longest chain.
+    pub longest_chain: u64,
+    /// Share of the buckets that are empty.
+    pub empty: f64,
+    /// Chi-square of the chains' lengths against Poisson's distribution.
+    pub chi_square: f64,
+    /// Its degrees of freedom.
+    pub degrees_of_freedom: u32,
+}
+
+/// All multiplications under one set of keys.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KeySetMeasured {
+    /// The set's name.
+    pub keys: String,
+    /// How many there are, as words of the size asked for.
+    pub objects: u64,
+    /// Links on a hit that chance gives.
+    pub chance_links: f64,
+    /// A row for each multiplication.
+    pub measured: Vec<Measured>,
+}
+
+impl KeySet {
+    /// Puts the keys, as words of `bits`, into tables of 2^`table_bits` buckets.
+    pub(super) fn measure(
+        &self,
+        multiplications: &[Multiplication],
+        bits: u32,
+        table_bits: u32,
+    ) -> KeySetMeasured {
+        let mut words = self.words.clone();
+        for word in &mut words {
+            *word &= u64::MAX >> (64 - bits);
+        }
+        words.sort_unstable();
+        words.dedup();
+        let objects = words.len() as u64;
+        let others = as_f64(objects.saturating_sub(1));
+        KeySetMeasured {
+            keys: self.name.clone(),
+            objects,
+            chance_links: 1.0 + others / as_f64(2 << table_bits),
+            measured: multiplications
+                .iter()
+                .map(|one| one.measure(&words, bits, table_bits))
+                .collect(),
+        }
+    }
+}
+
+impl Multiplication {
+    fn measure(&self, words: &[u64], bits: u32, table_bits: u32) -> Measured {
+        let mut chains = vec![0_u64; 1 << table_bits];
+        for word in words {
+            chains[self.bucket(*word, bits, table_bits)] += 1;
+        }
+        let mut histogram = Histogram::default();
+        let mut links = 0;
+        for length in chains {
+            histogram.add(length);
+            // The first of a chain is found after one link, the last after all.
+            links += length * (length + 1) / 2;
+        }
+        let chi_square = histogram.chi_square();
+        Measured {
+            multiplication: self.name,
+            links: ratio(as_f64(links), as_f64(words.len() as u64)),
+            longest_chain: histogram.longest_chain(),
+            empty: ratio(
+                as_f64(histogram.empty_buckets()),
+                as_f64(histogram.buckets()),
+            ),
+            chi_square: chi_square.statistic,
+            degrees_of_freedom: chi_square.degrees_of_freedom,
+        }
+    }
+
+    /// The product, modulo the word, shifted right and masked.
+    fn bucket(&self, word: u64, bits: u32, table_bits: u32) -> usize {
+        let product = word.wrapping_mul(self.multiplier) & u64::MAX >> (64 - bits);
+        let shift = self.shift.unwrap_or(bits - table_bits);
+        let bucket = product >> shift & !(u64::MAX << table_bits);
+        usize::try_from(bucket).unwrap_or_default()
+    }
+}

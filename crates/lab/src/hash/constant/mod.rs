@@ -1,0 +1,170 @@
+//! The multiplier of a multiplicative hash function, derived and measured.
+//!
+//! # Model
+//! Lever 2000, section 5.1: "our choice is based on finding a prime that is in golden ratio to the
+//! machine's word size", shifted right by the word's bits less the table's. Section 6 asks
+//! whether 64-bit hardware needs another constant, which [`Study::answer`] answers from what was
+//! measured.
+
+mod answer;
+mod key_set;
+mod measured;
+mod prime;
+mod quality;
+mod text;
+
+pub use key_set::KeySet;
+pub use measured::{KeySetMeasured, Measured};
+
+use larder_cache::hash::word::MULTIPLIER;
+use prime::Golden;
+use serde::Serialize;
+
+/// Bits of words that a multiplier can be derived for.
+pub const WORD_BITS: std::ops::RangeInclusive<u32> = 8..=64;
+
+/// Words with fewer bits are not measured: sets of keys would not fit.
+const MEASURED_BITS: u32 = 32;
+
+/// Primes listed beside the nearest one.
+const NEIGHBOURS: usize = 5;
+
+/// The golden ratio's prime of Linux 2.6 to 4.6, chosen for few bits, so that compilers
+/// could shift and add.
+const SPARSE_32: u64 = 0x9e37_0001;
+const SPARSE_64: u64 = 0x9e37_ffff_fffc_0001;
+
+/// A multiplication that is a hash function.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Multiplication {
+    /// What it is called here.
+    pub name: &'static str,
+    /// Where it comes from, in a line.
+    pub about: &'static str,
+    /// The multiplier.
+    pub multiplier: u64,
+    /// By how much the product is shifted; none: by the word's bits less the table's.
+    pub shift: Option<u32>,
+    /// What the multiplier is worth.
+    pub quality: Quality,
+}
+
+/// What is known of a multiplier without any keys.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Quality {
+    /// Whether it is prime.
+    pub prime: bool,
+    /// How much larger it is than the word divided by the golden ratio.
+    pub difference: f64,
+    /// The spectral test in two dimensions: 1 is best.
+    pub spectral: f64,
+    /// The largest gap between the products of 1, 2, 3, ..., relative to the mean gap, in the worst case.
+    pub worst_gap: f64,
+}
+
+/// A prime near the word divided by the golden ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct NearPrime {
+    /// The prime.
+    pub prime: u64,
+    /// How much larger it is.
+    pub difference: f64,
+}
+
+/// A multiplier for words of some size: derived, and measured beside others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Study {
+    /// Bits of the word.
+    pub bits: u32,
+    /// The word divided by the golden ratio, rounded down.
+    pub golden_ratio: u64,
+    /// The prime nearest to it.
+    pub multiplier: u64,
+    /// The same, hexadecimal, for who reads JSON's numbers as floating-point ones.
+    pub multiplier_hex: String,
+    /// The nearest primes, the nearest first.
+    pub nearest_primes: Vec<NearPrime>,
+    /// What was compared.
+    pub multiplications: Vec<Multiplication>,
+    /// Bits of the tables that keys were put into.
+    pub table_bits: u32,
+    /// How keys lie in them; nothing for words below 32 bits.
+    pub key_sets: Vec<KeySetMeasured>,
+    /// What the figures say, a sentence each.
+    pub answer: Vec<String>,
+}
+
+impl Study {
+    /// Derives the multiplier for words of `bits`, one of [`WORD_BITS`], and measures it under `key_sets`
+    /// in tables of 2^`table_bits` buckets.
+    #[must_use]
+    pub fn new(bits: u32, table_bits: u32, key_sets: &[KeySet]) -> Self {
+        let golden = Golden::of_word(bits);
+        let primes = golden.nearest_primes(bits, NEIGHBOURS);
+        let multiplier = primes[0];
+        let multiplications = multiplications(bits, golden, multiplier);
+        let measured = key_sets.iter().filter(|_| bits >= MEASURED_BITS);
+        let measured: Vec<_> = measured
+            .map(|keys| keys.measure(&multiplications, bits, table_bits))
+            .collect();
+        Self {
+            bits,
+            golden_ratio: golden.floor(),
+            multiplier,
+            multiplier_hex: format!("{multiplier:#x}"),
+            nearest_primes: primes
+                .iter()
+                .map(|prime| NearPrime {
+                    prime: *prime,
+                    difference: golden.difference(*prime),
+                })
+                .collect(),
+            answer: answer::answer(bits, multiplier, &multiplications, &measured),
+            multiplications,
+            table_bits,
+            key_sets: measured,
+        }
+    }
+}
+
+/// What is compared for words of `bits`.
+fn multiplications(bits: u32, golden: Golden, prime: u64) -> Vec<Multiplication> {
+    let one = |name, about, multiplier, shift| Multiplication {
+        name,
+        about,
+        multiplier,
+        shift,
+        quality: Quality {
+            prime: prime::is_prime(multiplier),
+            difference: golden.difference(multiplier),
+            spectral: quality::spectral(multiplier, bits),
+            worst_gap: quality::worst_gap(multiplier, bits),
+        },
+    };
+    let odd = match bits {
+        64 => "nearest odd number, prime or not: Linux's since 4.7 (less the word), and Larder's",
+        _ => "nearest odd number, prime or not",
+    };
+    let mut all = vec![
+        one(PRIME, "prime nearest the golden ratio of the word", prime, None),
+        one(ODD, odd, golden.nearest_odd(), None),
+    ];
+    if bits >= MEASURED_BITS {
+        all.push(one(PUBLISHED, "2654435761, of Lever 2000", MULTIPLIER, None));
+        let about = "2654435761, always shifted by 11, as in buffer-mult-11";
+        all.push(one(PUBLISHED_11, about, MULTIPLIER, Some(11)));
+    }
+    let about = "Linux's of 2.6 to 4.6, with few bits";
+    match bits {
+        32 => all.push(one(SPARSE, about, SPARSE_32, None)),
+        64 => all.push(one(SPARSE, about, SPARSE_64, None)),
+        _ => {}
+    }
+    all
+}
+
+const PRIME: &str = "prime";
+const ODD: &str = "odd";
+const PUBLISHED: &str = "published";
+const PUBLISHED_11: &str = "published-11";
+const SPARSE: &str = "sparse";
