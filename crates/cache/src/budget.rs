@@ -4,16 +4,17 @@
 //! `do_shrink_slab` and `shrink_lruvec`: under pressure everything that caches
 //! is asked to scan a share of its objects, 1/4096 at first (priority 12), twice
 //! as much each time, in the end everything. What caches and can give frames back
-//! are the pool of pages and buffers, and the caches of shared attributes.
+//! are the pool of pages and buffers, the caches of shared attributes, dentries and inodes. In each
+//! round shared attributes are asked before the pool, dentries and inodes behind it, for what it did
+//! not give; dentries first of all where they are shrunk [eagerly](crate::tables::Shrinking::Eager).
 //!
 //! # What the budget holds
 //! Frames, their slots, and all bucket heads are accounted for from the start,
 //! resident or not. The slots of dentries, inodes and shared attributes are mapped up to a cap, but
 //! accounted for as they are touched: whenever an arena outgrows what it was
 //! granted by a frame's worth of slots, the pool gives up a frame. At
-//! its cap an arena reuses its own slots. Shared attributes give their last chunk of slots back
-//! when memory is short and nothing in it is in use; then the pool has that frame again. Dentries
-//! and inodes are not shrunk: they reuse their slots.
+//! its cap an arena reuses its own slots. When memory is short and as many slots are free as
+//! a frame holds, an arena gives its last ones back; then the pool has that frame again.
 //!
 //! Outside the budget, some 100 KiB whatever its size: counters and wait queues.
 //!
@@ -22,6 +23,9 @@
 
 use crate::frame::FramesConfig;
 use crate::mbcache::{Config, Sizes, Variant};
+use crate::page_trees::NODE_BYTES;
+use crate::tables::{Finder, Memory, PageIndex, TableChoice, TableSize, Tables};
+use crate::tape::CacheKind;
 use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Weak;
@@ -44,18 +48,39 @@ pub trait Shrinker: Debug + Send + Sync {
 /// `DEF_PRIORITY`.
 const PRIORITY: u32 = 12;
 
+/// What can give memory back, beside the pool of frames.
+#[derive(Debug)]
+pub(crate) struct Shrinkers {
+    /// Asked first, all of it that [`Shrinking::Eager`](crate::tables::Shrinking::Eager) says, whatever is wanted.
+    pub eager: Vec<Weak<dyn Shrinker>>,
+    /// Asked before the pool, which has most to give, and would leave them out.
+    pub before_pool: Vec<Weak<dyn Shrinker>>,
+    /// Asked for what the pool did not give.
+    pub after_pool: Vec<Weak<dyn Shrinker>>,
+}
+
 /// Asks `pool` and `others` to scan ever larger shares until `want` frames are freed;
 /// returns how many were.
-pub(crate) fn reclaim(pool: &dyn Shrinker, others: &[Weak<dyn Shrinker>], want: u64) -> u64 {
+pub(crate) fn reclaim(pool: &dyn Shrinker, others: Option<&Shrinkers>, want: u64) -> u64 {
+    let living = |shrinkers: fn(&Shrinkers) -> &[Weak<dyn Shrinker>]| {
+        let all = others.map_or(&[][..], shrinkers);
+        all.iter().filter_map(Weak::upgrade)
+    };
     let mut freed = 0;
     // The last two rounds are full turns: one clears what is referenced, the
     // next takes it.
     for priority in (0..=PRIORITY).rev().chain([0]) {
-        // The pool last: it has most to give, and would leave the others out.
-        for other in others.iter().filter_map(Weak::upgrade) {
+        for eager in living(|others| &others.eager) {
+            let share = eager.count_objects() / u64::from(priority + 1);
+            freed += eager.scan_objects(share);
+        }
+        for other in living(|others| &others.before_pool) {
             freed += scan_share(&*other, priority, want.saturating_sub(freed));
         }
         freed += scan_share(pool, priority, want.saturating_sub(freed));
+        for other in living(|others| &others.after_pool) {
+            freed += scan_share(&*other, priority, want.saturating_sub(freed));
+        }
         if freed >= want {
             break;
         }
@@ -95,6 +120,8 @@ pub struct BudgetConfig {
     pub shared_blocks: Variant,
     /// What finds inodes of attribute values to share. Default: nothing.
     pub shared_inodes: Variant,
+    /// The tables of the caches. Default: ours.
+    pub tables: Tables,
 }
 
 impl BudgetConfig {
@@ -111,6 +138,7 @@ impl BudgetConfig {
             name_seed: [random.hash_one(0), random.hash_one(1)],
             shared_blocks: Variant::Off,
             shared_inodes: Variant::Off,
+            tables: Tables::LARDER,
         }
     }
 }
@@ -139,6 +167,16 @@ impl ArenaConfig {
             bits: slots.ilog2(),
             bucket_bytes: HEAD_BYTES,
         }
+    }
+
+    /// With as many buckets as `size` says, and its part of them; ours has a size of its own.
+    fn sized(self, size: TableSize, cache: CacheKind, budget_bytes: u64, part: u32) -> Self {
+        let memory = Memory {
+            bytes: budget_bytes,
+            own_bits: self.bits + part,
+        };
+        let bits = size.bits(cache, memory).saturating_sub(part);
+        Self { bits, ..self }
     }
 
     /// Bytes accounted for from the start: the first chunk and the buckets.
@@ -195,9 +233,12 @@ pub struct Division {
 const HEAD_BYTES: usize = 4;
 /// The size of a frame's slot in bytes.
 const FRAME_SLOT_BYTES: u64 = 32;
-/// Most buckets for a frame, of pages (4/3) and of buffers (1/4), in bytes,
-/// rounded up.
-const FRAME_HEADS_BYTES: u64 = 7;
+/// Most buckets for a frame by our own sizes, of pages (4/3), in bytes, rounded up.
+const PAGE_HEADS_BYTES: u64 = 6;
+/// And of buffers (1/4).
+const BUFFER_HEADS_BYTES: u64 = 1;
+/// Names longer than short have one part in 2 to so many of the names' memory and buckets.
+const LONG_PART: u32 = 3;
 
 impl Division {
     /// Divides as `config` says, for inodes in slots of `inode_slot_bytes`.
@@ -217,10 +258,22 @@ impl Division {
         let frame_bytes = block.max(4096).max(page_bytes);
         let names = config.budget_bytes / config.dentry_part.max(1);
         let inodes = config.budget_bytes / config.inode_part.max(1);
-        // Long names are rare: an eighth of the names' part.
-        let short_names = ArenaConfig::new(names / 8 * 7, crate::dentry::SHORT_BYTES, frame_bytes);
-        let long_names = ArenaConfig::new(names / 8, crate::dentry::LONG_BYTES, frame_bytes);
+        // Long names are rare.
+        let long = names >> LONG_PART;
+        let sized = |arena: ArenaConfig, cache, choice: TableChoice, part| {
+            arena.sized(choice.size, cache, config.budget_bytes, part)
+        };
+        let short_names = ArenaConfig::new(names - long, crate::dentry::SHORT_BYTES, frame_bytes);
+        let short_names = sized(short_names, CacheKind::Dentry, config.tables.dentry, 0);
+        let long_names = ArenaConfig::new(long, crate::dentry::LONG_BYTES, frame_bytes);
+        let long_names = sized(
+            long_names,
+            CacheKind::Dentry,
+            config.tables.dentry,
+            LONG_PART,
+        );
         let inodes = ArenaConfig::new(inodes, inode_slot_bytes, frame_bytes);
+        let inodes = sized(inodes, CacheKind::Inode, config.tables.inode, 0);
         let shared = |variant| SharedConfig::new(variant, config.budget_bytes, frame_bytes);
         let shared_blocks = shared(config.shared_blocks);
         let shared_inodes = shared(config.shared_inodes);
@@ -228,23 +281,55 @@ impl Division {
         let shared = shared_blocks.iter().chain(&shared_inodes);
         let arenas = arenas.iter().chain(shared.map(|shared| &shared.arena));
         let prepaid: u64 = arenas.clone().map(|a| a.prepaid_bytes(frame_bytes)).sum();
-        let each = frame_bytes as u64 + FRAME_SLOT_BYTES + FRAME_HEADS_BYTES;
-        let frames = to_number(config.budget_bytes.saturating_sub(prepaid) / each).max(1);
         let chunks: u32 = arenas.map(|a| a.slots.div_ceil(a.chunk) - 1).sum();
+        let left = config.budget_bytes.saturating_sub(prepaid);
         Self {
-            frames: FramesConfig {
-                frame_bytes,
-                frames,
-                page_bits: (u64::from(frames) * 4 / 3).ilog2(),
-                buffer_bits: (frames / 4).max(1).ilog2(),
-                retirable: chunks.min(frames / 2),
-            },
+            frames: frames_of(left, frame_bytes, chunks, config),
             short_names,
             long_names,
             inodes,
             shared_blocks,
             shared_inodes,
         }
+    }
+}
+
+/// As many frames as `left_bytes` have room for, and their tables; `chunks` of them may be given up.
+fn frames_of(
+    left_bytes: u64,
+    frame_bytes: usize,
+    chunks: u32,
+    config: &BudgetConfig,
+) -> FramesConfig {
+    let Tables { page, buffer, .. } = config.tables;
+    let (page_size, page_finder, node_bytes) = match page {
+        PageIndex::Hashed(TableChoice { function, size }) => (size, function.into(), 0),
+        PageIndex::RedBlackTrees => (TableSize::Larder, Finder::RedBlackTrees, NODE_BYTES),
+    };
+    let bits = |size: TableSize, cache, own_bits| {
+        let bytes = config.budget_bytes;
+        size.bits(cache, Memory { bytes, own_bits })
+    };
+    // What a size takes of the memory: as much for each frame, or all at once.
+    let heads = |size, cache, own_bytes: u64| match size {
+        TableSize::Larder => (own_bytes, 0),
+        size => (0, (HEAD_BYTES as u64) << bits(size, cache, 0)),
+    };
+    let page_heads = heads(page_size, CacheKind::Page, PAGE_HEADS_BYTES);
+    let buffer_heads = heads(buffer.size, CacheKind::Buffer, BUFFER_HEADS_BYTES);
+    let each = frame_bytes as u64 + FRAME_SLOT_BYTES + node_bytes + page_heads.0 + buffer_heads.0;
+    let left_bytes = left_bytes.saturating_sub(page_heads.1 + buffer_heads.1);
+    let frames = to_number(left_bytes / each).max(1);
+    let own_page_bits = (u64::from(frames) * 4 / 3).ilog2();
+    let own_buffer_bits = (frames / 4).max(1).ilog2();
+    FramesConfig {
+        frame_bytes,
+        frames,
+        page_bits: bits(page_size, CacheKind::Page, own_page_bits),
+        buffer_bits: bits(buffer.size, CacheKind::Buffer, own_buffer_bits),
+        page_finder,
+        buffer_function: buffer.function,
+        retirable: chunks.min(frames / 2),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The caches of a volume, on one budget.
 
-use crate::budget::{BudgetConfig, Division, SharedConfig, Shrinker};
+use crate::budget::{BudgetConfig, Division, SharedConfig, Shrinker, Shrinkers};
 use crate::buffer::BufferCache;
 use crate::dentry::DentryCache;
 use crate::frame::Frames;
@@ -8,6 +8,7 @@ use crate::inode::{InodeCache, RAW_INODE_WORDS};
 use crate::mbcache::{self, AttributeCaches, Config};
 use crate::page::PageCache;
 use crate::table::{Charge, Growth};
+use crate::tables::Shrinking;
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
@@ -85,18 +86,34 @@ impl<const W: usize> Caches<W> {
             blocks: shared(config.shared_blocks, division.shared_blocks)?,
             inodes: shared(config.shared_inodes, division.shared_inodes)?,
         };
-        let shrinkers = [&attributes.blocks, &attributes.inodes].map(|cache| {
-            let shrinker: Arc<dyn Shrinker> = cache.clone();
-            Arc::downgrade(&shrinker)
+        let dentries = DentryCache::new(
+            (division.short_names, charge()),
+            (division.long_names, charge()),
+            config.tables.dentry.function,
+            config.name_seed,
+        )?;
+        let inodes = InodeCache::new(division.inodes, charge(), config.tables.inode.function)?;
+        let (eager, after_pool) = match config.tables.shrinking {
+            Shrinking::Normal => (None, Some(dentries.shrinkers())),
+            Shrinking::Eager => (Some(dentries.shrinkers()), None),
+        };
+        frames.set_others(Shrinkers {
+            eager: eager.into_iter().flatten().collect(),
+            before_pool: [&attributes.blocks, &attributes.inodes]
+                .map(|cache| {
+                    let shrinker: Arc<dyn Shrinker> = cache.clone();
+                    Arc::downgrade(&shrinker)
+                })
+                .into(),
+            after_pool: after_pool
+                .into_iter()
+                .flatten()
+                .chain([inodes.shrinker()])
+                .collect(),
         });
-        frames.set_others(Box::new(shrinkers));
         Ok(Self {
-            dentries: DentryCache::new(
-                (division.short_names, charge()),
-                (division.long_names, charge()),
-                config.name_seed,
-            )?,
-            inodes: InodeCache::new(division.inodes, charge())?,
+            dentries,
+            inodes,
             buffers: Arc::new(BufferCache::new(
                 Arc::clone(&frames),
                 device,

@@ -5,19 +5,45 @@
 //! count: 160 bytes are copied faster than two threads can pass a cache line
 //! to and fro.
 //!
+//! # Pressure
+//! The table is a [`Shrinker`], as those of dentries.
+//!
 //! # Cost
 //! 16 bytes and 8 a word: 176 bytes for a raw inode of 160, and 4 for a bucket.
 
-use crate::budget::ArenaConfig;
+use crate::budget::{ArenaConfig, Shrinker};
+use crate::hash::{Function, HashKey};
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
 use crate::table::{Arena, Charge, Growth, Hash64, Layout, Slot, Table};
+use crate::tables::TableHash;
 use crate::tape::CacheKind;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Words of a raw inode of 160 bytes: 128, and the 32 that ext4 adds.
 pub const RAW_INODE_WORDS: usize = 20;
+
+/// What the hash function sees of an inode: its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hashed(u32);
+
+impl From<Hashed> for u64 {
+    #[inline]
+    fn from(hashed: Hashed) -> Self {
+        hashed.0.into()
+    }
+}
+
+impl From<Hashed> for HashKey {
+    fn from(hashed: Hashed) -> Self {
+        Self {
+            // The only volume.
+            object: 0,
+            index: hashed.0.into(),
+        }
+    }
+}
 
 /// The inode number in the half word, the value in all words.
 #[derive(Debug)]
@@ -25,15 +51,15 @@ struct InodeLayout;
 
 impl<const W: usize> Layout<W> for InodeLayout {
     type Key<'k> = u32;
-    type Hashed = u32;
+    type Hashed = Hashed;
 
     #[inline]
-    fn hashed(key: &u32) -> u32 {
-        *key
+    fn hashed(key: &u32) -> Hashed {
+        Hashed(*key)
     }
 
-    fn hashed_in(slot: &Slot<W>) -> u32 {
-        slot.aux()
+    fn hashed_in(slot: &Slot<W>) -> Hashed {
+        Hashed(slot.aux())
     }
 
     #[inline]
@@ -49,25 +75,31 @@ impl<const W: usize> Layout<W> for InodeLayout {
 /// The inode cache, of `W` words an inode.
 #[derive(Debug)]
 pub struct InodeCache<const W: usize = RAW_INODE_WORDS> {
-    table: Table<InodeLayout, Hash64, W>,
+    table: Arc<Table<InodeLayout, TableHash<Hash64>, W>>,
 }
 
 impl<const W: usize> InodeCache<W> {
     /// Size of an inode's slot in bytes.
     pub const SLOT_BYTES: usize = size_of::<Slot<W>>();
 
-    /// A cache of the given size, which asks `charge` for memory as it grows.
+    /// A cache of the given size, which asks `charge` for memory as it grows. Inodes are found by
+    /// `function`, or by ours.
     ///
     /// # Errors
     /// The kernel's, for want of address space most likely.
-    pub fn new(config: ArenaConfig, charge: Arc<dyn Charge>) -> io::Result<Self> {
+    pub fn new(
+        config: ArenaConfig,
+        charge: Arc<dyn Charge>,
+        function: Option<Function>,
+    ) -> io::Result<Self> {
         let growth = Growth::Charged {
             chunk: config.chunk,
             charge,
         };
         let arena = Arc::new(Arena::new(config.slots, growth)?);
+        let hash = TableHash::new(function, Hash64);
         Ok(Self {
-            table: Table::new(arena, config.bits, 0, Hash64)?,
+            table: Arc::new(Table::new(arena, config.bits, 0, hash)?),
         })
     }
 
@@ -99,10 +131,17 @@ impl<const W: usize> InodeCache<W> {
         self.table.remove(&ino)
     }
 
+    /// What is to be asked for memory.
+    pub(crate) fn shrinker(&self) -> Weak<dyn Shrinker> {
+        let table: Arc<dyn Shrinker> = self.table.clone();
+        Arc::downgrade(&table)
+    }
+
     /// The table's size and what lookups cost. Looks at no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
-        CacheStats::of(&self.table, self.table.arena().capacity().into(), 0)
+        let capacity = self.table.arena().capacity().into();
+        CacheStats::of(&self.table, self.table.hash().finder(), capacity, 0)
     }
 
     /// The histogram of chain lengths. Looks at every bucket.

@@ -25,11 +25,13 @@ pub mod mbcache;
 mod memory;
 pub mod number_hash;
 pub mod page;
+mod page_trees;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
 mod stats;
 mod sync;
 pub mod table;
+pub mod tables;
 pub mod tape;
 mod wait;
 

@@ -182,7 +182,7 @@ impl PageCache {
     /// the page.
     #[must_use]
     pub fn contains(&self, key: PageKey) -> bool {
-        self.frames.table(Holder::Page).contains(&key.into())
+        self.frames.index(Holder::Page).contains(&key.into())
     }
 
     /// The page is filled: whoever wants it may have it, the caller first. See
@@ -217,7 +217,7 @@ impl PageCache {
     #[expect(clippy::must_use_candidate, reason = "may be called for its effect")]
     pub fn set_clean(&self, key: PageKey) -> bool {
         self.frames
-            .table(Holder::Page)
+            .index(Holder::Page)
             .take_flag(&key.into(), State::DIRTY)
     }
 
@@ -242,8 +242,8 @@ impl PageCache {
     /// The histogram of chain lengths. Looks at every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
-        let table = self.frames.table(Holder::Page);
-        Report::of(CacheKind::Page, [(table.counts(), table.histogram())])
+        let index = self.frames.index(Holder::Page);
+        Report::of(CacheKind::Page, [(index.counts(), index.histogram())])
     }
 }
 

@@ -256,13 +256,7 @@ fn shuttle_free_slot_is_found_whichever_list_it_comes_to() {
 }
 
 fn cache_of(frames: u32) -> PageCache {
-    let config = FramesConfig {
-        frame_bytes: 4096,
-        frames,
-        page_bits: 0,
-        buffer_bits: 0,
-        retirable: 0,
-    };
+    let config = FramesConfig::of_pages(4096, frames, 0);
     PageCache::new(Arc::new(Frames::new(&config).unwrap()))
 }
 

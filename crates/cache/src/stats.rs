@@ -1,11 +1,15 @@
 //! A cache's figures.
 
-use crate::table::{HashFunction, Layout, Table};
+use crate::table::{Counts, HashFunction, Layout, Table};
+use crate::tables::Finder;
 
 /// One cache's table: its size and what lookups cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CacheStats {
-    /// Buckets of the hash table.
+    /// What finds objects: a hash function, or trees.
+    #[serde(default)]
+    pub finder: Finder,
+    /// Buckets of the hash table; none of trees.
     pub buckets: u64,
     /// Objects held.
     pub objects: u64,
@@ -30,29 +34,38 @@ impl CacheStats {
     /// The figures of `table`, whose objects take `object_bytes` besides slots.
     pub(crate) fn of<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize>(
         table: &Table<L, H, W>,
+        finder: Finder,
         capacity: u64,
         object_bytes: u64,
     ) -> Self {
-        let counts = table.counts();
         let objects = table.objects();
         let buckets = u64::from(table.bucket_count());
         let slot_bytes = size_of::<crate::table::Slot<W>>() as u64;
         Self {
+            finder,
             buckets,
+            bytes: buckets * 4 + objects * (slot_bytes + object_bytes),
+            ..Self::of_lookups(table.counts(), objects, capacity)
+        }
+    }
+
+    /// What does not depend on how objects are found.
+    pub(crate) fn of_lookups(counts: Counts, objects: u64, capacity: u64) -> Self {
+        Self {
             objects,
             capacity,
             lookups: counts.lookups(),
             hits: counts.hits,
             links_on_hits: counts.links_on_hits,
             links_on_misses: counts.links_on_misses,
-            longest_chain: None,
-            bytes: buckets * 4 + objects * (slot_bytes + object_bytes),
+            ..Self::default()
         }
     }
 
     /// Both tables of a cache that has two.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
+            finder: self.finder,
             buckets: self.buckets + other.buckets,
             objects: self.objects + other.objects,
             capacity: self.capacity + other.capacity,

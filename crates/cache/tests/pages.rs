@@ -15,13 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 
 fn cache_of(frames: u32) -> PageCache {
-    let config = FramesConfig {
-        frame_bytes: 4096,
-        frames,
-        page_bits: frames.ilog2(),
-        buffer_bits: 0,
-        retirable: 0,
-    };
+    let config = FramesConfig::of_pages(4096, frames, frames.ilog2());
     PageCache::new(Arc::new(Frames::new(&config).unwrap()))
 }
 

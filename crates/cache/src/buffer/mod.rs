@@ -103,11 +103,8 @@ impl BufferCache {
     #[must_use]
     pub fn small(device: Arc<dyn BlockDevice>, block_size_bytes: usize) -> Self {
         let config = FramesConfig {
-            frame_bytes: block_size_bytes.max(4096),
-            frames: SMALL_FRAMES,
-            page_bits: 0,
             buffer_bits: SMALL_FRAMES.ilog2(),
-            retirable: 0,
+            ..FramesConfig::of_pages(block_size_bytes.max(4096), SMALL_FRAMES, 0)
         };
         let frames = Frames::new(&config).expect("memory for a handful of blocks");
         Self::new(Arc::new(frames), device, block_size_bytes)
@@ -194,7 +191,7 @@ impl BufferCache {
     pub fn contains(&self, block: u64) -> bool {
         let frame = self.place(block).frame;
         self.frames
-            .table(Holder::Buffer)
+            .index(Holder::Buffer)
             .contains(&frame_key(frame))
     }
 
@@ -301,7 +298,7 @@ impl BufferCache {
     /// somebody holds it.
     fn drop_frame(&self, block: u64) -> bool {
         let key = frame_key(self.place(block).frame);
-        self.frames.remove(Holder::Buffer, key) || !self.frames.table(Holder::Buffer).contains(&key)
+        self.frames.remove(Holder::Buffer, key) || !self.frames.index(Holder::Buffer).contains(&key)
     }
 
     /// The table's size and what lookups cost. Looks at no bucket.
@@ -313,8 +310,8 @@ impl BufferCache {
     /// The histogram of chain lengths. Looks at every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
-        let table = self.frames.table(Holder::Buffer);
-        Report::of(CacheKind::Buffer, [(table.counts(), table.histogram())])
+        let index = self.frames.index(Holder::Buffer);
+        Report::of(CacheKind::Buffer, [(index.counts(), index.histogram())])
     }
 
     #[cold]

@@ -52,7 +52,7 @@ impl<'a> FrameWait<'a> {
     pub(crate) fn wait(self) -> Option<Frame<'a>> {
         let slot = self.frames.arena.slot(self.index);
         self.frames.waits.wait(slot, self.index, self.seen);
-        match self.frames.table(self.holder).get_again(&self.key) {
+        match self.frames.index(self.holder).get_again(&self.key) {
             Some(Found::Pinned(pin, before)) => Some(self.frames.used(pin, before)),
             _ => None,
         }
@@ -63,7 +63,7 @@ impl Frames {
     /// The uptodate frame for `key`, pinned.
     #[inline]
     pub(crate) fn get(&self, holder: Holder, key: FrameKey) -> Option<Frame<'_>> {
-        match self.table(holder).get(&key) {
+        match self.index(holder).get(&key) {
             Some(Found::Pinned(pin, before)) => Some(self.used(pin, before)),
             _ => None,
         }
@@ -93,7 +93,7 @@ impl Frames {
 
     /// The uptodate frame for `key`, for the caller to change. Waits for those who look at it.
     pub(crate) fn lock(&self, holder: Holder, key: FrameKey) -> FrameLock<'_> {
-        match self.table(holder).lock(&key) {
+        match self.index(holder).lock(&key) {
             Some(Taken::Locked(index, before)) => {
                 if before.has(State::READAHEAD) {
                     self.pages_used.fetch_add(1, Relaxed);
@@ -115,7 +115,7 @@ impl Frames {
     /// a [`Frames::get`] that found nothing, so it counts no lookup.
     pub(crate) fn get_or_insert(self: &Arc<Self>, holder: Holder, key: FrameKey) -> FrameEntry<'_> {
         // First without a frame in hand: nothing need be evicted to wait.
-        if let Some(found) = self.table(holder).get_again(&key) {
+        if let Some(found) = self.index(holder).get_again(&key) {
             return self.found(holder, key, found);
         }
         let Some(vacant) = self.take() else {
@@ -123,7 +123,7 @@ impl Frames {
         };
         let flags = State::BUSY | holder.flags();
         let inserted = self
-            .table(holder)
+            .index(holder)
             .get_or_insert(&key, vacant, flags, |slot| slot.set_aux(0));
         match inserted {
             Inserted::New(index) => FrameEntry::New(NewFrame::new(self, holder, index)),
@@ -137,13 +137,13 @@ impl Frames {
         holder: Holder,
         key: FrameKey,
     ) -> Option<NewFrame> {
-        if self.table(holder).contains(&key) {
+        if self.index(holder).contains(&key) {
             return None;
         }
         let vacant = self.take()?;
         let flags = State::BUSY | holder.flags();
         match self
-            .table(holder)
+            .index(holder)
             .get_or_insert(&key, vacant, flags, |slot| slot.set_aux(0))
         {
             Inserted::New(index) => Some(NewFrame::new(self, holder, index)),
@@ -153,7 +153,7 @@ impl Frames {
 
     /// Drops the frame for `key`; false if it is not there, or held.
     pub(crate) fn remove(&self, holder: Holder, key: FrameKey) -> bool {
-        let removed = self.table(holder).take_out(&key);
+        let removed = self.index(holder).take_out(&key);
         if removed.is_some_and(|state| state.has(State::READAHEAD)) {
             self.pages_wasted.fetch_add(1, Relaxed);
         }
@@ -204,7 +204,7 @@ impl Frames {
 
     /// Takes back the frame `index`, which was to be filled.
     pub(super) fn abandon(&self, holder: Holder, index: u32) {
-        if self.table(holder).abandon(index) {
+        if self.index(holder).abandon(index) {
             self.waits.wake(index);
         }
     }

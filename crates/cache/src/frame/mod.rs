@@ -4,7 +4,8 @@
 //! Linux keeps metadata blocks in the page cache of the block device, so that
 //! file pages and buffers come from one pool and one reclaim. Here too: slot
 //! `i` of one arena describes frame `i` of one mapping, whether it holds a page
-//! or a buffer; each kind has a hash table of its own over that arena. So
+//! or a buffer; each kind has a hash table of its own over that arena, or pages have trees
+//! ([`page_trees`](crate::page_trees)). So
 //! memory moves between the two with nothing to move, one clock hand judges both
 //! by the same measure, and a slot needs no frame number.
 //!
@@ -28,24 +29,28 @@
 //! 3. A dirty frame is uptodate, or was and is being changed.
 //!
 //! # Cost
-//! 32 bytes for the slot and 4 to 7 for buckets, a frame.
+//! 32 bytes for the slot and, by our own sizes, 4 to 7 for buckets, a frame.
 
 mod bytes;
 mod entry;
+mod index;
 mod memory;
 
 pub(crate) use bytes::{Frame, LockedFrame, NewFrame};
 pub(crate) use entry::{FrameEntry, FrameLock, FrameWait};
 
-use crate::budget::{Shrinker, reclaim};
-use crate::hash::HashKey;
+use crate::budget::{Shrinker, Shrinkers, reclaim};
+use crate::hash::{Function, HashKey};
+use crate::page_trees::PageTrees;
 use crate::stats::CacheStats;
 use crate::table::{Arena, Charge, Growth, Hash64, Layout, Slot, State, Table, Vacant};
+use crate::tables::{Finder, TableHash};
 use crate::wait::WaitQueues;
+use index::FrameIndex;
 use memory::FrameMemory;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 /// Words of a frame's slot.
 pub(crate) const FRAME_WORDS: usize = 2;
@@ -131,8 +136,28 @@ pub struct FramesConfig {
     pub page_bits: u32,
     /// The buffer table has 2^`buffer_bits` buckets.
     pub buffer_bits: u32,
+    /// What finds pages.
+    pub page_finder: Finder,
+    /// The hash function of the buffer table; ours if none.
+    pub buffer_function: Option<Function>,
     /// Frames that may be given up for other uses of memory.
     pub retirable: u32,
+}
+
+impl FramesConfig {
+    /// For pages alone, which a table of 2^`page_bits` buckets finds as ours do.
+    #[must_use]
+    pub fn of_pages(frame_bytes: usize, frames: u32, page_bits: u32) -> Self {
+        Self {
+            frame_bytes,
+            frames,
+            page_bits,
+            buffer_bits: 0,
+            page_finder: Finder::Larder,
+            buffer_function: None,
+            retirable: 0,
+        }
+    }
 }
 
 /// What became of pages read ahead.
@@ -151,13 +176,13 @@ pub struct ReadaheadCounts {
 pub struct Frames {
     arena: Arc<Arena<FRAME_WORDS>>,
     memory: FrameMemory,
-    pages: Table<FrameLayout, Hash64, FRAME_WORDS>,
-    buffers: Table<FrameLayout, Hash64, FRAME_WORDS>,
+    pages: FrameIndex,
+    buffers: FrameIndex,
     waits: WaitQueues,
     retirable: AtomicU32,
     retired: AtomicU32,
     /// What else can give memory back.
-    others: OnceLock<Box<[Weak<dyn Shrinker>]>>,
+    others: OnceLock<Shrinkers>,
     pages_ahead: AtomicU64,
     pages_used: AtomicU64,
     pages_wasted: AtomicU64,
@@ -177,12 +202,22 @@ impl Frames {
             "sizes as documented: {config:?}"
         );
         let arena = Arc::new(Arena::new(config.frames, Growth::Prepaid)?);
-        let pages = Table::new(Arc::clone(&arena), config.page_bits, 0, Hash64)?;
-        let buffers = Table::new(
-            Arc::clone(&arena),
+        let table = |bits, first_bucket, function| {
+            let hash = TableHash::new(function, Hash64);
+            Table::new(Arc::clone(&arena), bits, first_bucket, hash).map(FrameIndex::Table)
+        };
+        let pages = match config.page_finder {
+            Finder::Larder => table(config.page_bits, 0, None)?,
+            Finder::Function(function) => table(config.page_bits, 0, Some(function))?,
+            Finder::RedBlackTrees => {
+                let trees = PageTrees::new(Arc::clone(&arena), config.page_bits)?;
+                FrameIndex::Trees(trees)
+            }
+        };
+        let buffers = table(
             config.buffer_bits,
-            pages.bucket_count(),
-            Hash64,
+            1 << config.page_bits,
+            config.buffer_function,
         )?;
         Ok(Self {
             memory: FrameMemory::new(config.frames, config.frame_bytes)?,
@@ -216,11 +251,9 @@ impl Frames {
 
     /// The figures of one of the two tables.
     pub(crate) fn stats(&self, holder: Holder) -> CacheStats {
-        CacheStats::of(
-            self.table(holder),
-            self.capacity().into(),
-            self.frame_bytes() as u64,
-        )
+        let capacity = self.capacity().into();
+        self.index(holder)
+            .stats(capacity, self.frame_bytes() as u64)
     }
 
     /// What became of pages read ahead.
@@ -234,13 +267,13 @@ impl Frames {
     }
 
     /// Has these asked for memory too where it is short. Only once; it has no effect later.
-    pub fn set_others(&self, others: Box<[Weak<dyn Shrinker>]>) {
+    pub(crate) fn set_others(&self, others: Shrinkers) {
         // By the first caller, who is the only one.
         let _ = self.others.set(others);
     }
 
     #[inline]
-    pub(crate) fn table(&self, holder: Holder) -> &Table<FrameLayout, Hash64, FRAME_WORDS> {
+    pub(crate) fn index(&self, holder: Holder) -> &FrameIndex {
         match holder {
             Holder::Page => &self.pages,
             Holder::Buffer => &self.buffers,
@@ -258,8 +291,7 @@ impl Frames {
             if let Some(vacant) = self.arena.take_free() {
                 return Some(vacant);
             }
-            let others = self.others.get().map_or(&[][..], |others| others);
-            if reclaim(self, others, want) == 0 {
+            if reclaim(self, self.others.get(), want) == 0 {
                 // Another thread may have freed some and left us none to free.
                 return self.arena.take_free();
             }
@@ -274,7 +306,7 @@ impl Frames {
         } else {
             Holder::Page
         };
-        self.table(holder).unlink(index);
+        self.index(holder).unlink(index);
         if state.has(State::READAHEAD) {
             self.pages_wasted.fetch_add(1, Relaxed);
         }
@@ -285,11 +317,8 @@ impl Frames {
     /// # Panics
     /// If one does not hold.
     pub fn check_invariants(&self) {
-        let same = |a: &Slot<FRAME_WORDS>, b: &Slot<FRAME_WORDS>| {
-            FrameLayout::hashed_in(a) == FrameLayout::hashed_in(b)
-        };
-        self.pages.check_invariants(same);
-        self.buffers.check_invariants(same);
+        self.pages.check_invariants();
+        self.buffers.check_invariants();
         let used = self.pages.objects() + self.buffers.objects();
         let accounted = used + u64::from(self.retired.load(Relaxed) + self.arena.count_free());
         assert_eq!(

@@ -16,7 +16,7 @@ const LOCKED: u32 = 1 << 31;
 /// The heads of 2^bits buckets. A head is 0 if the bucket is empty, otherwise
 /// the number of its first slot plus 1, so that zeroed memory is an empty table.
 #[derive(Debug)]
-pub(super) struct Buckets {
+pub(crate) struct Buckets {
     heads: Array<AtomicU32>,
     bits: u32,
     /// Number of the first bucket: tables that share an arena number their
@@ -25,7 +25,7 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    pub(super) fn new(bits: u32, first: u32) -> io::Result<Self> {
+    pub(crate) fn new(bits: u32, first: u32) -> io::Result<Self> {
         assert!(
             bits < 30 && first <= super::NUMBERS - (1 << bits),
             "more buckets than numbers"
@@ -38,23 +38,23 @@ impl Buckets {
     }
 
     #[inline]
-    pub(super) fn bits(&self) -> u32 {
+    pub(crate) fn bits(&self) -> u32 {
         self.bits
     }
 
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         1 << self.bits
     }
 
     /// What marks the end of `bucket`'s chain.
     #[inline]
-    pub(super) fn end(&self, bucket: u32) -> Link {
+    pub(crate) fn end(&self, bucket: u32) -> Link {
         Link::End(self.first + bucket)
     }
 
     /// Where the chain of `bucket` starts.
     #[inline]
-    pub(super) fn first(&self, bucket: u32) -> Link {
+    pub(crate) fn first(&self, bucket: u32) -> Link {
         self.decode(bucket, self.heads[bucket as usize].load(Acquire))
     }
 
@@ -67,7 +67,7 @@ impl Buckets {
     }
 
     /// Locks `bucket`, excluding other writers.
-    pub(super) fn lock(&self, bucket: u32) -> Locked<'_> {
+    pub(crate) fn lock(&self, bucket: u32) -> Locked<'_> {
         let head = &self.heads[bucket as usize];
         let backoff = Backoff::new();
         loop {
@@ -88,19 +88,19 @@ impl Buckets {
 }
 
 /// A locked bucket; dropping it unlocks.
-pub(super) struct Locked<'a> {
+pub(crate) struct Locked<'a> {
     head: &'a AtomicU32,
     first: Link,
 }
 
 impl Locked<'_> {
     /// Where the chain starts.
-    pub(super) fn first(&self) -> Link {
+    pub(crate) fn first(&self) -> Link {
         self.first
     }
 
     /// Lets the chain start at `first`, for readers to see at once.
-    pub(super) fn set_first(&mut self, first: Link) {
+    pub(crate) fn set_first(&mut self, first: Link) {
         self.first = first;
         self.head.store(self.raw() | LOCKED, Release);
     }

@@ -45,9 +45,11 @@ mod free_list;
 mod give_back;
 mod hash;
 pub mod histogram;
+mod hold;
 mod inspect;
 mod link;
 mod same_hash;
+mod shrink;
 mod slot;
 #[cfg(all(test, not(shuttle)))]
 pub(crate) mod tests;
@@ -62,13 +64,15 @@ pub(crate) use free_list::FREE_LISTS;
 pub(crate) use hash::SeededHash;
 pub use hash::{Hash64, HashFunction};
 pub use histogram::Histogram;
+pub use hold::{Found, Pin};
+pub(crate) use hold::{Taken, Visit};
 use link::END_OF_FREE;
 pub(crate) use link::Link;
 pub use link::NUMBERS;
 pub(crate) use same_hash::{Added, Removed};
 pub use slot::{Slot, State};
 
-use buckets::{Buckets, Locked};
+pub(crate) use buckets::{Buckets, Locked};
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
@@ -101,70 +105,6 @@ pub struct Table<L, H, const W: usize> {
     layout: std::marker::PhantomData<L>,
 }
 
-/// An entry held in place: not evicted nor reused while this lives.
-#[derive(Debug)]
-pub struct Pin<'a, const W: usize> {
-    slot: &'a Slot<W>,
-    index: u32,
-}
-
-impl<'a, const W: usize> Pin<'a, W> {
-    /// The entry's slot.
-    #[must_use]
-    #[inline]
-    pub fn slot(&self) -> &'a Slot<W> {
-        self.slot
-    }
-
-    /// The slot's number.
-    #[must_use]
-    #[inline]
-    pub fn index(&self) -> u32 {
-        self.index
-    }
-
-    /// Keeps the pin, for whoever gives it back to the slot.
-    #[inline]
-    pub(crate) fn into_index(self) -> u32 {
-        let index = self.index;
-        std::mem::forget(self);
-        index
-    }
-
-    /// The pin that the caller took on the slot some other way.
-    pub(crate) fn adopt(slot: &'a Slot<W>, index: u32) -> Self {
-        Self { slot, index }
-    }
-}
-
-impl<const W: usize> Drop for Pin<'_, W> {
-    #[inline]
-    fn drop(&mut self) {
-        self.slot.unpin();
-    }
-}
-
-/// What a lookup that pins found.
-#[derive(Debug)]
-pub enum Found<'a, const W: usize> {
-    /// The entry, pinned, and the state that it was in before.
-    Pinned(Pin<'a, W>, State),
-    /// The entry, still being filled: its slot and state.
-    Busy(u32, State),
-    /// The entry, with as many pins as there can be.
-    Saturated,
-}
-
-/// What became of asking for an entry for oneself.
-#[derive(Debug)]
-pub(crate) enum Taken {
-    /// It is busy, by the caller: its slot, and the state that it was in before. Who pinned it
-    /// earlier may still look at it.
-    Locked(u32, State),
-    /// It was busy already: its slot and state.
-    Busy(u32, State),
-}
-
 /// What became of a slot offered for an entry.
 #[derive(Debug)]
 pub enum Inserted<'a, const W: usize> {
@@ -172,15 +112,6 @@ pub enum Inserted<'a, const W: usize> {
     New(u32),
     /// The entry was there already; the slot went back.
     Existing(Found<'a, W>),
-}
-
-/// What a visitor says of a slot with the right key.
-enum Visit<T> {
-    Found(T),
-    /// Not the entry sought: walk on.
-    Pass,
-    /// The slot changed underneath: start again.
-    Raced,
 }
 
 impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
@@ -209,6 +140,11 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     #[must_use]
     pub fn bucket_count(&self) -> u32 {
         self.buckets.count()
+    }
+
+    /// The hash function.
+    pub(crate) fn hash(&self) -> &H {
+        &self.hash
     }
 
     /// Number of entries.
@@ -262,14 +198,15 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// not be read again.
     #[inline]
     pub fn get(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
-        let (found, links) = self.walk(key, |index, state| self.pin(index, state));
+        let (found, links) = self.walk(key, |index, state| self.arena.pin(index, state));
         self.count(found.is_some(), links);
         found
     }
 
     /// [`Table::get`] without counting, for a second look after a miss.
     pub fn get_again(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
-        self.walk(key, |index, state| self.pin(index, state)).0
+        self.walk(key, |index, state| self.arena.pin(index, state))
+            .0
     }
 
     /// Finds `key` and returns what `read` makes of its slot. `read` may see a
@@ -300,57 +237,22 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
 
     /// Whether `key` is in the table. Neither counts nor references.
     pub fn contains(&self, key: &L::Key<'_>) -> bool {
-        let found = self.walk(key, |index, state| {
-            if !state.has(State::LIVE) {
-                Visit::Pass
-            } else if self.arena.slot(index).state().is_same_entry(state) {
-                Visit::Found(())
-            } else {
-                Visit::Raced
-            }
-        });
-        found.0.is_some()
+        self.walk(key, |index, state| self.arena.see(index, state))
+            .0
+            .is_some()
     }
 
     /// Clears `flag` of the entry of `key`; says whether this call cleared it.
     /// Neither counts nor references.
     pub(crate) fn take_flag(&self, key: &L::Key<'_>, flag: u64) -> bool {
-        let taken = self.walk(key, |index, state| {
-            if !state.has(State::LIVE) {
-                Visit::Pass
-            } else if self.arena.slot(index).take_flag_of(state, flag) {
-                Visit::Found(true)
-            } else if self.arena.slot(index).state().is_same_entry(state) {
-                Visit::Found(false)
-            } else {
-                Visit::Raced
-            }
-        });
+        let taken = self.walk(key, |index, state| self.arena.take_flag(index, state, flag));
         taken.0.unwrap_or(false)
     }
 
     /// Finds `key` and makes its entry busy, unless it is. Counts no lookup.
     pub(crate) fn lock(&self, key: &L::Key<'_>) -> Option<Taken> {
-        let found = self.walk(key, |index, seen| {
-            let slot = self.arena.slot(index);
-            let mut state = seen;
-            loop {
-                if !state.is_same_entry(seen) {
-                    return Visit::Raced;
-                }
-                if !state.has(State::LIVE) {
-                    return Visit::Pass;
-                }
-                if !state.can_lock() {
-                    return Visit::Found(Taken::Busy(index, state));
-                }
-                match slot.exchange(state, state.locked()) {
-                    Ok(()) => return Visit::Found(Taken::Locked(index, state)),
-                    Err(now) => state = now,
-                }
-            }
-        });
-        found.0
+        self.walk(key, |index, state| self.arena.lock(index, state))
+            .0
     }
 
     /// Puts `key` into `vacant` unless it is in the table already. `flags` are
@@ -372,7 +274,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 continue;
             }
             loop {
-                match self.pin(index, slot.state()) {
+                match self.arena.pin(index, slot.state()) {
                     Visit::Found(found) => return Inserted::Existing(found),
                     Visit::Pass => break,
                     Visit::Raced => {}
@@ -395,7 +297,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         let old = self.find_live(&locked, key);
         self.push(&mut locked, vacant, 0);
         let Some(old) = old else { return };
-        if self.claim(old).is_some() {
+        if self.arena.claim(old).is_some() {
             self.unlink_locked(&mut locked, old);
             drop(locked);
             drop(self.arena.vacant(old));
@@ -412,7 +314,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         let bucket = self.bucket(L::hashed(key));
         let mut locked = self.buckets.lock(bucket);
         let index = self.find_live(&locked, key)?;
-        let state = self.claim(index)?;
+        let state = self.arena.claim(index)?;
         self.unlink_locked(&mut locked, index);
         drop(locked);
         drop(self.arena.vacant(index));
@@ -428,11 +330,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// Takes back the busy entry `index`, which the caller was to fill. Returns
     /// whether somebody is parked on it.
     pub(crate) fn abandon(&self, index: u32) -> bool {
-        let slot = self.arena.slot(index);
-        let mut state = slot.state();
-        while let Err(now) = slot.exchange(state, state.claimed()) {
-            state = now;
-        }
+        let state = self.arena.claim_busy(index);
         self.unlink(index);
         drop(self.arena.vacant(index));
         state.has(State::WAITERS)
@@ -496,42 +394,6 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// Pins the entry that was in `state` when its key was compared.
-    #[inline]
-    fn pin(&self, index: u32, seen: State) -> Visit<Found<'_, W>> {
-        let slot = self.arena.slot(index);
-        let mut state = seen;
-        loop {
-            if !state.is_same_entry(seen) {
-                return Visit::Raced;
-            }
-            if !state.can_pin() {
-                return Self::refused(slot, index, state);
-            }
-            match slot.exchange(state, state.pinned()) {
-                Ok(()) => return Visit::Found(Found::Pinned(Pin { slot, index }, state)),
-                Err(now) => state = now,
-            }
-        }
-    }
-
-    /// Why an entry cannot be pinned.
-    #[cold]
-    fn refused<'a>(slot: &Slot<W>, index: u32, state: State) -> Visit<Found<'a, W>> {
-        if !state.has(State::LIVE) {
-            return Visit::Pass;
-        }
-        if !slot.state().is_same_entry(state) {
-            // The key may not have been this entry's.
-            return Visit::Raced;
-        }
-        Visit::Found(if state.has(State::BUSY) {
-            Found::Busy(index, state)
-        } else {
-            Found::Saturated
-        })
-    }
-
     /// The slots of a locked chain.
     fn chain(&self, first: Link) -> impl Iterator<Item = u32> {
         let mut at = first;
@@ -566,20 +428,6 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             let slot = self.arena.slot(index);
             L::matches(key, slot) && slot.state().has(State::LIVE)
         })
-    }
-
-    /// Claims the entry `index` of a locked chain, and returns the state it had;
-    /// `None` if it is held, or was claimed by another.
-    fn claim(&self, index: u32) -> Option<State> {
-        let slot = self.arena.slot(index);
-        let mut state = slot.state();
-        while state.can_claim() {
-            match slot.exchange(state, state.claimed()) {
-                Ok(()) => return Some(state),
-                Err(now) => state = now,
-            }
-        }
-        None
     }
 
     fn unlink_locked(&self, locked: &mut Locked<'_>, index: u32) {

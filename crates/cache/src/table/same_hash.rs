@@ -83,7 +83,7 @@ where
         }
         let mut oldest = None;
         match self.arena.room(self.chain(locked.first()), chain_max) {
-            Room::Instead(index) if self.claim(index).is_some() => {
+            Room::Instead(index) if self.arena.claim(index).is_some() => {
                 self.unlink_locked(&mut locked, index);
                 evicted(index);
                 oldest = Some(self.arena.vacant(index));
@@ -108,7 +108,7 @@ where
             return Removed::Absent;
         };
         loop {
-            if self.claim(index).is_some() {
+            if self.arena.claim(index).is_some() {
                 self.unlink_locked(&mut locked, index);
                 drop(locked);
                 drop(self.arena.vacant(index));
@@ -139,7 +139,7 @@ where
         if !slot.state().is_same_entry(seen) {
             return false;
         }
-        let Some(state) = self.claim(index) else {
+        let Some(state) = self.arena.claim(index) else {
             return false;
         };
         vacant.slot().copy_from(slot);

@@ -75,13 +75,11 @@ impl Machine {
         let frames = (config.memory_bytes / PAGE_BYTES).clamp(1, most);
         let frames = u32::try_from(frames).unwrap_or(u32::MAX);
         let page_bytes = usize::try_from(PAGE_BYTES).unwrap_or(usize::MAX);
-        let pool = Frames::new(&FramesConfig {
-            frame_bytes: page_bytes,
+        let pool = Frames::new(&FramesConfig::of_pages(
+            page_bytes,
             frames,
-            page_bits: (u64::from(frames) * 4 / 3).ilog2(),
-            buffer_bits: 0,
-            retirable: 0,
-        })
+            (u64::from(frames) * 4 / 3).ilog2(),
+        ))
         .map_err(|source| Error::Map {
             memory_bytes: config.memory_bytes,
             source,

@@ -136,13 +136,7 @@ struct Reader {
 impl Reader {
     fn new(policy: PolicyName, bytes: u64) -> Result<Self, Error> {
         let frames = u32::try_from(bytes / PAGE_BYTES as u64 * 2 + 4096).unwrap_or(u32::MAX);
-        let pool = Frames::new(&FramesConfig {
-            frame_bytes: PAGE_BYTES,
-            frames,
-            page_bits: frames.ilog2(),
-            buffer_bits: 0,
-            retirable: 0,
-        });
+        let pool = Frames::new(&FramesConfig::of_pages(PAGE_BYTES, frames, frames.ilog2()));
         let pool = pool.map_err(|source| Error::Map {
             memory_bytes: u64::from(frames) * PAGE_BYTES as u64,
             source,

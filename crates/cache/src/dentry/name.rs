@@ -1,0 +1,176 @@
+//! Names in directories: how they are hashed, and how they lie in a slot.
+//!
+//! # Model
+//! `struct qstr`. A name lies in whole words, padded with zeros, so one that contains a zero, which
+//! no valid name does, is no name here.
+//!
+//! # Hash
+//! An image's author chooses names and inode numbers. So that they cannot choose them to share a
+//! bucket, whose chain every lookup would have to walk, names are hashed with a seed that is
+//! drawn when the caches are made
+//! ([`BudgetConfig::name_seed`](crate::budget::BudgetConfig::name_seed)). Where a function by name
+//! finds dentries, names are hashed as in the kernels that it was published for, with no seed.
+
+use super::name_hash::name_hash;
+use crate::hash::HashKey;
+use crate::table::{Layout, SeededHash, Slot};
+
+/// How names are hashed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NameHash {
+    /// With a seed.
+    Seeded(SeededHash),
+    /// As in Linux 2.2.
+    Published,
+}
+
+/// A name in a directory, ready to be compared and hashed. `N` words hold it, less one byte.
+#[derive(Debug)]
+pub(super) struct Name<const N: usize> {
+    parent: u32,
+    hash: u32,
+    words: [u64; N],
+    /// Words that are not all padding.
+    used: usize,
+}
+
+impl<const N: usize> Name<N> {
+    /// `None` if the name does not fit, or cannot be told from another.
+    #[inline]
+    pub fn new(hash: NameHash, parent: u32, name: &[u8]) -> Option<Self> {
+        if name.is_empty() || name.len() >= N * 8 || name.contains(&0) {
+            return None;
+        }
+        let mut words = [0; N];
+        let (whole, rest) = name.as_chunks::<8>();
+        for (word, bytes) in words.iter_mut().zip(whole) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        if !rest.is_empty() {
+            let mut bytes = [0; 8];
+            bytes[..rest.len()].copy_from_slice(rest);
+            words[whole.len()] = u64::from_le_bytes(bytes);
+        }
+        let used = name.len().div_ceil(8);
+        let hash = match hash {
+            NameHash::Seeded(seeded) => {
+                let words = words[..used].iter();
+                upper(words.fold(u64::from(parent), |hash, word| seeded.fold(hash, *word)))
+            }
+            NameHash::Published => name_hash(name),
+        };
+        Some(Self {
+            parent,
+            hash,
+            words,
+            used,
+        })
+    }
+}
+
+/// What the hash function sees of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hashed {
+    parent: u32,
+    name: u32,
+}
+
+impl From<Hashed> for u64 {
+    #[inline]
+    fn from(hashed: Hashed) -> Self {
+        u64::from(hashed.name) | u64::from(hashed.parent) << 32
+    }
+}
+
+impl From<Hashed> for HashKey {
+    fn from(hashed: Hashed) -> Self {
+        Self {
+            object: hashed.parent.into(),
+            index: hashed.name.into(),
+        }
+    }
+}
+
+/// Parent in the upper half of the first word, inode number in the lower; the name in the others,
+/// whose last byte is the file type; the name's hash in the half word.
+#[derive(Debug)]
+pub(super) struct NameLayout<const N: usize>;
+
+impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
+    type Key<'k> = Name<N>;
+    type Hashed = Hashed;
+
+    #[inline]
+    fn hashed(key: &Name<N>) -> Hashed {
+        Hashed {
+            parent: key.parent,
+            name: key.hash,
+        }
+    }
+
+    fn hashed_in(slot: &Slot<W>) -> Hashed {
+        Hashed {
+            parent: upper(slot.word(0)),
+            name: slot.aux(),
+        }
+    }
+
+    #[inline]
+    fn matches(key: &Name<N>, slot: &Slot<W>) -> bool {
+        // Beyond the name's words are zeros: where the last one has none, one
+        // word more tells a longer name.
+        slot.aux() == key.hash
+            && upper(slot.word(0)) == key.parent
+            && (0..(N - 1).min(key.used + 1)).all(|i| slot.word(i + 1) == key.words[i])
+            && (key.used + 1 < N || name_of_last(slot.word(N)) == key.words[N - 1])
+    }
+
+    fn store(key: &Name<N>, slot: &Slot<W>) {
+        slot.set_aux(key.hash);
+        slot.set_word(0, u64::from(key.parent) << 32);
+        for (i, word) in key.words.iter().enumerate() {
+            slot.set_word(i + 1, *word);
+        }
+    }
+}
+
+/// Whether two slots, of `N` words for names, have the same name in the same directory.
+pub(super) fn is_same<const N: usize, const W: usize>(a: &Slot<W>, b: &Slot<W>) -> bool {
+    upper(a.word(0)) == upper(b.word(0))
+        && (1..N).all(|i| a.word(i) == b.word(i))
+        && name_of_last(a.word(N)) == name_of_last(b.word(N))
+}
+
+/// Writes inode number and file type beside the name of `key`, which lies in `slot`.
+pub(super) fn set_value<const N: usize, const W: usize>(
+    key: &Name<N>,
+    slot: &Slot<W>,
+    ino: u32,
+    file_type: u8,
+) {
+    slot.set_word(0, u64::from(key.parent) << 32 | u64::from(ino));
+    slot.set_word(N, key.words[N - 1] | u64::from(file_type) << 56);
+}
+
+/// Inode number and file type in `slot`.
+#[inline]
+pub(super) fn value_in<const W: usize>(slot: &Slot<W>) -> (u32, u8) {
+    let [.., file_type] = slot.word(W - 1).to_le_bytes();
+    (lower(slot.word(0)), file_type)
+}
+
+/// The part of the last word that is the name's.
+#[inline]
+fn name_of_last(word: u64) -> u64 {
+    word & ((1 << 56) - 1)
+}
+
+#[inline]
+fn upper(word: u64) -> u32 {
+    u32::try_from(word >> 32).unwrap_or_default()
+}
+
+#[inline]
+fn lower(word: u64) -> u32 {
+    u32::try_from(word & u64::from(u32::MAX)).unwrap_or_default()
+}

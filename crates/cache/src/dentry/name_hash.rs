@@ -1,0 +1,33 @@
+//! The hash of a name in the kernels that Lever measured.
+//!
+//! # Model
+//! `full_name_hash` of Linux 2.2, "a simplified CRC algorithm on the target entry's name" (Lever
+//! 2000, section 3.3, which does not print it): each byte rotates the hash by half a byte, and
+//! is xored in. A name's last eight bytes lie side by side, and those before lie over them.
+
+/// The hash of `name`, in words of 32 bits.
+#[must_use]
+pub fn name_hash(name: &[u8]) -> u32 {
+    let one_more = |hash: u32, byte: &u8| hash.rotate_left(4) ^ u32::from(*byte);
+    name.iter().fold(0, one_more)
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::name_hash;
+
+    #[test]
+    fn hashes_of_names_are_those_worked_out_by_hand() {
+        assert_eq!(name_hash(b""), 0);
+        // c = 63.
+        assert_eq!(name_hash(b"c"), 0x63);
+        // 63 -> 630 ^ 63 = 653.
+        assert_eq!(name_hash(b"cc"), 0x653);
+        // 6d -> 6d0 ^ 61 = 6b1 -> 6b10 ^ 6b = 6b7b -> 6b7b0 ^ 65 = 6b7d5.
+        assert_eq!(name_hash(b"make"), 0x6b7d5);
+        // Eight of 61: 61 -> 671 -> 6771 -> 67771 -> 677771 -> 6777771 -> 67777771
+        // -> 77777716 ^ 61 = 77777777; and the ninth: 77777777 ^ 61 = 77777716.
+        assert_eq!(name_hash(b"aaaaaaaa"), 0x7777_7777);
+        assert_eq!(name_hash(b"aaaaaaaaa"), 0x7777_7716);
+    }
+}

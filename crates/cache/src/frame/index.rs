@@ -1,0 +1,127 @@
+//! What finds the frames of a cache: a hash table, or trees.
+
+use super::{FRAME_WORDS, FrameKey, FrameLayout};
+use crate::page_trees::PageTrees;
+use crate::stats::CacheStats;
+use crate::table::{
+    Counts, Found, Hash64, Histogram, Inserted, Layout, Slot, State, Table, Taken, Vacant,
+};
+use crate::tables::{Finder, TableHash};
+
+/// A hash table over frames.
+pub(crate) type FrameTable = Table<FrameLayout, TableHash<Hash64>, FRAME_WORDS>;
+
+/// What finds the frames of a cache.
+#[derive(Debug)]
+pub(crate) enum FrameIndex {
+    Table(FrameTable),
+    Trees(PageTrees),
+}
+
+/// Hands a call on to either.
+macro_rules! either {
+    ($self:ident, $index:ident => $call:expr) => {
+        match $self {
+            FrameIndex::Table($index) => $call,
+            FrameIndex::Trees($index) => $call,
+        }
+    };
+}
+
+impl FrameIndex {
+    /// See [`Table::get`].
+    #[inline]
+    pub fn get(&self, key: &FrameKey) -> Option<Found<'_, FRAME_WORDS>> {
+        either!(self, index => index.get(key))
+    }
+
+    /// See [`Table::get_again`].
+    pub fn get_again(&self, key: &FrameKey) -> Option<Found<'_, FRAME_WORDS>> {
+        either!(self, index => index.get_again(key))
+    }
+
+    /// See [`Table::contains`].
+    pub fn contains(&self, key: &FrameKey) -> bool {
+        either!(self, index => index.contains(key))
+    }
+
+    /// See [`Table::take_flag`].
+    pub fn take_flag(&self, key: &FrameKey, flag: u64) -> bool {
+        either!(self, index => index.take_flag(key, flag))
+    }
+
+    /// See [`Table::lock`].
+    pub fn lock(&self, key: &FrameKey) -> Option<Taken> {
+        either!(self, index => index.lock(key))
+    }
+
+    /// See [`Table::get_or_insert`].
+    pub fn get_or_insert<'a>(
+        &'a self,
+        key: &FrameKey,
+        vacant: Vacant<'a, FRAME_WORDS>,
+        flags: u64,
+        fill: impl FnOnce(&Slot<FRAME_WORDS>),
+    ) -> Inserted<'a, FRAME_WORDS> {
+        either!(self, index => index.get_or_insert(key, vacant, flags, fill))
+    }
+
+    /// See [`Table::take_out`].
+    pub fn take_out(&self, key: &FrameKey) -> Option<State> {
+        either!(self, index => index.take_out(key))
+    }
+
+    /// See [`Table::unlink`].
+    pub fn unlink(&self, frame: u32) {
+        either!(self, index => index.unlink(frame));
+    }
+
+    /// See [`Table::abandon`].
+    pub fn abandon(&self, frame: u32) -> bool {
+        either!(self, index => index.abandon(frame))
+    }
+
+    /// Number of frames in it.
+    pub fn objects(&self) -> u64 {
+        either!(self, index => index.objects())
+    }
+
+    /// What lookups did so far.
+    pub fn counts(&self) -> Counts {
+        either!(self, index => index.counts())
+    }
+
+    /// Chain lengths; trees have no buckets.
+    pub fn histogram(&self) -> Histogram {
+        match self {
+            Self::Table(table) => table.histogram(),
+            Self::Trees(_) => Histogram::default(),
+        }
+    }
+
+    /// The figures, where `capacity` frames of `frame_bytes` fit.
+    pub fn stats(&self, capacity: u64, frame_bytes: u64) -> CacheStats {
+        match self {
+            Self::Table(table) => {
+                CacheStats::of(table, table.hash().finder(), capacity, frame_bytes)
+            }
+            Self::Trees(trees) => CacheStats {
+                finder: Finder::RedBlackTrees,
+                bytes: trees.overhead_bytes()
+                    + trees.objects() * (size_of::<Slot<FRAME_WORDS>>() as u64 + frame_bytes),
+                ..CacheStats::of_lookups(trees.counts(), trees.objects(), capacity)
+            },
+        }
+    }
+
+    /// See [`Table::check_invariants`].
+    pub fn check_invariants(&self) {
+        match self {
+            Self::Table(table) => {
+                let key = FrameLayout::hashed_in;
+                table.check_invariants(|a, b| key(a) == key(b));
+            }
+            Self::Trees(trees) => trees.check_invariants(),
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Page trees: pages found in a red-black tree for each inode, in place of the page hash.
+//!
+//! # Model
+//! A. Arcangeli's patch to Linux 2.2.5 (Lever 2000, section 3.1, `rbtree`). There a tree hangs off its
+//! inode, which a reader has in hand. Here he has a number, so the roots lie in chains by inode.
+//!
+//! # Invariants
+//! Checked by [`PageTrees::check_invariants`] when nobody writes, beside those of [`red_black`]:
+//! 1. A tree holds the pages of one inode, in the order of their indexes, each at most once.
+//! 2. Every page in it is live, and its tree's root is in the chain of its inode.
+//! 3. The trees together hold as many pages as are counted.
+//!
+//! A page that was evicted but not yet unlinked may be replaced by a new one of the same index. It
+//! is in no tree then, and there is nothing left to unlink.
+//!
+//! # Locking
+//! A chain of roots is locked for one walk of one tree, by readers too: rotations would lead them
+//! astray. Nothing else is locked or awaited meanwhile. A page is pinned, or made busy, while its tree
+//! is locked, and evicted by whoever claims it first.
+//!
+//! # Cost
+//! 12 bytes a frame, and 4 for a chain of roots. A lookup passes the roots of its chain, fewer than
+//! one for a page, and as many nodes as the page lies deep; those are its links.
+
+mod red_black;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+
+pub(crate) use red_black::NODE_BYTES;
+
+use crate::frame::{FRAME_WORDS, FrameKey, FrameLayout};
+use crate::table::{
+    Arena, Buckets, Counters, Counts, Found, Hash64, HashFunction as _, Inserted, Layout as _,
+    Link, Locked, Slot, State, Taken, Vacant, Visit,
+};
+use red_black::{Nodes, Side};
+use std::cmp::Ordering;
+use std::io;
+use std::sync::Arc;
+
+/// Red-black trees over the frames of an arena.
+#[derive(Debug)]
+pub(crate) struct PageTrees {
+    arena: Arc<Arena<FRAME_WORDS>>,
+    /// The roots of inodes whose numbers hash alike, each linked to the next by its slot.
+    roots: Buckets,
+    nodes: Nodes,
+    counters: Counters,
+}
+
+/// The tree of an inode, whose chain is locked.
+struct LockedTree<'a> {
+    trees: &'a PageTrees,
+    chain: Locked<'a>,
+    /// The root before it in the chain; none of the first, and of an inode without a tree.
+    before: Option<u32>,
+    root: Option<u32>,
+}
+
+/// Where a page is in its tree, or would be.
+struct Place {
+    node: Option<u32>,
+    under: Option<(u32, Side)>,
+    /// Nodes visited.
+    links: u64,
+}
+
+impl PageTrees {
+    /// Trees over `arena`, whose roots lie in 2^`bits` chains.
+    pub fn new(arena: Arc<Arena<FRAME_WORDS>>, bits: u32) -> io::Result<Self> {
+        Ok(Self {
+            roots: Buckets::new(bits, 0)?,
+            nodes: Nodes::new(arena.capacity())?,
+            counters: Counters::new(),
+            arena,
+        })
+    }
+
+    pub fn objects(&self) -> u64 {
+        self.counters.objects()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counters.sum()
+    }
+
+    /// Bytes of what there is beside the slots: the chains, and the nodes of all frames.
+    pub fn overhead_bytes(&self) -> u64 {
+        let chains = u64::from(self.roots.count()) * size_of::<u32>() as u64;
+        chains + u64::from(self.arena.capacity()) * NODE_BYTES
+    }
+
+    /// Finds the page and pins it. A page that is busy counts as a hit.
+    pub fn get(&self, key: &FrameKey) -> Option<Found<'_, FRAME_WORDS>> {
+        let (found, links) = self.walk(key, |index, state| self.arena.pin(index, state));
+        if found.is_some() {
+            self.counters.hit(links);
+        } else {
+            self.counters.miss(links);
+        }
+        found
+    }
+
+    /// [`PageTrees::get`] without counting.
+    pub fn get_again(&self, key: &FrameKey) -> Option<Found<'_, FRAME_WORDS>> {
+        self.walk(key, |index, state| self.arena.pin(index, state))
+            .0
+    }
+
+    pub fn contains(&self, key: &FrameKey) -> bool {
+        self.walk(key, |index, state| self.arena.see(index, state))
+            .0
+            .is_some()
+    }
+
+    /// Clears `flag` of the page; says whether this call cleared it.
+    pub fn take_flag(&self, key: &FrameKey, flag: u64) -> bool {
+        let take = |index, state| self.arena.take_flag(index, state, flag);
+        self.walk(key, take).0.unwrap_or(false)
+    }
+
+    /// Finds the page and makes it busy, unless it is.
+    pub fn lock(&self, key: &FrameKey) -> Option<Taken> {
+        self.walk(key, |index, state| self.arena.lock(index, state))
+            .0
+    }
+
+    /// Puts the page into `vacant` unless it is in its tree already.
+    pub fn get_or_insert<'a>(
+        &'a self,
+        key: &FrameKey,
+        vacant: Vacant<'a, FRAME_WORDS>,
+        flags: u64,
+        fill: impl FnOnce(&Slot<FRAME_WORDS>),
+    ) -> Inserted<'a, FRAME_WORDS> {
+        let mut tree = self.lock_tree(key.object);
+        let place = tree.find(key.index);
+        let see = |index, state| self.arena.pin(index, state);
+        if let Some(found) = place.node.and_then(|node| self.visit(node, see)) {
+            return Inserted::Existing(found);
+        }
+        let slot = vacant.slot();
+        FrameLayout::store(key, slot);
+        fill(slot);
+        tree.change(|tree| match place.node {
+            // Evicted, and about to be unlinked by who did.
+            Some(dead) => tree.replace(dead, vacant.index()),
+            None => tree.insert(vacant.index(), place.under),
+        });
+        self.counters.insert();
+        slot.set_state(slot.state().with(State::LIVE | flags));
+        Inserted::New(vacant.into_index())
+    }
+
+    /// Takes the page out, and returns the state it had; `None` if it is not there, or held.
+    pub fn take_out(&self, key: &FrameKey) -> Option<State> {
+        let mut tree = self.lock_tree(key.object);
+        let node = tree.find(key.index).node?;
+        let state = self.arena.claim(node)?;
+        tree.change(|tree| tree.remove(node));
+        drop(tree);
+        self.counters.remove();
+        drop(self.arena.vacant(node));
+        Some(state)
+    }
+
+    /// Takes the slot `index`, which the caller has claimed, out of its tree.
+    pub fn unlink(&self, index: u32) {
+        let key = FrameLayout::hashed_in(self.arena.slot(index));
+        let mut tree = self.lock_tree(key.object);
+        if self.nodes.is_linked(index) {
+            tree.change(|tree| tree.remove(index));
+        }
+        drop(tree);
+        self.counters.remove();
+    }
+
+    /// Takes back the busy page `index`, which the caller was to fill. Returns whether somebody is
+    /// parked on it.
+    pub fn abandon(&self, index: u32) -> bool {
+        let state = self.arena.claim_busy(index);
+        self.unlink(index);
+        drop(self.arena.vacant(index));
+        state.has(State::WAITERS)
+    }
+
+    /// Checks the invariants. Only when nobody else uses the trees.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check_invariants(&self) {
+        let mut objects = 0;
+        let mut inodes = std::collections::HashSet::new();
+        for chain in 0..self.roots.count() {
+            for root in self.roots_from(self.roots.first(chain)) {
+                let inode = FrameLayout::hashed_in(self.arena.slot(root)).object;
+                assert!(inodes.insert(inode), "inode {inode} has one tree");
+                assert_eq!(self.chain_of(inode), chain, "the chain of inode {inode}");
+                let mut before = None;
+                self.nodes.check(Some(root), &mut |node| {
+                    let slot = self.arena.slot(node);
+                    let key = FrameLayout::hashed_in(slot);
+                    assert!(slot.state().has(State::LIVE), "page {key:?} is live");
+                    assert_eq!(key.object, inode, "page {key:?} is in its inode's tree");
+                    assert!(
+                        before < Some(key.index),
+                        "page {key:?} comes after {before:?}"
+                    );
+                    before = Some(key.index);
+                    objects += 1;
+                });
+            }
+        }
+        assert_eq!(objects, self.objects(), "pages counted");
+    }
+
+    fn chain_of(&self, inode: u64) -> u32 {
+        Hash64.bucket(inode, self.roots.bits())
+    }
+
+    /// The roots of a locked chain.
+    fn roots_from(&self, first: Link) -> impl Iterator<Item = u32> {
+        let mut at = first;
+        std::iter::from_fn(move || match at {
+            Link::Slot(root) => {
+                at = self.arena.slot(root).next();
+                Some(root)
+            }
+            Link::End(_) => None,
+        })
+    }
+
+    fn lock_tree(&self, inode: u64) -> LockedTree<'_> {
+        let chain = self.roots.lock(self.chain_of(inode));
+        let (mut before, mut root) = (None, None);
+        for other in self.roots_from(chain.first()) {
+            if FrameLayout::hashed_in(self.arena.slot(other)).object == inode {
+                root = Some(other);
+                break;
+            }
+            before = Some(other);
+        }
+        // A new tree comes first.
+        let before = root.and(before);
+        LockedTree {
+            trees: self,
+            chain,
+            before,
+            root,
+        }
+    }
+
+    /// Lets `visit` judge the page of `key`, with its tree locked. Returns its finding and the nodes
+    /// visited.
+    fn walk<T>(&self, key: &FrameKey, visit: impl Fn(u32, State) -> Visit<T>) -> (Option<T>, u64) {
+        let tree = self.lock_tree(key.object);
+        let place = tree.find(key.index);
+        let found = place.node.and_then(|node| self.visit(node, visit));
+        (found, place.links)
+    }
+
+    /// Lets `visit` judge a page whose tree is locked, so that its slot is not reused.
+    fn visit<T>(&self, node: u32, visit: impl Fn(u32, State) -> Visit<T>) -> Option<T> {
+        loop {
+            match visit(node, self.arena.slot(node).state()) {
+                Visit::Found(found) => return Some(found),
+                Visit::Pass => return None,
+                Visit::Raced => {}
+            }
+        }
+    }
+}
+
+impl LockedTree<'_> {
+    fn find(&self, index: u64) -> Place {
+        let trees = self.trees;
+        let (mut at, mut under, mut links) = (self.root, None, 0);
+        while let Some(node) = at {
+            links += 1;
+            let side = match index.cmp(&FrameLayout::hashed_in(trees.arena.slot(node)).index) {
+                Ordering::Less => Side::Left,
+                Ordering::Greater => Side::Right,
+                Ordering::Equal => break,
+            };
+            under = Some((node, side));
+            at = trees.nodes.child(node, side);
+        }
+        Place {
+            node: at,
+            under,
+            links,
+        }
+    }
+
+    /// Lets `change` change the tree, and keeps its root in the chain.
+    fn change(&mut self, change: impl FnOnce(&mut red_black::Tree<'_>)) {
+        let trees = self.trees;
+        let old = self.root;
+        let behind = old.map_or_else(|| self.chain.first(), |old| trees.arena.slot(old).next());
+        let mut tree = trees.nodes.tree(old);
+        change(&mut tree);
+        let new = tree.root;
+        if new == old {
+            return;
+        }
+        let link = new.map_or(behind, |new| {
+            trees.arena.slot(new).set_next(behind);
+            Link::Slot(new)
+        });
+        match self.before {
+            Some(before) => trees.arena.slot(before).set_next(link),
+            None => self.chain.set_first(link),
+        }
+        self.root = new;
+    }
+}

@@ -1,0 +1,346 @@
+//! Red-black trees over the slots of an arena: links by number, in place of pointers.
+//!
+//! # Model
+//! The kernel's `rbtree`: the caller compares keys and says where a node comes, the tree keeps
+//! itself balanced. A balanced tree of `n` nodes is at most 2 log2(n + 1) high.
+//!
+//! # Invariants
+//! Checked by [`Nodes::check`]:
+//! 1. The root is black, and has no parent.
+//! 2. A red node has no red child.
+//! 3. All ways down from a node pass as many black nodes.
+//! 4. A node's children have it as their parent.
+//!
+//! # Locking
+//! None: the caller locks the tree. The links are atomic since other trees' lie beside them.
+//!
+//! # Cost
+//! 12 bytes a slot.
+
+use crate::memory::{Array, Pages};
+use crate::sync::{AtomicU32, Relaxed};
+use std::io;
+
+/// A child's side of its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Right,
+}
+
+use Side::{Left, Right};
+
+impl Side {
+    fn other(self) -> Self {
+        match self {
+            Left => Right,
+            Right => Left,
+        }
+    }
+}
+
+/// Words of a node: its children, and its parent with the flags.
+const WORDS: usize = 3;
+const PARENT: usize = 2;
+
+/// Of a node that is in a tree.
+const LINKED: u32 = 1 << 31;
+/// Of a red node. A number and 1 fit below, see [`NODES_MAX`].
+const RED: u32 = 1 << 30;
+
+/// A node's number is below this.
+const NODES_MAX: usize = (RED - 1) as usize;
+
+/// Bytes of each node.
+pub(crate) const NODE_BYTES: u64 = (WORDS * size_of::<AtomicU32>()) as u64;
+
+/// The nodes of all trees, by slot. Links are 0, or a number and 1.
+#[derive(Debug)]
+pub(super) struct Nodes(Array<AtomicU32>);
+
+/// A tree that the caller has locked.
+#[derive(Debug)]
+pub(super) struct Tree<'a> {
+    nodes: &'a Nodes,
+    /// Its root; none of an empty tree.
+    pub root: Option<u32>,
+}
+
+impl Nodes {
+    pub fn new(count: u32) -> io::Result<Self> {
+        let count = count as usize;
+        assert!(count < NODES_MAX, "more nodes than numbers");
+        Array::zeroed(count * WORDS, Pages::Huge).map(Self)
+    }
+
+    /// The tree with this root.
+    pub fn tree(&self, root: Option<u32>) -> Tree<'_> {
+        Tree { nodes: self, root }
+    }
+
+    fn word(&self, node: u32, word: usize) -> &AtomicU32 {
+        &self.0[node as usize * WORDS + word]
+    }
+
+    pub fn child(&self, node: u32, side: Side) -> Option<u32> {
+        self.word(node, side as usize).load(Relaxed).checked_sub(1)
+    }
+
+    fn parent(&self, node: u32) -> Option<u32> {
+        let word = self.word(node, PARENT).load(Relaxed);
+        (word & !(LINKED | RED)).checked_sub(1)
+    }
+
+    fn is_red(&self, node: u32) -> bool {
+        self.word(node, PARENT).load(Relaxed) & RED != 0
+    }
+
+    /// Whether the node is in a tree.
+    pub fn is_linked(&self, node: u32) -> bool {
+        self.word(node, PARENT).load(Relaxed) & LINKED != 0
+    }
+
+    fn set_child(&self, node: u32, side: Side, child: Option<u32>) {
+        let raw = child.map_or(0, |child| child + 1);
+        self.word(node, side as usize).store(raw, Relaxed);
+    }
+
+    fn set_parent(&self, node: u32, parent: Option<u32>, is_red: bool) {
+        let raw = parent.map_or(0, |parent| parent + 1);
+        let colour = if is_red { RED } else { 0 };
+        self.word(node, PARENT)
+            .store(raw | colour | LINKED, Relaxed);
+    }
+
+    fn set_red(&self, node: u32, is_red: bool) {
+        self.set_parent(node, self.parent(node), is_red);
+    }
+
+    /// On which side of `parent` the child is, or would be if there is none.
+    fn side_of(&self, child: Option<u32>, parent: u32) -> Side {
+        if self.child(parent, Left) == child {
+            Left
+        } else {
+            Right
+        }
+    }
+
+    /// Checks the invariants of the tree below `root`, and calls `visit` for its nodes from left to
+    /// right.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check(&self, root: Option<u32>, visit: &mut impl FnMut(u32)) {
+        if let Some(root) = root {
+            assert!(!self.is_red(root), "root {root} is black");
+            assert_eq!(self.parent(root), None, "root {root} has no parent");
+        }
+        self.check_below(root, visit);
+    }
+
+    /// Returns how many black nodes each way down passes.
+    fn check_below(&self, node: Option<u32>, visit: &mut impl FnMut(u32)) -> u32 {
+        let Some(node) = node else { return 0 };
+        assert!(self.is_linked(node), "node {node} is in a tree");
+        for child in [Left, Right]
+            .map(|side| self.child(node, side))
+            .into_iter()
+            .flatten()
+        {
+            assert_eq!(self.parent(child), Some(node), "the parent of node {child}");
+            let are_red = self.is_red(node) && self.is_red(child);
+            assert!(!are_red, "node {child} and its parent {node} are red");
+        }
+        let left = self.check_below(self.child(node, Left), visit);
+        visit(node);
+        let right = self.check_below(self.child(node, Right), visit);
+        assert_eq!(left, right, "black nodes below node {node}");
+        left + u32::from(!self.is_red(node))
+    }
+}
+
+impl Tree<'_> {
+    /// Adds `node`, as the child of a node that has none on that side; as the root if it is the first.
+    pub fn insert(&mut self, node: u32, place: Option<(u32, Side)>) {
+        for side in [Left, Right] {
+            self.nodes.set_child(node, side, None);
+        }
+        if let Some((parent, side)) = place {
+            self.nodes.set_parent(node, Some(parent), true);
+            self.nodes.set_child(parent, side, Some(node));
+            self.balance_inserted(node);
+        } else {
+            self.nodes.set_parent(node, None, false);
+            self.root = Some(node);
+        }
+    }
+
+    /// Puts `node` in the place of `old`, which is in no tree then.
+    pub fn replace(&mut self, old: u32, node: u32) {
+        let nodes = self.nodes;
+        self.put_in_place(old, Some(node), nodes.is_red(old));
+        self.adopt_children(old, node);
+        nodes.word(old, PARENT).store(0, Relaxed);
+    }
+
+    /// Takes `node` out.
+    pub fn remove(&mut self, node: u32) {
+        let nodes = self.nodes;
+        let children = [Left, Right].map(|side| nodes.child(node, side));
+        let (child, parent, was_red) = if let [Some(_), Some(right)] = children {
+            // The next one in order takes its place, and has no left child.
+            let next = self.leftmost(right);
+            let (child, was_red) = (nodes.child(next, Right), nodes.is_red(next));
+            let parent = nodes.parent(next).filter(|parent| *parent != node);
+            if parent.is_some() {
+                self.move_up(next, child);
+                self.put_in_place(node, Some(next), nodes.is_red(node));
+                self.adopt_children(node, next);
+            } else {
+                self.put_in_place(node, Some(next), nodes.is_red(node));
+                self.adopt(next, Left, nodes.child(node, Left));
+            }
+            (child, parent.or(Some(next)), was_red)
+        } else {
+            let child = children[0].or(children[1]);
+            let (parent, was_red) = (nodes.parent(node), nodes.is_red(node));
+            self.move_up(node, child);
+            (child, parent, was_red)
+        };
+        nodes.word(node, PARENT).store(0, Relaxed);
+        if !was_red {
+            self.balance_removed(child, parent);
+        }
+    }
+
+    fn leftmost(&self, node: u32) -> u32 {
+        let mut at = node;
+        while let Some(left) = self.nodes.child(at, Left) {
+            at = left;
+        }
+        at
+    }
+
+    /// Puts `child`, the only one of `node`, in its place, with its own colour.
+    fn move_up(&mut self, node: u32, child: Option<u32>) {
+        let is_red = child.is_some_and(|child| self.nodes.is_red(child));
+        self.put_in_place(node, child, is_red);
+    }
+
+    /// Lets the parent of `old` have `new` for it, in this colour.
+    fn put_in_place(&mut self, old: u32, new: Option<u32>, is_red: bool) {
+        let parent = self.nodes.parent(old);
+        match parent {
+            Some(parent) => {
+                let side = self.nodes.side_of(Some(old), parent);
+                self.nodes.set_child(parent, side, new);
+            }
+            None => self.root = new,
+        }
+        if let Some(new) = new {
+            self.nodes.set_parent(new, parent, is_red);
+        }
+    }
+
+    /// Gives `node` the children of `other`.
+    fn adopt_children(&self, other: u32, node: u32) {
+        for side in [Left, Right] {
+            self.adopt(node, side, self.nodes.child(other, side));
+        }
+    }
+
+    fn adopt(&self, node: u32, side: Side, child: Option<u32>) {
+        self.nodes.set_child(node, side, child);
+        if let Some(child) = child {
+            self.nodes
+                .set_parent(child, Some(node), self.nodes.is_red(child));
+        }
+    }
+
+    /// Lets `node` go down to `side`, and its child on the other side, which it must have, come up
+    /// with its own colour.
+    fn rotate(&mut self, node: u32, side: Side) {
+        let nodes = self.nodes;
+        let Some(risen) = nodes.child(node, side.other()) else {
+            debug_assert!(false, "node {node} has no child to rise");
+            return;
+        };
+        self.put_in_place(node, Some(risen), nodes.is_red(risen));
+        self.adopt(node, side.other(), nodes.child(risen, side));
+        self.adopt(risen, side, Some(node));
+    }
+
+    /// Restores invariant 2, which `node`, red, may break with its parent.
+    fn balance_inserted(&mut self, node: u32) {
+        let nodes = self.nodes;
+        let mut node = node;
+        while let Some(parent) = nodes.parent(node).filter(|parent| nodes.is_red(*parent)) {
+            // Red, so not the root.
+            let Some(above) = nodes.parent(parent) else {
+                break;
+            };
+            let side = nodes.side_of(Some(parent), above);
+            let uncle = nodes.child(above, side.other());
+            if let Some(uncle) = uncle.filter(|uncle| nodes.is_red(*uncle)) {
+                nodes.set_red(parent, false);
+                nodes.set_red(uncle, false);
+                nodes.set_red(above, true);
+                node = above;
+                continue;
+            }
+            let outer = if nodes.side_of(Some(node), parent) == side {
+                parent
+            } else {
+                self.rotate(parent, side);
+                node
+            };
+            nodes.set_red(outer, false);
+            nodes.set_red(above, true);
+            self.rotate(above, side.other());
+            break;
+        }
+        if let Some(root) = self.root {
+            nodes.set_red(root, false);
+        }
+    }
+
+    /// Restores invariant 3, where the ways through `child` of `parent` pass one black node fewer.
+    fn balance_removed(&mut self, child: Option<u32>, parent: Option<u32>) {
+        let nodes = self.nodes;
+        let is_red = |node: Option<u32>| node.is_some_and(|node| nodes.is_red(node));
+        let (mut child, mut parent) = (child, parent);
+        while let Some(above) = parent.filter(|_| !is_red(child)) {
+            let side = nodes.side_of(child, above);
+            let mut sibling = nodes.child(above, side.other());
+            if let Some(red) = sibling.filter(|sibling| nodes.is_red(*sibling)) {
+                nodes.set_red(red, false);
+                nodes.set_red(above, true);
+                self.rotate(above, side);
+                sibling = nodes.child(above, side.other());
+            }
+            // There is one, since ways through it passed two black nodes.
+            let Some(mut sibling) = sibling else { break };
+            let inner = nodes.child(sibling, side);
+            if !is_red(inner) && !is_red(nodes.child(sibling, side.other())) {
+                nodes.set_red(sibling, true);
+                (child, parent) = (Some(above), nodes.parent(above));
+                continue;
+            }
+            if !is_red(nodes.child(sibling, side.other())) {
+                nodes.set_red(sibling, true);
+                self.rotate(sibling, side.other());
+                sibling = inner.unwrap_or(sibling);
+            }
+            nodes.set_red(sibling, nodes.is_red(above));
+            nodes.set_red(above, false);
+            if let Some(outer) = nodes.child(sibling, side.other()) {
+                nodes.set_red(outer, false);
+            }
+            self.rotate(above, side);
+            return;
+        }
+        if let Some(child) = child {
+            nodes.set_red(child, false);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The trees against the standard library's, and their balance.
+
+use super::red_black::{Nodes, Side};
+use super::*;
+use crate::table::Growth;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const NODES: u32 = 64;
+
+/// What is done to a tree whose nodes lie in the order of their numbers.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Insert(u32),
+    Remove(u32),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let node = 0..NODES;
+    prop_oneof![
+        3 => node.clone().prop_map(Change::Insert),
+        2 => node.prop_map(Change::Remove),
+    ]
+}
+
+fn place(nodes: &Nodes, root: Option<u32>, node: u32) -> Option<(u32, Side)> {
+    let mut at = root;
+    let mut under = None;
+    while let Some(other) = at {
+        let side = if node < other {
+            Side::Left
+        } else {
+            Side::Right
+        };
+        under = Some((other, side));
+        at = nodes.child(other, side);
+    }
+    under
+}
+
+fn in_order(nodes: &Nodes, root: Option<u32>) -> Vec<u32> {
+    let mut found = Vec::new();
+    nodes.check(root, &mut |node| found.push(node));
+    found
+}
+
+proptest! {
+    #[test]
+    fn tree_stays_balanced_and_in_order_whatever_changes(
+        changes in proptest::collection::vec(change(), 1..400)
+    ) {
+        let nodes = Nodes::new(NODES).unwrap();
+        let mut tree = nodes.tree(None);
+        let mut model = std::collections::BTreeSet::new();
+        for change in changes {
+            match change {
+                Change::Insert(node) if model.insert(node) => {
+                    tree.insert(node, place(&nodes, tree.root, node));
+                }
+                Change::Remove(node) if model.remove(&node) => tree.remove(node),
+                _ => {}
+            }
+            let expected: Vec<u32> = model.iter().copied().collect();
+            prop_assert_eq!(in_order(&nodes, tree.root), expected);
+            (0..NODES).for_each(|node| assert_eq!(nodes.is_linked(node), model.contains(&node)));
+        }
+    }
+}
+
+#[test]
+fn node_that_replaces_another_has_its_place() {
+    // Even numbers come first; each is then replaced by its odd neighbour.
+    for replaced in (0..NODES).step_by(2) {
+        let nodes = Nodes::new(NODES).unwrap();
+        let mut tree = nodes.tree(None);
+        for node in (0..NODES).step_by(2) {
+            tree.insert(node, place(&nodes, tree.root, node));
+        }
+        tree.replace(replaced, replaced + 1);
+        let mut expected: Vec<u32> = (0..NODES).step_by(2).collect();
+        expected[replaced as usize / 2] += 1;
+        assert_eq!(in_order(&nodes, tree.root), expected);
+        assert!(!nodes.is_linked(replaced));
+    }
+}
+
+fn trees(frames: u32, bits: u32) -> PageTrees {
+    let arena = Arc::new(Arena::new(frames, Growth::Prepaid).unwrap());
+    PageTrees::new(arena, bits).unwrap()
+}
+
+fn insert(trees: &PageTrees, key: FrameKey) {
+    let vacant = trees.arena.take_free().expect("a free slot");
+    let inserted = trees.get_or_insert(&key, vacant, 0, |_| {});
+    assert!(matches!(inserted, Inserted::New(_)));
+}
+
+#[test]
+fn pages_in_a_row_are_found_in_as_many_links_as_a_balanced_tree_is_high() {
+    const PAGES: u32 = 4096;
+    let trees = trees(PAGES, 4);
+    let key = |index: u32| FrameKey {
+        object: 12,
+        index: index.into(),
+    };
+    (0..PAGES).for_each(|index| insert(&trees, key(index)));
+    trees.check_invariants();
+    (0..PAGES).for_each(|index| assert!(matches!(trees.get(&key(index)), Some(Found::Pinned(..)))));
+    let counts = trees.counts();
+    assert_eq!(counts.hits, PAGES.into());
+    // A perfect tree has 11 on average; a red-black one is at most 2 * 12 high.
+    let links = counts.links_on_hits / counts.hits;
+    assert!((11..=14).contains(&links), "{links} links a hit");
+}
+
+#[test]
+fn page_that_was_evicted_but_not_unlinked_makes_way_for_a_new_one() {
+    let trees = trees(8, 0);
+    let key = FrameKey {
+        object: 12,
+        index: 7,
+    };
+    insert(&trees, FrameKey { index: 8, ..key });
+    insert(&trees, key);
+    // The hand claims both, and another thread comes before it unlinks the second.
+    trees.arena.scan(2, |index, _| {
+        let slot_key = FrameLayout::hashed_in(trees.arena.slot(index));
+        if slot_key == key {
+            assert!(trees.get(&key).is_none(), "an evicted page is not found");
+            insert(&trees, key);
+        }
+        trees.unlink(index);
+    });
+    trees.check_invariants();
+    assert_eq!(trees.objects(), 1);
+    assert!(matches!(trees.get(&key), Some(Found::Pinned(..))));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Use {
+    Insert(FrameKey),
+    Get(FrameKey),
+    TakeOut(FrameKey),
+    Evict(u32),
+}
+
+fn any_use() -> impl Strategy<Value = Use> {
+    // Few inodes, in fewer chains.
+    let key = || (1u64..6, 0u64..12).prop_map(|(object, index)| FrameKey { object, index });
+    prop_oneof![
+        4 => key().prop_map(Use::Insert),
+        3 => key().prop_map(Use::Get),
+        2 => key().prop_map(Use::TakeOut),
+        1 => (1u32..5).prop_map(Use::Evict),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn trees_hold_what_a_map_holds(uses in proptest::collection::vec(any_use(), 1..300)) {
+        let trees = trees(60, 1);
+        let mut model: BTreeMap<FrameKey, u64> = BTreeMap::new();
+        for (number, action) in (1..).zip(uses) {
+            match action {
+                Use::Insert(key) => {
+                    let Some(vacant) = trees.arena.take_free() else { continue };
+                    // What the slot has beside the key tells one entry from the next.
+                    let fill = |slot: &Slot<FRAME_WORDS>| slot.set_aux(number);
+                    match trees.get_or_insert(&key, vacant, 0, fill) {
+                        Inserted::New(_) => {
+                            prop_assert_eq!(model.insert(key, number.into()), None);
+                        }
+                        Inserted::Existing(_) => prop_assert!(model.contains_key(&key)),
+                    }
+                }
+                Use::Get(key) => {
+                    let found = trees.get(&key).map(|found| match found {
+                        Found::Pinned(pin, _) => u64::from(pin.slot().aux()),
+                        other => panic!("{other:?}"),
+                    });
+                    prop_assert_eq!(found, model.get(&key).copied());
+                    prop_assert_eq!(trees.contains(&key), found.is_some());
+                }
+                Use::TakeOut(key) => {
+                    prop_assert_eq!(trees.take_out(&key).is_some(), model.remove(&key).is_some());
+                }
+                Use::Evict(count) => {
+                    trees.arena.scan(count, |index, _| {
+                        let key = FrameLayout::hashed_in(trees.arena.slot(index));
+                        assert!(model.remove(&key).is_some(), "{key:?} was there");
+                        trees.unlink(index);
+                    });
+                }
+            }
+            trees.check_invariants();
+            prop_assert_eq!(trees.objects(), model.len() as u64);
+        }
+    }
+}

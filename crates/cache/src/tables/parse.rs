@@ -1,0 +1,268 @@
+//! Tables as text. What it looks like, the [module](super) says.
+
+use super::{Finder, PageIndex, Shrinking, TableChoice, TableSize, Tables};
+use crate::hash::{Function, UnknownFunction};
+use crate::tape::CacheKind;
+use std::fmt;
+use std::str::FromStr;
+
+/// A text that says no tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnknownTables {
+    /// No tables have this name.
+    Base(String),
+    /// No part of tables has this name.
+    Part(String),
+    /// No function of this cache has this name.
+    Function(CacheKind, UnknownFunction),
+    /// No table has this size.
+    Size(String),
+    /// No rule has this name.
+    Rule(String),
+    /// Dentries are not shrunk so.
+    Shrinking(String),
+    /// A size for red-black trees.
+    TreesHaveNoSize,
+}
+
+const OUR_OWN: &str = "larder";
+const TREES: &str = "rbtree";
+
+impl Shrinking {
+    const NAMED: [(&str, Self); 2] = [("normal", Self::Normal), ("eager", Self::Eager)];
+}
+
+/// What `name` stands for.
+fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
+    let (_, value) = all.iter().find(|(one, _)| *one == name)?;
+    Some(*value)
+}
+
+/// What `value` is called.
+fn name_of<'a, T: PartialEq>(all: &[(&'a str, T)], value: &T) -> Option<&'a str> {
+    let (name, _) = all.iter().find(|(_, one)| one == value)?;
+    Some(name)
+}
+
+fn cache_name(cache: CacheKind) -> &'static str {
+    match cache {
+        CacheKind::Page => "page",
+        CacheKind::Buffer => "buffer",
+        CacheKind::Dentry => "dentry",
+        CacheKind::Inode => "inode",
+    }
+}
+
+impl FromStr for TableSize {
+    type Err = UnknownTables;
+
+    fn from_str(text: &str) -> Result<Self, UnknownTables> {
+        let bits = text.parse().ok().filter(|bits| *bits <= Self::MOST_BITS);
+        bits.map(Self::Bits)
+            .or_else(|| named(&Self::RULES, text))
+            .ok_or_else(|| UnknownTables::Size(text.to_owned()))
+    }
+}
+
+impl FromStr for Tables {
+    type Err = UnknownTables;
+
+    fn from_str(text: &str) -> Result<Self, UnknownTables> {
+        let mut parts = text.split('+').peekable();
+        let base = parts.next_if(|first| !first.contains('='));
+        let mut tables = match base {
+            None => Self::LARDER,
+            Some(name) => {
+                named(&Self::NAMED, name).ok_or_else(|| UnknownTables::Base(name.to_owned()))?
+            }
+        };
+        parts.try_for_each(|part| tables.change(part))?;
+        Ok(tables)
+    }
+}
+
+impl Tables {
+    /// Changes what `part` says: `page=mult/13`, say.
+    fn change(&mut self, part: &str) -> Result<(), UnknownTables> {
+        let unknown = || UnknownTables::Part(part.to_owned());
+        let (key, value) = part.split_once('=').ok_or_else(unknown)?;
+        match key {
+            "sizes" => {
+                let rule = named(&TableSize::RULES, value)
+                    .ok_or_else(|| UnknownTables::Rule(value.to_owned()))?;
+                for cache in CacheKind::ALL {
+                    if let Some(table) = self.table_mut(cache) {
+                        table.size = rule;
+                    }
+                }
+            }
+            "shrink" => {
+                self.shrinking = named(&Shrinking::NAMED, value)
+                    .ok_or_else(|| UnknownTables::Shrinking(value.to_owned()))?;
+            }
+            _ => {
+                let cache = CacheKind::ALL
+                    .into_iter()
+                    .find(|one| cache_name(*one) == key);
+                self.change_cache(cache.ok_or_else(unknown)?, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn change_cache(&mut self, cache: CacheKind, value: &str) -> Result<(), UnknownTables> {
+        let (name, size) = match value.split_once('/') {
+            Some((name, size)) => (name, Some(size)),
+            None => (value, None),
+        };
+        if cache == CacheKind::Page && name == TREES {
+            self.page = PageIndex::RedBlackTrees;
+            return size.map_or(Ok(()), |_| Err(UnknownTables::TreesHaveNoSize));
+        }
+        let function = match name {
+            OUR_OWN => None,
+            name => Some(
+                Function::of_cache(cache, name)
+                    .map_err(|unknown| UnknownTables::Function(cache, unknown))?,
+            ),
+        };
+        if cache == CacheKind::Page && self.page == PageIndex::RedBlackTrees {
+            self.page = PageIndex::default();
+        }
+        if let Some(table) = self.table_mut(cache) {
+            table.function = function;
+            if let Some(size) = size {
+                table.size = size.parse()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TableSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, name_of(&Self::RULES, self)) {
+            (Self::Bits(bits), _) => write!(f, "{bits}"),
+            (_, name) => f.write_str(name.unwrap_or(OUR_OWN)),
+        }
+    }
+}
+
+impl fmt::Display for Tables {
+    /// By their name, or as ours with what is different.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = name_of(&Self::NAMED, self) {
+            return f.pad(name);
+        }
+        f.write_str(OUR_OWN)?;
+        for cache in CacheKind::ALL {
+            let name = cache_name(cache);
+            match self.table(cache) {
+                None => write!(f, "+{name}={TREES}")?,
+                Some(&TableChoice::LARDER) => {}
+                Some(TableChoice { function, size }) => {
+                    write!(f, "+{name}={}/{size}", Finder::from(*function))?;
+                }
+            }
+        }
+        if self.shrinking != Shrinking::Normal {
+            let name = name_of(&Shrinking::NAMED, &self.shrinking);
+            write!(f, "+shrink={}", name.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Finder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Larder => OUR_OWN,
+            Self::Function(function) => function.as_str(),
+            Self::RedBlackTrees => TREES,
+        })
+    }
+}
+
+impl FromStr for Finder {
+    type Err = UnknownFunction;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFunction> {
+        match name {
+            OUR_OWN => Ok(Self::Larder),
+            TREES => Ok(Self::RedBlackTrees),
+            name => name.parse().map(Self::Function),
+        }
+    }
+}
+
+/// Both are text in JSON.
+macro_rules! as_text {
+    ($type:ty, $error:ty) => {
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = $error;
+
+            fn try_from(text: String) -> Result<Self, $error> {
+                text.parse()
+            }
+        }
+    };
+}
+
+as_text!(Tables, UnknownTables);
+as_text!(Finder, UnknownFunction);
+
+impl fmt::Display for UnknownTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn choice<T>(all: &[(&'static str, T)]) -> String {
+            let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+            names.join(", ")
+        }
+        match self {
+            Self::Base(name) => {
+                let names = choice(&Tables::NAMED);
+                write!(f, "`{name}` is no name of tables: choose one of {names}")
+            }
+            Self::Part(part) => write!(
+                f,
+                "`{part}` changes no table: say page=, buffer=, dentry= or inode=FUNCTION[/SIZE], \
+                 sizes=RULE or shrink="
+            ),
+            Self::Function(cache, unknown) => {
+                let trees = if *cache == CacheKind::Page {
+                    ", or rbtree for trees"
+                } else {
+                    ""
+                };
+                write!(
+                    f,
+                    "{}: {unknown}; or larder for ours{trees}",
+                    cache_name(*cache)
+                )
+            }
+            Self::Size(size) => write!(
+                f,
+                "`{size}` is no size of a table: choose 0 to {}, for 2 to so many buckets, or one of {}",
+                TableSize::MOST_BITS,
+                choice(&TableSize::RULES)
+            ),
+            Self::Rule(rule) => {
+                let names = choice(&TableSize::RULES);
+                write!(f, "`{rule}` is no rule of sizes: choose one of {names}")
+            }
+            Self::Shrinking(name) => {
+                let names = choice(&Shrinking::NAMED);
+                write!(f, "dentries are not shrunk `{name}`: choose one of {names}")
+            }
+            Self::TreesHaveNoSize => f.write_str("rbtree has no size: trees have no buckets"),
+        }
+    }
+}
+
+impl std::error::Error for UnknownTables {}
