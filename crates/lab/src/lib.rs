@@ -12,5 +12,6 @@ pub mod reproduce;
 pub mod run_report;
 pub mod simulator;
 pub mod statistics;
+pub mod trace;
 pub mod workload;
 pub mod xattr_bench;

@@ -1,0 +1,75 @@
+//! Rows of a trace, column by column.
+
+use super::TraceEvent;
+use larder_cache::tape::{CacheKind, Operation};
+
+/// Events, each column on its own, as Parquet has them.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    pub(super) time: Vec<i64>,
+    pub(super) cache: Vec<CacheKind>,
+    pub(super) operation: Vec<Operation>,
+    pub(super) device: Vec<i32>,
+    pub(super) inode: Vec<i64>,
+    pub(super) index: Vec<i64>,
+    pub(super) name_hash: Vec<i64>,
+}
+
+impl Batch {
+    /// Number of events.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.time.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.time.is_empty()
+    }
+
+    /// The events, in the order of the trace.
+    pub fn events(&self) -> impl ExactSizeIterator<Item = TraceEvent> + '_ {
+        let rows = self.len();
+        // Slices of one length, so that bounds are checked once.
+        let (time, cache, operation) = (
+            &self.time[..rows],
+            &self.cache[..rows],
+            &self.operation[..rows],
+        );
+        let (device, inode) = (&self.device[..rows], &self.inode[..rows]);
+        let (index, name_hash) = (&self.index[..rows], &self.name_hash[..rows]);
+        (0..rows).map(move |row| TraceEvent {
+            time_ns: time[row].cast_unsigned(),
+            cache: cache[row],
+            operation: operation[row],
+            device: device[row].cast_unsigned(),
+            inode: inode[row].cast_unsigned(),
+            index: index[row].cast_unsigned(),
+            name_hash: name_hash[row].cast_unsigned(),
+        })
+    }
+
+    /// Adds `event` at the end.
+    #[inline]
+    pub(super) fn push(&mut self, event: &TraceEvent) {
+        self.time.push(event.time_ns.cast_signed());
+        self.cache.push(event.cache);
+        self.operation.push(event.operation);
+        self.device.push(event.device.cast_signed());
+        self.inode.push(event.inode.cast_signed());
+        self.index.push(event.index.cast_signed());
+        self.name_hash.push(event.name_hash.cast_signed());
+    }
+
+    /// Forgets the events, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.time.clear();
+        self.cache.clear();
+        self.operation.clear();
+        self.device.clear();
+        self.inode.clear();
+        self.index.clear();
+        self.name_hash.clear();
+    }
+}

@@ -1,0 +1,152 @@
+//! Checkpoints: what stands behind each row group, so that a trace without a footer can be read.
+//!
+//! # Layout
+//! What a Parquet footer would say if the row group in front were the only one, and behind it, in
+//! little endian:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 8 | where the row group starts, which is where the checkpoint before it ends |
+//! | 4 | length of the footer |
+//! | 4 | CRC-32C of the footer and these fields, without it and the mark |
+//! | 8 | [`MARK`] |
+//!
+//! So checkpoints are a list, from the last to the first. A footer that knew of all row groups, each
+//! time, would take bytes by the square of their number.
+
+use super::footer::{self, Footer, MAGIC};
+use super::{Error, TraceInfo};
+use parquet::file::metadata::RowGroupMetaData;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// What a checkpoint ends with.
+const MARK: &[u8; 8] = b"larderRG";
+/// Length of the fields behind the footer.
+const TAIL_BYTES: usize = 24;
+/// How much is read at once in search of the last checkpoint.
+const SEARCH_BYTES: usize = 1 << 20;
+
+/// The bytes to write behind a row group that starts at `start` and has the CRC-32C `sum`.
+pub(super) fn encode(
+    row_group: RowGroupMetaData,
+    start: u64,
+    sum: u32,
+    info: &TraceInfo,
+) -> Result<Vec<u8>, Error> {
+    let mut bytes = footer::encode(vec![row_group], &[sum], info)?;
+    let footer_bytes = u32::try_from(bytes.len()).map_err(Error::damaged)?;
+    bytes.extend(start.to_le_bytes());
+    bytes.extend(footer_bytes.to_le_bytes());
+    bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+    bytes.extend(MARK);
+    Ok(bytes)
+}
+
+/// A checkpoint that is whole.
+#[derive(Debug)]
+struct Checkpoint {
+    /// What it says of its row group.
+    footer: Footer,
+    /// Where the row group starts.
+    start: u64,
+    /// Where the checkpoint ends.
+    end: u64,
+}
+
+/// The checkpoints of a file, from the first to the last that is whole, and where that one ends.
+pub(super) fn find_all(file: &File) -> Result<(Vec<Footer>, u64), Error> {
+    let Some(last) = find_last(file)? else {
+        return Err(Error::NothingWhole);
+    };
+    let end = last.end;
+    let mut found = Vec::new();
+    let mut at = last;
+    loop {
+        let start = at.start;
+        found.push(at.footer);
+        if start <= MAGIC.len() as u64 {
+            break;
+        }
+        at = read(file, start)?
+            .ok_or_else(|| Error::damaged(format!("no checkpoint ends at byte {start}")))?;
+    }
+    found.reverse();
+    Ok((found, end))
+}
+
+/// Searches for the last whole checkpoint, from the end of the file to its start.
+fn find_last(file: &File) -> Result<Option<Checkpoint>, Error> {
+    let mut buffer = vec![0; SEARCH_BYTES + MARK.len() - 1];
+    let mut end = file.metadata()?.len();
+    while end > 0 {
+        let start = end.saturating_sub(SEARCH_BYTES as u64);
+        // A mark may begin in this piece and end in the one behind it.
+        let read_bytes = read_up_to(file, &mut buffer, start)?;
+        let piece = &buffer[..read_bytes];
+        for at in (0..piece.len()).rev() {
+            if piece[at..].starts_with(MARK)
+                && let Some(found) = read(file, start + (at + MARK.len()) as u64)?
+            {
+                return Ok(Some(found));
+            }
+        }
+        end = start;
+    }
+    Ok(None)
+}
+
+/// The checkpoint that ends at byte `end`, if there is one and it is whole.
+fn read(file: &File, end: u64) -> Result<Option<Checkpoint>, Error> {
+    let Some(tail_at) = end.checked_sub(TAIL_BYTES as u64) else {
+        return Ok(None);
+    };
+    let mut tail = [0; TAIL_BYTES];
+    file.read_exact_at(&mut tail, tail_at)?;
+    let Some((start, footer_bytes, sum)) = decode_tail(&tail) else {
+        return Ok(None);
+    };
+    let Some(footer_at) = tail_at.checked_sub(footer_bytes.into()) else {
+        return Ok(None);
+    };
+    if start >= footer_at {
+        return Ok(None);
+    }
+    let mut footer = vec![0; footer_bytes as usize];
+    file.read_exact_at(&mut footer, footer_at)?;
+    let fields = &tail[..TAIL_BYTES - MARK.len() - size_of_val(&sum)];
+    if crc32c::crc32c_append(crc32c::crc32c(&footer), fields) != sum {
+        return Ok(None);
+    }
+    let footer = footer::decode(&footer)?;
+    Ok(Some(Checkpoint { footer, start, end }))
+}
+
+/// The fields behind a footer: start, length and sum.
+fn decode_tail(tail: &[u8; TAIL_BYTES]) -> Option<(u64, u32, u32)> {
+    let (start, rest) = tail.split_first_chunk()?;
+    let (footer_bytes, rest) = rest.split_first_chunk()?;
+    let (sum, mark) = rest.split_first_chunk()?;
+    (mark == MARK).then(|| {
+        (
+            u64::from_le_bytes(*start),
+            u32::from_le_bytes(*footer_bytes),
+            u32::from_le_bytes(*sum),
+        )
+    })
+}
+
+/// Reads from byte `start` on what fits, or up to the end of the file. Returns how much.
+fn read_up_to(file: &File, buffer: &mut [u8], start: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], start + done as u64) {
+            Ok(0) => break,
+            Ok(bytes) => done += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

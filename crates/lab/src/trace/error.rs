@@ -1,0 +1,64 @@
+//! What keeps a trace from being written or read.
+
+use super::info::VERSION;
+use parquet::basic::Type;
+use parquet::errors::ParquetError;
+use std::io;
+
+/// A trace cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The file is no Parquet.
+    #[error("not a trace: it does not start as a Parquet file does")]
+    NotParquet,
+    /// The file is Parquet, but has not the columns of a trace.
+    #[error("not a trace: there is no column `{name}` of type {physical}")]
+    Column {
+        /// The column that is missing.
+        name: &'static str,
+        /// Its type.
+        physical: Type,
+    },
+    /// The file has the columns of a trace, but does not say that it is one.
+    #[error("not a trace: it has no key larder.trace.version")]
+    NoVersion,
+    /// A trace of another schema.
+    #[error(
+        "a trace of version {0}, of which this program knows nothing: it reads version {VERSION}"
+    )]
+    Version(String),
+    /// The footer is missing: the writer was killed, or the file was cut.
+    #[error("the trace is cut short: its footer is missing")]
+    CutShort,
+    /// The trace is cut short before the end of the first row group.
+    #[error("nothing can be salvaged: there is no whole row group")]
+    NothingWhole,
+    /// What the trace says of itself cannot be true.
+    #[error("the trace is damaged: {0}")]
+    Damaged(String),
+    /// A row group has other bytes than were written, or they do not make sense.
+    #[error("row group {row_group} of the trace is damaged: {reason}")]
+    RowGroup {
+        /// Which one, from 0.
+        row_group: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Parquet's writer refused.
+    #[error("cannot write the trace: {0}")]
+    Write(#[from] ParquetError),
+}
+
+impl Error {
+    pub(super) fn damaged(reason: impl ToString) -> Self {
+        Self::Damaged(reason.to_string())
+    }
+
+    pub(super) fn encode(error: serde_json::Error) -> Self {
+        Self::Io(error.into())
+    }
+}

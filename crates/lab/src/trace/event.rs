@@ -1,0 +1,98 @@
+//! An event of a trace: what happened, when, in which cache, to what.
+
+use larder_cache::hash::HashKey;
+use larder_cache::tape::{CacheKind, Event, Operation};
+
+/// A row of a trace. Numbers that mean nothing for its cache are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TraceEvent {
+    /// Nanoseconds since the recording began; never goes back within a thread.
+    pub time_ns: u64,
+    /// The cache.
+    pub cache: CacheKind,
+    /// What happened.
+    pub operation: Operation,
+    /// The device: `major << 20 | minor`, or 0 if it is not known.
+    pub device: u32,
+    /// Page, inode: the inode.
+    pub inode: u64,
+    /// Page: which page of the file. Buffer: the block. Dentry: the directory's inode.
+    pub index: u64,
+    /// Dentry: the hash of the name.
+    pub name_hash: u64,
+}
+
+impl TraceEvent {
+    /// What a tape was told of, at `time_ns`; `device` is what the key does not say.
+    #[must_use]
+    #[inline]
+    pub fn new(time_ns: u64, device: u32, event: Event) -> Self {
+        let HashKey { object, index } = event.key;
+        let blank = Self {
+            time_ns,
+            cache: event.cache,
+            operation: event.operation,
+            device,
+            inode: 0,
+            index: 0,
+            name_hash: 0,
+        };
+        let number = |object: u64| u32::try_from(object).unwrap_or(u32::MAX);
+        match event.cache {
+            CacheKind::Page => Self {
+                inode: object,
+                index,
+                ..blank
+            },
+            CacheKind::Buffer => Self {
+                device: number(object),
+                index,
+                ..blank
+            },
+            CacheKind::Dentry => Self {
+                index: object,
+                name_hash: index,
+                ..blank
+            },
+            CacheKind::Inode => Self {
+                device: number(object),
+                inode: index,
+                ..blank
+            },
+        }
+    }
+
+    /// What hash functions see of it.
+    #[must_use]
+    #[inline]
+    pub fn key(&self) -> HashKey {
+        let (object, index) = match self.cache {
+            CacheKind::Page => (self.inode, self.index),
+            CacheKind::Buffer => (self.device.into(), self.index),
+            CacheKind::Dentry => (self.index, self.name_hash),
+            CacheKind::Inode => (self.device.into(), self.inode),
+        };
+        HashKey { object, index }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_of_each_cache_has_the_key_that_was_told() {
+        let key = HashKey {
+            object: 7,
+            index: 1 << 40,
+        };
+        for cache in CacheKind::ALL {
+            let told = Event {
+                cache,
+                operation: Operation::Insert,
+                key,
+            };
+            assert_eq!(TraceEvent::new(1, 2, told).key(), key, "{cache:?}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Reading a trace, a batch at a time.
+
+use super::columns::Columns;
+use super::footer::{Footer, MAGIC};
+use super::row_group::{RowGroup, Rows};
+use super::{Batch, Error, TraceInfo, checkpoint, footer};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What to make of a trace that is not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tolerance {
+    /// It is an error.
+    Whole,
+    /// It is read up to its last whole row group.
+    UpToLastRowGroup,
+}
+
+/// A trace that is being read.
+#[derive(Debug)]
+pub struct TraceReader {
+    file: Arc<File>,
+    info: TraceInfo,
+    columns: Columns,
+    tolerance: Tolerance,
+    shortened: Option<String>,
+    row_groups: VecDeque<RowGroup>,
+    /// The number of the first of those.
+    next: usize,
+    rows: Option<Rows>,
+}
+
+impl TraceReader {
+    /// Opens the trace at `path`.
+    ///
+    /// # Errors
+    /// If it is no trace, or one of another version, or, unless tolerated, has no footer.
+    pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
+        let file = File::open(path)?;
+        let (footer, shortened) = describe(&file, tolerance)?;
+        let mut info = footer.info;
+        info.is_cut_short |= shortened.is_some();
+        Ok(Self {
+            file: Arc::new(file),
+            info,
+            columns: footer.columns,
+            tolerance,
+            shortened,
+            row_groups: footer.row_groups.into(),
+            next: 0,
+            rows: None,
+        })
+    }
+
+    /// What was recorded.
+    #[must_use]
+    pub fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    /// Why the end is missing, where that is tolerated. A damaged row group is known once it is come
+    /// to.
+    #[must_use]
+    pub fn shortened(&self) -> Option<&str> {
+        self.shortened.as_deref()
+    }
+
+    /// Row groups of which nothing was read yet.
+    #[must_use]
+    pub fn row_groups(&self) -> usize {
+        self.row_groups.len()
+    }
+
+    /// Rows that are still to be read.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        let begun = self.rows.as_ref().map_or(0, |rows| rows.left() as u64);
+        let whole = self.row_groups.iter().map(RowGroup::rows);
+        whole.fold(begun, u64::saturating_add)
+    }
+
+    /// Reads the next events into `batch`, in place of what it holds; false at the end.
+    ///
+    /// # Errors
+    /// If a row group is damaged; where that is tolerated, the trace ends in front of it.
+    pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Error> {
+        batch.clear();
+        let read = self.read_next(batch).map_err(|reason| Error::RowGroup {
+            row_group: self.next - 1,
+            reason,
+        });
+        match read {
+            Err(error) if self.tolerance == Tolerance::UpToLastRowGroup => {
+                batch.clear();
+                self.rows = None;
+                self.row_groups.clear();
+                self.shortened = Some(error.to_string());
+                self.info.is_cut_short = true;
+                Ok(false)
+            }
+            read => read,
+        }
+    }
+
+    fn read_next(&mut self, batch: &mut Batch) -> Result<bool, String> {
+        loop {
+            if let Some(rows) = self.rows.as_mut().filter(|rows| rows.left() > 0) {
+                rows.read(batch)?;
+                return Ok(true);
+            }
+            self.rows = None;
+            let Some(row_group) = self.row_groups.pop_front() else {
+                return Ok(false);
+            };
+            self.next += 1;
+            self.rows = Some(row_group.open(&self.file, self.columns)?);
+        }
+    }
+}
+
+/// What the footer says, or, where that is missing or damaged and this is tolerated, what the
+/// checkpoints say; and why, in that case, the end is missing.
+fn describe(file: &File, tolerance: Tolerance) -> Result<(Footer, Option<String>), Error> {
+    let mut magic = [0; MAGIC.len()];
+    match file.read_exact_at(&mut magic, 0) {
+        Ok(()) if magic == *MAGIC => {}
+        Ok(()) => return Err(Error::NotParquet),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Err(Error::NotParquet);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let why = match footer::read(file) {
+        Ok(Some(footer)) => return Ok((footer, None)),
+        Ok(None) => Error::CutShort,
+        Err(damage @ Error::Damaged(_)) => damage,
+        Err(error) => return Err(error),
+    };
+    if tolerance == Tolerance::Whole {
+        return Err(why);
+    }
+    let (checkpoints, end) = checkpoint::find_all(file)?;
+    let unread = file.metadata()?.len().saturating_sub(end);
+    let why = format!("{why}; {unread} bytes behind the last whole row group were not read");
+    let whole = checkpoints.into_iter().reduce(Footer::and);
+    Ok((whole.ok_or(Error::NothingWhole)?, Some(why)))
+}

@@ -1,0 +1,72 @@
+//! Traces whose writer was killed, and files that were cut.
+
+use super::{events, info, read, read_rest, write};
+use larder_lab::trace::{Error, Tolerance, TraceReader, TraceWriter};
+use larder_testkit::Seed;
+use std::fs;
+
+const ROWS: usize = 50;
+
+#[test]
+fn trace_whose_writer_stopped_is_read_up_to_the_last_row_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    let events = events(Seed::from_environment(2), 3 * ROWS + 20);
+    let mut writer = TraceWriter::create(&path, &info()).unwrap();
+    for group in events.chunks(ROWS) {
+        group.iter().for_each(|event| writer.push(event).unwrap());
+        if group.len() == ROWS {
+            writer.write_row_group().unwrap();
+        }
+    }
+    // As if by SIGKILL: nothing more reaches the file.
+    std::mem::forget(writer);
+
+    let whole = read(&path, Tolerance::Whole);
+    assert!(matches!(whole, Err(Error::CutShort)), "{whole:?}");
+    let mut reader = TraceReader::open(&path, Tolerance::UpToLastRowGroup).unwrap();
+    assert_eq!(reader.row_groups(), 3);
+    assert!(reader.info().is_cut_short);
+    assert!(reader.shortened().unwrap().contains("footer is missing"));
+    assert!(read_rest(&mut reader).unwrap() == events[..3 * ROWS]);
+}
+
+#[test]
+fn file_cut_at_any_byte_gives_whole_row_groups_or_an_error() {
+    let seed = Seed::from_environment(3);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    let events = events(seed, 2 * ROWS);
+    write(&path, &events, ROWS);
+    let bytes = fs::read(&path).unwrap();
+    let cut = dir.path().join("cut");
+    let mut most = 0;
+    for length in 0..bytes.len() {
+        fs::write(&cut, &bytes[..length]).unwrap();
+        let whole = read(&cut, Tolerance::Whole);
+        assert!(whole.is_err(), "{seed}: cut at {length} and whole");
+        match read(&cut, Tolerance::UpToLastRowGroup) {
+            Ok(read) => {
+                assert_eq!(read.len() % ROWS, 0, "{seed}: cut at {length}");
+                assert!(
+                    read == events[..read.len()],
+                    "{seed}: cut at {length}: other rows"
+                );
+                assert!(
+                    read.len() >= most,
+                    "{seed}: cut at {length}: row groups are lost"
+                );
+                most = read.len();
+            }
+            Err(Error::NothingWhole | Error::NotParquet) => {
+                assert_eq!(most, 0, "{seed}: cut at {length}");
+            }
+            Err(error) => panic!("{seed}: cut at {length}: {error}"),
+        }
+    }
+    assert_eq!(
+        most,
+        events.len(),
+        "{seed}: the last row group is never read"
+    );
+}

@@ -1,0 +1,106 @@
+//! What is written is read.
+
+use super::{events, info, read, write};
+use larder_cache::tape::{CacheKind, Operation};
+use larder_lab::trace::{
+    Batch, Error, ROW_GROUP_ROWS, TableInfo, Tolerance, TraceEvent, TraceInfo, TraceReader,
+    TraceWriter,
+};
+use larder_testkit::Seed;
+use proptest::prelude::*;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+
+fn any_event() -> impl Strategy<Value = TraceEvent> {
+    let operation = prop_oneof![
+        any::<bool>().prop_map(|hit| Operation::Lookup { hit }),
+        Just(Operation::Insert),
+        Just(Operation::Remove),
+    ];
+    let cache = prop::sample::select(&CacheKind::ALL[..]);
+    let numbers = (any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>());
+    (any::<u64>(), cache, operation, numbers).prop_map(
+        |(time_ns, cache, operation, (device, inode, index, name_hash))| TraceEvent {
+            time_ns,
+            cache,
+            operation,
+            device,
+            inode,
+            index,
+            name_hash,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_events_in_any_row_groups_are_read_as_written(
+        events in prop::collection::vec(any_event(), 0..300),
+        rows in 1..100_usize,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace");
+        write(&path, &events, rows);
+        prop_assert!(read(&path, Tolerance::Whole).unwrap() == events);
+    }
+}
+
+#[test]
+fn trace_of_several_row_groups_and_batches_is_read_in_order() {
+    let seed = Seed::from_environment(1);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    let events = events(seed, ROW_GROUP_ROWS + 100_000);
+    let mut writer = TraceWriter::create(&path, &info()).unwrap();
+    events.iter().for_each(|event| writer.push(event).unwrap());
+    writer.finish().unwrap();
+
+    let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
+    assert_eq!(reader.row_groups(), 2);
+    assert_eq!(reader.rows(), events.len() as u64);
+    let mut batch = Batch::default();
+    let mut left = &events[..];
+    while reader.read(&mut batch).unwrap() {
+        let (now, later) = left.split_at(batch.len());
+        assert!(batch.events().eq(now.iter().copied()), "{seed}");
+        left = later;
+        assert_eq!(reader.rows(), left.len() as u64);
+    }
+    assert!(left.is_empty());
+}
+
+#[test]
+fn info_is_read_as_written_with_the_losses_of_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    let table = TableInfo {
+        function: "mult".to_owned(),
+        bits: 14,
+    };
+    let written = TraceInfo {
+        tables: [(CacheKind::Page, table)].into(),
+        ..info()
+    };
+    let mut writer = TraceWriter::create(&path, &written).unwrap();
+    writer.set_lost(7);
+    writer.finish().unwrap();
+    let reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
+    assert_eq!(*reader.info(), TraceInfo { lost: 7, ..written });
+    assert_eq!(reader.shortened(), None);
+}
+
+#[test]
+fn trace_is_its_owners_alone_and_never_overwrites() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    write(&path, &[], 1);
+    let mode = path.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let again = TraceWriter::create(&path, &info());
+    assert!(
+        matches!(&again, Err(Error::Io(error)) if error.kind() == io::ErrorKind::AlreadyExists),
+        "{again:?}"
+    );
+}
