@@ -1,0 +1,288 @@
+//! What the kernel's events say of its caches.
+//!
+//! # Model
+//! The kernel tells when a page, a block or an inode comes or goes, and of some lookups. The others
+//! are told here, where what it did leaves no doubt of them:
+//!
+//! | event | is written as |
+//! |---|---|
+//! | a folio comes | an insert of each page |
+//! | a page of a device comes | a lookup that misses, and an insert, of each block |
+//! | `page_cache_sync_ra` | a lookup that misses |
+//! | `mm_filemap_fault` | a lookup |
+//! | `mm_filemap_get_pages` | a lookup that hits of the first page, and of those after it that are known to be there |
+//! | `mm_filemap_map_pages` | a lookup that hits of each page that is known to be there |
+//! | `block_touch_buffer` | a lookup that hits |
+//! | `ext4_load_inode` | a lookup that misses, and an insert |
+//! | `ext4_allocate_inode` | an insert |
+//!
+//! # Invariants
+//! A lookup hits if and only if the entry was inserted before, and not removed since; an entry is
+//! inserted where it is not there, and removed where it is. What was cached before the recording
+//! began is therefore inserted right before it is first found.
+
+use super::resident::{Key, Resident};
+use super::tracepoint::{FIELDS, Tracepoint};
+use crate::trace::TraceEvent;
+use larder_cache::tape::{CacheKind, Operation};
+use std::collections::{HashMap, HashSet};
+
+/// The largest folio is of 2^`MAX_ORDER` pages: more is no order.
+const MAX_ORDER: u64 = 20;
+/// More pages than one call can read.
+const MAX_PAGES: u64 = 1 << 19;
+const SECTOR_BYTES: u64 = 512;
+
+/// What the kernel did beside looking things up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounts {
+    /// Requests to read.
+    pub reads: u64,
+    /// Bytes that they asked for.
+    pub read_bytes: u64,
+    /// Requests to write.
+    pub writes: u64,
+    /// Bytes that they had.
+    pub written_bytes: u64,
+    /// Windows of readahead that began with a page that was missing.
+    pub sync_windows: u64,
+    /// Windows of readahead that began at a marker.
+    pub async_windows: u64,
+}
+
+/// The caches of the kernel, as far as its events tell.
+#[derive(Debug)]
+pub(super) struct Translator {
+    resident: Resident,
+    /// The devices with blocks, and the bytes of a block.
+    devices: Devices,
+    page_bytes: u64,
+    began_ns: u64,
+    pub counts: DeviceCounts,
+}
+
+/// Block devices.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Devices {
+    /// Their numbers, as the kernel has them.
+    pub numbers: HashSet<u32>,
+    /// The bytes of a block, of those that have file systems.
+    pub block_bytes: HashMap<u32, u64>,
+}
+
+impl Translator {
+    /// For a recording that began at `began_ns`.
+    pub(super) fn new(devices: Devices, page_bytes: u64, began_ns: u64) -> Self {
+        Self {
+            resident: Resident::default(),
+            devices,
+            page_bytes,
+            began_ns,
+            counts: DeviceCounts::default(),
+        }
+    }
+
+    /// Calls `tell` with what `tracepoint` with `fields`, at `time`, means.
+    pub(super) fn translate(
+        &mut self,
+        time: u64,
+        tracepoint: Tracepoint,
+        fields: [u64; FIELDS],
+        tell: &mut dyn FnMut(TraceEvent),
+    ) {
+        let [device, second, third, fourth] = fields;
+        let Ok(device) = u32::try_from(device) else {
+            return;
+        };
+        let mut told = Told {
+            time_ns: time.saturating_sub(self.began_ns),
+            resident: &mut self.resident,
+            tell,
+        };
+        let page = |index| page(device, second, index);
+        match tracepoint {
+            Tracepoint::AddFolio | Tracepoint::DeleteFolio => {
+                let count = 1 << fourth.min(MAX_ORDER);
+                let comes = tracepoint == Tracepoint::AddFolio;
+                match self.devices.of_page(device, second) {
+                    Some(of_blocks) => {
+                        let size = self.devices.block_bytes(of_blocks, self.page_bytes);
+                        let in_page = (self.page_bytes / size).max(1);
+                        let first = third.saturating_mul(in_page);
+                        for block in range(first, count * in_page) {
+                            told.block(buffer(of_blocks, block), comes);
+                        }
+                    }
+                    None => range(third, count).for_each(|index| told.page(page(index), comes)),
+                }
+            }
+            Tracepoint::SyncReadahead => {
+                self.counts.sync_windows += 1;
+                if self.devices.of_page(device, second).is_none() {
+                    told.lookup(page(third));
+                }
+            }
+            Tracepoint::AsyncReadahead => self.counts.async_windows += 1,
+            Tracepoint::Fault => told.lookup(page(third)),
+            Tracepoint::GetPages if self.devices.of_page(device, second).is_none() => {
+                told.found(page(third));
+                let others = fourth.saturating_sub(third).min(MAX_PAGES);
+                let others = range(third.saturating_add(1), others).map(page);
+                others.for_each(|key| told.lookup_if_there(key));
+            }
+            Tracepoint::GetPages => {}
+            Tracepoint::MapPages => {
+                let count = fourth.saturating_add(1).saturating_sub(third);
+                let pages = range(third, count.min(MAX_PAGES)).map(page);
+                pages.for_each(|key| told.lookup_if_there(key));
+            }
+            Tracepoint::TouchBuffer => {
+                self.devices.block_bytes.insert(device, third);
+                told.found(buffer(device, second));
+            }
+            Tracepoint::LoadInode => {
+                let key = inode(device, second);
+                told.gone(key);
+                told.lookup(key);
+                told.comes(key);
+            }
+            Tracepoint::AllocateInode => told.comes(inode(device, second)),
+            Tracepoint::EvictInode => told.gone(inode(device, second)),
+            Tracepoint::QueueBio => self.counts.request(second * SECTOR_BYTES, third),
+        }
+    }
+}
+
+impl Devices {
+    /// The device whose blocks the pages of `inode` of `device` are, if they are any's.
+    fn of_page(&self, device: u32, inode: u64) -> Option<u32> {
+        let number = u32::try_from(inode).ok()?;
+        (device >> 20 == 0 && self.numbers.contains(&number)).then_some(number)
+    }
+
+    fn block_bytes(&self, device: u32, page_bytes: u64) -> u64 {
+        let known = self.block_bytes.get(&device);
+        known
+            .copied()
+            .unwrap_or(page_bytes)
+            .clamp(SECTOR_BYTES, page_bytes)
+    }
+}
+
+impl DeviceCounts {
+    /// Counts a request of `bytes`; `what` is the letter that says what it is, after the kernel's.
+    fn request(&mut self, bytes: u64, what: u64) {
+        match u8::try_from(what) {
+            Ok(b'R') => {
+                self.reads += 1;
+                self.read_bytes += bytes;
+            }
+            // Also one that flushes first.
+            Ok(b'W' | b'F') if bytes > 0 => {
+                self.writes += 1;
+                self.written_bytes += bytes;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn page(device: u32, inode: u64, index: u64) -> Key {
+    Key {
+        cache: CacheKind::Page,
+        device,
+        inode,
+        index,
+    }
+}
+
+fn buffer(device: u32, index: u64) -> Key {
+    Key {
+        cache: CacheKind::Buffer,
+        device,
+        inode: 0,
+        index,
+    }
+}
+
+fn inode(device: u32, number: u64) -> Key {
+    Key {
+        cache: CacheKind::Inode,
+        device,
+        inode: number,
+        index: 0,
+    }
+}
+
+fn range(first: u64, count: u64) -> std::ops::Range<u64> {
+    first..first.saturating_add(count)
+}
+
+/// What is told at one time.
+struct Told<'a> {
+    time_ns: u64,
+    resident: &'a mut Resident,
+    tell: &'a mut dyn FnMut(TraceEvent),
+}
+
+impl Told<'_> {
+    fn tell(&mut self, key: Key, operation: Operation) {
+        (self.tell)(TraceEvent {
+            time_ns: self.time_ns,
+            cache: key.cache,
+            operation,
+            device: key.device,
+            inode: key.inode,
+            index: key.index,
+            name_hash: 0,
+        });
+    }
+
+    fn comes(&mut self, key: Key) {
+        if self.resident.insert(key) {
+            self.tell(key, Operation::Insert);
+        }
+    }
+
+    fn gone(&mut self, key: Key) {
+        if self.resident.remove(key) {
+            self.tell(key, Operation::Remove);
+        }
+    }
+
+    fn lookup(&mut self, key: Key) {
+        let hit = self.resident.contains(key);
+        self.tell(key, Operation::Lookup { hit });
+    }
+
+    fn lookup_if_there(&mut self, key: Key) {
+        if self.resident.contains(key) {
+            self.tell(key, Operation::Lookup { hit: true });
+        }
+    }
+
+    /// A lookup that found `key`, which may have been there from the start.
+    fn found(&mut self, key: Key) {
+        self.comes(key);
+        self.lookup(key);
+    }
+
+    fn page(&mut self, key: Key, comes: bool) {
+        if comes {
+            self.comes(key);
+        } else {
+            self.gone(key);
+        }
+    }
+
+    /// A block comes only after it was looked for.
+    fn block(&mut self, key: Key, comes: bool) {
+        if comes && !self.resident.contains(key) {
+            self.lookup(key);
+        }
+        self.page(key, comes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Events, and what they mean.
+
+use super::*;
+use larder_testkit::Seed;
+use larder_testkit::seed::Random;
+
+const LOOP: u64 = 7 << 20;
+const BLOCK_DEVICES: u64 = 3;
+const HIT: Operation = Operation::Lookup { hit: true };
+const MISS: Operation = Operation::Lookup { hit: false };
+
+const TRACEPOINTS: [Tracepoint; 10] = [
+    Tracepoint::AddFolio,
+    Tracepoint::DeleteFolio,
+    Tracepoint::GetPages,
+    Tracepoint::MapPages,
+    Tracepoint::Fault,
+    Tracepoint::SyncReadahead,
+    Tracepoint::TouchBuffer,
+    Tracepoint::LoadInode,
+    Tracepoint::AllocateInode,
+    Tracepoint::EvictInode,
+];
+
+fn translator() -> Translator {
+    let number = u32::try_from(LOOP).unwrap();
+    let devices = Devices {
+        numbers: HashSet::from([number]),
+        block_bytes: HashMap::from([(number, 1024)]),
+    };
+    Translator::new(devices, 4096, 0)
+}
+
+/// What is told of `tracepoint`: of each entry its cache, inode, index, and what befell it.
+fn told(
+    translator: &mut Translator,
+    tracepoint: Tracepoint,
+    fields: [u64; FIELDS],
+) -> Vec<(CacheKind, u64, u64, Operation)> {
+    let mut events = Vec::new();
+    translator.translate(0, tracepoint, fields, &mut |event| {
+        events.push((event.cache, event.inode, event.index, event.operation));
+    });
+    events
+}
+
+#[test]
+fn read_behind_the_end_of_a_file_looks_up_the_pages_that_there_are() {
+    let mut caches = translator();
+    let miss = told(&mut caches, Tracepoint::SyncReadahead, [LOOP, 12, 0, 0]);
+    assert_eq!(miss, [(CacheKind::Page, 12, 0, MISS)]);
+    let folio = told(&mut caches, Tracepoint::AddFolio, [LOOP, 12, 0, 1]);
+    let inserts = [0, 1].map(|index| (CacheKind::Page, 12, index, Operation::Insert));
+    assert_eq!(folio, inserts);
+    let read = told(&mut caches, Tracepoint::GetPages, [LOOP, 12, 0, 31]);
+    assert_eq!(read, [0, 1].map(|index| (CacheKind::Page, 12, index, HIT)));
+}
+
+#[test]
+fn page_cached_before_the_recording_is_inserted_where_it_is_first_found() {
+    let mut caches = translator();
+    let read = told(&mut caches, Tracepoint::GetPages, [LOOP, 12, 5, 9]);
+    let expected = [Operation::Insert, HIT].map(|operation| (CacheKind::Page, 12, 5, operation));
+    assert_eq!(read, expected);
+    let deleted = told(&mut caches, Tracepoint::DeleteFolio, [LOOP, 12, 4, 2]);
+    assert_eq!(deleted, [(CacheKind::Page, 12, 5, Operation::Remove)]);
+}
+
+#[test]
+fn page_of_a_device_is_the_blocks_in_it() {
+    let mut caches = translator();
+    let added = told(
+        &mut caches,
+        Tracepoint::AddFolio,
+        [BLOCK_DEVICES, LOOP, 2, 0],
+    );
+    let expected: Vec<_> = (8..12)
+        .flat_map(|block| [MISS, Operation::Insert].map(|what| (CacheKind::Buffer, 0, block, what)))
+        .collect();
+    assert_eq!(added, expected);
+    let touched = told(&mut caches, Tracepoint::TouchBuffer, [LOOP, 9, 1024, 0]);
+    assert_eq!(touched, [(CacheKind::Buffer, 0, 9, HIT)]);
+}
+
+#[test]
+fn inode_that_is_loaded_was_looked_for() {
+    let mut caches = translator();
+    let loaded = told(&mut caches, Tracepoint::LoadInode, [LOOP, 12, 0, 0]);
+    let expected = [MISS, Operation::Insert].map(|what| (CacheKind::Inode, 12, 0, what));
+    assert_eq!(loaded, expected);
+    let evicted = told(&mut caches, Tracepoint::EvictInode, [LOOP, 12, 1, 0]);
+    assert_eq!(evicted, [(CacheKind::Inode, 12, 0, Operation::Remove)]);
+}
+
+#[test]
+fn requests_are_counted_and_flushes_without_content_are_not() {
+    let mut caches = translator();
+    for (sectors, what) in [(8, b'R'), (16, b'W'), (2, b'F'), (0, b'F'), (8, b'D')] {
+        let fields = [LOOP, sectors, what.into(), 0];
+        assert!(told(&mut caches, Tracepoint::QueueBio, fields).is_empty());
+    }
+    let counts = caches.counts;
+    assert_eq!((counts.reads, counts.read_bytes), (1, 4096));
+    assert_eq!((counts.writes, counts.written_bytes), (2, 9216));
+}
+
+#[test]
+fn any_events_at_all_leave_a_trace_that_agrees_with_itself() {
+    let seed = Seed::from_environment(0x6e);
+    let mut random = Random::new(seed);
+    let mut caches = translator();
+    let mut there = HashSet::new();
+    for _ in 0..50_000 {
+        let tracepoint = *random.choose(&TRACEPOINTS).unwrap();
+        let device = *random.choose(&[LOOP, BLOCK_DEVICES]).unwrap();
+        let number = *random.choose(&[12, LOOP, 13, u64::MAX]).unwrap();
+        let first = random.below(64);
+        let fields = [device, number, first, (first + random.below(8)) % 8];
+        caches.translate(0, tracepoint, fields, &mut |event| {
+            let key = (event.cache, event.device, event.inode, event.index);
+            let agrees = match event.operation {
+                Operation::Lookup { hit } => there.contains(&key) == hit,
+                Operation::Insert => there.insert(key),
+                Operation::Remove => there.remove(&key),
+            };
+            assert!(agrees, "seed {seed}: {tracepoint:?} {fields:?}: {event:?}");
+        });
+    }
+}

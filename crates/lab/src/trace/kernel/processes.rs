@@ -1,0 +1,74 @@
+//! The threads of processes and of all that they started.
+
+use super::error::Error;
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
+
+/// The threads of this process.
+pub(super) fn own_threads() -> Vec<u32> {
+    threads(std::process::id())
+}
+
+/// The threads of `roots` and of their descendants that are alive.
+///
+/// # Errors
+/// [`Error::NoProcess`] if one of `roots` is not.
+pub(super) fn of_trees(roots: &[u32]) -> Result<BTreeSet<u32>, Error> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for pid in numbers_in(Path::new("/proc")) {
+        if let Some(parent) = parent(pid) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut all = BTreeSet::new();
+    let mut open = roots.to_vec();
+    while let Some(pid) = open.pop() {
+        let threads = threads(pid);
+        if threads.is_empty() && roots.contains(&pid) {
+            return Err(Error::NoProcess(pid));
+        }
+        all.extend(threads);
+        open.extend(children.remove(&pid).unwrap_or_default());
+    }
+    Ok(all)
+}
+
+fn threads(pid: u32) -> Vec<u32> {
+    numbers_in(&Path::new("/proc").join(pid.to_string()).join("task"))
+}
+
+/// The names in `folder` that are numbers.
+fn numbers_in(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    names.collect()
+}
+
+/// The process that started `pid`: the second field behind the name, which is in parentheses and may
+/// have some itself.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, behind) = stat.rsplit_once(')')?;
+    behind.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tree_of_a_process_has_its_threads() {
+        let threads = of_trees(&[std::process::id()]).unwrap();
+        assert!(threads.contains(&std::process::id()));
+        assert!(threads.contains(&rustix::thread::gettid().as_raw_pid().cast_unsigned()));
+    }
+
+    #[test]
+    fn process_that_is_not_there_is_refused() {
+        assert!(matches!(
+            of_trees(&[u32::MAX]),
+            Err(Error::NoProcess(u32::MAX))
+        ));
+    }
+}

@@ -1,0 +1,83 @@
+//! What is known to be cached.
+
+use larder_cache::tape::CacheKind;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// An entry of a cache of the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub cache: CacheKind,
+    pub device: u32,
+    /// Page, inode: the inode.
+    pub inode: u64,
+    /// Page: which one. Buffer: the block.
+    pub index: u64,
+}
+
+/// The set of entries known to be cached.
+///
+/// # Cost
+/// Neighbours share a word: about a byte for each page of files that are cached whole, 50 for each
+/// inode.
+#[derive(Debug, Default)]
+pub(super) struct Resident(HashMap<Key, u64>);
+
+impl Resident {
+    /// Adds `key`; says whether it was not there.
+    pub(super) fn insert(&mut self, key: Key) -> bool {
+        let (word, bit) = split(key);
+        let bits = self.0.entry(word).or_default();
+        let is_new = *bits & bit == 0;
+        *bits |= bit;
+        is_new
+    }
+
+    /// Takes `key` out; says whether it was there.
+    pub(super) fn remove(&mut self, key: Key) -> bool {
+        let (word, bit) = split(key);
+        let Entry::Occupied(mut entry) = self.0.entry(word) else {
+            return false;
+        };
+        let was_there = entry.get() & bit != 0;
+        *entry.get_mut() &= !bit;
+        if *entry.get() == 0 {
+            entry.remove();
+        }
+        was_there
+    }
+
+    /// Whether `key` is there.
+    pub(super) fn contains(&self, key: Key) -> bool {
+        let (word, bit) = split(key);
+        self.0.get(&word).is_some_and(|bits| bits & bit != 0)
+    }
+}
+
+fn split(key: Key) -> (Key, u64) {
+    let index = key.index / 64;
+    (Key { index, ..key }, 1 << (key.index % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_is_there_from_its_insertion_to_its_removal_and_its_neighbour_is_not() {
+        let mut resident = Resident::default();
+        let key = |index| Key {
+            cache: CacheKind::Page,
+            device: 1,
+            inode: 2,
+            index,
+        };
+        assert!(resident.insert(key(64)));
+        assert!(!resident.insert(key(64)));
+        assert!(!resident.contains(key(65)) && !resident.contains(key(0)));
+        assert!(!resident.remove(key(65)));
+        assert!(resident.remove(key(64)));
+        assert!(!resident.remove(key(64)));
+        assert!(resident.0.is_empty());
+    }
+}

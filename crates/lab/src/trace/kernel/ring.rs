@@ -1,0 +1,172 @@
+//! The pages of the kernel's ring buffer, as `trace_pipe_raw` gives them.
+//!
+//! # Layout
+//! A page has the time of its first event, how many bytes of it are used, and the events. Each
+//! begins with a word: 5 bits say what it is or how long, 27 how much later than the one before it
+//! is. The numbers are the processor's own; ours are little-endian.
+
+use super::format::{Field, field};
+
+/// Where a page's parts lie, as `events/header_page` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageLayout {
+    timestamp: Field,
+    commit: Field,
+    data: Field,
+}
+
+/// The bits of `commit` that are the length; those above tell of losses, which `stats` counts.
+const LENGTH: u64 = (1 << 20) - 1;
+const DELTA_BITS: u32 = 27;
+
+// What the 5 bits say: the length of the event in words, or one of these.
+const LONG: u32 = 0;
+const PADDING: u32 = 29;
+const TIME_EXTEND: u32 = 30;
+const TIME_STAMP: u32 = 31;
+
+impl PageLayout {
+    /// Reads `events/header_page`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let find = |name| {
+            let mut fields = text.lines().filter_map(field);
+            fields.find_map(|(its, field)| (its == name).then_some(field))
+        };
+        Some(Self {
+            timestamp: find("timestamp")?,
+            commit: find("commit")?,
+            data: find("data")?,
+        })
+    }
+
+    /// How long a page is.
+    pub(super) fn page_bytes(&self) -> usize {
+        self.data.offset + self.data.size
+    }
+
+    /// Calls `event` for each event of `page`, with its time and bytes, in their order. Ends early
+    /// where the page makes no sense.
+    pub(super) fn events(&self, page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Option<()> {
+        let mut time = self.timestamp.read(page)?;
+        let length = usize::try_from(self.commit.read(page)? & LENGTH).ok()?;
+        let mut rest = page.get(self.data.offset..)?.get(..length)?;
+        while let Some(header) = word(rest) {
+            let delta = u64::from(header >> 5);
+            rest = &rest[4..];
+            match header & 0x1f {
+                PADDING if delta == 0 => return Some(()),
+                PADDING => {
+                    // The length counts itself, and came before anything was written over it.
+                    let skipped = usize::try_from(word(rest)?).ok()?;
+                    time += delta;
+                    rest = rest.get(skipped..)?;
+                }
+                TIME_EXTEND => {
+                    time += delta | u64::from(word(rest)?) << DELTA_BITS;
+                    rest = &rest[4..];
+                }
+                TIME_STAMP => {
+                    // The bits above are those of the time before.
+                    let low = delta | u64::from(word(rest)?) << DELTA_BITS;
+                    time = time >> 59 << 59 | low;
+                    rest = &rest[4..];
+                }
+                LONG => {
+                    time += delta;
+                    let length = usize::try_from(word(rest)?).ok()?;
+                    event(time, rest.get(4..length)?);
+                    rest = rest.get(length.next_multiple_of(4)..)?;
+                }
+                words => {
+                    time += delta;
+                    let length = usize::try_from(words).ok()? * 4;
+                    event(time, rest.get(..length)?);
+                    rest = &rest[length..];
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+fn word(bytes: &[u8]) -> Option<u32> {
+    bytes.first_chunk().map(|word| u32::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_testkit::Seed;
+    use larder_testkit::seed::Random;
+
+    const HEADER: &str = "\
+\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:112;\tsigned:0;
+";
+
+    /// A page whose first event was at 1000.
+    fn page(words: &[u32]) -> Vec<u8> {
+        let mut page = 1000_u64.to_le_bytes().to_vec();
+        page.extend(((words.len() as u64 * 4) | (1 << 31)).to_le_bytes());
+        page.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        page.resize(128, 0xff);
+        page
+    }
+
+    fn events(page: &[u8]) -> (Vec<(u64, Vec<u8>)>, bool) {
+        let layout = PageLayout::parse(HEADER).unwrap();
+        assert_eq!(layout.page_bytes(), 128);
+        let mut events = Vec::new();
+        let whole = layout.events(page, |time, event| events.push((time, event.to_vec())));
+        (events, whole.is_some())
+    }
+
+    #[test]
+    fn events_have_their_times_and_bytes() {
+        let words = [
+            5 << 5 | 1, // A word, 5 later.
+            0x0403_0201,
+            2 << 5 | TIME_EXTEND,
+            1,
+            7 << 5 | LONG,
+            7, // 3 bytes.
+            0x000c_0b0a,
+            1 << 5 | PADDING,
+            8,
+            0,
+            PADDING, // Ends the page.
+            0x1111_1111,
+        ];
+        let (events, is_whole) = events(&page(&words));
+        let later = 1005 + 2 + (1 << 27) + 7;
+        let expected = [(1005, vec![1, 2, 3, 4]), (later, vec![10, 11, 12])];
+        assert!(is_whole);
+        assert_eq!(events, expected);
+    }
+
+    #[test]
+    fn absolute_time_replaces_the_one_before() {
+        let (events, _) = events(&page(&[3 << 5 | TIME_STAMP, 2, 1 << 5 | 1, 9]));
+        assert_eq!(events[0].0, 3 + (2 << 27) + 1);
+    }
+
+    #[test]
+    fn page_that_makes_no_sense_ends_and_does_not_panic() {
+        let (none, is_whole) = events(&page(&[1 << 5 | 0x1c]));
+        assert!(none.is_empty() && !is_whole);
+        let seed = Seed::from_environment(0x51);
+        let mut random = Random::new(seed);
+        for _ in 0..20_000 {
+            let words: [u32; 28] =
+                std::array::from_fn(|_| u32::from_le_bytes(std::array::from_fn(|_| random.byte())));
+            let mut bytes = page(&words);
+            bytes.truncate(usize::from(random.byte() % 129));
+            let layout = PageLayout::parse(HEADER).unwrap();
+            let mut total = 0;
+            let _ = layout.events(&bytes, |_, event| total += event.len());
+            assert!(total <= 128, "seed {seed}");
+        }
+    }
+}

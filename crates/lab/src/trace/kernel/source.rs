@@ -1,0 +1,161 @@
+//! Where events come from: an instance, and the tracepoints that are switched on in it.
+
+use super::error::Error;
+use super::instance::{Instance, Tracefs};
+use super::processes;
+use super::ring::PageLayout;
+use super::tracepoint::{FIELDS, Known, Tracepoint};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The most pages that are read of one processor before the others have their turn.
+const PAGES: usize = 1024;
+
+/// An event of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raw {
+    pub time: u64,
+    pub tracepoint: Tracepoint,
+    pub fields: [u64; FIELDS],
+}
+
+/// An instance, and what is switched on in it.
+#[derive(Debug)]
+pub(super) struct Source {
+    instance: Instance,
+    layout: PageLayout,
+    /// By the numbers that events begin with.
+    known: HashMap<u16, Known>,
+    page: Vec<u8>,
+}
+
+impl Source {
+    /// An instance where `known` are switched on, for `device` if not for all.
+    pub(super) fn new(
+        tracefs: &Arc<Tracefs>,
+        known: Vec<Known>,
+        device: Option<u32>,
+        buffer_bytes: u64,
+    ) -> Result<Self, Error> {
+        let header = tracefs.header_page().unwrap_or_default();
+        let unknown = || Error::Form(PathBuf::from("events/header_page"));
+        let layout = PageLayout::parse(&header).ok_or_else(unknown)?;
+        let instance = Instance::new(tracefs, buffer_bytes)?;
+        for known in &known {
+            let filter = device.map(|device| known.filter(device));
+            instance.enable(known.name, filter.as_deref())?;
+        }
+        Ok(Self {
+            instance,
+            layout,
+            known: known.into_iter().map(|known| (known.id, known)).collect(),
+            page: vec![0; layout.page_bytes()],
+        })
+    }
+
+    pub(super) fn switch(&self, on: bool) -> Result<(), Error> {
+        self.instance
+            .write("tracing_on", if on { "1" } else { "0" })
+    }
+
+    /// Hears nothing of `threads`.
+    pub(super) fn leave_out(&self, threads: &[u32]) -> Result<(), Error> {
+        self.instance.write("set_event_notrace_pid", &list(threads))
+    }
+
+    /// Hears of `threads` alone, and of those that they start.
+    pub(super) fn limit_to_threads(&self, threads: &[u32]) -> Result<(), Error> {
+        self.instance.write("options/event-fork", "1")?;
+        self.instance.write("set_event_pid", &list(threads))
+    }
+
+    /// Hears of the trees of processes of `roots` alone.
+    pub(super) fn limit_to_trees(&self, roots: &[u32]) -> Result<(), Error> {
+        // Who is made meanwhile by a thread in the list is put into it by the kernel, and is a descendant
+        // when the processes are looked at again, if its maker was not in the list.
+        let mut listed = BTreeSet::new();
+        loop {
+            let all = processes::of_trees(roots)?;
+            let new: Vec<u32> = all.difference(&listed).copied().collect();
+            if new.is_empty() {
+                return Ok(());
+            }
+            if listed.is_empty() {
+                self.limit_to_threads(&new)?;
+            } else {
+                self.instance.append("set_event_pid", &list(&new))?;
+            }
+            listed.extend(new);
+        }
+    }
+
+    pub(super) fn lost(&self) -> Result<u64, Error> {
+        self.instance.lost()
+    }
+
+    /// Adds what there is to `events`. If there is more, returns the time up to which that is all.
+    pub(super) fn read(&mut self, events: &mut Vec<Raw>) -> Result<Option<u64>, Error> {
+        let mut complete = None::<u64>;
+        for pipe in self.instance.pipes() {
+            if let Some(last) = self
+                .layout
+                .read_pipe(pipe, &mut self.page, &self.known, events)?
+            {
+                complete = Some(complete.map_or(last, |earlier| earlier.min(last)));
+            }
+        }
+        Ok(complete)
+    }
+}
+
+impl PageLayout {
+    /// Adds what one processor has to `events`. If there is more, returns the time of the last.
+    fn read_pipe(
+        &self,
+        pipe: &OwnedFd,
+        page: &mut [u8],
+        known: &HashMap<u16, Known>,
+        events: &mut Vec<Raw>,
+    ) -> Result<Option<u64>, Error> {
+        let mut last = 0;
+        for _ in 0..PAGES {
+            match rustix::io::read(pipe, &mut *page) {
+                Ok(0) | Err(Errno::AGAIN) => return Ok(None),
+                Ok(len) => {
+                    let whole = self.events(&page[..len], |time, event| {
+                        last = time;
+                        events.extend(raw(time, event, known));
+                    });
+                    whole.ok_or_else(|| Error::Form(PathBuf::from("trace_pipe_raw")))?;
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    return Err(Error::Tracefs {
+                        what: "read",
+                        path: PathBuf::from("trace_pipe_raw"),
+                        source: error.into(),
+                    });
+                }
+            }
+        }
+        Ok(Some(last))
+    }
+}
+
+fn raw(time: u64, event: &[u8], known: &HashMap<u16, Known>) -> Option<Raw> {
+    let id = u16::from_le_bytes(*event.first_chunk()?);
+    let known = known.get(&id)?;
+    Some(Raw {
+        time,
+        tracepoint: known.tracepoint,
+        fields: known.read(event)?,
+    })
+}
+
+fn list(threads: &[u32]) -> String {
+    let numbers: Vec<String> = threads.iter().map(ToString::to_string).collect();
+    numbers.join(" ")
+}

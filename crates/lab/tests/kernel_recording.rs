@@ -1,0 +1,193 @@
+//! The kernel's caches, recorded end to end: a file system of its own, a file whose pages are known.
+
+use larder_cache::tape::{CacheKind, Operation};
+use larder_lab::trace::TraceEvent;
+use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
+use larder_testkit::tool::Tool;
+use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+const PAGES: usize = 64;
+const PAGE_BYTES: usize = 4096;
+
+/// A file system with a file of [`PAGES`] pages, nothing of which is cached.
+struct Target {
+    mount: LoopMount,
+    file: PathBuf,
+    ino: u64,
+    _folder: TempDir,
+}
+
+/// The file system, unless this machine cannot record it.
+fn target() -> Option<Target> {
+    if skip(&[Requirement::LoopMount, Requirement::Tool("mke2fs")]) {
+        return None;
+    }
+    let probe = KernelRecorder::start(&config(None, Processes::Spawned));
+    if let Err(error @ (Error::NoTracefs(_) | Error::NoTracepoint(_) | Error::NotRoot)) = probe {
+        tell_skipped(error);
+        return None;
+    }
+    let folder = TempDir::new().unwrap();
+    let content = folder.path().join("content");
+    fs::create_dir(&content).unwrap();
+    fs::write(content.join("file"), "x".repeat(PAGES * PAGE_BYTES)).unwrap();
+    let image = folder.path().join("image");
+    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    let mke2fs = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "4096", "-d"]);
+    mke2fs.args([&content, &image]).run().unwrap();
+    let mount = LoopMount::new(&image, Access::ReadOnly, &[]).unwrap();
+    let file = mount.path().join("file");
+    let ino = fs::metadata(&file).unwrap().ino();
+    Some(Target {
+        mount,
+        file,
+        ino,
+        _folder: folder,
+    })
+}
+
+fn config(mount: Option<&Path>, processes: Processes) -> KernelConfig {
+    KernelConfig {
+        mount: mount.map(Path::to_owned),
+        processes,
+        buffer_bytes: 4 << 20,
+    }
+}
+
+/// Records while `action` runs in one round.
+fn record(recorder: KernelRecorder, mut action: impl FnMut()) -> (Vec<TraceEvent>, KernelSummary) {
+    let mut events = Vec::new();
+    let mut stop = |_| {
+        action();
+        true
+    };
+    let summary = recorder.run(&mut stop, &mut |event| {
+        events.push(event);
+        Ok(())
+    });
+    (events, summary.unwrap())
+}
+
+/// The pages of the file that `operation` befell.
+fn pages(target: &Target, events: &[TraceEvent], operation: Operation) -> BTreeSet<u64> {
+    let of_file = events.iter().filter(|event| {
+        event.cache == CacheKind::Page && event.inode == target.ino && event.operation == operation
+    });
+    of_file.map(|event| event.index).collect()
+}
+
+fn cat(path: &Path) -> Command {
+    let mut cat = Command::new("cat");
+    cat.arg(path).stdout(Stdio::null());
+    cat
+}
+
+#[test]
+fn file_read_on_a_mount_has_each_page_inserted_and_found_and_nothing_lost() {
+    let Some(target) = target() else { return };
+    let config = config(Some(&target.mount.path()), Processes::All);
+    let recorder = KernelRecorder::start(&config).unwrap();
+    let (events, summary) = record(recorder, || {
+        assert!(cat(&target.file).status().unwrap().success());
+    });
+    assert_eq!(summary.lost, 0);
+    let all: BTreeSet<u64> = (0..PAGES as u64).collect();
+    assert_eq!(pages(&target, &events, Operation::Insert), all);
+    assert_eq!(
+        pages(&target, &events, Operation::Lookup { hit: true }),
+        all
+    );
+    assert!(
+        summary.counts.read_bytes >= (PAGES * PAGE_BYTES) as u64,
+        "{summary:?}"
+    );
+    // Nothing of any other file system.
+    let device = events[0].device;
+    assert!(
+        events.iter().all(|event| event.device == device),
+        "{events:?}"
+    );
+    assert!(events.is_sorted_by_key(|event| event.time_ns));
+}
+
+#[test]
+fn command_and_its_children_are_recorded_and_nobody_else() {
+    let Some(target) = target() else { return };
+    let recorder = KernelRecorder::start(&config(None, Processes::Spawned)).unwrap();
+    let mut shell = Command::new("sh");
+    // A child of the command, which is no process of its own unless something follows.
+    shell.args([
+        "-c",
+        "dd if=\"$0\" of=/dev/null bs=4096 count=1 2>/dev/null; exit 7",
+    ]);
+    let mut child = recorder.spawn(shell.arg(&target.file)).unwrap();
+    let (events, _) = record(recorder, || {
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+        // This process, which is not recorded.
+        fs::read(target.mount.path().join("file")).unwrap();
+    });
+    let found = pages(&target, &events, Operation::Lookup { hit: true });
+    assert_eq!(found, BTreeSet::from([0]));
+}
+
+#[test]
+fn page_dropped_by_another_process_is_told_where_a_process_is_recorded() {
+    let Some(target) = target() else { return };
+    let mut reader = Command::new("sh")
+        .args(["-c", "read line; cat \"$0\" >/dev/null; read line"])
+        .arg(&target.file)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let trees = Processes::Trees(vec![reader.id()]);
+    let config = config(Some(&target.mount.path()), trees);
+    let recorder = KernelRecorder::start(&config).unwrap();
+    let mut input = reader.stdin.take().unwrap();
+    let (events, summary) = record(recorder, || {
+        use std::io::Write as _;
+        input.write_all(b"go\n").unwrap();
+        // The shell reads once more when cat has ended: the pipe is empty again.
+        input.write_all(b"end\n").unwrap();
+        assert!(reader.wait().unwrap().success());
+        let file = fs::File::open(&target.file).unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    });
+    assert_eq!(summary.lost, 0);
+    let inserted = pages(&target, &events, Operation::Insert);
+    assert_eq!(inserted.len(), PAGES);
+    assert_eq!(pages(&target, &events, Operation::Remove), inserted);
+}
+
+#[test]
+fn events_that_find_the_buffer_full_are_counted_as_lost() {
+    let Some(target) = target() else { return };
+    let config = KernelConfig {
+        buffer_bytes: 4096,
+        ..config(Some(&target.mount.path()), Processes::All)
+    };
+    let recorder = KernelRecorder::start(&config).unwrap();
+    let (events, summary) = record(recorder, || {
+        for _ in 0..40 {
+            assert!(cat(&target.file).status().unwrap().success());
+            let file = fs::File::open(&target.file).unwrap();
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        }
+    });
+    assert!(summary.lost > 0, "{summary:?}");
+    assert!(!events.is_empty());
+}
+
+#[test]
+fn command_that_cannot_be_run_is_named() {
+    let Some(_target) = target() else { return };
+    let recorder = KernelRecorder::start(&config(None, Processes::Spawned)).unwrap();
+    let error = recorder.spawn(&mut Command::new("/nonexistent"));
+    let message = error.unwrap_err().to_string();
+    assert!(message.contains("/nonexistent"), "{message}");
+}
