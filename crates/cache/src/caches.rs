@@ -9,6 +9,7 @@ use crate::mbcache::{self, AttributeCaches, Config};
 use crate::page::PageCache;
 use crate::table::{Charge, Growth};
 use crate::tables::Shrinking;
+use crate::tape::Tape;
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
@@ -122,6 +123,13 @@ impl<const W: usize> Caches<W> {
             pages: PageCache::new(frames),
             attributes: Arc::new(attributes),
         })
+    }
+
+    /// Tells `tape` of what happens from now on, but for attributes. Only the first tape is told.
+    pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
+        self.pages.frames().set_tape(tape);
+        self.dentries.set_tape(tape);
+        self.inodes.set_tape(Arc::clone(tape));
     }
 
     /// Checks the invariants. Only when nobody else uses it.

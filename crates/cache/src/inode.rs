@@ -17,7 +17,7 @@ use crate::stats::CacheStats;
 use crate::table::histogram::Report;
 use crate::table::{Arena, Charge, Growth, Hash64, Layout, Slot, Table};
 use crate::tables::TableHash;
-use crate::tape::CacheKind;
+use crate::tape::{CacheKind, Tape};
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -129,6 +129,11 @@ impl<const W: usize> InodeCache<W> {
     #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn remove(&self, ino: u32) -> bool {
         self.table.remove(&ino)
+    }
+
+    /// Tells `tape` of what happens from now on.
+    pub fn set_tape(&self, tape: Arc<dyn Tape>) {
+        self.table.set_tape(tape, CacheKind::Inode);
     }
 
     /// What is to be asked for memory.

@@ -7,11 +7,17 @@
 //!
 //! # Locking
 //! An entry's coming and going is told while its bucket is locked, so that of one key they are told in
-//! their order. A tape takes no lock that is held while a cache is used.
+//! their order; one that is replaced goes first. But an entry that the clock hand has evicted stays in
+//! its chain until that is locked, for lookups to pass: if a new one of the same key comes
+//! meanwhile, that is told first. A tape takes no lock that is held while a cache is used.
+//!
+//! # Cost
+//! Without a tape, a load and a branch for each lookup: 4 instructions of some 60.
 
 use crate::hash::HashKey;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
+use std::sync::{Arc, OnceLock};
 
 /// One of the four caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -72,4 +78,50 @@ pub struct Event {
 pub trait Tape: Debug + Send + Sync {
     /// Takes note of `event`, quickly: the table's user waits.
     fn record(&self, event: Event);
+}
+
+/// Where a table tells its tape, once it has one. The table's hash function sees a `T`.
+#[derive(Debug)]
+pub(crate) struct Tracepoint<T>(OnceLock<Enabled<T>>);
+
+#[derive(Debug)]
+struct Enabled<T> {
+    tape: Arc<dyn Tape>,
+    cache: CacheKind,
+    key: fn(T) -> HashKey,
+}
+
+impl<T> Tracepoint<T> {
+    pub fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    /// Tells `tape` from now on, unless there is one already.
+    pub fn enable(&self, tape: Arc<dyn Tape>, cache: CacheKind)
+    where
+        T: Into<HashKey>,
+    {
+        let key = T::into;
+        // The first one stays.
+        let _ = self.0.set(Enabled { tape, cache, key });
+    }
+
+    /// Tells of `operation` on what hashes as `hashed` says.
+    #[inline]
+    pub fn tell(&self, operation: Operation, hashed: impl FnOnce() -> T) {
+        if let Some(enabled) = self.0.get() {
+            enabled.tell(operation, hashed());
+        }
+    }
+}
+
+impl<T> Enabled<T> {
+    #[cold]
+    fn tell(&self, operation: Operation, hashed: T) {
+        self.tape.record(Event {
+            cache: self.cache,
+            operation,
+            key: (self.key)(hashed),
+        });
+    }
 }

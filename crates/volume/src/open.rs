@@ -70,6 +70,9 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
 
     let block_size_bytes = superblock.block_size_bytes() as usize;
     let caches = Caches::new(&budget(&superblock, options), Arc::clone(&replayed.device))?;
+    if let Some(tape) = &options.tape {
+        caches.set_tape(tape);
+    }
     let max_pages = max_pages_from_bytes(
         options.readahead_max_bytes,
         u32::try_from(caches.pages.page_bytes()).unwrap_or(u32::MAX),

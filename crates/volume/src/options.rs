@@ -2,6 +2,7 @@
 
 use crate::clock::{Clock, SystemClock};
 use larder_cache::mbcache::Variant;
+use larder_cache::tape::Tape;
 use larder_ext4::ondisk::superblock::Superblock;
 use std::sync::Arc;
 
@@ -47,6 +48,9 @@ pub struct OpenOptions {
     pub mbcache: Variant,
     /// What changes are stamped with. Default: the system's time.
     pub clock: Arc<dyn Clock>,
+    /// What is told of every lookup, insert and removal of pages, buffers, dentries and inodes, from
+    /// the first on. Default: nothing.
+    pub tape: Option<Arc<dyn Tape>>,
 }
 
 /// How content and metadata keep together over a crash (`data=`).
@@ -108,6 +112,7 @@ impl Default for OpenOptions {
             background: true,
             mbcache: Variant::default(),
             clock: Arc::new(SystemClock),
+            tape: None,
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::stats::CacheStats;
 use crate::table::histogram::Report;
 use crate::table::{Arena, Charge, Growth, SeededHash, Slot, Table};
 use crate::tables::TableHash;
-use crate::tape::CacheKind;
+use crate::tape::{CacheKind, Tape};
 use name::{Name, NameHash, NameLayout};
 use std::io;
 use std::sync::{Arc, Weak};
@@ -201,6 +201,16 @@ impl DentryCache {
             Some(KeyedName::Long(name)) => self.long.table.remove(&name),
             None => false,
         }
+    }
+
+    /// Tells `tape` of what happens from now on, in both tables.
+    pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
+        self.short
+            .table
+            .set_tape(Arc::clone(tape), CacheKind::Dentry);
+        self.long
+            .table
+            .set_tape(Arc::clone(tape), CacheKind::Dentry);
     }
 
     /// What is to be asked for memory.

@@ -7,6 +7,8 @@ use crate::table::{
     Counts, Found, Hash64, Histogram, Inserted, Layout, Slot, State, Table, Taken, Vacant,
 };
 use crate::tables::{Finder, TableHash};
+use crate::tape::{CacheKind, Tape};
+use std::sync::Arc;
 
 /// A hash table over frames.
 pub(crate) type FrameTable = Table<FrameLayout, TableHash<Hash64>, FRAME_WORDS>;
@@ -79,6 +81,15 @@ impl FrameIndex {
     /// See [`Table::abandon`].
     pub fn abandon(&self, frame: u32) -> bool {
         either!(self, index => index.abandon(frame))
+    }
+
+    /// See [`Table::set_tape`].
+    pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
+        match self {
+            Self::Table(table) => table.set_tape(tape, cache),
+            // Only pages have trees.
+            Self::Trees(trees) => trees.set_tape(tape),
+        }
     }
 
     /// Number of frames in it.

@@ -45,6 +45,7 @@ use crate::page_trees::PageTrees;
 use crate::stats::CacheStats;
 use crate::table::{Arena, Charge, Growth, Hash64, Layout, Slot, State, Table, Vacant};
 use crate::tables::{Finder, TableHash};
+use crate::tape::{CacheKind, Tape};
 use crate::wait::WaitQueues;
 use index::FrameIndex;
 use memory::FrameMemory;
@@ -264,6 +265,12 @@ impl Frames {
             pages_used: self.pages_used.load(Relaxed),
             pages_wasted: self.pages_wasted.load(Relaxed),
         }
+    }
+
+    /// Tells `tape` of what happens to pages and buffers from now on.
+    pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
+        self.pages.set_tape(Arc::clone(tape), CacheKind::Page);
+        self.buffers.set_tape(Arc::clone(tape), CacheKind::Buffer);
     }
 
     /// Has these asked for memory too where it is short. Only once; it has no effect later.

@@ -33,6 +33,7 @@ use crate::table::{
     Arena, Buckets, Counters, Counts, Found, Hash64, HashFunction as _, Inserted, Layout as _,
     Link, Locked, Slot, State, Taken, Vacant, Visit,
 };
+use crate::tape::{CacheKind, Operation, Tape, Tracepoint};
 use red_black::{Nodes, Side};
 use std::cmp::Ordering;
 use std::io;
@@ -46,6 +47,7 @@ pub(crate) struct PageTrees {
     roots: Buckets,
     nodes: Nodes,
     counters: Counters,
+    tracepoint: Tracepoint<FrameKey>,
 }
 
 /// The tree of an inode, whose chain is locked.
@@ -66,12 +68,18 @@ struct Place {
 }
 
 impl PageTrees {
+    /// See [`Table::set_tape`](crate::table::Table::set_tape).
+    pub fn set_tape(&self, tape: Arc<dyn Tape>) {
+        self.tracepoint.enable(tape, CacheKind::Page);
+    }
+
     /// Trees over `arena`, whose roots lie in 2^`bits` chains.
     pub fn new(arena: Arc<Arena<FRAME_WORDS>>, bits: u32) -> io::Result<Self> {
         Ok(Self {
             roots: Buckets::new(bits, 0)?,
             nodes: Nodes::new(arena.capacity())?,
             counters: Counters::new(),
+            tracepoint: Tracepoint::new(),
             arena,
         })
     }
@@ -98,6 +106,8 @@ impl PageTrees {
         } else {
             self.counters.miss(links);
         }
+        let hit = found.is_some();
+        self.tracepoint.tell(Operation::Lookup { hit }, || *key);
         found
     }
 
@@ -147,8 +157,9 @@ impl PageTrees {
             Some(dead) => tree.replace(dead, vacant.index()),
             None => tree.insert(vacant.index(), place.under),
         });
-        self.counters.insert();
         slot.set_state(slot.state().with(State::LIVE | flags));
+        self.counters.insert();
+        self.tracepoint.tell(Operation::Insert, || *key);
         Inserted::New(vacant.into_index())
     }
 
@@ -158,8 +169,8 @@ impl PageTrees {
         let node = tree.find(key.index).node?;
         let state = self.arena.claim(node)?;
         tree.change(|tree| tree.remove(node));
+        self.note_removed(*key);
         drop(tree);
-        self.counters.remove();
         drop(self.arena.vacant(node));
         Some(state)
     }
@@ -171,8 +182,13 @@ impl PageTrees {
         if self.nodes.is_linked(index) {
             tree.change(|tree| tree.remove(index));
         }
-        drop(tree);
+        self.note_removed(key);
+    }
+
+    /// Counts a page that went, whose tree is locked, and tells of it.
+    fn note_removed(&self, key: FrameKey) {
         self.counters.remove();
+        self.tracepoint.tell(Operation::Remove, || key);
     }
 
     /// Takes back the busy page `index`, which the caller was to fill. Returns whether somebody is

@@ -72,6 +72,8 @@ pub use link::NUMBERS;
 pub(crate) use same_hash::{Added, Removed};
 pub use slot::{Slot, State};
 
+use crate::hash::HashKey;
+use crate::tape::{CacheKind, Operation, Tape, Tracepoint};
 pub(crate) use buckets::{Buckets, Locked};
 use std::fmt::Debug;
 use std::io;
@@ -82,7 +84,7 @@ pub trait Layout<const W: usize>: Debug + Send + Sync + 'static {
     /// What finds an entry.
     type Key<'k>;
     /// What the hash function gets to see of a key; kept in the slot.
-    type Hashed: Copy;
+    type Hashed: Copy + Debug;
 
     /// What the hash function sees of `key`.
     fn hashed(key: &Self::Key<'_>) -> Self::Hashed;
@@ -97,12 +99,12 @@ pub trait Layout<const W: usize>: Debug + Send + Sync + 'static {
 
 /// A chained hash table with lookups that take no lock.
 #[derive(Debug)]
-pub struct Table<L, H, const W: usize> {
+pub struct Table<L: Layout<W>, H, const W: usize> {
     arena: Arc<Arena<W>>,
     buckets: Buckets,
     hash: H,
     counters: Counters,
-    layout: std::marker::PhantomData<L>,
+    tracepoint: Tracepoint<L::Hashed>,
 }
 
 /// What became of a slot offered for an entry.
@@ -126,7 +128,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             buckets: Buckets::new(bits, first_bucket)?,
             hash,
             counters: Counters::new(),
-            layout: std::marker::PhantomData,
+            tracepoint: Tracepoint::new(),
         })
     }
 
@@ -140,6 +142,14 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     #[must_use]
     pub fn bucket_count(&self) -> u32 {
         self.buckets.count()
+    }
+
+    /// Tells `tape` of what happens from now on, as a table of `cache`.
+    pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind)
+    where
+        L::Hashed: Into<HashKey>,
+    {
+        self.tracepoint.enable(tape, cache);
     }
 
     /// The hash function.
@@ -199,7 +209,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     #[inline]
     pub fn get(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
         let (found, links) = self.walk(key, |index, state| self.arena.pin(index, state));
-        self.count(found.is_some(), links);
+        self.count(L::hashed(key), found.is_some(), links);
         found
     }
 
@@ -231,7 +241,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             }
             Visit::Found(value)
         });
-        self.count(found.is_some(), links);
+        self.count(L::hashed(key), found.is_some(), links);
         found
     }
 
@@ -294,11 +304,18 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         fill(vacant.slot());
         let bucket = self.bucket(L::hashed(key));
         let mut locked = self.buckets.lock(bucket);
-        let old = self.find_live(&locked, key);
-        self.push(&mut locked, vacant, 0);
-        let Some(old) = old else { return };
-        if self.arena.claim(old).is_some() {
+        let Some(old) = self.find_live(&locked, key) else {
+            self.push(&mut locked, vacant, 0);
+            return;
+        };
+        // Readers find the new one before the old one goes; a tape is told the other way round.
+        let new = Self::link(&mut locked, vacant, 0);
+        let is_out = self.arena.claim(old).is_some();
+        if is_out {
             self.unlink_locked(&mut locked, old);
+        }
+        self.note_inserted(new);
+        if is_out {
             drop(locked);
             drop(self.arena.vacant(old));
         }
@@ -343,12 +360,13 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     #[inline]
-    fn count(&self, hit: bool, links: u64) {
+    fn count(&self, hashed: L::Hashed, hit: bool, links: u64) {
         if hit {
             self.counters.hit(links);
         } else {
             self.counters.miss(links);
         }
+        self.tracepoint.tell(Operation::Lookup { hit }, || hashed);
     }
 
     /// Walks the chain of `key` and lets `visit` judge the slots that have it.
@@ -408,11 +426,19 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
 
     /// Inserts at the front, for readers to see.
     fn push(&self, locked: &mut Locked<'_>, vacant: Vacant<'_, W>, flags: u64) -> u32 {
-        self.counters.insert();
-        Self::link(locked, vacant, flags)
+        let index = Self::link(locked, vacant, flags);
+        self.note_inserted(index);
+        index
     }
 
-    /// [`Table::push`] of an entry that is counted already.
+    /// Counts the entry in slot `index` of a locked chain, and tells of it.
+    fn note_inserted(&self, index: u32) {
+        self.counters.insert();
+        let hashed = || L::hashed_in(self.arena.slot(index));
+        self.tracepoint.tell(Operation::Insert, hashed);
+    }
+
+    /// Puts `vacant` at the front, neither counted nor told of.
     fn link(locked: &mut Locked<'_>, vacant: Vacant<'_, W>, flags: u64) -> u32 {
         let slot = vacant.slot();
         slot.set_next(locked.first());
@@ -433,6 +459,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     fn unlink_locked(&self, locked: &mut Locked<'_>, index: u32) {
         self.unlink_moved(locked, index);
         self.counters.remove();
+        let hashed = || L::hashed_in(self.arena.slot(index));
+        self.tracepoint.tell(Operation::Remove, hashed);
     }
 
     /// [`Table::unlink_locked`] of an entry that has another slot now.

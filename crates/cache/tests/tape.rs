@@ -1,0 +1,191 @@
+//! A tape is told all that happens in the caches, in order.
+
+use larder_block::MemoryDevice;
+use larder_cache::Caches;
+use larder_cache::budget::BudgetConfig;
+use larder_cache::dentry::Dentry;
+use larder_cache::hash::HashKey;
+use larder_cache::page::{Entry, PageKey};
+use larder_cache::tables::Tables;
+use larder_cache::tape::{CacheKind, Event, Operation, Tape};
+use proptest::prelude::*;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+/// Keeps what it is told.
+#[derive(Debug, Default)]
+struct Kept(Mutex<Vec<Event>>);
+
+impl Tape for Kept {
+    fn record(&self, event: Event) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    ReadPage(u64, u64),
+    RemovePage(u64, u64),
+    ReadBlock(u64),
+    FindName(u32, u8),
+    AddName(u32, u8),
+    RemoveName(u32, u8),
+    ReadInode(u32),
+    RemoveInode(u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..4_u64, 0..700_u64).prop_map(|(ino, index)| Step::ReadPage(ino, index)),
+        1 => (0..4_u64, 0..700_u64).prop_map(|(ino, index)| Step::RemovePage(ino, index)),
+        2 => (0..64_u64).prop_map(Step::ReadBlock),
+        2 => (2..9_u32, any::<u8>()).prop_map(|(parent, name)| Step::FindName(parent, name)),
+        2 => (2..9_u32, any::<u8>()).prop_map(|(parent, name)| Step::AddName(parent, name)),
+        1 => (2..9_u32, any::<u8>()).prop_map(|(parent, name)| Step::RemoveName(parent, name)),
+        2 => (1..400_u32).prop_map(Step::ReadInode),
+        1 => (1..400_u32).prop_map(Step::RemoveInode),
+    ];
+    prop::collection::vec(step, 1..3000)
+}
+
+/// Some names are long, and lie in a table of their own.
+fn name(number: u8) -> Vec<u8> {
+    let length = if number.is_multiple_of(8) { 60 } else { 6 };
+    format!("{number:0length$}").into_bytes()
+}
+
+/// Caches of a budget so small that most steps evict.
+fn caches(tables: &str) -> (Caches, Arc<Kept>) {
+    let config = BudgetConfig {
+        tables: tables.parse::<Tables>().unwrap(),
+        ..BudgetConfig::new(1 << 20, 4096)
+    };
+    let device = Arc::new(MemoryDevice::new(vec![0; 64 * 4096]));
+    let caches = Caches::new(&config, device).unwrap();
+    let kept = Arc::new(Kept::default());
+    let tape: Arc<dyn Tape> = kept.clone();
+    caches.set_tape(&tape);
+    (caches, kept)
+}
+
+fn do_step(caches: &Caches, step: &Step) {
+    match *step {
+        Step::ReadPage(ino, index) => {
+            let key = PageKey { ino, index };
+            if caches.pages.get(key).is_none()
+                && let Entry::New(page) = caches.pages.get_or_insert(key)
+            {
+                page.complete();
+            }
+        }
+        Step::RemovePage(ino, index) => {
+            caches.pages.remove(PageKey { ino, index });
+        }
+        Step::ReadBlock(block) => {
+            let read = caches
+                .buffers
+                .read(block, |_| Ok::<_, larder_block::Error>(()));
+            drop(read.unwrap());
+        }
+        Step::FindName(parent, number) => {
+            let _ = caches.dentries.get(parent, &name(number));
+        }
+        Step::AddName(parent, number) => {
+            caches
+                .dentries
+                .insert(parent, &name(number), Dentry::Negative);
+        }
+        Step::RemoveName(parent, number) => {
+            caches.dentries.remove(parent, &name(number));
+        }
+        Step::ReadInode(ino) => {
+            if caches.inodes.get(ino).is_none() {
+                caches.inodes.insert(ino, &[1; 20]);
+            }
+        }
+        Step::RemoveInode(ino) => {
+            caches.inodes.remove(ino);
+        }
+    }
+}
+
+/// What there is, by what the tape was told; and lookups and hits of each cache.
+fn follow(events: &[Event]) -> (HashSet<(CacheKind, HashKey)>, [(u64, u64); 4]) {
+    let mut there = HashSet::new();
+    let mut lookups = [(0, 0); 4];
+    for event in events {
+        let key = (event.cache, event.key);
+        let of_cache = &mut lookups[event.cache as usize];
+        match event.operation {
+            Operation::Lookup { hit } => {
+                assert_eq!(hit, there.contains(&key), "{event:?}");
+                of_cache.0 += 1;
+                of_cache.1 += u64::from(hit);
+            }
+            Operation::Insert => assert!(there.insert(key), "{event:?}: it is there"),
+            Operation::Remove => assert!(there.remove(&key), "{event:?}: it is not there"),
+        }
+    }
+    (there, lookups)
+}
+
+fn check(caches: &Caches, events: &[Event]) {
+    let (there, lookups) = follow(events);
+    let stats = [
+        caches.pages.stats(),
+        caches.buffers.stats(),
+        caches.dentries.stats(),
+        caches.inodes.stats(),
+    ];
+    for (cache, stats) in CacheKind::ALL.into_iter().zip(stats) {
+        let told = lookups[cache as usize];
+        assert_eq!(
+            told,
+            (stats.lookups, stats.hits),
+            "lookups and hits: {cache:?}"
+        );
+        let objects = there.iter().filter(|(of, _)| *of == cache).count();
+        assert_eq!(objects as u64, stats.objects, "objects: {cache:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn tape_follows_every_cache_through_eviction(
+        steps in steps(),
+        tables in prop::sample::select(vec!["larder", "D", "D+page=rbtree"]),
+    ) {
+        let (caches, kept) = caches(tables);
+        for step in &steps {
+            do_step(&caches, step);
+        }
+        check(&caches, &kept.0.lock().unwrap());
+    }
+}
+
+#[test]
+fn tape_keeps_the_order_of_each_key_among_threads() {
+    let (caches, kept) = caches("D");
+    std::thread::scope(|scope| {
+        for thread in 0..4_u32 {
+            let caches = &caches;
+            scope.spawn(move || {
+                for round in 0..4000_u32 {
+                    let number = round.wrapping_mul(2_654_435_761) ^ thread;
+                    let [key, what, ..] = number.to_be_bytes();
+                    let ino = u32::from(key % 16) + 1;
+                    match what % 4 {
+                        0 => drop(caches.inodes.remove(ino)),
+                        1 => do_step(caches, &Step::AddName(2, key)),
+                        2 => do_step(caches, &Step::RemoveName(2, key)),
+                        _ => caches.inodes.insert(ino, &[1; 20]),
+                    }
+                }
+            });
+        }
+    });
+    // There are no lookups here, which may be told after what came behind them.
+    check(&caches, &kept.0.lock().unwrap());
+}
