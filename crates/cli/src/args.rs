@@ -8,11 +8,12 @@ mod results;
 mod xattr_bench;
 
 use crate::commands::fuse2fs::Fuse2fsArgs;
-use crate::{size, threads};
+use crate::{metrics, size, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use larder::{CacheKind, PolicyName};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -87,8 +88,8 @@ pub(crate) struct VolumeArgs {
 #[command(after_help = "\
 Options of -o, separated by commas; of two that contradict, the last wins:
   offset=, cache_size=, readahead=, readahead_max=, readahead_threads=,
-  threads=, fsname=, subtype=, direct_io, direct_device, allow_other,
-  allow_root, nonempty
+  threads=, fsname=, subtype=, metrics=, direct_io, direct_device,
+  allow_other, allow_root, nonempty
         as the long flags of the same name, which win over these
   noload, norecovery
         as --noload; implies ro, and rw does not change that
@@ -130,6 +131,8 @@ Examples:
   larder mount -o offset=1M,allow_other sdcard.img /mnt/card
   larder mount --foreground --cache-size 1G disk.img /mnt/disk
   larder mount -o direct_io,readahead=modern disk.img /mnt/disk
+  larder mount --metrics 9520 disk.img /mnt/disk
+  curl http://127.0.0.1:9520/metrics
 
 The kernel caches what it reads and reads ahead by itself, before larder is
 asked; so a policy has little to decide, unless --direct-io sends it every
@@ -189,6 +192,10 @@ pub(crate) struct MountArgs {
     /// The type is fuse.NAME; with an empty name exactly fuse [default: larder]
     #[arg(long, value_name = "NAME")]
     pub subtype: Option<String>,
+    /// Serve metrics for Prometheus over HTTP, to all who can connect: at a port of this machine's
+    /// loopback (0: any that is free), or at address:port
+    #[arg(long, value_name = "ADDR", value_parser = metrics::parse)]
+    pub metrics: Option<SocketAddr>,
     /// Append the log to FILE (in the background, it is otherwise lost)
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,

@@ -17,6 +17,7 @@ mod commands;
 mod failure;
 mod json;
 mod logging;
+mod metrics;
 mod mode;
 mod mount_helper;
 mod mount_options;

@@ -2,11 +2,12 @@
 
 use crate::args::{MountArgs, VolumeArgs};
 use crate::failure::{Failure, Result, tell_note};
-use crate::{name, size, threads};
+use crate::{metrics, name, size, threads};
 use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions, PolicyName};
 use larder_fuse::MountOptions;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::str::FromStr;
 
@@ -68,6 +69,7 @@ const VALUED: &[&str] = &[
     "data",
     "errors",
     "mbcache",
+    "metrics",
 ];
 
 /// What is told of an option that would give up promises for speed.
@@ -86,6 +88,8 @@ pub(crate) struct Options {
     pub volume: OpenOptions,
     /// How it is mounted.
     pub mount: MountOptions,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
     /// Only reading was asked for.
     read_only: bool,
 }
@@ -108,6 +112,7 @@ impl Options {
             options.volume.readahead_threads = threads;
         }
         options.volume.direct_device |= args.direct_device;
+        options.metrics = args.metrics.or(options.metrics);
         let mount = &mut options.mount;
         mount.threads = args.threads.or(mount.threads);
         mount.allow_other |= args.allow_other;
@@ -223,6 +228,7 @@ impl Options {
             "data" => self.volume.data = data_mode(value)?,
             "errors" => self.volume.errors = Some(errors_mode(value)?),
             "mbcache" => self.volume.mbcache = named(key, value)?,
+            "metrics" => self.metrics = Some(parsed(key, value, metrics::parse)?),
             "barrier" if value == "0" => tell_note(NO_BARRIER),
             _ => return Ok(false),
         }
@@ -352,7 +358,7 @@ mod tests {
     fn options_with_values_are_read() {
         let options = parsed(
             "ro,offset=1M,cache_size=64m,readahead=off,readahead_max=128K,readahead_threads=5,\
-             threads=3,fsname=a\\,b",
+             threads=3,fsname=a\\,b,metrics=9520",
         )
         .unwrap();
         assert_eq!(options.volume.offset_bytes, 1 << 20);
@@ -363,6 +369,7 @@ mod tests {
         assert_eq!(options.mount.kernel_readahead_bytes, 128 << 10);
         assert_eq!(options.mount.threads, NonZeroUsize::new(3));
         assert_eq!(options.mount.fs_name, "a,b");
+        assert_eq!(options.metrics, Some("127.0.0.1:9520".parse().unwrap()));
         assert!(!options.volume.read_write && !options.mount.read_write);
     }
 
@@ -503,6 +510,8 @@ mod tests {
             ("errors=ignore", "errors"),
             ("mbcache=Lru", "mbcache"),
             ("mbcache", "mbcache"),
+            ("metrics=everywhere", "metrics"),
+            ("metrics", "metrics"),
         ] {
             let failure = parsed(list).unwrap_err();
             assert!(failure.to_string().contains(option), "{failure}");

@@ -3,9 +3,9 @@
 use crate::args::MountArgs;
 use crate::background::{self, Child, Departure};
 use crate::failure::{self, Access, Failure, Result, tell_note};
-use crate::logging;
 use crate::mount_options::Options;
 use crate::telling_clock::TellingClock;
+use crate::{logging, metrics};
 use larder::Volume;
 use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -56,6 +56,7 @@ pub(super) fn serve(
     let Options {
         mut volume,
         mut mount,
+        metrics,
         ..
     } = options;
     if mount.fs_name.is_empty() {
@@ -66,6 +67,7 @@ pub(super) fn serve(
     let departure = in_background.then(Departure::prepare).transpose()?;
     // Opening for writing writes: what cannot be mounted is not to be touched.
     check_mount(mountpoint, &mount)?;
+    let metrics = metrics.map(metrics::bind).transpose()?;
     let access = if volume.read_write {
         Access::Write
     } else {
@@ -76,7 +78,7 @@ pub(super) fn serve(
         Volume::open(image, &volume).map_err(|error| failure::of_image(image, access, &error))?;
     // From here on, a signal unmounts instead of leaving a mount without a server.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let server = Server::mount(Arc::new(volume), mountpoint, &mount)?;
+    let server = Server::mount(Arc::new(volume), mountpoint, &mount)?.with_metrics(metrics);
     let at = server.mountpoint().to_owned();
     unmount_on_signal(signals, server.unmounter())?;
     server.serve(|| {

@@ -1,0 +1,66 @@
+//! Where the metrics of a mount are served.
+
+use crate::failure::{Result, tell_note};
+use larder_fuse::Metrics;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Reads an address, or a port alone, which is one of this machine's loopback.
+pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix("localhost:").unwrap_or(text);
+    if let Ok(port) = port.parse() {
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    }
+    text.parse().map_err(|_| {
+        format!(
+            "`{text}` is not a port, nor an address with one, as in 127.0.0.1:9520 or [::1]:9520"
+        )
+    })
+}
+
+/// Takes the address, and tells of what its user cannot know: the port that was free, who can ask.
+pub(crate) fn bind(wanted: SocketAddr) -> Result<Metrics> {
+    let metrics = Metrics::bind(wanted)?;
+    let address = metrics.address();
+    if wanted.port() == 0 {
+        tell_note(&format!("metrics at http://{address}/metrics"));
+    }
+    if !address.ip().is_loopback() {
+        tell_note(&format!(
+            "metrics at {address} are open to whoever reaches it, from other machines too"
+        ));
+    }
+    Ok(metrics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_alone_is_one_of_the_loopback() {
+        for (text, address) in [
+            ("9520", "127.0.0.1:9520"),
+            ("0", "127.0.0.1:0"),
+            ("localhost:80", "127.0.0.1:80"),
+            ("0.0.0.0:9520", "0.0.0.0:9520"),
+            ("[::1]:9520", "[::1]:9520"),
+        ] {
+            assert_eq!(parse(text), Ok(address.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn address_that_makes_no_sense_is_refused() {
+        for text in [
+            "",
+            "65536",
+            "-1",
+            "127.0.0.1",
+            "example.org:80",
+            ":9520",
+            "localhost",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}
