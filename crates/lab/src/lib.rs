@@ -1,5 +1,5 @@
 //! The lab: what caches and readahead do, with the real code: replayed in virtual time
-//! ([`simulator`], [`contention`]), or timed on this machine ([`xattr_bench`]).
+//! ([`simulator`], [`contention`]), or timed on this machine ([`xattr_bench`], [`sdm`]).
 
 #![forbid(unsafe_code)]
 
@@ -10,8 +10,10 @@ pub mod output;
 pub mod published;
 pub mod reproduce;
 pub mod run_report;
+pub mod sdm;
 pub mod simulator;
 pub mod statistics;
+mod together;
 pub mod trace;
 pub mod workload;
 pub mod xattr_bench;

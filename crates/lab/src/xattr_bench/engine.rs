@@ -18,7 +18,7 @@
 //! None: a block is one word.
 
 use super::draws::{Draw, Draws, key_of, last_values};
-use super::together::together;
+use crate::together::together;
 use super::{BenchConfig, Case, Error, Run};
 use larder::{AttributeStats, MbCacheStats, MbCacheVariant};
 use larder_cache::mbcache::{self, Config, Deleted, Held, MbCache, Probe};

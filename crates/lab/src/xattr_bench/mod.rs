@@ -19,7 +19,6 @@ mod measured;
 mod report;
 #[cfg(test)]
 mod tests;
-mod together;
 mod volume;
 
 pub use directory::{Job, Worker, work};

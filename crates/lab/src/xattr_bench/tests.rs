@@ -170,7 +170,7 @@ fn users_of_blocks_are_counted_right_whatever_processes_do_at_once() {
     };
     for variant in MbCacheVariant::ALL {
         let (cache, blocks) = (cache(variant, ()).unwrap(), Blocks::new(case, &config));
-        together::together(case.processes, |number| {
+        crate::together::together(case.processes, |number| {
             let mut process = Process::new(number, &blocks, &*cache, case, &config);
             move || while process.step() {}
         });

@@ -2,7 +2,7 @@
 
 use super::draws::{Draws, bytes_of, last_values};
 use super::image::Image;
-use super::together::together;
+use crate::together::together;
 use super::{ATTRIBUTE, BenchConfig, Case, Error, Run};
 use larder::{Ino, MbCacheVariant, Volume, XattrMode};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Lets `prepare` make the work of each of `processes` threads, starts all of it at once, and
 /// returns how long it took to the last one's end, and what each returned.
-pub(super) fn together<T: Send, W: FnOnce() -> T>(
+pub(crate) fn together<T: Send, W: FnOnce() -> T>(
     processes: u32,
     prepare: impl Fn(u32) -> W + Sync,
 ) -> (Duration, Vec<T>) {

@@ -1,0 +1,100 @@
+//! The directories of a run: one that all users share, and a home for each.
+
+use super::Error;
+use super::program::{TextFile, shared_headers};
+use super::prose::macros;
+use super::script::{Outcome, Script};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What all users share, beside their homes.
+pub(super) const SHARED: &str = "shared";
+
+/// The directories of a run, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Homes {
+    root: PathBuf,
+}
+
+impl Homes {
+    /// Makes them in `parent`, with what the users of `scripts` begin with.
+    pub(super) fn new(parent: &Path, seed: u64, scripts: &[Script]) -> Result<Self, Error> {
+        let root = parent.join(format!("larder-sdm-{}", std::process::id()));
+        fs::create_dir(&root).map_err(|source| failed("make the directory", &root, source))?;
+        let homes = Self { root };
+        let shared: Vec<_> = shared_headers(seed).chain([macros()]).collect();
+        homes.write(SHARED, &shared)?;
+        for (user, script) in (0..).zip(scripts) {
+            let home = home_name(user);
+            homes.write(&home, &script.files)?;
+            let temporary = homes.root.join(home).join("tmp");
+            fs::create_dir(&temporary).map_err(|source| failed("make the directory", &temporary, source))?;
+        }
+        Ok(homes)
+    }
+
+    /// Where they are.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A user's home.
+    pub(super) fn home(&self, user: u32) -> PathBuf {
+        self.root.join(home_name(user))
+    }
+
+    /// Holds what a user's script made to what it must make.
+    pub(super) fn check(&self, user: u32, outcomes: &[Outcome]) -> Result<(), Error> {
+        for Outcome { path, expected } in outcomes {
+            let file = self.home(user).join(path);
+            let found = match fs::read(&file) {
+                Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(source) => return Err(failed("read", &file, source)),
+            };
+            if !expected.is_met_by(found.as_deref()) {
+                let found = found.map_or("it is not there".to_owned(), |text| {
+                    let beginning: String = text.chars().take(60).collect();
+                    format!("it begins {beginning:?}")
+                });
+                let path = path.clone();
+                return Err(Error::Wrong { user, path, found });
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes them.
+    pub(super) fn remove(&self) -> Result<(), Error> {
+        fs::remove_dir_all(&self.root).map_err(|source| failed("remove the directory", &self.root, source))
+    }
+
+    fn write(&self, folder: &str, files: &[TextFile]) -> Result<(), Error> {
+        for (path, content) in files {
+            let path = self.root.join(folder).join(path);
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder).map_err(|source| failed("make the directory", folder, source))?;
+            }
+            fs::write(&path, content).map_err(|source| failed("write", &path, source))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Homes {
+    fn drop(&mut self) {
+        // Removed already if all went well; else there is another error to tell.
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+/// The name of a user's home.
+pub(super) fn home_name(user: u32) -> String {
+    format!("user{user}")
+}
+
+pub(super) fn failed(what: &'static str, path: &Path, source: io::Error) -> Error {
+    let path = path.to_owned();
+    Error::File { what, path, source }
+}

@@ -1,0 +1,112 @@
+//! Runs of one load, in scripts an hour.
+//!
+//! # Model
+//! Lever's: the scripts that ran at once, by the time that all of them took. The first run warms the
+//! caches, so figures are given with and without it.
+
+use crate::statistics::{deviation, mean};
+use serde::Serialize;
+
+/// Runs of so many scripts at once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Runs {
+    /// Scripts at once, a user each.
+    pub users: u32,
+    /// How long each run took.
+    pub elapsed_s: Vec<f64>,
+}
+
+impl Runs {
+    /// No run yet.
+    #[must_use]
+    pub fn none(users: u32) -> Self {
+        Self {
+            users,
+            elapsed_s: Vec::new(),
+        }
+    }
+
+    /// Scripts an hour of each run.
+    #[must_use]
+    pub fn throughputs(&self) -> Vec<f64> {
+        let scripts_hour = |elapsed_s: &f64| f64::from(self.users) * 3600.0 / elapsed_s;
+        self.elapsed_s.iter().map(scripts_hour).collect()
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Figures {
+        Figures::of(&self.throughputs())
+    }
+
+    /// All but the first; none of one run.
+    #[must_use]
+    pub fn without_first(&self) -> Option<Figures> {
+        let throughputs = self.throughputs();
+        let rest = throughputs.get(1..).filter(|rest| !rest.is_empty());
+        rest.map(Figures::of)
+    }
+
+    /// The best run.
+    #[must_use]
+    pub fn best(&self) -> f64 {
+        self.throughputs().into_iter().fold(0.0, f64::max)
+    }
+
+    /// All runs together.
+    #[must_use]
+    pub fn total_s(&self) -> f64 {
+        self.elapsed_s.iter().sum()
+    }
+}
+
+/// Scripts an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// The average.
+    pub mean: f64,
+    /// The standard deviation.
+    pub s: f64,
+}
+
+impl Figures {
+    fn of(throughputs: &[f64]) -> Self {
+        Self {
+            mean: mean(throughputs),
+            s: deviation(throughputs),
+        }
+    }
+}
+
+impl std::fmt::Display for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.1} s={:.1}", self.mean, self.s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throughput_is_scripts_by_the_time_of_all_in_an_hour() {
+        let runs = Runs {
+            users: 16,
+            elapsed_s: vec![57.6, 28.8, 28.8],
+        };
+        assert_eq!(runs.throughputs(), [1000.0, 2000.0, 2000.0]);
+        assert!((runs.all().mean - 5000.0 / 3.0).abs() < 1e-9);
+        assert_eq!(runs.without_first().unwrap(), Figures { mean: 2000.0, s: 0.0 });
+        assert!((runs.best() - 2000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_run_is_all_that_there_is() {
+        let runs = Runs {
+            users: 1,
+            elapsed_s: vec![3600.0],
+        };
+        assert_eq!(runs.all(), Figures { mean: 1.0, s: 0.0 });
+        assert_eq!(runs.without_first(), None);
+    }
+}

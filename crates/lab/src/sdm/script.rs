@@ -1,0 +1,190 @@
+//! The script of one user: which commands, and what comes of them.
+
+use super::program::{Program, TextFile};
+use super::prose::Prose;
+use std::path::PathBuf;
+
+/// A command of the script.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    /// The program, by name or by its path in the user's home.
+    pub program: &'static str,
+    pub arguments: Vec<String>,
+    /// What is its standard input, in the user's home.
+    pub input: Option<&'static str>,
+    /// What its standard output is written to, in the user's home.
+    pub output: Option<&'static str>,
+}
+
+/// What a file in the user's home must be when the script is through.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub path: String,
+    pub expected: Expected,
+}
+
+/// What a file must hold.
+#[derive(Clone, Debug)]
+pub(super) enum Expected {
+    /// This text.
+    Text(String),
+    /// These words, in this order.
+    Words(Vec<String>),
+    /// These words, in any order.
+    WordsOfAnyOrder(Vec<String>),
+    /// It must be gone.
+    Nothing,
+}
+
+impl Expected {
+    /// Whether what was `found` is as it must be.
+    pub(super) fn is_met_by(&self, found: Option<&str>) -> bool {
+        let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        match (self, found) {
+            (Self::Nothing, None) => true,
+            (Self::Text(text), Some(found)) => text == found,
+            (Self::Words(expected), Some(found)) => *expected == words(found),
+            (Self::WordsOfAnyOrder(expected), Some(found)) => {
+                let (mut expected, mut found) = (expected.clone(), words(found));
+                expected.sort_unstable();
+                found.sort_unstable();
+                expected == found
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A command that the script needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Needed {
+    pub command: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+}
+
+/// All that it needs.
+pub(super) const NEEDED: [Needed; 9] = [
+    Needed { command: "gcc", package: "gcc" },
+    Needed { command: "ed", package: "ed" },
+    Needed { command: "nroff", package: "groff" },
+    Needed { command: "spell", package: "spell" },
+    Needed { command: "mkdir", package: "coreutils" },
+    Needed { command: "cp", package: "coreutils" },
+    Needed { command: "ls", package: "coreutils" },
+    Needed { command: "mv", package: "coreutils" },
+    Needed { command: "rm", package: "coreutils" },
+];
+
+/// Where the compiler looks for headers, from a user's home.
+const HEADER_FOLDERS: [&str; 3] = ["include", "../shared/include", "../shared/include/system"];
+
+/// The script of one user.
+#[derive(Debug)]
+pub(super) struct Script {
+    /// What the user begins with.
+    pub files: Vec<TextFile>,
+    pub steps: Vec<Step>,
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Script {
+    pub(super) fn new(seed: u64, user: u32) -> Self {
+        let (program, prose) = (Program::new(seed, user), Prose::new(seed, user));
+        let mut files = program.files();
+        files.extend(prose.files());
+        files.push(("main.c".to_owned(), program.main_file(0)));
+        for edit in [1, 2] {
+            files.push((format!("edit{edit}.ed"), program.edit(edit)));
+        }
+        Self {
+            files,
+            steps: steps(&program, &prose),
+            outcomes: outcomes(&program, &prose),
+        }
+    }
+}
+
+fn step<'a>(program: &'static str, arguments: impl IntoIterator<Item = &'a str>) -> Step {
+    Step {
+        program,
+        arguments: arguments.into_iter().map(str::to_owned).collect(),
+        input: None,
+        output: None,
+    }
+}
+
+impl Step {
+    fn reads(self, path: &'static str) -> Self {
+        Self { input: Some(path), ..self }
+    }
+
+    fn writes(self, path: &'static str) -> Self {
+        Self { output: Some(path), ..self }
+    }
+}
+
+fn steps(program: &Program, prose: &Prose) -> Vec<Step> {
+    let names: Vec<String> = program.modules().chain(["main".to_owned()]).collect();
+    let objects: Vec<String> = names.iter().map(|name| format!("objects/{name}.o")).collect();
+    let objects = || objects.iter().map(String::as_str);
+    let letters: Vec<String> = prose.letter_names().collect();
+    let letters = || letters.iter().map(String::as_str);
+    let link = || step("gcc", ["-o", "program"].into_iter().chain(objects()));
+    let mut steps = vec![
+        step("mkdir", ["objects", "results", "backup"]),
+        step("cp", ["main.c"].into_iter().chain(letters()).chain(["backup"])),
+        step("ed", ["-s", "main.c"]).reads("edit1.ed"),
+    ];
+    steps.extend(names.iter().map(|name| compile(name)));
+    steps.extend([
+        link(),
+        step("./program", []).writes("results/first"),
+        step("ls", ["-1F", "objects"]).writes("results/listing"),
+        step("ed", ["-s", "main.c"]).reads("edit2.ed"),
+        compile("main"),
+        link(),
+        step("./program", []).writes("results/second"),
+        step("nroff", ["-Tascii", "manual/manual.roff"]).writes("results/manual"),
+        step("spell", letters()).writes("results/misspelt"),
+        step("mv", ["results/manual", "manual/manual.txt"]),
+        step("rm", objects()),
+    ]);
+    steps
+}
+
+fn compile(name: &str) -> Step {
+    let mut arguments = vec!["-O".to_owned(), "-c".to_owned(), "-nostdinc".to_owned()];
+    arguments.extend(HEADER_FOLDERS.map(|folder| format!("-I{folder}")));
+    arguments.extend([format!("{name}.c"), "-o".to_owned(), format!("objects/{name}.o")]);
+    Step {
+        arguments,
+        ..step("gcc", [])
+    }
+}
+
+fn outcomes(program: &Program, prose: &Prose) -> Vec<Outcome> {
+    let outcome = |path: &str, expected| Outcome {
+        path: path.to_owned(),
+        expected,
+    };
+    let mut objects: Vec<String> = program.modules().chain(["main".to_owned()]).collect();
+    objects.iter_mut().for_each(|name| name.push_str(".o"));
+    vec![
+        outcome("backup/main.c", Expected::Text(program.main_file(0))),
+        outcome("main.c", Expected::Text(program.main_file(2))),
+        outcome("results/first", Expected::Text(program.output(1))),
+        outcome("results/second", Expected::Text(program.output(2))),
+        outcome("results/listing", Expected::WordsOfAnyOrder(objects)),
+        outcome("manual/manual.txt", Expected::Words(prose.formatted())),
+        outcome("results/misspelt", Expected::WordsOfAnyOrder(prose.misspelt().to_vec())),
+        outcome("results/manual", Expected::Nothing),
+        outcome("objects/main.o", Expected::Nothing),
+    ]
+}
+
+/// What the search path has no command for.
+pub(super) fn missing(search_path: &[PathBuf]) -> Vec<Needed> {
+    let has = |command: &str| search_path.iter().any(|folder| folder.join(command).is_file());
+    NEEDED.into_iter().filter(|needed| !has(needed.command)).collect()
+}
