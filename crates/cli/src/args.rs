@@ -5,6 +5,7 @@ mod lab;
 mod names;
 mod reproduce;
 mod results;
+mod sdm;
 mod xattr_bench;
 
 use crate::commands::fuse2fs::Fuse2fsArgs;
@@ -22,6 +23,7 @@ pub(crate) use lab::{LabArgs, LabCommand, ListArgs, ReadaheadArgs};
 pub(crate) use names::Names;
 pub(crate) use reproduce::{Document, ReproduceArgs};
 pub(crate) use results::ResultArgs;
+pub(crate) use sdm::SdmArgs;
 pub(crate) use xattr_bench::{TargetName, XattrBenchArgs};
 
 /// Mount, read and write ext2, ext3 and ext4 images, without root.

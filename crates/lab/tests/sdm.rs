@@ -8,7 +8,9 @@ use std::path::Path;
 
 /// Whether all commands are installed; tells if not.
 fn has_commands() -> bool {
-    sdm::check_commands().inspect_err(|error| tell_skipped(error)).is_ok()
+    sdm::check_commands()
+        .inspect_err(|error| tell_skipped(error))
+        .is_ok()
 }
 
 fn is_empty(dir: &Path) -> bool {
@@ -36,7 +38,11 @@ fn users_at_once_make_what_their_scripts_make_and_leave_nothing() {
     assert_eq!(runs, 4);
     let users: Vec<_> = sdm.loads.iter().map(|load| load.users).collect();
     assert_eq!(users, [1, 3]);
-    assert!(sdm.loads.iter().all(|load| load.elapsed_s.len() == 2 && load.best() > 0.0));
+    assert!(
+        sdm.loads
+            .iter()
+            .all(|load| load.elapsed_s.len() == 2 && load.best() > 0.0)
+    );
     assert!(is_empty(dir.path()));
     assert_eq!(sdm.to_csv().unwrap().lines().count(), 5);
 }

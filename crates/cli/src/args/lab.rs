@@ -3,6 +3,7 @@
 use super::names::{Names, NamesParser};
 use super::reproduce::ReproduceArgs;
 use super::results::ResultArgs;
+use super::sdm::SdmArgs;
 use super::xattr_bench::XattrBenchArgs;
 use crate::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -34,6 +35,7 @@ pub(crate) struct LabArgs {
 pub(crate) enum LabCommand {
     Readahead(ReadaheadArgs),
     XattrBench(XattrBenchArgs),
+    Sdm(SdmArgs),
     Reproduce(ReproduceArgs),
     List(ListArgs),
 }

@@ -256,7 +256,10 @@ mod tests {
         assert_eq!(kernels(table_2()).len(), 3);
         assert_eq!(kernels(table_3()).len(), 9);
         assert_eq!(kernels(table_4()).len(), 7);
-        assert_eq!(kernels(table_5()), ["reference", "12 bit", "mult", "14 bit"]);
+        assert_eq!(
+            kernels(table_5()),
+            ["reference", "12 bit", "mult", "14 bit"]
+        );
         assert_eq!(kernels(table_6()), ["reference", "A", "B", "C", "D"]);
     }
 

@@ -29,7 +29,8 @@ impl Homes {
             let home = home_name(user);
             homes.write(&home, &script.files)?;
             let temporary = homes.root.join(home).join("tmp");
-            fs::create_dir(&temporary).map_err(|source| failed("make the directory", &temporary, source))?;
+            fs::create_dir(&temporary)
+                .map_err(|source| failed("make the directory", &temporary, source))?;
         }
         Ok(homes)
     }
@@ -67,14 +68,16 @@ impl Homes {
 
     /// Removes them.
     pub(super) fn remove(&self) -> Result<(), Error> {
-        fs::remove_dir_all(&self.root).map_err(|source| failed("remove the directory", &self.root, source))
+        fs::remove_dir_all(&self.root)
+            .map_err(|source| failed("remove the directory", &self.root, source))
     }
 
     fn write(&self, folder: &str, files: &[TextFile]) -> Result<(), Error> {
         for (path, content) in files {
             let path = self.root.join(folder).join(path);
             if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder).map_err(|source| failed("make the directory", folder, source))?;
+                fs::create_dir_all(folder)
+                    .map_err(|source| failed("make the directory", folder, source))?;
             }
             fs::write(&path, content).map_err(|source| failed("write", &path, source))?;
         }

@@ -21,12 +21,14 @@ mod homes;
 mod processes;
 mod program;
 mod prose;
+mod record;
 mod report;
 mod run;
 mod runs;
 mod script;
 
 pub use error::Error;
+pub use record::record;
 pub use runs::{Figures, Runs};
 
 use script::Script;
@@ -71,8 +73,14 @@ pub fn measure(
 ) -> Result<Sdm, Error> {
     check_commands()?;
     let most = config.users.iter().copied().max().unwrap_or(0);
-    let scripts: Vec<_> = (0..most).map(|user| Script::new(config.seed, user)).collect();
-    let mut loads: Vec<Runs> = config.users.iter().map(|&users| Runs::none(users)).collect();
+    let scripts: Vec<_> = (0..most)
+        .map(|user| Script::new(config.seed, user))
+        .collect();
+    let mut loads: Vec<Runs> = config
+        .users
+        .iter()
+        .map(|&users| Runs::none(users))
+        .collect();
     for _ in 0..config.runs {
         for load in &mut loads {
             let scripts = &scripts[..load.users as usize];

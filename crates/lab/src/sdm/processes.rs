@@ -33,7 +33,10 @@ impl Processes {
         };
         let pid = pid_of(&child)?;
         loop {
-            match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            match waitid(
+                WaitId::Pid(pid),
+                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+            ) {
                 Ok(_) => break,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

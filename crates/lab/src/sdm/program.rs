@@ -117,7 +117,8 @@ impl Module {
             }
         }
         let functions = (0..FUNCTIONS).map(|_| {
-            let statements = (0..chance.random_range(4..12)).map(|_| Statement::new(&included, chance));
+            let statements =
+                (0..chance.random_range(4..12)).map(|_| Statement::new(&included, chance));
             statements.collect()
         });
         let functions = functions.collect();
@@ -142,8 +143,16 @@ impl Module {
             // Writing to a string does not fail.
             let _ = writeln!(text, "#include <{header}>");
         }
-        let numbers: Vec<_> = self.table.iter().map(|number| format!("{number}u")).collect();
-        let _ = writeln!(text, "\nstatic const unsigned table[16] = {{\n\t{}\n}};", numbers.join(",\n\t"));
+        let numbers: Vec<_> = self
+            .table
+            .iter()
+            .map(|number| format!("{number}u"))
+            .collect();
+        let _ = writeln!(
+            text,
+            "\nstatic const unsigned table[16] = {{\n\t{}\n}};",
+            numbers.join(",\n\t")
+        );
         for (at, statements) in self.functions.iter().enumerate() {
             let _ = writeln!(text, "\nstatic unsigned step{at}(unsigned x)\n{{");
             for statement in statements {
@@ -201,7 +210,11 @@ impl Statement {
 pub(super) fn shared_headers(seed: u64) -> impl Iterator<Item = TextFile> {
     (0..SHARED_HEADERS).map(move |number| {
         let name = shared_name(number);
-        let folder = if number < FIRST_SYSTEM_HEADER { "" } else { "system/" };
+        let folder = if number < FIRST_SYSTEM_HEADER {
+            ""
+        } else {
+            "system/"
+        };
         let text = header(&name, shared_value(seed, number));
         (format!("include/{folder}{name}"), text)
     })
@@ -225,7 +238,11 @@ fn header(name: &str, value: u32) -> String {
     let mut text = format!("#ifndef {own}_H\n#define {own}_H\n\n#define {own} {value}u\n\n");
     for number in 0..12 + value % 60 {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "extern int {}_{number}(const char *name, unsigned size);", own.to_lowercase());
+        let _ = writeln!(
+            text,
+            "extern int {}_{number}(const char *name, unsigned size);",
+            own.to_lowercase()
+        );
     }
     text.push_str("\n#endif\n");
     text

@@ -6,11 +6,11 @@ use rand::Rng;
 
 /// Words that every dictionary of English has.
 const WORDS: [&str; 48] = [
-    "about", "after", "again", "all", "answer", "before", "below", "block", "book", "both", "bring",
-    "carry", "change", "city", "close", "cold", "count", "cover", "door", "early", "earth", "every",
-    "field", "find", "first", "follow", "front", "garden", "great", "green", "hand", "house",
-    "large", "letter", "light", "long", "market", "morning", "number", "open", "paper", "people",
-    "question", "river", "simple", "table", "under", "water",
+    "about", "after", "again", "all", "answer", "before", "below", "block", "book", "both",
+    "bring", "carry", "change", "city", "close", "cold", "count", "cover", "door", "early",
+    "earth", "every", "field", "find", "first", "follow", "front", "garden", "great", "green",
+    "hand", "house", "large", "letter", "light", "long", "market", "morning", "number", "open",
+    "paper", "people", "question", "river", "simple", "table", "under", "water",
 ];
 /// Letters of misspelt words, which no word consists of.
 const CONSONANTS: &[u8] = b"bcdfghjkmnpqrtvwxz";

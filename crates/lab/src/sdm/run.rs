@@ -1,9 +1,9 @@
 //! One run: all users at once, each with his script.
 
-use super::homes::Homes;
+use super::Error;
+use super::homes::{Homes, failed};
 use super::processes::Processes;
 use super::script::{Script, Step};
-use super::Error;
 use crate::together::together;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -16,7 +16,12 @@ use std::time::Duration;
 
 /// Runs `scripts` at once in `dir`, and returns how long it took to the last one's end. Ends early
 /// once `interrupt` can be read from.
-pub(super) fn run(dir: &Path, seed: u64, scripts: &[Script], interrupt: Option<&PipeReader>) -> Result<Duration, Error> {
+pub(super) fn run(
+    dir: &Path,
+    seed: u64,
+    scripts: &[Script],
+    interrupt: Option<&PipeReader>,
+) -> Result<Duration, Error> {
     let homes = Homes::new(dir, seed, scripts)?;
     let processes = Processes::new();
     let users = u32::try_from(scripts.len()).unwrap_or(u32::MAX);
@@ -28,7 +33,7 @@ pub(super) fn run(dir: &Path, seed: u64, scripts: &[Script], interrupt: Option<&
         })
     };
     let watched = unless_interrupted(interrupt, &processes, run_all);
-    let (elapsed, ends) = watched.map_err(|source| super::homes::failed("watch the run in", dir, source))?;
+    let (elapsed, ends) = watched.map_err(|source| failed("watch the run in", dir, source))?;
     if let Some(error) = first_failure(ends) {
         return Err(error);
     }
@@ -49,7 +54,7 @@ fn first_failure(ends: Vec<Result<(), Error>>) -> Option<Error> {
 }
 
 /// Does `work`; ends `processes` if `interrupt` can be read from before it is done.
-fn unless_interrupted<T>(
+pub(super) fn unless_interrupted<T>(
     interrupt: Option<&PipeReader>,
     processes: &Processes,
     work: impl FnOnce() -> T,
@@ -99,7 +104,7 @@ pub(super) fn command(step: &Step, program: &Path, home: &Path) -> Result<Comman
         None => Ok(Stdio::null()),
         Some(path) => {
             let path = home.join(path);
-            let file = how(&path).map_err(|source| super::homes::failed("open", &path, source));
+            let file = how(&path).map_err(|source| failed("open", &path, source));
             file.map(Stdio::from)
         }
     };
@@ -124,7 +129,11 @@ pub(super) fn run_step(
     home: &Path,
     processes: &Processes,
 ) -> Result<(), Error> {
-    let shown = || [&[step.program.to_owned()], &*step.arguments].concat().join(" ");
+    let shown = || {
+        [&[step.program.to_owned()], &*step.arguments]
+            .concat()
+            .join(" ")
+    };
     let start = |source| Error::Start {
         user,
         command: shown(),

@@ -96,7 +96,13 @@ mod tests {
         };
         assert_eq!(runs.throughputs(), [1000.0, 2000.0, 2000.0]);
         assert!((runs.all().mean - 5000.0 / 3.0).abs() < 1e-9);
-        assert_eq!(runs.without_first().unwrap(), Figures { mean: 2000.0, s: 0.0 });
+        assert_eq!(
+            runs.without_first().unwrap(),
+            Figures {
+                mean: 2000.0,
+                s: 0.0
+            }
+        );
         assert!((runs.best() - 2000.0).abs() < 1e-9);
     }
 

@@ -39,7 +39,8 @@ pub(super) enum Expected {
 impl Expected {
     /// Whether what was `found` is as it must be.
     pub(super) fn is_met_by(&self, found: Option<&str>) -> bool {
-        let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        let words =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
         match (self, found) {
             (Self::Nothing, None) => true,
             (Self::Text(text), Some(found)) => text == found,
@@ -65,15 +66,42 @@ pub(super) struct Needed {
 
 /// All that it needs.
 pub(super) const NEEDED: [Needed; 9] = [
-    Needed { command: "gcc", package: "gcc" },
-    Needed { command: "ed", package: "ed" },
-    Needed { command: "nroff", package: "groff" },
-    Needed { command: "spell", package: "spell" },
-    Needed { command: "mkdir", package: "coreutils" },
-    Needed { command: "cp", package: "coreutils" },
-    Needed { command: "ls", package: "coreutils" },
-    Needed { command: "mv", package: "coreutils" },
-    Needed { command: "rm", package: "coreutils" },
+    Needed {
+        command: "gcc",
+        package: "gcc",
+    },
+    Needed {
+        command: "ed",
+        package: "ed",
+    },
+    Needed {
+        command: "nroff",
+        package: "groff",
+    },
+    Needed {
+        command: "spell",
+        package: "spell",
+    },
+    Needed {
+        command: "mkdir",
+        package: "coreutils",
+    },
+    Needed {
+        command: "cp",
+        package: "coreutils",
+    },
+    Needed {
+        command: "ls",
+        package: "coreutils",
+    },
+    Needed {
+        command: "mv",
+        package: "coreutils",
+    },
+    Needed {
+        command: "rm",
+        package: "coreutils",
+    },
 ];
 
 /// Where the compiler looks for headers, from a user's home.
@@ -116,24 +144,36 @@ fn step<'a>(program: &'static str, arguments: impl IntoIterator<Item = &'a str>)
 
 impl Step {
     fn reads(self, path: &'static str) -> Self {
-        Self { input: Some(path), ..self }
+        Self {
+            input: Some(path),
+            ..self
+        }
     }
 
     fn writes(self, path: &'static str) -> Self {
-        Self { output: Some(path), ..self }
+        Self {
+            output: Some(path),
+            ..self
+        }
     }
 }
 
 fn steps(program: &Program, prose: &Prose) -> Vec<Step> {
     let names: Vec<String> = program.modules().chain(["main".to_owned()]).collect();
-    let objects: Vec<String> = names.iter().map(|name| format!("objects/{name}.o")).collect();
+    let objects: Vec<String> = names
+        .iter()
+        .map(|name| format!("objects/{name}.o"))
+        .collect();
     let objects = || objects.iter().map(String::as_str);
     let letters: Vec<String> = prose.letter_names().collect();
     let letters = || letters.iter().map(String::as_str);
     let link = || step("gcc", ["-o", "program"].into_iter().chain(objects()));
     let mut steps = vec![
         step("mkdir", ["objects", "results", "backup"]),
-        step("cp", ["main.c"].into_iter().chain(letters()).chain(["backup"])),
+        step(
+            "cp",
+            ["--reflink=never", "main.c"].into_iter().chain(letters()).chain(["backup"]),
+        ),
         step("ed", ["-s", "main.c"]).reads("edit1.ed"),
     ];
     steps.extend(names.iter().map(|name| compile(name)));
@@ -156,7 +196,11 @@ fn steps(program: &Program, prose: &Prose) -> Vec<Step> {
 fn compile(name: &str) -> Step {
     let mut arguments = vec!["-O".to_owned(), "-c".to_owned(), "-nostdinc".to_owned()];
     arguments.extend(HEADER_FOLDERS.map(|folder| format!("-I{folder}")));
-    arguments.extend([format!("{name}.c"), "-o".to_owned(), format!("objects/{name}.o")]);
+    arguments.extend([
+        format!("{name}.c"),
+        "-o".to_owned(),
+        format!("objects/{name}.o"),
+    ]);
     Step {
         arguments,
         ..step("gcc", [])
@@ -177,7 +221,10 @@ fn outcomes(program: &Program, prose: &Prose) -> Vec<Outcome> {
         outcome("results/second", Expected::Text(program.output(2))),
         outcome("results/listing", Expected::WordsOfAnyOrder(objects)),
         outcome("manual/manual.txt", Expected::Words(prose.formatted())),
-        outcome("results/misspelt", Expected::WordsOfAnyOrder(prose.misspelt().to_vec())),
+        outcome(
+            "results/misspelt",
+            Expected::WordsOfAnyOrder(prose.misspelt().to_vec()),
+        ),
         outcome("results/manual", Expected::Nothing),
         outcome("objects/main.o", Expected::Nothing),
     ]
@@ -185,6 +232,13 @@ fn outcomes(program: &Program, prose: &Prose) -> Vec<Outcome> {
 
 /// What the search path has no command for.
 pub(super) fn missing(search_path: &[PathBuf]) -> Vec<Needed> {
-    let has = |command: &str| search_path.iter().any(|folder| folder.join(command).is_file());
-    NEEDED.into_iter().filter(|needed| !has(needed.command)).collect()
+    let has = |command: &str| {
+        search_path
+            .iter()
+            .any(|folder| folder.join(command).is_file())
+    };
+    NEEDED
+        .into_iter()
+        .filter(|needed| !has(needed.command))
+        .collect()
 }

@@ -18,8 +18,8 @@
 //! None: a block is one word.
 
 use super::draws::{Draw, Draws, key_of, last_values};
-use crate::together::together;
 use super::{BenchConfig, Case, Error, Run};
+use crate::together::together;
 use larder::{AttributeStats, MbCacheStats, MbCacheVariant};
 use larder_cache::mbcache::{self, Config, Deleted, Held, MbCache, Probe};
 use larder_cache::table::Growth;

@@ -2,8 +2,8 @@
 
 use super::draws::{Draws, bytes_of, last_values};
 use super::image::Image;
-use crate::together::together;
 use super::{ATTRIBUTE, BenchConfig, Case, Error, Run};
+use crate::together::together;
 use larder::{Ino, MbCacheVariant, Volume, XattrMode};
 
 /// Runs all processes, as threads, on a fresh copy of `image`.

@@ -3,25 +3,38 @@
 mod list;
 mod readahead;
 mod reproduce;
+mod sdm;
 pub(crate) mod xattr_bench;
 
 use crate::args::{LabArgs, LabCommand, ResultArgs};
 use crate::failure::{Failure, Result};
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, PipeReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use larder_lab::output::ReportFile;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
 
 pub(super) fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
         LabCommand::Readahead(args) => readahead::run(args),
         LabCommand::XattrBench(args) => xattr_bench::run(args),
+        LabCommand::Sdm(args) => sdm::run(args),
         LabCommand::Reproduce(args) => reproduce::run(args),
         LabCommand::List(args) => list::run(args),
     }
+}
+
+/// A pipe that can be read from once this program is asked to end: files are to be removed then.
+fn interrupt() -> io::Result<PipeReader> {
+    let (reader, writer) = io::pipe()?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        pipe::register(signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
 }
 
 /// A bar of `total` runs on standard error, if that is a terminal.

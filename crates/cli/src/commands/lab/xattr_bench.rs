@@ -1,14 +1,12 @@
 //! `larder lab xattr-bench`.
 
-use super::{Results, progress, write};
+use super::{Results, interrupt, progress, write};
 use crate::args::{Names, TargetName, XattrBenchArgs};
 use crate::failure::{Failure, Result};
 use larder::MbCacheVariant;
 use larder_lab::xattr_bench::{self, BenchConfig, Case, Error, Target, Worker, XattrBench};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::low_level::pipe;
 use std::ffi::OsStr;
-use std::io::{self, PipeReader, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -138,15 +136,6 @@ pub(super) fn worker() -> Result<Worker> {
         arguments: vec![WORKER.to_owned()],
         interrupt: None,
     })
-}
-
-/// A pipe that can be read from once this program is asked to end: files are to be removed then.
-fn interrupt() -> io::Result<PipeReader> {
-    let (reader, writer) = io::pipe()?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        pipe::register(signal, writer.try_clone()?)?;
-    }
-    Ok(reader)
 }
 
 fn print_text(out: &mut dyn Write, bench: &XattrBench) -> io::Result<()> {

@@ -1,0 +1,509 @@
+//! From the system calls of commands that ran one after the other to operations.
+//!
+//! # Model
+//! What strace(1) printed with `-f -y`. A [`Recorder`] keeps what the kernel keeps: for each process its
+//! descriptors, which are inherited, duplicated and closed by execve(2); for each open file its offset.
+//! Calls about files outside of the root are left out, and so are those that only ask for settings.
+//! A program in the tree that is executed, and a file that is mapped, count as read as a whole.
+
+use super::{Done, Error, How, Operation};
+use crate::trace::import::strace::{Call, Descriptor, Outcome, PathArgument, Start};
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// An open file, shared by all descriptors that were made from one open(2).
+#[derive(Debug)]
+struct OpenFile {
+    number: u32,
+    path: String,
+    offset: u64,
+    appends: bool,
+}
+
+type Shared = Rc<RefCell<OpenFile>>;
+
+/// A descriptor, and whether execve(2) closes it.
+#[derive(Clone, Debug)]
+struct Open {
+    file: Shared,
+    close_on_exec: bool,
+}
+
+/// The descriptors of a process; threads share them.
+type Descriptors = Rc<RefCell<BTreeMap<i32, Open>>>;
+
+/// Takes calls and keeps the operations.
+#[derive(Debug)]
+pub struct Recorder {
+    /// The directory that is recorded, as strace prints it.
+    root: String,
+    /// In it, the user's home.
+    home: String,
+    sizes: HashMap<String, u64>,
+    processes: HashMap<u32, Descriptors>,
+    /// What the next process begins with that is no other's child.
+    inherited: BTreeMap<i32, Open>,
+    opened: u32,
+    done: Vec<Done>,
+}
+
+impl Recorder {
+    /// Records what is below `root`; `home` is the directory in it that is the user's own, and the
+    /// working directory of commands. `files` are there, with their sizes.
+    #[must_use]
+    pub fn new(root: &str, home: &str, files: &[(String, u64)]) -> Self {
+        Self {
+            root: root.to_owned(),
+            home: home.to_owned(),
+            sizes: files.iter().cloned().collect(),
+            processes: HashMap::new(),
+            inherited: BTreeMap::new(),
+            opened: 0,
+            done: Vec::new(),
+        }
+    }
+
+    /// A command begins, with files of the home as its standard input and output.
+    pub fn begin(&mut self, input: Option<&str>, output: Option<&str>) {
+        let own = |path: &str| format!("home/{path}");
+        let read = How {
+            read: true,
+            ..How::default()
+        };
+        let write = How {
+            write: true,
+            create: true,
+            truncate: true,
+            ..How::default()
+        };
+        for (number, path, how) in [(0, input, read), (1, output, write)] {
+            if let Some(path) = path {
+                let file = self.open(own(path), how, false);
+                self.inherited.insert(
+                    number,
+                    Open {
+                        file,
+                        close_on_exec: false,
+                    },
+                );
+            }
+        }
+    }
+
+    /// All processes of the command have ended.
+    pub fn end(&mut self) {
+        let inherited = std::mem::take(&mut self.inherited);
+        for (_, open) in inherited {
+            self.close(open);
+        }
+        for (_, process) in std::mem::take(&mut self.processes) {
+            self.close_all(&process);
+        }
+    }
+
+    /// What was recorded.
+    #[must_use]
+    pub fn into_done(self) -> Vec<Done> {
+        self.done
+    }
+
+    /// The path of the home, or of something shared, that `absolute` is; `None` of what is outside.
+    fn inside(&self, absolute: &str) -> Option<String> {
+        let rest = absolute.strip_prefix(&self.root)?;
+        let rest = rest.strip_prefix('/').or(rest.is_empty().then_some(""))?;
+        let (first, behind) = rest.split_once('/').unwrap_or((rest, ""));
+        if first != self.home {
+            return Some(rest.to_owned());
+        }
+        Some(format!("home/{behind}").trim_end_matches('/').to_owned())
+    }
+
+    /// Where a path argument leads, if inside of the root.
+    fn path(&self, call: &Call, argument: &PathArgument) -> Result<Option<String>, Error> {
+        let not_text = || Error::NotText(call.line);
+        let path = str::from_utf8(&argument.path).map_err(|_| not_text())?;
+        let start = match &argument.at {
+            Start::WorkingDirectory(start) => start.as_ref(),
+            Start::Descriptor(Descriptor { path, .. }) => path.as_ref(),
+        };
+        let start = match start {
+            Some(start) => str::from_utf8(start).map_err(|_| not_text())?.to_owned(),
+            // strace prints the working directory with AT_FDCWD alone.
+            None => format!("{}/{}", self.root, self.home),
+        };
+        let absolute = match path.strip_prefix('/') {
+            Some(_) => path.to_owned(),
+            None => format!("{start}/{path}"),
+        };
+        Ok(self.inside(&normal(&absolute)))
+    }
+
+    fn descriptors(&mut self, call: &Call) -> Descriptors {
+        if let Some(descriptors) = self.processes.get(&call.pid) {
+            return Rc::clone(descriptors);
+        }
+        let parent = call
+            .birth
+            .and_then(|birth| Some((birth, self.processes.get(&birth.parent)?)));
+        let descriptors = match parent {
+            Some((birth, parent)) if birth.shares_files => Rc::clone(parent),
+            Some((_, parent)) => Rc::new(RefCell::new(parent.borrow().clone())),
+            None => Rc::new(RefCell::new(std::mem::take(&mut self.inherited))),
+        };
+        self.processes.insert(call.pid, Rc::clone(&descriptors));
+        descriptors
+    }
+
+    /// The open file that a call is about, if it is recorded.
+    fn file(&mut self, call: &Call) -> Option<Shared> {
+        let number = call.fd.as_ref()?.number;
+        let descriptors = self.descriptors(call);
+        let file = descriptors
+            .borrow()
+            .get(&number)
+            .map(|open| Rc::clone(&open.file));
+        file
+    }
+
+    fn open(&mut self, path: String, how: How, appends: bool) -> Shared {
+        self.opened += 1;
+        let number = self.opened;
+        if how.truncate || !self.sizes.contains_key(&path) {
+            self.sizes.insert(path.clone(), 0);
+        }
+        self.done
+            .push(Done(Operation::Open(path.clone(), number, how), 0));
+        Rc::new(RefCell::new(OpenFile {
+            number,
+            path,
+            offset: 0,
+            appends,
+        }))
+    }
+
+    fn close(&mut self, open: Open) {
+        if let Some(file) = Rc::into_inner(open.file) {
+            let number = file.into_inner().number;
+            self.done.push(Done(Operation::Close(number), 0));
+        }
+    }
+
+    fn close_all(&mut self, descriptors: &Descriptors) {
+        if Rc::strong_count(descriptors) > 1 {
+            return;
+        }
+        let all = std::mem::take(&mut *descriptors.borrow_mut());
+        for (_, open) in all {
+            self.close(open);
+        }
+    }
+
+    /// Takes the next call.
+    ///
+    /// # Errors
+    /// [`Error::Call`] of one that changes files in a way that there is no operation for,
+    /// [`Error::NotText`].
+    pub fn take(&mut self, call: &Call) -> Result<(), Error> {
+        // Inherits at its first call, whatever that is.
+        let descriptors = self.descriptors(call);
+        match &*call.name {
+            "exit_group" | "exit" => {
+                self.processes.remove(&call.pid);
+                self.close_all(&descriptors);
+            }
+            "execve" => self.execute(call, &descriptors)?,
+            "open" | "openat" | "creat" => self.take_open(call, &descriptors)?,
+            "close" | "dup" | "dup2" | "dup3" | "fcntl" => self.take_descriptor(call, &descriptors),
+            "read" | "pread64" | "readv" | "write" | "pwrite64" | "writev" | "lseek" | "mmap"
+            | "ftruncate" => {
+                if let Some(file) = self.file(call) {
+                    self.take_content(call, &file);
+                }
+            }
+            "copy_file_range" | "sendfile" | "fallocate" | "truncate" | "link" | "linkat"
+            | "symlink" | "symlinkat" => {
+                let is_recorded = self.file(call).is_some() || self.first_path(call)?.is_some();
+                if is_recorded && call.returned().is_some() {
+                    let (line, call) = (call.line, call.name.to_string());
+                    return Err(Error::Call { line, call });
+                }
+            }
+            _ => self.take_name(call)?,
+        }
+        Ok(())
+    }
+
+    fn first_path(&self, call: &Call) -> Result<Option<String>, Error> {
+        match call.paths.first() {
+            Some(argument) => self.path(call, argument),
+            None => Ok(None),
+        }
+    }
+
+    fn execute(&mut self, call: &Call, descriptors: &Descriptors) -> Result<(), Error> {
+        if call.returned().is_none() {
+            return Ok(());
+        }
+        let closed: Vec<i32> = {
+            let table = descriptors.borrow();
+            let on_exec = table.iter().filter(|(_, open)| open.close_on_exec);
+            on_exec.map(|(number, _)| *number).collect()
+        };
+        for number in closed {
+            let open = descriptors.borrow_mut().remove(&number);
+            open.into_iter().for_each(|open| self.close(open));
+        }
+        if let Some(path) = self.first_path(call)? {
+            let size = self.sizes.get(&path).copied().unwrap_or(0);
+            let how = How {
+                read: true,
+                ..How::default()
+            };
+            let file = self.open(path, how, false);
+            self.read_all(&file, 0, size);
+            self.close(Open {
+                file,
+                close_on_exec: true,
+            });
+        }
+        Ok(())
+    }
+
+    fn take_open(&mut self, call: &Call, descriptors: &Descriptors) -> Result<(), Error> {
+        let Some(path) = self.first_path(call)? else {
+            return Ok(());
+        };
+        if call.has_flag("O_DIRECTORY") {
+            self.push(call, Operation::List(path));
+            return Ok(());
+        }
+        let how = How {
+            read: !call.has_flag("O_WRONLY"),
+            write: call.has_flag("O_WRONLY") || call.has_flag("O_RDWR"),
+            create: call.has_flag("O_CREAT") || &*call.name == "creat",
+            exclusive: call.has_flag("O_EXCL"),
+            truncate: call.has_flag("O_TRUNC") || &*call.name == "creat",
+        };
+        let Some(number) = call.returned() else {
+            let number = self.opened + 1;
+            self.push(call, Operation::Open(path, number, how));
+            return Ok(());
+        };
+        let file = self.open(path, how, call.has_flag("O_APPEND"));
+        let close_on_exec = call.has_flag("O_CLOEXEC");
+        self.put(
+            descriptors,
+            number,
+            Open {
+                file,
+                close_on_exec,
+            },
+        );
+        Ok(())
+    }
+
+    fn put(&mut self, descriptors: &Descriptors, number: i64, open: Open) {
+        let Ok(number) = i32::try_from(number) else {
+            return;
+        };
+        let before = descriptors.borrow_mut().insert(number, open);
+        before.into_iter().for_each(|open| self.close(open));
+    }
+
+    /// A call that makes a descriptor from another, or ends one.
+    fn take_descriptor(&mut self, call: &Call, descriptors: &Descriptors) {
+        let (Some(fd), Some(returned)) = (&call.fd, call.returned()) else {
+            return;
+        };
+        let number = fd.number;
+        if &*call.name == "close" {
+            let open = descriptors.borrow_mut().remove(&number);
+            open.into_iter().for_each(|open| self.close(open));
+            return;
+        }
+        if &*call.name == "fcntl" && call.has_flag("F_SETFD") {
+            if let Some(open) = descriptors.borrow_mut().get_mut(&number) {
+                open.close_on_exec = call.has_flag("FD_CLOEXEC");
+            }
+            return;
+        }
+        if &*call.name == "fcntl" && !(call.has_flag("F_DUPFD") || call.has_flag("F_DUPFD_CLOEXEC"))
+        {
+            return;
+        }
+        let from = descriptors.borrow().get(&number).cloned();
+        let close_on_exec = call.has_flag("F_DUPFD_CLOEXEC") || call.has_flag("O_CLOEXEC");
+        match from {
+            Some(open) => self.put(
+                descriptors,
+                returned,
+                Open {
+                    close_on_exec,
+                    ..open
+                },
+            ),
+            // What was there is replaced by something that is not recorded.
+            None => {
+                let number = i32::try_from(returned).unwrap_or(-1);
+                let open = descriptors.borrow_mut().remove(&number);
+                open.into_iter().for_each(|open| self.close(open));
+            }
+        }
+    }
+
+    fn read_all(&mut self, file: &Shared, offset: u64, bytes: u64) {
+        let operation = Operation::Read(file.borrow().number, offset, bytes);
+        self.done
+            .push(Done(operation, i64::try_from(bytes).unwrap_or(i64::MAX)));
+    }
+
+    /// A call about what an open file holds.
+    fn take_content(&mut self, call: &Call, file: &Shared) {
+        let Some(returned) = call.returned() else {
+            return;
+        };
+        let bytes = u64::try_from(returned).unwrap_or(0);
+        let OpenFile {
+            number,
+            path,
+            offset,
+            appends,
+        } = &mut *file.borrow_mut();
+        let size = self.sizes.entry(path.clone()).or_default();
+        let asked = call.length.unwrap_or(bytes);
+        let operation = match &*call.name {
+            "pread64" => Operation::Read(*number, call.offset.unwrap_or(0), asked),
+            "read" | "readv" => {
+                let operation = Operation::Read(*number, *offset, asked);
+                *offset += bytes;
+                operation
+            }
+            "pwrite64" => {
+                let at = call.offset.unwrap_or(0);
+                *size = (at + bytes).max(*size);
+                Operation::Write(*number, at, bytes)
+            }
+            "write" | "writev" => {
+                if *appends {
+                    *offset = *size;
+                }
+                let operation = Operation::Write(*number, *offset, bytes);
+                *offset += bytes;
+                *size = (*size).max(*offset);
+                operation
+            }
+            "lseek" => {
+                *offset = bytes;
+                if !call.has_flag("SEEK_END") || bytes != *size {
+                    return;
+                }
+                Operation::Size(*number)
+            }
+            "mmap" => {
+                let at = call.offset.unwrap_or(0);
+                let mapped = size.saturating_sub(at).min(asked);
+                let result = i64::try_from(mapped).unwrap_or(i64::MAX);
+                self.done
+                    .push(Done(Operation::Read(*number, at, mapped), result));
+                return;
+            }
+            _ => {
+                *size = asked;
+                Operation::Truncate(*number, asked)
+            }
+        };
+        self.done.push(Done(operation, returned));
+    }
+
+    /// A call about names.
+    fn take_name(&mut self, call: &Call) -> Result<(), Error> {
+        let Some(path) = self.first_path(call)? else {
+            return Ok(());
+        };
+        let is_of_descriptor = call
+            .paths
+            .first()
+            .is_some_and(|argument| argument.path.is_empty());
+        let operation = match &*call.name {
+            // An open file is asked for what its inode says, and that is at hand.
+            "newfstatat" | "statx" if is_of_descriptor => return Ok(()),
+            "stat" | "lstat" | "newfstatat" | "statx" | "access" | "faccessat" | "faccessat2" => {
+                Operation::Stat(path)
+            }
+            "readlink" | "readlinkat" => Operation::Readlink(path),
+            "chmod" | "fchmodat" => Operation::Chmod(path),
+            "mkdir" | "mkdirat" => Operation::MakeDir(path),
+            "rmdir" => Operation::RemoveDir(path),
+            "unlinkat" if call.has_flag("AT_REMOVEDIR") => Operation::RemoveDir(path),
+            "unlink" | "unlinkat" => {
+                if call.returned().is_some() {
+                    self.sizes.remove(&path);
+                }
+                Operation::Unlink(path)
+            }
+            "rename" | "renameat" | "renameat2" => {
+                let new = call
+                    .paths
+                    .get(1)
+                    .map(|new| self.path(call, new))
+                    .transpose()?
+                    .flatten();
+                let Some(new) = new else {
+                    let (line, call) = (call.line, call.name.to_string());
+                    return Err(Error::Call { line, call });
+                };
+                if call.returned().is_some()
+                    && let Some(size) = self.sizes.remove(&path)
+                {
+                    self.sizes.insert(new.clone(), size);
+                }
+                Operation::Rename(path, new)
+            }
+            _ => return Ok(()),
+        };
+        self.push(call, operation);
+        Ok(())
+    }
+
+    /// Keeps an operation that returns nothing but success, with what the call returned.
+    fn push(&mut self, call: &Call, operation: Operation) {
+        let result = match &call.result {
+            Outcome::Returned(..) => 0,
+            Outcome::Failed(name) => match errno(name) {
+                Some(errno) => -i64::from(errno.raw_os_error()),
+                // Of the kernel's or the file system's settings, not of what is where.
+                None => return,
+            },
+            Outcome::Unknown => return,
+        };
+        self.done.push(Done(operation, result));
+    }
+}
+
+/// The errors that say what is where.
+fn errno(name: &str) -> Option<Errno> {
+    Some(match name {
+        "ENOENT" => Errno::NOENT,
+        "EEXIST" => Errno::EXIST,
+        "ENOTDIR" => Errno::NOTDIR,
+        "EISDIR" => Errno::ISDIR,
+        "ENOTEMPTY" => Errno::NOTEMPTY,
+        "EINVAL" => Errno::INVAL,
+        _ => return None,
+    })
+}
+
+/// The path without `.` and `..`, which lead through no links here.
+fn normal(path: &str) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => drop(names.pop()),
+            name => names.push(name),
+        }
+    }
+    format!("/{}", names.join("/"))
+}

@@ -1,0 +1,329 @@
+//! Operations on a volume: each user does them in a home of his own.
+//!
+//! # Model
+//! Processes whose working directory is their home. A path is walked name by name through the dentry
+//! cache, as the kernel walks it; names are asked for from the home on, or from the root for what is
+//! shared. Of a dentry that is found, the kernel has the inode with it; a volume has its number, and asks
+//! the inode cache. So the inode cache is asked more often here, and mostly hits.
+
+use super::{Done, Error, How, Operation, Operations};
+use crate::workload::chance::generator;
+use larder::{Ino, NewFile, OpenFile, RenameFlags, SetAttributes, Volume};
+use rand::RngCore;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// What paths of the user's own begin with.
+const HOME: &str = "home";
+
+/// The most that is read or written at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+const NEW: NewFile = NewFile {
+    permissions: 0o755,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+};
+
+/// The homes of users on a volume, with what operations begin with.
+#[derive(Debug)]
+pub struct Players<'o> {
+    operations: &'o Operations,
+    homes: Vec<Ino>,
+    seed: u64,
+}
+
+impl<'o> Players<'o> {
+    /// Makes what is shared and a home for each of `users`, with content from `seed`.
+    ///
+    /// # Errors
+    /// What is wrong with the volume; that it is full most likely.
+    pub fn new(
+        volume: &Volume,
+        operations: &'o Operations,
+        users: u32,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let (own, shared): (Vec<_>, Vec<_>) = (&operations.before.files)
+            .iter()
+            .partition(|(path, _)| is_own(path));
+        let (own_dirs, shared_dirs): (Vec<_>, Vec<_>) = operations
+            .before
+            .directories
+            .iter()
+            .partition(|path| is_own(path));
+        make(volume, Ino::ROOT, &shared_dirs, &shared, &content(seed, 0))?;
+        let mut homes = Vec::new();
+        for user in 0..users {
+            let home = volume
+                .make_dir(Ino::ROOT, format!("user{user}").as_bytes(), &NEW)?
+                .ino;
+            make(
+                volume,
+                home,
+                &own_dirs,
+                &own,
+                &content(seed, 1 + u64::from(user)),
+            )?;
+            homes.push(home);
+        }
+        Ok(Self {
+            operations,
+            homes,
+            seed,
+        })
+    }
+
+    /// Users who have a home.
+    #[must_use]
+    pub fn users(&self) -> u32 {
+        u32::try_from(self.homes.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A user, ready to begin.
+    #[must_use]
+    pub fn user(&self, user: u32) -> User<'_> {
+        User {
+            operations: self.operations,
+            home: self.homes[user as usize],
+            number: user,
+            content: content(self.seed, 1 + u64::from(user)),
+            buffer: vec![0; BUFFER_BYTES],
+            open: HashMap::new(),
+        }
+    }
+}
+
+/// One user, and what he has open.
+#[derive(Debug)]
+pub struct User<'o> {
+    operations: &'o Operations,
+    home: Ino,
+    number: u32,
+    content: Vec<u8>,
+    buffer: Vec<u8>,
+    open: HashMap<u32, Opened>,
+}
+
+/// An open file.
+#[derive(Debug)]
+struct Opened {
+    ino: Ino,
+    file: OpenFile,
+}
+
+impl User<'_> {
+    /// Does all operations on the volume that the homes were made on, or a copy of it.
+    ///
+    /// # Errors
+    /// [`Error::Differs`] if one returns something else than was recorded.
+    pub fn replay(mut self, volume: &Volume) -> Result<(), Error> {
+        for (number, Done(operation, recorded)) in (1..).zip(&self.operations.done) {
+            let returned = match self.perform(volume, operation) {
+                Some(Ok(returned)) => returned,
+                Some(Err(error)) => -i64::from(error.errno().raw_os_error()),
+                None => return Err(Error::NotOpen(number)),
+            };
+            if returned != *recorded {
+                return Err(Error::Differs {
+                    user: self.number,
+                    number,
+                    operation: Box::new(operation.clone()),
+                    recorded: *recorded,
+                    returned,
+                });
+            }
+        }
+        for (_, opened) in self.open {
+            volume.release(opened.ino, 1)?;
+        }
+        Ok(())
+    }
+
+    /// What the operation returns; `None` if it is about a file that is not open.
+    fn perform(&mut self, volume: &Volume, operation: &Operation) -> Option<larder::Result<i64>> {
+        let done = |result: larder::Result<()>| Some(result.map(|()| 0));
+        match operation {
+            Operation::Open(path, file, how) => done(self.open(volume, path, *file, *how)),
+            Operation::Read(file, offset, bytes) => {
+                let opened = self.open.get(file)?;
+                Some(read(&opened.file, &mut self.buffer, *offset, *bytes))
+            }
+            Operation::Write(file, offset, bytes) => Some(write(
+                volume,
+                self.open.get(file)?.ino,
+                &self.content,
+                *offset,
+                *bytes,
+            )),
+            Operation::Size(file) => Some(Ok(i64::try_from(
+                self.open.get(file)?.file.size_bytes(),
+            )
+            .unwrap_or(i64::MAX))),
+            Operation::Truncate(file, bytes) => {
+                done(volume.truncate(self.open.get(file)?.ino, *bytes))
+            }
+            Operation::Close(file) => done(volume.release(self.open.remove(file)?.ino, 1)),
+            Operation::Stat(path) => done(
+                self.find(volume, path)
+                    .and_then(|ino| volume.metadata(ino))
+                    .map(drop),
+            ),
+            Operation::Readlink(path) => done(
+                self.find(volume, path)
+                    .and_then(|ino| volume.read_link(ino))
+                    .map(drop),
+            ),
+            Operation::List(path) => done(
+                self.find(volume, path)
+                    .and_then(|ino| volume.read_dir(ino, 0, &mut |_| ControlFlow::Continue(()))),
+            ),
+            Operation::Chmod(path) => done(self.find(volume, path).and_then(|ino| {
+                let set = SetAttributes {
+                    permissions: Some(NEW.permissions),
+                    ..SetAttributes::default()
+                };
+                volume.set_attributes(ino, &set).map(drop)
+            })),
+            Operation::MakeDir(path) => done(
+                self.parent(volume, path)
+                    .and_then(|(parent, name)| volume.make_dir(parent, name, &NEW).map(drop)),
+            ),
+            Operation::Rename(path, new) => done(self.rename(volume, path, new)),
+            Operation::Unlink(path) => done(
+                self.parent(volume, path)
+                    .and_then(|(parent, name)| volume.unlink(parent, name).map(drop)),
+            ),
+            Operation::RemoveDir(path) => done(
+                self.parent(volume, path)
+                    .and_then(|(parent, name)| volume.remove_dir(parent, name).map(drop)),
+            ),
+        }
+    }
+
+    fn open(&mut self, volume: &Volume, path: &str, file: u32, how: How) -> larder::Result<()> {
+        let (parent, name) = self.parent(volume, path)?;
+        let ino = match volume.lookup(parent, name) {
+            Err(error) if how.create && error.errno() == Errno::NOENT => {
+                volume.create(parent, name, &NEW)?.ino
+            }
+            Ok(_) if how.exclusive => volume.create(parent, name, &NEW)?.ino,
+            found => found?,
+        };
+        volume.hold(ino);
+        if how.truncate {
+            volume.truncate(ino, 0)?;
+        }
+        let opened = Opened {
+            ino,
+            file: volume.open_file(ino)?,
+        };
+        self.open.insert(file, opened);
+        Ok(())
+    }
+
+    fn rename(&self, volume: &Volume, path: &str, new: &str) -> larder::Result<()> {
+        let (parent, name) = self.parent(volume, path)?;
+        let (new_parent, new_name) = self.parent(volume, new)?;
+        volume.rename(parent, name, new_parent, new_name, RenameFlags::empty())
+    }
+
+    /// Where a path's walk begins, and the names that are left.
+    fn start<'p>(&self, path: &'p str) -> (Ino, &'p str) {
+        match own(path) {
+            Some(rest) => (self.home, rest),
+            None => (Ino::ROOT, path),
+        }
+    }
+
+    fn find(&self, volume: &Volume, path: &str) -> larder::Result<Ino> {
+        let (start, names) = self.start(path);
+        walk(volume, start, names)
+    }
+
+    fn parent<'p>(&self, volume: &Volume, path: &'p str) -> larder::Result<(Ino, &'p [u8])> {
+        let (start, names) = self.start(path);
+        let (folder, name) = names.rsplit_once('/').unwrap_or(("", names));
+        Ok((walk(volume, start, folder)?, name.as_bytes()))
+    }
+}
+
+fn walk(volume: &Volume, start: Ino, names: &str) -> larder::Result<Ino> {
+    let mut names = names.split('/').filter(|name| !name.is_empty());
+    names.try_fold(start, |at, name| volume.lookup(at, name.as_bytes()))
+}
+
+/// What a path that is the user's own has behind the home.
+fn own(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix(HOME)?;
+    (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
+}
+
+fn is_own(path: &str) -> bool {
+    own(path).is_some()
+}
+
+fn read(file: &OpenFile, buffer: &mut [u8], offset: u64, bytes: u64) -> larder::Result<i64> {
+    let (mut at, end) = (offset, offset.saturating_add(bytes));
+    while at < end {
+        let part = usize::try_from(end - at)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        let count = file.read_at(&mut buffer[..part], at)?;
+        at += count as u64;
+        if count < part {
+            break;
+        }
+    }
+    Ok(i64::try_from(at - offset).unwrap_or(i64::MAX))
+}
+
+fn write(
+    volume: &Volume,
+    ino: Ino,
+    content: &[u8],
+    offset: u64,
+    bytes: u64,
+) -> larder::Result<i64> {
+    let (mut at, end) = (offset, offset.saturating_add(bytes));
+    while at < end {
+        let part = usize::try_from(end - at)
+            .unwrap_or(usize::MAX)
+            .min(content.len());
+        at += volume.write_at(ino, &content[..part], at)? as u64;
+    }
+    Ok(i64::try_from(bytes).unwrap_or(i64::MAX))
+}
+
+/// Makes directories and files below `start`.
+fn make(
+    volume: &Volume,
+    start: Ino,
+    directories: &[&String],
+    files: &[&(String, u64)],
+    content: &[u8],
+) -> Result<(), Error> {
+    let below = |path: &str| -> larder::Result<(Ino, Vec<u8>)> {
+        let names = own(path).unwrap_or(path);
+        let (folder, name) = names.rsplit_once('/').unwrap_or(("", names));
+        Ok((walk(volume, start, folder)?, name.as_bytes().to_vec()))
+    };
+    for path in directories.iter().filter(|path| own(path) != Some("")) {
+        let (parent, name) = below(path)?;
+        volume.make_dir(parent, &name, &NEW)?;
+    }
+    for (path, bytes) in files {
+        let (parent, name) = below(path)?;
+        let ino = volume.create(parent, &name, &NEW)?.ino;
+        write(volume, ino, content, 0, *bytes)?;
+    }
+    Ok(())
+}
+
+fn content(seed: u64, stream: u64) -> Vec<u8> {
+    let mut bytes = vec![0; BUFFER_BYTES];
+    generator(seed, stream).fill_bytes(&mut bytes);
+    bytes
+}

@@ -1,0 +1,42 @@
+//! The format, and the recorded script.
+
+use super::*;
+
+#[test]
+fn operations_that_are_written_are_read_again() {
+    let operations = Operations::sdm();
+    let mut text = Vec::new();
+    operations.write(&mut text).unwrap();
+    assert_eq!(Operations::read(&*text).unwrap(), operations);
+    assert_eq!(text, SDM.as_bytes());
+}
+
+#[test]
+fn every_way_to_open_a_file_is_its_letters() {
+    for letters in ["", "r", "rw", "wct", "wcx", "rwcxt"] {
+        let how = How::try_from(letters.to_owned()).unwrap();
+        assert_eq!(String::from(how), letters);
+    }
+    assert!(How::try_from("rq".to_owned()).is_err());
+}
+
+#[test]
+fn line_that_is_no_operation_is_named() {
+    let text = "{\"version\":1,\"directories\":[],\"files\":[]}\n[{\"close\":1},0]\n[{\"jump\":1},0]\n";
+    let error = Operations::read(text.as_bytes()).unwrap_err();
+    assert!(matches!(error, Error::Line { line: 3, .. }), "{error}");
+    let newer = "{\"version\":2,\"directories\":[],\"files\":[]}\n";
+    let error = Operations::read(newer.as_bytes()).unwrap_err();
+    assert!(matches!(error, Error::Version(2)), "{error}");
+    assert!(matches!(Operations::read(&b""[..]), Err(Error::Empty)));
+}
+
+#[test]
+fn recorded_script_has_every_kind_of_lookup() {
+    let operations = Operations::sdm();
+    let count = |is: fn(&Done) -> bool| operations.done.iter().filter(|done| is(done)).count();
+    assert!(count(|Done(operation, result)| matches!(operation, Operation::Open(..)) && *result < 0) > 50);
+    assert!(count(|Done(operation, _)| matches!(operation, Operation::Read(..))) > 300);
+    assert!(count(|Done(operation, _)| matches!(operation, Operation::Write(..))) > 50);
+    assert!(count(|Done(operation, _)| matches!(operation, Operation::Rename(..))) == 1);
+}
