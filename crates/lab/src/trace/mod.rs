@@ -24,6 +24,7 @@ mod checkpoint;
 pub mod columns;
 mod error;
 mod event;
+pub mod export;
 mod footer;
 pub mod import;
 mod info;

@@ -1,7 +1,75 @@
-//! Imports.
+//! Imports: what other programs recorded of caches and of what programs ask for, as events.
+//!
+//! # Model
+//! Each format is a stream of lines or records that is read once, from front to back. A line that
+//! tells of no lookup is skipped, and counted with the reason; nothing is guessed. Imports tell
+//! of lookups alone, and not whether they hit: [`TraceInfo::tells_changes`] is false, and
+//! a replay completes them.
+//!
+//! | format | gives | cannot know |
+//! |---|---|---|
+//! | [`blkparse`](Format::Blkparse), [`msr`](Format::Msr) | buffers: blocks of 4 KiB that were asked of a device | what was found in memory |
+//! | [`fio`](Format::Fio) | pages | inode numbers |
+//! | [`strace`](Format::Strace) | pages, dentries, inodes | inode numbers, symbolic links, page faults |
+//! | [`oracle-general`](Format::OracleGeneral) | inodes: a number alone | what the numbers are |
+//! | [`keys`](Format::Keys) | inodes, pages or dentries, by what a line looks like | times |
+//!
+//! # Cost
+//! Memory for one line of 1 MiB at most, and for the names that have been met (`fio`, `strace`,
+//! `msr`).
+//!
+//! [`TraceInfo::tells_changes`]: super::TraceInfo::tells_changes
 
+mod blkparse;
+mod fio;
+mod format;
+mod keys;
 mod lines;
+mod msr;
+mod oracle_general;
+mod pages;
 mod skipped;
 pub mod strace;
 
+pub use format::{Format, UnknownFormat};
+pub(super) use oracle_general::{RECORD_BYTES, Record};
 pub use skipped::{Skipped, SkippedLines};
+
+use super::{Error, TraceEvent};
+use larder_cache::hash::HashKey;
+use larder_cache::tape::{CacheKind, Event, Operation};
+use std::io::BufRead;
+
+/// Where imported events go.
+pub type Tell<'a> = dyn FnMut(TraceEvent) -> Result<(), Error> + 'a;
+
+/// Reads `reader`, which is of `format`, to its end, and calls `tell` with each event. Returns what
+/// was skipped. Keys alone are of `cache`, if it is given.
+///
+/// # Errors
+/// Those of reading, and those of `tell`.
+pub fn import(
+    format: Format,
+    cache: Option<CacheKind>,
+    reader: impl BufRead,
+    tell: &mut Tell<'_>,
+) -> Result<Skipped, Error> {
+    match format {
+        Format::Blkparse => blkparse::import(reader, tell),
+        Format::Fio => fio::import(reader, tell),
+        Format::Strace => strace::import(reader, tell),
+        Format::Msr => msr::import(reader, tell),
+        Format::OracleGeneral => oracle_general::import(reader, cache, tell),
+        Format::Keys => keys::import(reader, cache, tell),
+    }
+}
+
+/// A lookup of which nobody says whether it hit.
+fn lookup(time_ns: u64, cache: CacheKind, object: u64, index: u64) -> TraceEvent {
+    let event = Event {
+        cache,
+        operation: Operation::Lookup { hit: false },
+        key: HashKey { object, index },
+    };
+    TraceEvent::new(time_ns, 0, event)
+}

@@ -11,11 +11,16 @@
 
 mod argument;
 mod call;
+mod files;
+mod keys;
 mod line;
+mod names;
 mod signature;
 mod timestamp;
 
 pub use call::{Birth, Call, Descriptor, Outcome, PathArgument, Start};
+pub(super) use keys::import;
+pub(super) use timestamp::nanoseconds;
 
 use super::lines::{Line, Lines};
 use super::skipped::Skipped;

@@ -47,7 +47,7 @@ const SIGNATURES: &[(&str, &[Role])] = &[
     ("fchmodat", &[At, Path, Other]),
     ("fchown", &[Fd, Other, Other]),
     ("fchownat", &[At, Path, Other, Other, Flags]),
-    ("fcntl", &[Fd, Flags]),
+    ("fcntl", &[Fd, Flags, Flags]),
     ("fdatasync", &[Fd]),
     ("fstat", &[Fd]),
     ("fsync", &[Fd]),

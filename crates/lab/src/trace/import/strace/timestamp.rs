@@ -66,7 +66,7 @@ fn number(text: &str, end: u64) -> Option<u64> {
 }
 
 /// `12.345` as nanoseconds.
-fn nanoseconds(text: &str) -> Option<u64> {
+pub(in super::super) fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if fraction.len() > 9 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -1,0 +1,59 @@
+//! What blkparse(1) prints of a block device's trace.
+//!
+//! A line is `8,16  1  42  0.000123456  697  Q  RM 223490 + 8 [kjournald]`: device, processor, number,
+//! seconds, process, action, what is done, first sector, sectors. Of each request the action `Q`, its being
+//! queued, is taken; what follows is about the same request.
+
+use super::Tell;
+use super::lines::Line;
+use super::pages::{self, Span};
+use super::skipped::Skipped;
+use super::strace::nanoseconds;
+use crate::trace::Error;
+use larder_cache::tape::CacheKind;
+use std::io::BufRead;
+
+const SECTOR_BYTES: u64 = 512;
+
+pub(super) fn import(reader: impl BufRead, tell: &mut Tell<'_>) -> Result<Skipped, Error> {
+    pages::import(reader, tell, request)
+}
+
+fn request(line: Line<'_>) -> Result<Span, &'static str> {
+    const OTHER: &str = "not a line of blkparse's events";
+    let text = str::from_utf8(line.text).map_err(|_| OTHER)?;
+    let mut fields = text.split_ascii_whitespace();
+    let mut field = || fields.next().ok_or(OTHER);
+    let device = device(field()?).ok_or(OTHER)?;
+    let (_processor, _number) = (field()?, field()?);
+    let time_ns = nanoseconds(field()?).ok_or(OTHER)?;
+    let (_process, action, done) = (field()?, field()?, field()?);
+    if action != "Q" {
+        return Err("another action than Q");
+    }
+    if !done.contains(['R', 'W']) {
+        return Err("neither a read nor a write");
+    }
+    let sector = field()?;
+    if sector.starts_with('[') {
+        return Err("a request without sectors");
+    }
+    let ("+", sectors) = (field()?, field()?) else {
+        return Err(OTHER);
+    };
+    let bytes = |sectors: &str| sectors.parse::<u64>().ok()?.checked_mul(SECTOR_BYTES);
+    Ok(Span {
+        time_ns,
+        cache: CacheKind::Buffer,
+        object: device.into(),
+        offset: bytes(sector).ok_or(OTHER)?,
+        length: bytes(sectors).ok_or(OTHER)?,
+    })
+}
+
+/// Reads `8,16`.
+fn device(text: &str) -> Option<u32> {
+    let (major, minor) = text.split_once(',')?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
+}

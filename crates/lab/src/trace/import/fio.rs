@@ -1,0 +1,84 @@
+//! What fio's `write_iolog` writes.
+//!
+//! The first line names the version. Then each has a file's name, what is done, and where, as in
+//! `/data/f read 45056 4096`; in version 3 behind a time, in microseconds. Only the order is known of version 2.
+//!
+//! Inodes are numbered in the order in which their files are met.
+
+use super::Tell;
+use super::lines::Line;
+use super::pages::{self, Span};
+use super::skipped::Skipped;
+use crate::trace::Error;
+use larder_cache::tape::CacheKind;
+use std::collections::HashMap;
+use std::io::BufRead;
+
+/// The number of the first file. Numbers below it belong to the file system itself, on ext4.
+const FIRST_INODE: u64 = 12;
+
+/// What the lines before say of those that follow.
+#[derive(Default)]
+struct Log {
+    has_times: bool,
+    inodes: HashMap<Box<[u8]>, u64>,
+}
+
+pub(super) fn import(reader: impl BufRead, tell: &mut Tell<'_>) -> Result<Skipped, Error> {
+    let mut log = Log::default();
+    pages::import(reader, tell, |line| log.access(line))
+}
+
+impl Log {
+    fn access(&mut self, line: Line<'_>) -> Result<Span, &'static str> {
+        const OTHER: &str = "not a line of an iolog";
+        if let Some(version) = line.text.strip_prefix(b"fio version ") {
+            self.has_times = version.starts_with(b"3");
+            return Err("the version");
+        }
+        let (time, rest) = if self.has_times {
+            let (time, rest) = split(line.text).ok_or(OTHER)?;
+            (number(time).ok_or(OTHER)?, rest)
+        } else {
+            (0, line.text)
+        };
+        // From the end, since names may have spaces.
+        let mut words = rest.rsplitn(4, |&byte| byte == b' ');
+        let (length, offset) = (words.next(), words.next().and_then(number));
+        match (length.and_then(number), offset, words.next(), words.next()) {
+            (Some(length), Some(offset), Some(b"read" | b"write"), Some(name)) => Ok(Span {
+                time_ns: time.saturating_mul(1000),
+                cache: CacheKind::Page,
+                object: self.inode(name),
+                offset,
+                length,
+            }),
+            (Some(_), Some(_), Some(_), Some(_)) => Err("neither a read nor a write"),
+            _ if rest.ends_with(b" add")
+                || rest.ends_with(b" open")
+                || rest.ends_with(b" close") =>
+            {
+                Err("the opening or closing of a file")
+            }
+            _ => Err(OTHER),
+        }
+    }
+
+    fn inode(&mut self, name: &[u8]) -> u64 {
+        if let Some(&inode) = self.inodes.get(name) {
+            return inode;
+        }
+        let inode = FIRST_INODE + self.inodes.len() as u64;
+        self.inodes.insert(name.into(), inode);
+        inode
+    }
+}
+
+fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = text.iter().position(|&byte| byte == b' ')?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    str::from_utf8(text).ok()?.parse().ok()
+}

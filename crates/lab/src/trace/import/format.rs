@@ -1,0 +1,67 @@
+//! The formats by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A format that can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// What blkparse(1) prints where it is not told otherwise.
+    Blkparse,
+    /// What fio's `write_iolog` writes, version 2 or 3.
+    Fio,
+    /// What strace(1) prints.
+    Strace,
+    /// The comma-separated values of the traces of Microsoft Research, Cambridge.
+    Msr,
+    /// libCacheSim's `oracleGeneral`, not compressed.
+    OracleGeneral,
+    /// Keys, one on each line: a number, two numbers, or a name.
+    Keys,
+}
+
+/// A name that is no format's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no format: they are blkparse, fio, strace, msr, oracle-general, keys")]
+pub struct UnknownFormat(String);
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Blkparse,
+        Self::Fio,
+        Self::Strace,
+        Self::Msr,
+        Self::OracleGeneral,
+        Self::Keys,
+    ];
+
+    /// The name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Blkparse => "blkparse",
+            Self::Fio => "fio",
+            Self::Strace => "strace",
+            Self::Msr => "msr",
+            Self::OracleGeneral => "oracle-general",
+            Self::Keys => "keys",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|format| format.as_str() == text)
+            .ok_or_else(|| UnknownFormat(text.to_owned()))
+    }
+}

@@ -1,0 +1,62 @@
+//! Keys, one on each line: those of any table.
+//!
+//! | line | is a lookup of |
+//! |---|---|
+//! | `1234`, `0x4d2` | an inode |
+//! | `1234 7` | page 7 of inode 1234: an object, and which part of it |
+//! | anything else | the dentry of that name, in directory 0 |
+//!
+//! Another cache can be given. A number is then one of it, and a name its hash.
+
+use super::lines::Lines;
+use super::skipped::Skipped;
+use super::{Tell, lookup};
+use crate::trace::Error;
+use larder_cache::dentry::name_hash;
+use larder_cache::tape::CacheKind;
+use std::io::BufRead;
+
+pub(super) fn import(
+    reader: impl BufRead,
+    cache: Option<CacheKind>,
+    tell: &mut Tell<'_>,
+) -> Result<Skipped, Error> {
+    let mut lines = Lines::new(reader);
+    let mut skipped = Skipped::default();
+    while let Some(line) = lines.next()? {
+        let text = line.text.trim_ascii();
+        if line.cut || text.is_empty() {
+            let reason = if line.cut {
+                "a line of more than 1 MiB"
+            } else {
+                "an empty line"
+            };
+            skipped.line(reason, line);
+            continue;
+        }
+        let mut words = text
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
+        let numbers = (
+            words.next().and_then(number),
+            words.next().map(number),
+            words.next(),
+        );
+        let (usual, object, index) = match numbers {
+            (Some(index), None, None) => (CacheKind::Inode, 0, index),
+            (Some(object), Some(Some(index)), None) => (CacheKind::Page, object, index),
+            _ => (CacheKind::Dentry, 0, name_hash(text).into()),
+        };
+        let cache = cache.unwrap_or(usual);
+        tell(lookup(0, cache, object, index))?;
+    }
+    Ok(skipped)
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(text).ok()?;
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

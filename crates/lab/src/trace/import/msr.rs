@@ -1,0 +1,68 @@
+//! The block traces of Microsoft Research, Cambridge (2007).
+//!
+//! A line is `128166372003061629,hm,1,Read,383496192,32768,413`: the time in 100 ns since 1601, host, disk, what is
+//! done, offset and length in bytes, how long it took. A host's disks are devices whose major number is
+//! the host's, by the order in which they are met.
+
+use super::Tell;
+use super::lines::Line;
+use super::pages::{self, Span};
+use super::skipped::Skipped;
+use crate::trace::Error;
+use larder_cache::tape::CacheKind;
+use std::io::BufRead;
+
+/// The most hosts that there are major numbers for. There are 13 in the whole set.
+const HOSTS: usize = 1 << 12;
+
+/// The hosts that were met, and when the first request was.
+#[derive(Default)]
+struct Seen {
+    hosts: Vec<Box<[u8]>>,
+    began: Option<u64>,
+}
+
+pub(super) fn import(reader: impl BufRead, tell: &mut Tell<'_>) -> Result<Skipped, Error> {
+    let mut seen = Seen::default();
+    pages::import(reader, tell, |line| seen.request(line))
+}
+
+impl Seen {
+    fn request(&mut self, line: Line<'_>) -> Result<Span, &'static str> {
+        const OTHER: &str = "not a line of seven values";
+        let mut fields = line.text.split(|&byte| byte == b',');
+        let mut field = || fields.next().ok_or(OTHER);
+        let (time, host, disk, done) = (field()?, field()?, field()?, field()?);
+        let (offset, length, _took) = (field()?, field()?, field()?);
+        if !done.eq_ignore_ascii_case(b"Read") && !done.eq_ignore_ascii_case(b"Write") {
+            return Err("neither a read nor a write");
+        }
+        let number = |text: &[u8]| -> Option<u64> { str::from_utf8(text).ok()?.parse().ok() };
+        let time = number(time).ok_or(OTHER)?;
+        let disk = number(disk).and_then(|disk| u32::try_from(disk).ok());
+        let disk = disk.filter(|&disk| disk < 1 << 20).ok_or(OTHER)?;
+        let device = self.host(host).ok_or("too many hosts")? << 20 | disk;
+        Ok(Span {
+            time_ns: time
+                .saturating_sub(*self.began.get_or_insert(time))
+                .saturating_mul(100),
+            cache: CacheKind::Buffer,
+            object: device.into(),
+            offset: number(offset).ok_or(OTHER)?,
+            length: number(length).ok_or(OTHER)?,
+        })
+    }
+
+    /// The number of `host`.
+    fn host(&mut self, host: &[u8]) -> Option<u32> {
+        let known = self.hosts.iter().position(|known| **known == *host);
+        let number = known.unwrap_or(self.hosts.len());
+        if known.is_none() {
+            if number == HOSTS {
+                return None;
+            }
+            self.hosts.push(host.into());
+        }
+        u32::try_from(number).ok()
+    }
+}

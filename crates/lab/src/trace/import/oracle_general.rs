@@ -1,0 +1,80 @@
+//! libCacheSim's `oracleGeneral`: for each request its time in seconds, the object, its size, and when it is
+//! next asked for; 24 bytes, little-endian.
+//!
+//! A record is one lookup, whatever its size. What the objects are is not known, so they are taken for
+//! inodes unless another cache is given.
+
+use super::skipped::Skipped;
+use super::{Tell, lookup};
+use crate::trace::Error;
+use larder_cache::tape::CacheKind;
+use std::io::{BufRead, Read as _};
+
+/// The length of a record.
+pub(in crate::trace) const RECORD_BYTES: usize = 24;
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::trace) struct Record {
+    pub clock_time_s: u32,
+    pub object: u64,
+    pub size: u32,
+    /// The number, from 0, of the next request for the object; negative if there is none.
+    pub next_access: i64,
+}
+
+impl Record {
+    pub(in crate::trace) fn to_bytes(self) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
+        bytes[..4].copy_from_slice(&self.clock_time_s.to_le_bytes());
+        bytes[4..12].copy_from_slice(&self.object.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.size.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.next_access.to_le_bytes());
+        bytes
+    }
+
+    pub(in crate::trace) fn of_bytes(bytes: &[u8; RECORD_BYTES]) -> Self {
+        let word = |at| u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        let double = |at| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        Self {
+            clock_time_s: word(0),
+            object: double(4),
+            size: word(12),
+            next_access: double(16).cast_signed(),
+        }
+    }
+}
+
+pub(super) fn import(
+    mut reader: impl BufRead,
+    cache: Option<CacheKind>,
+    tell: &mut Tell<'_>,
+) -> Result<Skipped, Error> {
+    let mut skipped = Skipped::default();
+    let cache = cache.unwrap_or(CacheKind::Inode);
+    let mut began_s = None;
+    for number in 1.. {
+        let mut bytes = Vec::with_capacity(RECORD_BYTES);
+        reader
+            .by_ref()
+            .take(RECORD_BYTES as u64)
+            .read_to_end(&mut bytes)?;
+        let Some(bytes) = bytes.first_chunk() else {
+            if !bytes.is_empty() {
+                skipped.add("a record cut short", number, &[]);
+            }
+            break;
+        };
+        let record = Record::of_bytes(bytes);
+        let since = record
+            .clock_time_s
+            .saturating_sub(*began_s.get_or_insert(record.clock_time_s));
+        tell(lookup(
+            u64::from(since) * 1_000_000_000,
+            cache,
+            0,
+            record.object,
+        ))?;
+    }
+    Ok(skipped)
+}

@@ -1,0 +1,85 @@
+//! Spans of bytes, and the pages, or blocks of a page's size, that they lie in.
+
+use super::lines::{Line, Lines};
+use super::skipped::Skipped;
+use super::{Tell, lookup};
+use crate::trace::Error;
+use larder_cache::tape::CacheKind;
+use std::io::BufRead;
+use std::ops::Range;
+
+/// The size of a page, and of the blocks that devices are taken to have.
+pub(super) const PAGE_BYTES: u64 = 4096;
+
+/// More than one request can ask for: read(2) ends at 2 GiB.
+const SPAN_BYTES: u64 = 1 << 31;
+
+/// Why a span is skipped.
+pub(super) const TOO_LONG: &str = "more than 2 GiB at once";
+
+/// The pages of `length` bytes from `offset`, none of no bytes.
+pub(super) fn of_span(offset: u64, length: u64) -> Result<Range<u64>, &'static str> {
+    if length > SPAN_BYTES {
+        return Err(TOO_LONG);
+    }
+    let end = offset.checked_add(length).ok_or("a place behind 16 EiB")?;
+    let first = offset / PAGE_BYTES;
+    Ok(first..if length == 0 {
+        first
+    } else {
+        end.div_ceil(PAGE_BYTES)
+    })
+}
+
+/// What a line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub time_ns: u64,
+    /// Pages of a file, or blocks of a device.
+    pub cache: CacheKind,
+    /// The inode, or the device.
+    pub object: u64,
+    pub offset: u64,
+    pub length: u64,
+}
+
+/// Imports a text each of whose lines, as `parse` reads it, is a span or is skipped.
+pub(super) fn import(
+    reader: impl BufRead,
+    tell: &mut Tell<'_>,
+    mut parse: impl FnMut(Line<'_>) -> Result<Span, &'static str>,
+) -> Result<Skipped, Error> {
+    let mut lines = Lines::new(reader);
+    let mut skipped = Skipped::default();
+    while let Some(line) = lines.next()? {
+        let parsed = parse(line).and_then(|span| {
+            let pages = of_span(span.offset, span.length)?;
+            Ok((span, pages))
+        });
+        match parsed {
+            Ok((span, pages)) => {
+                for page in pages {
+                    tell(lookup(span.time_ns, span.cache, span.object, page))?;
+                }
+            }
+            Err(reason) => skipped.line(reason, line),
+        }
+    }
+    Ok(skipped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn span_is_in_every_page_that_it_touches() {
+        let pages = |offset, length| of_span(offset, length).map(Iterator::collect::<Vec<_>>);
+        assert_eq!(pages(4095, 2), Ok(vec![0, 1]));
+        assert_eq!(pages(4096, 4096), Ok(vec![1]));
+        assert_eq!(pages(5, 0), Ok(vec![]));
+        assert_eq!(pages(u64::MAX - 1, 1), Ok(vec![u64::MAX / PAGE_BYTES]));
+        assert_eq!(pages(u64::MAX, 2), Err("a place behind 16 EiB"));
+        assert_eq!(pages(0, SPAN_BYTES + 1), Err(TOO_LONG));
+    }
+}

@@ -1,0 +1,220 @@
+//! The names that calls have told of: a tree of directories, with numbers that stand for inodes.
+
+use larder_cache::dentry::name_hash;
+use std::collections::HashMap;
+
+/// The root directory, as on ext4.
+pub(super) const ROOT: u64 = 2;
+/// The first number that is given. Those below it belong to the file system itself, on ext4.
+const FIRST_INODE: u64 = 12;
+
+/// Directories at the root whose files have no pages: they are not on a device.
+const VIRTUAL: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
+
+/// The tree.
+#[derive(Debug)]
+pub(super) struct Names {
+    directories: HashMap<u64, Directory>,
+    next_inode: u64,
+}
+
+/// A directory, or something that a path led through.
+#[derive(Debug)]
+struct Directory {
+    parent: u64,
+    is_virtual: bool,
+    names: HashMap<Box<[u8]>, u64>,
+}
+
+/// What a walk looks up on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A name.
+    Dentry {
+        /// The directory.
+        parent: u64,
+        /// The name's hash.
+        name_hash: u64,
+    },
+    /// An inode that was not met before.
+    Inode(u64),
+}
+
+/// Where a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place<'p> {
+    /// The directory that the last name is in.
+    pub parent: u64,
+    /// The last name; empty if the path ends in a directory that has been walked into: `/`, `..`.
+    pub name: &'p [u8],
+    /// What it leads to; `None` if it is not there.
+    pub inode: Option<u64>,
+}
+
+impl Names {
+    pub(super) fn new() -> Self {
+        let root = Directory {
+            parent: ROOT,
+            is_virtual: false,
+            names: HashMap::new(),
+        };
+        Self {
+            directories: HashMap::from([(ROOT, root)]),
+            next_inode: FIRST_INODE,
+        }
+    }
+
+    /// Walks `path` from `start`. What it leads through is there, whether it was met or not; so is its end, if
+    /// `is_there`.
+    pub(super) fn walk<'p>(
+        &mut self,
+        start: u64,
+        path: &'p [u8],
+        is_there: bool,
+        step: &mut dyn FnMut(Step),
+    ) -> Place<'p> {
+        let mut inode = if path.starts_with(b"/") { ROOT } else { start };
+        let mut place = Place {
+            parent: self.parent(inode),
+            name: b"",
+            inode: Some(inode),
+        };
+        let parts = path.split(|&byte| byte == b'/');
+        let mut parts = parts.filter(|part| !matches!(*part, b"" | b".")).peekable();
+        while let Some(name) = parts.next() {
+            if name == b".." {
+                inode = self.parent(inode);
+                place = Place {
+                    parent: self.parent(inode),
+                    name: b"",
+                    inode: Some(inode),
+                };
+                continue;
+            }
+            step(Step::Dentry {
+                parent: inode,
+                name_hash: name_hash(name).into(),
+            });
+            let known = self.get(inode, name);
+            let may_be_missing = parts.peek().is_none() && !is_there;
+            place = Place {
+                parent: inode,
+                name,
+                inode: known.filter(|_| !may_be_missing),
+            };
+            if may_be_missing {
+                break;
+            }
+            inode = known.unwrap_or_else(|| {
+                let new = self.create(inode, name);
+                step(Step::Inode(new));
+                new
+            });
+            place.inode = Some(inode);
+        }
+        place
+    }
+
+    /// Lets `name` in `parent` lead to `inode`.
+    pub(super) fn set(&mut self, parent: u64, name: &[u8], inode: u64) {
+        self.directory(parent).names.insert(name.into(), inode);
+        if let Some(moved) = self.directories.get_mut(&inode) {
+            moved.parent = parent;
+        }
+    }
+
+    /// Forgets `name` in `parent`.
+    pub(super) fn remove(&mut self, parent: u64, name: &[u8]) {
+        self.directory(parent).names.remove(name);
+    }
+
+    /// Gives `name` in `parent` a new number.
+    pub(super) fn create(&mut self, parent: u64, name: &[u8]) -> u64 {
+        let inode = self.next_inode;
+        self.next_inode += 1;
+        let is_virtual = self.directory(parent).is_virtual;
+        let child = Directory {
+            parent,
+            is_virtual: is_virtual || parent == ROOT && VIRTUAL.contains(&name),
+            names: HashMap::new(),
+        };
+        self.directories.insert(inode, child);
+        self.set(parent, name, inode);
+        inode
+    }
+
+    /// Whether `inode` has pages.
+    pub(super) fn has_pages(&self, inode: u64) -> bool {
+        let directory = self.directories.get(&inode);
+        directory.is_some_and(|directory| !directory.is_virtual)
+    }
+
+    fn get(&self, parent: u64, name: &[u8]) -> Option<u64> {
+        self.directories.get(&parent)?.names.get(name).copied()
+    }
+
+    fn parent(&self, inode: u64) -> u64 {
+        let directory = self.directories.get(&inode);
+        directory.map_or(ROOT, |directory| directory.parent)
+    }
+
+    fn directory(&mut self, inode: u64) -> &mut Directory {
+        self.directories.entry(inode).or_insert_with(|| Directory {
+            parent: ROOT,
+            is_virtual: false,
+            names: HashMap::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(names: &mut Names, path: &'static str, is_there: bool) -> (Option<u64>, usize) {
+        let mut steps = 0;
+        let place = names.walk(ROOT, path.as_bytes(), is_there, &mut |_| steps += 1);
+        (place.inode, steps)
+    }
+
+    #[test]
+    fn path_that_was_met_leads_to_the_same_inode_and_looks_up_its_names_alone() {
+        let mut names = Names::new();
+        assert_eq!(walk(&mut names, "/a/b", true), (Some(13), 4));
+        assert_eq!(walk(&mut names, "/a//./b", true), (Some(13), 2));
+        assert_eq!(walk(&mut names, "/a/b/../b", true), (Some(13), 3));
+        assert_eq!(walk(&mut names, "/../a", true), (Some(12), 1));
+        assert_eq!(walk(&mut names, "/", true), (Some(ROOT), 0));
+    }
+
+    #[test]
+    fn name_that_is_missing_is_looked_up_and_gets_no_inode() {
+        let mut names = Names::new();
+        assert_eq!(walk(&mut names, "/a/b", false), (None, 3));
+        assert_eq!(walk(&mut names, "/a/c", true), (Some(13), 3));
+    }
+
+    #[test]
+    fn directory_that_is_renamed_takes_its_names_along() {
+        let mut names = Names::new();
+        let (inode, _) = walk(&mut names, "/a/b", true);
+        let (directory, _) = walk(&mut names, "/a", true);
+        names.remove(ROOT, b"a");
+        names.set(ROOT, b"c", directory.unwrap());
+        assert_eq!(walk(&mut names, "/c/b", true), (inode, 2));
+        assert_ne!(walk(&mut names, "/a/b", true).0, inode);
+    }
+
+    #[test]
+    fn files_that_are_on_no_device_have_no_pages() {
+        let mut names = Names::new();
+        for (path, expected) in [
+            ("/proc/self/maps", false),
+            ("/dev/null", false),
+            ("/a/proc/b", true),
+        ] {
+            let (inode, _) = walk(&mut names, path, true);
+            assert_eq!(names.has_pages(inode.unwrap()), expected, "{path}");
+        }
+    }
+}

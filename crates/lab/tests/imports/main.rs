@@ -1,0 +1,178 @@
+//! Imports: what is read of a small file of each format, and of files that are none.
+//!
+//! Beside each `NAME.txt` lies `NAME.events`, worked out by hand: the events, one on each line, then what is
+//! skipped.
+
+use larder_cache::dentry::name_hash;
+use larder_cache::tape::{CacheKind, Operation};
+use larder_lab::trace::TraceEvent;
+use larder_lab::trace::import::{Format, Skipped, import};
+use larder_testkit::Seed;
+use larder_testkit::seed::Random;
+use std::fmt::Write as _;
+
+/// The files, and their formats.
+const FIXTURES: [(Format, &str, &str); 6] = [
+    (
+        Format::Blkparse,
+        include_str!("blkparse.txt"),
+        include_str!("blkparse.events"),
+    ),
+    (
+        Format::Fio,
+        include_str!("fio-2.txt"),
+        include_str!("fio-2.events"),
+    ),
+    (
+        Format::Fio,
+        include_str!("fio-3.txt"),
+        include_str!("fio-3.events"),
+    ),
+    (
+        Format::Msr,
+        include_str!("msr.txt"),
+        include_str!("msr.events"),
+    ),
+    (
+        Format::Keys,
+        include_str!("keys.txt"),
+        include_str!("keys.events"),
+    ),
+    (
+        Format::Strace,
+        include_str!("strace.txt"),
+        include_str!("strace.events"),
+    ),
+];
+
+fn events(format: Format, cache: Option<CacheKind>, bytes: &[u8]) -> (Vec<TraceEvent>, Skipped) {
+    let mut events = Vec::new();
+    let skipped = import(format, cache, bytes, &mut |event| {
+        events.push(event);
+        Ok(())
+    });
+    (events, skipped.unwrap())
+}
+
+/// As in the files of what is expected: what is 0 is left out.
+fn line(event: &TraceEvent) -> String {
+    let cache = format!("{:?}", event.cache).to_lowercase();
+    let mut line = format!("{} {cache} lookup", event.time_ns);
+    let numbers = [
+        ("device", event.device.into()),
+        ("inode", event.inode),
+        ("index", event.index),
+        ("name_hash", event.name_hash),
+    ];
+    let has_index = matches!(event.cache, CacheKind::Page | CacheKind::Buffer);
+    let has_device = event.cache == CacheKind::Buffer;
+    for (name, number) in numbers {
+        if number != 0 || name == "index" && has_index || name == "device" && has_device {
+            write!(line, " {name}={number}").unwrap();
+        }
+    }
+    line
+}
+
+#[test]
+fn file_of_each_format_gives_the_events_worked_out_by_hand() {
+    for (format, text, expected) in FIXTURES {
+        let (events, skipped) = events(format, None, text.as_bytes());
+        let mut lines: Vec<String> = events.iter().map(line).collect();
+        for (reason, lines_skipped) in skipped.reasons() {
+            let (count, first) = (lines_skipped.count, lines_skipped.first_number);
+            lines.push(format!("skipped {count}: {reason}, first {first}"));
+        }
+        // Names stand in the file, where their hashes would tell a reader nothing.
+        let expected: Vec<String> = expected.lines().map(hashed).collect();
+        assert_eq!(lines, expected, "{format}");
+        let is_lookup = |event: &TraceEvent| event.operation == Operation::Lookup { hit: false };
+        assert!(events.iter().all(is_lookup));
+    }
+}
+
+/// Puts the hash of a name in the place of `name=…`.
+fn hashed(line: &str) -> String {
+    match line.split_once("name=") {
+        Some((before, name)) => format!("{before}name_hash={}", name_hash(name.as_bytes())),
+        None => line.to_owned(),
+    }
+}
+
+#[test]
+fn key_is_of_the_cache_that_is_given() {
+    let text = b"5\n6 7\nname\n";
+    let (of_buffers, _) = events(Format::Keys, Some(CacheKind::Buffer), text);
+    let keys: Vec<_> = of_buffers
+        .iter()
+        .map(|event| (event.device, event.index))
+        .collect();
+    assert_eq!(keys, [(0, 5), (6, 7), (0, name_hash(b"name").into())]);
+}
+
+#[test]
+fn oracle_general_gives_objects_and_seconds() {
+    let record = |seconds: u32, object: u64| {
+        let mut bytes = seconds.to_le_bytes().to_vec();
+        bytes.extend(object.to_le_bytes());
+        bytes.extend(512_u32.to_le_bytes());
+        bytes.extend((-1_i64).to_le_bytes());
+        bytes
+    };
+    let mut bytes = [record(100, 5), record(102, u64::MAX)].concat();
+    bytes.extend([1, 2, 3]);
+    let (events, skipped) = events(Format::OracleGeneral, None, &bytes);
+    let read: Vec<_> = events
+        .iter()
+        .map(|event| (event.time_ns, event.inode))
+        .collect();
+    assert_eq!(read, [(0, 5), (2_000_000_000, u64::MAX)]);
+    let reasons: Vec<_> = skipped
+        .reasons()
+        .map(|(reason, lines)| (reason, lines.first_number))
+        .collect();
+    assert_eq!(reasons, [("a record cut short", 3)]);
+}
+
+#[test]
+fn damaged_files_neither_panic_nor_grow() {
+    let seed = Seed::from_environment(0xda);
+    for (number, (format, text, _)) in FIXTURES.into_iter().enumerate() {
+        let mut random = Random::new(seed.part(number as u64));
+        for _ in 0..2000 {
+            let bytes = damaged(text.as_bytes(), &mut random);
+            let mut count = 0_u64;
+            let result = import(format, None, &*bytes, &mut |_| {
+                count += 1;
+                Ok(())
+            });
+            let lines = bytes.split(|&byte| byte == b'\n').count() as u64;
+            // No line can ask for more than 2 GiB, nor lead through more names than it has letters.
+            let most = lines * ((1 << 19) + 1) + 2 * bytes.len() as u64;
+            assert!(result.is_ok() && count <= most, "{format}, seed {seed}");
+        }
+    }
+}
+
+/// `bytes` with some of them changed, left out, or doubled, and perhaps the end missing.
+fn damaged(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=random.below(4) {
+        if bytes.is_empty() {
+            break;
+        }
+        let from = usize::try_from(random.below(bytes.len() as u64)).unwrap();
+        let to = (from + usize::from(random.byte() % 40)).min(bytes.len());
+        match random.below(5) {
+            0 => bytes[from] = random.byte(),
+            1 => drop(bytes.drain(from..to)),
+            2 => {
+                let part = bytes[from..to].to_vec();
+                bytes.splice(from..from, part);
+            }
+            3 => bytes[from] = *random.choose(b"0123456789<>()[]{}\"\\,\n ").unwrap(),
+            _ => bytes.truncate(from),
+        }
+    }
+    bytes
+}
