@@ -29,7 +29,9 @@ mod footer;
 pub mod import;
 mod info;
 pub mod kernel;
+mod lanes;
 mod reader;
+mod recorder;
 mod row_group;
 mod writer;
 
@@ -37,6 +39,8 @@ pub use batch::Batch;
 pub use error::Error;
 pub use event::TraceEvent;
 pub use info::{TableInfo, TraceInfo};
+pub use lanes::Overflow;
 pub use reader::{Tolerance, TraceReader};
+pub use recorder::{Recorded, TraceRecorder};
 pub use row_group::BATCH_ROWS;
 pub use writer::{ROW_GROUP_ROWS, TraceWriter};

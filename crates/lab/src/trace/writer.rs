@@ -57,9 +57,9 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Says how many events were not kept so far.
-    pub fn set_lost(&mut self, lost: u64) {
-        self.info.lost = lost;
+    /// What is said of the trace from the next checkpoint on.
+    pub fn info_mut(&mut self) -> &mut TraceInfo {
+        &mut self.info
     }
 
     /// Writes what was added as a row group of its own, and its checkpoint. What is written is kept

@@ -2,6 +2,7 @@
 
 mod cut;
 mod damage;
+mod recording;
 mod round_trip;
 
 use larder_cache::tape::{CacheKind, Operation};

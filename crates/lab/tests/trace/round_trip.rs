@@ -84,7 +84,7 @@ fn info_is_read_as_written_with_the_losses_of_the_end() {
         ..info()
     };
     let mut writer = TraceWriter::create(&path, &written).unwrap();
-    writer.set_lost(7);
+    writer.info_mut().lost = 7;
     writer.finish().unwrap();
     let reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
     assert_eq!(*reader.info(), TraceInfo { lost: 7, ..written });
