@@ -1,6 +1,7 @@
 //! The command line.
 
 mod change;
+mod hash;
 mod lab;
 mod names;
 mod reproduce;
@@ -19,6 +20,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
+pub(crate) use hash::{HashArgs, KeysArgs};
 pub(crate) use lab::{LabArgs, LabCommand, ListArgs, ReadaheadArgs};
 pub(crate) use names::Names;
 pub(crate) use reproduce::{Document, ReproduceArgs};

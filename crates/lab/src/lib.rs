@@ -6,6 +6,7 @@
 pub mod compare;
 mod comparison_report;
 pub mod contention;
+pub mod hash;
 pub mod operations;
 pub mod output;
 pub mod published;

@@ -1,5 +1,6 @@
 //! The command line of `larder lab`.
 
+use super::hash::HashArgs;
 use super::names::{Names, NamesParser};
 use super::reproduce::ReproduceArgs;
 use super::results::ResultArgs;
@@ -24,6 +25,7 @@ use std::path::PathBuf;
 Examples:
   larder lab list                          what can be simulated
   larder lab readahead --workload interleaved:streams=64 --device nvme
+  larder lab hash --keys pages             hash functions under keys
   larder lab xattr-bench --processes 4     how fast files share attributes
   larder lab reproduce wu2007              the published tables beside ours")]
 pub(crate) struct LabArgs {
@@ -34,6 +36,7 @@ pub(crate) struct LabArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     Readahead(ReadaheadArgs),
+    Hash(HashArgs),
     XattrBench(XattrBenchArgs),
     Sdm(SdmArgs),
     Reproduce(ReproduceArgs),

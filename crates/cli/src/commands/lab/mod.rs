@@ -1,5 +1,6 @@
 //! `larder lab`.
 
+mod hash;
 mod list;
 mod readahead;
 mod reproduce;
@@ -21,6 +22,7 @@ use signal_hook::low_level::pipe;
 pub(super) fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
         LabCommand::Readahead(args) => readahead::run(args),
+        LabCommand::Hash(args) => hash::run(args),
         LabCommand::XattrBench(args) => xattr_bench::run(args),
         LabCommand::Sdm(args) => sdm::run(args),
         LabCommand::Reproduce(args) => reproduce::run(args),

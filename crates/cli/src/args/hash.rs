@@ -1,0 +1,95 @@
+//! The command line of `larder lab hash`.
+
+use super::lab::parse_seed;
+use super::results::ResultArgs;
+use crate::size;
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use larder::CacheKind;
+use larder_lab::hash::{Functions, KeyKind, Sizes, cache_name};
+use std::path::PathBuf;
+
+/// Compare hash functions and table sizes under the keys of a trace
+///
+/// Replays the trace in the caches' own table, once for each function and size. Prints for each
+/// cache a row for each: links walked by lookups that hit and that miss, how much more that is than
+/// chance gives for this trace (ideal), the longest chain, how likely chance is to spread the objects
+/// so unevenly (p), and nanoseconds of a lookup, alone on one processor, with their deviation. The
+/// fastest has a star.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Functions are named as `larder lab list` shows them; the cache's name may be left out (mult for
+page-mult), and published, today and all stand for those of the cache. One that was made for
+another cache is compared if it is named in full.
+
+Objects come and go as the trace tells. Where it tells of lookups alone, or --memory or --objects
+is given, what misses comes, and what was not used for longest goes.
+
+Examples:
+  larder lab hash --keys pages                         try at once, with keys made up
+  larder lab hash --trace mount.parquet --bits 11,13..16
+  larder lab hash --trace mount.parquet --cache dentry --functions reference,mult-11,golden
+  larder lab hash --trace blocks.parquet --memory 256M --json | jq '.caches[].rows[0].function'
+  larder lab hash --trace mount.parquet --output report
+
+JSON: source, is_completed, caches [{cache, survey, rows [{function, bits, links {hit, miss, lookup},
+over_ideal, longest_chain, empty_buckets, chi_square, p_value, lookup_ns, ...}]}]")]
+pub(crate) struct HashArgs {
+    #[command(flatten)]
+    pub keys: KeysArgs,
+    /// The caches, separated by commas [default: all that the trace has]
+    #[arg(long, value_name = "CACHE,...", value_delimiter = ',', value_parser = cache_names())]
+    pub cache: Vec<CacheKind>,
+    /// Functions: names separated by commas, published, today, or all
+    #[arg(long, value_name = "NAMES", default_value = "all")]
+    pub functions: Functions,
+    /// Sizes, 2^BITS buckets: numbers and ranges separated by commas; auto has at least as many buckets
+    /// as there are objects
+    #[arg(long, value_name = "BITS,...", default_value = "auto")]
+    pub bits: Sizes,
+    /// Print the chain lengths of each table, too
+    #[arg(long)]
+    pub histograms: bool,
+    #[command(flatten)]
+    pub results: ResultArgs,
+}
+
+/// Where keys are from, and how many objects a table has.
+#[derive(Debug, Args)]
+pub(crate) struct KeysArgs {
+    /// The trace
+    #[arg(long, value_name = "FILE", conflicts_with = "keys")]
+    pub trace: Option<PathBuf>,
+    /// Read a trace that was cut short up to its last whole row group
+    #[arg(long, requires = "trace")]
+    pub salvage: bool,
+    /// Keys made up, in place of a trace
+    #[arg(long, value_name = "KIND", value_parser = key_kinds(), required_unless_present = "trace")]
+    pub keys: Option<KeyKind>,
+    /// What made-up keys are drawn from
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_seed)]
+    #[arg(allow_hyphen_values = true)]
+    pub seed: u64,
+    /// Memory for the objects of each cache
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "objects")]
+    pub memory: Option<u64>,
+    /// Room for so many objects in each cache; of made-up keys, how many there are [default: 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub objects: Option<u32>,
+}
+
+/// The names that `--cache` takes.
+fn cache_names() -> impl TypedValueParser<Value = CacheKind> {
+    let names = CacheKind::ALL.map(cache_name);
+    PossibleValuesParser::new(names).try_map(|name| {
+        let mut caches = CacheKind::ALL.into_iter();
+        let found = caches.find(|cache| cache_name(*cache) == name);
+        found.ok_or("no such cache")
+    })
+}
+
+/// The names that `--keys` takes.
+fn key_kinds() -> impl TypedValueParser<Value = KeyKind> {
+    let names = KeyKind::ALL.iter().map(|kind| kind.as_str());
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<KeyKind>())
+}

@@ -1,0 +1,223 @@
+//! Keys made up, for who has no trace yet: drawn from a seed, in the shapes that caches see.
+
+use super::error::Error;
+use super::source::Source;
+use crate::trace::TraceEvent;
+use crate::workload::chance::generator;
+use larder_cache::hash::HashKey;
+use larder_cache::tape::{CacheKind, Event, Operation};
+use rand::Rng;
+use rand_pcg::Pcg64Mcg;
+use std::fmt;
+use std::str::FromStr;
+
+/// How often an object is looked up, in the mean, after it came.
+const LOOKUPS_AN_OBJECT: u64 = 4;
+
+/// Events handed on at once.
+const BATCH: usize = 1 << 16;
+
+/// The stride of strided keys: blocks of 4 KiB in groups whose tables start 64 apart.
+const STRIDE: u64 = 64;
+
+/// First partition of the first disk: `major << 20 | minor`.
+const DEVICE: u32 = 8 << 20 | 1;
+
+/// A shape of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// Numbers in a row, of one object: inodes as they are made.
+    Sequential,
+    /// Numbers 64 apart, of one object: blocks that structures of a file system start at.
+    Strided,
+    /// Pages of files of 1 to 10,000 pages, from their start; inode numbers a few apart.
+    Pages,
+    /// Blocks of one device, in runs of 1 to 1000 with gaps between them.
+    Blocks,
+    /// Names in directories of 1 to 1000, each by a hash that tells nothing of it.
+    Names,
+}
+
+impl KeyKind {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Sequential,
+        Self::Strided,
+        Self::Pages,
+        Self::Blocks,
+        Self::Names,
+    ];
+
+    /// The name by which users choose it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential",
+            Self::Strided => "strided",
+            Self::Pages => "pages",
+            Self::Blocks => "blocks",
+            Self::Names => "names",
+        }
+    }
+
+    /// The cache that has such keys.
+    #[must_use]
+    pub fn cache(self) -> CacheKind {
+        match self {
+            Self::Sequential => CacheKind::Inode,
+            Self::Strided | Self::Blocks => CacheKind::Buffer,
+            Self::Pages => CacheKind::Page,
+            Self::Names => CacheKind::Dentry,
+        }
+    }
+}
+
+impl fmt::Display for KeyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for KeyKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|kind| kind.as_str() == name);
+        found.copied().ok_or_else(|| {
+            let names = Self::ALL.iter().map(|kind| kind.as_str());
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!("`{name}` is no set of keys: choose one of {names}")
+        })
+    }
+}
+
+/// So many keys of a shape: each is looked up once, which misses, and comes; then all of them are
+/// looked up in random order.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    kind: KeyKind,
+    cache: CacheKind,
+    seed: u64,
+    hashed: Vec<HashKey>,
+}
+
+impl Keys {
+    /// `objects` keys for the table of `cache`.
+    #[must_use]
+    pub fn new(kind: KeyKind, cache: CacheKind, objects: u32, seed: u64) -> Self {
+        let count = objects as usize;
+        let mut random = generator(seed, 0);
+        let device = u64::from(DEVICE);
+        let of_device = |index| HashKey {
+            object: device,
+            index,
+        };
+        let numbers = 0..u64::from(objects);
+        let keys = match kind {
+            KeyKind::Sequential => numbers.map(|number| of_device(11 + number)).collect(),
+            KeyKind::Strided => numbers.map(|number| of_device(STRIDE * number)).collect(),
+            KeyKind::Pages => runs(&mut random, 10_000, count)
+                .map(|(file, page)| HashKey {
+                    object: 11 + file * 3 / 2,
+                    index: page,
+                })
+                .collect(),
+            KeyKind::Blocks => blocks(&mut random, count).map(of_device).collect(),
+            KeyKind::Names => {
+                let names: Vec<_> = runs(&mut random, 1000, count).collect();
+                let key = |(directory, _)| HashKey {
+                    object: 2 + directory * 37,
+                    index: random.random::<u32>().into(),
+                };
+                names.into_iter().map(key).collect()
+            }
+        };
+        Self {
+            kind,
+            cache,
+            seed,
+            hashed: keys,
+        }
+    }
+
+    fn event(&self, key: HashKey) -> TraceEvent {
+        let operation = Operation::Lookup { hit: false };
+        let cache = self.cache;
+        TraceEvent::new(
+            0,
+            DEVICE,
+            Event {
+                cache,
+                operation,
+                key,
+            },
+        )
+    }
+}
+
+/// `count` places in runs of 1 to `longest`, as likely of one order of magnitude as of another:
+/// the number of the run, and the place in it.
+fn runs(random: &mut Pcg64Mcg, longest: u32, count: usize) -> impl Iterator<Item = (u64, u64)> {
+    let lengths = std::iter::repeat_with(move || length(random, longest));
+    let runs = (0_u64..).zip(lengths);
+    runs.flat_map(|(run, length)| (0..length).map(move |place| (run, place)))
+        .take(count)
+}
+
+fn length(random: &mut Pcg64Mcg, longest: u32) -> u64 {
+    let length = f64::from(longest).powf(random.random::<f64>());
+    // From 1 to `longest`: the cast cuts nothing but the fraction.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 1 and a u32"
+    )]
+    let length = length as u64;
+    length
+}
+
+/// Blocks in runs, with gaps as long as runs between them.
+fn blocks(random: &mut Pcg64Mcg, count: usize) -> impl Iterator<Item = u64> {
+    let mut next = 1;
+    let starts = std::iter::repeat_with(move || {
+        let (first, run) = (next, length(random, 1000));
+        next += run + length(random, 1000);
+        first..first + run
+    });
+    starts.flatten().take(count)
+}
+
+impl Source for Keys {
+    fn title(&self) -> String {
+        format!(
+            "{} keys made up: {}, seed {}",
+            self.hashed.len(),
+            self.kind,
+            self.seed
+        )
+    }
+
+    fn events(&self) -> u64 {
+        self.hashed.len() as u64 * (1 + LOOKUPS_AN_OBJECT)
+    }
+
+    fn tells_changes(&self) -> bool {
+        false
+    }
+
+    fn read(
+        &self,
+        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
+    ) -> Result<(), Error> {
+        let mut random = generator(self.seed, 1);
+        let again = self.hashed.len() as u64 * LOOKUPS_AN_OBJECT;
+        let mut drawn = (0..again).map(|_| self.hashed[random.random_range(0..self.hashed.len())]);
+        let first = self.hashed.iter().copied();
+        let mut events = first
+            .chain(&mut drawn)
+            .map(|key| self.event(key))
+            .peekable();
+        while events.peek().is_some() && each(&mut events.by_ref().take(BATCH)) {}
+        Ok(())
+    }
+}

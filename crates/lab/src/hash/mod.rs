@@ -1,0 +1,34 @@
+//! Hash functions under the keys that caches really see: replayed from a trace, measured, compared.
+//!
+//! # Model
+//! "One should always test with actual data before deciding on a hash function" (Lever 2000). A
+//! [`Source`] of events is surveyed once for what no function can change ([`Survey`]), then replayed
+//! in the caches' own table for each function and size ([`replay()`]); [`HashReport`] sets them side by side.
+
+mod choice;
+mod completion;
+pub mod constant;
+mod error;
+mod keys;
+mod plots;
+mod ranks;
+mod replay;
+mod report;
+mod room;
+mod row;
+mod source;
+mod step;
+mod survey;
+mod sweep;
+mod timing;
+
+pub use choice::{Functions, Sizes};
+pub use error::{Error, cache_name};
+pub use keys::{KeyKind, Keys};
+pub use report::{CacheReport, HashReport};
+pub use room::{object_bytes, room_of};
+pub use row::{Row, p_value};
+pub use source::{Room, Source, TraceFile, Wanted};
+pub use survey::{Links, Survey};
+pub use sweep::{Combination, Outcome, Surveys, replay, survey, table_bytes};
+pub use timing::Timing;

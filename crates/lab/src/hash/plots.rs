@@ -1,0 +1,143 @@
+//! Plots of a sweep: how many links functions walk, how long that takes, how long chains are.
+
+use super::error::cache_name;
+use super::report::CacheReport;
+use super::row::Row;
+use crate::output::{BarPlot, LinePlot, ReportFile, Scale, Series};
+use crate::run_report::as_f64;
+use larder_cache::hash::Function;
+
+/// Functions whose lines a plot shows: the fastest ones.
+const LINES: usize = 6;
+
+/// Chain lengths that are shown.
+const LENGTHS: u64 = 16;
+
+/// The plots of a cache.
+pub(super) fn of_cache(of: &CacheReport) -> Vec<ReportFile> {
+    let cache = cache_name(of.cache);
+    let plots = [
+        ("links", links(of)),
+        ("time", times(of)),
+        ("chains", chains(of)),
+    ];
+    let file = |(name, content): (&str, Option<String>)| {
+        let name = format!("{cache}-{name}.svg");
+        content.map(|content| ReportFile { name, content })
+    };
+    plots.into_iter().filter_map(file).collect()
+}
+
+/// Bars: links of a lookup by function, and by size.
+fn links(of: &CacheReport) -> Option<String> {
+    let functions = functions(of);
+    let value = |function, bits| {
+        let mut rows = of.rows.iter();
+        let found = rows.find(|row| row.function == function && row.bits == bits);
+        found.map_or(f64::NAN, |row| row.links.lookup)
+    };
+    let series = sizes(of).into_iter().map(|bits| Series {
+        name: format!("{bits} bits"),
+        values: functions
+            .iter()
+            .map(|function| value(*function, bits))
+            .chain([of.survey.ideal(bits).lookup])
+            .collect(),
+    });
+    let groups = functions.iter().map(ToString::to_string);
+    let plot = BarPlot {
+        title: format!("{} cache: links of a lookup", cache_name(of.cache)),
+        value: "links".to_owned(),
+        groups: groups.chain(["ideal".to_owned()]).collect(),
+        series: series.collect(),
+    };
+    (!functions.is_empty()).then(|| plot.to_svg())
+}
+
+/// Lines: nanoseconds of a lookup over the number of buckets, where there are several.
+fn times(of: &CacheReport) -> Option<String> {
+    if sizes(of).len() < 2 {
+        return None;
+    }
+    let series = functions(of).into_iter().take(LINES).map(|function| {
+        let rows = of.rows.iter().filter(|row| row.function == function);
+        let point = |row: &Row| Some((as_f64(1 << row.bits), row.lookup_ns?));
+        Series {
+            name: function.to_string(),
+            values: rows.filter_map(point).collect(),
+        }
+    });
+    let plot = LinePlot {
+        title: format!(
+            "{} cache: time of a lookup, the fastest",
+            cache_name(of.cache)
+        ),
+        x: "buckets".to_owned(),
+        y: "ns".to_owned(),
+        scale: Scale::Logarithmic,
+        series: series.collect(),
+    };
+    Some(plot.to_svg())
+}
+
+/// Lines: how many objects are in chains of what length, of the best and the worst function of the
+/// best one's size, and as Poisson has them.
+fn chains(of: &CacheReport) -> Option<String> {
+    let best = of.best()?;
+    let same_size = of.rows.iter().filter(|row| row.bits == best.bits);
+    let worst = same_size.max_by(|a, b| a.links.lookup.total_cmp(&b.links.lookup))?;
+    let of_row = |row: &Row| {
+        let lengths = row
+            .histogram
+            .lengths()
+            .collect::<std::collections::BTreeMap<_, _>>();
+        let objects = |length| as_f64(length * lengths.get(&length).copied().unwrap_or(0));
+        Series {
+            name: row.function.to_string(),
+            values: (0..LENGTHS)
+                .map(|length| (as_f64(length), objects(length)))
+                .collect(),
+        }
+    };
+    let buckets = as_f64(1 << best.bits);
+    let mean = as_f64(best.objects) / buckets;
+    let mut expected = buckets * (-mean).exp();
+    let poisson = (0..LENGTHS).map(|length| {
+        let objects = as_f64(length) * expected;
+        expected *= mean / as_f64(length + 1);
+        (as_f64(length), objects)
+    });
+    let poisson = Series {
+        name: "Poisson".to_owned(),
+        values: poisson.collect(),
+    };
+    let plot = LinePlot {
+        title: format!(
+            "{} cache: objects by the length of their chains, {} bits",
+            cache_name(of.cache),
+            best.bits
+        ),
+        x: "chain length".to_owned(),
+        y: "objects".to_owned(),
+        scale: Scale::Linear,
+        series: vec![poisson, of_row(best), of_row(worst)],
+    };
+    Some(plot.to_svg())
+}
+
+/// The functions, each once, the fastest first.
+fn functions(of: &CacheReport) -> Vec<Function> {
+    let mut functions = Vec::new();
+    for row in of.rows.iter().rev() {
+        if !functions.contains(&row.function) {
+            functions.insert(0, row.function);
+        }
+    }
+    functions
+}
+
+fn sizes(of: &CacheReport) -> Vec<u32> {
+    let mut sizes: Vec<u32> = of.rows.iter().map(|row| row.bits).collect();
+    sizes.dedup();
+    sizes
+}

@@ -1,0 +1,129 @@
+//! How many of the objects in a table came after a given one.
+//!
+//! # Model
+//! Chains grow at the front. With a hash function that tells nothing of the keys, each of the objects
+//! that came after the one sought is in its chain, and so in the way, with the chance of one in as
+//! many as there are buckets.
+//!
+//! Objects are numbered as they come (stamps), a bit says which are there; the bits of 512 stamps
+//! are counted together, and these counts summed up by a Fenwick tree.
+//!
+//! # Cost
+//! A step of the tree for each doubling of the blocks, and 8 words; a bit or two an object.
+
+const BLOCK_WORDS: usize = 8;
+const BLOCK_BITS: usize = BLOCK_WORDS * 64;
+
+/// Which of the stamps so far are there.
+#[derive(Debug)]
+pub(super) struct Ranks {
+    words: Vec<u64>,
+    /// The Fenwick tree: entry i sums up the blocks from i - (i & -i) on, up to i.
+    sums: Vec<u32>,
+    next: u32,
+    present: u32,
+}
+
+impl Ranks {
+    /// The stamps below `present` are there, and there is room for as many again.
+    pub(super) fn new(present: u32) -> Self {
+        let blocks = (present as usize * 2).div_ceil(BLOCK_BITS).max(2);
+        let mut ranks = Self {
+            words: vec![0; blocks * BLOCK_WORDS],
+            sums: vec![0; blocks + 1],
+            next: 0,
+            present: 0,
+        };
+        (0..present).for_each(|_| {
+            ranks.push();
+        });
+        ranks
+    }
+
+    /// Whether there are no stamps left.
+    pub(super) fn is_full(&self) -> bool {
+        self.next as usize == self.words.len() * 64
+    }
+
+    /// How many are there.
+    pub(super) fn present(&self) -> u32 {
+        self.present
+    }
+
+    /// The stamp of an object that comes.
+    pub(super) fn push(&mut self) -> u32 {
+        let stamp = self.next;
+        self.next += 1;
+        self.present += 1;
+        self.flip(stamp, 1);
+        stamp
+    }
+
+    /// The object of `stamp`, which is there, goes.
+    pub(super) fn remove(&mut self, stamp: u32) {
+        self.present -= 1;
+        // One less: a step down, where numbers wrap.
+        self.flip(stamp, u32::MAX);
+    }
+
+    fn flip(&mut self, stamp: u32, by: u32) {
+        self.words[stamp as usize / 64] ^= 1 << (stamp % 64);
+        let mut at = stamp as usize / BLOCK_BITS + 1;
+        while let Some(sum) = self.sums.get_mut(at) {
+            *sum = sum.wrapping_add(by);
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    /// How many there came before `stamp`.
+    pub(super) fn older(&self, stamp: u32) -> u32 {
+        let word = stamp as usize / 64;
+        let block = word / BLOCK_WORDS;
+        let mut older = (self.words[word] & ((1 << (stamp % 64)) - 1)).count_ones();
+        let before = &self.words[block * BLOCK_WORDS..word];
+        older += before.iter().map(|word| word.count_ones()).sum::<u32>();
+        let mut at = block;
+        while at > 0 {
+            older += self.sums[at];
+            at &= at - 1;
+        }
+        older
+    }
+
+    /// How many there came after `stamp`, which is there itself.
+    pub(super) fn younger(&self, stamp: u32) -> u32 {
+        self.present - self.older(stamp) - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_testkit::{Random, Seed};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ranks_of_stamps_are_those_of_a_sorted_set() {
+        let seed = Seed::from_environment(0x5eed_0001);
+        let mut random = Random::new(seed);
+        let mut ranks = Ranks::new(3000);
+        let mut model: BTreeSet<u32> = (0..3000).collect();
+        while !ranks.is_full() {
+            if random.below(10) < 6 || model.is_empty() {
+                assert!(model.insert(ranks.push()));
+                continue;
+            }
+            let at = usize::try_from(random.below(model.len() as u64)).unwrap();
+            let stamp = model.iter().copied().nth(at).unwrap();
+            assert_eq!(ranks.older(stamp) as usize, at, "seed {seed}");
+            assert_eq!(
+                ranks.younger(stamp) as usize,
+                model.len() - at - 1,
+                "seed {seed}"
+            );
+            ranks.remove(stamp);
+            model.remove(&stamp);
+        }
+        assert_eq!(ranks.present() as usize, model.len());
+    }
+}

@@ -1,0 +1,316 @@
+//! A sweep as people and programs read it: tables, the published form of histograms, CSV, JSON,
+//! plots, a page.
+
+use super::error::cache_name;
+use super::plots;
+use super::row::Row;
+use super::source::{Source, Wanted};
+use super::survey::Survey;
+use super::sweep::{Outcome, Surveys};
+use crate::output::{Align, Report, ReportFile, Table, csv_text, json_text, significant};
+use crate::run_report::{as_f64, ratio};
+use larder_cache::table::histogram::Report as PublishedForm;
+use larder_cache::tape::CacheKind;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io;
+
+const TITLE: &str = "Hash functions under a trace";
+
+/// What a sweep showed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HashReport {
+    /// Where the keys are from.
+    pub source: String,
+    /// Whether what came and went was worked out from what was looked up.
+    pub is_completed: bool,
+    /// Cache by cache.
+    pub caches: Vec<CacheReport>,
+}
+
+/// What a sweep showed of one cache.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheReport {
+    /// The cache.
+    pub cache: CacheKind,
+    /// What the trace asks of any table.
+    pub survey: Survey,
+    /// What tables did: by size, then by how long a lookup takes.
+    pub rows: Vec<Row>,
+}
+
+impl HashReport {
+    /// What `outcomes` show of a trace.
+    #[must_use]
+    pub fn new(
+        source: &dyn Source,
+        wanted: Wanted,
+        surveys: &Surveys,
+        outcomes: &[Outcome],
+    ) -> Self {
+        let of_cache = |(cache, survey): (&CacheKind, &Survey)| {
+            let outcomes = outcomes.iter();
+            let of_cache = outcomes.filter(|outcome| outcome.combination.cache == *cache);
+            let mut rows: Vec<Row> = of_cache.map(|outcome| Row::new(outcome, survey)).collect();
+            rows.sort_by(|a, b| {
+                let times = time(a).total_cmp(&time(b));
+                let links = a.links.lookup.total_cmp(&b.links.lookup);
+                a.bits.cmp(&b.bits).then(times).then(links)
+            });
+            CacheReport {
+                cache: *cache,
+                survey: *survey,
+                rows,
+            }
+        };
+        Self {
+            source: source.title(),
+            is_completed: wanted.completes(source),
+            caches: surveys.iter().map(of_cache).collect(),
+        }
+    }
+
+    /// One line for each combination, with a head.
+    ///
+    /// # Errors
+    /// Where the figures cannot be written as CSV, which is our own mistake.
+    pub fn to_csv(&self) -> io::Result<String> {
+        let rows = self.caches.iter().flat_map(|of| {
+            let rows = of.rows.iter();
+            rows.map(|row| csv_line(cache_name(of.cache), row))
+        });
+        let head = CSV_HEAD.map(str::to_owned).to_vec();
+        csv_text([head].into_iter().chain(rows))
+    }
+
+    /// Everything but chain lengths, as JSON.
+    ///
+    /// # Errors
+    /// Where the figures cannot be written as JSON, which is our own mistake.
+    pub fn to_json(&self) -> io::Result<String> {
+        json_text(self)
+    }
+
+    /// The sweep as files: `hash.md`, `.html`, `.csv`, `.json`, and the plots.
+    ///
+    /// # Errors
+    /// As [`Self::to_csv`] and [`Self::to_json`].
+    pub fn report(&self) -> io::Result<Vec<ReportFile>> {
+        let report = Report {
+            name: "hash",
+            title: TITLE,
+            markdown: self.markdown(),
+            csv: self.to_csv()?,
+            json: self.to_json()?,
+            plots: self.caches.iter().flat_map(plots::of_cache).collect(),
+        };
+        Ok(report.into_files())
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = format!("# {TITLE}\n\n{}.\n\n{COLUMNS}", self.source);
+        if self.is_completed {
+            text.push_str(COMPLETED);
+        }
+        for of in &self.caches {
+            let name = cache_name(of.cache);
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "\n## {name} cache\n\n{}\n", of.title());
+            let _ = writeln!(text, "{}", of.full_table().to_markdown());
+            for plot in plots::of_cache(of) {
+                let _ = writeln!(text, "![{name}]({})\n", plot.name);
+            }
+        }
+        for of in &self.caches {
+            let _ = writeln!(text, "## {} cache, histograms\n", cache_name(of.cache));
+            for (heading, histogram) in of.histograms() {
+                let _ = writeln!(text, "### {heading}\n\n```text\n{histogram}```\n");
+            }
+        }
+        text
+    }
+}
+
+/// A column's title, and what a row has there.
+type Column = (&'static str, fn(&Row) -> String);
+
+const COLUMNS: &str = "\
+`hit` and `miss` are links walked in the mean by a lookup that finds its object and by one that does \
+not. `over ideal` compares a lookup with the expectation over all functions there can be, for this very \
+trace. `longest`, `empty`, `in mean chains` (the share of the objects in chains no longer than the \
+mean, rounded up) and the chi-square test against Poisson's distribution are of the moment with the \
+most objects. `ns` is the median of runs of the last lookups before that moment, alone on the machine, \
+with the sample's standard deviation. The fastest has a star.\n";
+
+const COMPLETED: &str = "\nWhat comes and goes was worked out from the lookups: what misses comes, and \
+what was not used for longest goes where there is no room.\n";
+
+const CSV_HEAD: [&str; 20] = [
+    "cache",
+    "function",
+    "bits",
+    "lookups",
+    "hits",
+    "links_on_hits",
+    "links_on_misses",
+    "links_hit",
+    "links_miss",
+    "links_lookup",
+    "over_ideal",
+    "objects",
+    "longest_chain",
+    "empty_buckets",
+    "share_in_mean_chains",
+    "chi_square",
+    "degrees_of_freedom",
+    "p_value",
+    "lookup_ns",
+    "deviation_ns",
+];
+
+fn csv_line(cache: &str, row: &Row) -> Vec<String> {
+    let counts = [
+        row.bits.into(),
+        row.lookups,
+        row.hits,
+        row.links_on_hits,
+        row.links_on_misses,
+    ];
+    let links = [
+        row.links.hit,
+        row.links.miss,
+        row.links.lookup,
+        row.over_ideal,
+    ];
+    let mut line = vec![cache.to_owned(), row.function.to_string()];
+    line.extend(counts.map(|count| count.to_string()));
+    line.extend(links.map(|figure| figure.to_string()));
+    line.extend([row.objects, row.longest_chain, row.empty_buckets].map(|count| count.to_string()));
+    line.extend([row.share_in_mean_chains, row.chi_square].map(|figure| figure.to_string()));
+    line.extend([row.degrees_of_freedom.to_string(), row.p_value.to_string()]);
+    let times = [row.lookup_ns, row.deviation_ns];
+    line.extend(times.map(|time| time.map_or_else(String::new, |time| time.to_string())));
+    line
+}
+
+fn time(row: &Row) -> f64 {
+    row.lookup_ns.unwrap_or(f64::INFINITY)
+}
+
+impl CacheReport {
+    /// What the trace asks, in a line.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let Survey {
+            lookups,
+            peak_objects,
+            contradictions,
+            ..
+        } = self.survey;
+        let hit_rate = ratio(as_f64(self.survey.hits), as_f64(lookups)) * 100.0;
+        let contradictions = match contradictions {
+            0 => String::new(),
+            count => format!("; {count} events contradict those before"),
+        };
+        format!(
+            "{} cache: {lookups} lookups, {hit_rate:.1}% hit, up to {peak_objects} \
+             objects{contradictions}",
+            cache_name(self.cache)
+        )
+    }
+
+    /// The combination with the fastest lookups, or the fewest links where none are timed.
+    #[must_use]
+    pub fn best(&self) -> Option<&Row> {
+        self.rows.iter().min_by(|a, b| {
+            let links = a.links.lookup.total_cmp(&b.links.lookup);
+            time(a).total_cmp(&time(b)).then(links)
+        })
+    }
+
+    /// One row for each combination, and one for chance, for a terminal.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        self.table_of(&[
+            ("hit", |row| format!("{:.3}", row.links.hit)),
+            ("miss", |row| format!("{:.3}", row.links.miss)),
+            ("over ideal", over_ideal),
+            ("longest", |row| row.longest_chain.to_string()),
+            ("p", |row| format!("{:.3}", row.p_value)),
+            ("ns", nanos),
+        ])
+    }
+
+    fn full_table(&self) -> Table {
+        self.table_of(&[
+            ("hit", |row| format!("{:.3}", row.links.hit)),
+            ("miss", |row| format!("{:.3}", row.links.miss)),
+            ("over ideal", over_ideal),
+            ("longest", |row| row.longest_chain.to_string()),
+            ("empty", |row| percent(row.empty_share())),
+            ("in mean chains", |row| percent(row.share_in_mean_chains)),
+            ("chi-square", |row| significant(row.chi_square)),
+            ("degrees", |row| row.degrees_of_freedom.to_string()),
+            ("p", |row| format!("{:.3}", row.p_value)),
+            ("ns", nanos),
+            ("million lookups/s", |row| {
+                significant(row.lookups_s.map_or(f64::NAN, |rate| rate / 1e6))
+            }),
+            ("KiB", |row| significant(as_f64(row.table_bytes) / 1024.0)),
+        ])
+    }
+
+    fn table_of(&self, columns: &[Column]) -> Table {
+        let titles = columns.iter().map(|(title, _)| (*title, Align::Right));
+        let head = [("function", Align::Left), ("bits", Align::Right)];
+        let mut table = Table::new(head.into_iter().chain(titles));
+        let best = self.best();
+        let mut bits = None;
+        for row in &self.rows {
+            if bits != Some(row.bits) {
+                bits = Some(row.bits);
+                table.push(self.ideal_row(row.bits, columns));
+            }
+            let mark = if best == Some(row) { "*" } else { " " };
+            let mut cells = vec![format!("{mark}{}", row.function), row.bits.to_string()];
+            cells.extend(columns.iter().map(|(_, cell)| cell(row)));
+            table.push(cells);
+        }
+        table
+    }
+
+    /// What chance gives, as far as that can be said.
+    fn ideal_row(&self, bits: u32, columns: &[Column]) -> Vec<String> {
+        let ideal = self.survey.ideal(bits);
+        let mut cells = vec![" ideal".to_owned(), bits.to_string()];
+        cells.extend(columns.iter().map(|(title, _)| match *title {
+            "hit" => format!("{:.3}", ideal.hit),
+            "miss" => format!("{:.3}", ideal.miss),
+            _ => String::new(),
+        }));
+        cells
+    }
+
+    /// Each combination's histogram in the published form, under its name.
+    pub fn histograms(&self) -> impl Iterator<Item = (String, PublishedForm)> + '_ {
+        self.rows.iter().map(|row| {
+            let form = PublishedForm::of(self.cache, [(row.counts(), row.histogram.clone())]);
+            (format!("{}, {} bits", row.function, row.bits), form)
+        })
+    }
+}
+
+fn over_ideal(row: &Row) -> String {
+    format!("{:+.1}%", row.over_ideal * 100.0)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+fn nanos(row: &Row) -> String {
+    match (row.lookup_ns, row.deviation_ns) {
+        (Some(time), Some(deviation)) => format!("{time:.1} ±{deviation:.1}"),
+        _ => "-".to_owned(),
+    }
+}

@@ -1,0 +1,136 @@
+//! What one table did, as figures.
+
+use super::survey::{Links, Survey};
+use super::sweep::Outcome;
+use super::timing::Timing;
+use crate::run_report::{as_f64, ratio};
+use larder_cache::hash::Function;
+use larder_cache::table::histogram::ChiSquare;
+use larder_cache::table::{Counts, Histogram};
+use serde::Serialize;
+use statrs::distribution::{ChiSquared, ContinuousCDF};
+
+/// One combination's figures. As JSON, without the chain lengths themselves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// By what the keys are spread.
+    pub function: Function,
+    /// Over 2^`bits` buckets.
+    pub bits: u32,
+    /// Lookups of the trace.
+    pub lookups: u64,
+    /// Those that hit.
+    pub hits: u64,
+    /// Links walked on all hits.
+    pub links_on_hits: u64,
+    /// Links walked on all misses.
+    pub links_on_misses: u64,
+    /// Links walked in the mean.
+    pub links: Links,
+    /// How much more is walked on a lookup than if chance spread the keys, as a share of it.
+    pub over_ideal: f64,
+    /// Objects, when there were the most.
+    pub objects: u64,
+    /// Objects of the longest chain then.
+    pub longest_chain: u64,
+    /// Empty buckets then.
+    pub empty_buckets: u64,
+    /// The share of the objects then that are in chains no longer than the mean, rounded up.
+    pub share_in_mean_chains: f64,
+    /// How far chain lengths then are from Poisson's.
+    pub chi_square: f64,
+    /// With how many degrees of freedom.
+    pub degrees_of_freedom: u32,
+    /// How likely chance is to be as far from them or further.
+    pub p_value: f64,
+    /// Nanoseconds of a lookup; `None` if the trace is too short to time any.
+    pub lookup_ns: Option<f64>,
+    /// How much these scatter from run to run.
+    pub deviation_ns: Option<f64>,
+    /// Lookups by the second on one processor.
+    pub lookups_s: Option<f64>,
+    /// What buckets and links take with so many objects, in bytes.
+    pub table_bytes: u64,
+    /// Chain lengths when there were the most objects.
+    #[serde(skip)]
+    pub histogram: Histogram,
+}
+
+impl Row {
+    /// The figures of `outcome`, in a trace of which `survey` tells.
+    #[must_use]
+    pub fn new(outcome: &Outcome, survey: &Survey) -> Self {
+        let Outcome {
+            combination,
+            counts,
+            histogram,
+            timing,
+        } = outcome;
+        let links = links(counts);
+        let ideal = survey.ideal(combination.bits);
+        let chi = histogram.chi_square();
+        let objects = histogram.objects();
+        let timing = timing.as_ref();
+        Self {
+            function: combination.function,
+            bits: combination.bits,
+            lookups: counts.lookups(),
+            hits: counts.hits,
+            links_on_hits: counts.links_on_hits,
+            links_on_misses: counts.links_on_misses,
+            links,
+            over_ideal: ratio(links.lookup - ideal.lookup, ideal.lookup),
+            objects,
+            longest_chain: histogram.longest_chain(),
+            empty_buckets: histogram.empty_buckets(),
+            share_in_mean_chains: histogram.share_in_mean_chains(),
+            chi_square: chi.statistic,
+            degrees_of_freedom: chi.degrees_of_freedom,
+            p_value: p_value(chi),
+            lookup_ns: timing.map(Timing::lookup_ns),
+            deviation_ns: timing.map(Timing::deviation_ns),
+            lookups_s: timing.map(Timing::lookups_s),
+            table_bytes: LINK_BYTES * objects + (BUCKET_BYTES << combination.bits),
+            histogram: histogram.clone(),
+        }
+    }
+
+    /// The share of the buckets that are empty.
+    #[must_use]
+    pub fn empty_share(&self) -> f64 {
+        as_f64(self.empty_buckets) / as_f64(1 << self.bits)
+    }
+
+    /// What the table's lookups did.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            hits: self.hits,
+            misses: self.lookups - self.hits,
+            links_on_hits: self.links_on_hits,
+            links_on_misses: self.links_on_misses,
+        }
+    }
+}
+
+/// A link in an object's slot.
+const LINK_BYTES: u64 = 4;
+
+/// The head of a chain.
+const BUCKET_BYTES: u64 = 4;
+
+fn links(counts: &Counts) -> Links {
+    Links {
+        hit: ratio(as_f64(counts.links_on_hits), as_f64(counts.hits)),
+        miss: ratio(as_f64(counts.links_on_misses), as_f64(counts.misses)),
+        lookup: ratio(as_f64(counts.links()), as_f64(counts.lookups())),
+    }
+}
+
+/// How likely chance is to be as far from Poisson's chain lengths as this, or further; 1 where there
+/// are too few of them to tell.
+#[must_use]
+pub fn p_value(chi: ChiSquare) -> f64 {
+    ChiSquared::new(chi.degrees_of_freedom.into())
+        .map_or(1.0, |distribution| distribution.sf(chi.statistic))
+}

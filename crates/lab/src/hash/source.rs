@@ -1,0 +1,216 @@
+//! Where events come from: a trace, or keys made up.
+
+use super::completion::Completion;
+use super::error::Error;
+use super::step::{Step, Steps};
+use crate::trace::{Batch, Tolerance, TraceEvent, TraceInfo, TraceReader};
+use larder_cache::tape::{CacheKind, Operation};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+/// Batches that are decoded ahead of those that replay.
+const AHEAD: usize = 2;
+
+/// Events that can be read more than once, each time the same.
+pub trait Source: Sync {
+    /// What they are of, for people.
+    fn title(&self) -> String;
+
+    /// How many events there are.
+    fn events(&self) -> u64;
+
+    /// Whether objects' coming and going is told of, too; else it is worked out.
+    fn tells_changes(&self) -> bool;
+
+    /// Hands all events to `each`, some at a time; ends when that returns false.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    fn read(
+        &self,
+        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
+    ) -> Result<(), Error>;
+}
+
+/// A trace in a file.
+#[derive(Clone, Debug)]
+pub struct TraceFile {
+    path: PathBuf,
+    tolerance: Tolerance,
+    info: TraceInfo,
+    events: u64,
+}
+
+impl TraceFile {
+    /// The trace at `path`.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
+        let reader = open(path, tolerance)?;
+        Ok(Self {
+            path: path.to_owned(),
+            tolerance,
+            info: reader.info().clone(),
+            events: reader.rows(),
+        })
+    }
+
+    /// What the trace says of itself.
+    #[must_use]
+    pub fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+}
+
+fn open(path: &Path, tolerance: Tolerance) -> Result<TraceReader, Error> {
+    TraceReader::open(path, tolerance).map_err(|source| failed(path, source))
+}
+
+fn failed(path: &Path, source: crate::trace::Error) -> Error {
+    let path = path.to_owned();
+    Error::Trace { path, source }
+}
+
+impl Source for TraceFile {
+    fn title(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn events(&self) -> u64 {
+        self.events
+    }
+
+    fn tells_changes(&self) -> bool {
+        self.info.tells_changes
+    }
+
+    fn read(
+        &self,
+        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
+    ) -> Result<(), Error> {
+        let mut reader = open(&self.path, self.tolerance)?;
+        let mut batch = Batch::default();
+        while reader
+            .read(&mut batch)
+            .map_err(|source| failed(&self.path, source))?
+        {
+            if !each(&mut batch.events()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which tables' events are wanted, and which objects these have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    rooms: [Option<Room>; CacheKind::ALL.len()],
+}
+
+/// Which objects a table has when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Those that the trace tells of, or all that it looks up, if it tells nothing of their coming and
+    /// going.
+    AsTold,
+    /// So many of those that are looked up: the ones used last.
+    Objects(u64),
+}
+
+impl Wanted {
+    /// That of `cache` too, with these objects.
+    #[must_use]
+    pub fn and(mut self, cache: CacheKind, room: Room) -> Self {
+        self.rooms[cache as usize] = Some(room);
+        self
+    }
+
+    fn has(&self, cache: CacheKind) -> bool {
+        self.rooms[cache as usize].is_some()
+    }
+
+    /// The tables.
+    pub fn caches(&self) -> impl Iterator<Item = CacheKind> + '_ {
+        CacheKind::ALL.into_iter().filter(|cache| self.has(*cache))
+    }
+
+    /// Whether what comes and goes is worked out, in all tables.
+    pub(super) fn completes(&self, source: &dyn Source) -> bool {
+        let mut rooms = self.rooms.iter().flatten();
+        !source.tells_changes() || rooms.all(|room| *room != Room::AsTold)
+    }
+}
+
+/// Reads `source` from its beginning to its end and hands the batches to `each`, with their numbers,
+/// while the next ones are decoded by a thread of their own.
+pub(super) fn stream(
+    source: &dyn Source,
+    wanted: Wanted,
+    mut each: impl FnMut(u64, &Steps) -> Result<(), Error>,
+) -> Result<(), Error> {
+    thread::scope(|scope| {
+        let (sender, batches) = sync_channel(AHEAD);
+        let reader = scope.spawn(move || {
+            let mut sorter = Sorter::new(source, wanted);
+            source.read(&mut |events| sender.send(sorter.sort(events)).is_ok())
+        });
+        let done = replay_all(&batches, &mut each);
+        // So that the reader does not wait for room any more.
+        drop(batches);
+        let read = reader
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        done.and(read)
+    })
+}
+
+fn replay_all(
+    batches: &Receiver<Steps>,
+    each: &mut impl FnMut(u64, &Steps) -> Result<(), Error>,
+) -> Result<(), Error> {
+    (0..)
+        .zip(batches)
+        .try_for_each(|(number, steps)| each(number, &steps))
+}
+
+/// Sorts events by tables, and adds what comes and goes where it is not told.
+struct Sorter {
+    wanted: Wanted,
+    completions: [Option<Completion>; CacheKind::ALL.len()],
+}
+
+impl Sorter {
+    fn new(source: &dyn Source, wanted: Wanted) -> Self {
+        let completion = |room: Option<Room>| match room? {
+            Room::Objects(objects) => Some(Completion::new(objects)),
+            Room::AsTold => (!source.tells_changes()).then(|| Completion::new(u64::MAX)),
+        };
+        Self {
+            wanted,
+            completions: wanted.rooms.map(completion),
+        }
+    }
+
+    fn sort(&mut self, events: &mut dyn Iterator<Item = TraceEvent>) -> Steps {
+        let mut steps = Steps::default();
+        for event in events {
+            steps.events += 1;
+            let cache = event.cache;
+            if !self.wanted.has(cache) {
+                continue;
+            }
+            let step = Step::from(event);
+            let steps = steps.of_mut(cache);
+            match (&mut self.completions[cache as usize], step.operation) {
+                (None, _) => steps.push(step),
+                (Some(completion), Operation::Lookup { .. }) => completion.look_up(step.key, steps),
+                // What is told does not go together with what is worked out.
+                (Some(_), Operation::Insert | Operation::Remove) => {}
+            }
+        }
+        steps
+    }
+}

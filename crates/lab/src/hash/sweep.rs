@@ -1,0 +1,225 @@
+//! Every combination of a hash function and a size, replayed.
+//!
+//! # Model
+//! The trace is decoded once for a group of combinations: as many as have room in memory. Each batch
+//! is followed by all tables of the group, on all processors. Which objects there are when is the same
+//! in all of them, and known from the [`Survey`]: where they are most, chain lengths are noted, and
+//! all work rests while each table is timed, alone.
+//!
+//! # Cost
+//! A decoding for each group; a gigabyte for the tables, or one table if that is larger.
+
+use super::error::{Error, cache_name};
+use super::replay::{self, BUCKET_BYTES, OBJECT_BYTES, Replay};
+use super::source::{Source, Wanted, stream};
+use super::step::{Key, Steps};
+use super::survey::{Survey, Surveyor};
+use super::timing::{TIMED_LOOKUPS, Timing};
+use larder_cache::hash::Function;
+use larder_cache::table::{Counts, Histogram};
+use larder_cache::tape::{CacheKind, Operation};
+use rayon::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+/// What the tables of a group take together, in bytes.
+const GROUP_BYTES: u64 = 1 << 30;
+
+/// A table to replay a trace in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Combination {
+    /// Which cache's keys.
+    pub cache: CacheKind,
+    /// By what they are spread.
+    pub function: Function,
+    /// Over 2^`bits` buckets.
+    pub bits: u32,
+}
+
+impl fmt::Display for Combination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            cache,
+            function,
+            bits,
+        } = self;
+        write!(f, "{}={function}/{bits}", cache_name(*cache))
+    }
+}
+
+/// What a table did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The table.
+    pub combination: Combination,
+    /// All lookups of the trace.
+    pub counts: Counts,
+    /// Chain lengths when there were the most objects.
+    pub histogram: Histogram,
+    /// Lookups then, timed.
+    pub timing: Option<Timing>,
+}
+
+/// What a trace asks of each of its tables that are wanted.
+pub type Surveys = BTreeMap<CacheKind, Survey>;
+
+/// Surveys the trace.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn survey(source: &dyn Source, wanted: Wanted) -> Result<Surveys, Error> {
+    let caches = wanted.caches();
+    let mut surveyors: Vec<_> = caches.map(|cache| (cache, Surveyor::new())).collect();
+    stream(source, wanted, |_, steps| {
+        surveyors
+            .par_iter_mut()
+            .for_each(|(cache, surveyor)| surveyor.follow(steps.of(*cache)));
+        Ok(())
+    })?;
+    let surveys = surveyors.into_iter();
+    Ok(surveys
+        .map(|(cache, surveyor)| (cache, surveyor.finish()))
+        .filter(|(_, survey)| survey.lookups > 0)
+        .collect())
+}
+
+/// Replays the trace in each table of `combinations`, whose caches were all surveyed. Calls `tick`
+/// after each batch of each group, with how many events it had for how many tables.
+///
+/// # Errors
+/// Where it cannot be read, or there is no memory for a table.
+pub fn replay(
+    source: &dyn Source,
+    wanted: Wanted,
+    surveys: &Surveys,
+    combinations: &[Combination],
+    tick: &mut dyn FnMut(u64),
+) -> Result<Vec<Outcome>, Error> {
+    let mut outcomes = Vec::new();
+    let mut rest = combinations;
+    while !rest.is_empty() {
+        let (group, others) = rest.split_at(group_size(surveys, rest));
+        rest = others;
+        outcomes.extend(replay_group(source, wanted, surveys, group, tick)?);
+    }
+    Ok(outcomes)
+}
+
+/// How many of `combinations` have room together: one at least.
+fn group_size(surveys: &Surveys, combinations: &[Combination]) -> usize {
+    let mut bytes = 0_u64;
+    let fitting = combinations.iter().take_while(|combination| {
+        bytes = bytes.saturating_add(table_bytes(surveys, combination));
+        bytes <= GROUP_BYTES
+    });
+    fitting.count().max(1)
+}
+
+/// What the table of `combination` takes when it has the most objects.
+#[must_use]
+pub fn table_bytes(surveys: &Surveys, combination: &Combination) -> u64 {
+    let objects = peak_objects(surveys, combination.cache);
+    (BUCKET_BYTES << combination.bits) + OBJECT_BYTES * objects
+}
+
+fn peak_objects(surveys: &Surveys, cache: CacheKind) -> u64 {
+    surveys.get(&cache).map_or(0, |survey| survey.peak_objects)
+}
+
+/// A table, and what is known of it so far.
+struct Tested {
+    combination: Combination,
+    table: Box<dyn Replay>,
+    histogram: Histogram,
+    timing: Option<Timing>,
+}
+
+impl Tested {
+    fn open(combination: Combination, surveys: &Surveys) -> Result<Self, Error> {
+        let Combination {
+            cache,
+            function,
+            bits,
+        } = combination;
+        let objects = peak_objects(surveys, cache);
+        let table = replay::open(function, bits, objects).map_err(|source| Error::Memory {
+            combination,
+            objects,
+            source,
+        })?;
+        Ok(Self {
+            combination,
+            table,
+            histogram: Histogram::default(),
+            timing: None,
+        })
+    }
+
+    /// There are the most objects now.
+    fn examine(&mut self, recent: &[Key]) {
+        self.histogram = self.table.histogram();
+        self.timing = (!recent.is_empty()).then(|| Timing::take(&mut *self.table, recent));
+    }
+
+    fn finish(self) -> Outcome {
+        Outcome {
+            combination: self.combination,
+            counts: self.table.counts(),
+            histogram: self.histogram,
+            timing: self.timing,
+        }
+    }
+}
+
+fn replay_group(
+    source: &dyn Source,
+    wanted: Wanted,
+    surveys: &Surveys,
+    group: &[Combination],
+    tick: &mut dyn FnMut(u64),
+) -> Result<Vec<Outcome>, Error> {
+    let mut tested = group
+        .iter()
+        .map(|combination| Tested::open(*combination, surveys))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut recent = Recent::default();
+    stream(source, wanted, |number, steps| {
+        tested
+            .par_iter_mut()
+            .for_each(|one| one.table.follow(steps.of(one.combination.cache)));
+        for (cache, survey) in surveys {
+            if number <= survey.peak_batch {
+                recent.keep(*cache, steps);
+            }
+            if number == survey.peak_batch {
+                let lookups = recent.take(*cache);
+                let of_cache = |one: &&mut Tested| one.combination.cache == *cache;
+                let those = tested.iter_mut().filter(of_cache);
+                those.for_each(|one| one.examine(&lookups));
+            }
+        }
+        tick(steps.events * group.len() as u64);
+        Ok(())
+    })?;
+    Ok(tested.into_iter().map(Tested::finish).collect())
+}
+
+/// What was looked up last, in each table.
+#[derive(Default)]
+struct Recent([VecDeque<Key>; CacheKind::ALL.len()]);
+
+impl Recent {
+    fn keep(&mut self, cache: CacheKind, steps: &Steps) {
+        let keys = &mut self.0[cache as usize];
+        let lookups = steps.of(cache).iter().filter_map(|step| {
+            matches!(step.operation, Operation::Lookup { .. }).then_some(step.key)
+        });
+        keys.extend(lookups);
+        let surplus = keys.len().saturating_sub(TIMED_LOOKUPS);
+        keys.drain(..surplus);
+    }
+
+    fn take(&mut self, cache: CacheKind) -> Vec<Key> {
+        std::mem::take(&mut self.0[cache as usize]).into()
+    }
+}

@@ -1,0 +1,64 @@
+//! Lookups timed alone: with no decoding, no insertion, and nothing else running.
+//!
+//! # Model
+//! The last lookups of the trace before the table was fullest, over and over: in their order, so that
+//! the processor's caches meet them as they came. What missed then may be there by now, so a run hits
+//! more often than the trace.
+
+use super::replay::Replay;
+use super::step::Key;
+use crate::run_report::{as_f64, ratio};
+use crate::statistics::{deviation, median};
+use std::time::Duration;
+
+/// Lookups of a run, at most.
+pub(super) const TIMED_LOOKUPS: usize = 1 << 19;
+
+/// Runs that count; one more goes before them.
+const RUNS: usize = 5;
+
+/// Lookups, timed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing {
+    /// Lookups of a run.
+    pub lookups: u64,
+    /// How many of them hit.
+    pub hits: u64,
+    /// How long each run took.
+    pub runs: Vec<Duration>,
+}
+
+impl Timing {
+    pub(super) fn take(table: &mut dyn Replay, keys: &[Key]) -> Self {
+        let (_, hits) = table.time(keys);
+        Self {
+            lookups: keys.len() as u64,
+            hits,
+            runs: (0..RUNS).map(|_| table.time(keys).0).collect(),
+        }
+    }
+
+    /// Nanoseconds of a lookup, in the run in the middle.
+    #[must_use]
+    pub fn lookup_ns(&self) -> f64 {
+        median(&self.nanos())
+    }
+
+    /// How much these scatter from run to run (sample's standard deviation), in nanoseconds.
+    #[must_use]
+    pub fn deviation_ns(&self) -> f64 {
+        deviation(&self.nanos())
+    }
+
+    /// Lookups by the second, in the run in the middle.
+    #[must_use]
+    pub fn lookups_s(&self) -> f64 {
+        ratio(1e9, self.lookup_ns())
+    }
+
+    fn nanos(&self) -> Vec<f64> {
+        let runs = self.runs.iter();
+        runs.map(|run| run.as_secs_f64() * 1e9 / as_f64(self.lookups))
+            .collect()
+    }
+}

@@ -1,0 +1,319 @@
+//! Keys replayed in the real table, held against programs of a few lines, distributions, and what was
+//! recorded.
+
+use larder_cache::hash::{Function, HashKey};
+use larder_cache::table::HashFunction;
+use larder_cache::tape::{CacheKind, Event, Operation};
+use larder_lab::hash::{
+    Combination, Error, HashReport, KeyKind, Keys, Outcome, Room, Source, Wanted, p_value, replay,
+    survey,
+};
+use larder_lab::trace::TraceEvent;
+use larder_testkit::{Random, Seed};
+use std::collections::{BTreeMap, HashMap};
+
+/// Events of one cache, in memory.
+struct Events {
+    events: Vec<TraceEvent>,
+    tells_changes: bool,
+}
+
+impl Source for Events {
+    fn title(&self) -> String {
+        "events".to_owned()
+    }
+
+    fn events(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    fn tells_changes(&self) -> bool {
+        self.tells_changes
+    }
+
+    fn read(
+        &self,
+        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
+    ) -> Result<(), Error> {
+        for batch in self.events.chunks(1000) {
+            if !each(&mut batch.iter().copied()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn event(cache: CacheKind, operation: Operation, key: HashKey) -> TraceEvent {
+    let event = Event {
+        cache,
+        operation,
+        key,
+    };
+    TraceEvent::new(0, 0, event)
+}
+
+fn replay_all(source: &dyn Source, cache: CacheKind, room: Room, of: &[(Function, u32)]) -> Vec<Outcome> {
+    let wanted = Wanted::default().and(cache, room);
+    let surveys = survey(source, wanted).unwrap();
+    let combinations: Vec<_> = of
+        .iter()
+        .map(|(function, bits)| Combination {
+            cache,
+            function: *function,
+            bits: *bits,
+        })
+        .collect();
+    replay(source, wanted, &surveys, &combinations, &mut |_| {}).unwrap()
+}
+
+/// Changes and lookups at random, told as the table of `function` would be asked.
+fn random_events(seed: Seed, count: usize, objects: u64) -> Vec<TraceEvent> {
+    let mut random = Random::new(seed);
+    let mut there = std::collections::BTreeSet::new();
+    let cache = CacheKind::Buffer;
+    (0..count)
+        .map(|_| {
+            let key = HashKey {
+                object: 8 << 20 | 1,
+                index: random.below(objects) * 8,
+            };
+            let operation = match random.below(10) {
+                0..3 if there.insert(key) => Operation::Insert,
+                3 if there.remove(&key) => Operation::Remove,
+                _ => Operation::Lookup {
+                    hit: there.contains(&key),
+                },
+            };
+            event(cache, operation, key)
+        })
+        .collect()
+}
+
+/// A table of ten lines: chains are vectors that grow at their end, where lookups begin.
+#[derive(Default)]
+struct Model {
+    chains: HashMap<u32, Vec<HashKey>>,
+    hits: u64,
+    misses: u64,
+    links_on_hits: u64,
+    links_on_misses: u64,
+}
+
+impl Model {
+    fn follow(&mut self, event: &TraceEvent, function: Function, bits: u32) {
+        let key = event.key();
+        let chain = self.chains.entry(function.bucket(key, bits)).or_default();
+        let place = chain.iter().rev().position(|one| *one == key);
+        match (event.operation, place) {
+            (Operation::Lookup { .. }, Some(before)) => {
+                self.hits += 1;
+                self.links_on_hits += before as u64 + 1;
+            }
+            (Operation::Lookup { .. }, None) => {
+                self.misses += 1;
+                self.links_on_misses += chain.len() as u64;
+            }
+            (Operation::Insert, _) => chain.push(key),
+            (Operation::Remove, _) => chain.retain(|one| *one != key),
+        }
+    }
+
+    fn lengths(&self, bits: u32) -> BTreeMap<u64, u64> {
+        let mut lengths = BTreeMap::new();
+        for bucket in 0..1 << bits {
+            let length = self.chains.get(&bucket).map_or(0, Vec::len) as u64;
+            *lengths.entry(length).or_default() += 1;
+        }
+        lengths
+    }
+}
+
+#[test]
+fn replay_of_a_trace_counts_what_a_table_of_ten_lines_counts() {
+    let seed = Seed::from_environment(0x4a51_0001);
+    let events = random_events(seed, 40_000, 3000);
+    let source = Events {
+        events,
+        tells_changes: true,
+    };
+    let tables = [
+        (Function::BufferReference, 8),
+        (Function::BufferSteiner, 11),
+        (Function::Golden, 10),
+    ];
+    let outcomes = replay_all(&source, CacheKind::Buffer, Room::AsTold, &tables);
+    for (outcome, (function, bits)) in outcomes.iter().zip(tables) {
+        let mut model = Model::default();
+        let mut fullest = (0, BTreeMap::new());
+        for batch in source.events.chunks(1000) {
+            batch.iter().for_each(|event| model.follow(event, function, bits));
+            let objects = model.chains.values().map(Vec::len).sum::<usize>();
+            if objects >= fullest.0 {
+                fullest = (objects, model.lengths(bits));
+            }
+        }
+        let counts = outcome.counts;
+        assert_eq!(
+            [counts.hits, counts.misses, counts.links_on_hits, counts.links_on_misses],
+            [model.hits, model.misses, model.links_on_hits, model.links_on_misses],
+            "{function}, seed {seed}"
+        );
+        let lengths: BTreeMap<_, _> = outcome.histogram.lengths().collect();
+        let lengths_of_model: BTreeMap<_, _> = fullest.1;
+        assert_eq!(lengths, lengths_of_model, "{function}, seed {seed}");
+    }
+}
+
+#[test]
+fn ideal_is_what_functions_drawn_at_random_walk_in_the_mean() {
+    let seed = Seed::from_environment(0x4a51_0002);
+    let source = Events {
+        events: random_events(seed, 20_000, 2000),
+        tells_changes: true,
+    };
+    let wanted = Wanted::default().and(CacheKind::Buffer, Room::AsTold);
+    let surveys = survey(&source, wanted).unwrap();
+    let bits = 9;
+    let ideal = surveys[&CacheKind::Buffer].ideal(bits).lookup;
+    let mut random = Random::new(seed);
+    let rounds = 40;
+    let mut sum = 0.0;
+    for _ in 0..rounds {
+        // A function is a number drawn for each key.
+        let mut drawn: HashMap<HashKey, u32> = HashMap::new();
+        let mut chains: HashMap<u32, Vec<HashKey>> = HashMap::new();
+        let (mut lookups, mut links) = (0.0, 0.0);
+        for event in &source.events {
+            let key = event.key();
+            let draw = || u32::try_from(random.below(1 << bits)).unwrap();
+            let chain = chains.entry(*drawn.entry(key).or_insert_with(draw)).or_default();
+            match event.operation {
+                Operation::Insert => chain.push(key),
+                Operation::Remove => chain.retain(|one| *one != key),
+                Operation::Lookup { .. } => {
+                    let place = chain.iter().rev().position(|one| *one == key);
+                    lookups += 1.0;
+                    #[expect(clippy::cast_precision_loss, reason = "a chain's length")]
+                    let walked = place.map_or(chain.len(), |place| place + 1) as f64;
+                    links += walked;
+                }
+            }
+        }
+        sum += links / lookups;
+    }
+    let mean = sum / f64::from(rounds);
+    assert!((mean / ideal - 1.0).abs() < 0.02, "{mean} {ideal}, seed {seed}");
+}
+
+#[test]
+fn histogram_of_a_known_key_set_is_that_of_a_program_of_ten_lines() {
+    let source = Keys::new(KeyKind::Blocks, CacheKind::Buffer, 20_000, 7);
+    let mut buckets = vec![0_u64; 1 << 12];
+    let mut seen = std::collections::HashSet::new();
+    source
+        .read(&mut |events| {
+            for event in events.filter(|event| seen.insert(event.index)) {
+                let product = (event.index as u32).wrapping_mul(2_654_435_761);
+                buckets[(product >> 11) as usize & 4095] += 1;
+            }
+            true
+        })
+        .unwrap();
+    let mut expected = BTreeMap::new();
+    for bucket in buckets {
+        *expected.entry(bucket).or_insert(0_u64) += 1;
+    }
+    let table = [(Function::BufferMult11, 12)];
+    let outcomes = replay_all(&source, CacheKind::Buffer, Room::AsTold, &table);
+    let lengths: BTreeMap<_, _> = outcomes[0].histogram.lengths().collect();
+    assert_eq!(lengths, expected);
+}
+
+#[test]
+fn uniform_keys_pass_at_5_percent_about_95_percent_of_the_time() {
+    let seed = Seed::from_environment(0x4a51_0003);
+    let rounds = 400;
+    let mut random = Random::new(seed);
+    let passed = (0..rounds)
+        .filter(|_| {
+            let mut chains = vec![0_u64; 4096];
+            for _ in 0..6000 {
+                chains[usize::try_from(random.below(4096)).unwrap()] += 1;
+            }
+            let mut histogram = larder_cache::table::Histogram::default();
+            chains.into_iter().for_each(|length| histogram.add(length));
+            p_value(histogram.chi_square()) > 0.05
+        })
+        .count();
+    // Of 400 tests that pass with 0.95, 380 do, with a deviation of 4.4: four to either side.
+    assert!((362..=398).contains(&passed), "{passed}, seed {seed}");
+}
+
+#[test]
+fn lookups_alone_are_completed_within_the_room_there_is() {
+    let source = Keys::new(KeyKind::Pages, CacheKind::Page, 5000, 3);
+    let tables = [(Function::Golden, 10), (Function::PageReference, 11)];
+    let all = replay_all(&source, CacheKind::Page, Room::AsTold, &tables);
+    assert!(all.iter().all(|one| one.counts.misses == 5000));
+    assert!(all.iter().all(|one| one.histogram.objects() == 5000));
+    let few = replay_all(&source, CacheKind::Page, Room::Objects(1000), &tables);
+    assert!(few.iter().all(|one| one.histogram.objects() == 1000));
+    assert_eq!(few[0].counts.hits, few[1].counts.hits);
+    assert!(few[0].counts.misses > 15_000, "{:?}", few[0].counts);
+}
+
+#[test]
+fn hit_of_what_came_before_the_recording_is_missed_once_and_told() {
+    let key = |index| HashKey { object: 1, index };
+    let lookup = |index| {
+        let operation = Operation::Lookup { hit: true };
+        event(CacheKind::Page, operation, key(index))
+    };
+    let source = Events {
+        events: vec![lookup(1), lookup(2), lookup(1), lookup(1)],
+        tells_changes: true,
+    };
+    let wanted = Wanted::default().and(CacheKind::Page, Room::AsTold);
+    let surveys = survey(&source, wanted).unwrap();
+    assert_eq!(surveys[&CacheKind::Page].contradictions, 2);
+    let outcomes = replay_all(&source, CacheKind::Page, Room::AsTold, &[(Function::Golden, 4)]);
+    assert_eq!((outcomes[0].counts.hits, outcomes[0].counts.misses), (2, 2));
+}
+
+#[test]
+fn report_of_a_sweep_is_one_page_with_its_plots_and_figures_for_programs() {
+    let source = Keys::new(KeyKind::Names, CacheKind::Dentry, 3000, 1);
+    let wanted = Wanted::default().and(CacheKind::Dentry, Room::AsTold);
+    let surveys = survey(&source, wanted).unwrap();
+    let tables = [Function::DentryReference, Function::Golden].map(|function| {
+        [10, 12].map(|bits| Combination {
+            cache: CacheKind::Dentry,
+            function,
+            bits,
+        })
+    });
+    let outcomes = replay(&source, wanted, &surveys, tables.as_flattened(), &mut |_| {}).unwrap();
+    let report = HashReport::new(&source, wanted, &surveys, &outcomes);
+    let files = report.report().unwrap();
+    let names: Vec<&str> = files.iter().map(|file| &*file.name).collect();
+    assert_eq!(
+        names,
+        [
+            "hash.md",
+            "hash.html",
+            "hash.csv",
+            "hash.json",
+            "dentry-links.svg",
+            "dentry-time.svg",
+            "dentry-chains.svg"
+        ]
+    );
+    assert_eq!(files[1].content.matches("<svg").count(), 3);
+    assert!(!files[1].content.contains("src="), "nothing is fetched");
+    assert_eq!(files[2].content.lines().count(), 5);
+    let json: serde_json::Value = serde_json::from_str(&files[3].content).unwrap();
+    assert_eq!(json["caches"][0]["cache"], "dentry");
+    assert_eq!(json["caches"][0]["rows"].as_array().unwrap().len(), 4);
+    assert!(files[0].content.contains("hash table histogram:"));
+}
