@@ -7,6 +7,7 @@ mod names;
 mod reproduce;
 mod results;
 mod sdm;
+mod top;
 mod xattr_bench;
 
 use crate::commands::fuse2fs::Fuse2fsArgs;
@@ -26,6 +27,7 @@ pub(crate) use names::Names;
 pub(crate) use reproduce::{Document, ReproduceArgs};
 pub(crate) use results::ResultArgs;
 pub(crate) use sdm::SdmArgs;
+pub(crate) use top::TopArgs;
 pub(crate) use xattr_bench::{TargetName, XattrBenchArgs};
 
 /// Mount, read and write ext2, ext3 and ext4 images, without root.
@@ -63,6 +65,7 @@ pub(crate) enum Command {
     Mv(MvArgs),
     Info(InfoArgs),
     Stats(StatsArgs),
+    Top(TopArgs),
     Fuse2fs(Fuse2fsArgs),
     Lab(LabArgs),
 }

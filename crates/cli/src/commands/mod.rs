@@ -14,6 +14,7 @@ mod put;
 mod rm;
 mod stat;
 mod stats;
+mod top;
 mod umount;
 
 use crate::args::{Command, VolumeArgs};
@@ -44,6 +45,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Mv(args) => mv::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Stats(args) => stats::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Lab(args) => lab::run(&args),
     }
 }

@@ -234,7 +234,7 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     text.info(
         "larder_mount_info",
         "The mount.",
-        &[("path", mountpoint), ("version", version)],
+        &[&[("path", mountpoint), ("version", version)]],
     );
     let size = |stats: &Stats| Some(stats.cache_size_bytes);
     let help = "The memory budget of all caches.";
@@ -242,6 +242,12 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
         &[("larder_cache_size_bytes", Gauge, help, size)],
         &[(&[], stats)],
     );
+    let finders = stats.caches().map(|(_, cache)| cache.finder.to_string());
+    let found: Vec<_> = std::iter::zip(stats.caches(), &finders)
+        .map(|((kind, _), finder)| [("cache", kind.as_str()), ("finder", &**finder)])
+        .collect();
+    let found: Vec<_> = found.iter().map(|labels| &labels[..]).collect();
+    text.info("larder_cache_info", "What finds the objects.", &found);
     let caches = stats
         .caches()
         .map(|(kind, cache)| ([("cache", kind.as_str())], cache));
@@ -254,7 +260,7 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     text.info(
         "larder_readahead_info",
         "How readahead is set.",
-        &[("policy", policy)],
+        &[&[("policy", policy)]],
     );
     text.figures(&READAHEAD, &[(&[], readahead)]);
     text.figures(&DEVICE, &[(&[], &stats.device)]);
@@ -266,7 +272,7 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
         text.info(
             "larder_attributes_info",
             "What finds equal ones.",
-            &[("variant", variant)],
+            &[&[("variant", variant)]],
         );
         text.figures(&ATTRIBUTES, &[(&[], attributes)]);
         let (blocks, inodes) = (&attributes.blocks, &attributes.inodes);
@@ -286,10 +292,12 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// A metric that says something by its labels alone.
-    fn info(&mut self, name: &str, help: &str, labels: &[Label]) {
+    /// A metric that says something by the labels of its samples alone.
+    fn info(&mut self, name: &str, help: &str, samples: &[&[Label]]) {
         self.head(name, Gauge, help);
-        self.sample(name, labels, 1);
+        for labels in samples {
+            self.sample(name, labels, 1);
+        }
     }
 
     /// Each figure of all `those`, which their labels tell apart. One that is not known of any is left out.

@@ -1,0 +1,82 @@
+//! The questions to the server of a mount.
+
+use larder::{CacheKind, HistogramReport, Stats};
+use larder_fuse::Result;
+use larder_fuse::stats::{counts, histogram, stats};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Every how many times one of the caches that are not chosen is looked at too.
+const SELDOM: u64 = 10;
+
+/// What a server said, and when.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    pub at: Instant,
+    /// All longest chains are known; those of caches that were not asked for are as of a while ago.
+    pub stats: Stats,
+    /// Of the chosen cache.
+    pub report: HistogramReport,
+}
+
+/// Asks again and again, and remembers what it does not ask each time.
+#[derive(Debug)]
+pub(super) struct Asker {
+    mountpoint: PathBuf,
+    asked: u64,
+    /// The longest chain of each cache, in the order of [`CacheKind::ALL`].
+    longest_chains: [Option<u64>; 4],
+}
+
+impl Asker {
+    pub(super) fn new(mountpoint: &Path) -> Self {
+        Self {
+            mountpoint: mountpoint.to_owned(),
+            asked: 0,
+            longest_chains: [None; 4],
+        }
+    }
+
+    /// Asks for all counts and for the histogram of the chosen cache.
+    pub(super) fn ask(&mut self, chosen: CacheKind) -> Result<Sample> {
+        let mut stats = if self.asked == 0 {
+            stats(&self.mountpoint)?
+        } else {
+            counts(&self.mountpoint)?
+        };
+        let report = histogram(&self.mountpoint, chosen)?;
+        self.note(&report);
+        let others = CacheKind::ALL.into_iter().filter(|kind| *kind != chosen);
+        if self.asked % SELDOM == SELDOM - 1
+            && let Some(other) = others.cycle().nth((self.asked / SELDOM) as usize % 3)
+        {
+            let report = histogram(&self.mountpoint, other)?;
+            self.note(&report);
+        }
+        let caches = [
+            &mut stats.page,
+            &mut stats.buffer,
+            &mut stats.dentry,
+            &mut stats.inode,
+        ];
+        for (cache, known) in caches.into_iter().zip(&mut self.longest_chains) {
+            *known = cache.longest_chain.or(*known);
+            cache.longest_chain = *known;
+        }
+        self.asked += 1;
+        Ok(Sample {
+            at: Instant::now(),
+            stats,
+            report,
+        })
+    }
+
+    fn note(&mut self, report: &HistogramReport) {
+        let places = CacheKind::ALL.into_iter().zip(&mut self.longest_chains);
+        for (kind, longest_chain) in places {
+            if kind == report.cache {
+                *longest_chain = Some(report.histogram.longest_chain());
+            }
+        }
+    }
+}

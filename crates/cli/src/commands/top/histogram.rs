@@ -1,0 +1,99 @@
+//! The histogram of a cache as bars.
+
+use super::change::as_f64;
+use super::screen::short;
+use larder::HistogramReport;
+use ratatui::text::Line;
+
+/// Columns before the bars.
+const LABEL_COLUMNS: usize = 24;
+
+/// Rows of chain lengths, at most `most`, with what is longer in the last; each `width` columns wide.
+pub(super) fn bars(report: &HistogramReport, most: usize, width: usize) -> Vec<Line<'static>> {
+    let rows = gathered(report, most);
+    let largest = rows.iter().fold(1.0_f64, |largest, row| {
+        largest.max(row.buckets).max(row.poisson)
+    });
+    let columns = width.saturating_sub(LABEL_COLUMNS);
+    let line = |row: &Row| {
+        // Less than half a bucket is none.
+        let by_chance = if row.poisson < 0.5 { 0.0 } else { row.poisson };
+        let bar = bar(row.buckets / largest, by_chance / largest, columns);
+        let (buckets, poisson) = (short(row.buckets), short(row.poisson));
+        Line::raw(format!("{:>5} {buckets:>8} {poisson:>8} {bar}", row.length))
+    };
+    rows.iter().map(line).collect()
+}
+
+/// The buckets with chains of one length, or longer.
+struct Row {
+    length: String,
+    buckets: f64,
+    /// What chance would give.
+    poisson: f64,
+}
+
+/// The rows that say something: not those behind both the longest chain and what chance would give.
+fn gathered(report: &HistogramReport, most: usize) -> Vec<Row> {
+    let all: Vec<(Option<u64>, f64, f64)> = report
+        .histogram
+        .rows()
+        .zip(report.poisson)
+        .map(|((length, buckets, _), poisson)| (length, as_f64(buckets), poisson))
+        .collect();
+    let is_something = |(_, buckets, poisson): &(_, f64, f64)| *buckets > 0.0 || *poisson >= 0.5;
+    let used = all
+        .iter()
+        .rposition(is_something)
+        .map_or(0, |last| last + 1);
+    let single = if used > most {
+        most.saturating_sub(1)
+    } else {
+        used
+    };
+    let mut rows: Vec<Row> = all[..single]
+        .iter()
+        .zip(0..)
+        .map(|(&(length, buckets, poisson), at)| Row {
+            length: length.map_or_else(|| format!(">{}", at - 1), |length| length.to_string()),
+            buckets,
+            poisson,
+        })
+        .collect();
+    if used > single {
+        rows.push(Row {
+            length: format!(">{}", single.saturating_sub(1)),
+            buckets: all[single..].iter().map(|(_, buckets, _)| buckets).sum(),
+            poisson: all[single..].iter().map(|(_, _, poisson)| poisson).sum(),
+        });
+    }
+    rows
+}
+
+/// `#` for what there is and `:` for what chance would have beyond; `|` where chance ends.
+fn bar(found: f64, by_chance: f64, columns: usize) -> String {
+    let (found, by_chance) = (cells(found, columns), cells(by_chance, columns));
+    let cell = |at| match at {
+        at if at + 1 == by_chance => '|',
+        at if at < found => '#',
+        at if at < by_chance => ':',
+        _ => ' ',
+    };
+    (0..columns)
+        .map(cell)
+        .collect::<String>()
+        .trim_end()
+        .to_owned()
+}
+
+/// How many of `columns` a share takes: one at least, of more than nothing.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of a few columns"
+)]
+pub(super) fn cells(share: f64, columns: usize) -> usize {
+    let cells = (share * columns as f64).round() as usize;
+    cells.max(usize::from(share > 0.0)).min(columns)
+}

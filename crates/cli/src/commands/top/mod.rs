@@ -1,0 +1,95 @@
+//! `larder top`: what the caches behind a mount do, now and since it was mounted.
+//!
+//! # Model
+//! top(1), of a mount. [`asker`] asks the mount's server, [`change`] compares two answers, [`screen`]
+//! lays them out, and [`view`] keeps that on a terminal. Elsewhere the same screen is written as text.
+//!
+//! # Cost
+//! A refresh asks for all counts and for one histogram. The histogram is what costs: its server looks at
+//! every bucket of that cache, and at those of the other caches only now and then.
+
+mod asker;
+mod change;
+mod help;
+mod histogram;
+mod json_line;
+mod screen;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use crate::args::TopArgs;
+use crate::failure::Result;
+use asker::{Asker, Sample};
+use change::Change;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
+use screen::{SMALLEST, Screen};
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+pub(super) fn run(args: &TopArgs) -> Result<ExitCode> {
+    let mut asker = Asker::new(&args.mountpoint);
+    let first = asker.ask(args.cache.into())?;
+    let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    if is_terminal && !args.once && !args.json {
+        return view::run(args, asker, first);
+    }
+    let count = args.count.or((!args.json).then_some(1));
+    let mut before = None;
+    let mut now = first;
+    for written in 1.. {
+        let change = Change::new(before.as_ref(), &now);
+        if args.json {
+            json_line::print(&change)?;
+        } else {
+            print(args, &change, written > 1)?;
+        }
+        if Some(written) == count {
+            break;
+        }
+        std::thread::sleep(args.interval);
+        let next = asker.ask(args.cache.into())?;
+        before = Some(std::mem::replace(&mut now, next));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the screen as text.
+fn print(args: &TopArgs, change: &Change<'_>, is_next: bool) -> Result<()> {
+    let screen = Screen {
+        mountpoint: &args.mountpoint,
+        interval: args.interval,
+        change,
+        notice: None,
+        shows_help: false,
+        has_keys: false,
+        has_colours: false,
+    };
+    let area = Rect::from(SMALLEST);
+    let mut buffer = Buffer::empty(area);
+    screen.render(area, &mut buffer);
+    let mut out = io::stdout().lock();
+    if is_next {
+        writeln!(out)?;
+    }
+    for row in lines(&buffer) {
+        writeln!(out, "{row}")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// The rows of a buffer as text, with nothing behind the last.
+fn lines(buffer: &Buffer) -> Vec<String> {
+    let row = |y| {
+        let cells = buffer
+            .area
+            .columns()
+            .map(|column| buffer[(column.x, y)].symbol());
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    let mut rows: Vec<String> = buffer.area.rows().map(|area| row(area.y)).collect();
+    while rows.pop_if(|row| row.is_empty()).is_some() {}
+    rows
+}

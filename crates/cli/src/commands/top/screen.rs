@@ -1,0 +1,333 @@
+//! The screen: which figure is where.
+
+use super::change::{Change, as_f64, misses, ratio};
+use super::help::HELP;
+use super::histogram::{bars, cells};
+use crate::{name, size};
+use larder::{CacheKind, CacheStats, Stats};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect, Size};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Paragraph, Widget, Wrap};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// Columns and rows that everything fits into.
+pub(super) const SMALLEST: Size = Size::new(80, 24);
+
+/// Columns of the figures to the right of the histogram.
+const RIGHT_COLUMNS: u16 = 34;
+/// Columns of the memory's bar.
+const MEMORY_COLUMNS: usize = 16;
+
+/// What is to be shown.
+#[derive(Debug)]
+pub(super) struct Screen<'a> {
+    pub mountpoint: &'a Path,
+    pub interval: Duration,
+    pub change: &'a Change<'a>,
+    /// Why the figures are old.
+    pub notice: Option<&'a str>,
+    pub shows_help: bool,
+    /// Whether there are keys to press.
+    pub has_keys: bool,
+    /// Colours only stress what words say.
+    pub has_colours: bool,
+}
+
+impl Widget for Screen<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Size {
+            width: columns,
+            height: rows,
+        } = SMALLEST;
+        if area.width < columns || area.height < rows {
+            let Rect { width, height, .. } = area;
+            let text = format!(
+                "larder top needs {columns} columns and {rows} rows; here are {width} and {height}. \
+                 Make the terminal larger, or press q and use --once."
+            );
+            return Paragraph::new(text)
+                .wrap(Wrap { trim: true })
+                .render(area, buffer);
+        }
+        let [title, memory, notice, caches, _, rest, keys] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(1),
+            Constraint::Length(1),
+            Constraint::Length(5),
+            Constraint::Length(1),
+            Constraint::Min(0),
+            Constraint::Length(1),
+        ])
+        .areas(area);
+        self.title(title, buffer);
+        self.memory().render(memory, buffer);
+        self.notice().render(notice, buffer);
+        if self.shows_help {
+            let below = Rect {
+                height: area.height - 4,
+                y: caches.y,
+                ..area
+            };
+            Text::raw(HELP).render(below, buffer);
+        } else {
+            Text::from(self.caches()).render(caches, buffer);
+            let [left, right] =
+                Layout::horizontal([Constraint::Min(0), Constraint::Length(RIGHT_COLUMNS)])
+                    .areas(rest);
+            Text::from(self.histogram(left)).render(left, buffer);
+            Text::from(self.flows()).render(right, buffer);
+        }
+        if self.has_keys {
+            let text = "q leave   arrow keys choose a cache   ? explain";
+            Line::raw(text).style(self.heading()).render(keys, buffer);
+        }
+    }
+}
+
+impl Screen<'_> {
+    fn stats(&self) -> &Stats {
+        &self.change.now.stats
+    }
+
+    fn title(&self, area: Rect, buffer: &mut Buffer) {
+        let mountpoint = name::escaped(self.mountpoint.as_os_str().as_bytes());
+        Line::raw(format!("larder top  {mountpoint}"))
+            .bold()
+            .render(area, buffer);
+        let interval = format!(" every {} s", self.interval.as_secs_f64());
+        Line::raw(interval).right_aligned().render(area, buffer);
+    }
+
+    fn memory(&self) -> Line<'static> {
+        let stats = self.stats();
+        let used_bytes = stats
+            .caches()
+            .iter()
+            .map(|(_, cache)| cache.bytes)
+            .sum::<u64>();
+        let share = ratio(used_bytes, stats.cache_size_bytes).unwrap_or(0.0);
+        let bar = "#".repeat(cells(share, MEMORY_COLUMNS));
+        let readahead = &stats.readahead;
+        Line::raw(format!(
+            "memory {} of {} [{bar:-<MEMORY_COLUMNS$}]  readahead {}, {}",
+            size::human(used_bytes),
+            size::human(stats.cache_size_bytes),
+            readahead.policy,
+            size::human(readahead.max_bytes),
+        ))
+    }
+
+    /// What the figures alone do not tell.
+    fn notice(&self) -> Line<'static> {
+        let writing = self.stats().writing.as_ref();
+        let read_only = writing.and_then(|writing| writing.read_only_because.as_deref());
+        let text = match (self.notice, read_only) {
+            (Some(notice), _) => notice.to_owned(),
+            (None, Some(why)) => format!("turned read-only: {}", name::escaped(why.as_bytes())),
+            (None, None) => return Line::default(),
+        };
+        Line::raw(text).style(self.alarm())
+    }
+
+    /// The table of caches.
+    fn caches(&self) -> Vec<Line<'static>> {
+        let head = format!(
+            "  {:<7}{:>10}{:>10}{:>9}{:>11}{:>12}{:>9}{:>10}",
+            "cache",
+            "lookups/s",
+            "hits now",
+            "in all",
+            "links/hit",
+            "links/miss",
+            "longest",
+            "memory"
+        );
+        let mut lines = vec![Line::raw(head).style(self.heading())];
+        for (at, (kind, cache)) in self.stats().caches().into_iter().enumerate() {
+            let is_chosen = kind == self.change.now.report.cache;
+            let lookups = self.change.lookups(|stats| stats.caches()[at].1);
+            let row = format!(
+                "{} {:<7}{:>10}{:>10}{:>9}{:>11}{:>12}{:>9}{:>10}",
+                if is_chosen { '>' } else { ' ' },
+                kind.as_str(),
+                or_none(lookups.rate, short),
+                or_none(lookups.hit_rate, percent),
+                or_none(ratio(cache.hits, cache.lookups), percent),
+                or_none(lookups.links_per_hit, two_decimals),
+                or_none(lookups.links_per_miss, two_decimals),
+                cache
+                    .longest_chain
+                    .map_or("-".to_owned(), |chain| chain.to_string()),
+                size::human(cache.bytes),
+            );
+            let line = Line::raw(row);
+            lines.push(if is_chosen { line.bold() } else { line });
+        }
+        lines
+    }
+
+    /// The chosen cache.
+    fn histogram(&self, area: Rect) -> Vec<Line<'static>> {
+        let report = &self.change.now.report;
+        let cache = self.chosen();
+        let walked = |links, lookups| or_none(ratio(links, lookups), two_decimals);
+        let objects = format!(
+            "{}: {} objects, {} buckets, {}",
+            report.cache.as_str(),
+            short(as_f64(cache.objects)),
+            short(as_f64(cache.buckets)),
+            cache.finder
+        );
+        let since_mount = format!(
+            "since mount: {} links a hit, {} a miss",
+            walked(cache.links_on_hits, cache.hits),
+            walked(cache.links_on_misses, misses(cache)),
+        );
+        let mut lines = vec![Line::raw(objects).bold(), Line::raw(since_mount)];
+        if report.histogram.buckets() == 0 {
+            lines.push(Line::raw("no hash table, no chains"));
+            return lines;
+        }
+        let head = format!("{:>5} {:>8} {:>8}", "chain", "buckets", "Poisson");
+        lines.push(Line::raw(head).style(self.heading()));
+        let rows = usize::from(area.height).saturating_sub(lines.len());
+        let columns = usize::from(area.width).saturating_sub(2);
+        lines.extend(bars(report, rows, columns));
+        lines
+    }
+
+    fn chosen(&self) -> &CacheStats {
+        let stats = self.stats();
+        match self.change.now.report.cache {
+            CacheKind::Page => &stats.page,
+            CacheKind::Buffer => &stats.buffer,
+            CacheKind::Dentry => &stats.dentry,
+            CacheKind::Inode => &stats.inode,
+        }
+    }
+
+    /// What goes through: readahead, the device, shared attributes.
+    fn flows(&self) -> Vec<Line<'static>> {
+        let stats = self.stats();
+        let head = format!("{:<14}{:>9}{:>11}", "", "per s", "in all");
+        let mut lines = vec![
+            Line::raw(head).style(self.heading()),
+            self.count("windows ahead", |stats| stats.readahead.windows),
+            self.count("pages ahead", |stats| stats.readahead.pages_ahead),
+            self.count("  used", |stats| stats.readahead.pages_used),
+            self.count("  wasted", |stats| stats.readahead.pages_wasted),
+            self.wasted(),
+            self.count("device reads", |stats| stats.device.reads),
+            self.bytes("  read", |stats| stats.device.bytes),
+        ];
+        if let Some(writing) = &stats.writing {
+            lines.extend([
+                self.count("device writes", |stats| stats.device.writes),
+                self.bytes("  written", |stats| stats.device.written_bytes),
+                self.count("  flushes", |stats| stats.device.flushes),
+                in_all("dirty", &size::human(writing.dirty_bytes)),
+            ]);
+        }
+        if let Some(attributes) = &stats.attributes {
+            let shares = |stats: &Stats| stats.attributes.as_ref().map_or(0, |of| of.shares);
+            lines.extend([
+                self.count("attr. shares", shares),
+                in_all("  saved", &size::human(attributes.saved_bytes)),
+            ]);
+        }
+        lines
+    }
+
+    fn count(&self, label: &str, count: impl Fn(&Stats) -> u64) -> Line<'static> {
+        let rate = or_none(self.change.rate(&count), short);
+        let in_all = short(as_f64(count(self.stats())));
+        Line::raw(format!("{label:<14}{rate:>9}{in_all:>11}"))
+    }
+
+    fn bytes(&self, label: &str, count: impl Fn(&Stats) -> u64) -> Line<'static> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "shown in KiB or more, and never less than 0"
+        )]
+        let rate = or_none(self.change.rate(&count), |rate| {
+            size::human(rate.round() as u64)
+        });
+        let in_all = size::human(count(self.stats()));
+        Line::raw(format!("{label:<12}{rate:>11}{in_all:>11}"))
+    }
+
+    /// Which share of the pages whose fate is known was wasted.
+    fn wasted(&self) -> Line<'static> {
+        let wasted = |stats: &Stats| stats.readahead.pages_wasted;
+        let fated = |stats: &Stats| stats.readahead.pages_used + stats.readahead.pages_wasted;
+        let now = self.change.ratio(wasted, fated);
+        let in_all = ratio(wasted(self.stats()), fated(self.stats()));
+        let line = Line::raw(format!(
+            "{:<14}{:>9}{:>11}",
+            "  wasted share",
+            or_none(now, percent),
+            or_none(in_all, percent)
+        ));
+        if now.is_some_and(|share| share >= 0.5) {
+            line.style(self.alarm())
+        } else {
+            line
+        }
+    }
+
+    fn heading(&self) -> Style {
+        let style = Style::new().bold();
+        if self.has_colours {
+            style.fg(Color::Cyan)
+        } else {
+            style
+        }
+    }
+
+    fn alarm(&self) -> Style {
+        let style = Style::new().bold();
+        if self.has_colours {
+            style.fg(Color::Red)
+        } else {
+            style
+        }
+    }
+}
+
+fn in_all(label: &str, in_all: &str) -> Line<'static> {
+    Line::raw(format!("{label:<14}{in_all:>20}"))
+}
+
+fn or_none(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), shown)
+}
+
+/// A share as a percentage; only all is 100%.
+fn percent(share: f64) -> String {
+    format!("{:.1}%", (share * 1000.0).floor() / 10.0)
+}
+
+fn two_decimals(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// A count in seven columns at most: `0.3`, `123`, `45.6k`.
+pub(super) fn short(count: f64) -> String {
+    if count < 9.95 && count.fract() != 0.0 {
+        return format!("{count:.1}");
+    }
+    let mut value = count;
+    for unit in ["", "k", "M", "G"] {
+        if value < 999.5 {
+            let decimals = usize::from(!unit.is_empty());
+            return format!("{value:.decimals$}{unit}");
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1}T")
+}

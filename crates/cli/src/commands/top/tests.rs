@@ -1,0 +1,202 @@
+//! Screens of made-up figures, on a backend that keeps what is drawn.
+
+use super::asker::Sample;
+use super::change::Change;
+use super::lines;
+use super::screen::{SMALLEST, Screen};
+use larder::{AttributeStats, CacheStats, HistogramReport, PolicyName, Stats, WritingStats};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::style::{Color, Modifier};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Figures `seconds` after the first.
+pub(super) fn sample(seconds: u64, cache: &str) -> Sample {
+    let counted = |a_second: u64| a_second * (seconds + 100);
+    let mut stats = Stats::default();
+    stats.cache_size_bytes = 1 << 30;
+    stats.page = CacheStats {
+        buckets: 262_144,
+        objects: 200_000,
+        capacity: 262_144,
+        lookups: counted(1_000_000),
+        hits: counted(999_900),
+        links_on_hits: counted(1_299_870),
+        links_on_misses: counted(80),
+        longest_chain: Some(7),
+        bytes: 800 << 20,
+        ..CacheStats::default()
+    };
+    stats.dentry = CacheStats {
+        lookups: counted(10),
+        hits: counted(9),
+        links_on_hits: counted(18),
+        links_on_misses: counted(1),
+        longest_chain: Some(12),
+        bytes: 1 << 20,
+        ..CacheStats::default()
+    };
+    stats.readahead.policy = PolicyName::OnDemand;
+    stats.readahead.max_bytes = 1 << 20;
+    stats.readahead.windows = counted(3);
+    stats.readahead.pages_ahead = counted(300);
+    stats.readahead.pages_used = counted(290) - seconds * 90;
+    stats.readahead.pages_wasted = counted(10) + seconds * 290;
+    stats.device.reads = counted(4);
+    stats.device.bytes = counted(1_300_000);
+    stats.device.writes = seconds;
+    stats.device.written_bytes = seconds << 20;
+    stats.writing = Some(WritingStats {
+        dirty_bytes: 3 << 19,
+        ..WritingStats::default()
+    });
+    stats.attributes = Some(AttributeStats {
+        shares: 1234,
+        saved_bytes: 1234 << 12,
+        ..AttributeStats::default()
+    });
+    Sample {
+        at: Instant::now() + Duration::from_secs(seconds),
+        stats,
+        report: report(cache),
+    }
+}
+
+/// 262144 buckets with 200000 objects, a little worse than chance.
+fn report(cache: &str) -> HistogramReport {
+    let text = format!(
+        r#"{{"cache": "{cache}",
+            "counts": {{"hits": 0, "misses": 0, "links_on_hits": 0, "links_on_misses": 0}},
+            "histogram": {{"buckets": {{"0": 130000, "1": 82000, "2": 36144, "3": 10000, "4": 2500,
+                "5": 1000, "6": 400, "7": 100}}}},
+            "poisson": [122230.5, 93254.0, 35573.7, 9046.9, 1725.5, 263.3, 33.5, 3.6, 0.3, 0, 0, 0,
+                0, 0, 0, 0, 0]}}"#
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+fn drawn(width: u16, height: u16, screen: Screen<'_>) -> Terminal<TestBackend> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal
+        .draw(|frame| frame.render_widget(screen, frame.area()))
+        .unwrap();
+    terminal
+}
+
+fn screen<'a>(change: &'a Change<'a>) -> Screen<'a> {
+    Screen {
+        mountpoint: Path::new("/mnt/disk"),
+        interval: Duration::from_secs(1),
+        change,
+        notice: None,
+        shows_help: false,
+        has_keys: true,
+        has_colours: false,
+    }
+}
+
+#[track_caller]
+fn assert_shows(terminal: &Terminal<TestBackend>, golden: &str) {
+    let shown = lines(terminal.backend().buffer()).join("\n") + "\n";
+    assert_eq!(shown, golden, "\n{shown}");
+}
+
+#[test]
+fn smallest_screen_has_all_figures() {
+    let (before, now) = (sample(0, "page"), sample(2, "page"));
+    let change = Change::new(Some(&before), &now);
+    let terminal = drawn(SMALLEST.width, SMALLEST.height, screen(&change));
+    assert_shows(&terminal, include_str!("golden/smallest.txt"));
+}
+
+#[test]
+fn larger_screen_has_longer_bars() {
+    let (before, now) = (sample(0, "page"), sample(2, "page"));
+    let change = Change::new(Some(&before), &now);
+    let terminal = drawn(120, 30, screen(&change));
+    assert_shows(&terminal, include_str!("golden/larger.txt"));
+}
+
+#[test]
+fn first_screen_has_no_rates_and_marks_the_chosen_cache() {
+    let now = sample(0, "dentry");
+    let change = Change::new(None, &now);
+    let terminal = drawn(80, 24, screen(&change));
+    assert_shows(&terminal, include_str!("golden/first.txt"));
+}
+
+#[test]
+fn help_fits_the_smallest_screen() {
+    let now = sample(0, "page");
+    let change = Change::new(None, &now);
+    let mut screen = screen(&change);
+    screen.shows_help = true;
+    let terminal = drawn(80, 24, screen);
+    assert_shows(&terminal, include_str!("golden/help.txt"));
+    assert!(super::help::HELP.lines().all(|line| line.len() <= 80));
+}
+
+#[test]
+fn screen_that_is_too_small_says_so() {
+    let now = sample(0, "page");
+    let change = Change::new(None, &now);
+    for (width, height) in [(79, 24), (80, 23), (20, 8)] {
+        let terminal = drawn(width, height, screen(&change));
+        let shown = lines(terminal.backend().buffer()).join(" ");
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        let expected = format!("needs 80 columns and 24 rows; here are {width} and {height}.");
+        assert!(shown.contains(&expected), "{shown}");
+    }
+    // A terminal may be of any size, also none.
+    drawn(1, 1, screen(&change));
+}
+
+#[test]
+fn notice_says_why_figures_are_old_and_why_nothing_is_written() {
+    let mut now = sample(0, "page");
+    now.stats.writing.as_mut().unwrap().read_only_because = Some("the disk\x1b[2J is full".into());
+    let change = Change::new(None, &now);
+    let shown = lines(drawn(80, 24, screen(&change)).backend().buffer());
+    assert_eq!(shown[2], r"turned read-only: the disk\033[2J is full");
+    let mut screen = screen(&change);
+    screen.notice = Some("last figures: it is gone");
+    let shown = lines(drawn(80, 24, screen).backend().buffer());
+    assert_eq!(shown[2], "last figures: it is gone");
+}
+
+#[test]
+fn screen_without_colours_has_none_and_the_other_says_the_same() {
+    let now = sample(0, "page");
+    let change = Change::new(None, &now);
+    let plain = drawn(80, 24, screen(&change));
+    let mut coloured = screen(&change);
+    coloured.has_colours = true;
+    let coloured = drawn(80, 24, coloured);
+    let cells = |terminal: &Terminal<TestBackend>| terminal.backend().buffer().content.clone();
+    assert!(
+        cells(&plain)
+            .iter()
+            .all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset)
+    );
+    assert!(cells(&coloured).iter().any(|cell| cell.fg != Color::Reset));
+    for (plain, coloured) in cells(&plain).iter().zip(cells(&coloured)) {
+        assert_eq!(plain.symbol(), coloured.symbol());
+        assert_eq!(
+            plain.modifier & Modifier::BOLD,
+            coloured.modifier & Modifier::BOLD
+        );
+    }
+}
+
+#[test]
+fn mount_made_anew_has_no_rates_below_zero() {
+    let (before, now) = (sample(50, "page"), sample(0, "page"));
+    let now = Sample {
+        at: before.at + Duration::from_secs(1),
+        ..now
+    };
+    let change = Change::new(Some(&before), &now);
+    assert_eq!(change.rate(|stats| stats.page.lookups), Some(0.0));
+    assert_eq!(change.lookups(|stats| &stats.page).hit_rate, None);
+}

@@ -1,0 +1,248 @@
+//! The view on a terminal.
+//!
+//! # Model
+//! One thread draws. Three others tell it what keys were pressed, what the server said, and that a
+//! signal came: it answers keys while the server takes its time, and whatever the way out is, the
+//! terminal is given back on it, by [`Restored`].
+
+use super::asker::{Asker, Sample};
+use super::change::Change;
+use super::screen::Screen;
+use crate::args::TopArgs;
+use crate::failure::{Failure, Result, tell_note};
+use larder::CacheKind;
+use larder_fuse::Error;
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// What the drawing thread is told.
+#[derive(Debug)]
+enum Told {
+    Input(io::Result<Event>),
+    Answer(Box<Result<Sample, Error>>),
+    Signal(i32),
+}
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Leave,
+    Help,
+    /// The cache so many places further down, around the end.
+    Choose(usize),
+}
+
+/// Shows the view until it is left.
+pub(super) fn run(args: &TopArgs, asker: Asker, first: Sample) -> Result<ExitCode> {
+    let (tell, told) = mpsc::channel();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+    let restored = Restored;
+    let mut terminal = ratatui::try_init()?;
+    start("larder-keys", &tell, |tell| {
+        while tell(Told::Input(event::read())) {}
+    })?;
+    start("larder-signals", &tell, move |tell| {
+        signals.forever().map(Told::Signal).all(tell);
+    })?;
+    let (choose, chosen) = mpsc::channel();
+    let (cache, interval) = (args.cache.into(), args.interval);
+    start("larder-asker", &tell, move |tell| {
+        ask(asker, cache, &chosen, interval, |answer| {
+            tell(Told::Answer(Box::new(answer)))
+        });
+    })?;
+    let mut view = View::new(args, first);
+    while args.count.is_none_or(|count| view.refreshes < count) {
+        terminal.draw(|frame| view.draw(frame))?;
+        match told.recv() {
+            Ok(Told::Input(event)) => match event?.as_key_press_event().and_then(wish) {
+                Some(Wish::Leave) => break,
+                Some(Wish::Help) => view.shows_help = !view.shows_help,
+                Some(Wish::Choose(step)) => {
+                    view.chosen = further(view.chosen, step);
+                    // The asker ends with this process alone.
+                    let _ = choose.send(view.chosen);
+                }
+                None => {}
+            },
+            Ok(Told::Answer(answer)) => view.take(*answer),
+            Ok(Told::Signal(signal)) => {
+                return Ok(ExitCode::from(128 | u8::try_from(signal).unwrap_or(0)));
+            }
+            // The other end of the channel is here too.
+            Err(_) => break,
+        }
+    }
+    drop(restored);
+    view.outcome()
+}
+
+/// Gives the terminal back when dropped, also by a panic.
+struct Restored;
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Starts a thread that tells of what it is there for, until nobody listens.
+fn start(
+    name: &str,
+    tell: &Sender<Told>,
+    run: impl FnOnce(&dyn Fn(Told) -> bool) + Send + 'static,
+) -> io::Result<()> {
+    let tell = tell.clone();
+    let run = move || run(&|told| tell.send(told).is_ok());
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map(drop)
+}
+
+/// Asks the server at each interval, and at once when another cache is chosen.
+fn ask(
+    mut asker: Asker,
+    mut cache: CacheKind,
+    chosen: &Receiver<CacheKind>,
+    interval: Duration,
+    tell: impl Fn(Result<Sample, Error>) -> bool,
+) {
+    let mut next = Instant::now() + interval;
+    loop {
+        match chosen.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(kind) => cache = chosen.try_iter().last().unwrap_or(kind),
+            Err(RecvTimeoutError::Timeout) => next = Instant::now() + interval,
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if !tell(asker.ask(cache)) {
+            return;
+        }
+    }
+}
+
+fn wish(key: KeyEvent) -> Option<Wish> {
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    Some(match key.code {
+        KeyCode::Char('c') if is_control => Wish::Leave,
+        KeyCode::Char('q') | KeyCode::Esc => Wish::Leave,
+        KeyCode::Char('?') => Wish::Help,
+        KeyCode::Down | KeyCode::Right => Wish::Choose(1),
+        KeyCode::Up | KeyCode::Left => Wish::Choose(CacheKind::ALL.len() - 1),
+        _ => return None,
+    })
+}
+
+fn further(cache: CacheKind, step: usize) -> CacheKind {
+    let mut from_here = CacheKind::ALL
+        .into_iter()
+        .cycle()
+        .skip_while(|kind| *kind != cache);
+    from_here.nth(step).unwrap_or(cache)
+}
+
+/// What is shown, and what was chosen.
+#[derive(Debug)]
+struct View<'a> {
+    args: &'a TopArgs,
+    /// What the last answer is compared with.
+    before: Option<Sample>,
+    now: Sample,
+    refreshes: u64,
+    chosen: CacheKind,
+    /// Why there was no answer the last time.
+    lost: Option<Error>,
+    shows_help: bool,
+    has_colours: bool,
+}
+
+impl<'a> View<'a> {
+    fn new(args: &'a TopArgs, first: Sample) -> Self {
+        Self {
+            args,
+            before: None,
+            now: first,
+            refreshes: 0,
+            chosen: args.cache.into(),
+            lost: None,
+            shows_help: false,
+            has_colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+
+    fn take(&mut self, answer: Result<Sample, Error>) {
+        self.refreshes += 1;
+        match answer {
+            Ok(sample) => {
+                let last = std::mem::replace(&mut self.now, sample);
+                // An answer between two refreshes tells too little of what happens in a second.
+                let is_regular = self.now.at.duration_since(last.at) > self.args.interval / 2;
+                if is_regular || self.before.is_none() {
+                    self.before = Some(last);
+                }
+                self.lost = None;
+            }
+            Err(error) => self.lost = Some(error),
+        }
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>) {
+        let notice = self
+            .lost
+            .as_ref()
+            .map(|error| format!("last figures: {error}"));
+        let screen = Screen {
+            mountpoint: &self.args.mountpoint,
+            interval: self.args.interval,
+            change: &Change::new(self.before.as_ref(), &self.now),
+            notice: notice.as_deref(),
+            shows_help: self.shows_help,
+            has_keys: true,
+            has_colours: self.has_colours,
+        };
+        frame.render_widget(screen, frame.area());
+    }
+
+    /// A mount that is gone is told of, now that the view is. One that was unmounted has come to its end.
+    fn outcome(self) -> Result<ExitCode> {
+        match self.lost {
+            None => Ok(ExitCode::SUCCESS),
+            Some(error @ (Error::NotMounted(_) | Error::Absent(_))) => {
+                tell_note(&error.to_string());
+                Ok(ExitCode::SUCCESS)
+            }
+            Some(error) => Err(Failure::from(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrow_keys_go_around_the_caches() {
+        let press = |code| wish(KeyEvent::new(code, KeyModifiers::NONE));
+        for (key, from, to) in [
+            (KeyCode::Down, CacheKind::Page, CacheKind::Buffer),
+            (KeyCode::Right, CacheKind::Inode, CacheKind::Page),
+            (KeyCode::Up, CacheKind::Page, CacheKind::Inode),
+            (KeyCode::Left, CacheKind::Inode, CacheKind::Dentry),
+        ] {
+            let Some(Wish::Choose(step)) = press(key) else {
+                panic!("{key:?}")
+            };
+            assert_eq!(further(from, step), to, "{key:?}");
+        }
+        assert_eq!(press(KeyCode::Char('q')), Some(Wish::Leave));
+        assert_eq!(press(KeyCode::Char('c')), None);
+        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(wish(interrupt), Some(Wish::Leave));
+    }
+}
