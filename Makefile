@@ -11,7 +11,7 @@ DESTDIR ?=
 LARDER := target/release/larder
 
 # What the tests, the demo and the benches run: image tools and oracles, peers.
-RUN_PACKAGES := e2fsprogs fuse3 util-linux
+RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
 BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
