@@ -1,6 +1,7 @@
 //! The command line.
 
 mod change;
+mod constant;
 mod hash;
 mod lab;
 mod names;
@@ -21,6 +22,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
+pub(crate) use constant::ConstantArgs;
 pub(crate) use hash::{HashArgs, KeysArgs};
 pub(crate) use lab::{LabArgs, LabCommand, ListArgs, ReadaheadArgs};
 pub(crate) use names::Names;

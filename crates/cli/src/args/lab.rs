@@ -1,6 +1,7 @@
 //! The command line of `larder lab`.
 
 use super::hash::HashArgs;
+use super::constant::ConstantArgs;
 use super::names::{Names, NamesParser};
 use super::reproduce::ReproduceArgs;
 use super::results::ResultArgs;
@@ -37,6 +38,7 @@ pub(crate) struct LabArgs {
 pub(crate) enum LabCommand {
     Readahead(ReadaheadArgs),
     Hash(HashArgs),
+    Constant(ConstantArgs),
     XattrBench(XattrBenchArgs),
     Sdm(SdmArgs),
     Reproduce(ReproduceArgs),

@@ -8,6 +8,7 @@
 mod choice;
 mod completion;
 pub mod constant;
+pub mod cost;
 mod error;
 mod keys;
 mod plots;

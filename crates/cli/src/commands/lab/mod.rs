@@ -1,5 +1,6 @@
 //! `larder lab`.
 
+mod constant;
 mod hash;
 mod list;
 mod readahead;
@@ -23,6 +24,7 @@ pub(super) fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
         LabCommand::Readahead(args) => readahead::run(args),
         LabCommand::Hash(args) => hash::run(args),
+        LabCommand::Constant(args) => constant::run(args),
         LabCommand::XattrBench(args) => xattr_bench::run(args),
         LabCommand::Sdm(args) => sdm::run(args),
         LabCommand::Reproduce(args) => reproduce::run(args),

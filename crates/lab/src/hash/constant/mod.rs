@@ -23,8 +23,11 @@ use serde::Serialize;
 /// Bits of words that a multiplier can be derived for.
 pub const WORD_BITS: std::ops::RangeInclusive<u32> = 8..=64;
 
+/// Bits of tables that keys can be put into.
+pub const TABLE_BITS: std::ops::RangeInclusive<u32> = 4..=24;
+
 /// Words with fewer bits are not measured: sets of keys would not fit.
-const MEASURED_BITS: u32 = 32;
+pub const MEASURED_BITS: u32 = 32;
 
 /// Primes listed beside the nearest one.
 const NEIGHBOURS: usize = 5;
@@ -146,11 +149,21 @@ fn multiplications(bits: u32, golden: Golden, prime: u64) -> Vec<Multiplication>
         _ => "nearest odd number, prime or not",
     };
     let mut all = vec![
-        one(PRIME, "prime nearest the golden ratio of the word", prime, None),
+        one(
+            PRIME,
+            "prime nearest the golden ratio of the word",
+            prime,
+            None,
+        ),
         one(ODD, odd, golden.nearest_odd(), None),
     ];
     if bits >= MEASURED_BITS {
-        all.push(one(PUBLISHED, "2654435761, of Lever 2000", MULTIPLIER, None));
+        all.push(one(
+            PUBLISHED,
+            "2654435761, of Lever 2000",
+            MULTIPLIER,
+            None,
+        ));
         let about = "2654435761, always shifted by 11, as in buffer-mult-11";
         all.push(one(PUBLISHED_11, about, MULTIPLIER, Some(11)));
     }
@@ -168,3 +181,60 @@ const ODD: &str = "odd";
 const PUBLISHED: &str = "published";
 const PUBLISHED_11: &str = "published-11";
 const SPARSE: &str = "sparse";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::KeyKind;
+
+    fn study(bits: u32) -> Study {
+        Study::new(bits, 12, &KeySet::made_up(12).unwrap())
+    }
+
+    /// The links of a multiplication on the keys that it does worst with, relative to chance.
+    fn worst(study: &Study, name: &str) -> f64 {
+        let rows = study.key_sets.iter().flat_map(|set| {
+            let of_this = set.measured.iter().filter(|row| row.multiplication == name);
+            of_this.map(|row| row.links / set.chance_links)
+        });
+        rows.fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn multiplier_of_32_bits_is_the_published_one() {
+        let study = study(32);
+        assert_eq!(study.multiplier, MULTIPLIER);
+        assert!(study.multiplications[0].quality.prime);
+        let said = "The published 2654435761 is that prime.";
+        assert!(
+            study.answer.iter().any(|line| line == said),
+            "{:?}",
+            study.answer
+        );
+    }
+
+    #[test]
+    fn multiplier_of_64_bits_is_needed_where_the_shift_follows_the_word() {
+        let study = study(64);
+        assert_eq!(study.multiplier, 11_400_714_819_323_198_549);
+        assert_eq!(study.multiplier_hex, "0x9e3779b97f4a7c55");
+        assert_eq!(study.key_sets.len(), KeyKind::ALL.len());
+        assert!(worst(&study, PUBLISHED) > 10.0 && worst(&study, PRIME) < 2.0);
+        let needed = study.answer.last().unwrap();
+        assert!(needed.starts_with("Another constant needs"), "{needed}");
+    }
+
+    #[test]
+    fn word_of_8_bits_is_derived_and_not_measured() {
+        let study = study(8);
+        assert_eq!((study.golden_ratio, study.multiplier), (158, 157));
+        assert!(study.key_sets.is_empty());
+        let text = study.to_string();
+        assert!(text.contains("157") && !text.contains("chance"), "{text}");
+    }
+
+    #[test]
+    fn study_of_the_same_keys_is_the_same() {
+        assert_eq!(study(64), study(64));
+    }
+}

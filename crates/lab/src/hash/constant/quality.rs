@@ -7,40 +7,40 @@ use std::collections::BTreeMap;
 /// that is possible: the spectral test in two dimensions (Knuth, volume 2, section 3.3.4). 1 is best.
 pub(super) fn spectral(multiplier: u64, bits: u32) -> f64 {
     let modulus = 1_i128 << bits;
-    let square = |(a, b): (i128, i128)| a * a + b * b;
     // Euclid's algorithm keeps two vectors that span the lattice. It ends where the shorter is
     // no longer than the modulus' root, so that no product below is too large.
+    let root = 1_i128 << bits.div_ceil(2);
     let mut long = (modulus, 0);
     let mut short = (i128::from(multiplier) % modulus, 1);
-    while short.0 * short.0 > modulus {
+    while short.0 > root {
         let times = long.0 / short.0;
         (long, short) = (short, (long.0 - times * short.0, long.1 - times * short.1));
     }
     // Gauss' reduction, from there.
     loop {
         let inner = long.0 * short.0 + long.1 * short.1;
-        let times = (2 * inner + square(short)).div_euclid(2 * square(short));
+        let square = short.0 * short.0 + short.1 * short.1;
+        let times = (2 * inner + square).div_euclid(2 * square);
         let rest = (long.0 - times * short.0, long.1 - times * short.1);
-        if square(rest) >= square(short) {
+        if length(rest) >= length(short) {
             break;
         }
         (long, short) = (short, rest);
     }
-    let longest = word_size(bits) * 2.0 / 3_f64.sqrt();
-    (squared_length(square(short)) / longest).sqrt()
-}
-
-/// 2^`bits`.
-fn word_size(bits: u32) -> f64 {
-    2_f64.powi(bits.cast_signed())
+    length(short) / (word_size(bits) * 2.0 / 3_f64.sqrt()).sqrt()
 }
 
 #[expect(
     clippy::cast_precision_loss,
     reason = "a figure to be read, with a few digits"
 )]
-fn squared_length(length: i128) -> f64 {
-    length as f64
+fn length((a, b): (i128, i128)) -> f64 {
+    (a as f64).hypot(b as f64)
+}
+
+/// 2^`bits`.
+fn word_size(bits: u32) -> f64 {
+    2_f64.powi(bits.cast_signed())
 }
 
 /// Numbers of which the gaps are looked at.

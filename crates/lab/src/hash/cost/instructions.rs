@@ -1,0 +1,92 @@
+//! How many bytes of instructions a function has, from the symbols of the program that runs.
+
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::ops::Range;
+
+/// The program's own file.
+const PROGRAM: &str = "/proc/self/exe";
+
+/// Which part of which file lies where in memory.
+const MAPPINGS: &str = "/proc/self/maps";
+
+/// The sizes of this program's functions; of none where it has no symbols.
+#[derive(Debug, Default)]
+pub(super) struct Instructions {
+    /// By their place in the file.
+    sizes: HashMap<u64, u64>,
+    /// Parts of memory, each with the place in the file where it begins.
+    mappings: Vec<(Range<u64>, u64)>,
+}
+
+impl Instructions {
+    pub(super) fn of_this_program() -> Self {
+        Self {
+            sizes: sizes().unwrap_or_default(),
+            mappings: fs::read_to_string(MAPPINGS)
+                .unwrap_or_default()
+                .lines()
+                .filter_map(mapping)
+                .collect(),
+        }
+    }
+
+    /// Bytes of the function at `address`.
+    pub(super) fn size_of(&self, address: usize) -> Option<u64> {
+        let address = address as u64;
+        let mut mappings = self.mappings.iter();
+        let (memory, place) = mappings.find(|(memory, _)| memory.contains(&address))?;
+        let size = self.sizes.get(&(address - memory.start + place));
+        size.copied()
+    }
+}
+
+/// The sizes of functions by their places in the program's file.
+fn sizes() -> Option<HashMap<u64, u64>> {
+    let data = ReadCache::new(File::open(PROGRAM).ok()?);
+    let file = object::File::parse(&data).ok()?;
+    let segments = file.segments().map(|segment| {
+        let end = segment.address().saturating_add(segment.size());
+        (segment.address()..end, segment.file_range().0)
+    });
+    let segments: Vec<(Range<u64>, u64)> = segments.collect();
+    let functions = file
+        .symbols()
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
+    let sizes = functions.filter_map(|symbol| {
+        let address = symbol.address();
+        let mut segments = segments.iter();
+        let (segment, place) = segments.find(|(segment, _)| segment.contains(&address))?;
+        Some((address - segment.start + place, symbol.size()))
+    });
+    Some(sizes.collect())
+}
+
+/// Reads `start-end permissions offset ...`, hexadecimal.
+fn mapping(line: &str) -> Option<(Range<u64>, u64)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    Some((number(start)?..number(end)?, number(fields.nth(1)?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_of_mappings_is_read_with_its_place_in_the_file() {
+        let line = "55d0c0a01000-55d0c0a2f000 r-xp 00001000 08:01 1048 /usr/bin/larder";
+        let range = 0x55d0_c0a0_1000..0x55d0_c0a2_f000;
+        assert_eq!(mapping(line), Some((range, 0x1000)));
+        assert_eq!(mapping("no line of it"), None);
+    }
+
+    #[test]
+    fn address_outside_the_program_has_no_size() {
+        let local = 0_u8;
+        let address = std::ptr::from_ref(&local).addr();
+        assert_eq!(Instructions::of_this_program().size_of(address), None);
+    }
+}
