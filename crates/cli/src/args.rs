@@ -2,9 +2,12 @@
 
 mod change;
 mod constant;
+mod export;
 mod hash;
+mod import;
 mod lab;
 mod names;
+mod record;
 mod reproduce;
 mod results;
 mod sdm;
@@ -23,9 +26,12 @@ use std::path::PathBuf;
 
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
 pub(crate) use constant::ConstantArgs;
+pub(crate) use export::ExportArgs;
 pub(crate) use hash::{HashArgs, KeysArgs};
+pub(crate) use import::ImportArgs;
 pub(crate) use lab::{LabArgs, LabCommand, ListArgs, ReadaheadArgs};
 pub(crate) use names::Names;
+pub(crate) use record::RecordArgs;
 pub(crate) use reproduce::{Document, ReproduceArgs};
 pub(crate) use results::ResultArgs;
 pub(crate) use sdm::SdmArgs;

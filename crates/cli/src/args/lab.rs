@@ -1,8 +1,11 @@
 //! The command line of `larder lab`.
 
+use super::export::ExportArgs;
 use super::hash::HashArgs;
+use super::import::ImportArgs;
 use super::constant::ConstantArgs;
 use super::names::{Names, NamesParser};
+use super::record::RecordArgs;
 use super::reproduce::ReproduceArgs;
 use super::results::ResultArgs;
 use super::sdm::SdmArgs;
@@ -38,6 +41,9 @@ pub(crate) struct LabArgs {
 pub(crate) enum LabCommand {
     Readahead(ReadaheadArgs),
     Hash(HashArgs),
+    Record(RecordArgs),
+    Import(ImportArgs),
+    Export(ExportArgs),
     Constant(ConstantArgs),
     XattrBench(XattrBenchArgs),
     Sdm(SdmArgs),

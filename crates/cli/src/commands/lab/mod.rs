@@ -1,11 +1,15 @@
 //! `larder lab`.
 
 mod constant;
+mod export;
 mod hash;
+mod import;
 mod list;
 mod readahead;
+mod record;
 mod reproduce;
 mod sdm;
+mod written;
 pub(crate) mod xattr_bench;
 
 use crate::args::{LabArgs, LabCommand, ResultArgs};
@@ -24,6 +28,9 @@ pub(super) fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
         LabCommand::Readahead(args) => readahead::run(args),
         LabCommand::Hash(args) => hash::run(args),
+        LabCommand::Record(args) => record::run(args),
+        LabCommand::Import(args) => import::run(args),
+        LabCommand::Export(args) => export::run(args),
         LabCommand::Constant(args) => constant::run(args),
         LabCommand::XattrBench(args) => xattr_bench::run(args),
         LabCommand::Sdm(args) => sdm::run(args),

@@ -1,0 +1,204 @@
+//! `larder lab import`, `export` and `record`: traces from other programs, for them, and from the
+//! kernel.
+
+mod support;
+
+use larder_testkit::tell_skipped;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use support::{User, assert_fails, binary, command, larder, larder_ok};
+use tempfile::TempDir;
+
+fn path(dir: &TempDir, name: &str) -> String {
+    dir.path().join(name).to_str().unwrap().to_owned()
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn keys_from_standard_input_become_a_trace_and_leave_it_as_they_were() {
+    let dir = TempDir::new().unwrap();
+    let (trace, exported) = (path(&dir, "keys.parquet"), path(&dir, "keys.oracleGeneral"));
+    let mut import = Command::new(binary())
+        .args(["lab", "import", "keys", "-", &trace, "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    import
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"7\n\n0x10\n7\nname\n")
+        .unwrap();
+    let imported = json(&import.wait_with_output().unwrap());
+    assert_eq!(imported["rows"]["inode"], 3);
+    assert_eq!(imported["rows"]["dentry"], 1);
+    assert_eq!(imported["skipped"][0]["reason"], "an empty line");
+    assert_eq!(imported["skipped"][0]["first"], 2);
+
+    let text = larder_ok(["lab", "export", &trace, &exported, "--cache", "inode"]);
+    assert!(text.ends_with("records: 3\n"), "{text}");
+    let bytes = fs::read(&exported).unwrap();
+    let (records, rest) = bytes.as_chunks::<24>();
+    let field =
+        |record: &[u8; 24], at: usize| i64::from_le_bytes(record[at..at + 8].try_into().unwrap());
+    let objects: Vec<_> = records
+        .iter()
+        .map(|record| (field(record, 4), field(record, 16)))
+        .collect();
+    assert_eq!((objects, rest.len()), (vec![(7, 2), (16, -1), (7, -1)], 0));
+
+    let again = path(&dir, "again.parquet");
+    let text = larder_ok(["lab", "import", "oracle-general", &exported, &again]);
+    assert!(text.contains("inode 3"), "{text}");
+}
+
+#[test]
+fn import_and_export_tell_what_is_wrong_and_what_to_do() {
+    let dir = TempDir::new().unwrap();
+    let (text, trace) = (path(&dir, "keys.txt"), path(&dir, "keys.parquet"));
+    fs::write(&text, "7\n").unwrap();
+    larder_ok(["lab", "import", "keys", &text, &trace]);
+    let taken = larder(["lab", "import", "keys", &text, &trace]);
+    assert_fails(&taken, 1, &["keys.parquet", "hint:", "not there yet"]);
+    let missing = larder([
+        "lab",
+        "import",
+        "keys",
+        &path(&dir, "none"),
+        &path(&dir, "x"),
+    ]);
+    assert_fails(&missing, 1, &["none", "hint:"]);
+    let unknown = larder(["lab", "import", "csv", &text, &path(&dir, "x")]);
+    assert_fails(&unknown, 2, &["csv", "blkparse"]);
+    let useless = larder([
+        "lab",
+        "import",
+        "fio",
+        &text,
+        &path(&dir, "x"),
+        "--cache",
+        "page",
+    ]);
+    assert_fails(&useless, 2, &["--cache", "hint:"]);
+    let no_trace = larder(["lab", "export", &text, &path(&dir, "x")]);
+    assert_fails(&no_trace, 1, &["not a trace", "hint:"]);
+    assert!(!Path::new(&path(&dir, "x")).exists());
+}
+
+#[test]
+fn trace_cut_short_is_exported_only_if_asked() {
+    let dir = TempDir::new().unwrap();
+    let (text, trace) = (path(&dir, "keys.txt"), path(&dir, "keys.parquet"));
+    fs::write(&text, "7\n8\n").unwrap();
+    larder_ok(["lab", "import", "keys", &text, &trace]);
+    let file = fs::File::options().write(true).open(&trace).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 4).unwrap();
+    let out = path(&dir, "out");
+    assert_fails(
+        &larder(["lab", "export", &trace, &out]),
+        1,
+        &["cut short", "--salvage"],
+    );
+    let salvaged = larder([
+        "lab",
+        "export",
+        &trace,
+        &out,
+        "--salvage",
+        "--cache",
+        "inode",
+        "--json",
+    ]);
+    assert_eq!(json(&salvaged)["records"], 2);
+    assert!(String::from_utf8_lossy(&salvaged.stderr).contains("warning:"));
+}
+
+#[test]
+fn recording_without_root_says_what_else_can_be_done() {
+    let output = command("larder", User::Nobody)
+        .args([
+            "lab",
+            "record",
+            "--kernel",
+            "--output",
+            "/tmp/larder-test-none.parquet",
+        ])
+        .output()
+        .unwrap();
+    assert_fails(&output, 1, &["root", "hint:", "--record"]);
+}
+
+/// Whether the kernel can be recorded here.
+fn can_record(dir: &TempDir) -> bool {
+    let probe = path(dir, "probe.parquet");
+    let output = larder([
+        "lab", "record", "--kernel", "--output", &probe, "--", "true",
+    ]);
+    if !output.status.success() {
+        tell_skipped(String::from_utf8_lossy(&output.stderr).trim());
+    }
+    output.status.success()
+}
+
+#[test]
+fn command_is_recorded_and_its_exit_code_is_passed_on() {
+    let dir = TempDir::new().unwrap();
+    if !can_record(&dir) {
+        return;
+    }
+    let (trace, file) = (path(&dir, "kernel.parquet"), path(&dir, "file"));
+    let script = format!("echo text > {file}; cat {file} > /dev/null; exit 3");
+    let recorded = larder([
+        "lab", "record", "--kernel", "--output", &trace, "--json", "--", "sh", "-c", &script,
+    ]);
+    assert_eq!(recorded.status.code(), Some(3), "{recorded:?}");
+    let summary: serde_json::Value = serde_json::from_slice(&recorded.stdout).unwrap();
+    assert_eq!(summary["lost"], 0);
+    assert!(summary["rows"]["page"].as_u64().unwrap() > 0, "{summary}");
+    let text = larder_ok(["lab", "export", &trace, &path(&dir, "out")]);
+    assert!(text.contains("records: "), "{text}");
+}
+
+#[test]
+fn recording_that_is_interrupted_ends_its_trace_and_leaves_nothing_in_the_kernel() {
+    let dir = TempDir::new().unwrap();
+    if !can_record(&dir) {
+        return;
+    }
+    let trace = path(&dir, "kernel.parquet");
+    // The command says when it runs, and so when everything is set up.
+    let mut recording = Command::new(binary())
+        .args(["lab", "record", "--kernel", "--output", &trace, "--"])
+        .args(["sh", "-c", "echo begun; exec sleep 1000"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(recording.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    let pid = Pid::from_raw(recording.id().cast_signed()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(recording.wait().unwrap().code(), Some(128 + 15));
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(rest.iter().any(|line| line.contains("lost: 0")), "{rest:?}");
+    larder_ok(["lab", "export", &trace, &path(&dir, "out")]);
+    let instances = Path::new("/sys/kernel/tracing/instances");
+    if !instances.exists() {
+        return tell_skipped("tracefs is not mounted where it usually is");
+    }
+    let own = format!("larder-record-{}-", recording.id());
+    let names = fs::read_dir(instances)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names
+        .filter(|name| name.to_string_lossy().starts_with(&own))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
