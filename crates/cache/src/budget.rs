@@ -5,8 +5,9 @@
 //! is asked to scan a share of its objects, 1/4096 at first (priority 12), twice
 //! as much each time, in the end everything. What caches and can give frames back
 //! are the pool of pages and buffers, the caches of shared attributes, dentries and inodes. In each
-//! round shared attributes are asked before the pool, dentries and inodes behind it, for what it did
-//! not give; dentries first of all where they are shrunk [eagerly](crate::tables::Shrinking::Eager).
+//! round shared attributes are asked before the pool; dentries and inodes behind it, and only when
+//! a quarter of the pages gave too little, since a name is worth more than a page that was read once. Where
+//! dentries are shrunk [eagerly](crate::tables::Shrinking::Eager), they are asked before all others.
 //!
 //! # What the budget holds
 //! Frames, their slots, and all bucket heads are accounted for from the start,
@@ -24,7 +25,7 @@
 use crate::frame::FramesConfig;
 use crate::mbcache::{Config, Sizes, Variant};
 use crate::page_trees::NODE_BYTES;
-use crate::tables::{Finder, Memory, PageIndex, TableChoice, TableSize, Tables};
+use crate::tables::{Finder, Memory, Pages, TableChoice, TableSize, Tables};
 use crate::tape::CacheKind;
 use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};
@@ -48,6 +49,10 @@ pub trait Shrinker: Debug + Send + Sync {
 /// `DEF_PRIORITY`.
 const PRIORITY: u32 = 12;
 
+/// The priority at which dentries and inodes are asked too: when so much of the pool was in use that a
+/// quarter of it gave too little.
+const LAST_PRIORITY: u32 = 2;
+
 /// What can give memory back, beside the pool of frames.
 #[derive(Debug)]
 pub(crate) struct Shrinkers {
@@ -55,8 +60,8 @@ pub(crate) struct Shrinkers {
     pub eager: Vec<Weak<dyn Shrinker>>,
     /// Asked before the pool, which has most to give, and would leave them out.
     pub before_pool: Vec<Weak<dyn Shrinker>>,
-    /// Asked for what the pool did not give.
-    pub after_pool: Vec<Weak<dyn Shrinker>>,
+    /// Asked from [`LAST_PRIORITY`] on, for what the pool did not give.
+    pub last: Vec<Weak<dyn Shrinker>>,
 }
 
 /// Asks `pool` and `others` to scan ever larger shares until `want` frames are freed;
@@ -78,8 +83,11 @@ pub(crate) fn reclaim(pool: &dyn Shrinker, others: Option<&Shrinkers>, want: u64
             freed += scan_share(&*other, priority, want.saturating_sub(freed));
         }
         freed += scan_share(pool, priority, want.saturating_sub(freed));
-        for other in living(|others| &others.after_pool) {
-            freed += scan_share(&*other, priority, want.saturating_sub(freed));
+        if priority <= LAST_PRIORITY && freed < want {
+            // As much of each, or the first would give all.
+            for other in living(|others| &others.last) {
+                freed += scan_share(&*other, priority, want);
+            }
         }
         if freed >= want {
             break;
@@ -294,6 +302,17 @@ impl Division {
     }
 }
 
+impl Division {
+    /// What the buckets of the four caches take.
+    #[must_use]
+    pub fn heads_bytes(&self) -> u64 {
+        let arenas = [self.short_names, self.long_names, self.inodes].map(|arena| arena.bits);
+        let frames = [self.frames.page_bits, self.frames.buffer_bits];
+        let tables = arenas.into_iter().chain(frames);
+        tables.map(|bits| (HEAD_BYTES as u64) << bits).sum()
+    }
+}
+
 /// As many frames as `left_bytes` have room for, and their tables; `chunks` of them may be given up.
 fn frames_of(
     left_bytes: u64,
@@ -303,8 +322,8 @@ fn frames_of(
 ) -> FramesConfig {
     let Tables { page, buffer, .. } = config.tables;
     let (page_size, page_finder, node_bytes) = match page {
-        PageIndex::Hashed(TableChoice { function, size }) => (size, function.into(), 0),
-        PageIndex::RedBlackTrees => (TableSize::Larder, Finder::RedBlackTrees, NODE_BYTES),
+        Pages::Hashed(TableChoice { function, size }) => (size, function.into(), 0),
+        Pages::RedBlackTrees => (TableSize::Larder, Finder::RedBlackTrees, NODE_BYTES),
     };
     let bits = |size: TableSize, cache, own_bits| {
         let bytes = config.budget_bytes;

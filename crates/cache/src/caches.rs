@@ -25,6 +25,17 @@ pub enum Error {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The tables were to be larger than they can be useful. Errno: `EINVAL`.
+    #[error(
+        "tables of {bytes} bytes are more than half of the {budget_bytes} that the caches have: \
+         choose fewer buckets, or more memory"
+    )]
+    Tables {
+        /// What their buckets would take.
+        bytes: u64,
+        /// The budget asked for.
+        budget_bytes: u64,
+    },
 }
 
 /// All caches of one volume.
@@ -46,12 +57,21 @@ impl<const W: usize> Caches<W> {
     /// Caches for `device` that together stay within the budget.
     ///
     /// # Errors
-    /// [`Error::Map`] for want of address space.
+    /// [`Error::Map`] for want of address space, [`Error::Tables`] if sizes other than ours leave
+    /// too little for what is cached.
     ///
     /// # Panics
     /// If the block size is not a power of two from 128 bytes to 64 KiB.
     pub fn new(config: &BudgetConfig, device: Arc<dyn BlockDevice>) -> Result<Self, Error> {
         let division = Division::new(config, InodeCache::<W>::SLOT_BYTES);
+        let bytes = division.heads_bytes();
+        if config.tables.has_chosen_sizes() && bytes > config.budget_bytes / 2 {
+            let budget_bytes = config.budget_bytes;
+            return Err(Error::Tables {
+                bytes,
+                budget_bytes,
+            });
+        }
         Self::divided(&division, device, config).map_err(|source| Error::Map {
             budget_bytes: config.budget_bytes,
             source,
@@ -94,7 +114,7 @@ impl<const W: usize> Caches<W> {
             config.name_seed,
         )?;
         let inodes = InodeCache::new(division.inodes, charge(), config.tables.inode.function)?;
-        let (eager, after_pool) = match config.tables.shrinking {
+        let (eager, last) = match config.tables.shrinking {
             Shrinking::Normal => (None, Some(dentries.shrinkers())),
             Shrinking::Eager => (Some(dentries.shrinkers()), None),
         };
@@ -106,7 +126,7 @@ impl<const W: usize> Caches<W> {
                     Arc::downgrade(&shrinker)
                 })
                 .into(),
-            after_pool: after_pool
+            last: last
                 .into_iter()
                 .flatten()
                 .chain([inodes.shrinker()])

@@ -35,7 +35,8 @@ pub use parse::UnknownTables;
 pub(crate) use size::Memory;
 pub use size::TableSize;
 
-use crate::hash::{Function, HashKey};
+pub use crate::hash::Function;
+use crate::hash::HashKey;
 use crate::table::HashFunction;
 use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,7 @@ use std::fmt::Debug;
 #[serde(try_from = "String", into = "String")]
 pub struct Tables {
     /// How pages are found.
-    pub page: PageIndex,
+    pub page: Pages,
     /// How buffers are found. Their index, for the function, counts frames of the device.
     pub buffer: TableChoice,
     /// How dentries are found. Names of 40 bytes or more have a table of their own, with an eighth
@@ -69,14 +70,14 @@ pub struct TableChoice {
 
 /// How pages are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageIndex {
+pub enum Pages {
     /// In a hash table.
     Hashed(TableChoice),
     /// In a red-black tree for each inode.
     RedBlackTrees,
 }
 
-impl Default for PageIndex {
+impl Default for Pages {
     fn default() -> Self {
         Self::Hashed(TableChoice::default())
     }
@@ -85,7 +86,7 @@ impl Default for PageIndex {
 /// When dentries are asked for memory, and how hard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shrinking {
-    /// When pages and buffers gave too little, for as large a share of them.
+    /// When a quarter of the pages and buffers gave too little, for as large a share of them.
     #[default]
     Normal,
     /// Whenever memory is short, before anything else, for 1/(priority + 1) of them:
@@ -104,7 +105,7 @@ const fn hashed(function: Function, bits: u32) -> TableChoice {
 impl Tables {
     /// What is called `larder`: ours.
     pub const LARDER: Self = Self {
-        page: PageIndex::Hashed(TableChoice::LARDER),
+        page: Pages::Hashed(TableChoice::LARDER),
         buffer: TableChoice::LARDER,
         dentry: TableChoice::LARDER,
         inode: TableChoice::LARDER,
@@ -113,7 +114,7 @@ impl Tables {
 
     /// What is called `reference`: Linux 2.2.5.
     pub const REFERENCE: Self = Self {
-        page: PageIndex::Hashed(hashed(Function::PageReference, 11)),
+        page: Pages::Hashed(hashed(Function::PageReference, 11)),
         buffer: hashed(Function::BufferReference, 15),
         dentry: hashed(Function::DentryReference, 10),
         inode: hashed(Function::InodeReference, 8),
@@ -122,7 +123,7 @@ impl Tables {
 
     /// The published kernel `A`.
     pub const A: Self = Self {
-        page: PageIndex::Hashed(hashed(Function::PageMult, 13)),
+        page: Pages::Hashed(hashed(Function::PageMult, 13)),
         buffer: hashed(Function::BufferMult11, 14),
         dentry: hashed(Function::DentryAdd, 13),
         inode: hashed(Function::InodeModified, 11),
@@ -137,13 +138,13 @@ impl Tables {
 
     /// The published kernel `C`.
     pub const C: Self = Self {
-        page: PageIndex::Hashed(hashed(Function::PageReference, 13)),
+        page: Pages::Hashed(hashed(Function::PageReference, 13)),
         ..Self::A
     };
 
     /// The published kernel `D`.
     pub const D: Self = Self {
-        page: PageIndex::Hashed(hashed(Function::PageOffset, 13)),
+        page: Pages::Hashed(hashed(Function::PageOffset, 13)),
         ..Self::A
     };
 
@@ -161,18 +162,25 @@ impl Tables {
     #[must_use]
     pub fn table(&self, cache: CacheKind) -> Option<&TableChoice> {
         match (cache, &self.page) {
-            (CacheKind::Page, PageIndex::Hashed(choice)) => Some(choice),
-            (CacheKind::Page, PageIndex::RedBlackTrees) => None,
+            (CacheKind::Page, Pages::Hashed(choice)) => Some(choice),
+            (CacheKind::Page, Pages::RedBlackTrees) => None,
             (CacheKind::Buffer, _) => Some(&self.buffer),
             (CacheKind::Dentry, _) => Some(&self.dentry),
             (CacheKind::Inode, _) => Some(&self.inode),
         }
     }
 
+    /// Whether a table has another size than our rule gives it.
+    pub(crate) fn has_chosen_sizes(&self) -> bool {
+        let tables = CacheKind::ALL.map(|cache| self.table(cache));
+        let mut tables = tables.into_iter().flatten();
+        tables.any(|table| table.size != TableSize::Larder)
+    }
+
     fn table_mut(&mut self, cache: CacheKind) -> Option<&mut TableChoice> {
         match (cache, &mut self.page) {
-            (CacheKind::Page, PageIndex::Hashed(choice)) => Some(choice),
-            (CacheKind::Page, PageIndex::RedBlackTrees) => None,
+            (CacheKind::Page, Pages::Hashed(choice)) => Some(choice),
+            (CacheKind::Page, Pages::RedBlackTrees) => None,
             (CacheKind::Buffer, _) => Some(&mut self.buffer),
             (CacheKind::Dentry, _) => Some(&mut self.dentry),
             (CacheKind::Inode, _) => Some(&mut self.inode),

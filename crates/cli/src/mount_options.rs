@@ -70,6 +70,7 @@ const VALUED: &[&str] = &[
     "errors",
     "mbcache",
     "metrics",
+    "tables",
 ];
 
 /// What is told of an option that would give up promises for speed.
@@ -228,6 +229,7 @@ impl Options {
             "data" => self.volume.data = data_mode(value)?,
             "errors" => self.volume.errors = Some(errors_mode(value)?),
             "mbcache" => self.volume.mbcache = named(key, value)?,
+            "tables" => self.volume.tables = named(key, value)?,
             "metrics" => self.metrics = Some(parsed(key, value, metrics::parse)?),
             "barrier" if value == "0" => tell_note(NO_BARRIER),
             _ => return Ok(false),
@@ -346,6 +348,7 @@ fn checked_subtype(subtype: &str) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder::Tables;
     use std::num::NonZeroUsize;
 
     fn parsed(list: &str) -> Result<Options> {
@@ -447,6 +450,31 @@ mod tests {
     }
 
     #[test]
+    fn every_combination_of_tables_has_a_name_and_can_be_changed() {
+        for (name, tables) in Tables::NAMED {
+            let options = parsed(&format!("tables={name},ro")).unwrap();
+            assert_eq!(options.volume.tables, tables, "{name}");
+        }
+        let changed = parsed("tables=D+page=rbtree+dentry=mult-11/14+shrink=eager").unwrap();
+        assert_eq!(changed.volume.tables.buffer, Tables::D.buffer);
+        let changed = changed.volume.tables.to_string();
+        for part in ["page=rbtree", "dentry=dentry-mult-11/14", "shrink=eager"] {
+            assert!(changed.contains(part), "{changed}");
+        }
+        let failure = parsed("tables=E").unwrap_err().to_string();
+        assert!(
+            failure.contains("`E`") && failure.contains("reference"),
+            "{failure}"
+        );
+        assert!(
+            parsed("tables=page=steiner")
+                .unwrap_err()
+                .to_string()
+                .contains("page-mult")
+        );
+    }
+
+    #[test]
     fn subtype_can_be_named_and_left_out() {
         assert_eq!(
             parsed("ro").unwrap().mount.subtype.as_deref(),
@@ -510,6 +538,8 @@ mod tests {
             ("errors=ignore", "errors"),
             ("mbcache=Lru", "mbcache"),
             ("mbcache", "mbcache"),
+            ("tables", "tables"),
+            ("tables=A+", "tables"),
             ("metrics=everywhere", "metrics"),
             ("metrics", "metrics"),
         ] {

@@ -43,7 +43,7 @@ pub enum Error {
     /// An option's value makes no sense. Errno: `EINVAL`.
     #[error("{0}")]
     Option(String),
-    /// The caches could not be made. Errno: `ENOMEM`.
+    /// The caches could not be made. Errno: `ENOMEM`, or `EINVAL` for tables that are too large.
     #[error(transparent)]
     Cache(#[from] larder_cache::Error),
     /// A thread could not be started. Errno: the cause's.
@@ -72,6 +72,7 @@ impl Error {
             Self::Busy(_) => Errno::BUSY,
             Self::OtherProject(_) => Errno::XDEV,
             Self::NoMoreData(_) => Errno::NXIO,
+            Self::Cache(larder_cache::Error::Tables { .. }) => Errno::INVAL,
             Self::Cache(_) => Errno::NOMEM,
             Self::Thread(source) => Errno::from_io_error(source).unwrap_or(Errno::AGAIN),
         }

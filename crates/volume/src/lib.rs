@@ -61,6 +61,7 @@ pub use file::OpenFile;
 pub use larder_cache::CacheStats;
 pub use larder_cache::mbcache::{Stats as MbCacheStats, Variant as MbCacheVariant};
 pub use larder_cache::table::histogram::Report as HistogramReport;
+pub use larder_cache::tables::{self, Tables};
 pub use larder_cache::tape::CacheKind;
 pub use larder_ext4::ondisk::time::Timestamp;
 pub use larder_ext4::{FileKind, Ino, Statfs};

@@ -113,6 +113,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         counting,
         caches,
         cache_size_bytes: options.cache_size_bytes,
+        tables: options.tables,
     };
     Ok(Opened {
         reader,
@@ -134,6 +135,7 @@ fn budget(superblock: &Superblock, options: &OpenOptions) -> BudgetConfig {
     BudgetConfig {
         shared_blocks: variant(true),
         shared_inodes: variant(superblock.incompat.contains(Incompat::EA_INODE)),
+        tables: options.tables,
         ..BudgetConfig::new(
             options.cache_size_bytes,
             superblock.block_size_bytes() as usize,

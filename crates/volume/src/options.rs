@@ -2,6 +2,7 @@
 
 use crate::clock::{Clock, SystemClock};
 use larder_cache::mbcache::Variant;
+use larder_cache::tables::Tables;
 use larder_cache::tape::Tape;
 use larder_ext4::ondisk::superblock::Superblock;
 use std::sync::Arc;
@@ -46,6 +47,9 @@ pub struct OpenOptions {
     /// What finds attributes that another file has already, so that both share them. Default:
     /// [`Variant::default`].
     pub mbcache: Variant,
+    /// The tables of the caches: hash functions, sizes, and how dentries are shrunk. Default:
+    /// [`Tables::LARDER`].
+    pub tables: Tables,
     /// What changes are stamped with. Default: the system's time.
     pub clock: Arc<dyn Clock>,
     /// What is told of every lookup, insert and removal of pages, buffers, dentries and inodes, from
@@ -111,6 +115,7 @@ impl Default for OpenOptions {
             errors: None,
             background: true,
             mbcache: Variant::default(),
+            tables: Tables::LARDER,
             clock: Arc::new(SystemClock),
             tape: None,
         }

@@ -14,6 +14,7 @@ use crate::{Error, ErrorsMode, FileKind, Result};
 use larder_block::{BlockDevice, CountingDevice};
 use larder_cache::Caches;
 use larder_cache::page::{Page, PageKey};
+use larder_cache::tables::Tables;
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Filesystem, Ino, Inode, Place};
@@ -31,6 +32,7 @@ pub(crate) struct Reader {
     pub(crate) counting: Arc<CountingDevice>,
     pub(crate) caches: Caches,
     pub(crate) cache_size_bytes: u64,
+    pub(crate) tables: Tables,
     pub(crate) streams: Streams,
     pub(crate) queue: Queue,
     /// The inodes in use, if the volume was opened for writing.

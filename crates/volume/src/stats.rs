@@ -3,6 +3,7 @@
 use crate::read::Reader;
 use larder_cache::CacheStats;
 use larder_cache::mbcache::{self, Variant};
+use larder_cache::tables::Tables;
 use larder_cache::tape::CacheKind;
 use larder_readahead::PolicyName;
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,9 @@ pub struct AttributeStats {
 pub struct Stats {
     /// The memory budget of all caches, in bytes.
     pub cache_size_bytes: u64,
+    /// The tables of the caches, as they were chosen.
+    #[serde(default)]
+    pub tables: Tables,
     /// The page cache.
     pub page: CacheStats,
     /// The buffer cache.
@@ -112,6 +116,7 @@ impl Stats {
         let device = reader.counting.counts();
         Self {
             cache_size_bytes: reader.cache_size_bytes,
+            tables: reader.tables,
             page: caches.pages.stats(),
             buffer: caches.buffers.stats(),
             dentry: caches.dentries.stats(),

@@ -427,7 +427,11 @@ impl Volume {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.counts();
-        let longest_chain = |cache| Some(self.histogram(cache).histogram.longest_chain());
+        let longest_chain = |cache| {
+            let histogram = self.histogram(cache).histogram;
+            // Trees have no chains.
+            (histogram.buckets() > 0).then(|| histogram.longest_chain())
+        };
         stats.page.longest_chain = longest_chain(CacheKind::Page);
         stats.buffer.longest_chain = longest_chain(CacheKind::Buffer);
         stats.dentry.longest_chain = longest_chain(CacheKind::Dentry);

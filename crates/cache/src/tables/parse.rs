@@ -1,6 +1,6 @@
 //! Tables as text. What it looks like, the [module](super) says.
 
-use super::{Finder, PageIndex, Shrinking, TableChoice, TableSize, Tables};
+use super::{Finder, Pages, Shrinking, TableChoice, TableSize, Tables};
 use crate::hash::{Function, UnknownFunction};
 use crate::tape::CacheKind;
 use std::fmt;
@@ -43,15 +43,6 @@ fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
 fn name_of<'a, T: PartialEq>(all: &[(&'a str, T)], value: &T) -> Option<&'a str> {
     let (name, _) = all.iter().find(|(_, one)| one == value)?;
     Some(name)
-}
-
-fn cache_name(cache: CacheKind) -> &'static str {
-    match cache {
-        CacheKind::Page => "page",
-        CacheKind::Buffer => "buffer",
-        CacheKind::Dentry => "dentry",
-        CacheKind::Inode => "inode",
-    }
 }
 
 impl FromStr for TableSize {
@@ -102,9 +93,7 @@ impl Tables {
                     .ok_or_else(|| UnknownTables::Shrinking(value.to_owned()))?;
             }
             _ => {
-                let cache = CacheKind::ALL
-                    .into_iter()
-                    .find(|one| cache_name(*one) == key);
+                let cache = CacheKind::ALL.into_iter().find(|one| one.as_str() == key);
                 self.change_cache(cache.ok_or_else(unknown)?, value)?;
             }
         }
@@ -117,7 +106,7 @@ impl Tables {
             None => (value, None),
         };
         if cache == CacheKind::Page && name == TREES {
-            self.page = PageIndex::RedBlackTrees;
+            self.page = Pages::RedBlackTrees;
             return size.map_or(Ok(()), |_| Err(UnknownTables::TreesHaveNoSize));
         }
         let function = match name {
@@ -127,8 +116,8 @@ impl Tables {
                     .map_err(|unknown| UnknownTables::Function(cache, unknown))?,
             ),
         };
-        if cache == CacheKind::Page && self.page == PageIndex::RedBlackTrees {
-            self.page = PageIndex::default();
+        if cache == CacheKind::Page && self.page == Pages::RedBlackTrees {
+            self.page = Pages::default();
         }
         if let Some(table) = self.table_mut(cache) {
             table.function = function;
@@ -157,7 +146,7 @@ impl fmt::Display for Tables {
         }
         f.write_str(OUR_OWN)?;
         for cache in CacheKind::ALL {
-            let name = cache_name(cache);
+            let name = cache.as_str();
             match self.table(cache) {
                 None => write!(f, "+{name}={TREES}")?,
                 Some(&TableChoice::LARDER) => {}
@@ -243,7 +232,7 @@ impl fmt::Display for UnknownTables {
                 write!(
                     f,
                     "{}: {unknown}; or larder for ours{trees}",
-                    cache_name(*cache)
+                    cache.as_str()
                 )
             }
             Self::Size(size) => write!(

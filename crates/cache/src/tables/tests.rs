@@ -169,8 +169,8 @@ proptest! {
     #[test]
     fn tables_are_read_back_from_their_text(
         page in prop_oneof![
-            choice(CacheKind::Page).prop_map(PageIndex::Hashed),
-            Just(PageIndex::RedBlackTrees),
+            choice(CacheKind::Page).prop_map(Pages::Hashed),
+            Just(Pages::RedBlackTrees),
         ],
         buffer in choice(CacheKind::Buffer),
         dentry in choice(CacheKind::Dentry),

@@ -69,6 +69,11 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
         size::human(total_bytes),
         size::human(stats.cache_size_bytes)
     )?;
+    writeln!(out, "tables     {}", stats.tables)?;
+    let finders = stats
+        .caches()
+        .map(|(kind, cache)| format!("{} {}", kind.as_str(), cache.finder));
+    writeln!(out, "           {}", finders.join(", "))?;
     writeln!(
         out,
         "readahead  {}, {} at once at most, {} threads",
@@ -190,7 +195,8 @@ fn ratio(part: u64, whole: u64, decimals: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder::PolicyName;
+    use larder::tables::{Finder, Function};
+    use larder::{PolicyName, Tables};
 
     #[test]
     fn table_shows_rates_and_links_per_lookup() {
@@ -199,7 +205,9 @@ mod tests {
         stats.readahead.policy = PolicyName::Modern;
         stats.readahead.max_bytes = 128 << 10;
         stats.readahead.threads = 3;
+        stats.tables = Tables::D;
         stats.page = CacheStats {
+            finder: Finder::Function(Function::PageOffset),
             buckets: 1024,
             objects: 100,
             capacity: 200,
@@ -222,6 +230,8 @@ mod tests {
         );
         assert!(text.lines().nth(2).unwrap().contains(" - "), "{text}");
         assert!(text.contains("memory     400.0 KiB of 1.0 MiB"), "{text}");
+        let tables = "tables     D\n           page page-offset, buffer larder,";
+        assert!(text.contains(tables), "{text}");
         let readahead = "readahead  modern, 128.0 KiB at once at most, 3 threads";
         assert!(text.contains(readahead), "{text}");
     }
