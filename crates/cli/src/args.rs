@@ -125,6 +125,13 @@ Options of -o, separated by commas; of two that contradict, the last wins:
         repeat; matters for writing only
   no_mbcache, nombcache
         as mbcache=off
+  tables=BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=eager]
+        hash functions and sizes of the caches' tables, as published in
+        2000 or other. BASE: larder (default), reference, A, B, C, D.
+        CACHE: page, buffer, dentry, inode. FUNCTION: larder, its name,
+        or rbtree for pages. SIZE: 14 for 2^14 buckets, or a RULE:
+        larder, 2.2.16, today. Only larder's dentries are safe from names
+        made to share a bucket
   sync, async
         sync: every change is durable when it returns
   writeback_cache
@@ -146,6 +153,7 @@ Examples:
   larder mount -o offset=1M,allow_other sdcard.img /mnt/card
   larder mount --foreground --cache-size 1G disk.img /mnt/disk
   larder mount -o direct_io,readahead=modern disk.img /mnt/disk
+  larder mount -o tables=D+page=rbtree+shrink=eager disk.img /mnt/disk
   larder mount --metrics 9520 disk.img /mnt/disk
   curl http://127.0.0.1:9520/metrics
 
