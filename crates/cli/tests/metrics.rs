@@ -1,0 +1,270 @@
+//! Metrics of a live mount: what they say, that a strict reader takes them, and that no client hurts.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+use support::{
+    Fixture, Mountpoint, Server, User, assert_fails, can_mount, content, is_mounted, larder_ok,
+    mount, run, serve, text, umount,
+};
+
+/// How long a scraper would wait.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A foreground server, and where it serves its metrics, as it tells.
+fn serve_metrics(fixture: &Fixture, mountpoint: &Path) -> (Server, SocketAddr) {
+    let mut server = serve(fixture, mountpoint, "ro,metrics=0");
+    let mut note = String::new();
+    let stderr = server.0.stderr.as_mut().unwrap();
+    BufReader::new(stderr).read_line(&mut note).unwrap();
+    let address = note.trim().strip_prefix("note: metrics at http://");
+    let address = address.and_then(|rest| rest.strip_suffix("/metrics"));
+    (
+        server,
+        address.unwrap_or_else(|| panic!("{note}")).parse().unwrap(),
+    )
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// The answer to a request.
+fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn scrape(address: SocketAddr) -> BTreeMap<String, u64> {
+    let answer = ask(address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(
+        head.contains("Content-Type: text/plain; version=0.0.4"),
+        "{head}"
+    );
+    assert!(
+        head.contains(&format!("Content-Length: {}", body.len())),
+        "{head}"
+    );
+    samples(body)
+}
+
+fn is_name(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_part)
+}
+
+/// The samples of a text, each by its name and labels, checked against the grammar of the format.
+fn samples(body: &str) -> BTreeMap<String, u64> {
+    let mut samples = BTreeMap::new();
+    assert!(body.ends_with('\n'), "{body}");
+    for line in body.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let [keyword, name, rest] = comment.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            assert!(is_name(name) && !rest.is_empty(), "{line}");
+            assert!(
+                keyword == "HELP" || ["counter", "gauge"].contains(&rest),
+                "{line}"
+            );
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        assert!(is_name(name), "{line}");
+        // No label here has a comma or a quote in its value.
+        let labels = labels
+            .strip_suffix('}')
+            .unwrap()
+            .split(',')
+            .filter(|label| !label.is_empty());
+        for label in labels {
+            let (name, value) = label.split_once('=').unwrap();
+            let value = value
+                .strip_prefix('"')
+                .and_then(|value| value.strip_suffix('"'));
+            assert!(
+                is_name(name) && value.is_some_and(|value| !value.contains('"')),
+                "{line}"
+            );
+        }
+        let last = samples.insert(series.to_owned(), value.parse().unwrap());
+        assert_eq!(last, None, "{series} twice");
+    }
+    samples
+}
+
+#[test]
+fn metrics_of_a_live_mount_are_those_of_its_statistics() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let (server, address) = serve_metrics(&fixture, &mountpoint.0);
+    assert!(address.ip().is_loopback());
+    fs::read(mountpoint.0.join("dir/large")).unwrap();
+    let scraped = scrape(address);
+    let path = mountpoint.0.to_str().unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&larder_ok(["stats", "--json", path])).unwrap();
+    let pages = |key: &str| json["page"][key].as_u64().unwrap();
+    assert!(pages("lookups") > 0);
+    for (name, key) in [
+        ("lookups_total", "lookups"),
+        ("hits_total", "hits"),
+        ("longest_chain", "longest_chain"),
+        ("bytes", "bytes"),
+    ] {
+        let series = format!("larder_cache_{name}{{cache=\"page\"}}");
+        assert_eq!(scraped[&series], pages(key), "{series}");
+    }
+    assert_eq!(
+        scraped["larder_device_reads_total"],
+        json["device"]["reads"].as_u64().unwrap()
+    );
+
+    let written = larder_ok(["stats", "--prometheus", path]);
+    let written = samples(&written);
+    let series = format!("larder_cache_lookups_total{{mountpoint=\"{path}\",cache=\"page\"}}");
+    assert_eq!(written[&series], pages("lookups"));
+    assert_eq!(written.len(), scraped.len());
+
+    umount(User::Same, &mountpoint.0);
+    drop(server);
+    assert!(
+        TcpStream::connect(address).is_err(),
+        "nobody serves after the mount"
+    );
+}
+
+#[test]
+fn hostile_clients_keep_nobody_from_the_metrics() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let (_server, address) = serve_metrics(&fixture, &mountpoint.0);
+    // More than are let in at once, silent, or with half a request.
+    let slow: Vec<TcpStream> = (0..100)
+        .map(|at| {
+            let mut stream = connect(address);
+            if at % 2 == 0 {
+                stream.write_all(b"GET /metrics HTTP/1.1\r\nX: ").unwrap();
+            }
+            stream
+        })
+        .collect();
+    scrape(address);
+    // One that never ends, neither in its head nor behind it.
+    for request in [
+        "GET /metrics HTTP/1.1\r\nX: ",
+        "GET /metrics HTTP/1.1\r\n\r\n",
+    ] {
+        let mut endless = connect(address);
+        endless.write_all(request.as_bytes()).unwrap();
+        let more = vec![b'x'; 64 << 10];
+        // The server hangs up, if not at once: what is in the sockets' buffers still goes.
+        let hung_up = (0..100_000).any(|_| endless.write_all(&more).is_err());
+        assert!(hung_up, "the server takes 6 GB");
+        scrape(address);
+    }
+    for (request, status) in [
+        ("\r\n\r\n\0", "400"),
+        ("GET / HTTP/1.1\r\n\r\n", "404"),
+        ("DELETE /metrics HTTP/1.1\r\n\r\n", "405"),
+    ] {
+        let answer = ask(address, request);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+    }
+    let long = ask(
+        address,
+        &format!("GET /metrics HTTP/1.1\r\nX: {}", "y".repeat(8 << 10)),
+    );
+    assert!(long.starts_with("HTTP/1.1 431 "), "{long}");
+    scrape(address);
+    assert_eq!(
+        fs::read(mountpoint.0.join("dir/large")).unwrap(),
+        content(3 << 20)
+    );
+    drop(slow);
+}
+
+#[test]
+fn address_in_use_is_told_before_anything_is_mounted() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let (server, address) = serve_metrics(&fixture, &mountpoint.0);
+    let second = Mountpoint(fixture.directory("second", User::Same));
+    for place in [address.port().to_string(), address.to_string()] {
+        let output = run(
+            User::Same,
+            &[
+                "mount".as_ref(),
+                "-o".as_ref(),
+                "ro".as_ref(),
+                "--metrics".as_ref(),
+                place.as_ref(),
+                fixture.image().as_ref(),
+                second.0.as_ref(),
+            ],
+        );
+        assert_fails(
+            &output,
+            1,
+            &["cannot serve metrics at 127.0.0.1", "in use", "hint: "],
+        );
+        assert!(!is_mounted(&second.0));
+    }
+    // Another mount of the same image may have another port.
+    mount(User::Same, &fixture, &second.0, "ro,metrics=0");
+    umount(User::Same, &second.0);
+    umount(User::Same, &mountpoint.0);
+    drop(server);
+}
+
+#[test]
+fn address_that_others_reach_is_warned_of() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let output = run(
+        User::Same,
+        &[
+            "mount".as_ref(),
+            "-o".as_ref(),
+            "ro,metrics=0.0.0.0:0".as_ref(),
+            fixture.image().as_ref(),
+            mountpoint.0.as_ref(),
+        ],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("open to whoever reaches it"),
+        "{}",
+        text(&output.stderr)
+    );
+    umount(User::Same, &mountpoint.0);
+}

@@ -1,0 +1,319 @@
+//! `larder top`: in a terminal that tmux plays, and where there is none.
+
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use support::{
+    Fixture, Mountpoint, User, assert_fails, binary, can_mount, larder, larder_ok, mount, serve,
+    signal, text, tool, umount, wait_until,
+};
+
+/// A terminal of 80 columns and 24 rows with a shell's script in it. Goes away when dropped.
+struct Terminal {
+    socket: PathBuf,
+    config: PathBuf,
+}
+
+impl Terminal {
+    /// Runs `larder top` with `args` between two lines of text, the second with its exit code and
+    /// whether the terminal echoes.
+    fn watching(fixture: &Fixture, args: &str) -> Self {
+        // A server that was told to go still has its socket for a while.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Relaxed);
+        let terminal = Self {
+            socket: fixture.path(&format!("tmux-{number}")),
+            config: fixture.path("tmux.conf"),
+        };
+        fs::write(
+            &terminal.config,
+            "set -g status off\nset -g remain-on-exit on\n",
+        )
+        .unwrap();
+        let script = format!(
+            "echo before; {} top {args}; echo left with $?; stty -a | grep -o '[-]*icanon'; exec cat",
+            binary().display()
+        );
+        terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", &script]);
+        terminal
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let output = Command::new(tool("tmux"))
+            .arg("-S")
+            .arg(&self.socket)
+            .arg("-f")
+            .arg(&self.config)
+            .args(args)
+            .env_remove("TMUX")
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{args:?}: {}",
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    fn press(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Waits until the screen has each of `parts`.
+    #[track_caller]
+    fn wait_for(&self, parts: &[&str]) -> String {
+        let mut screen = String::new();
+        wait_until(&format!("{parts:?} on the screen"), || {
+            screen = self.screen();
+            parts.iter().all(|part| screen.contains(part))
+        });
+        screen
+    }
+
+    /// Waits until the command has left with `code`, and the terminal is as it was before.
+    #[track_caller]
+    fn wait_for_exit(&self, code: i32) -> String {
+        let screen = self.wait_for(&[&format!("left with {code}\n"), "\nicanon\n"]);
+        assert!(screen.starts_with("before\n"), "{screen}");
+        assert!(!screen.contains("lookups/s"), "{screen}");
+        screen
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = Command::new(tool("tmux"))
+            .arg("-S")
+            .arg(&self.socket)
+            .arg("kill-server")
+            .output();
+    }
+}
+
+fn can_play_terminals() -> bool {
+    can_mount(User::Same) && !larder_testkit::skip(&[larder_testkit::Requirement::Tool("tmux")])
+}
+
+/// A fixture, mounted to be read through our page cache.
+fn mounted() -> (Fixture, Mountpoint) {
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    mount(
+        User::Same,
+        &fixture,
+        &mountpoint.0,
+        "ro,direct_io,cache_size=32M",
+    );
+    (fixture, mountpoint)
+}
+
+#[test]
+fn view_shows_what_happens_and_obeys_its_keys() {
+    if !can_play_terminals() {
+        return;
+    }
+    let (fixture, mountpoint) = mounted();
+    let mnt = mountpoint.0.display();
+    let terminal = Terminal::watching(&fixture, &format!("--interval 0.1 {mnt}"));
+    let screen = terminal.wait_for(&["larder top", "> page", "of 32.0 MiB", "? explain"]);
+    assert!(screen.lines().count() <= 24, "{screen}");
+    fs::read(mountpoint.0.join("dir/large")).unwrap();
+    let screen = terminal.wait_for(&["page: 768 objects", "\n    1 "]);
+    assert!(
+        screen.contains('#') && screen.contains("Poisson"),
+        "{screen}"
+    );
+
+    terminal.press("Down");
+    terminal.wait_for(&["> buffer", "buffer: "]);
+    terminal.press("Left");
+    terminal.wait_for(&["> page"]);
+    terminal.press("Up");
+    terminal.wait_for(&["> inode", "inode: "]);
+    terminal.press("?");
+    terminal.wait_for(&["back to the figures"]);
+    terminal.press("?");
+    terminal.wait_for(&["> inode"]);
+
+    terminal.tmux(&["resize-window", "-x", "70", "-y", "20"]);
+    terminal.wait_for(&["needs 80 columns and 24 rows; here are 70 and 20"]);
+    terminal.tmux(&["resize-window", "-x", "100", "-y", "30"]);
+    terminal.wait_for(&["> inode"]);
+    terminal.press("q");
+    terminal.wait_for_exit(0);
+    drop(terminal);
+    umount(User::Same, &mountpoint.0);
+}
+
+#[test]
+fn terminal_is_given_back_on_every_way_out() {
+    if !can_play_terminals() {
+        return;
+    }
+    let (fixture, mountpoint) = mounted();
+    let mnt = mountpoint.0.display();
+    for (args, key, code) in [
+        (format!("{mnt}"), Some("C-c"), 0),
+        (format!("{mnt}"), Some("Escape"), 0),
+        (format!("--interval 0.1 --count 3 {mnt}"), None, 0),
+    ] {
+        let terminal = Terminal::watching(&fixture, &args);
+        if let Some(key) = key {
+            terminal.wait_for(&["larder top"]);
+            terminal.press(key);
+        }
+        terminal.wait_for_exit(code);
+    }
+    umount(User::Same, &mountpoint.0);
+}
+
+#[test]
+fn view_tells_that_the_mount_went_away() {
+    if !can_play_terminals() {
+        return;
+    }
+    let (fixture, mountpoint) = mounted();
+    let mnt = mountpoint.0.display();
+    let terminal = Terminal::watching(&fixture, &format!("--interval 0.1 {mnt}"));
+    terminal.wait_for(&["larder top"]);
+    umount(User::Same, &mountpoint.0);
+    terminal.wait_for(&["last figures: ", "is not mounted"]);
+    terminal.press("q");
+    let screen = terminal.wait_for_exit(0);
+    assert!(
+        screen.contains("note: ") && screen.contains("is not mounted"),
+        "{screen}"
+    );
+    drop(terminal);
+
+    let server = serve(&fixture, &mountpoint.0, "ro");
+    let terminal = Terminal::watching(&fixture, &format!("--interval 0.1 {mnt}"));
+    terminal.wait_for(&["larder top"]);
+    signal(&server, Signal::KILL);
+    terminal.wait_for(&["last figures: "]);
+    terminal.press("q");
+    let screen = terminal.wait_for_exit(1);
+    assert!(screen.contains("error: "), "{screen}");
+}
+
+#[test]
+fn signal_ends_the_view_and_gives_the_terminal_back() {
+    if !can_play_terminals() {
+        return;
+    }
+    let (fixture, mountpoint) = mounted();
+    let terminal = Terminal::watching(&fixture, &mountpoint.0.display().to_string());
+    terminal.wait_for(&["larder top"]);
+    let shell = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]);
+    let children = format!("/proc/{0}/task/{0}/children", shell.trim());
+    let child = fs::read_to_string(children).unwrap();
+    let pid = child
+        .trim()
+        .parse()
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    rustix::process::kill_process(pid.unwrap(), Signal::TERM).unwrap();
+    terminal.wait_for_exit(128 + 15);
+    drop(terminal);
+    umount(User::Same, &mountpoint.0);
+}
+
+#[test]
+fn figures_are_written_as_text_where_there_is_no_terminal() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let (_fixture, mountpoint) = mounted();
+    let mnt = mountpoint.0.to_str().unwrap();
+    for args in [&["top", mnt][..], &["top", "--once", mnt]] {
+        let shown = larder_ok(args);
+        assert!(
+            shown.starts_with("larder top  ") && shown.contains("\n> page "),
+            "{shown}"
+        );
+        assert!(
+            !shown.contains("? explain") && !shown.contains('\x1b'),
+            "{shown}"
+        );
+        assert!(shown.lines().all(|line| line.len() <= 80), "{shown}");
+    }
+    let shown = larder_ok([
+        "top",
+        "--count",
+        "2",
+        "--interval",
+        "0.1",
+        "--cache",
+        "dentry",
+        mnt,
+    ]);
+    assert_eq!(shown.matches("\n> dentry ").count(), 2, "{shown}");
+
+    let lines = larder_ok(["top", "--json", "--count", "3", "--interval", "0.1", mnt]);
+    let lines: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3);
+    assert!(lines[0].get("rates").is_none());
+    for line in &lines[1..] {
+        assert!(line["elapsed_s"].as_f64().unwrap() >= 0.1, "{line}");
+        assert!(line["rates"]["page"]["lookups_s"].is_number(), "{line}");
+    }
+    for line in &lines {
+        assert_eq!(line["histogram"]["cache"], "page");
+        for cache in ["page", "buffer", "dentry", "inode"] {
+            assert!(line["stats"][cache]["longest_chain"].is_u64(), "{line}");
+        }
+    }
+    umount(User::Same, &mountpoint.0);
+}
+
+#[test]
+fn histogram_as_json_has_what_chance_gives_each_row() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let (_fixture, mountpoint) = mounted();
+    fs::read(mountpoint.0.join("dir/large")).unwrap();
+    let mnt = mountpoint.0.to_str().unwrap();
+    let json = larder_ok(["stats", "--histogram", "page", "--json", mnt]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    let sum = |key| {
+        rows.iter()
+            .map(|row| row[key].as_f64().unwrap())
+            .sum::<f64>()
+    };
+    assert_eq!(json["objects"], 768, "{json}");
+    assert!((sum("objects") - 768.0).abs() < 0.5, "{json}");
+    assert!(
+        (sum("buckets") - sum("poisson_buckets")).abs() < 0.5,
+        "{json}"
+    );
+    umount(User::Same, &mountpoint.0);
+}
+
+#[test]
+fn what_is_no_mount_of_ours_is_refused() {
+    let output = larder(["top", "/proc"]);
+    assert_fails(
+        &output,
+        1,
+        &["/proc is a mount of type proc, not of larder"],
+    );
+    let output = larder(["top", "/nowhere"]);
+    assert_fails(&output, 1, &["/nowhere does not exist"]);
+    let output = larder(["top", "--interval", "0", "/proc"]);
+    assert_fails(&output, 2, &["0.1 to 3600 seconds"]);
+}
