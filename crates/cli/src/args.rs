@@ -12,6 +12,7 @@ mod reproduce;
 mod results;
 mod sdm;
 mod top;
+mod trace;
 mod xattr_bench;
 
 use crate::commands::fuse2fs::Fuse2fsArgs;
@@ -36,6 +37,7 @@ pub(crate) use reproduce::{Document, ReproduceArgs};
 pub(crate) use results::ResultArgs;
 pub(crate) use sdm::SdmArgs;
 pub(crate) use top::TopArgs;
+pub(crate) use trace::{TraceArgs, TraceCommand, TraceInfoArgs, TraceSalvageArgs, TraceShowArgs};
 pub(crate) use xattr_bench::{TargetName, XattrBenchArgs};
 
 /// Mount, read and write ext2, ext3 and ext4 images, without root.
@@ -154,6 +156,7 @@ Examples:
   larder mount --foreground --cache-size 1G disk.img /mnt/disk
   larder mount -o direct_io,readahead=modern disk.img /mnt/disk
   larder mount -o tables=D+page=rbtree+shrink=eager disk.img /mnt/disk
+  larder mount --record disk.trace disk.img /mnt/disk
   larder mount --metrics 9520 disk.img /mnt/disk
   curl http://127.0.0.1:9520/metrics
 
@@ -219,6 +222,10 @@ pub(crate) struct MountArgs {
     /// loopback (0: any that is free), or at address:port
     #[arg(long, value_name = "ADDR", value_parser = metrics::parse)]
     pub metrics: Option<SocketAddr>,
+    /// Record every lookup, insert and removal of the caches to FILE, a new trace (Parquet), for
+    /// larder lab; it tells which files were used, and when
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Append the log to FILE (in the background, it is otherwise lost)
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,

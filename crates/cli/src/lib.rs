@@ -22,6 +22,7 @@ mod mode;
 mod mount_helper;
 mod mount_options;
 mod name;
+mod recording;
 mod size;
 mod telling_clock;
 mod threads;

@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// What mount(8), fstab(5) and libfuse pass along, and what makes no difference here: access times
@@ -91,6 +92,8 @@ pub(crate) struct Options {
     pub mount: MountOptions,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// The trace that the caches are recorded to.
+    pub record: Option<PathBuf>,
     /// Only reading was asked for.
     read_only: bool,
 }
@@ -114,6 +117,7 @@ impl Options {
         }
         options.volume.direct_device |= args.direct_device;
         options.metrics = args.metrics.or(options.metrics);
+        options.record.clone_from(&args.record);
         let mount = &mut options.mount;
         mount.threads = args.threads.or(mount.threads);
         mount.allow_other |= args.allow_other;

@@ -111,6 +111,19 @@ impl Server {
     /// [`Error::NotReady`] if `ready` failed; [`Error::Close`] if what was written
     /// could not all be brought to the image.
     pub fn serve(self, ready: impl FnOnce() -> io::Result<()>) -> Result<()> {
+        self.serve_until(ready, || {})
+    }
+
+    /// As [`Server::serve`]; calls `closed_volume` when the volume is closed, before anybody is told that the
+    /// image is free.
+    ///
+    /// # Errors
+    /// As [`Server::serve`].
+    pub fn serve_until(
+        self,
+        ready: impl FnOnce() -> io::Result<()>,
+        closed_volume: impl FnOnce(),
+    ) -> Result<()> {
         let Self {
             session,
             volume,
@@ -154,6 +167,7 @@ impl Server {
         } else {
             Ok(())
         };
+        closed_volume();
         drop(volume);
         if let Some(listener) = listener {
             listener.stop(closed.as_ref().err());

@@ -1,14 +1,15 @@
 //! The command line of `larder lab`.
 
+use super::constant::ConstantArgs;
 use super::export::ExportArgs;
 use super::hash::HashArgs;
 use super::import::ImportArgs;
-use super::constant::ConstantArgs;
 use super::names::{Names, NamesParser};
 use super::record::RecordArgs;
 use super::reproduce::ReproduceArgs;
 use super::results::ResultArgs;
 use super::sdm::SdmArgs;
+use super::trace::TraceArgs;
 use super::xattr_bench::XattrBenchArgs;
 use crate::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -30,6 +31,7 @@ Examples:
   larder lab list                          what can be simulated
   larder lab readahead --workload interleaved:streams=64 --device nvme
   larder lab hash --keys pages             hash functions under keys
+  larder lab trace info disk.trace         what a recording holds
   larder lab xattr-bench --processes 4     how fast files share attributes
   larder lab reproduce wu2007              the published tables beside ours")]
 pub(crate) struct LabArgs {
@@ -42,6 +44,7 @@ pub(crate) enum LabCommand {
     Readahead(ReadaheadArgs),
     Hash(HashArgs),
     Record(RecordArgs),
+    Trace(TraceArgs),
     Import(ImportArgs),
     Export(ExportArgs),
     Constant(ConstantArgs),

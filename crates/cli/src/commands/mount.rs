@@ -4,6 +4,7 @@ use crate::args::MountArgs;
 use crate::background::{self, Child, Departure};
 use crate::failure::{self, Access, Failure, Result, tell_note};
 use crate::mount_options::Options;
+use crate::recording::Recording;
 use crate::telling_clock::TellingClock;
 use crate::{logging, metrics};
 use larder::Volume;
@@ -57,6 +58,7 @@ pub(super) fn serve(
         mut volume,
         mut mount,
         metrics,
+        record,
         ..
     } = options;
     if mount.fs_name.is_empty() {
@@ -74,14 +76,24 @@ pub(super) fn serve(
         Access::Read
     };
     volume.clock = Arc::new(TellingClock);
+    let recording = record
+        .map(|path| Recording::start(path, image))
+        .transpose()?;
+    if let Some(recording) = &recording {
+        recording.attach(&mut volume);
+    }
     let volume =
         Volume::open(image, &volume).map_err(|error| failure::of_image(image, access, &error))?;
+    if let Some(recording) = &recording {
+        recording.describe(&volume.stats());
+    }
     // From here on, a signal unmounts instead of leaving a mount without a server.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let server = Server::mount(Arc::new(volume), mountpoint, &mount)?.with_metrics(metrics);
     let at = server.mountpoint().to_owned();
     unmount_on_signal(signals, server.unmounter())?;
-    server.serve(|| {
+    let mut recorded = Ok(());
+    let ready = || {
         if let Some(departure) = departure {
             return departure.leave();
         }
@@ -89,8 +101,11 @@ pub(super) fn serve(
             tell_note(&format!("mounted on {}; Ctrl-C unmounts", at.display()));
         }
         Ok(())
+    };
+    server.serve_until(ready, || {
+        recorded = recording.map_or(Ok(()), Recording::finish);
     })?;
-    Ok(())
+    recorded
 }
 
 /// The first signal unmounts; a second one, while files are still open, ends the

@@ -132,6 +132,29 @@ pub(super) fn find(schema: &SchemaDescriptor) -> Result<Columns, Error> {
     })
 }
 
+/// The name of the value of `cache`.
+#[must_use]
+pub fn name_of_cache(cache: CacheKind) -> &'static str {
+    let [page, buffer, dentry, inode] = CACHES;
+    match cache {
+        CacheKind::Page => page,
+        CacheKind::Buffer => buffer,
+        CacheKind::Dentry => dentry,
+        CacheKind::Inode => inode,
+    }
+}
+
+/// The name of the value of `operation`.
+#[must_use]
+pub fn name_of_operation(operation: Operation) -> &'static str {
+    let [lookup, insert, remove] = OPERATIONS;
+    match operation {
+        Operation::Lookup { .. } => lookup,
+        Operation::Insert => insert,
+        Operation::Remove => remove,
+    }
+}
+
 /// The value of `cache`.
 pub(super) fn code_of_cache(cache: CacheKind) -> i32 {
     match cache {

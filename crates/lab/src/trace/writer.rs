@@ -36,8 +36,11 @@ impl TraceWriter {
             .mode(0o600)
             .open(path)?;
         let sink = Summed { file, sum: 0 };
+        let mut file = SerializedFileWriter::new(sink, schema()?, Arc::new(properties()))?;
+        // What it is can be told from the start.
+        file.flush()?;
         Ok(Self {
-            file: SerializedFileWriter::new(sink, schema()?, Arc::new(properties()))?,
+            file,
             info: info.clone(),
             rows: Batch::default(),
             sums: Vec::new(),

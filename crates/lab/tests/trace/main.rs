@@ -2,7 +2,9 @@
 
 mod cut;
 mod damage;
+mod other_readers;
 mod recording;
+mod replay;
 mod round_trip;
 
 use larder_cache::tape::{CacheKind, Operation};

@@ -9,6 +9,7 @@ mod readahead;
 mod record;
 mod reproduce;
 mod sdm;
+mod trace;
 mod written;
 pub(crate) mod xattr_bench;
 
@@ -32,6 +33,7 @@ pub(super) fn run(args: &LabArgs) -> Result<ExitCode> {
         LabCommand::Import(args) => import::run(args),
         LabCommand::Export(args) => export::run(args),
         LabCommand::Constant(args) => constant::run(args),
+        LabCommand::Trace(args) => trace::run(args),
         LabCommand::XattrBench(args) => xattr_bench::run(args),
         LabCommand::Sdm(args) => sdm::run(args),
         LabCommand::Reproduce(args) => reproduce::run(args),

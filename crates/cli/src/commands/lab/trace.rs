@@ -1,0 +1,150 @@
+//! `larder lab trace`.
+
+use crate::args::{TraceArgs, TraceCommand, TraceInfoArgs, TraceSalvageArgs, TraceShowArgs};
+use crate::failure::{Failure, Result, tell_note};
+use crate::{json, time};
+use larder::Timestamp;
+use larder_lab::output::{Align, Table};
+use larder_lab::trace::columns::{name_of_cache, name_of_operation};
+use larder_lab::trace::{
+    self, Batch, Error, Operation, Tolerance, TraceEvent, TraceReader, TraceSummary,
+};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
+    match &args.command {
+        TraceCommand::Info(args) => info(args),
+        TraceCommand::Show(args) => show(args),
+        TraceCommand::Salvage(args) => salvage(args),
+    }
+}
+
+fn info(args: &TraceInfoArgs) -> Result<ExitCode> {
+    let path = &args.file;
+    let failed = |error| failure(path, &error);
+    let mut reader = TraceReader::open(path, Tolerance::UpToLastRowGroup).map_err(failed)?;
+    let summary = TraceSummary::of(&mut reader).map_err(failed)?;
+    if args.json {
+        json::print(&summary)?;
+    } else {
+        let mut out = io::stdout().lock();
+        print_text(&mut out, &summary)?;
+        out.flush()?;
+    }
+    match &summary.shortened {
+        None => Ok(ExitCode::SUCCESS),
+        Some(why) => Err(Failure::with_hint(
+            format!("{}: {why}", path.display()),
+            "larder lab trace salvage writes what is left to a new trace",
+        )),
+    }
+}
+
+fn print_text(out: &mut impl Write, summary: &TraceSummary) -> io::Result<()> {
+    let info = &summary.info;
+    writeln!(out, "Recorded   {}", info.source)?;
+    if let Some(seconds) = info.began_unix_s {
+        let began = time::short(Timestamp {
+            seconds,
+            nanoseconds: 0,
+        });
+        writeln!(out, "Began      {began}")?;
+    }
+    let span = Duration::from_nanos(summary.last_ns - summary.first_ns);
+    writeln!(
+        out,
+        "Events     {} in {} row groups, over {:.3} s",
+        summary.events,
+        summary.row_groups,
+        span.as_secs_f64()
+    )?;
+    writeln!(out, "Lost       {}", info.lost)?;
+    write!(out, "\n{}", summary.table().to_text())
+}
+
+fn show(args: &TraceShowArgs) -> Result<ExitCode> {
+    let failed = |error| failure(&args.file, &error);
+    let mut reader = TraceReader::open(&args.file, Tolerance::Whole).map_err(failed)?;
+    let titles = [
+        "time (s)",
+        "cache",
+        "operation",
+        "device",
+        "inode",
+        "index",
+        "name hash",
+    ];
+    let mut table = Table::new(titles.map(|title| match title {
+        "cache" | "operation" => (title, Align::Left),
+        _ => (title, Align::Right),
+    }));
+    let mut batch = Batch::default();
+    let mut left = args.rows;
+    while left > 0 && reader.read(&mut batch).map_err(failed)? {
+        for event in batch.events().take(left) {
+            table.push(cells(&event));
+        }
+        left = left.saturating_sub(batch.len());
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(table.to_text().as_bytes())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cells(event: &TraceEvent) -> Vec<String> {
+    let time = Duration::from_nanos(event.time_ns);
+    let operation = match event.operation {
+        Operation::Lookup { hit: true } => "lookup, hit",
+        Operation::Lookup { hit: false } => "lookup, miss",
+        other => name_of_operation(other),
+    };
+    vec![
+        format!("{}.{:09}", time.as_secs(), time.subsec_nanos()),
+        name_of_cache(event.cache).to_owned(),
+        operation.to_owned(),
+        format!("{}:{}", event.device >> 20, event.device & 0xf_ffff),
+        event.inode.to_string(),
+        event.index.to_string(),
+        format!("{:x}", event.name_hash),
+    ]
+}
+
+fn salvage(args: &TraceSalvageArgs) -> Result<ExitCode> {
+    let salvaged = trace::salvage(&args.file, &args.output).map_err(|error| match &error {
+        Error::Io(source) if source.kind() == io::ErrorKind::AlreadyExists => Failure::with_hint(
+            format!("{}: {error}", args.output.display()),
+            "name a new file: nothing is overwritten",
+        ),
+        _ => failure(&args.file, &error),
+    })?;
+    let why = salvaged.shortened.as_deref();
+    tell_note(&format!(
+        "{} events in {}; {}: {}",
+        salvaged.events,
+        args.output.display(),
+        args.file.display(),
+        why.unwrap_or("the trace is whole"),
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a trace that cannot be read means for the command line.
+fn failure(path: &Path, error: &Error) -> Failure {
+    let message = format!("{}: {error}", path.display());
+    match error {
+        Error::CutShort | Error::Damaged(_) | Error::RowGroup { .. } => Failure::with_hint(
+            message,
+            "larder lab trace salvage writes what is left to a new trace",
+        ),
+        Error::NotParquet | Error::Column { .. } | Error::NoVersion => Failure::with_hint(
+            message,
+            "traces come from larder mount --record and larder lab record; larder lab import makes them of \
+             other tools' recordings",
+        ),
+        _ => Failure::new(message),
+    }
+}

@@ -1,0 +1,70 @@
+//! A mount's recording: `--record`.
+
+use crate::failure::{Failure, Result};
+use larder::{OpenOptions, Stats};
+use larder_lab::trace::{Error, Overflow, TableInfo, TraceRecorder};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A recording that goes on. Dropped, the trace holds what was recorded so far.
+pub(crate) struct Recording {
+    path: PathBuf,
+    recorder: TraceRecorder,
+}
+
+impl Recording {
+    /// Begins to record what the caches of `image` are asked to a new file at `path`.
+    pub(crate) fn start(path: PathBuf, image: &Path) -> Result<Self> {
+        let source = format!("mount of {}", image.display());
+        // A mount goes on, whatever becomes of its recording.
+        match TraceRecorder::start(&path, &source, Overflow::Lose) {
+            Ok(recorder) => Ok(Self { path, recorder }),
+            Err(error) => Err(cannot_record(&path, &error)),
+        }
+    }
+
+    /// Has a volume opened with `options` recorded.
+    pub(crate) fn attach(&self, options: &mut OpenOptions) {
+        options.tape = Some(self.recorder.tape());
+    }
+
+    /// Says in the trace which tables are recorded. Trees are none.
+    pub(crate) fn describe(&self, stats: &Stats) {
+        let tables = stats.caches().into_iter().filter(|(_, of)| of.buckets > 0);
+        let described = tables.map(|(cache, of)| {
+            let function = of.finder.to_string();
+            let bits = of.buckets.ilog2();
+            (cache, TableInfo { function, bits })
+        });
+        self.recorder.set_tables(described.collect());
+    }
+
+    /// Ends it, and tells what was lost.
+    pub(crate) fn finish(self) -> Result<()> {
+        let Self { path, recorder } = self;
+        let path = path.display();
+        let recorded = recorder.finish().map_err(|error| {
+            Failure::new(format!("the recording to {path} ended early: {error}"))
+        })?;
+        tracing::info!("recorded {} events to {path}", recorded.events);
+        if recorded.lost > 0 {
+            tracing::warn!(
+                "{} events came faster than {path} was written, and are lost; {} are in it",
+                recorded.lost,
+                recorded.events
+            );
+        }
+        Ok(())
+    }
+}
+
+fn cannot_record(path: &Path, error: &Error) -> Failure {
+    let message = format!("cannot record to {}: {error}", path.display());
+    let hint = match error {
+        Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            "--record must name a new file: nothing is overwritten"
+        }
+        _ => "--record must name a new file in a folder that can be written",
+    };
+    Failure::with_hint(message, hint)
+}

@@ -1,0 +1,153 @@
+//! `larder mount --record` and `larder lab trace`.
+
+mod support;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use support::{
+    Fixture, Mountpoint, Server, User, assert_fails, can_make_images, can_mount, command, has_root,
+    is_mounted, larder, larder_ok, signal, umount, wait_until,
+};
+
+/// Looks at every file of the mount.
+fn walk(directory: &Path) -> usize {
+    let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| match entry.file_type().unwrap() {
+            kind if kind.is_dir() && entry.file_name() != "lost+found" => walk(&entry.path()),
+            kind if kind.is_file() => usize::from(fs::read(entry.path()).is_ok()),
+            _ => 0,
+        })
+        .sum()
+}
+
+fn info(trace: &Path) -> Value {
+    let text = larder_ok(["lab", "trace", "info", trace.to_str().unwrap(), "--json"]);
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A foreground server that records.
+fn record(fixture: &Fixture, mountpoint: &Path, trace: &Path) -> Server {
+    let child = command("larder", User::Same)
+        .args(["mount", "-f", "--record"])
+        .args([trace, &fixture.image(), mountpoint])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let server = Server(child);
+    wait_until("the mount", || is_mounted(mountpoint));
+    server
+}
+
+#[test]
+fn mount_in_the_background_is_recorded_until_it_is_unmounted() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let trace = fixture.path("disk.trace");
+    larder_ok([
+        "mount".as_ref(),
+        "--record".as_ref(),
+        trace.as_os_str(),
+        fixture.image().as_os_str(),
+        mountpoint.0.as_os_str(),
+    ]);
+    assert_eq!(
+        trace.metadata().unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    fs::write(mountpoint.0.join("new"), "content").unwrap();
+    walk(&mountpoint.0);
+    umount(User::Same, &mountpoint.0);
+
+    let info = info(&trace);
+    assert_eq!(info["info"]["lost"], 0);
+    assert_eq!(info["info"]["is_cut_short"], false);
+    assert_eq!(info["info"]["tables"]["page"]["function"], "larder");
+    for cache in ["buffer", "dentry", "inode"] {
+        let events = &info["caches"][cache];
+        assert!(events["lookups"].as_u64() > Some(0), "{cache}: {events}");
+        assert!(events["inserts"].as_u64() > Some(0), "{cache}: {events}");
+    }
+    let shown = larder_ok(["lab", "trace", "show", trace.to_str().unwrap(), "--rows=3"]);
+    assert_eq!(shown.lines().count(), 4, "{shown}");
+    assert!(shown.contains("lookup, miss"), "{shown}");
+}
+
+#[test]
+fn recording_ends_whole_on_ctrl_c_and_is_salvaged_after_a_kill() {
+    if !can_mount(User::Same) || !has_root() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let trace = fixture.path("interrupted.trace");
+    let mut server = record(&fixture, &mountpoint.0, &trace);
+    walk(&mountpoint.0);
+    signal(&server, Signal::INT);
+    assert!(server.0.wait().unwrap().success());
+    let whole = info(&trace)["events"].as_u64();
+    assert!(whole > Some(0));
+
+    let trace = fixture.path("killed.trace");
+    let mut server = record(&fixture, &mountpoint.0, &trace);
+    walk(&mountpoint.0);
+    // One is written every few seconds, and ends in this mark.
+    wait_until("a row group", || {
+        fs::read(&trace).unwrap().ends_with(b"larderRG")
+    });
+    signal(&server, Signal::KILL);
+    server.0.wait().unwrap();
+    umount(User::Same, &mountpoint.0);
+    let (trace, saved) = (trace.to_str().unwrap(), fixture.path("saved.trace"));
+    let cut = larder(["lab", "trace", "show", trace]);
+    assert_fails(
+        &cut,
+        1,
+        &["footer is missing", "hint: larder lab trace salvage"],
+    );
+    larder_ok(["lab", "trace", "salvage", trace, saved.to_str().unwrap()]);
+    let info = info(&saved);
+    assert!(info["events"].as_u64() > Some(0), "{info}");
+    assert_eq!(info["info"]["is_cut_short"], true);
+    let again = larder(["lab", "trace", "salvage", trace, saved.to_str().unwrap()]);
+    assert_fails(&again, 1, &["saved.trace", "hint: name a new file"]);
+}
+
+#[test]
+fn recording_overwrites_nothing_and_what_is_no_trace_is_named() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mine = fixture.path("mine");
+    fs::write(&mine, "mine, and no trace").unwrap();
+    let output = larder(["lab", "trace", "info", mine.to_str().unwrap()]);
+    assert_fails(&output, 1, &["mine: not a trace", "hint:", "--record"]);
+    let output = larder(["lab", "trace", "info", "/nowhere.trace"]);
+    assert_fails(&output, 1, &["/nowhere.trace"]);
+    if !can_mount(User::Same) {
+        return;
+    }
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let output = larder([
+        "mount".as_ref(),
+        "--record".as_ref(),
+        mine.as_os_str(),
+        fixture.image().as_os_str(),
+        mountpoint.0.as_os_str(),
+    ]);
+    assert_fails(
+        &output,
+        1,
+        &["cannot record to", "hint: --record must name a new file"],
+    );
+    assert!(!is_mounted(&mountpoint.0));
+    assert_eq!(fs::read(&mine).unwrap(), b"mine, and no trace");
+}

@@ -1,0 +1,110 @@
+//! What a trace holds, counted.
+
+use super::{Batch, Error, TraceInfo, TraceReader};
+use crate::output::{Align, Table};
+use larder_cache::tape::{CacheKind, Operation};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The events of one cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CacheEvents {
+    /// Lookups.
+    pub lookups: u64,
+    /// Lookups that found what they sought.
+    pub hits: u64,
+    /// Entries that came.
+    pub inserts: u64,
+    /// Entries that went.
+    pub removals: u64,
+}
+
+/// What a trace holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TraceSummary {
+    /// What it says of itself.
+    pub info: TraceInfo,
+    /// Why its end is missing, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shortened: Option<String>,
+    /// Row groups.
+    pub row_groups: usize,
+    /// Events.
+    pub events: u64,
+    /// Time of the earliest event.
+    pub first_ns: u64,
+    /// Time of the latest event.
+    pub last_ns: u64,
+    /// The caches that have events.
+    pub caches: BTreeMap<CacheKind, CacheEvents>,
+}
+
+impl TraceSummary {
+    /// Counts all events of `reader`.
+    ///
+    /// # Errors
+    /// As [`TraceReader::read`].
+    pub fn of(reader: &mut TraceReader) -> Result<Self, Error> {
+        let row_groups = reader.row_groups();
+        let (mut events, mut first_ns, mut last_ns) = (0, u64::MAX, 0);
+        let mut caches = BTreeMap::<CacheKind, CacheEvents>::new();
+        let mut batch = Batch::default();
+        while reader.read(&mut batch)? {
+            for event in batch.events() {
+                events += 1;
+                first_ns = first_ns.min(event.time_ns);
+                last_ns = last_ns.max(event.time_ns);
+                let of_cache = caches.entry(event.cache).or_default();
+                match event.operation {
+                    Operation::Lookup { hit } => {
+                        of_cache.lookups += 1;
+                        of_cache.hits += u64::from(hit);
+                    }
+                    Operation::Insert => of_cache.inserts += 1,
+                    Operation::Remove => of_cache.removals += 1,
+                }
+            }
+        }
+        Ok(Self {
+            info: reader.info().clone(),
+            shortened: reader.shortened().map(str::to_owned),
+            row_groups,
+            events,
+            first_ns: first_ns.min(last_ns),
+            last_ns,
+            caches,
+        })
+    }
+
+    /// A row for each cache that has events.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let titles = [
+            "cache",
+            "lookups",
+            "hits",
+            "inserts",
+            "removals",
+            "recorded table",
+        ];
+        let mut table = Table::new(titles.map(|title| match title {
+            "cache" | "recorded table" => (title, Align::Left),
+            _ => (title, Align::Right),
+        }));
+        for (cache, of) in &self.caches {
+            let recorded = self.info.tables.get(cache);
+            table.push(vec![
+                super::columns::name_of_cache(*cache).to_owned(),
+                of.lookups.to_string(),
+                of.hits.to_string(),
+                of.inserts.to_string(),
+                of.removals.to_string(),
+                recorded.map_or_else(
+                    || "-".to_owned(),
+                    |table| format!("{}/{}", table.function, table.bits),
+                ),
+            ]);
+        }
+        table
+    }
+}

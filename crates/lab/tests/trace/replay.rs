@@ -1,0 +1,141 @@
+//! What was recorded of a volume, done again by other code, gives the volume's counts.
+
+use super::read_rest;
+use larder::{Ino, OpenOptions, Tables, Volume};
+use larder_cache::hash::HashKey;
+use larder_cache::table::HashFunction as _;
+use larder_cache::tables::Finder;
+use larder_cache::tape::Operation;
+use larder_lab::trace::{Overflow, Tolerance, TraceEvent, TraceReader, TraceRecorder};
+use larder_testkit::{Image, Random, Requirement, Seed, image::recipe, skip};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// A hash table in a few lines: chains, the latest first.
+#[derive(Default)]
+struct Chains {
+    buckets: HashMap<u32, Vec<HashKey>>,
+    lookups: u64,
+    hits: u64,
+    links_on_hits: u64,
+    links_on_misses: u64,
+    objects: u64,
+}
+
+impl Chains {
+    fn follow(&mut self, event: &TraceEvent, finder: Finder, bits: u32) {
+        let Finder::Function(function) = finder else {
+            panic!("{finder} is no function by name");
+        };
+        let key = event.key();
+        let chain = self.buckets.entry(function.bucket(key, bits)).or_default();
+        let at = chain.iter().position(|other| *other == key);
+        match event.operation {
+            Operation::Lookup { hit } => {
+                assert_eq!(hit, at.is_some(), "{event:?}");
+                self.lookups += 1;
+                match at {
+                    Some(at) => {
+                        self.hits += 1;
+                        self.links_on_hits += at as u64 + 1;
+                    }
+                    None => self.links_on_misses += chain.len() as u64,
+                }
+            }
+            Operation::Insert => {
+                chain.insert(0, key);
+                self.objects += 1;
+            }
+            Operation::Remove => {
+                chain.remove(at.expect("only what is there goes"));
+                self.objects -= 1;
+            }
+        }
+    }
+}
+
+/// Looks names up and reads files, so many that a small cache evicts.
+fn use_volume(volume: &Volume, random: &mut Random) {
+    let mut found = vec![Ino(2)];
+    let mut next = 0;
+    while let Some(&directory) = found.get(next) {
+        next += 1;
+        let mut names = Vec::new();
+        let listed = volume.read_dir(directory, 0, &mut |entry| {
+            if entry.name != b"." && entry.name != b".." && entry.name.len() < 39 {
+                names.push(entry.name.to_vec());
+            }
+            ControlFlow::Continue(())
+        });
+        if listed.is_ok() {
+            let inodes = names
+                .iter()
+                .map(|name| volume.lookup(directory, name).unwrap());
+            found.extend(inodes);
+        }
+    }
+    let mut page = [0; 4096];
+    for _ in 0..20_000 {
+        let ino = *random.choose(&found).unwrap();
+        // Directories and links are refused.
+        let _ = volume.read_at(ino, &mut page, random.below(256) * 4096);
+        let name = format!("absent{}", random.below(3000));
+        assert!(volume.lookup(Ino(2), name.as_bytes()).is_err());
+    }
+}
+
+fn record(path: &Path, tables: &str, seed: Seed) -> larder::Stats {
+    let recorder = TraceRecorder::start(path, "a test", Overflow::Wait).unwrap();
+    let mut options = OpenOptions::default();
+    options.cache_size_bytes = 1 << 20;
+    options.readahead_threads = 0;
+    options.tables = tables.parse::<Tables>().unwrap();
+    options.tape = Some(recorder.tape());
+    let image = Image::get(recipe("ext4").unwrap()).unwrap();
+    let volume = Volume::open(image.path(), &options).unwrap();
+    use_volume(&volume, &mut Random::new(seed));
+    let stats = volume.stats();
+    drop(volume);
+    assert_eq!(recorder.finish().unwrap().lost, 0);
+    stats
+}
+
+#[test]
+fn recorded_volume_done_again_gives_the_same_counts() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let seed = Seed::from_environment(5);
+    for tables in ["reference", "A", "B", "D+page=mult/6+inode=golden/4"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace");
+        let stats = record(&path, tables, seed);
+        let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
+        let events = read_rest(&mut reader).unwrap();
+        for (cache, of) in stats.caches() {
+            let mut chains = Chains::default();
+            let mut removals = 0;
+            for event in events.iter().filter(|event| event.cache == cache) {
+                chains.follow(event, of.finder, of.buckets.ilog2());
+                removals += u64::from(event.operation == Operation::Remove);
+            }
+            let told = (chains.lookups, chains.hits, chains.objects);
+            assert_eq!(
+                told,
+                (of.lookups, of.hits, of.objects),
+                "{tables}, {cache:?}, {seed}"
+            );
+            let links = (chains.links_on_hits, chains.links_on_misses);
+            assert_eq!(
+                links,
+                (of.links_on_hits, of.links_on_misses),
+                "{tables}, {cache:?}, {seed}"
+            );
+            assert!(of.lookups > 0 && chains.hits < chains.lookups, "{cache:?}");
+            if cache == larder::CacheKind::Page {
+                assert!(removals > 1000, "only {removals} pages were evicted");
+            }
+        }
+    }
+}

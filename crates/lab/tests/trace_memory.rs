@@ -1,0 +1,44 @@
+//! However long a trace is, writing and reading it take the same memory. Alone in its process, whose
+//! memory is looked at.
+
+use larder_cache::tape::{CacheKind, Operation};
+use larder_lab::trace::{Batch, Tolerance, TraceEvent, TraceInfo, TraceReader, TraceWriter};
+use larder_testkit::memory::{peak_resident_bytes, resident_bytes};
+use larder_testkit::{Random, Seed};
+
+/// As many as take 20 times the memory that is allowed, as rows.
+const EVENTS: u64 = 20_000_000;
+/// A row group, its pages, and what the allocator keeps.
+const MOST_BYTES: u64 = 160 << 20;
+
+#[test]
+fn long_trace_takes_the_memory_of_a_row_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    let mut random = Random::new(Seed::from_environment(7));
+    let before = resident_bytes();
+    let mut writer = TraceWriter::create(&path, &TraceInfo::default()).unwrap();
+    for number in 0..EVENTS {
+        let event = TraceEvent {
+            time_ns: number * 100,
+            cache: CacheKind::Page,
+            operation: Operation::Lookup { hit: true },
+            device: 0,
+            inode: random.below(1000),
+            index: random.below(1 << 20),
+            name_hash: 0,
+        };
+        writer.push(&event).unwrap();
+    }
+    writer.finish().unwrap();
+
+    let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
+    let mut batch = Batch::default();
+    let mut events = 0;
+    while reader.read(&mut batch).unwrap() {
+        events += batch.len() as u64;
+    }
+    assert_eq!(events, EVENTS);
+    let took = peak_resident_bytes().saturating_sub(before);
+    assert!(took < MOST_BYTES, "{} MiB", took >> 20);
+}
