@@ -217,7 +217,6 @@ mod tests {
             links_on_misses: 125,
             longest_chain: Some(4),
             bytes: 400 << 10,
-            ..CacheStats::default()
         };
         let text = shown(&stats);
         let page = text.lines().nth(1).unwrap();
