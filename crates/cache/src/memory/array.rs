@@ -3,6 +3,8 @@
 
 pub(crate) use super::region::Pages;
 use std::io;
+#[cfg(not(shuttle))]
+use std::ptr::NonNull;
 
 /// A type whose value is valid when all of its bytes are zero, and equal to its
 /// default then.
@@ -21,9 +23,17 @@ unsafe impl<const W: usize> Zeroed for crate::table::Slot<W> {}
 #[derive(Debug)]
 pub(crate) struct Array<T> {
     region: super::Region,
+    /// Where the region starts.
+    values: NonNull<T>,
     len: usize,
-    values: std::marker::PhantomData<T>,
 }
+
+// SAFETY: it owns `len` values of `T`, which may be sent.
+#[cfg(not(shuttle))]
+unsafe impl<T: Zeroed> Send for Array<T> {}
+// SAFETY: it hands out nothing but shared references to a `T`, which may be shared.
+#[cfg(not(shuttle))]
+unsafe impl<T: Zeroed> Sync for Array<T> {}
 
 #[cfg(not(shuttle))]
 impl<T: Zeroed> Array<T> {
@@ -36,11 +46,25 @@ impl<T: Zeroed> Array<T> {
         let len_bytes = len
             .checked_mul(size_of::<T>())
             .ok_or(io::ErrorKind::OutOfMemory)?;
+        let region = super::Region::new(len_bytes, pages)?;
         Ok(Self {
-            region: super::Region::new(len_bytes, pages)?,
+            values: region.at(0).cast(),
+            region,
             len,
-            values: std::marker::PhantomData,
         })
+    }
+
+    /// Tells the processor that the value at `index`, if there is one, will be read soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(value) = self.get(index) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: every x86-64 has the instruction, which changes nothing that a program sees.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = index;
     }
 
     /// Gives the memory of the values from `first` on, all of which are zero already, back to the
@@ -59,7 +83,7 @@ impl<T: Zeroed> std::ops::Deref for Array<T> {
         // SAFETY: the region is `len` values long (or longer), is aligned to
         // pages, was zeroed, which is a valid `T`, and lives as long as `self`.
         // No one makes exclusive references to it.
-        unsafe { std::slice::from_raw_parts(self.region.at(0).as_ptr().cast::<T>(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.values.as_ptr(), self.len) }
     }
 }
 
@@ -74,6 +98,9 @@ impl<T: Zeroed> Array<T> {
     pub(crate) fn zeroed(len: usize, _: Pages) -> io::Result<Self> {
         Ok(Self((0..len).map(|_| T::default()).collect()))
     }
+
+    #[expect(clippy::unused_self, reason = "as without the model checker")]
+    pub(crate) fn prefetch(&self, _: usize) {}
 
     #[expect(clippy::unused_self, reason = "as without the model checker")]
     pub(crate) fn discard_from(&self, _: usize) {}

@@ -177,6 +177,12 @@ impl<const W: usize> Arena<W> {
         &self.slots[index as usize]
     }
 
+    /// The slot `index` will be read soon.
+    #[inline]
+    pub(super) fn prefetch(&self, index: u32) {
+        self.slots.prefetch(index as usize);
+    }
+
     /// A slot that is free or was never used; `None` if something has to be
     /// evicted first.
     pub fn take_free(&self) -> Option<Vacant<'_, W>> {

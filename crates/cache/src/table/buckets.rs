@@ -58,6 +58,12 @@ impl Buckets {
         self.decode(bucket, self.heads[bucket as usize].load(Acquire))
     }
 
+    /// The chain of `bucket` will be walked soon.
+    #[inline]
+    pub(super) fn prefetch(&self, bucket: u32) {
+        self.heads.prefetch(bucket as usize);
+    }
+
     #[inline]
     fn decode(&self, bucket: u32, head: u32) -> Link {
         match head & !LOCKED {

@@ -14,16 +14,20 @@ pub trait HashFunction<T>: Debug + Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hash64;
 
+/// The upper `bits` of `hash`, 29 at most.
+#[inline]
+fn upper_bits(hash: u64, bits: u32) -> u32 {
+    // In two steps, since a shift by 32 is none.
+    u32::try_from(hash >> 32).unwrap_or_default() >> 1 >> (31 - bits)
+}
+
 /// 2^64 divided by the golden ratio, odd.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl<T: Into<u64>> HashFunction<T> for Hash64 {
     #[inline]
     fn bucket(&self, value: T, bits: u32) -> u32 {
-        let product = value.into().wrapping_mul(GOLDEN_RATIO);
-        // In two steps, since a shift by 64 is none. The rest fits: `bits` are
-        // left of the 64.
-        u32::try_from(product >> 1 >> (63 - bits)).unwrap_or_default()
+        upper_bits(value.into().wrapping_mul(GOLDEN_RATIO), bits)
     }
 }
 
@@ -60,8 +64,6 @@ impl SeededHash {
 impl<T: Into<u64>> HashFunction<T> for SeededHash {
     #[inline]
     fn bucket(&self, value: T, bits: u32) -> u32 {
-        let hash = self.fold(0, value.into());
-        // As in `Hash64`.
-        u32::try_from(hash >> 1 >> (63 - bits)).unwrap_or_default()
+        upper_bits(self.fold(0, value.into()), bits)
     }
 }

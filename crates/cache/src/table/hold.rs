@@ -77,6 +77,16 @@ pub(crate) enum Visit<T> {
     Raced,
 }
 
+impl<T> Visit<T> {
+    pub(super) fn map<U>(self, to: impl FnOnce(T) -> U) -> Visit<U> {
+        match self {
+            Self::Found(found) => Visit::Found(to(found)),
+            Self::Pass => Visit::Pass,
+            Self::Raced => Visit::Raced,
+        }
+    }
+}
+
 impl<const W: usize> Arena<W> {
     /// Pins the entry that was in `state` when its key was compared.
     #[inline]
@@ -112,6 +122,23 @@ impl<const W: usize> Arena<W> {
         } else {
             Found::Saturated
         })
+    }
+
+    /// Whether a copy is whole that was read between these states, in which the entry was not found
+    /// before, or changed.
+    #[cold]
+    pub(super) fn judge_copy(slot: &Slot<W>, before: State, after: State) -> Visit<()> {
+        if !before.has(State::LIVE) {
+            return Visit::Pass;
+        }
+        if !after.is_same_entry(before) {
+            return Visit::Raced;
+        }
+        if !after.has(State::REFERENCED) {
+            // Whoever changed it instead says no less.
+            let _ = slot.exchange(after, after.referenced());
+        }
+        Visit::Found(())
     }
 
     /// Whether the entry can be found that was `seen` when its key was compared.

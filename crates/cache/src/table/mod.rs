@@ -208,14 +208,14 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// not be read again.
     #[inline]
     pub fn get(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
-        let (found, links) = self.walk(key, |index, state| self.arena.pin(index, state));
+        let (found, links) = self.walk(key, |_, index, state| self.arena.pin(index, state));
         self.count(L::hashed(key), found.is_some(), links);
         found
     }
 
     /// [`Table::get`] without counting, for a second look after a miss.
     pub fn get_again(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
-        self.walk(key, |index, state| self.arena.pin(index, state))
+        self.walk(key, |_, index, state| self.arena.pin(index, state))
             .0
     }
 
@@ -225,29 +225,37 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// the clock hand passed.
     #[inline]
     pub fn copy<T>(&self, key: &L::Key<'_>, read: impl Fn(&Slot<W>) -> T) -> Option<T> {
-        let (found, links) = self.walk(key, |index, state| {
-            if !state.has(State::LIVE) {
-                return Visit::Pass;
-            }
-            let slot = self.arena.slot(index);
+        let (found, links) = self.walk(key, |slot, _, state| {
             let value = read(slot);
             let after = slot.state();
-            if !after.is_same_entry(state) {
-                return Visit::Raced;
+            if after == state && state.is_found_again() {
+                Visit::Found(value)
+            } else {
+                Arena::judge_copy(slot, state, after).map(|()| value)
             }
-            if !after.has(State::REFERENCED) {
-                // Whoever changed it instead says no less.
-                let _ = slot.exchange(after, after.referenced());
-            }
-            Visit::Found(value)
         });
         self.count(L::hashed(key), found.is_some(), links);
         found
     }
 
+    /// Says that `key` will be looked for: a hint, for who knows it well before. Its bucket's head comes
+    /// closer to the processor.
+    #[inline]
+    pub fn prefetch_bucket(&self, key: &L::Key<'_>) {
+        self.buckets.prefetch(self.bucket(L::hashed(key)));
+    }
+
+    /// The second step, once the head is there: the first entry of the chain comes closer.
+    #[inline]
+    pub fn prefetch_entry(&self, key: &L::Key<'_>) {
+        if let Link::Slot(index) = self.buckets.first(self.bucket(L::hashed(key))) {
+            self.arena.prefetch(index);
+        }
+    }
+
     /// Whether `key` is in the table. Neither counts nor references.
     pub fn contains(&self, key: &L::Key<'_>) -> bool {
-        self.walk(key, |index, state| self.arena.see(index, state))
+        self.walk(key, |_, index, state| self.arena.see(index, state))
             .0
             .is_some()
     }
@@ -255,13 +263,15 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// Clears `flag` of the entry of `key`; says whether this call cleared it.
     /// Neither counts nor references.
     pub(crate) fn take_flag(&self, key: &L::Key<'_>, flag: u64) -> bool {
-        let taken = self.walk(key, |index, state| self.arena.take_flag(index, state, flag));
+        let taken = self.walk(key, |_, index, state| {
+            self.arena.take_flag(index, state, flag)
+        });
         taken.0.unwrap_or(false)
     }
 
     /// Finds `key` and makes its entry busy, unless it is. Counts no lookup.
     pub(crate) fn lock(&self, key: &L::Key<'_>) -> Option<Taken> {
-        self.walk(key, |index, state| self.arena.lock(index, state))
+        self.walk(key, |_, index, state| self.arena.lock(index, state))
             .0
     }
 
@@ -375,7 +385,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     fn walk<T>(
         &self,
         key: &L::Key<'_>,
-        visit: impl Fn(u32, State) -> Visit<T>,
+        visit: impl Fn(&Slot<W>, u32, State) -> Visit<T>,
     ) -> (Option<T>, u64) {
         let bucket = self.bucket(L::hashed(key));
         let mut links = 0;
@@ -393,7 +403,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                     continue 'start;
                 }
                 if L::matches(key, slot) {
-                    match visit(index, state) {
+                    match visit(slot, index, state) {
                         Visit::Found(found) => return (Some(found), links),
                         Visit::Pass => dead = dead.or(Some((slot, state))),
                         Visit::Raced => continue 'start,

@@ -58,6 +58,12 @@ impl State {
         self.0 & flags != 0
     }
 
+    /// Can be found, and was since the clock hand passed.
+    #[inline]
+    pub(super) fn is_found_again(self) -> bool {
+        self.0 & (Self::LIVE | Self::REFERENCED) == Self::LIVE | Self::REFERENCED
+    }
+
     /// How many pins hold the entry in place.
     #[must_use]
     pub fn pins(self) -> u32 {
