@@ -22,6 +22,7 @@
 pub mod child;
 pub mod evict;
 pub mod floor;
+pub mod hash_table;
 pub mod in_process;
 pub mod measure;
 pub mod peer;

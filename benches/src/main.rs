@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
+use larder_benches::hash_table;
 use larder_benches::measure::Measure;
 use larder_benches::peer::Programs;
 use larder_benches::plan::Plan;
@@ -101,6 +102,8 @@ enum Part {
     /// One of these processes
     #[command(hide = true)]
     WriteFilesOfOne { folder: PathBuf, files: u32 },
+    /// The table beside maps of other crates
+    Tables,
     /// setxattr(2) by processes, with values from a pool
     Xattr,
     /// One of these processes
@@ -184,6 +187,7 @@ impl Args {
                 files::write_files_of_one(folder, *files)?;
                 Ok(ExitCode::SUCCESS)
             }
+            Some(Part::Tables) => self.tables(),
             Some(Part::Xattr) => self.xattr(),
             Some(Part::XattrWorker { job }) => {
                 xattr_bench::work(&serde_json::from_str(job)?)?;
@@ -254,6 +258,23 @@ impl Args {
         }
         println!("\nraw results: {}", results.save(&self.results)?.display());
         Ok(exit_code(&results.failures))
+    }
+
+    fn tables(&self) -> Result<ExitCode> {
+        let mut plan = if self.quick {
+            hash_table::plan::Plan::quick()
+        } else {
+            hash_table::plan::Plan::full()
+        };
+        plan.rounds = self.runs.unwrap_or(plan.rounds).max(1);
+        let cases = self.wanted(hash_table::run::Case::all(), hash_table::run::Case::name)?;
+        let origin = Origin::now();
+        let sides = &hash_table::side::Side::ALL;
+        let measured = hash_table::run::measure(&plan, (&cases, sides), &*interrupted()?, tell)?;
+        let results = hash_table::results::Results::new(origin, plan, measured);
+        print!("{}", hash_table::report::page(&results));
+        println!("\nraw results: {}", results.save(&self.results)?.display());
+        Ok(ExitCode::SUCCESS)
     }
 
     fn xattr(&self) -> Result<ExitCode> {

@@ -1,0 +1,281 @@
+//! Each side as a map from keys to values of four bytes.
+
+use std::hint::black_box;
+use std::io;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use larder_cache::frame::{FrameKey, FrameLayout};
+use larder_cache::hash::HashKey;
+use larder_cache::table::{Arena, Found, Growth, Hash64, Slot, Table};
+
+/// What a batch of lookups found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Keys that were there.
+    pub hits: u64,
+    /// The sum of their values.
+    pub sum: u64,
+}
+
+impl Tally {
+    /// Takes note of what a lookup found.
+    #[inline]
+    pub fn add(&mut self, found: Option<u32>) {
+        if let Some(value) = found {
+            self.hits += 1;
+            self.sum += u64::from(value);
+        }
+    }
+}
+
+/// A map in the hands of one thread.
+pub trait Session {
+    /// The value of `key`.
+    fn get(&mut self, key: HashKey) -> Option<u32>;
+
+    /// Puts `key` into the map, where it is not.
+    fn insert(&mut self, key: HashKey, value: u32);
+
+    /// Takes `key` out, if it is there.
+    fn remove(&mut self, key: HashKey);
+
+    /// Gives up what was held for a batch, and holds it anew.
+    fn renew(&mut self) {}
+
+    /// Looks for all of `keys`.
+    #[inline]
+    fn get_all(&mut self, keys: &[HashKey]) -> Tally {
+        let mut tally = Tally::default();
+        for key in keys {
+            tally.add(self.get(*key));
+        }
+        tally
+    }
+}
+
+/// Our table, with values in the slots' half words.
+pub type Ours = Table<FrameLayout, Hash64, 2>;
+
+/// Our table with room for so many objects, and two to four buckets for each: it takes no more memory
+/// than the map for one thread, which has as much room to spare.
+///
+/// # Errors
+/// For want of address space.
+pub fn ours(objects: u32) -> io::Result<Ours> {
+    // What threads hold between taking an entry out and putting it back.
+    const SPARE: u32 = 1024;
+    let arena = Arc::new(Arena::new(objects + SPARE, Growth::Prepaid)?);
+    Table::new(arena, objects.next_power_of_two().ilog2() + 1, 0, Hash64)
+}
+
+#[inline]
+fn frame(key: HashKey) -> FrameKey {
+    FrameKey {
+        object: key.object,
+        index: key.index,
+    }
+}
+
+/// Our table: lookups that copy.
+#[derive(Debug)]
+pub struct Copying<'m>(pub &'m Ours);
+
+impl Session for Copying<'_> {
+    #[inline]
+    fn get(&mut self, key: HashKey) -> Option<u32> {
+        self.0.copy(&frame(key), Slot::aux)
+    }
+
+    fn insert(&mut self, key: HashKey, value: u32) {
+        let vacant = self.0.take().expect("more slots than objects");
+        self.0
+            .get_or_insert(&frame(key), vacant, 0, |slot| slot.set_aux(value));
+    }
+
+    fn remove(&mut self, key: HashKey) {
+        self.0.remove(&frame(key));
+    }
+}
+
+/// Our table: lookups that pin.
+#[derive(Debug)]
+pub struct Pinning<'m>(pub &'m Ours);
+
+impl Session for Pinning<'_> {
+    #[inline]
+    fn get(&mut self, key: HashKey) -> Option<u32> {
+        match self.0.get(&frame(key))? {
+            Found::Pinned(pin, _) => Some(pin.slot().aux()),
+            Found::Busy(..) | Found::Saturated => None,
+        }
+    }
+
+    fn insert(&mut self, key: HashKey, value: u32) {
+        Copying(self.0).insert(key, value);
+    }
+
+    fn remove(&mut self, key: HashKey) {
+        Copying(self.0).remove(key);
+    }
+}
+
+/// Our table: lookups that copy, each told ahead in two steps.
+#[derive(Debug)]
+pub struct Ahead<'m>(pub &'m Ours);
+
+/// Lookups from one step to the next.
+const STEP: usize = 12;
+
+impl Session for Ahead<'_> {
+    #[inline]
+    fn get(&mut self, key: HashKey) -> Option<u32> {
+        Copying(self.0).get(key)
+    }
+
+    fn insert(&mut self, key: HashKey, value: u32) {
+        Copying(self.0).insert(key, value);
+    }
+
+    fn remove(&mut self, key: HashKey) {
+        Copying(self.0).remove(key);
+    }
+
+    #[inline]
+    fn get_all(&mut self, keys: &[HashKey]) -> Tally {
+        let mut tally = Tally::default();
+        for (at, key) in keys.iter().enumerate() {
+            if let Some(later) = keys.get(at + 2 * STEP) {
+                self.0.prefetch_bucket(&frame(*later));
+            }
+            if let Some(later) = keys.get(at + STEP) {
+                self.0.prefetch_entry(&frame(*later));
+            }
+            tally.add(self.get(*key));
+        }
+        tally
+    }
+}
+
+/// Our table: searches that count nothing, and return nothing but whether the key is there.
+#[derive(Debug)]
+pub struct Uncounted<'m>(pub &'m Ours);
+
+impl Session for Uncounted<'_> {
+    #[inline]
+    fn get(&mut self, key: HashKey) -> Option<u32> {
+        self.0.contains(&frame(key)).then_some(0)
+    }
+
+    fn insert(&mut self, key: HashKey, value: u32) {
+        Copying(self.0).insert(key, value);
+    }
+
+    fn remove(&mut self, key: HashKey) {
+        Copying(self.0).remove(key);
+    }
+}
+
+/// `dashmap`.
+pub type Dashmap = dashmap::DashMap<HashKey, u32, FixedState>;
+
+impl Session for &Dashmap {
+    #[inline]
+    fn get(&mut self, key: HashKey) -> Option<u32> {
+        Dashmap::get(self, &key).map(|value| *value)
+    }
+
+    fn insert(&mut self, key: HashKey, value: u32) {
+        black_box(Dashmap::insert(self, key, value));
+    }
+
+    fn remove(&mut self, key: HashKey) {
+        black_box(Dashmap::remove(self, &key));
+    }
+}
+
+/// `papaya`.
+pub type Papaya = papaya::HashMap<HashKey, u32, FixedState>;
+
+impl<'m> Session for papaya::HashMapRef<'m, HashKey, u32, FixedState, papaya::LocalGuard<'m>> {
+    #[inline]
+    fn get(&mut self, key: HashKey) -> Option<u32> {
+        papaya::HashMapRef::get(self, &key).copied()
+    }
+
+    fn insert(&mut self, key: HashKey, value: u32) {
+        papaya::HashMapRef::insert(self, key, value);
+    }
+
+    fn remove(&mut self, key: HashKey) {
+        papaya::HashMapRef::remove(self, &key);
+    }
+
+    fn renew(&mut self) {
+        *self = self.map().pin();
+    }
+}
+
+/// `scc::HashIndex`.
+pub type SccIndex = scc::HashIndex<HashKey, u32, FixedState>;
+
+/// `scc::HashIndex` with the guard of its readers.
+#[derive(Debug)]
+pub struct Guarded<'m>(pub &'m SccIndex, pub scc::Guard);
+
+impl Session for Guarded<'_> {
+    #[inline]
+    fn get(&mut self, key: HashKey) -> Option<u32> {
+        self.0.peek(&key, &self.1).copied()
+    }
+
+    fn insert(&mut self, key: HashKey, value: u32) {
+        // There already, if another thread was faster.
+        let _ = self.0.insert_sync(key, value);
+    }
+
+    fn remove(&mut self, key: HashKey) {
+        self.0.remove_sync(&key);
+    }
+
+    fn renew(&mut self) {
+        self.1 = scc::Guard::new();
+    }
+}
+
+/// `scc::HashMap`.
+pub type SccMap = scc::HashMap<HashKey, u32, FixedState>;
+
+impl Session for &SccMap {
+    #[inline]
+    fn get(&mut self, key: HashKey) -> Option<u32> {
+        self.read_sync(&key, |_, value| *value)
+    }
+
+    fn insert(&mut self, key: HashKey, value: u32) {
+        // As above.
+        let _ = self.insert_sync(key, value);
+    }
+
+    fn remove(&mut self, key: HashKey) {
+        self.remove_sync(&key);
+    }
+}
+
+/// `hashbrown`.
+pub type Hashbrown = hashbrown::HashMap<HashKey, u32, FixedState>;
+
+impl Session for &mut Hashbrown {
+    #[inline]
+    fn get(&mut self, key: HashKey) -> Option<u32> {
+        Hashbrown::get(self, &key).copied()
+    }
+
+    fn insert(&mut self, key: HashKey, value: u32) {
+        Hashbrown::insert(self, key, value);
+    }
+
+    fn remove(&mut self, key: HashKey) {
+        Hashbrown::remove(self, &key);
+    }
+}

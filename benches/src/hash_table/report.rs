@@ -1,0 +1,112 @@
+//! A run as Markdown.
+
+use std::fmt::Write;
+
+use crate::hash_table::results::Results;
+use crate::hash_table::run::Case;
+use crate::hash_table::side::Side;
+
+/// How many times as fast as the best concurrent peer two threads are to be with 98% reads.
+const LEAST_OF_PEERS: f64 = 1.5;
+
+/// And one thread, with reads alone, as the map for one thread.
+const LEAST_OF_HASHBROWN: f64 = 0.8;
+
+/// How much of an uncounted search's speed counting may take.
+const LEAST_OF_UNCOUNTED: f64 = 0.98;
+
+/// How many times as many links as with a perfect hash function a lookup may walk.
+const MOST_OF_CHANCE: f64 = 1.02;
+
+/// Everything.
+#[must_use]
+pub fn page(results: &Results) -> String {
+    let (machine, plan) = (&results.machine, &results.plan);
+    let mut text = format!(
+        "{} x {}, kernel {}, commit {}\n\
+         {} objects; million lookups a second, medians of {} rounds of {} lookups a thread\n",
+        machine.processors,
+        machine.processor,
+        machine.kernel,
+        results.origin.commit.as_deref().unwrap_or("unknown"),
+        plan.objects,
+        plan.rounds,
+        plan.lookups,
+    );
+    rates(&mut text, results);
+    ratios(&mut text, results);
+    links(&mut text, results);
+    text
+}
+
+fn rates(text: &mut String, results: &Results) {
+    let names = Side::ALL.map(Side::name).join(" | ");
+    let _ = writeln!(
+        text,
+        "\n| case | {names} |\n|---{}|",
+        "|---".repeat(Side::ALL.len())
+    );
+    for case in Case::all() {
+        let rate = |side| figure(results.rate(case, side), 1);
+        let rates = Side::ALL.map(rate);
+        if rates.iter().any(|rate| rate != "-") {
+            let _ = writeln!(text, "| {} | {} |", case.name(), rates.join(" | "));
+        }
+    }
+}
+
+fn ratios(text: &mut String, results: &Results) {
+    text.push_str(
+        "\n| case | / best concurrent peer | / hashbrown | / uncounted |\n|---|---|---|---|\n",
+    );
+    for case in Case::all() {
+        let against = |others: &[Side]| results.ratio(case, Side::Larder, others);
+        let of_peers = against(&Side::CONCURRENT_PEERS);
+        if of_peers.is_none() {
+            continue;
+        }
+        let is_aim_of_peers = case.threads > 1 && case.churn;
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            case.name(),
+            judged(of_peers, |ratio| ratio >= LEAST_OF_PEERS
+                || !is_aim_of_peers),
+            judged(against(&[Side::Hashbrown]), |ratio| {
+                ratio >= LEAST_OF_HASHBROWN || case.churn
+            }),
+            judged(against(&[Side::LarderUncounted]), |ratio| {
+                ratio >= LEAST_OF_UNCOUNTED
+            }),
+        );
+    }
+}
+
+fn links(text: &mut String, results: &Results) {
+    text.push_str(
+        "\n| keys | buckets | links a hit | of chance | ratio |\n|---|---|---|---|---|\n",
+    );
+    for shape in &results.shapes {
+        let ratio = shape.links / shape.links_of_chance;
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.3} | {:.3} | {} |",
+            shape.workload.name(),
+            shape.buckets,
+            shape.links,
+            shape.links_of_chance,
+            judged(Some(ratio), |ratio| ratio <= MOST_OF_CHANCE),
+        );
+    }
+}
+
+fn figure(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+fn judged(ratio: Option<f64>, is_met: impl Fn(f64) -> bool) -> String {
+    match ratio {
+        Some(ratio) if !is_met(ratio) => format!("{ratio:.2} **missed**"),
+        ratio => figure(ratio, 2),
+    }
+}

@@ -1,0 +1,348 @@
+//! A run: rounds of cases, and in each the sides in turn.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use foldhash::fast::FixedState;
+use larder_cache::hash::HashKey;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use crate::hash_table::keys::{Keys, Workload, value};
+use crate::hash_table::maps::{
+    Ahead, Copying, Dashmap, Guarded, Hashbrown, Ours, Papaya, Pinning, SccIndex, SccMap, Session,
+    Tally, Uncounted, ours,
+};
+use crate::hash_table::plan::Plan;
+use crate::hash_table::results::Sample;
+use crate::hash_table::side::Side;
+
+/// Most threads of a case.
+const THREADS_MAX: usize = 2;
+
+/// Lookups for which a guard is held.
+const BATCH: usize = 1000;
+
+/// In how many lookups there is one that takes its key out and puts it back first.
+const CHURN_EVERY: usize = 50;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Case {
+    /// The keys.
+    pub workload: Workload,
+    /// Threads at once.
+    pub threads: usize,
+    /// Whether one lookup in fifty takes its key out and puts it back first.
+    pub churn: bool,
+}
+
+impl Case {
+    /// All of them.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let of = |workload| {
+            let cases = [(1, false), (2, false), (1, true), (2, true)];
+            cases.map(|(threads, churn)| Self {
+                workload,
+                threads,
+                churn,
+            })
+        };
+        Workload::ALL.into_iter().flat_map(of).collect()
+    }
+
+    /// The name as it is printed.
+    #[must_use]
+    pub fn name(self) -> String {
+        let mix = if self.churn { "reads-98" } else { "hits" };
+        format!("{}-{mix}-threads-{}", self.workload.name(), self.threads)
+    }
+
+    /// Whether `side` can do it.
+    #[must_use]
+    pub fn allows(self, side: Side) -> bool {
+        match side {
+            Side::Hashbrown => self.threads == 1,
+            Side::LarderUncounted | Side::LarderAhead => !self.churn,
+            _ => true,
+        }
+    }
+}
+
+/// All sides, with the keys of one workload.
+#[derive(Debug)]
+pub struct Maps {
+    keys: Keys,
+    ours: Ours,
+    dashmap: Dashmap,
+    papaya: Papaya,
+    scc_index: SccIndex,
+    scc_map: SccMap,
+    hashbrown: Hashbrown,
+}
+
+impl Maps {
+    /// All sides, filled in the same order.
+    pub fn new(workload: Workload, plan: &Plan) -> Result<Self> {
+        let room = plan.objects as usize;
+        let hash = || FixedState::with_seed(plan.seed);
+        let mut maps = Self {
+            keys: Keys::new(workload, plan, THREADS_MAX),
+            ours: ours(plan.objects).context("memory for the table")?,
+            dashmap: Dashmap::with_capacity_and_hasher(room, hash()),
+            papaya: Papaya::with_capacity_and_hasher(room, hash()),
+            scc_index: SccIndex::with_capacity_and_hasher(room, hash()),
+            scc_map: SccMap::with_capacity_and_hasher(room, hash()),
+            hashbrown: Hashbrown::with_capacity_and_hasher(room, hash()),
+        };
+        let keys = &maps.keys.objects;
+        fill(Copying(&maps.ours), keys);
+        fill(&maps.dashmap, keys);
+        fill(maps.papaya.pin(), keys);
+        fill(Guarded(&maps.scc_index, scc::Guard::new()), keys);
+        fill(&maps.scc_map, keys);
+        fill(&mut maps.hashbrown, keys);
+        Ok(maps)
+    }
+
+    /// Measures one side once.
+    pub fn measure(&mut self, case: Case, side: Side) -> Result<Sample> {
+        let work = Work {
+            keys: &self.keys,
+            case,
+        };
+        let outcome = match side {
+            Side::Larder => work.on_threads(|| Copying(&self.ours)),
+            Side::LarderAhead => work.on_threads(|| Ahead(&self.ours)),
+            Side::LarderPin => work.on_threads(|| Pinning(&self.ours)),
+            Side::LarderUncounted => work.on_threads(|| Uncounted(&self.ours)),
+            Side::Dashmap => work.on_threads(|| &self.dashmap),
+            Side::Papaya => work.on_threads(|| self.papaya.pin()),
+            Side::SccIndex => work.on_threads(|| Guarded(&self.scc_index, scc::Guard::new())),
+            Side::SccMap => work.on_threads(|| &self.scc_map),
+            Side::Hashbrown => vec![work.alone(&mut self.hashbrown)],
+        };
+        let lookups = self.keys.of_thread(0, THREADS_MAX).len();
+        for (thread, outcome) in outcome.iter().enumerate() {
+            let expected = work.expected(thread);
+            let is_right = case.churn || side == Side::LarderUncounted || outcome.tally == expected;
+            ensure!(
+                is_right,
+                "found {:?} instead of {expected:?}",
+                outcome.tally
+            );
+        }
+        let rate = |seconds: f64| lookups_per_second(lookups, seconds) / 1e6;
+        Ok(Sample {
+            case,
+            side,
+            million_a_second: outcome.iter().map(|one| rate(one.processor_seconds)).sum(),
+            wall_seconds: outcome.iter().map(|one| one.seconds).fold(0.0, f64::max),
+        })
+    }
+}
+
+fn fill(mut map: impl Session, keys: &[HashKey]) {
+    for key in keys {
+        map.insert(*key, value(*key));
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn lookups_per_second(lookups: usize, seconds: f64) -> f64 {
+    lookups as f64 / seconds
+}
+
+/// What one thread did.
+struct Outcome {
+    tally: Tally,
+    seconds: f64,
+    processor_seconds: f64,
+}
+
+/// What threads are to do.
+struct Work<'k> {
+    keys: &'k Keys,
+    case: Case,
+}
+
+impl Work<'_> {
+    /// Has each thread do its share, with a session of its own.
+    fn on_threads<S: Session>(&self, session: impl Fn() -> S + Sync) -> Vec<Outcome> {
+        let barrier = Barrier::new(self.case.threads);
+        std::thread::scope(|scope| {
+            let handles: Vec<_> = (0..self.case.threads)
+                .map(|thread| {
+                    let (barrier, session) = (&barrier, &session);
+                    scope.spawn(move || {
+                        bind(thread);
+                        barrier.wait();
+                        self.run(thread, session())
+                    })
+                })
+                .collect();
+            let join = |handle: std::thread::ScopedJoinHandle<_>| handle.join();
+            let joined: Result<Vec<_>, _> = handles.into_iter().map(join).collect();
+            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Has one thread do the share of the first.
+    fn alone<S: Session + Send>(&self, session: S) -> Outcome {
+        std::thread::scope(|scope| {
+            let handle = scope.spawn(move || {
+                bind(0);
+                self.run(0, session)
+            });
+            let joined = handle.join();
+            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn run(&self, thread: usize, mut session: impl Session) -> Outcome {
+        let keys = self.keys.of_thread(thread, THREADS_MAX);
+        let (start, processor_start) = (Instant::now(), processor_seconds());
+        let mut tally = Tally::default();
+        for batch in keys.chunks(BATCH) {
+            session.renew();
+            let found = if self.case.churn {
+                churn(&mut session, batch)
+            } else {
+                session.get_all(batch)
+            };
+            tally.hits += found.hits;
+            tally.sum += found.sum;
+        }
+        Outcome {
+            tally,
+            seconds: start.elapsed().as_secs_f64(),
+            processor_seconds: processor_seconds() - processor_start,
+        }
+    }
+
+    /// What a thread finds where nothing is taken out.
+    fn expected(&self, thread: usize) -> Tally {
+        let mut tally = Tally::default();
+        for key in self.keys.of_thread(thread, THREADS_MAX) {
+            tally.add(Some(value(*key)));
+        }
+        tally
+    }
+}
+
+/// Looks for all of `keys`, having taken out and put back some of them before.
+#[inline]
+fn churn(session: &mut impl Session, keys: &[HashKey]) -> Tally {
+    let mut tally = Tally::default();
+    for some in keys.chunks(CHURN_EVERY) {
+        if let Some(key) = some.first() {
+            session.remove(*key);
+            session.insert(*key, value(*key));
+        }
+        let found = session.get_all(some);
+        tally.hits += found.hits;
+        tally.sum += found.sum;
+    }
+    tally
+}
+
+/// Binds the calling thread to a processor of its own, where there are so many.
+fn bind(thread: usize) {
+    let mut set = CpuSet::new();
+    set.set(thread);
+    // Where it may not run there, it stays where it is.
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// Processor time of the calling thread.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// What a run came to.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// Every single measurement, in order.
+    pub samples: Vec<Sample>,
+    /// What our tables look like.
+    pub shapes: Vec<Shape>,
+}
+
+/// What our table looks like with the keys of a workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Shape {
+    /// The keys.
+    pub workload: Workload,
+    /// Buckets.
+    pub buckets: u32,
+    /// Links of a lookup, in the workload's order.
+    pub links: f64,
+    /// What a perfect hash function's would be.
+    pub links_of_chance: f64,
+}
+
+impl Shape {
+    /// Looks for all keys in the workload's order.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    fn of(workload: Workload, maps: &Maps) -> Self {
+        let table = &maps.ours;
+        let before = table.counts();
+        Copying(table).get_all(&maps.keys.lookups);
+        let after = table.counts();
+        let links = after.links_on_hits - before.links_on_hits;
+        let buckets = table.bucket_count();
+        Self {
+            workload,
+            buckets,
+            links: links as f64 / (after.hits - before.hits) as f64,
+            links_of_chance: 1.0 + table.objects() as f64 / f64::from(buckets) / 2.0,
+        }
+    }
+}
+
+/// Measures `sides` in `cases`, telling `progress` of each round.
+pub fn measure(
+    plan: &Plan,
+    (cases, sides): (&[Case], &[Side]),
+    interrupted: &AtomicBool,
+    progress: fn(&str),
+) -> Result<Measured> {
+    let mut measured = Measured::default();
+    for workload in Workload::ALL {
+        let cases = cases.iter().filter(|case| case.workload == workload);
+        let cases: Vec<Case> = cases.copied().collect();
+        if cases.is_empty() {
+            continue;
+        }
+        progress(&format!("{}: filling maps", workload.name()));
+        let mut maps = Maps::new(workload, plan)?;
+        measured.shapes.push(Shape::of(workload, &maps));
+        // Case by case, since what is taken out and put back leaves marks in some maps.
+        for case in cases {
+            progress(&case.name());
+            for round in 0..plan.rounds {
+                for turn in 0..sides.len() {
+                    ensure!(!interrupted.load(Ordering::Relaxed), "interrupted");
+                    let side = sides[(turn + round) % sides.len()];
+                    if case.allows(side) {
+                        let sample = maps.measure(case, side);
+                        let what = || format!("{} of {}", case.name(), side.name());
+                        measured.samples.push(sample.with_context(what)?);
+                    }
+                }
+            }
+        }
+        let objects = maps.ours.objects();
+        ensure!(
+            objects == u64::from(plan.objects),
+            "{objects} objects are left in our table"
+        );
+    }
+    Ok(measured)
+}

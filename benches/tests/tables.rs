@@ -1,0 +1,49 @@
+//! The bench of the table on a tiny plan: every side finds what is there, and everything is told.
+
+use std::sync::atomic::AtomicBool;
+
+use larder_benches::hash_table::plan::Plan;
+use larder_benches::hash_table::report;
+use larder_benches::hash_table::results::Results;
+use larder_benches::hash_table::run::{Case, measure};
+use larder_benches::hash_table::side::Side;
+use larder_benches::results::Origin;
+
+#[test]
+fn every_side_finds_what_is_there_and_is_told_of_in_each_case_it_can_do() {
+    let plan = Plan::tiny();
+    let cases = Case::all();
+    // Fails where a side finds something else than was put in.
+    let measured = measure(&plan, (&cases, &Side::ALL), &AtomicBool::new(false), |_| {}).unwrap();
+    let results = Results::new(Origin::now(), plan.clone(), measured);
+    let page = report::page(&results);
+    println!("{page}");
+    for case in cases {
+        for side in Side::ALL {
+            let rate = results.rate(case, side);
+            let what = format!("{} of {}", case.name(), side.name());
+            assert_eq!(rate.is_some(), case.allows(side), "{what}");
+            assert!(rate.is_none_or(|rate| rate > 0.0), "{what}: {rate:?}");
+        }
+        assert!(page.contains(&format!("| {} |", case.name())), "{page}");
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let saved = results.save(folder.path()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(saved).unwrap()).unwrap();
+    let samples = json["samples"].as_array().unwrap();
+    assert_eq!(samples.len() % plan.rounds, 0, "{json}");
+}
+
+#[test]
+fn interrupted_run_ends_at_once() {
+    let interrupted = AtomicBool::new(true);
+    let measured = measure(
+        &Plan::tiny(),
+        (&Case::all(), &Side::ALL),
+        &interrupted,
+        |_| {},
+    );
+    assert_eq!(measured.unwrap_err().to_string(), "interrupted");
+}
