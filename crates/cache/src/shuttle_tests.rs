@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Interleavings tried of each model, chosen at random and again by priorities.
 const SCHEDULES: usize = 10_000;
 
-fn check(model: fn()) {
+pub(crate) fn check(model: fn()) {
     shuttle::check_random(model, SCHEDULES);
     shuttle::check_pct(model, SCHEDULES, 3);
 }

@@ -23,6 +23,8 @@
 //! one for a page, and as many nodes as the page lies deep; those are its links.
 
 mod red_black;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 

@@ -1,0 +1,118 @@
+//! The trees under the model checker: what lookups, inserts and evictions do to one another.
+
+use super::*;
+use crate::shuttle_tests::check;
+use crate::table::Growth;
+
+fn key(index: u64) -> FrameKey {
+    FrameKey { object: 12, index }
+}
+
+/// Trees in one chain with these pages.
+fn trees(frames: u32, indexes: &[u64]) -> Arc<PageTrees> {
+    let arena = Arc::new(Arena::new(frames, Growth::Prepaid).unwrap());
+    let trees = Arc::new(PageTrees::new(arena, 0).unwrap());
+    indexes.iter().for_each(|index| put(&trees, key(*index)));
+    trees
+}
+
+/// Inserts the page, where the hand frees a slot if need be.
+fn put(trees: &PageTrees, key: FrameKey) {
+    let vacant = trees.arena.take_free().or_else(|| {
+        evict(trees);
+        trees.arena.take_free()
+    });
+    if let Some(vacant) = vacant {
+        trees.get_or_insert(&key, vacant, 0, |slot| slot.set_aux(1));
+    }
+}
+
+/// Passes the hand over all slots.
+fn evict(trees: &PageTrees) {
+    trees
+        .arena
+        .scan(trees.arena.touched(), |index, _| trees.unlink(index));
+}
+
+/// Runs both at once, and then checks the trees.
+fn race(trees: &Arc<PageTrees>, one: fn(&PageTrees), other: fn(&PageTrees)) {
+    let theirs = Arc::clone(trees);
+    let thread = shuttle::thread::spawn(move || one(&theirs));
+    other(trees);
+    thread.join().unwrap();
+    trees.check_invariants();
+    let used = trees.objects() + u64::from(trees.arena.count_free());
+    assert_eq!(used, u64::from(trees.arena.touched()), "no slot is lost");
+}
+
+#[test]
+fn shuttle_page_that_stays_is_found_while_its_tree_turns() {
+    check(|| {
+        race(
+            &trees(6, &[4]),
+            |trees| {
+                // Each insert turns the tree; then nodes leave from all sides.
+                [5, 6, 7].iter().for_each(|index| put(trees, key(*index)));
+                assert!(trees.take_out(&key(6)).is_some());
+                assert!(trees.take_out(&key(5)).is_some());
+            },
+            |trees| {
+                for _ in 0..3 {
+                    assert!(matches!(trees.get(&key(4)), Some(Found::Pinned(..))));
+                }
+            },
+        );
+    });
+}
+
+#[test]
+fn shuttle_page_put_by_two_is_in_its_tree_once() {
+    fn put_both(trees: &PageTrees) {
+        [1, 2].iter().for_each(|index| put(trees, key(*index)));
+    }
+    check(|| race(&trees(4, &[]), put_both, put_both));
+    // So small that they evict each other's.
+    check(|| race(&trees(2, &[3]), put_both, put_both));
+}
+
+#[test]
+fn shuttle_page_put_again_while_it_is_evicted_is_found() {
+    check(|| {
+        race(
+            &trees(5, &[1, 2, 3]),
+            |trees| evict(trees),
+            |trees| {
+                trees.take_out(&key(1));
+                put(trees, key(2));
+                put(
+                    trees,
+                    FrameKey {
+                        object: 13,
+                        index: 2,
+                    },
+                );
+            },
+        );
+    });
+}
+
+#[test]
+fn shuttle_pinned_page_is_not_evicted_from_its_tree() {
+    check(|| {
+        race(
+            &trees(3, &[1, 2]),
+            |trees| {
+                evict(trees);
+                put(trees, key(3));
+                trees.take_out(&key(1));
+            },
+            |trees| {
+                if let Some(Found::Pinned(pin, _)) = trees.get(&key(1)) {
+                    shuttle::thread::yield_now();
+                    assert_eq!(FrameLayout::hashed_in(pin.slot()), key(1));
+                    assert!(pin.slot().state().has(State::LIVE));
+                }
+            },
+        );
+    });
+}

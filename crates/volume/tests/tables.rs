@@ -1,0 +1,76 @@
+//! A volume with any tables is the same volume: a walk finds the same names, metadata and content,
+//! and its statistics tell the tables.
+
+use larder::tables::Finder;
+use larder::{OpenOptions, Tables, Volume};
+use larder_testkit::image::recipe;
+use larder_testkit::{Comparison, Fields, Image, Requirement, VolumeSource, compare, skip};
+
+/// Tables by name, and some that no name says.
+fn all() -> Vec<Tables> {
+    let changed = [
+        "page=rbtree",
+        "reference+page=rbtree+shrink=eager",
+        "D+sizes=2.2.16+dentry=mult-17",
+        "A+sizes=today+inode=mult",
+    ];
+    let changed = changed.map(|text| text.parse().unwrap());
+    Tables::NAMED
+        .into_iter()
+        .map(|(_, tables)| tables)
+        .chain(changed)
+        .collect()
+}
+
+#[test]
+fn walk_finds_the_same_with_any_tables() {
+    if skip(&["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    // Four blocks in a frame, so that buffers share them.
+    let image = Image::get(recipe("ext3-1k").unwrap()).unwrap();
+    let open = |cache_size_bytes, tables| {
+        let mut options = OpenOptions::default();
+        options.cache_size_bytes = cache_size_bytes;
+        options.tables = tables;
+        Volume::open(image.path(), &options).unwrap()
+    };
+    let ours = open(64 << 20, Tables::LARDER);
+    let comparison = Comparison {
+        fields: Fields::all(),
+        closed: &[],
+    };
+    for tables in all() {
+        // Much less than the image, so that everything is evicted, too.
+        let volume = open(2 << 20, tables);
+        let sources = [&ours, &volume].map(VolumeSource::new);
+        let report = compare(&sources[0], &sources[1], &comparison);
+        report.assert_same(&tables.to_string());
+        assert!(report.entries > 500, "{tables}: only {report}");
+        let stats = volume.stats();
+        assert_eq!(stats.tables, tables);
+        let expected = tables.table(larder::CacheKind::Page);
+        let expected = expected.map_or(Finder::RedBlackTrees, |table| table.function.into());
+        assert_eq!(stats.page.finder, expected, "{tables}");
+        assert!(
+            stats.page.hits > 0 && stats.dentry.hits > 0,
+            "{tables}: {stats:?}"
+        );
+        let has_chains = expected != Finder::RedBlackTrees;
+        assert_eq!(stats.page.longest_chain.is_some(), has_chains, "{tables}");
+        assert_eq!(stats.page.buckets > 0, has_chains, "{tables}");
+    }
+}
+
+#[test]
+fn tables_larger_than_the_caches_are_an_invalid_option() {
+    let mut options = OpenOptions::default();
+    options.cache_size_bytes = 1 << 20;
+    options.tables = "A+page=mult/24".parse().unwrap();
+    if skip(&["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let image = Image::get(recipe("ext3-1k").unwrap()).unwrap();
+    let error = Volume::open(image.path(), &options).unwrap_err();
+    assert_eq!(error.errno(), rustix::io::Errno::INVAL, "{error}");
+}
