@@ -7,6 +7,7 @@ pub mod compare;
 mod comparison_report;
 pub mod contention;
 pub mod hash;
+pub mod mke2fs;
 pub mod operations;
 pub mod output;
 pub mod published;

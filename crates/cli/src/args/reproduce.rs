@@ -9,7 +9,8 @@ use std::path::PathBuf;
 /// Writes the report as Markdown, HTML, CSV and JSON with its plots, and prints what
 /// agrees. wu2007 is simulated and takes about half a minute; kara2016 measures this
 /// machine too, which takes about ten minutes on two processors, and the kernel's ext4
-/// if it may mount it, as root.
+/// if it may mount it, as root. lever2000 runs recorded scripts on volumes in memory, which
+/// needs mke2fs and takes about ten minutes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -17,6 +18,7 @@ Examples:
   larder lab reproduce kara2016 --output /tmp/report --quick
 
 wu2007:   F. Wu, readahead: on-demand readahead logic, Linux 2.6.23
+lever2000: C. Lever, Linux Kernel Hash Table Behavior: Analysis and Improvements, 2000
 kara2016: J. Kara, ext[24]: MBCache rewrite, linux-ext4, 22 February 2016")]
 pub(crate) struct ReproduceArgs {
     /// What to reproduce
@@ -44,4 +46,6 @@ pub(crate) enum Document {
     Wu2007,
     /// Shared attribute blocks
     Kara2016,
+    /// The hash tables of four caches
+    Lever2000,
 }

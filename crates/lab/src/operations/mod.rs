@@ -34,8 +34,9 @@ mod replay;
 mod tests;
 
 pub use error::Error;
-pub use replay::{Players, User};
+pub use replay::{Players, User, share};
 
+use larder::Ino;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
@@ -130,14 +131,29 @@ impl TryFrom<String> for How {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done(pub Operation, pub i64);
 
+/// A file's path, and its size in bytes.
+pub type SizedFile = (String, u64);
+
+/// A name, behind the directory that it is in.
+pub type Name = (Ino, Vec<u8>);
+
 /// What is there before the first operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
     version: u32,
     /// Directories, each behind the one that it is in.
     pub directories: Vec<String>,
-    /// Files with their sizes in bytes.
-    pub files: Vec<(String, u64)>,
+    /// Files.
+    pub files: Vec<SizedFile>,
+}
+
+impl Before {
+    /// The directories and files whose paths are as asked for.
+    fn of(&self, is_wanted: fn(&str) -> bool) -> (Vec<&String>, Vec<&SizedFile>) {
+        let directories = self.directories.iter().filter(|path| is_wanted(path));
+        let files = self.files.iter().filter(|(path, _)| is_wanted(path));
+        (directories.collect(), files.collect())
+    }
 }
 
 /// The operations of one user's script.
@@ -152,7 +168,7 @@ pub struct Operations {
 impl Operations {
     /// Operations on these directories and files.
     #[must_use]
-    pub fn new(directories: Vec<String>, files: Vec<(String, u64)>, done: Vec<Done>) -> Self {
+    pub fn new(directories: Vec<String>, files: Vec<SizedFile>, done: Vec<Done>) -> Self {
         Self {
             before: Before {
                 version: VERSION,

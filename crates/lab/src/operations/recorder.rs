@@ -160,11 +160,8 @@ impl Recorder {
     fn file(&mut self, call: &Call) -> Option<Shared> {
         let number = call.fd.as_ref()?.number;
         let descriptors = self.descriptors(call);
-        let file = descriptors
-            .borrow()
-            .get(&number)
-            .map(|open| Rc::clone(&open.file));
-        file
+        let descriptors = descriptors.borrow();
+        Some(Rc::clone(&descriptors.get(&number)?.file))
     }
 
     fn open(&mut self, path: String, how: How, appends: bool) -> Shared {
@@ -187,6 +184,13 @@ impl Recorder {
         if let Some(file) = Rc::into_inner(open.file) {
             let number = file.into_inner().number;
             self.done.push(Done(Operation::Close(number), 0));
+        }
+    }
+
+    fn close_number(&mut self, descriptors: &Descriptors, number: i32) {
+        let open = descriptors.borrow_mut().remove(&number);
+        if let Some(open) = open {
+            self.close(open);
         }
     }
 
@@ -252,8 +256,7 @@ impl Recorder {
             on_exec.map(|(number, _)| *number).collect()
         };
         for number in closed {
-            let open = descriptors.borrow_mut().remove(&number);
-            open.into_iter().for_each(|open| self.close(open));
+            self.close_number(descriptors, number);
         }
         if let Some(path) = self.first_path(call)? {
             let size = self.sizes.get(&path).copied().unwrap_or(0);
@@ -309,7 +312,9 @@ impl Recorder {
             return;
         };
         let before = descriptors.borrow_mut().insert(number, open);
-        before.into_iter().for_each(|open| self.close(open));
+        if let Some(before) = before {
+            self.close(before);
+        }
     }
 
     /// A call that makes a descriptor from another, or ends one.
@@ -319,8 +324,7 @@ impl Recorder {
         };
         let number = fd.number;
         if &*call.name == "close" {
-            let open = descriptors.borrow_mut().remove(&number);
-            open.into_iter().for_each(|open| self.close(open));
+            self.close_number(descriptors, number);
             return;
         }
         if &*call.name == "fcntl" && call.has_flag("F_SETFD") {
@@ -335,21 +339,18 @@ impl Recorder {
         }
         let from = descriptors.borrow().get(&number).cloned();
         let close_on_exec = call.has_flag("F_DUPFD_CLOEXEC") || call.has_flag("O_CLOEXEC");
-        match from {
-            Some(open) => self.put(
+        if let Some(from) = from {
+            self.put(
                 descriptors,
                 returned,
                 Open {
                     close_on_exec,
-                    ..open
+                    ..from
                 },
-            ),
+            );
+        } else if let Ok(number) = i32::try_from(returned) {
             // What was there is replaced by something that is not recorded.
-            None => {
-                let number = i32::try_from(returned).unwrap_or(-1);
-                let open = descriptors.borrow_mut().remove(&number);
-                open.into_iter().for_each(|open| self.close(open));
-            }
+            self.close_number(descriptors, number);
         }
     }
 

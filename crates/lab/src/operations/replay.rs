@@ -6,9 +6,9 @@
 //! shared. Of a dentry that is found, the kernel has the inode with it; a volume has its number, and asks
 //! the inode cache. So the inode cache is asked more often here, and mostly hits.
 
-use super::{Done, Error, How, Operation, Operations};
+use super::{Done, Error, How, Name, Operation, Operations, SizedFile};
 use crate::workload::chance::generator;
-use larder::{Ino, NewFile, OpenFile, RenameFlags, SetAttributes, Volume};
+use larder::{FileKind, Ino, NewFile, OpenFile, RenameFlags, SetAttributes, Volume};
 use rand::RngCore;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -35,8 +35,17 @@ pub struct Players<'o> {
     seed: u64,
 }
 
+/// Makes what all users share, with content from `seed`.
+///
+/// # Errors
+/// What is wrong with the volume.
+pub fn share(volume: &Volume, operations: &Operations, seed: u64) -> Result<(), Error> {
+    let (directories, files) = operations.before.of(|path| !is_own(path));
+    make(volume, Ino::ROOT, &directories, &files, &content(seed, 0))
+}
+
 impl<'o> Players<'o> {
-    /// Makes what is shared and a home for each of `users`, with content from `seed`.
+    /// Makes a home for each of `users`, with content from `seed`, beside what they [share].
     ///
     /// # Errors
     /// What is wrong with the volume; that it is full most likely.
@@ -46,25 +55,15 @@ impl<'o> Players<'o> {
         users: u32,
         seed: u64,
     ) -> Result<Self, Error> {
-        let (own, shared): (Vec<_>, Vec<_>) = (&operations.before.files)
-            .iter()
-            .partition(|(path, _)| is_own(path));
-        let (own_dirs, shared_dirs): (Vec<_>, Vec<_>) = operations
-            .before
-            .directories
-            .iter()
-            .partition(|path| is_own(path));
-        make(volume, Ino::ROOT, &shared_dirs, &shared, &content(seed, 0))?;
+        let (directories, files) = operations.before.of(is_own);
         let mut homes = Vec::new();
         for user in 0..users {
-            let home = volume
-                .make_dir(Ino::ROOT, format!("user{user}").as_bytes(), &NEW)?
-                .ino;
+            let home = volume.make_dir(Ino::ROOT, &home_name(user), &NEW)?.ino;
             make(
                 volume,
                 home,
-                &own_dirs,
-                &own,
+                &directories,
+                &files,
                 &content(seed, 1 + u64::from(user)),
             )?;
             homes.push(home);
@@ -76,10 +75,31 @@ impl<'o> Players<'o> {
         })
     }
 
-    /// Users who have a home.
+    /// Removes all homes.
+    ///
+    /// # Errors
+    /// What is wrong with the volume.
+    pub fn remove(self, volume: &Volume) -> Result<(), Error> {
+        for (user, home) in (0..).zip(self.homes) {
+            remove_all(volume, home)?;
+            volume.remove_dir(Ino::ROOT, &home_name(user))?;
+        }
+        Ok(())
+    }
+
+    /// The names of all files that lie in a home itself, with the home.
     #[must_use]
-    pub fn users(&self) -> u32 {
-        u32::try_from(self.homes.len()).unwrap_or(u32::MAX)
+    pub fn files(&self) -> Vec<Name> {
+        let (_, files) = self.operations.before.of(is_own);
+        let names = files.iter().filter_map(|(path, _)| own(path));
+        let names: Vec<&str> = names.filter(|name| !name.contains('/')).collect();
+        let of_home = |home: &Ino| {
+            names
+                .iter()
+                .map(|name| (*home, name.as_bytes().to_vec()))
+                .collect::<Vec<_>>()
+        };
+        self.homes.iter().flat_map(of_home).collect()
     }
 
     /// A user, ready to begin.
@@ -297,12 +317,36 @@ fn write(
     Ok(i64::try_from(bytes).unwrap_or(i64::MAX))
 }
 
+fn home_name(user: u32) -> Vec<u8> {
+    format!("user{user}").into_bytes()
+}
+
+/// Removes all that is in a directory.
+fn remove_all(volume: &Volume, directory: Ino) -> larder::Result<()> {
+    let mut entries = Vec::new();
+    volume.read_dir(directory, 0, &mut |entry| {
+        if !matches!(entry.name, b"." | b"..") {
+            entries.push((entry.name.to_vec(), entry.ino, entry.kind));
+        }
+        ControlFlow::Continue(())
+    })?;
+    for (name, ino, kind) in entries {
+        if kind == Some(FileKind::Directory) {
+            remove_all(volume, ino)?;
+            volume.remove_dir(directory, &name)?;
+        } else {
+            volume.unlink(directory, &name)?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes directories and files below `start`.
 fn make(
     volume: &Volume,
     start: Ino,
     directories: &[&String],
-    files: &[&(String, u64)],
+    files: &[&SizedFile],
     content: &[u8],
 ) -> Result<(), Error> {
     let below = |path: &str| -> larder::Result<(Ino, Vec<u8>)> {

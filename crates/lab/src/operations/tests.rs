@@ -22,7 +22,8 @@ fn every_way_to_open_a_file_is_its_letters() {
 
 #[test]
 fn line_that_is_no_operation_is_named() {
-    let text = "{\"version\":1,\"directories\":[],\"files\":[]}\n[{\"close\":1},0]\n[{\"jump\":1},0]\n";
+    let text =
+        "{\"version\":1,\"directories\":[],\"files\":[]}\n[{\"close\":1},0]\n[{\"jump\":1},0]\n";
     let error = Operations::read(text.as_bytes()).unwrap_err();
     assert!(matches!(error, Error::Line { line: 3, .. }), "{error}");
     let newer = "{\"version\":2,\"directories\":[],\"files\":[]}\n";
@@ -35,7 +36,10 @@ fn line_that_is_no_operation_is_named() {
 fn recorded_script_has_every_kind_of_lookup() {
     let operations = Operations::sdm();
     let count = |is: fn(&Done) -> bool| operations.done.iter().filter(|done| is(done)).count();
-    assert!(count(|Done(operation, result)| matches!(operation, Operation::Open(..)) && *result < 0) > 50);
+    assert!(
+        count(|Done(operation, result)| matches!(operation, Operation::Open(..)) && *result < 0)
+            > 50
+    );
     assert!(count(|Done(operation, _)| matches!(operation, Operation::Read(..))) > 300);
     assert!(count(|Done(operation, _)| matches!(operation, Operation::Write(..))) > 50);
     assert!(count(|Done(operation, _)| matches!(operation, Operation::Rename(..))) == 1);

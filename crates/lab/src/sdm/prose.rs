@@ -72,7 +72,7 @@ impl Prose {
         let mut files = Vec::new();
         for (number, section) in self.sections.iter().enumerate() {
             let name = format!("manual/section{number}.roff");
-            manual.push_str(&format!(".so {name}\n"));
+            manual.extend([".so ", &name, "\n"]);
             files.push((name, section.source()));
         }
         files.push(("manual/manual.roff".to_owned(), manual));

@@ -5,8 +5,8 @@ use super::processes::Processes;
 use super::run::{command, run_step, unless_interrupted};
 use super::script::Script;
 use super::{Error, check_commands};
-use crate::operations::Operations;
 use crate::operations::recorder::Recorder;
+use crate::operations::{Operations, SizedFile};
 use crate::trace::import::strace::Calls;
 use std::fs::{self, File};
 use std::io::{BufReader, PipeReader};
@@ -72,7 +72,7 @@ fn record_in(homes: &Homes, script: &Script, processes: &Processes) -> Result<Op
 }
 
 /// The directories and files below `root`, the home by that name.
-fn before(root: &Path, home: &str) -> Result<(Vec<String>, Vec<(String, u64)>), Error> {
+fn before(root: &Path, home: &str) -> Result<(Vec<String>, Vec<SizedFile>), Error> {
     let (mut directories, mut files) = (Vec::new(), Vec::new());
     let mut left = vec![
         ("shared".to_owned(), root.join("shared")),

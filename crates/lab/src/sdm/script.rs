@@ -172,7 +172,10 @@ fn steps(program: &Program, prose: &Prose) -> Vec<Step> {
         step("mkdir", ["objects", "results", "backup"]),
         step(
             "cp",
-            ["--reflink=never", "main.c"].into_iter().chain(letters()).chain(["backup"]),
+            ["--reflink=never", "main.c"]
+                .into_iter()
+                .chain(letters())
+                .chain(["backup"]),
         ),
         step("ed", ["-s", "main.c"]).reads("edit1.ed"),
     ];
@@ -212,8 +215,8 @@ fn outcomes(program: &Program, prose: &Prose) -> Vec<Outcome> {
         path: path.to_owned(),
         expected,
     };
-    let mut objects: Vec<String> = program.modules().chain(["main".to_owned()]).collect();
-    objects.iter_mut().for_each(|name| name.push_str(".o"));
+    let names = program.modules().chain(["main".to_owned()]);
+    let objects = names.map(|name| format!("{name}.o")).collect();
     vec![
         outcome("backup/main.c", Expected::Text(program.main_file(0))),
         outcome("main.c", Expected::Text(program.main_file(2))),

@@ -1,5 +1,6 @@
 //! What keeps a bench from being run.
 
+use crate::mke2fs;
 use larder::MbCacheVariant;
 use std::io;
 use std::path::PathBuf;
@@ -17,17 +18,9 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
-    /// There is no mke2fs.
-    #[error("mke2fs is not installed, which makes the image of the volume")]
-    NoMke2fs,
-    /// The image cannot be made.
-    #[error("cannot make an image of {size_bytes} bytes for the volume: {reason}")]
-    Image {
-        /// How large it should be.
-        size_bytes: u64,
-        /// What mke2fs or the system says.
-        reason: String,
-    },
+    /// The image of the volume cannot be made.
+    #[error(transparent)]
+    Image(#[from] mke2fs::Error),
     /// The volume refused an operation.
     #[error("the volume failed: {0}")]
     Volume(#[from] larder::Error),

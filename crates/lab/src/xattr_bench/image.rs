@@ -1,15 +1,12 @@
 //! The image of the volume: made by mke2fs, in memory, with the files in it.
 
 use super::{Case, Error};
+use crate::mke2fs;
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_cache::mbcache::Variant;
-use rustix::fd::AsRawFd;
-use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
-use std::process::Command;
+use std::io::Read;
 use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 4096;
@@ -19,9 +16,6 @@ const FILE_BYTES: u64 = 256 + 64 + 2 * BLOCK_BYTES;
 const BASE_BYTES: u64 = 32 << 20;
 /// Inodes that are no files: those that are reserved, the root, and a folder for each process.
 const BASE_INODES: u64 = 16;
-
-/// Where mke2fs lives when `PATH` leaves it out, as it does for users.
-const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
 /// An ext4 without a journal, with the files of a case, which have no attributes yet.
 #[derive(Debug)]
@@ -82,23 +76,22 @@ pub(crate) fn formatted(case: Case) -> Result<File, Error> {
     let files = case.all_files();
     let size_bytes = (files * FILE_BYTES + BASE_BYTES).next_multiple_of(BLOCK_BYTES);
     let inodes = files + u64::from(case.processes) + BASE_INODES;
-    let failed = |reason: String| Error::Image { size_bytes, reason };
-    let image = empty_file(size_bytes).map_err(|error| failed(error.to_string()))?;
-    let made = Command::new(find_mke2fs().ok_or(Error::NoMke2fs)?)
-        .args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0"])
-        .args(["-I", "256", "-b", &BLOCK_BYTES.to_string()])
-        .args(["-N", &inodes.to_string()])
-        .arg(format!(
-            "/proc/{}/fd/{}",
-            std::process::id(),
-            image.as_raw_fd()
-        ))
-        .output()
-        .map_err(|error| failed(error.to_string()))?;
-    if !made.status.success() {
-        return Err(failed(String::from_utf8_lossy(&made.stderr).into_owned()));
-    }
-    Ok(image)
+    let (inodes, block) = (inodes.to_string(), BLOCK_BYTES.to_string());
+    let options = [
+        "-t",
+        "ext4",
+        "-O",
+        "^has_journal",
+        "-m",
+        "0",
+        "-I",
+        "256",
+        "-b",
+        &block,
+        "-N",
+        &inodes,
+    ];
+    Ok(mke2fs::formatted(size_bytes, &options)?)
 }
 
 fn content(mut image: File) -> Result<Vec<u8>, Error> {
@@ -109,18 +102,4 @@ fn content(mut image: File) -> Result<Vec<u8>, Error> {
         source,
     })?;
     Ok(bytes)
-}
-
-fn empty_file(size_bytes: u64) -> io::Result<File> {
-    let file = File::from(memfd_create("xattr-bench", MemfdFlags::CLOEXEC)?);
-    file.set_len(size_bytes)?;
-    Ok(file)
-}
-
-fn find_mke2fs() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(SYSTEM_FOLDERS.map(PathBuf::from))
-        .map(|folder| folder.join("mke2fs"))
-        .find(|candidate| candidate.is_file())
 }

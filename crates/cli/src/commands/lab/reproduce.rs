@@ -4,8 +4,9 @@ use super::{progress, write_report, xattr_bench};
 use crate::args::{Document, ReproduceArgs};
 use crate::failure::{Failure, Result};
 use indicatif::ProgressBar;
+use larder_lab::mke2fs;
 use larder_lab::output::ReportFile;
-use larder_lab::reproduce::{kara2016, wu2007};
+use larder_lab::reproduce::{kara2016, lever2000, wu2007};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -16,6 +17,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let (files, summary) = match args.document {
         Document::Wu2007 => wu2007(args)?,
         Document::Kara2016 => kara2016(args)?,
+        Document::Lever2000 => lever2000(args)?,
     };
     write_report(&args.output, &files)?;
     let mut out = io::stdout().lock();
@@ -48,12 +50,7 @@ fn wu2007(args: &ReproduceArgs) -> Result<Report> {
 }
 
 fn kara2016(args: &ReproduceArgs) -> Result<Report> {
-    if args.timed {
-        return Err(Failure::Usage {
-            message: "--timed goes with wu2007: kara2016 is timed as it is".to_owned(),
-            hint: None,
-        });
-    }
+    check_untimed(args, "kara2016")?;
     let seed = args.seed.unwrap_or(2016);
     let size = if args.quick {
         kara2016::Size::quick(seed)
@@ -67,6 +64,37 @@ fn kara2016(args: &ReproduceArgs) -> Result<Report> {
     bar.finish_and_clear();
     let results = results.map_err(|error| Failure::new(error.to_string()))?;
     Ok((results.report()?, results.summary()))
+}
+
+fn lever2000(args: &ReproduceArgs) -> Result<Report> {
+    check_untimed(args, "lever2000")?;
+    let seed = args.seed.unwrap_or(2000);
+    let size = if args.quick {
+        lever2000::Size::quick(seed)
+    } else {
+        lever2000::Size::full(seed)
+    };
+    let bar = progress(0);
+    let results = lever2000::reproduce(size, |_, total| advance(&bar, total));
+    bar.finish_and_clear();
+    let results = results.map_err(|error| match error {
+        lever2000::Error::Mke2fs(mke2fs::Error::Missing) => {
+            Failure::with_hint(error.to_string(), "install e2fsprogs")
+        }
+        _ => Failure::new(error.to_string()),
+    })?;
+    Ok((results.report()?, results.summary()))
+}
+
+/// Refuses `--timed` for a document that is timed as it is.
+fn check_untimed(args: &ReproduceArgs, document: &str) -> Result<()> {
+    if !args.timed {
+        return Ok(());
+    }
+    Err(Failure::Usage {
+        message: format!("--timed goes with wu2007: {document} is timed as it is"),
+        hint: None,
+    })
 }
 
 /// One more run of `total` is done.

@@ -4,6 +4,7 @@ use super::{Results, interrupt, progress, write};
 use crate::args::{Names, TargetName, XattrBenchArgs};
 use crate::failure::{Failure, Result};
 use larder::MbCacheVariant;
+use larder_lab::mke2fs;
 use larder_lab::xattr_bench::{self, BenchConfig, Case, Error, Target, Worker, XattrBench};
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -156,8 +157,10 @@ fn print_text(out: &mut dyn Write, bench: &XattrBench) -> io::Result<()> {
 fn failure(error: &Error) -> Failure {
     let message = error.to_string();
     let hint = match error {
-        Error::NoMke2fs => "install e2fsprogs, or give --target engine or a directory",
-        Error::Image { .. } => "give less with --processes or --files",
+        Error::Image(mke2fs::Error::Missing) => {
+            "install e2fsprogs, or give --target engine or a directory"
+        }
+        Error::Image(mke2fs::Error::Failed { .. }) => "give less with --processes or --files",
         Error::Directory { .. } => {
             "--target must name a directory that can be written, with room for the files"
         }

@@ -1,0 +1,64 @@
+//! Images that mke2fs makes, in memory.
+
+use rustix::fd::AsRawFd;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where mke2fs lives when `PATH` leaves it out, as it does for users.
+const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+
+/// An image cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no mke2fs.
+    #[error("mke2fs is not installed, which makes the image of the volume")]
+    Missing,
+    /// It, or the system, failed.
+    #[error("cannot make an image of {size_bytes} bytes for the volume: {reason}")]
+    Failed {
+        /// How large it should be.
+        size_bytes: u64,
+        /// What mke2fs or the system says.
+        reason: String,
+    },
+}
+
+/// What mke2fs makes with `options` of a file of zeros that lies in memory and has no name.
+///
+/// # Errors
+/// [`Error::Missing`] without mke2fs, [`Error::Failed`] where it fails.
+pub fn formatted(size_bytes: u64, options: &[&str]) -> Result<File, Error> {
+    let failed = |reason: String| Error::Failed { size_bytes, reason };
+    let image = empty_file(size_bytes).map_err(|error| failed(error.to_string()))?;
+    let made = Command::new(find().ok_or(Error::Missing)?)
+        .args(["-q", "-F"])
+        .args(options)
+        .arg(format!(
+            "/proc/{}/fd/{}",
+            std::process::id(),
+            image.as_raw_fd()
+        ))
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if !made.status.success() {
+        return Err(failed(String::from_utf8_lossy(&made.stderr).into_owned()));
+    }
+    Ok(image)
+}
+
+fn empty_file(size_bytes: u64) -> io::Result<File> {
+    let file = File::from(memfd_create("image", MemfdFlags::CLOEXEC)?);
+    file.set_len(size_bytes)?;
+    Ok(file)
+}
+
+fn find() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SYSTEM_FOLDERS.map(PathBuf::from))
+        .map(|folder| folder.join("mke2fs"))
+        .find(|candidate| candidate.is_file())
+}

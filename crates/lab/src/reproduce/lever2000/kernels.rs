@@ -1,0 +1,242 @@
+//! The kernels of the tables, as tables of a volume.
+
+use crate::published::lever2000::{SCRIPTS, TABLE_1_SCRIPTS};
+use larder::CacheKind;
+use larder_cache::tables::Tables;
+
+/// A kernel of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    /// As the table names it; with its size where the table has several of that name.
+    pub name: &'static str,
+    /// What its tables are, in words of [`Tables`].
+    pub tables: &'static str,
+    /// Whether the document has a row for it; else it is ours.
+    pub is_published: bool,
+}
+
+impl Kernel {
+    /// Its tables.
+    ///
+    /// # Panics
+    /// Never: a test reads all of them.
+    #[must_use]
+    pub fn tables(&self) -> Tables {
+        self.tables
+            .parse()
+            .expect("tables that are compiled in are well-formed")
+    }
+}
+
+/// A published table.
+#[derive(Clone, Copy, Debug)]
+pub struct PublishedTable {
+    /// From 1.
+    pub number: u32,
+    /// What it compares.
+    pub title: &'static str,
+    /// The cache whose table is changed; none if all are.
+    pub cache: Option<CacheKind>,
+    /// Scripts at once.
+    pub loads: &'static [u32],
+    /// Which machine's memory the caches have.
+    pub memory: Memory,
+    /// Its rows, and ours behind them.
+    pub kernels: &'static [Kernel],
+}
+
+/// The memory of a machine of the document, as that of our caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// 128 MB: what 16 scripts use fits, what 64 use does not.
+    Little,
+    /// 512 MB: all fits that 128 scripts use.
+    Much,
+}
+
+impl Memory {
+    /// Bytes for all caches: 16 of our scripts use 5 MiB of pages, 64 use 20 MiB, 128 use 40 MiB.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Little => 12 << 20,
+            Self::Much => 128 << 20,
+        }
+    }
+}
+
+const fn published(name: &'static str, tables: &'static str) -> Kernel {
+    Kernel {
+        name,
+        tables,
+        is_published: true,
+    }
+}
+
+const fn ours(name: &'static str, tables: &'static str) -> Kernel {
+    Kernel {
+        name,
+        tables,
+        is_published: false,
+    }
+}
+
+/// Tables 1 to 6.
+pub const TABLES: [PublishedTable; 6] = [
+    PublishedTable {
+        number: 1,
+        title: "functions and sizes of the page cache's table, little memory",
+        cache: Some(CacheKind::Page),
+        loads: &TABLE_1_SCRIPTS,
+        memory: Memory::Little,
+        kernels: &[
+            published("reference", "reference"),
+            published("13-bit", "reference+page=page-reference/13"),
+            published("14-bit", "reference+page=page-reference/14"),
+            published("15-bit", "reference+page=page-reference/15"),
+            published("offset", "reference+page=page-offset/14"),
+            published("mult", "reference+page=page-mult/14"),
+            published("rbtree", "reference+page=rbtree"),
+            ours("larder's", "reference+page=larder/14"),
+        ],
+    },
+    PublishedTable {
+        number: 2,
+        title: "sizes of the page cache's table, much memory",
+        cache: Some(CacheKind::Page),
+        loads: &[SCRIPTS],
+        memory: Memory::Much,
+        kernels: &[
+            published("2048", "reference"),
+            published("8192", "reference+page=page-reference/13"),
+            published("32768", "reference+page=page-reference/15"),
+        ],
+    },
+    PublishedTable {
+        number: 3,
+        title: "functions and sizes of the buffer cache's table",
+        cache: Some(CacheKind::Buffer),
+        loads: &[SCRIPTS],
+        memory: Memory::Much,
+        kernels: &[
+            published("reference, 32768", "reference"),
+            published("mult shift 16, 32768", "reference+buffer=buffer-mult-16/15"),
+            published("mult shift 11, 32768", "reference+buffer=buffer-mult-11/15"),
+            published("shift-add, 32768", "reference+buffer=buffer-steiner/15"),
+            published("mult shift 11, 16384", "reference+buffer=buffer-mult-11/14"),
+            published("mult shift 17, 16384", "reference+buffer=buffer-mult-17/14"),
+            published("shift-add, 16384", "reference+buffer=buffer-steiner/14"),
+            published("mult shift 18, 8192", "reference+buffer=buffer-mult-18/13"),
+            published("shift-add, 8192", "reference+buffer=buffer-steiner/13"),
+            ours("reference, 16384", "reference+buffer=buffer-reference/14"),
+            ours("larder's, 16384", "reference+buffer=larder/14"),
+        ],
+    },
+    PublishedTable {
+        number: 4,
+        title: "functions of the dentry cache's table, and how it is shrunk",
+        cache: Some(CacheKind::Dentry),
+        loads: &[SCRIPTS],
+        memory: Memory::Much,
+        kernels: &[
+            published("reference", "reference"),
+            published("14 bit", "reference+dentry=dentry-add/14"),
+            published("mult shift 11", "reference+dentry=dentry-mult-11/14"),
+            published("mult shift 17", "reference+dentry=dentry-mult-17/14"),
+            published("shrink", "reference+dentry=dentry-add/14+shrink=eager"),
+            published(
+                "shrink + mult 11",
+                "reference+dentry=dentry-mult-11/14+shrink=eager",
+            ),
+            published(
+                "shrink + mult 17",
+                "reference+dentry=dentry-mult-17/14+shrink=eager",
+            ),
+            ours("larder's", "reference+dentry=larder/14"),
+        ],
+    },
+    PublishedTable {
+        number: 5,
+        title: "sizes and a function of the inode cache's table",
+        cache: Some(CacheKind::Inode),
+        loads: &[SCRIPTS],
+        memory: Memory::Much,
+        kernels: &[
+            published("reference", "reference"),
+            published("12 bit", "reference+inode=inode-reference/12"),
+            published("mult", "reference+inode=inode-mult/12"),
+            published("14 bit", "reference+inode=inode-reference/14"),
+            ours("larder's, 12 bit", "reference+inode=larder/12"),
+        ],
+    },
+    PublishedTable {
+        number: 6,
+        title: "all four together",
+        cache: None,
+        loads: &[SCRIPTS],
+        memory: Memory::Much,
+        kernels: &[
+            published("reference", "reference"),
+            published("A", "A"),
+            published("B", "B"),
+            published("C", "C"),
+            published("D", "D"),
+            ours("D in 64 bits", D_64),
+            ours("larder", "larder"),
+        ],
+    },
+];
+
+/// Kernel D with its functions in words of 64 bits.
+const D_64: &str = "larder+page=page-offset-64/13+buffer=buffer-mult-11-64/14\
+                    +dentry=dentry-add-64/13+inode=inode-modified-64/11";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published::lever2000 as published;
+
+    #[test]
+    fn every_published_row_has_its_kernel_with_as_many_buckets() {
+        let of = |rows: Vec<published::KernelRow>| -> Vec<Option<u32>> {
+            rows.into_iter().map(|row| row.buckets).collect()
+        };
+        let rows = [
+            published::table_1()
+                .into_iter()
+                .map(|row| row.buckets)
+                .collect(),
+            of(published::table_2()),
+            of(published::table_3()),
+            of(published::table_4()),
+            of(published::table_5()),
+            of(published::table_6()),
+        ];
+        for (table, rows) in TABLES.iter().zip(rows) {
+            let kernels: Vec<_> = table
+                .kernels
+                .iter()
+                .filter(|kernel| kernel.is_published)
+                .collect();
+            assert_eq!(kernels.len(), rows.len(), "table {}", table.number);
+            for (kernel, buckets) in kernels.iter().zip(rows) {
+                let Some(buckets) = buckets else { continue };
+                let choice = *kernel.tables().table(table.cache.unwrap()).unwrap();
+                let bits = buckets.trailing_zeros();
+                assert_eq!(
+                    choice.size,
+                    larder_cache::tables::TableSize::Bits(bits),
+                    "{kernel:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn tables_of_every_kernel_are_well_formed() {
+        for kernel in TABLES.iter().flat_map(|table| table.kernels) {
+            let tables = kernel.tables();
+            assert_eq!(tables.to_string().parse(), Ok(tables), "{kernel:?}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What a miss of the dentry cache costs, beside one of the page cache.
+//!
+//! # Model
+//! A volume is opened on an image with files, so that nothing is cached: each name is looked up, then
+//! looked up again; the first page of each file is read, then read again. The directory's blocks and the
+//! inodes come in with the first names, as they do in a kernel; content comes from the device, which is
+//! memory here: what a disk would take comes on top, for the page, and for the first name of a block.
+
+use super::Error;
+use super::kernels::{Kernel, Memory};
+use super::measure::Image;
+use crate::operations::Name;
+use crate::statistics::median;
+use larder::Volume;
+use serde::Serialize;
+use std::time::Instant;
+
+/// Homes, whose files are asked for.
+const USERS: u32 = 64;
+
+/// Nanoseconds of one operation, as medians of several rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Misses {
+    /// A name that the dentry cache lacks.
+    pub dentry_miss_ns: f64,
+    /// One that it has.
+    pub dentry_hit_ns: f64,
+    /// A page that the page cache lacks.
+    pub page_miss_ns: f64,
+    /// One that it has.
+    pub page_hit_ns: f64,
+}
+
+impl Misses {
+    pub(super) fn measure(image: &Image, rounds: u32) -> Result<Self, Error> {
+        let kernel = Kernel {
+            name: "larder",
+            tables: "larder",
+            is_published: false,
+        };
+        let mut figures = [const { Vec::new() }; 4];
+        for _ in 0..rounds {
+            let (volume, homes) = image.with_homes(&kernel, Memory::Much.bytes(), USERS)?;
+            for (figures, figure) in figures.iter_mut().zip(round(&volume, &homes)?) {
+                figures.push(figure);
+            }
+        }
+        let [dentry_miss_ns, dentry_hit_ns, page_miss_ns, page_hit_ns] =
+            figures.map(|figures| median(&figures));
+        Ok(Self {
+            dentry_miss_ns,
+            dentry_hit_ns,
+            page_miss_ns,
+            page_hit_ns,
+        })
+    }
+
+    /// How many dentry misses take as long as one page miss.
+    #[must_use]
+    pub fn dentries_a_page(&self) -> f64 {
+        self.page_miss_ns / self.dentry_miss_ns
+    }
+}
+
+fn round(volume: &Volume, names: &[Name]) -> Result<[f64; 4], Error> {
+    let mut files = Vec::new();
+    let mut look_up = || -> larder::Result<()> {
+        files = names
+            .iter()
+            .map(|(home, name)| volume.lookup(*home, name))
+            .collect::<larder::Result<_>>()?;
+        Ok(())
+    };
+    let count = names.len();
+    let (miss, hit) = (timed(count, &mut look_up)?, timed(count, &mut look_up)?);
+    let mut page = [0; 4096];
+    let opened: Vec<_> = files
+        .iter()
+        .map(|ino| volume.open_file(*ino))
+        .collect::<larder::Result<_>>()?;
+    let mut read = || {
+        opened
+            .iter()
+            .try_for_each(|file| file.read_at(&mut page, 0).map(drop))
+    };
+    Ok([
+        miss,
+        hit,
+        timed(count, &mut read)?,
+        timed(count, &mut read)?,
+    ])
+}
+
+/// Nanoseconds of each of `count` operations that `work` does.
+#[expect(clippy::cast_precision_loss, reason = "some thousand files")]
+fn timed(count: usize, work: &mut dyn FnMut() -> larder::Result<()>) -> Result<f64, Error> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f64() * 1e9 / count as f64)
+}

@@ -1,0 +1,36 @@
+//! Plots: for each table, links of a lookup under each kernel.
+
+use super::Lever2000;
+use super::kernels::TABLES;
+use crate::output::{BarPlot, ReportFile, Series};
+
+pub(super) fn all(results: &Lever2000) -> Vec<ReportFile> {
+    let plots = TABLES.iter().zip(&results.tables).map(|(table, rows)| {
+        let groups = rows.iter().map(|row| row.kernel.to_owned());
+        let series = table.loads.iter().enumerate().map(|(at, users)| Series {
+            name: format!("{users} scripts"),
+            values: rows
+                .iter()
+                .map(|row| match table.cache {
+                    Some(cache) => row.loads[at].cache(cache).links_a_lookup(),
+                    None => row.loads[at].links_a_script(),
+                })
+                .collect(),
+        });
+        let value = match table.cache {
+            Some(_) => "links of a lookup",
+            None => "links of a script, in all caches",
+        };
+        let plot = BarPlot {
+            title: format!("Table {}: {}", table.number, table.title),
+            value: value.to_owned(),
+            groups: groups.collect(),
+            series: series.collect(),
+        };
+        ReportFile {
+            name: format!("lever2000-table{}.svg", table.number),
+            content: plot.to_svg(),
+        }
+    });
+    plots.collect()
+}

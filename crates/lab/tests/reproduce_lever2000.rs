@@ -1,0 +1,151 @@
+//! The quick reproduction of Lever 2000, and the replay that it consists of.
+
+use larder::{CacheKind, OpenOptions, Volume};
+use larder_block::MemoryDevice;
+use larder_lab::mke2fs;
+use larder_lab::operations::{Error, Operations, Players, share};
+use larder_lab::reproduce::lever2000::findings::Verdict;
+use larder_lab::reproduce::lever2000::{self, Lever2000, Size};
+use larder_testkit::tell_skipped;
+use std::io::Read;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+/// The quick reproduction, made once; none where there is no mke2fs.
+fn quick() -> Option<&'static Lever2000> {
+    static QUICK: OnceLock<Option<Lever2000>> = OnceLock::new();
+    let made = QUICK.get_or_init(
+        || match lever2000::reproduce(Size::quick(2000), |_, _| ()) {
+            Ok(results) => Some(results),
+            Err(lever2000::Error::Mke2fs(missing)) => {
+                tell_skipped(&missing);
+                None
+            }
+            Err(error) => panic!("{error}"),
+        },
+    );
+    made.as_ref()
+}
+
+#[test]
+fn quick_reproduction_has_every_published_row_and_histogram() {
+    let Some(results) = quick() else { return };
+    let rows = results
+        .tables
+        .iter()
+        .map(|rows| rows.iter().filter(|row| row.is_published).count());
+    assert_eq!(rows.collect::<Vec<_>>(), [7, 3, 9, 7, 4, 5]);
+    let files = results.report().unwrap();
+    let text = &files[0].content;
+    for table in 1..=6 {
+        assert!(text.contains(&format!("## Table {table}:")), "{table}");
+    }
+    for histogram in 1..=5 {
+        assert!(
+            text.contains(&format!("### Histogram {histogram}:")),
+            "{histogram}"
+        );
+    }
+    assert!(text.contains("no reproduction"));
+    let json: serde_json::Value = serde_json::from_str(&files[3].content).unwrap();
+    assert_eq!(
+        json["tables"][0].as_array().unwrap().len(),
+        results.tables[0].len()
+    );
+}
+
+#[test]
+fn xor_of_blocks_walks_more_links_than_multiplication() {
+    let Some(results) = quick() else { return };
+    let links = |kernel| {
+        let row = results.row(3, kernel).unwrap();
+        row.loads[0].cache(CacheKind::Buffer).links_a_lookup()
+    };
+    let (xor, mult) = (links("reference, 16384"), links("mult shift 11, 16384"));
+    assert!(xor > mult, "{xor} with xor, {mult} with mult-11");
+}
+
+#[test]
+fn page_table_of_11_bits_has_longer_chains_than_one_of_15() {
+    let Some(results) = quick() else { return };
+    let longest = |kernel| {
+        let row = results.row(2, kernel).unwrap();
+        row.loads[0].cache(CacheKind::Page).longest_chain
+    };
+    let (small, large) = (longest("2048"), longest("32768"));
+    assert!(
+        small > large,
+        "{small} with 2048 buckets, {large} with 32768"
+    );
+}
+
+#[test]
+fn quick_reproduction_judges_nothing_that_needs_all_scripts() {
+    let Some(results) = quick() else { return };
+    for finding in &results.findings {
+        let needs_all = !matches!(
+            finding.name,
+            "shift-add or multiply" | "inlined or stand-alone" | "swap-like keys"
+        );
+        assert_eq!(
+            finding.verdict == Verdict::NotJudged,
+            needs_all,
+            "{}",
+            finding.name
+        );
+    }
+}
+
+/// An ext4 in memory, with what users of `operations` share; none where there is no mke2fs.
+fn volume(operations: &Operations) -> Option<Volume> {
+    let mut bytes = Vec::new();
+    match mke2fs::formatted(64 << 20, &["-t", "ext4"]) {
+        Ok(mut image) => image.read_to_end(&mut bytes).unwrap(),
+        Err(missing) => {
+            tell_skipped(&missing);
+            return None;
+        }
+    };
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    let volume = Volume::open_device(Arc::new(MemoryDevice::new(bytes)), &options).unwrap();
+    share(&volume, operations, 1).unwrap();
+    Some(volume)
+}
+
+#[test]
+fn recorded_operations_return_what_was_recorded_for_users_at_once_and_again() {
+    let operations = Operations::sdm();
+    let Some(volume) = volume(&operations) else {
+        return;
+    };
+    for _ in 0..2 {
+        let players = Players::new(&volume, &operations, 4, 1).unwrap();
+        thread::scope(|scope| {
+            let users = (0..4).map(|user| {
+                let user = players.user(user);
+                scope.spawn(|| user.replay(&volume))
+            });
+            for user in users.collect::<Vec<_>>() {
+                user.join().unwrap().unwrap();
+            }
+        });
+        players.remove(&volume).unwrap();
+    }
+    volume.close().unwrap();
+}
+
+#[test]
+fn operation_that_returns_something_else_is_named() {
+    let mut operations = Operations::sdm();
+    operations.done[10].1 += 1;
+    let Some(volume) = volume(&operations) else {
+        return;
+    };
+    let players = Players::new(&volume, &operations, 1, 1).unwrap();
+    let error = players.user(0).replay(&volume).unwrap_err();
+    assert!(
+        matches!(error, Error::Differs { number: 11, .. }),
+        "{error}"
+    );
+}
