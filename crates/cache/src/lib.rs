@@ -9,7 +9,8 @@
 //! | [`inode`] | a raw inode | inode number | copies it |
 //! | [`mbcache`] | who has the same attributes | their hash | pins the entry |
 //!
-//! No hit takes a lock, but in variants of `mbcache` that are there to compare. [`table`] says how that works, [`frame`] where pages and
+//! No hit takes a lock, but in variants of `mbcache` and in red-black trees of pages, which are there to compare; [`tables`] says
+//! which those are, and which functions and sizes tables have. [`table`] says how that works, [`frame`] where pages and
 //! buffers live, [`budget`] how all of it stays within a given memory. [`hash`] names hash functions,
 //! [`tape`] tells what the tables are asked.
 //! [`Caches`] makes all of them together.
