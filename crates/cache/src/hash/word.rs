@@ -111,8 +111,9 @@ macro_rules! word {
 
             #[inline]
             fn masked(self, bits: u32) -> u32 {
-                let lower = self.0 & !<$word>::MAX.unbounded_shl(bits);
-                u32::try_from(lower).unwrap_or_default()
+                // Halved before it is masked, by a constant, so that no check is left.
+                let lower = u64::from(self.0) & u64::from(u32::MAX);
+                u32::try_from(lower).unwrap_or_default() & !u32::MAX.unbounded_shl(bits)
             }
         }
     };
