@@ -65,11 +65,11 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
     if args.command.is_empty() && args.seconds.is_none() && io::stderr().is_terminal() {
         tell_note("recording until Ctrl-C");
     }
-    let recorded = recorder.run(&mut |wait| end.has_come(wait), &mut |event| {
+    let outcome = recorder.run(&mut |wait| end.has_come(wait), &mut |event| {
         written.push(&event)
     });
     let status = end.finish_child()?;
-    let summary = recorded.map_err(|error| failure(&error))?;
+    let summary = outcome.map_err(|error| failure(&error))?;
     let rows = written
         .finish(summary.lost)
         .map_err(|error| failure(&Error::Trace(error)))?;
