@@ -7,10 +7,12 @@ use larder_cache::table::HashFunction as _;
 use larder_cache::tables::Finder;
 use larder_cache::tape::Operation;
 use larder_lab::trace::{Overflow, Tolerance, TraceEvent, TraceReader, TraceRecorder};
-use larder_testkit::{Image, Random, Requirement, Seed, image::recipe, skip};
+use larder_testkit::{Random, Requirement, Seed, skip, tool};
 use std::collections::HashMap;
+use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A hash table in a few lines: chains, the latest first.
 #[derive(Default)]
@@ -79,21 +81,38 @@ fn use_volume(volume: &Volume, random: &mut Random) {
     for _ in 0..20_000 {
         let ino = *random.choose(&found).unwrap();
         // Directories and links are refused.
-        let _ = volume.read_at(ino, &mut page, random.below(256) * 4096);
+        let _ = volume.read_at(ino, &mut page, random.below(7) * 4096);
         let name = format!("absent{}", random.below(3000));
         assert!(volume.lookup(Ino(2), name.as_bytes()).is_err());
     }
 }
 
-fn record(path: &Path, tables: &str, seed: Seed) -> larder::Stats {
+/// An image of 20 directories of 40 files of some pages each.
+fn make_image(dir: &Path) -> PathBuf {
+    let (tree, image) = (dir.join("tree"), dir.join("image"));
+    for directory in 0..20_usize {
+        let path = tree.join(format!("directory{directory}"));
+        fs::create_dir_all(&path).unwrap();
+        for file in 0..40 {
+            let content = vec![1; 4096 * (1 + (directory + file) % 7)];
+            fs::write(path.join(format!("file{file}")), content).unwrap();
+        }
+    }
+    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    let mut mke2fs = Command::new(tool::find("mke2fs").unwrap());
+    mke2fs.args(["-q", "-F", "-t", "ext4", "-d"]);
+    assert!(mke2fs.args([&tree, &image]).status().unwrap().success());
+    image
+}
+
+fn record(image: &Path, path: &Path, tables: &str, seed: Seed) -> larder::Stats {
     let recorder = TraceRecorder::start(path, "a test", Overflow::Wait).unwrap();
     let mut options = OpenOptions::default();
     options.cache_size_bytes = 1 << 20;
     options.readahead_threads = 0;
     options.tables = tables.parse::<Tables>().unwrap();
     options.tape = Some(recorder.tape());
-    let image = Image::get(recipe("ext4").unwrap()).unwrap();
-    let volume = Volume::open(image.path(), &options).unwrap();
+    let volume = Volume::open(image, &options).unwrap();
     use_volume(&volume, &mut Random::new(seed));
     let stats = volume.stats();
     drop(volume);
@@ -107,10 +126,12 @@ fn recorded_volume_done_again_gives_the_same_counts() {
         return;
     }
     let seed = Seed::from_environment(5);
+    let images = tempfile::tempdir().unwrap();
+    let image = make_image(images.path());
     for tables in ["reference", "A", "B", "D+page=mult/6+inode=golden/4"] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace");
-        let stats = record(&path, tables, seed);
+        let stats = record(&image, &path, tables, seed);
         let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
         let events = read_rest(&mut reader).unwrap();
         for (cache, of) in stats.caches() {
