@@ -13,6 +13,7 @@ mod results;
 mod sdm;
 mod top;
 mod trace;
+mod tune;
 mod xattr_bench;
 
 use crate::commands::fuse2fs::Fuse2fsArgs;
@@ -38,6 +39,7 @@ pub(crate) use results::ResultArgs;
 pub(crate) use sdm::SdmArgs;
 pub(crate) use top::TopArgs;
 pub(crate) use trace::{TraceArgs, TraceCommand, TraceInfoArgs, TraceSalvageArgs, TraceShowArgs};
+pub(crate) use tune::TuneArgs;
 pub(crate) use xattr_bench::{TargetName, XattrBenchArgs};
 
 /// Mount, read and write ext2, ext3 and ext4 images, without root.

@@ -18,5 +18,6 @@ pub mod simulator;
 pub mod statistics;
 mod together;
 pub mod trace;
+pub mod tune;
 pub mod workload;
 pub mod xattr_bench;

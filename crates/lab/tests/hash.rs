@@ -53,7 +53,12 @@ fn event(cache: CacheKind, operation: Operation, key: HashKey) -> TraceEvent {
     TraceEvent::new(0, 0, event)
 }
 
-fn replay_all(source: &dyn Source, cache: CacheKind, room: Room, of: &[(Function, u32)]) -> Vec<Outcome> {
+fn replay_all(
+    source: &dyn Source,
+    cache: CacheKind,
+    room: Room,
+    of: &[(Function, u32)],
+) -> Vec<Outcome> {
     let wanted = Wanted::default().and(cache, room);
     let surveys = survey(source, wanted).unwrap();
     let combinations: Vec<_> = of
@@ -147,7 +152,9 @@ fn replay_of_a_trace_counts_what_a_table_of_ten_lines_counts() {
         let mut model = Model::default();
         let mut fullest = (0, BTreeMap::new());
         for batch in source.events.chunks(1000) {
-            batch.iter().for_each(|event| model.follow(event, function, bits));
+            for event in batch {
+                model.follow(event, function, bits);
+            }
             let objects = model.chains.values().map(Vec::len).sum::<usize>();
             if objects >= fullest.0 {
                 fullest = (objects, model.lengths(bits));
@@ -155,8 +162,18 @@ fn replay_of_a_trace_counts_what_a_table_of_ten_lines_counts() {
         }
         let counts = outcome.counts;
         assert_eq!(
-            [counts.hits, counts.misses, counts.links_on_hits, counts.links_on_misses],
-            [model.hits, model.misses, model.links_on_hits, model.links_on_misses],
+            [
+                counts.hits,
+                counts.misses,
+                counts.links_on_hits,
+                counts.links_on_misses
+            ],
+            [
+                model.hits,
+                model.misses,
+                model.links_on_hits,
+                model.links_on_misses
+            ],
             "{function}, seed {seed}"
         );
         let lengths: BTreeMap<_, _> = outcome.histogram.lengths().collect();
@@ -187,7 +204,9 @@ fn ideal_is_what_functions_drawn_at_random_walk_in_the_mean() {
         for event in &source.events {
             let key = event.key();
             let draw = || u32::try_from(random.below(1 << bits)).unwrap();
-            let chain = chains.entry(*drawn.entry(key).or_insert_with(draw)).or_default();
+            let chain = chains
+                .entry(*drawn.entry(key).or_insert_with(draw))
+                .or_default();
             match event.operation {
                 Operation::Insert => chain.push(key),
                 Operation::Remove => chain.retain(|one| *one != key),
@@ -203,7 +222,10 @@ fn ideal_is_what_functions_drawn_at_random_walk_in_the_mean() {
         sum += links / lookups;
     }
     let mean = sum / f64::from(rounds);
-    assert!((mean / ideal - 1.0).abs() < 0.02, "{mean} {ideal}, seed {seed}");
+    assert!(
+        (mean / ideal - 1.0).abs() < 0.02,
+        "{mean} {ideal}, seed {seed}"
+    );
 }
 
 #[test]
@@ -214,7 +236,9 @@ fn histogram_of_a_known_key_set_is_that_of_a_program_of_ten_lines() {
     source
         .read(&mut |events| {
             for event in events.filter(|event| seen.insert(event.index)) {
-                let product = (event.index as u32).wrapping_mul(2_654_435_761);
+                let product = u32::try_from(event.index)
+                    .unwrap()
+                    .wrapping_mul(2_654_435_761);
                 buckets[(product >> 11) as usize & 4095] += 1;
             }
             true
@@ -242,7 +266,9 @@ fn uniform_keys_pass_at_5_percent_about_95_percent_of_the_time() {
                 chains[usize::try_from(random.below(4096)).unwrap()] += 1;
             }
             let mut histogram = larder_cache::table::Histogram::default();
-            chains.into_iter().for_each(|length| histogram.add(length));
+            for length in chains {
+                histogram.add(length);
+            }
             p_value(histogram.chi_square()) > 0.05
         })
         .count();
@@ -277,7 +303,12 @@ fn hit_of_what_came_before_the_recording_is_missed_once_and_told() {
     let wanted = Wanted::default().and(CacheKind::Page, Room::AsTold);
     let surveys = survey(&source, wanted).unwrap();
     assert_eq!(surveys[&CacheKind::Page].contradictions, 2);
-    let outcomes = replay_all(&source, CacheKind::Page, Room::AsTold, &[(Function::Golden, 4)]);
+    let outcomes = replay_all(
+        &source,
+        CacheKind::Page,
+        Room::AsTold,
+        &[(Function::Golden, 4)],
+    );
     assert_eq!((outcomes[0].counts.hits, outcomes[0].counts.misses), (2, 2));
 }
 
@@ -293,7 +324,14 @@ fn report_of_a_sweep_is_one_page_with_its_plots_and_figures_for_programs() {
             bits,
         })
     });
-    let outcomes = replay(&source, wanted, &surveys, tables.as_flattened(), &mut |_| {}).unwrap();
+    let outcomes = replay(
+        &source,
+        wanted,
+        &surveys,
+        tables.as_flattened(),
+        &mut |_| {},
+    )
+    .unwrap();
     let report = HashReport::new(&source, wanted, &surveys, &outcomes);
     let files = report.report().unwrap();
     let names: Vec<&str> = files.iter().map(|file| &*file.name).collect();

@@ -135,6 +135,20 @@ impl std::ops::Add for Counts {
     }
 }
 
+impl std::ops::Sub for Counts {
+    type Output = Self;
+
+    /// What lookups did since `earlier`.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            hits: self.hits - earlier.hits,
+            misses: self.misses - earlier.misses,
+            links_on_hits: self.links_on_hits - earlier.links_on_hits,
+            links_on_misses: self.links_on_misses - earlier.links_on_misses,
+        }
+    }
+}
+
 /// Sharded counters.
 #[derive(Debug)]
 pub(crate) struct Counters {

@@ -10,6 +10,7 @@ use super::reproduce::ReproduceArgs;
 use super::results::ResultArgs;
 use super::sdm::SdmArgs;
 use super::trace::TraceArgs;
+use super::tune::TuneArgs;
 use super::xattr_bench::XattrBenchArgs;
 use crate::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -43,6 +44,7 @@ pub(crate) struct LabArgs {
 pub(crate) enum LabCommand {
     Readahead(ReadaheadArgs),
     Hash(HashArgs),
+    Tune(TuneArgs),
     Record(RecordArgs),
     Trace(TraceArgs),
     Import(ImportArgs),

@@ -22,6 +22,12 @@ enum Choice {
 }
 
 impl Functions {
+    /// All that there are for a cache.
+    #[must_use]
+    pub fn all() -> Self {
+        Self(vec![Choice::All])
+    }
+
     /// The functions for `cache`, each once. A function of another cache is one if it is named in full.
     #[must_use]
     pub fn of(&self, cache: CacheKind) -> Vec<Function> {
@@ -157,7 +163,10 @@ mod tests {
         let all = of("all", CacheKind::Buffer);
         assert_eq!(all.len(), published.len() + today.len());
         let error = "golden,nonsense".parse::<Functions>().unwrap_err();
-        assert!(error.starts_with("`nonsense` is no hash function"), "{error}");
+        assert!(
+            error.starts_with("`nonsense` is no hash function"),
+            "{error}"
+        );
     }
 
     #[test]

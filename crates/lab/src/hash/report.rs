@@ -1,6 +1,7 @@
 //! A sweep as people and programs read it: tables, the published form of histograms, CSV, JSON,
 //! plots, a page.
 
+use super::cost::Costs;
 use super::error::cache_name;
 use super::plots;
 use super::row::Row;
@@ -9,11 +10,16 @@ use super::survey::Survey;
 use super::sweep::{Outcome, Surveys};
 use crate::output::{Align, Report, ReportFile, Table, csv_text, json_text, significant};
 use crate::run_report::{as_f64, ratio};
+use larder_cache::hash::Function;
 use larder_cache::table::histogram::Report as PublishedForm;
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
+
+/// Bits of the tables for which functions are timed on their own.
+const COST_BITS: u32 = 14;
 
 const TITLE: &str = "Hash functions under a trace";
 
@@ -26,6 +32,8 @@ pub struct HashReport {
     pub is_completed: bool,
     /// Cache by cache.
     pub caches: Vec<CacheReport>,
+    /// What the functions themselves cost.
+    pub costs: Costs,
 }
 
 /// What a sweep showed of one cache.
@@ -67,6 +75,7 @@ impl HashReport {
             source: source.title(),
             is_completed: wanted.completes(source),
             caches: surveys.iter().map(of_cache).collect(),
+            costs: Costs::measure(&functions(outcomes), COST_BITS),
         }
     }
 
@@ -107,6 +116,27 @@ impl HashReport {
         Ok(report.into_files())
     }
 
+    fn costs_table(&self) -> Table {
+        let numbers = ["latency", "throughput", "called", "throughput", "bytes"];
+        let numbers = numbers.map(|title| (title, Align::Right));
+        let mut table = Table::new([("function", Align::Left)].into_iter().chain(numbers));
+        for cost in &self.costs.costs {
+            let (inlined, called) = (cost.inlined, cost.stand_alone);
+            let cycles = [
+                inlined.latency,
+                inlined.throughput,
+                called.latency,
+                called.throughput,
+            ];
+            let mut row = vec![cost.function.to_string()];
+            row.extend(cycles.map(|cycles| format!("{cycles:.1}")));
+            let bytes = cost.instruction_bytes.map(|bytes| bytes.to_string());
+            row.push(bytes.unwrap_or_else(|| "-".to_owned()));
+            table.push(row);
+        }
+        table
+    }
+
     fn markdown(&self) -> String {
         let mut text = format!("# {TITLE}\n\n{}.\n\n{COLUMNS}", self.source);
         if self.is_completed {
@@ -121,6 +151,7 @@ impl HashReport {
                 let _ = writeln!(text, "![{name}]({})\n", plot.name);
             }
         }
+        let _ = writeln!(text, "{COST_COLUMNS}{}", self.costs_table().to_markdown());
         for of in &self.caches {
             let _ = writeln!(text, "## {} cache, histograms\n", cache_name(of.cache));
             for (heading, histogram) in of.histograms() {
@@ -139,8 +170,12 @@ const COLUMNS: &str = "\
 not. `over ideal` compares a lookup with the expectation over all functions there can be, for this very \
 trace. `longest`, `empty`, `in mean chains` (the share of the objects in chains no longer than the \
 mean, rounded up) and the chi-square test against Poisson's distribution are of the moment with the \
-most objects. `ns` is the median of runs of the last lookups before that moment, alone on the machine, \
+most objects. `ns` is of the fastest of five runs of the last lookups before that moment, with nothing else to do, \
 with the sample's standard deviation. The fastest has a star.\n";
+
+const COST_COLUMNS: &str = "\
+## Functions\n\nCycles of a bucket, compiled into the loop that needs it and called: with the next key \
+waiting for it (latency) and not (throughput); and bytes of instructions.\n\n";
 
 const COMPLETED: &str = "\nWhat comes and goes was worked out from the lookups: what misses comes, and \
 what was not used for longest goes where there is no room.\n";
@@ -167,6 +202,13 @@ const CSV_HEAD: [&str; 20] = [
     "lookup_ns",
     "deviation_ns",
 ];
+
+/// The functions that were compared, each once.
+fn functions(outcomes: &[Outcome]) -> Vec<Function> {
+    let outcomes = outcomes.iter();
+    let functions = outcomes.map(|outcome| outcome.combination.function);
+    functions.collect::<BTreeSet<_>>().into_iter().collect()
+}
 
 fn csv_line(cache: &str, row: &Row) -> Vec<String> {
     let counts = [

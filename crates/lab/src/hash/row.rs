@@ -65,6 +65,7 @@ impl Row {
             counts,
             histogram,
             timing,
+            ..
         } = outcome;
         let links = links(counts);
         let ideal = survey.ideal(combination.bits);

@@ -5,6 +5,7 @@ use super::error::Error;
 use super::step::{Step, Steps};
 use crate::trace::{Batch, Tolerance, TraceEvent, TraceInfo, TraceReader};
 use larder_cache::tape::{CacheKind, Operation};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -101,6 +102,52 @@ impl Source for TraceFile {
             }
         }
         Ok(())
+    }
+}
+
+/// The first events of another source.
+#[derive(Clone, Copy)]
+pub struct Prefix<'s> {
+    source: &'s dyn Source,
+    events: u64,
+}
+
+impl<'s> Prefix<'s> {
+    /// The first `events` of `source`.
+    #[must_use]
+    pub fn new(source: &'s dyn Source, events: u64) -> Self {
+        Self { source, events }
+    }
+}
+
+impl fmt::Debug for Prefix<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.title())
+    }
+}
+
+impl Source for Prefix<'_> {
+    fn title(&self) -> String {
+        format!("{} events of {}", self.events, self.source.title())
+    }
+
+    fn events(&self) -> u64 {
+        self.events.min(self.source.events())
+    }
+
+    fn tells_changes(&self) -> bool {
+        self.source.tells_changes()
+    }
+
+    fn read(
+        &self,
+        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
+    ) -> Result<(), Error> {
+        let mut left = usize::try_from(self.events).unwrap_or(usize::MAX);
+        self.source.read(&mut |events| {
+            let mut first = events.take(left).inspect(|_| left -= 1);
+            each(&mut first) && left > 0
+        })
     }
 }
 

@@ -60,6 +60,18 @@ impl Survey {
         self.lookups - self.hits
     }
 
+    /// What lookups did since `earlier`; the rest is as now.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            lookups: self.lookups - earlier.lookups,
+            hits: self.hits - earlier.hits,
+            younger_on_hits: self.younger_on_hits - earlier.younger_on_hits,
+            objects_on_misses: self.objects_on_misses - earlier.objects_on_misses,
+            ..*self
+        }
+    }
+
     /// What lookups would cost in 2^`bits` buckets that chance chooses.
     #[must_use]
     pub fn ideal(&self, bits: u32) -> Links {

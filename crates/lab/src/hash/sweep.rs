@@ -22,6 +22,10 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
+/// Parts of the trace whose lookups are counted on their own: of as many events each, as far as batches
+/// can be told apart.
+pub const SEGMENTS: u64 = 32;
+
 /// What the tables of a group take together, in bytes.
 const GROUP_BYTES: u64 = 1 << 30;
 
@@ -58,6 +62,8 @@ pub struct Outcome {
     pub histogram: Histogram,
     /// Lookups then, timed.
     pub timing: Option<Timing>,
+    /// Lookups of each [part](SEGMENTS) of the trace.
+    pub segments: Vec<Counts>,
 }
 
 /// What a trace asks of each of its tables that are wanted.
@@ -132,6 +138,8 @@ struct Tested {
     table: Box<dyn Replay>,
     histogram: Histogram,
     timing: Option<Timing>,
+    segments: Vec<Counts>,
+    counted: Counts,
 }
 
 impl Tested {
@@ -152,6 +160,8 @@ impl Tested {
             table,
             histogram: Histogram::default(),
             timing: None,
+            segments: Vec::new(),
+            counted: Counts::default(),
         })
     }
 
@@ -161,12 +171,20 @@ impl Tested {
         self.timing = (!recent.is_empty()).then(|| Timing::take(&mut *self.table, recent));
     }
 
+    /// A part of the trace ends here.
+    fn end_segment(&mut self) {
+        let counts = self.table.counts();
+        self.segments.push(counts - self.counted);
+        self.counted = counts;
+    }
+
     fn finish(self) -> Outcome {
         Outcome {
             combination: self.combination,
             counts: self.table.counts(),
             histogram: self.histogram,
             timing: self.timing,
+            segments: self.segments,
         }
     }
 }
@@ -183,6 +201,7 @@ fn replay_group(
         .map(|combination| Tested::open(*combination, surveys))
         .collect::<Result<Vec<_>, _>>()?;
     let mut recent = Recent::default();
+    let (mut done, mut segment) = (0, 0);
     stream(source, wanted, |number, steps| {
         tested
             .par_iter_mut()
@@ -197,6 +216,12 @@ fn replay_group(
                 let those = tested.iter_mut().filter(of_cache);
                 those.for_each(|one| one.examine(&lookups));
             }
+        }
+        done += steps.events;
+        let reached = done * SEGMENTS / source.events().max(1);
+        if reached > segment {
+            segment = reached;
+            tested.iter_mut().for_each(Tested::end_segment);
         }
         tick(steps.events * group.len() as u64);
         Ok(())

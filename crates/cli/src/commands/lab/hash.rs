@@ -3,6 +3,7 @@
 use super::{Results, progress};
 use crate::args::{HashArgs, KeysArgs};
 use crate::failure::{Failure, Result};
+use indicatif::{ProgressBar, ProgressStyle};
 use larder::CacheKind;
 use larder_lab::hash::{
     self, Combination, Error, Functions, HashReport, Keys, Room, Sizes, Source, Surveys, TraceFile,
@@ -10,6 +11,7 @@ use larder_lab::hash::{
 };
 use larder_lab::trace::Tolerance;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Keys that are made up, if it is not said how many.
@@ -20,7 +22,8 @@ pub(super) fn run(args: &HashArgs) -> Result<ExitCode> {
     let wanted = wanted(&args.keys, &caches);
     let surveys = survey(&*source, wanted, &args.cache)?;
     let combinations = combinations(&surveys, &args.functions, &args.bits)?;
-    let bar = progress(source.events() * combinations.len() as u64);
+    let events = source.events() * combinations.len() as u64;
+    let bar = replaying(events, "{bar:30} {percent}%, {elapsed}");
     let tick = &mut |events| bar.inc(events);
     let outcomes = hash::replay(&*source, wanted, &surveys, &combinations, tick);
     bar.finish_and_clear();
@@ -36,11 +39,17 @@ pub(super) fn run(args: &HashArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A bar of events replayed, of which there are `total` or, where this is 0, who knows how many.
+pub(super) fn replaying(total: u64, template: &str) -> ProgressBar {
+    let bar = progress(total);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
 /// Where keys are from, and the caches whose keys are asked for.
-pub(super) fn source(
-    args: &KeysArgs,
-    caches: &[CacheKind],
-) -> Result<(Box<dyn Source>, Vec<CacheKind>)> {
+fn source(args: &KeysArgs, caches: &[CacheKind]) -> Result<(Box<dyn Source>, Vec<CacheKind>)> {
     if let Some(kind) = args.keys {
         let cache = match caches {
             [] => kind.cache(),
@@ -56,19 +65,24 @@ pub(super) fn source(
         let keys = Keys::new(kind, cache, objects, args.seed);
         return Ok((Box::new(keys), vec![cache]));
     }
-    let tolerance = if args.salvage {
-        Tolerance::UpToLastRowGroup
-    } else {
-        Tolerance::Whole
-    };
     // The command line asks for one or the other.
-    let path = args.trace.as_deref().unwrap_or(std::path::Path::new(""));
-    let trace = TraceFile::open(path, tolerance).map_err(|error| failure(&error))?;
+    let path = args.trace.as_deref().unwrap_or(Path::new(""));
+    let trace = open(path, args.salvage)?;
     let caches = match caches {
         [] => CacheKind::ALL.to_vec(),
         caches => caches.to_vec(),
     };
     Ok((Box::new(trace), caches))
+}
+
+/// The trace at `path`.
+pub(super) fn open(path: &Path, salvage: bool) -> Result<TraceFile> {
+    let tolerance = if salvage {
+        Tolerance::UpToLastRowGroup
+    } else {
+        Tolerance::Whole
+    };
+    TraceFile::open(path, tolerance).map_err(|error| failure(&error))
 }
 
 /// The tables of `caches`, with the objects that are asked for.
@@ -84,11 +98,7 @@ fn wanted(args: &KeysArgs, caches: &[CacheKind]) -> Wanted {
 }
 
 /// Surveys the trace, in which those caches must be that were asked for by name.
-pub(super) fn survey(
-    source: &dyn Source,
-    wanted: Wanted,
-    named: &[CacheKind],
-) -> Result<Surveys> {
+fn survey(source: &dyn Source, wanted: Wanted, named: &[CacheKind]) -> Result<Surveys> {
     let surveys = hash::survey(source, wanted).map_err(|error| failure(&error))?;
     let missing = named.iter().find(|cache| !surveys.contains_key(cache));
     match missing {

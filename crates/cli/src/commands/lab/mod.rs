@@ -10,6 +10,7 @@ mod record;
 mod reproduce;
 mod sdm;
 mod trace;
+mod tune;
 mod written;
 pub(crate) mod xattr_bench;
 
@@ -29,6 +30,7 @@ pub(super) fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
         LabCommand::Readahead(args) => readahead::run(args),
         LabCommand::Hash(args) => hash::run(args),
+        LabCommand::Tune(args) => tune::run(args),
         LabCommand::Record(args) => record::run(args),
         LabCommand::Import(args) => import::run(args),
         LabCommand::Export(args) => export::run(args),

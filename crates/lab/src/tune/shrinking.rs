@@ -1,0 +1,79 @@
+//! Whether to shrink dentries eagerly: fewer names make shorter chains, and more misses.
+//!
+//! # Model
+//! "Some may argue that shrinking the dcache unnecessarily might lower the overall effectiveness of the
+//! cache" (Lever 2000, section 3.3). Both are measured: the names of the trace in a table with room for
+//! the most that there are at any time, and in the same table with room for half as many, which
+//! pressure on all objects at every shortage comes to. What is saved on all lookups, for each miss that is
+//! added, is what a miss may cost at most for that to pay.
+
+use crate::hash::{
+    Combination, Error, Outcome, Room, Source, Surveys, Timing, Wanted, replay, survey,
+};
+use crate::run_report::{as_f64, ratio};
+use larder_cache::hash::Function;
+use larder_cache::tape::CacheKind;
+use serde::Serialize;
+
+/// What a miss costs at least, in nanoseconds: a search of a directory whose blocks are cached.
+const MISS_NS: f64 = 1000.0;
+
+/// What eager shrinking brings.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ShrinkingAdvice {
+    /// Lookups of names.
+    pub lookups: u64,
+    /// Those that miss with normal shrinking.
+    pub misses_normal: u64,
+    /// Those that miss with half as many names.
+    pub misses_eager: u64,
+    /// Nanoseconds that a lookup takes less with half as many names, in the mean.
+    pub saved_ns: f64,
+    /// What a miss may cost at most, in nanoseconds, for eager shrinking to pay.
+    pub break_even_ns: f64,
+    /// Whether it does.
+    pub is_worth_it: bool,
+}
+
+/// Measures it, if the trace has names.
+pub(super) fn advise(
+    source: &dyn Source,
+    surveys: &Surveys,
+    tick: &mut dyn FnMut(u64),
+) -> Result<Option<ShrinkingAdvice>, Error> {
+    let cache = CacheKind::Dentry;
+    let Some(all) = surveys.get(&cache) else {
+        return Ok(None);
+    };
+    let table = Combination {
+        cache,
+        function: Function::Golden,
+        bits: all.fitting_bits().max(1),
+    };
+    let mut with_room = |objects: u64| -> Result<Outcome, Error> {
+        let wanted = Wanted::default().and(cache, Room::Objects(objects.max(1)));
+        let surveys = survey(source, wanted)?;
+        let mut outcomes = replay(source, wanted, &surveys, &[table], tick)?;
+        Ok(outcomes.remove(0))
+    };
+    let normal = with_room(all.peak_objects)?;
+    let eager = with_room(all.peak_objects / 2)?;
+    let time = |outcome: &Outcome| outcome.timing.as_ref().map_or(0.0, Timing::lookup_ns);
+    let saved_ns = time(&normal) - time(&eager);
+    let lookups = normal.counts.lookups();
+    let added = eager.counts.misses.saturating_sub(normal.counts.misses);
+    let saved = saved_ns.max(0.0) * as_f64(lookups);
+    let break_even_ns = if added == 0 {
+        f64::MAX
+    } else {
+        ratio(saved, as_f64(added))
+    };
+    Ok(Some(ShrinkingAdvice {
+        lookups,
+        misses_normal: normal.counts.misses,
+        misses_eager: eager.counts.misses,
+        saved_ns,
+        break_even_ns,
+        is_worth_it: saved_ns > 0.0 && added > 0 && break_even_ns >= MISS_NS,
+    }))
+}
