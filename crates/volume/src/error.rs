@@ -66,13 +66,14 @@ impl Error {
             Self::NotFound(_) => Errno::NOENT,
             Self::TooManyLinks(_) => Errno::LOOP,
             Self::IsDirectory(_) => Errno::ISDIR,
-            Self::NotRegular(_) | Self::Option(_) => Errno::INVAL,
+            Self::NotRegular(_)
+            | Self::Option(_)
+            | Self::Cache(larder_cache::Error::Tables { .. }) => Errno::INVAL,
             Self::NotPermitted(..) => Errno::PERM,
             Self::DefaultAclOfFile(_) => Errno::ACCESS,
             Self::Busy(_) => Errno::BUSY,
             Self::OtherProject(_) => Errno::XDEV,
             Self::NoMoreData(_) => Errno::NXIO,
-            Self::Cache(larder_cache::Error::Tables { .. }) => Errno::INVAL,
             Self::Cache(_) => Errno::NOMEM,
             Self::Thread(source) => Errno::from_io_error(source).unwrap_or(Errno::AGAIN),
         }
