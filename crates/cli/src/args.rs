@@ -130,12 +130,11 @@ Options of -o, separated by commas; of two that contradict, the last wins:
   no_mbcache, nombcache
         as mbcache=off
   tables=BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=eager]
-        hash functions and sizes of the caches' tables, as published in
-        2000 or other. BASE: larder (default), reference, A, B, C, D.
-        CACHE: page, buffer, dentry, inode. FUNCTION: larder, its name,
-        or rbtree for pages. SIZE: 14 for 2^14 buckets, or a RULE:
-        larder, 2.2.16, today. Only larder's dentries are safe from names
-        made to share a bucket
+        hash functions and sizes of the caches' tables. BASE: larder,
+        which is the default, reference, A, B, C or D. CACHE: page,
+        buffer, dentry or inode. FUNCTION: larder, its name, or rbtree
+        for pages. SIZE: 14 for 2^14 buckets, or a RULE: larder, 2.2.16,
+        today. Only larder keeps names from being made to share a bucket
   sync, async
         sync: every change is durable when it returns
   writeback_cache
