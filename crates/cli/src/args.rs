@@ -133,8 +133,8 @@ Options of -o, separated by commas; of two that contradict, the last wins:
         hash functions and sizes of the caches' tables. BASE: larder,
         which is the default, reference, A, B, C or D. CACHE: page,
         buffer, dentry or inode. FUNCTION: larder, its name, or rbtree
-        for pages. SIZE: 14 for 2^14 buckets, or a RULE: larder, 2.2.16,
-        today. Only larder keeps names from being made to share a bucket
+        for pages. SIZE: 14 for 2^14 buckets, or a RULE: larder, today
+        or 2.2.16. Only larder is safe from names made to share a bucket
   sync, async
         sync: every change is durable when it returns
   writeback_cache
