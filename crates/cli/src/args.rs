@@ -134,7 +134,7 @@ Options of -o, separated by commas; of two that contradict, the last wins:
         which is the default, reference, A, B, C or D. CACHE: page,
         buffer, dentry or inode. FUNCTION: larder, its name, or rbtree
         for pages. SIZE: 14 for 2^14 buckets, or a RULE: larder, today
-        or 2.2.16. Only larder is safe from names made to share a bucket
+        or 2.2.16. Only larder is safe from names made to share a chain
   sync, async
         sync: every change is durable when it returns
   writeback_cache
