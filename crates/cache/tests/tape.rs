@@ -109,9 +109,12 @@ fn do_step(caches: &Caches, step: &Step) {
     }
 }
 
+/// What there is in which cache.
+type There = HashSet<(CacheKind, HashKey)>;
+
 /// What there is, by what the tape was told; and lookups and hits of each cache.
-fn follow(events: &[Event]) -> (HashSet<(CacheKind, HashKey)>, [(u64, u64); 4]) {
-    let mut there = HashSet::new();
+fn follow(events: &[Event]) -> (There, [(u64, u64); 4]) {
+    let mut there = There::new();
     let mut lookups = [(0, 0); 4];
     for event in events {
         let key = (event.cache, event.key);

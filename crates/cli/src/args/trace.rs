@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Look at a trace, or save what is left of one
 ///
 /// A trace is a Parquet file that says what caches were asked: recorded by larder mount --record or
-/// larder lab record, or imported. pandas, DuckDB, Polars and Spark read it, too.
+/// larder lab record, or imported. pandas, Polars and Spark read it, too.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -29,6 +29,7 @@ impl Batch {
     }
 
     /// The events, in the order of the trace.
+    #[must_use]
     pub fn events(&self) -> impl ExactSizeIterator<Item = TraceEvent> + '_ {
         let rows = self.len();
         // Slices of one length, so that bounds are checked once.

@@ -3,12 +3,12 @@
 //! | column | type | what |
 //! |---|---|---|
 //! | `time` | INT64 | nanoseconds since the recording began; never goes back within a thread |
-//! | `cache` | INT32 (UINT_8) | 0 page, 1 buffer, 2 dentry, 3 inode |
-//! | `operation` | INT32 (UINT_8) | 0 lookup, 1 insert, 2 remove |
-//! | `device` | INT32 (UINT_32) | `major << 20 \| minor`, or 0 if it is not known |
-//! | `inode` | INT64 (UINT_64) | page, inode: the inode; else 0 |
-//! | `index` | INT64 (UINT_64) | page: which page; buffer: block; dentry: the directory's inode; inode: 0 |
-//! | `name_hash` | INT64 (UINT_64) | dentry: the name's hash; else 0 |
+//! | `cache` | INT32 (`UINT_8`) | 0 page, 1 buffer, 2 dentry, 3 inode |
+//! | `operation` | INT32 (`UINT_8`) | 0 lookup, 1 insert, 2 remove |
+//! | `device` | INT32 (`UINT_32`) | `major << 20 \| minor`, or 0 if it is not known |
+//! | `inode` | INT64 (`UINT_64`) | page, inode: the inode; else 0 |
+//! | `index` | INT64 (`UINT_64`) | page: which page; buffer: block; dentry: the directory's inode; inode: 0 |
+//! | `name_hash` | INT64 (`UINT_64`) | dentry: the name's hash; else 0 |
 //! | `hit` | BOOLEAN | lookups: whether it was there; else false |
 //!
 //! None is ever null. Numbers that grow by little from row to row, in most traces, are encoded as

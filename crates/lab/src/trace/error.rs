@@ -3,6 +3,7 @@
 use super::info::VERSION;
 use parquet::basic::Type;
 use parquet::errors::ParquetError;
+use std::fmt::Display;
 use std::io;
 
 /// A trace cannot be written or read.
@@ -54,7 +55,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(super) fn damaged(reason: impl ToString) -> Self {
+    pub(super) fn damaged(reason: impl Display) -> Self {
         Self::Damaged(reason.to_string())
     }
 

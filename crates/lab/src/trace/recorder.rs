@@ -5,8 +5,8 @@
 //! them into the file. What it cannot keep up with is lost and counted, or, if asked for, waited for.
 //!
 //! # Cost
-//! To those who use the caches, what [`lanes`](super::lanes) cost; to the writer some 150 ns an event. What was told is in the file
-//! [`ROW_GROUP_AGE`] later, and stays there if the process is killed.
+//! To those who use the caches, what [`lanes`](super::lanes) cost; the writer encodes. What was told
+//! is in the file [`ROW_GROUP_AGE`] later, and stays there if the process is killed.
 
 use super::lanes::{Lanes, Overflow};
 use super::{Error, TableInfo, TraceEvent, TraceInfo, TraceWriter};

@@ -7,7 +7,7 @@ use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
-use std::fmt::{self, Debug, Formatter};
+use std::fmt::{self, Debug, Display, Formatter};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -191,6 +191,6 @@ impl<T: DataType> Column<T> {
     }
 }
 
-fn text(error: impl ToString) -> String {
+fn text(error: impl Display) -> String {
     error.to_string()
 }

@@ -14,7 +14,9 @@ fn trace_whose_writer_stopped_is_read_up_to_the_last_row_group() {
     let events = events(Seed::from_environment(2), 3 * ROWS + 20);
     let mut writer = TraceWriter::create(&path, &info()).unwrap();
     for group in events.chunks(ROWS) {
-        group.iter().for_each(|event| writer.push(event).unwrap());
+        for event in group {
+            writer.push(event).unwrap();
+        }
         if group.len() == ROWS {
             writer.write_row_group().unwrap();
         }

@@ -43,7 +43,9 @@ fn events(seed: Seed, count: usize) -> Vec<TraceEvent> {
 fn write(path: &Path, events: &[TraceEvent], rows: usize) {
     let mut writer = TraceWriter::create(path, &info()).unwrap();
     for group in events.chunks(rows) {
-        group.iter().for_each(|event| writer.push(event).unwrap());
+        for event in group {
+            writer.push(event).unwrap();
+        }
         writer.write_row_group().unwrap();
     }
     writer.finish().unwrap();

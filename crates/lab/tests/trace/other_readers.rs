@@ -1,4 +1,4 @@
-//! Traces as other programs read them: pyarrow, DuckDB, Polars.
+//! Traces as other programs read them: `pyarrow`, `DuckDB`, Polars.
 
 use super::{events, write};
 use larder_cache::tape::{CacheKind, Operation};

@@ -26,24 +26,21 @@ fn record(overflow: Overflow) -> (TraceReader, larder_lab::trace::Recorded) {
     let common = std::sync::Mutex::new(0);
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (tape, common) = (recorder.tape(), &common);
+            let (told, common) = (recorder.tape(), &common);
             scope.spawn(move || {
                 for number in 0..EVENTS {
-                    tape.record(insert(CacheKind::Page, thread, number));
+                    told.record(insert(CacheKind::Page, thread, number));
                     if number % 16 == 0 {
                         let mut next = common.lock().unwrap();
-                        tape.record(insert(CacheKind::Dentry, 0, *next));
+                        told.record(insert(CacheKind::Dentry, 0, *next));
                         *next += 1;
                     }
                 }
             });
         }
     });
-    let recorded = recorder.finish().unwrap();
-    (
-        TraceReader::open(&path, Tolerance::Whole).unwrap(),
-        recorded,
-    )
+    let counts = recorder.finish().unwrap();
+    (TraceReader::open(&path, Tolerance::Whole).unwrap(), counts)
 }
 
 #[test]

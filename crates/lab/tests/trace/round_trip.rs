@@ -54,7 +54,9 @@ fn trace_of_several_row_groups_and_batches_is_read_in_order() {
     let path = dir.path().join("trace");
     let events = events(seed, ROW_GROUP_ROWS + 100_000);
     let mut writer = TraceWriter::create(&path, &info()).unwrap();
-    events.iter().for_each(|event| writer.push(event).unwrap());
+    for event in &events {
+        writer.push(event).unwrap();
+    }
     writer.finish().unwrap();
 
     let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
