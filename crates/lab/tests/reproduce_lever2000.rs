@@ -6,7 +6,9 @@ use larder_lab::mke2fs;
 use larder_lab::operations::{Error, Operations, Players, share};
 use larder_lab::reproduce::lever2000::findings::Verdict;
 use larder_lab::reproduce::lever2000::{self, Lever2000, Size};
+use larder_lab::sdm;
 use larder_testkit::tell_skipped;
+use std::fs;
 use std::io::Read;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -148,4 +150,21 @@ fn operation_that_returns_something_else_is_named() {
         matches!(error, Error::Differs { number: 11, .. }),
         "{error}"
     );
+}
+
+#[test]
+fn script_that_is_recorded_now_is_replayed_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = sdm::check_commands().and_then(|()| sdm::record(dir.path(), 2000, None));
+    let operations = match recorded {
+        Ok(operations) => operations,
+        Err(missing @ sdm::Error::Missing { .. }) => return tell_skipped(&missing),
+        Err(error) => panic!("{error}"),
+    };
+    assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
+    let Some(volume) = volume(&operations) else {
+        return;
+    };
+    let players = Players::new(&volume, &operations, 1, 1).unwrap();
+    players.user(0).replay(&volume).unwrap();
 }

@@ -31,7 +31,7 @@ pub use error::Error;
 pub use record::record;
 pub use runs::{Figures, Runs};
 
-use script::Script;
+use script::{Needed, Script};
 use serde::Serialize;
 use std::io::PipeReader;
 use std::path::Path;
@@ -101,15 +101,20 @@ pub fn measure(
 /// # Errors
 /// [`Error::Missing`] if not.
 pub fn check_commands() -> Result<(), Error> {
+    check_installed(&script::NEEDED)
+}
+
+fn check_installed(needed: &[Needed]) -> Result<(), Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing = script::missing(&std::env::split_paths(&path).collect::<Vec<_>>());
-    if missing.is_empty() {
+    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    let is_missing = |command: &str| !folders.iter().any(|folder| folder.join(command).is_file());
+    let missing = needed.iter().filter(|needed| is_missing(needed.command));
+    let (commands, mut packages): (Vec<_>, Vec<_>) = missing
+        .map(|needed| (needed.command, needed.package))
+        .unzip();
+    if commands.is_empty() {
         return Ok(());
     }
-    let mut packages: Vec<_> = missing.iter().map(|needed| needed.package).collect();
     packages.dedup();
-    Err(Error::Missing {
-        commands: missing.iter().map(|needed| needed.command).collect(),
-        packages,
-    })
+    Err(Error::Missing { commands, packages })
 }

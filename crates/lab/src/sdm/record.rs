@@ -3,8 +3,8 @@
 use super::homes::{Homes, failed, home_name};
 use super::processes::Processes;
 use super::run::{command, run_step, unless_interrupted};
-use super::script::Script;
-use super::{Error, check_commands};
+use super::script::{Needed, Script};
+use super::{Error, check_commands, check_installed};
 use crate::operations::recorder::Recorder;
 use crate::operations::{Operations, SizedFile};
 use crate::trace::import::strace::Calls;
@@ -12,8 +12,13 @@ use std::fs::{self, File};
 use std::io::{BufReader, PipeReader};
 use std::path::Path;
 
+const STRACE: Needed = Needed {
+    command: "strace",
+    package: "strace",
+};
+
 /// What strace is asked for: calls about files and descriptors, of all processes, with whole paths.
-const STRACE: [&str; 9] = [
+const OPTIONS: [&str; 9] = [
     "-f",
     "-y",
     "-qq",
@@ -28,9 +33,10 @@ const STRACE: [&str; 9] = [
 /// Runs one user's script in `dir` and returns what it did to the files there.
 ///
 /// # Errors
-/// As [`super::measure`]; [`Error::Record`] for want of strace, and of what cannot be recorded.
+/// As [`super::measure`]; [`Error::Missing`] without strace too, and [`Error::Record`] of what cannot be recorded.
 pub fn record(dir: &Path, seed: u64, interrupt: Option<&PipeReader>) -> Result<Operations, Error> {
     check_commands()?;
+    check_installed(&[STRACE])?;
     let dir = fs::canonicalize(dir).map_err(|source| failed("find", dir, source))?;
     let script = [Script::new(seed, 0)];
     let homes = Homes::new(&dir, seed, &script)?;
@@ -51,9 +57,9 @@ fn record_in(homes: &Homes, script: &Script, processes: &Processes) -> Result<Op
     let traced = homes.root().join("strace");
     for step in &script.steps {
         let home = homes.home(0);
-        let mut command = command(step, "strace".as_ref(), &home)?;
+        let mut command = command(step, STRACE.command.as_ref(), &home)?;
         command
-            .args(STRACE)
+            .args(OPTIONS)
             .arg(&traced)
             .arg("--")
             .arg(step.program)

@@ -2,7 +2,6 @@
 
 use super::program::{Program, TextFile};
 use super::prose::Prose;
-use std::path::PathBuf;
 
 /// A command of the script.
 #[derive(Clone, Debug)]
@@ -231,17 +230,4 @@ fn outcomes(program: &Program, prose: &Prose) -> Vec<Outcome> {
         outcome("results/manual", Expected::Nothing),
         outcome("objects/main.o", Expected::Nothing),
     ]
-}
-
-/// What the search path has no command for.
-pub(super) fn missing(search_path: &[PathBuf]) -> Vec<Needed> {
-    let has = |command: &str| {
-        search_path
-            .iter()
-            .any(|folder| folder.join(command).is_file())
-    };
-    NEEDED
-        .into_iter()
-        .filter(|needed| !has(needed.command))
-        .collect()
 }
