@@ -151,7 +151,7 @@ fn files_larger_than_the_device_are_told_with_what_helps() {
 }
 
 #[test]
-fn list_names_workloads_devices_and_policies() {
+fn list_names_workloads_devices_policies_and_functions() {
     let text = larder_ok(["lab", "list"]);
     for name in [
         "interleaved",
@@ -159,6 +159,7 @@ fn list_names_workloads_devices_and_policies() {
         "sata-2007",
         "object-30ms",
         "modern",
+        "buffer-steiner",
     ] {
         assert!(text.contains(name), "{name}: {text}");
     }

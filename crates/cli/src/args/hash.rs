@@ -13,9 +13,9 @@ use std::path::PathBuf;
 ///
 /// Replays the trace in the caches' own table, once for each function and size. Prints for each
 /// cache a row for each: links walked by lookups that hit and that miss, how much more that is than
-/// chance gives for this trace (ideal), the longest chain, how likely chance is to spread the objects
-/// so unevenly (p), and nanoseconds of a lookup, alone on one processor, with their deviation. The
-/// fastest has a star.
+/// chance gives for this trace (excess over ideal), the longest chain, how likely chance is to
+/// spread the objects so unevenly (p), and nanoseconds of a lookup, alone on one processor, with their
+/// deviation. The fastest has a star.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Functions are named as `larder lab list` shows them; the cache's name may be left out (mult for
@@ -58,7 +58,12 @@ pub(crate) struct HashArgs {
 #[derive(Debug, Args)]
 pub(crate) struct KeysArgs {
     /// The trace
-    #[arg(long, value_name = "FILE", conflicts_with = "keys")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "keys",
+        required_unless_present = "keys"
+    )]
     pub trace: Option<PathBuf>,
     /// Read a trace that was cut short up to its last whole row group
     #[arg(long, requires = "trace")]

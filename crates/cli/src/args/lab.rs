@@ -101,7 +101,7 @@ pub(crate) struct ReadaheadArgs {
     pub plot: Option<PathBuf>,
 }
 
-/// List the workloads with their parameters, the devices and the policies
+/// List the workloads with their parameters, the devices, the policies and the hash functions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -109,7 +109,8 @@ Examples:
   larder lab list --json | jq -r '.workloads[].name'
 
 JSON: workloads [{name, about, parameters [{name, default, about}]}],
-devices [{name, about}], policies [names]")]
+devices [{name, about}], policies [names],
+functions [{name, about, source, caches}]")]
 pub(crate) struct ListArgs {
     /// Write JSON, one object
     #[arg(long)]

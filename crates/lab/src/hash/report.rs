@@ -167,7 +167,7 @@ type Column = (&'static str, fn(&Row) -> String);
 
 const COLUMNS: &str = "\
 `hit` and `miss` are links walked in the mean by a lookup that finds its object and by one that does \
-not. `over ideal` compares a lookup with the expectation over all functions there can be, for this very \
+not. `excess` compares a lookup with the expectation over all functions there can be, for this very \
 trace. `longest`, `empty`, `in mean chains` (the share of the objects in chains no longer than the \
 mean, rounded up) and the chi-square test against Poisson's distribution are of the moment with the \
 most objects. `ns` is of the fastest of five runs of the last lookups before that moment, with nothing else to do, \
@@ -276,7 +276,7 @@ impl CacheReport {
         self.table_of(&[
             ("hit", |row| format!("{:.3}", row.links.hit)),
             ("miss", |row| format!("{:.3}", row.links.miss)),
-            ("over ideal", over_ideal),
+            ("excess", excess),
             ("longest", |row| row.longest_chain.to_string()),
             ("p", |row| format!("{:.3}", row.p_value)),
             ("ns", nanos),
@@ -287,7 +287,7 @@ impl CacheReport {
         self.table_of(&[
             ("hit", |row| format!("{:.3}", row.links.hit)),
             ("miss", |row| format!("{:.3}", row.links.miss)),
-            ("over ideal", over_ideal),
+            ("excess", excess),
             ("longest", |row| row.longest_chain.to_string()),
             ("empty", |row| percent(row.empty_share())),
             ("in mean chains", |row| percent(row.share_in_mean_chains)),
@@ -342,7 +342,7 @@ impl CacheReport {
     }
 }
 
-fn over_ideal(row: &Row) -> String {
+fn excess(row: &Row) -> String {
     format!("{:+.1}%", row.over_ideal * 100.0)
 }
 
@@ -352,7 +352,8 @@ fn percent(share: f64) -> String {
 
 fn nanos(row: &Row) -> String {
     match (row.lookup_ns, row.deviation_ns) {
-        (Some(time), Some(deviation)) => format!("{time:.1} ±{deviation:.1}"),
+        (Some(time), Some(deviation)) if deviation < 10.0 => format!("{time:.1} ±{deviation:.1}"),
+        (Some(time), Some(deviation)) => format!("{time:.1} ±{deviation:.0}"),
         _ => "-".to_owned(),
     }
 }

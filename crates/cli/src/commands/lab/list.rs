@@ -3,7 +3,8 @@
 use crate::args::ListArgs;
 use crate::failure::Result;
 use crate::json;
-use larder::PolicyName;
+use larder::tables::Function;
+use larder::{CacheKind, PolicyName};
 use larder_block::simulated::DEVICE_MODELS;
 use larder_lab::workload::Workload;
 use serde::Serialize;
@@ -15,6 +16,15 @@ struct List {
     workloads: Vec<WorkloadEntry>,
     devices: Vec<Entry>,
     policies: Vec<&'static str>,
+    functions: Vec<FunctionEntry>,
+}
+
+#[derive(Debug, Serialize)]
+struct FunctionEntry {
+    #[serde(flatten)]
+    entry: Entry,
+    source: &'static str,
+    caches: &'static [CacheKind],
 }
 
 #[derive(Debug, Serialize)]
@@ -75,6 +85,18 @@ fn list() -> List {
         workloads: workloads.collect(),
         devices: devices.collect(),
         policies: PolicyName::ALL.iter().map(|name| name.as_str()).collect(),
+        functions: Function::ALL.iter().copied().map(function).collect(),
+    }
+}
+
+fn function(function: Function) -> FunctionEntry {
+    FunctionEntry {
+        entry: Entry {
+            name: function.as_str(),
+            about: function.about(),
+        },
+        source: function.source(),
+        caches: function.caches(),
     }
 }
 
@@ -94,5 +116,10 @@ fn print_text(out: &mut impl Write, list: &List) -> io::Result<()> {
         writeln!(out, "  {name:<14} {about}")?;
     }
     writeln!(out, "\nPolicies, as in --policy NAME,...")?;
-    writeln!(out, "  {}", list.policies.join(", "))
+    writeln!(out, "  {}", list.policies.join(", "))?;
+    writeln!(out, "\nHash functions, as in hash --functions NAME,...")?;
+    for FunctionEntry { entry, .. } in &list.functions {
+        writeln!(out, "  {:<20} {}", entry.name, entry.about)?;
+    }
+    Ok(())
 }
