@@ -15,7 +15,7 @@ RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
 BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test crash check bench bench-readahead bench-xattr real-use fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test crash check bench bench-readahead bench-xattr bench-tables real-use fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench-readahead: deps bench-deps build ## Measure each readahead policy beside t
 bench-xattr: deps bench-deps build ## Measure setxattr(2) by processes beside fuse2fs and the kernel, on images in memory, as root
 	$(CARGO) run --release --locked -p larder-benches -- xattr --work /dev/shm $(BENCH_ARGS)
 
+bench-tables: ## Measure the table beside other crates' maps
+	$(CARGO) run --release --locked -p larder-benches -- tables $(BENCH_ARGS)
+
 FUZZ_SECONDS ?= 60
 FUZZ_LIMITS := -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128
 fuzz: deps ## Fuzz every on-disk parser (nightly toolchain; FUZZ_SECONDS each)
@@ -79,6 +82,7 @@ record-readahead: deps ## Record anew what this machine's kernel reads ahead (ro
 reproduce: deps ## Make the published tables again, simulated and, as root, beside the kernel (10 minutes); writes docs/reproduce
 	$(CARGO) run --release --locked -p larder-cli -- lab reproduce wu2007 --output docs/reproduce
 	$(CARGO) run --release --locked -p larder-cli -- lab reproduce kara2016 --output docs/reproduce
+	$(CARGO) run --release --locked -p larder-cli -- lab reproduce lever2000 --output docs/reproduce
 
 deps:
 	@scripts/install-packages $(RUN_PACKAGES)
