@@ -1,16 +1,22 @@
 //! Keys replayed in the real table, held against programs of a few lines, distributions, and what was
 //! recorded.
 
+use larder_block::MemoryDevice;
+use larder_cache::Caches;
+use larder_cache::budget::BudgetConfig;
+use larder_cache::dentry::Dentry;
 use larder_cache::hash::{Function, HashKey};
+use larder_cache::page::{Entry, PageKey};
 use larder_cache::table::HashFunction;
 use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_lab::hash::{
-    Combination, Error, HashReport, KeyKind, Keys, Outcome, Room, Source, Wanted, p_value, replay,
-    survey,
+    Combination, Error, HashReport, KeyKind, Keys, Outcome, Room, Source, TraceFile, Wanted,
+    p_value, replay, survey,
 };
-use larder_lab::trace::TraceEvent;
+use larder_lab::trace::{Overflow, Tolerance, TraceEvent, TraceRecorder};
 use larder_testkit::{Random, Seed};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Events of one cache, in memory.
 struct Events {
@@ -354,4 +360,58 @@ fn report_of_a_sweep_is_one_page_with_its_plots_and_figures_for_programs() {
     assert_eq!(json["caches"][0]["cache"], "dentry");
     assert_eq!(json["caches"][0]["rows"].as_array().unwrap().len(), 4);
     assert!(files[0].content.contains("hash table histogram:"));
+}
+
+/// Asks small caches at random, so that most of what comes drives something out.
+fn ask(caches: &Caches, seed: Seed) {
+    let mut random = Random::new(seed);
+    for _ in 0..20_000 {
+        let number = random.below(2000);
+        let key = PageKey {
+            ino: number % 7,
+            index: number / 7,
+        };
+        if caches.pages.get(key).is_none()
+            && let Entry::New(page) = caches.pages.get_or_insert(key)
+        {
+            page.complete();
+        }
+        let ino = u32::try_from(random.below(3000)).unwrap();
+        if caches.inodes.get(ino).is_none() {
+            caches.inodes.insert(ino, &[1; 20]);
+        }
+        let name = format!("name{}", random.below(2000));
+        if caches.dentries.get(2, name.as_bytes()).is_none() {
+            let dentry = Dentry::Negative;
+            caches.dentries.insert(2, name.as_bytes(), dentry);
+        }
+    }
+}
+
+#[test]
+fn recorded_and_replayed_runs_walk_the_same_links() {
+    let seed = Seed::from_environment(0x4a51_0004);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.parquet");
+    let tables = "larder+page=offset/7+dentry=mult-11/6+inode=modified/8";
+    let config = BudgetConfig {
+        tables: tables.parse().unwrap(),
+        ..BudgetConfig::new(1 << 20, 4096)
+    };
+    let device = Arc::new(MemoryDevice::new(vec![0; 64 * 4096]));
+    let caches: Caches = Caches::new(&config, device).unwrap();
+    let recorder = TraceRecorder::start(&path, "a test", Overflow::Wait).unwrap();
+    caches.set_tape(&recorder.tape());
+    ask(&caches, seed);
+    let recorded = [
+        (Function::PageOffset, 7, caches.pages.report()),
+        (Function::DentryMult11, 6, caches.dentries.report()),
+        (Function::InodeModified, 8, caches.inodes.report()),
+    ];
+    recorder.finish().unwrap();
+    let trace = TraceFile::open(&path, Tolerance::Whole).unwrap();
+    for (function, bits, report) in recorded {
+        let outcomes = replay_all(&trace, report.cache, Room::AsTold, &[(function, bits)]);
+        assert_eq!(outcomes[0].counts, report.counts, "{function}, seed {seed}");
+    }
 }
