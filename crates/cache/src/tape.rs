@@ -70,7 +70,8 @@ pub struct Event {
     pub cache: CacheKind,
     /// What happened.
     pub operation: Operation,
-    /// What the hash function sees of the entry's key.
+    /// What hash functions by name see of the entry's key, whichever function finds it. Of a name its
+    /// [`name_hash`](crate::dentry::name_hash), so that the traces of two mounts agree.
     pub key: HashKey,
 }
 
@@ -80,48 +81,43 @@ pub trait Tape: Debug + Send + Sync {
     fn record(&self, event: Event);
 }
 
-/// Where a table tells its tape, once it has one. The table's hash function sees a `T`.
+/// Where a table tells its tape, once it has one.
 #[derive(Debug)]
-pub(crate) struct Tracepoint<T>(OnceLock<Enabled<T>>);
+pub(crate) struct Tracepoint(OnceLock<Enabled>);
 
 #[derive(Debug)]
-struct Enabled<T> {
+struct Enabled {
     tape: Arc<dyn Tape>,
     cache: CacheKind,
-    key: fn(T) -> HashKey,
 }
 
-impl<T> Tracepoint<T> {
+impl Tracepoint {
     pub fn new() -> Self {
         Self(OnceLock::new())
     }
 
     /// Tells `tape` from now on, unless there is one already.
-    pub fn enable(&self, tape: Arc<dyn Tape>, cache: CacheKind)
-    where
-        T: Into<HashKey>,
-    {
-        let key = T::into;
+    pub fn enable(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         // The first one stays.
-        let _ = self.0.set(Enabled { tape, cache, key });
+        let _ = self.0.set(Enabled { tape, cache });
     }
 
-    /// Tells of `operation` on what hashes as `hashed` says.
+    /// Tells of `operation` on what has the key that `key` works out.
     #[inline]
-    pub fn tell(&self, operation: Operation, hashed: impl FnOnce() -> T) {
+    pub fn tell(&self, operation: Operation, key: impl FnOnce() -> HashKey) {
         if let Some(enabled) = self.0.get() {
-            enabled.tell(operation, hashed());
+            enabled.tell(operation, key());
         }
     }
 }
 
-impl<T> Enabled<T> {
+impl Enabled {
     #[cold]
-    fn tell(&self, operation: Operation, hashed: T) {
+    fn tell(&self, operation: Operation, key: HashKey) {
         self.tape.record(Event {
             cache: self.cache,
             operation,
-            key: (self.key)(hashed),
+            key,
         });
     }
 }

@@ -3,7 +3,7 @@
 use larder_block::MemoryDevice;
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
-use larder_cache::dentry::Dentry;
+use larder_cache::dentry::{Dentry, name_hash};
 use larder_cache::hash::HashKey;
 use larder_cache::page::{Entry, PageKey};
 use larder_cache::tables::Tables;
@@ -55,9 +55,10 @@ fn name(number: u8) -> Vec<u8> {
 }
 
 /// Caches of a budget so small that most steps evict.
-fn caches(tables: &str) -> (Caches, Arc<Kept>) {
+fn caches(tables: &str, name_seed: [u64; 2]) -> (Caches, Arc<Kept>) {
     let config = BudgetConfig {
         tables: tables.parse::<Tables>().unwrap(),
+        name_seed,
         ..BudgetConfig::new(1 << 20, 4096)
     };
     let device = Arc::new(MemoryDevice::new(vec![0; 64 * 4096]));
@@ -160,7 +161,7 @@ proptest! {
         steps in steps(),
         tables in prop::sample::select(vec!["larder", "D", "D+page=rbtree"]),
     ) {
-        let (caches, kept) = caches(tables);
+        let (caches, kept) = caches(tables, [1, 2]);
         for step in &steps {
             do_step(&caches, step);
         }
@@ -169,8 +170,40 @@ proptest! {
 }
 
 #[test]
+fn tapes_of_caches_with_other_seeds_or_functions_are_told_the_same_names() {
+    let told = |tables, seed| {
+        let (caches, kept) = caches(tables, seed);
+        for number in 0..=u8::MAX {
+            do_step(&caches, &Step::FindName(7, number));
+            do_step(&caches, &Step::AddName(7, number));
+            do_step(&caches, &Step::FindName(7, number));
+            do_step(&caches, &Step::RemoveName(7, number));
+        }
+        // Of all lengths that a name can have, which end in either table's last word too.
+        for length in 1..=255 {
+            let name = vec![b'a' + u8::try_from(length % 26).unwrap(); length];
+            caches.dentries.insert(9, &name, Dentry::Negative);
+            assert_eq!(caches.dentries.get(9, &name), Some(Dentry::Negative));
+            let told = kept.0.lock().unwrap();
+            let [.., inserted, found] = &told[..] else {
+                panic!("nothing was told")
+            };
+            let key = HashKey {
+                object: 9,
+                index: name_hash(&name).into(),
+            };
+            assert_eq!((inserted.key, found.key), (key, key), "{length} bytes");
+        }
+        std::mem::take(&mut *kept.0.lock().unwrap())
+    };
+    let first = told("larder", [1, 2]);
+    assert!(first == told("larder", [0x1234_5678_9abc_def0, 99]));
+    assert!(first == told("D+dentry=larder", [5, 6]));
+}
+
+#[test]
 fn tape_keeps_the_order_of_each_key_among_threads() {
-    let (caches, kept) = caches("D");
+    let (caches, kept) = caches("D", [1, 2]);
     std::thread::scope(|scope| {
         for thread in 0..4_u32 {
             let caches = &caches;

@@ -9,9 +9,10 @@
 //! bucket, whose chain every lookup would have to walk, names are hashed with a seed that is
 //! drawn when the caches are made
 //! ([`BudgetConfig::name_seed`](crate::budget::BudgetConfig::name_seed)). Where a function by name
-//! finds dentries, names are hashed as in the kernels that it was published for, with no seed.
+//! finds dentries, names are hashed as in the kernels that it was published for, with no seed. A tape
+//! is always told that hash, which is worked out anew from the words when there is one.
 
-use super::name_hash::name_hash;
+use super::name_hash::{self, name_hash};
 use crate::hash::HashKey;
 use crate::table::{Layout, SeededHash, Slot};
 
@@ -115,6 +116,16 @@ impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
         }
     }
 
+    fn told(key: &Name<N>) -> HashKey {
+        told(key.parent, key.words.iter().copied())
+    }
+
+    fn told_in(slot: &Slot<W>) -> HashKey {
+        let last = name_of_last(slot.word(N));
+        let words = (1..N).map(|i| slot.word(i)).chain([last]);
+        told(upper(slot.word(0)), words)
+    }
+
     #[inline]
     fn matches(key: &Name<N>, slot: &Slot<W>) -> bool {
         // Beyond the name's words are zeros: where the last one has none, one
@@ -132,6 +143,16 @@ impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
             slot.set_word(i + 1, *word);
         }
     }
+}
+
+/// What a tape is told of the name in `words` in the directory `parent`.
+#[cold]
+fn told(parent: u32, words: impl Iterator<Item = u64>) -> HashKey {
+    Hashed {
+        parent,
+        name: name_hash::of_words(words),
+    }
+    .into()
 }
 
 /// Whether two slots, of `N` words for names, have the same name in the same directory.

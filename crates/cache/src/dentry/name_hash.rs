@@ -8,8 +8,20 @@
 /// The hash of `name`, in words of 32 bits.
 #[must_use]
 pub fn name_hash(name: &[u8]) -> u32 {
-    let one_more = |hash: u32, byte: &u8| hash.rotate_left(4) ^ u32::from(*byte);
-    name.iter().fold(0, one_more)
+    of_bytes(name.iter().copied())
+}
+
+/// The hash of the name that lies in `words`, padded with zeros, of which it has none.
+pub(super) fn of_words(words: impl Iterator<Item = u64>) -> u32 {
+    of_bytes(
+        words
+            .flat_map(u64::to_le_bytes)
+            .take_while(|byte| *byte != 0),
+    )
+}
+
+fn of_bytes(name: impl Iterator<Item = u8>) -> u32 {
+    name.fold(0, |hash: u32, byte| hash.rotate_left(4) ^ u32::from(byte))
 }
 
 #[cfg(all(test, not(shuttle)))]

@@ -44,6 +44,19 @@ pub struct HashKey {
     pub index: u64,
 }
 
+/// A number alone belongs to nothing.
+impl From<u64> for HashKey {
+    fn from(index: u64) -> Self {
+        Self { object: 0, index }
+    }
+}
+
+impl From<u32> for HashKey {
+    fn from(index: u32) -> Self {
+        u64::from(index).into()
+    }
+}
+
 /// Where the indexes of one object start, from those of the object before. Of 400
 /// odd numbers drawn at random, the one with the fewest links in its worst case:
 /// with as many buckets as pages, files of 1 to 100,000 pages and inode numbers

@@ -31,6 +31,7 @@ mod tests;
 pub(crate) use red_black::NODE_BYTES;
 
 use crate::frame::{FRAME_WORDS, FrameKey, FrameLayout};
+use crate::hash::HashKey;
 use crate::table::{
     Arena, Buckets, Counters, Counts, Found, Hash64, HashFunction as _, Inserted, Layout as _,
     Link, Locked, Slot, State, Taken, Vacant, Visit,
@@ -49,7 +50,7 @@ pub(crate) struct PageTrees {
     roots: Buckets,
     nodes: Nodes,
     counters: Counters,
-    tracepoint: Tracepoint<FrameKey>,
+    tracepoint: Tracepoint,
 }
 
 /// The tree of an inode, whose chain is locked.
@@ -109,7 +110,8 @@ impl PageTrees {
             self.counters.miss(links);
         }
         let hit = found.is_some();
-        self.tracepoint.tell(Operation::Lookup { hit }, || *key);
+        self.tracepoint
+            .tell(Operation::Lookup { hit }, || HashKey::from(*key));
         found
     }
 
@@ -161,7 +163,8 @@ impl PageTrees {
         });
         slot.set_state(slot.state().with(State::LIVE | flags));
         self.counters.insert();
-        self.tracepoint.tell(Operation::Insert, || *key);
+        self.tracepoint
+            .tell(Operation::Insert, || HashKey::from(*key));
         Inserted::New(vacant.into_index())
     }
 
@@ -190,7 +193,8 @@ impl PageTrees {
     /// Counts a page that went, whose tree is locked, and tells of it.
     fn note_removed(&self, key: FrameKey) {
         self.counters.remove();
-        self.tracepoint.tell(Operation::Remove, || key);
+        self.tracepoint
+            .tell(Operation::Remove, || HashKey::from(key));
     }
 
     /// Takes back the busy page `index`, which the caller was to fill. Returns whether somebody is

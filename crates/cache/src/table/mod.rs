@@ -77,6 +77,7 @@ use crate::tape::{CacheKind, Operation, Tape, Tracepoint};
 pub(crate) use buckets::{Buckets, Locked};
 use std::fmt::Debug;
 use std::io;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// How a kind of entry lies in a slot of `W` words.
@@ -84,12 +85,21 @@ pub trait Layout<const W: usize>: Debug + Send + Sync + 'static {
     /// What finds an entry.
     type Key<'k>;
     /// What the hash function gets to see of a key; kept in the slot.
-    type Hashed: Copy + Debug;
+    type Hashed: Copy + Debug + Into<HashKey>;
 
     /// What the hash function sees of `key`.
     fn hashed(key: &Self::Key<'_>) -> Self::Hashed;
     /// What the hash function saw of the key in `slot`.
     fn hashed_in(slot: &Slot<W>) -> Self::Hashed;
+    /// What a tape is told of `key`.
+    #[inline]
+    fn told(key: &Self::Key<'_>) -> HashKey {
+        Self::hashed(key).into()
+    }
+    /// What a tape is told of the key in `slot`.
+    fn told_in(slot: &Slot<W>) -> HashKey {
+        Self::hashed_in(slot).into()
+    }
     /// Whether `slot` has `key`. May be asked of a slot that is being changed,
     /// and must then return something.
     fn matches(key: &Self::Key<'_>, slot: &Slot<W>) -> bool;
@@ -104,7 +114,8 @@ pub struct Table<L: Layout<W>, H, const W: usize> {
     buckets: Buckets,
     hash: H,
     counters: Counters,
-    tracepoint: Tracepoint<L::Hashed>,
+    tracepoint: Tracepoint,
+    layout: PhantomData<L>,
 }
 
 /// What became of a slot offered for an entry.
@@ -129,6 +140,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             hash,
             counters: Counters::new(),
             tracepoint: Tracepoint::new(),
+            layout: PhantomData,
         })
     }
 
@@ -145,10 +157,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     /// Tells `tape` of what happens from now on, as a table of `cache`.
-    pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind)
-    where
-        L::Hashed: Into<HashKey>,
-    {
+    pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         self.tracepoint.enable(tape, cache);
     }
 
@@ -209,7 +218,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     #[inline]
     pub fn get(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
         let (found, links) = self.walk(key, |_, index, state| self.arena.pin(index, state));
-        self.count(L::hashed(key), found.is_some(), links);
+        self.count(|| L::told(key), found.is_some(), links);
         found
     }
 
@@ -234,7 +243,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 Arena::judge_copy(slot, state, after).map(|()| value)
             }
         });
-        self.count(L::hashed(key), found.is_some(), links);
+        self.count(|| L::told(key), found.is_some(), links);
         found
     }
 
@@ -370,13 +379,13 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     #[inline]
-    fn count(&self, hashed: L::Hashed, hit: bool, links: u64) {
+    fn count(&self, key: impl FnOnce() -> HashKey, hit: bool, links: u64) {
         if hit {
             self.counters.hit(links);
         } else {
             self.counters.miss(links);
         }
-        self.tracepoint.tell(Operation::Lookup { hit }, || hashed);
+        self.tracepoint.tell(Operation::Lookup { hit }, key);
     }
 
     /// Walks the chain of `key` and lets `visit` judge the slots that have it.
@@ -444,8 +453,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// Counts the entry in slot `index` of a locked chain, and tells of it.
     fn note_inserted(&self, index: u32) {
         self.counters.insert();
-        let hashed = || L::hashed_in(self.arena.slot(index));
-        self.tracepoint.tell(Operation::Insert, hashed);
+        let key = || L::told_in(self.arena.slot(index));
+        self.tracepoint.tell(Operation::Insert, key);
     }
 
     /// Puts `vacant` at the front, neither counted nor told of.
@@ -469,8 +478,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     fn unlink_locked(&self, locked: &mut Locked<'_>, index: u32) {
         self.unlink_moved(locked, index);
         self.counters.remove();
-        let hashed = || L::hashed_in(self.arena.slot(index));
-        self.tracepoint.tell(Operation::Remove, hashed);
+        let key = || L::told_in(self.arena.slot(index));
+        self.tracepoint.tell(Operation::Remove, key);
     }
 
     /// [`Table::unlink_locked`] of an entry that has another slot now.

@@ -48,7 +48,7 @@ where
     #[inline]
     pub(crate) fn find_first(&self, hashed: L::Hashed, flag: u64) -> Option<Pin<'_, W>> {
         let (found, links) = self.search(hashed, flag, None);
-        self.count(hashed, found.is_some(), links);
+        self.count(|| hashed.into(), found.is_some(), links);
         found
     }
 
