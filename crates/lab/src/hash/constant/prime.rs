@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn number_is_prime_as_trial_division_says() {
-        let divides = |number: u64| (2..number).any(|divisor| number % divisor == 0);
+        let divides = |number: u64| (2..number).any(|divisor| number.is_multiple_of(divisor));
         for number in 0..5000 {
             assert_eq!(is_prime(number), number > 1 && !divides(number), "{number}");
         }
