@@ -403,14 +403,14 @@ fn recorded_and_replayed_runs_walk_the_same_links() {
     let recorder = TraceRecorder::start(&path, "a test", Overflow::Wait).unwrap();
     caches.set_tape(&recorder.tape());
     ask(&caches, seed);
-    let recorded = [
+    let reports = [
         (Function::PageOffset, 7, caches.pages.report()),
         (Function::DentryMult11, 6, caches.dentries.report()),
         (Function::InodeModified, 8, caches.inodes.report()),
     ];
     recorder.finish().unwrap();
     let trace = TraceFile::open(&path, Tolerance::Whole).unwrap();
-    for (function, bits, report) in recorded {
+    for (function, bits, report) in reports {
         let outcomes = replay_all(&trace, report.cache, Room::AsTold, &[(function, bits)]);
         assert_eq!(outcomes[0].counts, report.counts, "{function}, seed {seed}");
     }
