@@ -22,7 +22,7 @@ pub(super) fn run(args: &HashArgs) -> Result<ExitCode> {
     let wanted = wanted(&args.keys, &caches);
     let surveys = survey(&*source, wanted, &args.cache)?;
     let combinations = combinations(&surveys, &args.functions, &args.bits)?;
-    let events = source.events() * combinations.len() as u64;
+    let events = source.events().saturating_mul(combinations.len() as u64);
     let bar = replaying(events, "{bar:30} {percent}%, {elapsed}");
     let tick = &mut |events| bar.inc(events);
     let outcomes = hash::replay(&*source, wanted, &surveys, &combinations, tick);
