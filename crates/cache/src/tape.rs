@@ -12,7 +12,7 @@
 //! meanwhile, that is told first. A tape takes no lock that is held while a cache is used.
 //!
 //! # Cost
-//! Without a tape, a load and a branch for each lookup: 4 instructions of some 60.
+//! Without a tape, a load and a branch, always the same way, for each lookup.
 
 use crate::hash::HashKey;
 use serde::{Deserialize, Serialize};
