@@ -67,7 +67,7 @@ fn added<W: Word>(sum: W, bits: u32) -> u32 {
 /// itself, as a swap entry is.
 macro_rules! of_pages_and_entries {
     ($page:ident, $entry:ident, $formula:ident) => {
-        #[doc = concat!("[`", stringify!($formula), "`] of a file's page.")]
+        #[doc = concat!("[`", stringify!($formula), "()`] of a file's page.")]
         #[derive(Clone, Copy, Debug, Default)]
         pub struct $page<W>(PhantomData<W>);
 
@@ -78,7 +78,7 @@ macro_rules! of_pages_and_entries {
             }
         }
 
-        #[doc = concat!("[`", stringify!($formula), "`] of a swap entry.")]
+        #[doc = concat!("[`", stringify!($formula), "()`] of a swap entry.")]
         #[derive(Clone, Copy, Debug, Default)]
         pub struct $entry<W>(PhantomData<W>);
 

@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! `trace-cmd record` with instances of its own ([`instance`]): pages of the ring buffer are read as they
-//! are, for each processor, and taken apart by what the `format` files say ([`format`], [`ring`]).
+//! are, for each processor, and taken apart by what the `format` files say ([`mod@format`], [`ring`]).
 //! What the events mean for the caches is told in [`events`].
 //!
 //! A recording of some processes alone hears of what goes, too, whoever drops it: a second instance
