@@ -25,6 +25,11 @@ use std::os::unix::fs::FileExt;
 const MARK: &[u8; 8] = b"larderRG";
 /// Length of the fields behind the footer.
 const TAIL_BYTES: usize = 24;
+/// Longer than the footer of any one row group.
+const FOOTER_BYTES: u32 = 1 << 20;
+/// How many marks are looked at in search of the last checkpoint: damage makes none, and a file that
+/// was made of marks is not to be read once for each.
+const MARKS: usize = 1 << 10;
 /// How much is read at once in search of the last checkpoint.
 const SEARCH_BYTES: usize = 1 << 20;
 
@@ -80,16 +85,23 @@ pub(super) fn find_all(file: &File) -> Result<(Vec<Footer>, u64), Error> {
 fn find_last(file: &File) -> Result<Option<Checkpoint>, Error> {
     let mut buffer = vec![0; SEARCH_BYTES + MARK.len() - 1];
     let mut end = file.metadata()?.len();
+    let mut marks = 0;
     while end > 0 {
         let start = end.saturating_sub(SEARCH_BYTES as u64);
         // A mark may begin in this piece and end in the one behind it.
         let read_bytes = read_up_to(file, &mut buffer, start)?;
         let piece = &buffer[..read_bytes];
         for at in (0..piece.len()).rev() {
-            if piece[at..].starts_with(MARK)
-                && let Some(found) = read(file, start + (at + MARK.len()) as u64)?
-            {
+            if !piece[at..].starts_with(MARK) {
+                continue;
+            }
+            if let Some(found) = read(file, start + (at + MARK.len()) as u64)? {
                 return Ok(Some(found));
+            }
+            marks += 1;
+            if marks == MARKS {
+                let what = format!("its last {MARKS} checkpoints are not what was written");
+                return Err(Error::damaged(what));
             }
         }
         end = start;
@@ -110,7 +122,7 @@ fn read(file: &File, end: u64) -> Result<Option<Checkpoint>, Error> {
     let Some(footer_at) = tail_at.checked_sub(footer_bytes.into()) else {
         return Ok(None);
     };
-    if start >= footer_at {
+    if start >= footer_at || footer_bytes > FOOTER_BYTES {
         return Ok(None);
     }
     let mut footer = vec![0; footer_bytes as usize];

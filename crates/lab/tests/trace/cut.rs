@@ -1,9 +1,11 @@
 //! Traces whose writer was killed, and files that were cut.
 
 use super::{events, info, read, read_rest, write};
-use larder_lab::trace::{Error, Tolerance, TraceReader, TraceWriter};
+use larder_lab::trace::{Error, Tolerance, TraceEvent, TraceReader, TraceWriter};
 use larder_testkit::Seed;
 use std::fs;
+use std::io::Write as _;
+use std::path::Path;
 
 const ROWS: usize = 50;
 
@@ -31,6 +33,46 @@ fn trace_whose_writer_stopped_is_read_up_to_the_last_row_group() {
     assert!(reader.info().is_cut_short);
     assert!(reader.shortened().unwrap().contains("footer is missing"));
     assert!(read_rest(&mut reader).unwrap() == events[..3 * ROWS]);
+}
+
+/// A file of two row groups, without its footer, and then `count` ends of checkpoints whose footers are
+/// `footer_bytes` long, as they say.
+fn with_ends(path: &Path, events: &[TraceEvent], count: usize, footer_bytes: u32) {
+    let mut writer = TraceWriter::create(path, &info()).unwrap();
+    for group in events.chunks(ROWS) {
+        for event in group {
+            writer.push(event).unwrap();
+        }
+        writer.write_row_group().unwrap();
+    }
+    std::mem::forget(writer);
+    let start = 4_u64.to_le_bytes();
+    let end = [
+        &start[..],
+        &footer_bytes.to_le_bytes(),
+        &[0; 4],
+        b"larderRG",
+    ]
+    .concat();
+    let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();
+    file.write_all(&end.repeat(count)).unwrap();
+}
+
+#[test]
+fn ends_of_checkpoints_that_are_none_are_passed_over_but_not_without_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let events = events(Seed::from_environment(4), 2 * ROWS);
+    let few = dir.path().join("few");
+    with_ends(&few, &events, 1000, 1000);
+    assert!(read(&few, Tolerance::UpToLastRowGroup).unwrap() == events);
+    // Summed one by one, the footers of these are 2 TB.
+    let many = dir.path().join("many");
+    with_ends(&many, &events, 500_000, 4_000_000);
+    let read = read(&many, Tolerance::UpToLastRowGroup);
+    let Err(Error::Damaged(what)) = read else {
+        panic!("{read:?}");
+    };
+    assert!(what.contains("last 1024 checkpoints"), "{what}");
 }
 
 #[test]
