@@ -86,9 +86,8 @@ impl TraceRecorder {
         let thread = thread::Builder::new()
             .name("larder-recorder".to_owned())
             .spawn(move || {
+                let _closes = Closes(&told.lanes);
                 let result = write(&told, writer);
-                // Nobody is to wait for room that nobody makes.
-                told.lanes.close();
                 result.inspect_err(|error| tracing::error!("the recording ends: {error}"))
             })?;
         // Only here.
@@ -138,6 +137,16 @@ impl Drop for TraceRecorder {
     }
 }
 
+/// Closes the lanes when the writer ends, by a panic too: nobody is to wait for room that nobody
+/// makes.
+struct Closes<'l>(&'l Lanes);
+
+impl Drop for Closes<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// Writes what `tape` is told, until the lanes are closed.
 fn write(tape: &RecorderTape, mut writer: TraceWriter) -> Result<Recorded, Error> {
     let (mut late, mut spare) = (Vec::new(), Vec::new());
@@ -166,5 +175,23 @@ fn write(tape: &RecorderTape, mut writer: TraceWriter) -> Result<Recorded, Error
             row_group_began = Instant::now();
         }
         thread::park_timeout(ROUND);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writer_that_panics_lets_nobody_wait() {
+        let lanes = Lanes::new(Overflow::Wait);
+        let panicked = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let _closes = Closes(&lanes);
+                panic!("the writer's end");
+            });
+            writer.join().is_err()
+        });
+        assert!(panicked && lanes.is_closed());
     }
 }
