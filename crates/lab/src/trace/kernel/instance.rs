@@ -183,7 +183,7 @@ impl Drop for Instance {
         self.pipes.clear();
         if let Err(error) = fs::remove_dir(&self.folder) {
             // There is nobody else to tell.
-            eprintln!("remove {}: {error}", self.folder.display());
+            tracing::warn!("remove {}: {error}", self.folder.display());
         }
     }
 }

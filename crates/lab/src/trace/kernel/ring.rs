@@ -45,7 +45,7 @@ impl PageLayout {
     }
 
     /// Calls `event` for each event of `page`, with its time and bytes, in their order. Ends early
-    /// where the page makes no sense.
+    /// where the page makes no sense; a time that passes the last one goes on from the first.
     pub(super) fn events(&self, page: &[u8], mut event: impl FnMut(u64, &[u8])) -> Option<()> {
         let mut time = self.timestamp.read(page)?;
         let length = usize::try_from(self.commit.read(page)? & LENGTH).ok()?;
@@ -58,11 +58,12 @@ impl PageLayout {
                 PADDING => {
                     // The length counts itself, and came before anything was written over it.
                     let skipped = usize::try_from(word(rest)?).ok()?;
-                    time += delta;
+                    time = time.wrapping_add(delta);
                     rest = rest.get(skipped..)?;
                 }
                 TIME_EXTEND => {
-                    time += delta | u64::from(word(rest)?) << DELTA_BITS;
+                    let delta = delta | u64::from(word(rest)?) << DELTA_BITS;
+                    time = time.wrapping_add(delta);
                     rest = &rest[4..];
                 }
                 TIME_STAMP => {
@@ -72,13 +73,13 @@ impl PageLayout {
                     rest = &rest[4..];
                 }
                 LONG => {
-                    time += delta;
+                    time = time.wrapping_add(delta);
                     let length = usize::try_from(word(rest)?).ok()?;
                     event(time, rest.get(4..length)?);
                     rest = rest.get(length.next_multiple_of(4)..)?;
                 }
                 words => {
-                    time += delta;
+                    time = time.wrapping_add(delta);
                     let length = usize::try_from(words).ok()? * 4;
                     event(time, rest.get(..length)?);
                     rest = &rest[length..];
@@ -158,10 +159,16 @@ mod tests {
         assert!(none.is_empty() && !is_whole);
         let seed = Seed::from_environment(0x51);
         let mut random = Random::new(seed);
-        for _ in 0..20_000 {
+        for round in 0..20_000 {
+            // Half of the times are so late that they pass the last one.
+            let time = match round % 2 {
+                0 => u64::MAX - u64::from(random.byte()),
+                _ => u64::from_le_bytes(std::array::from_fn(|_| random.byte())),
+            };
             let words: [u32; 28] =
                 std::array::from_fn(|_| u32::from_le_bytes(std::array::from_fn(|_| random.byte())));
             let mut bytes = page(&words);
+            bytes[..8].copy_from_slice(&time.to_le_bytes());
             bytes.truncate(usize::from(random.byte() % 129));
             let layout = PageLayout::parse(HEADER).unwrap();
             let mut total = 0;
