@@ -50,6 +50,11 @@ impl Hasher for NumberHasher {
     }
 
     #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
     fn write_u64(&mut self, number: u64) {
         let mixed = number ^ self.hash.rotate_left(32) ^ self.key.rotate_left(17);
         let product = u128::from(mixed) * u128::from(self.key);

@@ -6,7 +6,7 @@
 use larder_cache::hash::Function;
 use larder_cache::tape::CacheKind;
 use larder_lab::hash::{Combination, KeyKind, Keys, Room, Source, Wanted, replay, survey};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn main() {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
@@ -34,10 +34,10 @@ fn main() {
             let began = Instant::now();
             let outcomes = replay(&source, wanted, &surveys, tables, &mut |_| {});
             let outcomes = outcomes.expect("memory for tables");
-            let timed: std::time::Duration = outcomes
+            let timed: Duration = outcomes
                 .iter()
                 .filter_map(|outcome| outcome.timing.as_ref())
-                .map(|timing| timing.runs.iter().sum::<std::time::Duration>() * 6 / 5)
+                .map(|timing| timing.runs.iter().sum::<Duration>() * 6 / 5)
                 .sum();
             (began.elapsed().saturating_sub(timed), outcomes)
         };
@@ -45,14 +45,14 @@ fn main() {
         // What eight more tables take is their replaying alone.
         let (all, _) = time(&nine);
         #[expect(clippy::cast_precision_loss, reason = "for display")]
-        let million = |count: u64, seconds: f64| count as f64 / seconds.max(1e-9) / 1e6;
+        let million = |events: u64, spent: Duration| events as f64 / spent.as_secs_f64() / 1e6;
         let events = source.events();
         println!(
-            "{kind}, {objects} objects: surveyed at {:.1} M lookups/s, first table at {:.1}, each \
-             further one at {:.1}; looked up alone at {:.1}",
-            million(events, surveyed.as_secs_f64()),
-            million(events, first.as_secs_f64()),
-            million(events * 8, all.saturating_sub(first).as_secs_f64()),
+            "{kind}, {objects} objects, million events/s: survey {:.1}, first table {:.1}, each \
+             further one {:.1}; {:.1} million lookups/s alone",
+            million(events, surveyed),
+            million(events, first),
+            million(events * 8, all.saturating_sub(first)),
             outcomes[0]
                 .timing
                 .as_ref()

@@ -23,7 +23,8 @@ page-mult), and published, today and all stand for those of the cache. One that 
 another cache is compared if it is named in full.
 
 Objects come and go as the trace tells. Where it tells of lookups alone, or --memory or --objects
-is given, what misses comes, and what was not used for longest goes.
+is given, what misses comes, and where there is no room, the clock hand takes what was not used
+since it last passed.
 
 Examples:
   larder lab hash --keys pages                         try at once, with keys made up

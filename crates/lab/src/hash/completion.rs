@@ -1,24 +1,29 @@
 //! Inserts and removals of a trace that tells of lookups alone: what misses comes, and where that is
-//! more than there is room for, what was not used for longest goes.
+//! more than there is room for, the clock hand takes what was not used since it last passed, as it
+//! does in the caches.
 //!
 //! # Cost
-//! A map's lookup and a place in a queue for each lookup; a queue at most twice as long as there are
-//! objects.
+//! A map's lookup for each lookup; a map's entry and a key an object.
 
 use super::step::{Key, Step};
 use larder_cache::number_hash::NumberHash;
 use larder_cache::tape::Operation;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
-/// Objects of a cache that has room for so many, by when they were used last.
+/// Objects of a cache that has room for so many.
 #[derive(Debug)]
 pub(super) struct Completion {
     room: usize,
-    /// The number of each object's last use.
-    used: HashMap<Key, u64, NumberHash>,
-    /// Uses, the first one first; those that are not their object's last count for nothing.
-    uses: VecDeque<(Key, u64)>,
-    next: u64,
+    places: HashMap<Key, usize, NumberHash>,
+    objects: Vec<Object>,
+    hand: usize,
+}
+
+#[derive(Debug)]
+struct Object {
+    key: Key,
+    /// Was used since the hand passed.
+    is_referenced: bool,
 }
 
 impl Completion {
@@ -26,40 +31,50 @@ impl Completion {
     pub(super) fn new(room: u64) -> Self {
         Self {
             room: usize::try_from(room).unwrap_or(usize::MAX).max(1),
-            used: HashMap::default(),
-            uses: VecDeque::new(),
-            next: 0,
+            places: HashMap::default(),
+            objects: Vec::new(),
+            hand: 0,
         }
     }
 
     /// Puts the lookup of `key` into `steps`, and what it brings about.
     pub(super) fn look_up(&mut self, key: Key, steps: &mut Vec<Step>) {
         let mut push = |key, operation| steps.push(Step { key, operation });
-        self.next += 1;
-        let hit = self.used.insert(key, self.next).is_some();
+        let place = self.places.get(&key);
+        let hit = place.is_some();
         push(key, Operation::Lookup { hit });
-        self.uses.push_back((key, self.next));
-        if !hit {
-            if self.used.len() > self.room
-                && let Some(victim) = self.evict()
-            {
-                push(victim, Operation::Remove);
-            }
-            push(key, Operation::Insert);
-        } else if self.uses.len() > self.used.len() * 2 {
-            let used = &self.used;
-            self.uses.retain(|(key, at)| used.get(key) == Some(at));
+        if let Some(place) = place {
+            self.objects[*place].is_referenced = true;
+            return;
         }
+        let object = Object {
+            key,
+            is_referenced: false,
+        };
+        let place = if self.objects.len() < self.room {
+            self.objects.push(object);
+            self.objects.len() - 1
+        } else {
+            let place = self.pass();
+            let victim = std::mem::replace(&mut self.objects[place], object).key;
+            self.places.remove(&victim);
+            push(victim, Operation::Remove);
+            place
+        };
+        self.places.insert(key, place);
+        push(key, Operation::Insert);
     }
 
-    fn evict(&mut self) -> Option<Key> {
-        while let Some((key, at)) = self.uses.pop_front() {
-            if self.used.get(&key) == Some(&at) {
-                self.used.remove(&key);
-                return Some(key);
+    /// Moves the hand to behind the next object that is to go, and returns the place of that.
+    fn pass(&mut self) -> usize {
+        loop {
+            let place = self.hand;
+            self.hand = (place + 1) % self.objects.len();
+            let object = &mut self.objects[place];
+            if !std::mem::take(&mut object.is_referenced) {
+                return place;
             }
         }
-        None
     }
 }
 
@@ -76,10 +91,10 @@ mod tests {
     }
 
     #[test]
-    fn object_not_used_for_longest_goes_where_there_is_no_room() {
+    fn object_not_used_since_the_hand_passed_goes_where_there_is_no_room() {
         let mut completion = Completion::new(2);
         let mut steps = Vec::new();
-        for index in [1, 2, 1, 1, 1, 3, 2] {
+        for index in [1, 2, 1, 1, 3, 2] {
             completion.look_up(key(index), &mut steps);
         }
         let steps: Vec<_> = steps
@@ -94,7 +109,6 @@ mod tests {
                 (1, Operation::Insert),
                 (2, lookup(false)),
                 (2, Operation::Insert),
-                (1, lookup(true)),
                 (1, lookup(true)),
                 (1, lookup(true)),
                 (3, lookup(false)),

@@ -178,7 +178,7 @@ const COST_COLUMNS: &str = "\
 waiting for it (latency) and not (throughput); and bytes of instructions.\n\n";
 
 const COMPLETED: &str = "\nWhat comes and goes was worked out from the lookups: what misses comes, and \
-what was not used for longest goes where there is no room.\n";
+where there is no room, the clock hand takes what was not used since it last passed.\n";
 
 const CSV_HEAD: [&str; 20] = [
     "cache",

@@ -163,7 +163,7 @@ pub enum Room {
     /// Those that the trace tells of, or all that it looks up, if it tells nothing of their coming and
     /// going.
     AsTold,
-    /// So many of those that are looked up: the ones used last.
+    /// So many of those that are looked up: the ones that a clock hand leaves.
     Objects(u64),
 }
 
