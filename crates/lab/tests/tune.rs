@@ -1,31 +1,177 @@
 //! Tables recommended for keys whose answer is known.
 
-use larder_cache::tables::Tables;
-use larder_cache::tape::CacheKind;
-use larder_lab::hash::{KeyKind, Keys};
-use larder_lab::tune::tune;
+use larder::{OpenOptions, Tables, Volume};
+use larder_cache::hash::{Function, HashKey};
+use larder_cache::tape::{CacheKind, Event, Operation};
+use larder_lab::hash::{
+    Combination, Error, KeyKind, Keys, Outcome, Room, SEGMENTS, Source, Surveys, Wanted, replay,
+    survey, survey_from,
+};
+use larder_lab::trace::TraceEvent;
+use larder_lab::tune::{Advice, tune};
+use larder_testkit::image::recipe;
+use larder_testkit::{Image, Requirement, skip};
+
+const CACHE: CacheKind = CacheKind::Buffer;
+const MEMORY: u64 = 16 << 20;
+
+/// Events that tell all changes, handed on all at once.
+struct Events(Vec<TraceEvent>);
+
+impl Source for Events {
+    fn title(&self) -> String {
+        "events".to_owned()
+    }
+
+    fn events(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn tells_changes(&self) -> bool {
+        true
+    }
+
+    fn read(
+        &self,
+        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
+    ) -> Result<(), Error> {
+        each(&mut self.0.iter().copied());
+        Ok(())
+    }
+}
+
+/// Blocks come, each is looked up `rounds` times, and they go.
+fn life(blocks: &(impl Iterator<Item = u64> + Clone), rounds: usize) -> Vec<TraceEvent> {
+    let all = |operation| {
+        blocks.clone().map(move |index| {
+            let key = HashKey { object: 1, index };
+            let cache = CACHE;
+            TraceEvent::new(
+                0,
+                0,
+                Event {
+                    cache,
+                    operation,
+                    key,
+                },
+            )
+        })
+    };
+    let lookups = (0..rounds).flat_map(|_| all(Operation::Lookup { hit: true }));
+    let come = all(Operation::Insert);
+    come.chain(lookups).chain(all(Operation::Remove)).collect()
+}
+
+fn replayed(source: &dyn Source, surveys: &Surveys, function: Function, bits: u32) -> Outcome {
+    let wanted = Wanted::default().and(CACHE, Room::AsTold);
+    let table = Combination {
+        cache: CACHE,
+        function,
+        bits,
+    };
+    let mut outcomes = replay(source, wanted, surveys, &[table], &mut |_| {}).unwrap();
+    outcomes.remove(0)
+}
+
+fn links(outcome: &Outcome) -> f64 {
+    f64::from(u32::try_from(outcome.counts.links()).unwrap())
+        / f64::from(u32::try_from(outcome.counts.lookups()).unwrap())
+}
+
+fn tables(advice: &Advice) -> Tables {
+    let option = advice.mount_option.strip_prefix("tables=").unwrap();
+    option.parse().unwrap()
+}
 
 #[test]
-fn advice_for_keys_made_up_is_judged_on_the_second_half_and_can_be_mounted() {
-    let source = Keys::new(KeyKind::Names, CacheKind::Dentry, 20_000, 1);
-    let advice = tune(&source, 16 << 20, 1, &mut |_| {}).unwrap();
-    let tables: Tables = advice
-        .mount_option
-        .strip_prefix("tables=")
-        .unwrap()
-        .parse()
-        .unwrap();
-    assert!(tables.to_string().starts_with("larder"), "{tables}");
-    let [dentry] = &advice.caches[..] else {
+fn strided_blocks_get_a_function_that_spreads_them_and_not_the_one_that_piles_them_up() {
+    let source = Keys::new(KeyKind::Strided, CACHE, 3000, 1);
+    // With room for all of them.
+    let advice = tune(&source, 4 * MEMORY, 1, &mut |_| {}).unwrap();
+    let [of] = &advice.caches[..] else {
         panic!("{:?}", advice.caches);
     };
-    assert_eq!(dentry.cache, CacheKind::Dentry);
-    // 4 MiB hold 65536 names: the second half has hits alone.
-    assert!(dentry.today.links >= 1.0, "{dentry:?}");
-    let over = dentry.today.links / dentry.ideal_links;
-    assert!((0.2..5.0).contains(&over), "{dentry:?}");
-    assert!(advice.shrinking.unwrap().misses_eager > advice.shrinking.unwrap().misses_normal);
-    let files = advice.report().unwrap();
-    assert_eq!(files.len(), 5);
-    assert_eq!(files[2].content.lines().count(), 2);
+    let surveys = survey(&source, Wanted::default().and(CACHE, Room::AsTold)).unwrap();
+    let terrible = replayed(&source, &surveys, Function::BufferReference, of.best.bits);
+    assert!(links(&terrible) > 4.0 * of.ideal_links, "{of:?}");
+    assert_ne!(of.best.function, Function::BufferReference);
+    assert!(of.best.links < 1.5 * of.ideal_links, "{of:?}");
+}
+
+#[test]
+fn first_half_has_no_say_in_what_the_second_is_judged_on() {
+    // Twice as many objects, a quarter as far apart and of other numbers, and fewer lookups of each.
+    let mut events = life(&(0..4000).map(|block| 1 + 16 * block), 4);
+    let second = Events(life(&(0..2000).map(|block| 7 + 64 * block), 10));
+    assert_eq!(events.len(), second.0.len());
+    events.extend(&second.0);
+    let both = Events(events);
+    let advice = tune(&both, MEMORY, 1, &mut |_| {}).unwrap();
+    let [of] = &advice.caches[..] else {
+        panic!("{:?}", advice.caches);
+    };
+    let wanted = Wanted::default().and(CACHE, Room::AsTold);
+    let alone = survey(&second, wanted).unwrap();
+    assert_eq!(of.lookups, alone[&CACHE].lookups);
+    for table in [of.best, of.today] {
+        let outcome = replayed(&second, &alone, table.function, table.bits);
+        assert!((links(&outcome) - table.links).abs() < 1e-9, "{table:?}");
+    }
+    let ideal = alone[&CACHE].ideal(of.best.bits).lookup;
+    assert!((of.ideal_links - ideal).abs() < 1e-9, "{of:?}");
+    // What is timed is of the second half, too.
+    let half = both.events() / 2;
+    let late = survey_from(&both, wanted, half).unwrap();
+    assert_eq!(late[&CACHE].peak_objects, 4000);
+    let outcome = replayed(&both, &late, Function::Golden, 10);
+    assert_eq!(outcome.histogram.objects(), 2000);
+    let timing = outcome.timing.unwrap();
+    assert!(timing.lookups <= 20_000 && timing.hits == timing.lookups);
+}
+
+#[test]
+fn segments_of_a_trace_in_one_batch_are_as_large_as_each_other() {
+    let source = Events(life(&(0..1000), 10));
+    let surveys = survey(&source, Wanted::default().and(CACHE, Room::AsTold)).unwrap();
+    let outcome = replayed(&source, &surveys, Function::Golden, 10);
+    assert_eq!(outcome.segments.len() as u64, SEGMENTS);
+    // 375 events each: the first of 1000 insertions, then 10,000 lookups.
+    let lookups: Vec<_> = outcome
+        .segments
+        .iter()
+        .map(larder_cache::table::Counts::lookups)
+        .collect();
+    assert_eq!(lookups[..4], [0, 0, 125, 375]);
+    assert_eq!(lookups.iter().sum::<u64>(), 10_000);
+}
+
+#[test]
+fn trace_of_few_lookups_is_too_short_to_be_sure_and_changes_nothing() {
+    let advice = tune(&Events(life(&(0..100), 20)), MEMORY, 1, &mut |_| {}).unwrap();
+    let of = &advice.caches[0];
+    assert_eq!((of.gain_links.low, of.gain_links.high), (None, None));
+    assert!(!of.is_worth_it);
+    assert!(advice.summary().contains("Too short to be sure"));
+    assert_eq!(tables(&advice), Tables::LARDER);
+}
+
+#[test]
+fn table_of_today_is_as_large_as_a_mount_makes_it() {
+    if skip(&["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let image = Image::get(recipe("ext4-2k-no-journal").unwrap()).unwrap();
+    let mut options = OpenOptions::default();
+    options.cache_size_bytes = MEMORY;
+    let volume = Volume::open(image.path(), &options).unwrap();
+    let stats = volume.stats();
+    for (kind, cache, buckets) in [
+        (KeyKind::Pages, CacheKind::Page, stats.page.buckets),
+        (KeyKind::Blocks, CacheKind::Buffer, stats.buffer.buckets),
+        (KeyKind::Sequential, CacheKind::Inode, stats.inode.buckets),
+    ] {
+        let source = Keys::new(kind, cache, 2000, 1);
+        let advice = tune(&source, MEMORY, 1, &mut |_| {}).unwrap();
+        assert_eq!(1 << advice.caches[0].today.bits, buckets, "{cache:?}");
+    }
 }

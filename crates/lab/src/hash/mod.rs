@@ -31,5 +31,7 @@ pub use room::{object_bytes, room_of};
 pub use row::{Row, p_value};
 pub use source::{Prefix, Room, Source, TraceFile, Wanted};
 pub use survey::{Links, Survey};
-pub use sweep::{Combination, Outcome, SEGMENTS, Surveys, replay, survey, table_bytes};
+pub use sweep::{
+    Combination, Outcome, SEGMENTS, Surveys, replay, segment_end, survey, survey_from, table_bytes,
+};
 pub use timing::Timing;

@@ -3,6 +3,7 @@
 use super::completion::Completion;
 use super::error::Error;
 use super::step::{Step, Steps};
+use super::sweep::segment_end;
 use crate::trace::{Batch, Tolerance, TraceEvent, TraceInfo, TraceReader};
 use larder_cache::tape::{CacheKind, Operation};
 use std::fmt;
@@ -192,7 +193,7 @@ impl Wanted {
 }
 
 /// Reads `source` from its beginning to its end and hands the batches to `each`, with their numbers,
-/// while the next ones are decoded by a thread of their own.
+/// while the next ones are decoded by a thread of their own. No batch has events of two segments.
 pub(super) fn stream(
     source: &dyn Source,
     wanted: Wanted,
@@ -202,7 +203,18 @@ pub(super) fn stream(
         let (sender, batches) = sync_channel(AHEAD);
         let reader = scope.spawn(move || {
             let mut sorter = Sorter::new(source, wanted);
-            source.read(&mut |events| sender.send(sorter.sort(events)).is_ok())
+            let mut segments = Segments::of(source.events());
+            source.read(&mut |events| {
+                let mut events = events.peekable();
+                while events.peek().is_some() {
+                    let steps = sorter.sort(&mut events.by_ref().take(segments.left()));
+                    segments.advance(steps.events);
+                    if sender.send(steps).is_err() {
+                        return false;
+                    }
+                }
+                true
+            })
         });
         let done = replay_all(&batches, &mut each);
         // So that the reader does not wait for room any more.
@@ -212,6 +224,43 @@ pub(super) fn stream(
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         done.and(read)
     })
+}
+
+/// How far the segment goes that is being read.
+struct Segments {
+    events: u64,
+    done: u64,
+    number: u64,
+}
+
+impl Segments {
+    fn of(events: u64) -> Self {
+        let (done, number) = (0, 0);
+        let mut segments = Self {
+            events,
+            done,
+            number,
+        };
+        segments.advance(0);
+        segments
+    }
+
+    /// Events until its end; past the last one's, as many as come.
+    fn left(&self) -> usize {
+        let end = segment_end(self.number, self.events);
+        let left = end
+            .filter(|end| *end > self.done)
+            .map(|end| end - self.done);
+        left.and_then(|left| usize::try_from(left).ok())
+            .unwrap_or(usize::MAX)
+    }
+
+    fn advance(&mut self, events: u64) {
+        self.done += events;
+        while segment_end(self.number, self.events).is_some_and(|end| end <= self.done) {
+            self.number += 1;
+        }
+    }
 }
 
 fn replay_all(

@@ -34,8 +34,12 @@ pub struct Survey {
     pub contradictions: u64,
     /// The most objects at any time.
     pub peak_objects: u64,
-    /// After this batch of the trace, from 0, there are the most objects of all batches; the last such one.
+    /// After this batch of the trace, from 0, there are the most objects of all batches that are examined;
+    /// the last such one.
     pub peak_batch: u64,
+    /// Batches are examined from this one on.
+    #[serde(skip)]
+    pub first_batch: u64,
     /// For each hit the objects that came after the one sought, in sum.
     pub younger_on_hits: u64,
     /// For each miss all objects, in sum.
@@ -99,7 +103,8 @@ pub(super) struct Surveyor {
     stamps: HashMap<Key, u32, NumberHash>,
     ranks: Ranks,
     batches: u64,
-    peak_at_end: u64,
+    /// The most objects at the end of a batch that was examined.
+    peak_at_end: Option<u64>,
 }
 
 impl Surveyor {
@@ -109,11 +114,11 @@ impl Surveyor {
             stamps: HashMap::default(),
             ranks: Ranks::new(0),
             batches: 0,
-            peak_at_end: 0,
+            peak_at_end: None,
         }
     }
 
-    /// Takes note of the next batch.
+    /// Takes note of what happens next.
     pub(super) fn follow(&mut self, steps: &[Step]) {
         for step in steps {
             match step.operation {
@@ -122,9 +127,16 @@ impl Surveyor {
                 Operation::Remove => self.remove(step.key),
             }
         }
+    }
+
+    /// A batch ends.
+    pub(super) fn end_batch(&mut self, is_examined: bool) {
         let objects = u64::from(self.ranks.present());
-        if objects >= self.peak_at_end {
-            self.peak_at_end = objects;
+        if is_examined && self.peak_at_end.is_none_or(|most| objects >= most) {
+            if self.peak_at_end.is_none() {
+                self.survey.first_batch = self.batches;
+            }
+            self.peak_at_end = Some(objects);
             self.survey.peak_batch = self.batches;
         }
         self.batches += 1;

@@ -4,7 +4,8 @@
 //! The trace is decoded once for a group of combinations: as many as have room in memory. Each batch
 //! is followed by all tables of the group, on all processors. Which objects there are when is the same
 //! in all of them, and known from the [`Survey`]: where they are most, chain lengths are noted, and
-//! all work rests while each table is timed, alone.
+//! no table follows anything while lookups are timed. The reader decodes a few batches ahead meanwhile,
+//! and then waits.
 //!
 //! # Cost
 //! A decoding for each group; a gigabyte for the tables, or one table if that is larger.
@@ -22,9 +23,18 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-/// Parts of the trace whose lookups are counted on their own: of as many events each, as far as batches
-/// can be told apart.
+/// Parts of the trace whose lookups are counted on their own: of as many events each, give or take one.
 pub const SEGMENTS: u64 = 32;
+
+/// The segment of this number, from 0, of a trace of so many `events` ends before this one; none if there is
+/// no such segment.
+#[must_use]
+pub fn segment_end(number: u64, events: u64) -> Option<u64> {
+    // The product of all events and the number could overflow.
+    let (each, more) = (events / SEGMENTS, events % SEGMENTS);
+    let end = || (number + 1) * each + ((number + 1) * more).div_ceil(SEGMENTS);
+    (number < SEGMENTS).then(end)
+}
 
 /// What the tables of a group take together, in bytes.
 const GROUP_BYTES: u64 = 1 << 30;
@@ -62,7 +72,7 @@ pub struct Outcome {
     pub histogram: Histogram,
     /// Lookups then, timed.
     pub timing: Option<Timing>,
-    /// Lookups of each [part](SEGMENTS) of the trace.
+    /// Lookups of each [part](SEGMENTS) of the trace; fewer parts if it ends before it said it would.
     pub segments: Vec<Counts>,
 }
 
@@ -74,12 +84,25 @@ pub type Surveys = BTreeMap<CacheKind, Survey>;
 /// # Errors
 /// Where it cannot be read.
 pub fn survey(source: &dyn Source, wanted: Wanted) -> Result<Surveys, Error> {
+    survey_from(source, wanted, 0)
+}
+
+/// As [`survey`]; but tables are examined, and lookups timed, in what comes from event `from` on, as far
+/// as batches can be told apart: segments can.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn survey_from(source: &dyn Source, wanted: Wanted, from: u64) -> Result<Surveys, Error> {
     let caches = wanted.caches();
     let mut surveyors: Vec<_> = caches.map(|cache| (cache, Surveyor::new())).collect();
+    let mut done = 0;
     stream(source, wanted, |_, steps| {
-        surveyors
-            .par_iter_mut()
-            .for_each(|(cache, surveyor)| surveyor.follow(steps.of(*cache)));
+        let is_examined = done >= from;
+        done += steps.events;
+        surveyors.par_iter_mut().for_each(|(cache, surveyor)| {
+            surveyor.follow(steps.of(*cache));
+            surveyor.end_batch(is_examined);
+        });
         Ok(())
     })?;
     let surveys = surveyors.into_iter();
@@ -165,12 +188,6 @@ impl Tested {
         })
     }
 
-    /// There are the most objects now.
-    fn examine(&mut self, recent: &[Key]) {
-        self.histogram = self.table.histogram();
-        self.timing = (!recent.is_empty()).then(|| Timing::take(&mut *self.table, recent));
-    }
-
     /// A part of the trace ends here.
     fn end_segment(&mut self) {
         let counts = self.table.counts();
@@ -207,26 +224,38 @@ fn replay_group(
             .par_iter_mut()
             .for_each(|one| one.table.follow(steps.of(one.combination.cache)));
         for (cache, survey) in surveys {
-            if number <= survey.peak_batch {
+            if (survey.first_batch..=survey.peak_batch).contains(&number) {
                 recent.keep(*cache, steps);
             }
             if number == survey.peak_batch {
                 let lookups = recent.take(*cache);
                 let of_cache = |one: &&mut Tested| one.combination.cache == *cache;
-                let those = tested.iter_mut().filter(of_cache);
-                those.for_each(|one| one.examine(&lookups));
+                examine(tested.iter_mut().filter(of_cache).collect(), &lookups);
             }
         }
         done += steps.events;
-        let reached = done * SEGMENTS / source.events().max(1);
-        if reached > segment {
-            segment = reached;
+        while segment_end(segment, source.events()).is_some_and(|end| end <= done) {
+            segment += 1;
             tested.iter_mut().for_each(Tested::end_segment);
         }
         tick(steps.events * group.len() as u64);
         Ok(())
     })?;
     Ok(tested.into_iter().map(Tested::finish).collect())
+}
+
+/// There are the most objects now: takes note of chain lengths, and times what was looked up last.
+fn examine(mut tested: Vec<&mut Tested>, recent: &[Key]) {
+    for one in &mut tested {
+        one.histogram = one.table.histogram();
+    }
+    if !recent.is_empty() {
+        let tables = tested.iter_mut().map(|one| &mut *one.table);
+        let timings = Timing::take(tables.collect(), recent);
+        for (one, timing) in tested.iter_mut().zip(timings) {
+            one.timing = Some(timing);
+        }
+    }
 }
 
 /// What was looked up last, in each table.

@@ -29,13 +29,23 @@ pub struct Timing {
 }
 
 impl Timing {
-    pub(super) fn take(table: &mut dyn Replay, keys: &[Key]) -> Self {
-        let (_, hits) = table.time(keys);
-        Self {
-            lookups: keys.len() as u64,
-            hits,
-            runs: (0..RUNS).map(|_| table.time(keys).0).collect(),
+    /// Looks `keys` up in all of `tables`, which take turns: what else the machine does, and how fast
+    /// it is, changes from one run to the next, and is no table's merit.
+    pub(super) fn take(mut tables: Vec<&mut (dyn Replay + 'static)>, keys: &[Key]) -> Vec<Self> {
+        let mut timings = Vec::with_capacity(tables.len());
+        for table in &mut tables {
+            timings.push(Self {
+                lookups: keys.len() as u64,
+                hits: table.time(keys).1,
+                runs: Vec::with_capacity(RUNS),
+            });
         }
+        for _ in 0..RUNS {
+            for (table, timing) in tables.iter_mut().zip(&mut timings) {
+                timing.runs.push(table.time(keys).0);
+            }
+        }
+        timings
     }
 
     /// Nanoseconds of a lookup, in the fastest run: whatever else the machine does can only slow one

@@ -1,13 +1,19 @@
-//! The tables that suit a trace: chosen on its first half, judged on the rest.
+//! The tables that suit a trace: chosen on its first half, judged on the second.
 //!
 //! # Model
-//! Every function and some sizes are replayed in the first half of the trace. Of the tables whose
+//! Every function and some sizes are replayed in the first half of the trace; none smaller than now, since a
+//! trace need not have filled the memory as later work will. Of the tables whose
 //! lookups take no longer than the fastest one's and the noise, the smallest is chosen. The second half,
 //! which had no say, is then replayed in the chosen table and in the one that a mount has now:
-//! what is gained there is what can be hoped for.
+//! what is gained there is what can be hoped for. Links are those of the second half's lookups alone, and
+//! times are of the second half's last lookups before it had the most objects.
 //!
 //! The second half consists of parts; drawn from again and again, with each drawn as often as it comes,
 //! they tell how much the gain depends on what just happened to be asked (bootstrap).
+//!
+//! The table that a mount has now is as large as the caches make it for the memory given. Names are spread
+//! there by a function with a secret, from the names themselves, which a trace does not have: a mixer stands
+//! for it, as good as chance, and so does one table for that of short names and that of long ones.
 //!
 //! A table is changed only where it is surely and noticeably better.
 
@@ -19,21 +25,20 @@ pub use bootstrap::Interval;
 pub use shrinking::ShrinkingAdvice;
 
 use crate::hash::{
-    Combination, Error, Functions, Outcome, Prefix, Room, Row, Source, Survey, Surveys, Timing,
-    Wanted, cache_name, replay, room_of, survey,
+    Combination, Error, Functions, Outcome, Prefix, Room, Row, SEGMENTS, Source, Survey, Surveys,
+    Timing, Wanted, cache_name, replay, room_of, segment_end, survey, survey_from,
 };
 use crate::run_report::{as_f64, ratio};
 use bootstrap::bootstrap;
+use larder_cache::budget::{BudgetConfig, Division};
 use larder_cache::hash::Function;
+use larder_cache::inode::{InodeCache, RAW_INODE_WORDS};
 use larder_cache::table::Counts;
 use larder_cache::tables::TableSize;
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
 
-/// Sizes that are tried: from so many bits fewer than those of as many buckets as objects.
-const FEWER_BITS: u32 = 3;
-
-/// To so many bits more.
+/// Sizes that are tried go to so many bits more than the table has now, or than as many buckets as objects.
 const MORE_BITS: u32 = 1;
 
 /// All buckets of a cache may take this part of the memory.
@@ -45,11 +50,20 @@ const NOISE: f64 = 0.03;
 /// And if it is faster in this part of all pairs of runs.
 const SURE: f64 = 0.95;
 
+/// With fewer lookups in the second half there is too little to be sure.
+const LEAST_LOOKUPS: u64 = 10_000;
+
+/// Blocks of the mount: what `mke2fs` makes, where it is not told.
+const BLOCK_BYTES: usize = 4096;
+
 /// What a bucket takes, in bytes.
 const BUCKET_BYTES: u64 = 4;
 
 /// A table is changed for a gain of this part of the time of a lookup at least.
 const LEAST_GAIN: f64 = 0.02;
+
+/// What stands for our function of names: it mixes as well, and costs a multiplication as well.
+const STANDS_FOR_SEEDED: Function = Function::Xxh3Avalanche;
 
 /// What is recommended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,10 +91,13 @@ pub struct CacheAdvice {
     pub today: Judged,
     /// Links of a lookup, in the second half, if chance spread the keys in the chosen table's size.
     pub ideal_links: f64,
+    /// Lookups of the second half.
+    pub lookups: u64,
     /// How many links fewer a lookup of the second half walks than in today's table, as a share.
     pub gain_links: Interval,
-    /// How much less time a lookup takes than in today's table, as a share.
-    pub gain_time: f64,
+    /// How much less time a lookup takes than in today's table, as a share; `None` if too little was asked
+    /// to tell.
+    pub gain_time: Option<f64>,
     /// In how many of all pairs of timed runs the chosen table was faster, as a share.
     pub certainty: f64,
     /// Whether to change today's table.
@@ -111,7 +128,8 @@ pub fn tune(
     seed: u64,
     tick: &mut dyn FnMut(u64),
 ) -> Result<Advice, Error> {
-    let half = Prefix::new(source, source.events() / 2);
+    let events = segment_end(SEGMENTS / 2 - 1, source.events()).unwrap_or(0);
+    let half = Prefix::new(source, events);
     let wanted = wanted(source, memory_bytes);
     let fitted = survey(&half, wanted)?;
     if fitted.is_empty() {
@@ -119,18 +137,22 @@ pub fn tune(
     }
     let tried = candidates(&fitted, memory_bytes);
     let outcomes = replay(&half, wanted, &fitted, &tried, tick)?;
-    let all = survey(source, wanted)?;
+    let all = survey_from(source, wanted, events)?;
+    let division = division(memory_bytes);
     let mut caches = Vec::new();
     for (cache, of_half) in &fitted {
-        let of_all = &all[cache];
+        let Some(of_all) = all.get(cache) else {
+            continue;
+        };
         let Some(best) = choose(&outcomes, of_half, *cache) else {
             continue;
         };
-        let pair = [best, today(*cache, of_half)];
+        let pair = [best, today(*cache, &division)];
         let judged = replay(source, wanted, &all, &pair, tick)?;
         caches.push(judge([&judged[0], &judged[1]], of_all, of_half, seed));
     }
-    let shrinking = shrinking::advise(source, &all, tick)?;
+    let names = today(CacheKind::Dentry, &division);
+    let shrinking = shrinking::advise(source, names, &all, tick)?;
     Ok(Advice {
         source: source.title(),
         memory_bytes,
@@ -159,15 +181,16 @@ fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
 
 /// The tables that are tried.
 fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combination> {
+    let division = division(memory_bytes);
     let most = (memory_bytes / BUCKETS_OF_MEMORY / BUCKET_BYTES)
         .max(2)
         .ilog2();
     let most = most.min(TableSize::MOST_BITS);
     let of_cache = |(cache, survey): (&CacheKind, &Survey)| {
         let fitting = survey.fitting_bits();
-        let least = fitting.saturating_sub(FEWER_BITS).clamp(1, most);
-        let sizes = least..=(fitting + MORE_BITS).clamp(1, most);
         let cache = *cache;
+        let least = today(cache, &division).bits.clamp(1, most);
+        let sizes = least..=(least.max(fitting) + MORE_BITS).min(most);
         let functions = Functions::all().of(cache).into_iter();
         functions.flat_map(move |function| {
             sizes.clone().map(move |bits| Combination {
@@ -180,12 +203,24 @@ fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combination> {
     surveys.iter().flat_map(of_cache).collect()
 }
 
-/// What a mount has now: our function, and about as many buckets as objects.
-fn today(cache: CacheKind, survey: &Survey) -> Combination {
+/// How a mount divides the memory, with our tables.
+fn division(memory_bytes: u64) -> Division {
+    let config = BudgetConfig::new(memory_bytes, BLOCK_BYTES);
+    Division::new(&config, InodeCache::<RAW_INODE_WORDS>::SLOT_BYTES)
+}
+
+/// What a mount has now: our function, or what stands for it.
+fn today(cache: CacheKind, division: &Division) -> Combination {
+    let (function, bits) = match cache {
+        CacheKind::Page => (Function::Golden, division.frames.page_bits),
+        CacheKind::Buffer => (Function::Golden, division.frames.buffer_bits),
+        CacheKind::Dentry => (STANDS_FOR_SEEDED, division.short_names.bits),
+        CacheKind::Inode => (Function::Golden, division.inodes.bits),
+    };
     Combination {
         cache,
-        function: Function::Golden,
-        bits: survey.fitting_bits().clamp(1, TableSize::MOST_BITS),
+        function,
+        bits,
     }
 }
 
@@ -212,14 +247,22 @@ fn choose(outcomes: &[Outcome], survey: &Survey, cache: CacheKind) -> Option<Com
 
 /// What the second half says of the chosen table, beside today's.
 fn judge([best, today]: [&Outcome; 2], all: &Survey, half: &Survey, seed: u64) -> CacheAdvice {
-    let parts = |outcome: &Outcome| outcome.segments[outcome.segments.len() / 2..].to_vec();
+    let parts = |outcome: &Outcome| -> Vec<Counts> {
+        let segments = (0..).zip(&outcome.segments);
+        let second = segments.filter(|(number, _)| *number >= SEGMENTS / 2);
+        second.map(|(_, counts)| *counts).collect()
+    };
     let (of_best, of_today) = (parts(best), parts(today));
     let links = |counts: &Counts| as_f64(counts.links());
     let pairs = of_best.iter().zip(&of_today);
     let pairs: Vec<_> = pairs
         .map(|(best, today)| (links(best), links(today)))
         .collect();
-    let gain_links = bootstrap(&pairs, seed);
+    let lookups = of_best.iter().map(Counts::lookups).sum();
+    let mut gain_links = bootstrap(&pairs, seed);
+    if lookups < LEAST_LOOKUPS {
+        (gain_links.low, gain_links.high) = (None, None);
+    }
     let judged = |outcome: &Outcome, parts: &[Counts]| {
         let sum = parts
             .iter()
@@ -232,28 +275,35 @@ fn judge([best, today]: [&Outcome; 2], all: &Survey, half: &Survey, seed: u64) -
             lookup_ns: outcome.timing.as_ref().map(Timing::lookup_ns),
         }
     };
-    let (runs_of_best, runs_of_today) = (runs(best), runs(today));
-    let fastest = |runs: &[f64]| runs.iter().copied().fold(f64::INFINITY, f64::min);
-    let gain_time = 1.0 - ratio(fastest(&runs_of_best), fastest(&runs_of_today));
-    // Every run of the one with every run of the other.
-    let pairs = runs_of_best.iter().flat_map(|best| {
-        let others = runs_of_today.iter();
-        others.map(move |today| best < today)
-    });
-    let (faster, count) = pairs.fold((0_u64, 0_u64), |(faster, count), is_faster| {
-        (faster + u64::from(is_faster), count + 1)
-    });
-    let certainty = ratio(as_f64(faster), as_f64(count));
+    let time = |outcome: &Outcome| outcome.timing.as_ref().map(Timing::lookup_ns);
+    let times = time(best).zip(time(today));
+    let gain_time = times.map(|(best, today)| 1.0 - ratio(best, today));
+    let certainty = certainty(best, today);
+    let is_long_enough = gain_links.low.is_some();
+    let is_better = gain_time.is_some_and(|gain| gain >= LEAST_GAIN) && certainty >= SURE;
     CacheAdvice {
         cache: best.combination.cache,
         best: judged(best, &of_best),
         today: judged(today, &of_today),
         ideal_links: all.since(half).ideal(best.combination.bits).lookup,
+        lookups,
         gain_links,
         gain_time,
         certainty,
-        is_worth_it: gain_time >= LEAST_GAIN && certainty >= SURE,
+        is_worth_it: is_long_enough && is_better,
     }
+}
+
+/// In how many of all pairs of timed runs, each of the one with each of the other, `best` was faster
+/// than `today`, as a share.
+fn certainty(best: &Outcome, today: &Outcome) -> f64 {
+    let (best, today) = (runs(best), runs(today));
+    let pairs = best.len() * today.len();
+    let faster = best.iter().map(|best| {
+        let slower = today.iter().filter(|today| best < today);
+        slower.count()
+    });
+    ratio(as_f64(faster.sum::<usize>() as u64), as_f64(pairs as u64))
 }
 
 /// Seconds of the runs of a table's lookups.
@@ -293,8 +343,9 @@ mod tests {
             best: table,
             today: table,
             ideal_links: 1.0,
+            lookups: 1,
             gain_links: bootstrap(&[], 1),
-            gain_time: 0.0,
+            gain_time: None,
             certainty: 1.0,
             is_worth_it,
         }
@@ -307,7 +358,9 @@ mod tests {
             misses_normal: 0,
             misses_eager: 0,
             saved_ns: 1.0,
-            break_even_ns: 1e6,
+            certainty: 1.0,
+            break_even_ns: Some(1e6),
+            assumed_miss_ns: 1e5,
             is_worth_it: true,
         };
         for cache in CacheKind::ALL {
