@@ -3,8 +3,29 @@
 use crate::failure::{Failure, Result};
 use larder::{OpenOptions, Stats};
 use larder_lab::trace::{Error, Overflow, TableInfo, TraceRecorder};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The file of a recording whose mount is not served yet. Dropped, the file goes: nothing is in it.
+pub(crate) struct Unserved(Option<PathBuf>);
+
+impl Unserved {
+    /// The mount is served: the file stays.
+    pub(crate) fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unserved {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0
+            && let Err(error) = fs::remove_file(path)
+        {
+            tracing::warn!("remove {}: {error}", path.display());
+        }
+    }
+}
 
 /// A recording that goes on. Dropped, the trace holds what was recorded so far.
 pub(crate) struct Recording {
@@ -21,6 +42,11 @@ impl Recording {
             Ok(recorder) => Ok(Self { path, recorder }),
             Err(error) => Err(cannot_record(&path, &error)),
         }
+    }
+
+    /// Its file, until the mount is served.
+    pub(crate) fn unserved(&self) -> Unserved {
+        Unserved(Some(self.path.clone()))
     }
 
     /// Has a volume opened with `options` recorded.

@@ -121,6 +121,25 @@ fn recording_ends_whole_on_ctrl_c_and_is_salvaged_after_a_kill() {
 }
 
 #[test]
+fn recording_of_a_mount_that_fails_leaves_no_file() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let (damaged, trace) = (fixture.path("damaged"), fixture.path("failed.trace"));
+    fs::write(&damaged, vec![0; 1 << 16]).unwrap();
+    for more in [&["--foreground"][..], &[]] {
+        let mut mount = command("larder", User::Same);
+        mount.arg("mount").args(more).arg("--record");
+        mount.args([&trace, &damaged, &mountpoint.0]);
+        let output = mount.output().unwrap();
+        assert_fails(&output, 1, &["damaged"]);
+        assert!(!trace.exists(), "{more:?}");
+    }
+}
+
+#[test]
 fn recording_overwrites_nothing_and_what_is_no_trace_is_named() {
     if !can_make_images() {
         return;

@@ -168,6 +168,29 @@ fn command_is_recorded_and_its_exit_code_is_passed_on() {
 }
 
 #[test]
+fn command_that_does_not_end_is_killed_at_the_second_signal() {
+    let dir = TempDir::new().unwrap();
+    if !can_record(&dir) {
+        return;
+    }
+    let trace = path(&dir, "kernel.parquet");
+    let mut recording = Command::new(binary())
+        .args(["lab", "record", "--kernel", "--output", &trace, "--"])
+        .args(["sh", "-c", "trap '' INT TERM; echo begun; exec sleep 1000"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(recording.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    let pid = Pid::from_raw(recording.id().cast_signed()).unwrap();
+    // Two kinds, since of one the second may be lost in the first.
+    kill_process(pid, Signal::INT).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(recording.wait().unwrap().code(), Some(128 + 9));
+    larder_ok(["lab", "export", &trace, &path(&dir, "out")]);
+}
+
+#[test]
 fn recording_that_is_interrupted_ends_its_trace_and_leaves_nothing_in_the_kernel() {
     let dir = TempDir::new().unwrap();
     if !can_record(&dir) {

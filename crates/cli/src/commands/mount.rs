@@ -79,6 +79,7 @@ pub(super) fn serve(
     let recording = record
         .map(|path| Recording::start(path, image))
         .transpose()?;
+    let unserved = recording.as_ref().map(Recording::unserved);
     if let Some(recording) = &recording {
         recording.attach(&mut volume);
     }
@@ -95,10 +96,12 @@ pub(super) fn serve(
     let mut recorded = Ok(());
     let ready = || {
         if let Some(departure) = departure {
-            return departure.leave();
-        }
-        if io::stderr().is_terminal() {
+            departure.leave()?;
+        } else if io::stderr().is_terminal() {
             tell_note(&format!("mounted on {}; Ctrl-C unmounts", at.display()));
+        }
+        if let Some(unserved) = unserved {
+            unserved.keep();
         }
         Ok(())
     };

@@ -10,10 +10,15 @@ use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSumma
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
-use std::io::{self, IsTerminal, PipeReader, Write};
+use std::io::{self, IsTerminal, PipeReader, Read, Write};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
+
+/// How long a command that is asked to end may take.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
@@ -141,22 +146,33 @@ impl End {
         };
         // A poll that is interrupted by the signal finds the pipe readable the next time.
         let is_interrupted = matches!(poll(&mut interrupt, Some(&timeout)), Ok(1..));
+        if is_interrupted {
+            // A byte is a signal; the next one is to be told from it.
+            let _ = self.interrupt.read(&mut [0]);
+        }
         if let Some(child) = &mut self.child {
             self.status = child.try_wait().ok().flatten();
         }
         is_interrupted || left.is_some_and(|left| left.is_zero()) || self.status.is_some()
     }
 
-    /// Ends the command, if it runs on: who recorded it was asked to end.
+    /// Ends the command, if it runs on: who recorded it was asked to end. It is killed if it does not
+    /// end in time, or at the next signal.
     fn finish_child(&mut self) -> io::Result<Option<ExitStatus>> {
-        let Some(child) = &mut self.child else {
-            return Ok(None);
-        };
         if self.status.is_none()
+            && let Some(child) = &self.child
             && let Some(pid) = Pid::from_raw(child.id().cast_signed())
         {
             // It may have ended meanwhile.
             let _ = kill_process(pid, Signal::TERM);
+            self.deadline = Some(Instant::now() + GRACE);
+            while !self.has_come(LOOK) {}
+        }
+        let Some(child) = &mut self.child else {
+            return Ok(None);
+        };
+        if self.status.is_none() {
+            child.kill()?;
         }
         child.wait().map(Some)
     }
