@@ -15,7 +15,7 @@ RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
 BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test crash check bench bench-readahead bench-xattr bench-tables real-use fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test crash check bench bench-readahead bench-xattr bench-tables real-use dask fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ bench-xattr: deps bench-deps build ## Measure setxattr(2) by processes beside fu
 
 bench-tables: ## Measure the table beside other crates' maps
 	$(CARGO) run --release --locked -p larder-benches -- tables $(BENCH_ARGS)
+
+dask: ## Install Dask into target/tools, for the test of the sweep on a cluster
+	test -x target/tools/dask/bin/dask || (python3 -m venv target/tools/dask && \
+		target/tools/dask/bin/pip install -q 'dask[dataframe,distributed]==2026.8.0' 'pyarrow==26.0.1' 'pandas==3.1.1')
 
 FUZZ_SECONDS ?= 60
 FUZZ_LIMITS := -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128
