@@ -253,7 +253,7 @@ fn play(bytes: Vec<u8>, random: &mut Random) {
             handle.stop();
         }
     }
-    let _ = fs.commit_freed();
+    let _ = fs.commit_freed(0);
     let _ = fs.statfs();
     let _ = fs.close();
 }

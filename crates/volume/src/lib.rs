@@ -47,6 +47,7 @@ mod options;
 mod place;
 mod read;
 mod readahead;
+mod room;
 mod seek;
 mod share;
 mod stats;

@@ -121,7 +121,7 @@ impl Reader {
         end.min((at + JOURNAL_BLOCKS).next_multiple_of(cluster_blocks))
     }
 
-    /// As [`larder_ext4::Filesystem::claim_for`], if need be once more when what was freed is
+    /// As [`larder_ext4::Filesystem::claim_for`], if need be again when what was freed is
     /// committed.
     pub(crate) fn claim_for(
         &self,
@@ -130,15 +130,10 @@ impl Reader {
         want: u32,
         mut reservation: Option<&mut Reservation>,
     ) -> Result<FileClaim> {
-        let first = self
-            .fs
-            .claim_for(inode, start, want, reservation.as_deref_mut());
-        match first {
-            Err(larder_ext4::Error::NoSpace) if self.fs.commit_freed()? => {
-                Ok(self.fs.claim_for(inode, start, want, reservation)?)
-            }
-            claimed => Ok(claimed?),
-        }
+        self.while_room_comes(|| {
+            let reservation = reservation.as_deref_mut();
+            Ok(self.fs.claim_for(inode, start, want, reservation)?)
+        })
     }
 
     /// Maps what was written, in as few handles as their credits allow, and makes the files as

@@ -150,22 +150,16 @@ impl Reader {
         written
     }
 
-    /// Writes back one file from block `from` on, if need be once more when what was freed is
+    /// Writes back one file from block `from` on, if need be again when what was freed is
     /// committed.
     fn write_back_alone(&self, live: &Live<'_>, from: u64, times: Times) -> Result<()> {
-        let mut may_commit = true;
         let mut next = Some(from);
         while let Some(from) = next {
-            let mut queue = VecDeque::from([(live, from)]);
-            match self.write_next_round(&mut queue, &mut Vec::new(), times) {
-                Ok(then) => next = then.map(|(_, next)| next),
-                Err(Error::Ext4(larder_ext4::Error::NoSpace))
-                    if may_commit && self.fs.commit_freed()? =>
-                {
-                    may_commit = false;
-                }
-                Err(error) => return Err(error),
-            }
+            next = self.while_room_comes(|| {
+                let mut queue = VecDeque::from([(live, from)]);
+                let then = self.write_next_round(&mut queue, &mut Vec::new(), times)?;
+                Ok(then.map(|(_, next)| next))
+            })?;
         }
         Ok(())
     }

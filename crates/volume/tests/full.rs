@@ -1,7 +1,7 @@
 //! Small file systems filled until nothing more fits, by every operation that takes space, and
 //! emptied again: nothing is lost, nothing leaks.
 
-use larder::{Fallocate, Volume, XattrMode};
+use larder::{Fallocate, Ino, NewFile, Volume, XattrMode};
 use larder_block::OverlayDevice;
 use larder_testkit::crash::{ImageFile, Layout, layout, open};
 use larder_testkit::model::{Model, NodeId, Outcome};
@@ -173,4 +173,73 @@ fills! {
     bigalloc_filled_and_emptied_is_as_before "bigalloc"
     inline_data_filled_and_emptied_is_as_before "inline-data"
     no_journal_4k_filled_and_emptied_is_as_before "no-journal-4k"
+}
+
+const THREADS: usize = 8;
+const ATTRIBUTE: &[u8] = b"user.large";
+
+/// Each thread has one block or none, and there is one for each: what is freed becomes free with
+/// the next commit, whoever makes it, so that nobody is ever refused.
+#[test]
+fn blocks_freed_by_any_thread_are_found_by_each() {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    for name in ["ext4", "no-journal-4k"] {
+        let device = Arc::new(OverlayDevice::new(layout(name).unwrap().base().unwrap()));
+        let volume = open(Arc::clone(&device) as _).unwrap();
+        let new = NewFile {
+            permissions: 0o600,
+            umask: 0,
+            uid: 0,
+            gid: 0,
+        };
+        let make = |name: String| volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap().ino;
+        let files: Vec<Ino> = (0..THREADS).map(|file| make(file.to_string())).collect();
+        let set = |ino: Ino, value: [u8; 2]| {
+            volume.set_xattr(ino, ATTRIBUTE, &value.repeat(250), XattrMode::Any)
+        };
+        for (ino, letter) in files.iter().zip(b'a'..) {
+            set(*ino, [letter, 0]).unwrap();
+        }
+        take_all(&volume, make("filler".to_owned()));
+        // What is kept back for the blocks that map content, attributes may have.
+        let more = (0..1000_u16).map(|file| (make(format!("more{file}")), file.to_le_bytes()));
+        let full = more
+            .map(|(ino, value)| set(ino, value))
+            .find(Result::is_err);
+        assert_eq!(full.unwrap().unwrap_err().errno(), Errno::NOSPC);
+        let left = volume.statfs().free_blocks;
+        assert!(left < 2, "{name}: {left} blocks are left");
+        let (shared, set) = (&volume, &set);
+        std::thread::scope(|scope| {
+            for (ino, letter) in files.iter().zip(b'a'..) {
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        shared.remove_xattr(*ino, ATTRIBUTE).unwrap();
+                        set(*ino, [letter, round])
+                            .unwrap_or_else(|error| panic!("{name}: {error}"));
+                    }
+                });
+            }
+        });
+        volume.close().unwrap();
+        drop(volume);
+        ImageFile::new(&device).unwrap().check().unwrap();
+    }
+}
+
+/// Allocates all that is free to `ino`.
+fn take_all(volume: &Volume, ino: Ino) {
+    let (mut at, mut len_bytes) = (0, 64 << 20);
+    while len_bytes >= 1024 {
+        let mode = Fallocate::Allocate { keep_size: false };
+        match volume.fallocate(ino, mode, at, len_bytes) {
+            Ok(()) => at += len_bytes,
+            Err(error) => {
+                assert_eq!(error.errno(), Errno::NOSPC);
+                len_bytes /= 2;
+            }
+        }
+    }
 }

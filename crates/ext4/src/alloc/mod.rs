@@ -149,18 +149,27 @@ pub struct Goal {
 }
 
 impl Filesystem {
-    /// Commits if that makes blocks claimable that were freed: after
-    /// [`Error::NoSpace`], true says that trying again may help. Not
-    /// to be called under a handle.
+    /// How often blocks that were freed became claimable: to be asked for before an attempt that may
+    /// want space, for [`Filesystem::commit_freed`].
+    #[must_use]
+    pub fn releases(&self) -> u64 {
+        let writer = self.writer.as_ref();
+        writer.map_or(0, |_| self.allocator().space().releases())
+    }
+
+    /// Commits if that makes blocks claimable that were freed. True, after
+    /// [`Error::NoSpace`], says that trying again may help: because of this commit, or because another
+    /// one has done so since [`Filesystem::releases`] was `since`. Not to be called under a handle.
     ///
     /// # Errors
     /// The commit's.
-    pub fn commit_freed(&self) -> Result<bool> {
-        if !self.space()?.has_pending() {
-            return Ok(false);
+    pub fn commit_freed(&self, since: u64) -> Result<bool> {
+        let space = self.space()?;
+        if space.has_pending() {
+            self.commit(self.running_tid()?)?;
+            return Ok(true);
         }
-        self.commit(self.running_tid()?)?;
-        Ok(true)
+        Ok(space.releases() != since)
     }
 
     /// Free blocks and inodes, as the superblock of an image that is left clean says: by the

@@ -171,6 +171,8 @@ pub(crate) struct Space {
     counts: Mutex<Counts>,
     /// What transactions freed that are not committed, the oldest first.
     pending: Mutex<VecDeque<(Tid, Vec<Run>)>>,
+    /// How many transactions' freed blocks have become claimable.
+    releases: AtomicU64,
     pub(super) windows: Mutex<Windows>,
     /// Held while a run is held that is being discarded, and counts as free.
     pub(super) trimming: Mutex<()>,
@@ -193,6 +195,7 @@ impl Space {
             groups: RwLock::default(),
             counts: Mutex::new(Counts::new(sb, was_clean)),
             pending: Mutex::default(),
+            releases: AtomicU64::new(0),
             windows: Mutex::default(),
             trimming: Mutex::default(),
             streams: Default::default(),
@@ -267,22 +270,29 @@ impl Space {
         }
     }
 
-    /// `tid` is committed, and with it all before.
+    /// `tid` is committed, and with it all before. One at a time.
+    ///
+    /// What is released stays pending until it is claimable and [`Space::releases`] tells of it:
+    /// who finds nothing pending finds one of both.
     pub(super) fn committed(&self, tid: Tid) {
+        // Numbers wrap around: the difference says which is the older.
+        let is_older = |freed: Tid| freed.0.wrapping_sub(tid.0).cast_signed() <= 0;
         loop {
-            let runs = {
-                let mut pending = self.pending.lock();
-                // Numbers wrap around: the difference says which is the older.
-                let is_older = |freed: Tid| freed.0.wrapping_sub(tid.0).cast_signed() <= 0;
-                if !pending.front().is_some_and(|&(freed, _)| is_older(freed)) {
-                    return;
-                }
-                pending.pop_front()
+            let runs = match self.pending.lock().front_mut() {
+                Some((freed, runs)) if is_older(*freed) => std::mem::take(runs),
+                _ => return,
             };
-            for run in runs.into_iter().flat_map(|(_, runs)| runs) {
+            for run in runs {
                 self.release(run);
             }
+            self.releases.fetch_add(1, Ordering::AcqRel);
+            self.pending.lock().pop_front();
         }
+    }
+
+    /// How many transactions' freed blocks have become claimable.
+    pub(super) fn releases(&self) -> u64 {
+        self.releases.load(Ordering::Acquire)
     }
 
     /// Sets what of `found` is more than `want` aside for `ino`; returns the rest. Nothing is

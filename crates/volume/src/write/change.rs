@@ -7,13 +7,10 @@ use crate::{Error, ErrorsMode, Result, Volume};
 use larder_ext4::Error as Ext4;
 
 impl Volume {
-    /// Does `run`; once more if it lacked space and what was freed could be committed. It must leave
-    /// nothing half-done where it fails, and hold no lock.
-    pub(super) fn change<R>(&self, mut run: impl FnMut() -> Result<R>) -> Result<R> {
-        self.change_once(|| match run() {
-            Err(Error::Ext4(Ext4::NoSpace | Ext4::NoInodes)) if self.fs().commit_freed()? => run(),
-            done => done,
-        })
+    /// Does `run`, as [`Reader::while_room_comes`](crate::read::Reader::while_room_comes) does. It
+    /// must hold no lock.
+    pub(super) fn change<R>(&self, run: impl FnMut() -> Result<R>) -> Result<R> {
+        self.change_once(|| self.reader.while_room_comes(run))
     }
 
     /// As [`Volume::change`], for what cannot be done again.

@@ -31,8 +31,7 @@ impl Reader {
         match self.try_reserve(live, blocks.clone()) {
             Err(Error::Ext4(larder_ext4::Error::NoSpace)) => {
                 self.write_back_for_room();
-                self.fs.commit_freed()?;
-                self.try_reserve(live, blocks)
+                self.while_room_comes(|| self.try_reserve(live, blocks.clone()))
             }
             reserved => reserved,
         }

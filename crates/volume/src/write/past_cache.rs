@@ -7,10 +7,10 @@
 //! `rw` and `writeback` throughout. Pages that are filled while the device is written to may hold a
 //! mixture: they are dropped, under `map`, before anyone can know that the write is done.
 
+use crate::Result;
 use crate::live::Live;
 use crate::place::Written;
 use crate::read::Reader;
-use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -42,13 +42,13 @@ impl Reader {
         let blocks = self.blocks_touched(&bytes);
         self.reserve_holes(live, blocks.clone())?;
         let _alone = live.writeback.lock();
-        let mut written = self.write_to_device(live, buf, &bytes, size_bytes);
-        if let Err(Error::Ext4(larder_ext4::Error::NoSpace)) = &written {
-            live.settle_reservation();
-            if self.fs.commit_freed()? {
-                written = self.write_to_device(live, buf, &bytes, size_bytes);
+        let written = self.while_room_comes(|| {
+            let written = self.write_to_device(live, buf, &bytes, size_bytes);
+            if written.is_err() {
+                live.settle_reservation();
             }
-        }
+            written
+        });
         live.state().dirty.expected.remove(blocks);
         live.settle_reservation();
         written
