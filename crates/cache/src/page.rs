@@ -239,11 +239,10 @@ impl PageCache {
         self.frames.stats(Holder::Page)
     }
 
-    /// The histogram of chain lengths. Looks at every bucket.
+    /// The histogram of chain lengths, or of depths in trees. Looks at every bucket, or page.
     #[must_use]
     pub fn report(&self) -> Report {
-        let index = self.frames.index(Holder::Page);
-        Report::of(CacheKind::Page, [(index.counts(), index.histogram())])
+        self.frames.index(Holder::Page).report(CacheKind::Page)
     }
 }
 

@@ -23,7 +23,8 @@ pub struct CacheStats {
     pub links_on_hits: u64,
     /// Links walked by lookups that missed.
     pub links_on_misses: u64,
-    /// Length of the longest chain now, if the buckets were looked at for it.
+    /// Length of the longest chain now, or depth of the deepest page in trees, if they were looked at
+    /// for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_chain: Option<u64>,
     /// Memory used, in bytes: contents, slots and buckets.

@@ -37,6 +37,7 @@ pub use size::TableSize;
 
 pub use crate::hash::Function;
 use crate::hash::HashKey;
+pub use crate::page_trees::TreeDepths;
 use crate::table::HashFunction;
 use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};

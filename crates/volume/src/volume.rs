@@ -423,15 +423,11 @@ impl Volume {
         found.ok_or(Error::NoMoreData(ino))
     }
 
-    /// Counts since the volume was opened. Looks at every bucket of the caches.
+    /// Counts since the volume was opened. Looks at every bucket of the caches, and every page in trees.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.counts();
-        let longest_chain = |cache| {
-            let histogram = self.histogram(cache).histogram;
-            // Trees have no chains.
-            (histogram.buckets() > 0).then(|| histogram.longest_chain())
-        };
+        let longest_chain = |cache| Some(self.histogram(cache).longest_walk());
         stats.page.longest_chain = longest_chain(CacheKind::Page);
         stats.buffer.longest_chain = longest_chain(CacheKind::Buffer);
         stats.dentry.longest_chain = longest_chain(CacheKind::Dentry);
@@ -446,8 +442,9 @@ impl Volume {
         Stats::counted(&self.reader)
     }
 
-    /// The bucket histogram of a cache. Displayed, it has the form of the published ones. Looks at
-    /// every bucket, and locks those in use for a moment, one after the other.
+    /// The bucket histogram of a cache, or the depths of its trees. Displayed, it has the form of the
+    /// published ones. Looks at every bucket, or page in trees, and locks those in use for a moment,
+    /// one after the other.
     #[must_use]
     pub fn histogram(&self, cache: CacheKind) -> HistogramReport {
         let caches = &self.reader.caches;

@@ -310,8 +310,7 @@ impl BufferCache {
     /// The histogram of chain lengths. Looks at every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
-        let index = self.frames.index(Holder::Buffer);
-        Report::of(CacheKind::Buffer, [(index.counts(), index.histogram())])
+        self.frames.index(Holder::Buffer).report(CacheKind::Buffer)
     }
 
     #[cold]

@@ -3,9 +3,8 @@
 use super::{FRAME_WORDS, FrameKey, FrameLayout};
 use crate::page_trees::PageTrees;
 use crate::stats::CacheStats;
-use crate::table::{
-    Counts, Found, Hash64, Histogram, Inserted, Layout, Slot, State, Table, Taken, Vacant,
-};
+use crate::table::histogram::Report;
+use crate::table::{Found, Hash64, Inserted, Layout, Slot, State, Table, Taken, Vacant};
 use crate::tables::{Finder, TableHash};
 use crate::tape::{CacheKind, Tape};
 use std::sync::Arc;
@@ -97,16 +96,11 @@ impl FrameIndex {
         either!(self, index => index.objects())
     }
 
-    /// What lookups did so far.
-    pub fn counts(&self) -> Counts {
-        either!(self, index => index.counts())
-    }
-
-    /// Chain lengths; trees have no buckets.
-    pub fn histogram(&self) -> Histogram {
+    /// How long the chains of `cache` are, or how deep its trees.
+    pub fn report(&self, cache: CacheKind) -> Report {
         match self {
-            Self::Table(table) => table.histogram(),
-            Self::Trees(_) => Histogram::default(),
+            Self::Table(table) => Report::of(cache, [(table.counts(), table.histogram())]),
+            Self::Trees(trees) => Report::of_trees(trees.counts(), trees.depths()),
         }
     }
 

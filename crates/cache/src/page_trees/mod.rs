@@ -11,7 +11,7 @@
 //! 3. The trees together hold as many pages as are counted.
 //!
 //! A page that was evicted but not yet unlinked may be replaced by a new one of the same index. It
-//! is in no tree then, and there is nothing left to unlink.
+//! is in no tree then, counted and told of as gone, and there is nothing left to unlink.
 //!
 //! # Locking
 //! A chain of roots is locked for one walk of one tree, by readers too: rotations would lead them
@@ -22,12 +22,14 @@
 //! 12 bytes a frame, and 4 for a chain of roots. A lookup passes the roots of its chain, fewer than
 //! one for a page, and as many nodes as the page lies deep; those are its links.
 
+mod depths;
 mod red_black;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
+pub use depths::TreeDepths;
 pub(crate) use red_black::NODE_BYTES;
 
 use crate::frame::{FRAME_WORDS, FrameKey, FrameLayout};
@@ -156,11 +158,14 @@ impl PageTrees {
         let slot = vacant.slot();
         FrameLayout::store(key, slot);
         fill(slot);
-        tree.change(|tree| match place.node {
+        match place.node {
             // Evicted, and about to be unlinked by who did.
-            Some(dead) => tree.replace(dead, vacant.index()),
-            None => tree.insert(vacant.index(), place.under),
-        });
+            Some(dead) => {
+                tree.change(|tree| tree.replace(dead, vacant.index()));
+                self.note_removed(*key);
+            }
+            None => tree.change(|tree| tree.insert(vacant.index(), place.under)),
+        }
         slot.set_state(slot.state().with(State::LIVE | flags));
         self.counters.insert();
         self.tracepoint
@@ -180,14 +185,15 @@ impl PageTrees {
         Some(state)
     }
 
-    /// Takes the slot `index`, which the caller has claimed, out of its tree.
+    /// Takes the slot `index`, which the caller has claimed, out of its tree, unless a new page of its
+    /// key has done so.
     pub fn unlink(&self, index: u32) {
         let key = FrameLayout::hashed_in(self.arena.slot(index));
         let mut tree = self.lock_tree(key.object);
         if self.nodes.is_linked(index) {
             tree.change(|tree| tree.remove(index));
+            self.note_removed(key);
         }
-        self.note_removed(key);
     }
 
     /// Counts a page that went, whose tree is locked, and tells of it.
@@ -312,6 +318,23 @@ impl LockedTree<'_> {
             under,
             links,
         }
+    }
+
+    /// The first page whose index is `index` or more, and how deep it lies.
+    fn first_from(&self, index: u64) -> Option<(u32, usize)> {
+        let trees = self.trees;
+        let (mut at, mut depth, mut found) = (self.root, 0, None);
+        while let Some(node) = at {
+            depth += 1;
+            let side = if index <= FrameLayout::hashed_in(trees.arena.slot(node)).index {
+                found = Some((node, depth));
+                Side::Left
+            } else {
+                Side::Right
+            };
+            at = trees.nodes.child(node, side);
+        }
+        found
     }
 
     /// Lets `change` change the tree, and keeps its root in the chain.

@@ -86,6 +86,25 @@ impl Nodes {
         self.word(node, side as usize).load(Relaxed).checked_sub(1)
     }
 
+    /// The node that follows `node`, which lies `depth` deep, and how deep that one lies.
+    pub fn next(&self, mut node: u32, mut depth: usize) -> Option<(u32, usize)> {
+        if let Some(right) = self.child(node, Right) {
+            (node, depth) = (right, depth + 1);
+            while let Some(left) = self.child(node, Left) {
+                (node, depth) = (left, depth + 1);
+            }
+            return Some((node, depth));
+        }
+        loop {
+            let parent = self.parent(node)?;
+            depth -= 1;
+            if self.side_of(Some(node), parent) == Left {
+                return Some((parent, depth));
+            }
+            node = parent;
+        }
+    }
+
     fn parent(&self, node: u32) -> Option<u32> {
         let word = self.word(node, PARENT).load(Relaxed);
         (word & !(LINKED | RED)).checked_sub(1)

@@ -114,6 +114,33 @@ fn pages_in_a_row_are_found_in_as_many_links_as_a_balanced_tree_is_high() {
 }
 
 #[test]
+fn depths_are_the_links_that_lookups_walk() {
+    // More pages than are looked at in one piece, with gaps, and a chain of several trees.
+    let trees = trees(4000, 1);
+    let sizes = [1u64, 2, 513, 2049];
+    for (object, pages) in (1..).zip(sizes) {
+        (0..pages).for_each(|page| {
+            let index = page * 3 + object;
+            insert(&trees, FrameKey { object, index });
+        });
+    }
+    let mut expected = Vec::new();
+    for (object, pages) in (1..).zip(sizes) {
+        for index in (0..pages).map(|page| page * 3 + object) {
+            let (found, links) = trees.walk(&FrameKey { object, index }, |_, _| Visit::Found(()));
+            assert!(found.is_some());
+            expected.resize(expected.len().max(usize::try_from(links).unwrap()), 0);
+            expected[usize::try_from(links).unwrap() - 1] += 1;
+        }
+    }
+    let depths = trees.depths();
+    assert_eq!(depths.pages, expected);
+    assert_eq!((depths.trees, depths.largest), (4, 2049));
+    assert_eq!(depths.objects(), sizes.iter().sum());
+    assert_eq!(depths.deepest(), expected.len() as u64);
+}
+
+#[test]
 fn page_that_was_evicted_but_not_unlinked_makes_way_for_a_new_one() {
     let trees = trees(8, 0);
     let key = FrameKey {

@@ -3,6 +3,7 @@
 //! they are from what a perfect hash function would give.
 
 use super::Counts;
+use crate::page_trees::TreeDepths;
 use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -191,7 +192,7 @@ impl std::ops::Add for Histogram {
     }
 }
 
-/// A cache's histogram. Displayed, it has the published form.
+/// A cache's histogram. Displayed, it has the published form; that of trees follows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The cache.
@@ -202,6 +203,9 @@ pub struct Report {
     pub histogram: Histogram,
     /// The buckets that chance would give each row: [`Histogram::poisson`] of each table, together.
     pub poisson: [f64; ROWS],
+    /// Of pages in red-black trees, which have no chains, how deep they lie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trees: Option<TreeDepths>,
 }
 
 impl Report {
@@ -212,6 +216,7 @@ impl Report {
             counts: Counts::default(),
             histogram: Histogram::default(),
             poisson: [0.0; ROWS],
+            trees: None,
         };
         for (counts, histogram) in tables {
             for (sum, of_table) in report.poisson.iter_mut().zip(histogram.poisson()) {
@@ -221,6 +226,21 @@ impl Report {
             report.histogram = report.histogram + histogram;
         }
         report
+    }
+
+    /// The depths of pages in trees.
+    pub(crate) fn of_trees(counts: Counts, trees: TreeDepths) -> Self {
+        Self {
+            trees: Some(trees),
+            ..Self::of(CacheKind::Page, [(counts, Histogram::default())])
+        }
+    }
+
+    /// The most links that a lookup walks now: the longest chain, or the deepest page of trees.
+    #[must_use]
+    pub fn longest_walk(&self) -> u64 {
+        let deepest = self.trees.as_ref().map(TreeDepths::deepest);
+        deepest.unwrap_or_else(|| self.histogram.longest_chain())
     }
 
     /// The published words: the cache, what it holds, the function that looks up.
@@ -241,6 +261,31 @@ fn share(part: u64, whole: u64, scale: u64) -> u128 {
         .unwrap_or(0)
 }
 
+fn write_chains(f: &mut fmt::Formatter<'_>, histogram: &Histogram, noun: &str) -> fmt::Result {
+    writeln!(f, " hash table histogram:")?;
+    writeln!(f, "  size  buckets {noun:>8}  sum-pct")?;
+    let mut sum = 0;
+    for (size, buckets, objects) in histogram.rows() {
+        sum += objects;
+        let size = size.map_or_else(|| ">15".to_owned(), |size| size.to_string());
+        let percent = share(sum, histogram.objects(), 100);
+        writeln!(f, "{size:>5} {buckets:>8} {objects:>8} {percent:>7}")?;
+    }
+    Ok(())
+}
+
+fn write_depths(f: &mut fmt::Formatter<'_>, trees: &TreeDepths, noun: &str) -> fmt::Result {
+    writeln!(f, " depth histogram:")?;
+    writeln!(f, " depth {noun:>8}  sum-pct")?;
+    let mut sum = 0;
+    for (depth, objects) in trees.rows() {
+        sum += objects;
+        let percent = share(sum, trees.objects(), 100);
+        writeln!(f, "{depth:>6} {objects:>8} {percent:>8}")?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -248,34 +293,30 @@ impl fmt::Display for Report {
         } = self;
         let (cache, noun, function) = self.words();
         let lookups = counts.lookups();
-        let objects = histogram.objects();
         writeln!(
             f,
             "{cache} cache total lookups: {lookups:<7} (hit rate: {}%)",
             share(counts.hits, lookups, 100)
         )?;
-        writeln!(f, " hash table size is {} buckets", histogram.buckets())?;
-        writeln!(f, " hash table contains {objects} objects")?;
-        writeln!(
-            f,
-            " largest bucket contains {} {noun}",
-            histogram.longest_chain()
-        )?;
+        if let Some(trees) = &self.trees {
+            writeln!(f, " red-black trees: {}, one of each inode", trees.trees)?;
+            writeln!(f, " trees contain {} objects", trees.objects())?;
+            writeln!(f, " largest tree contains {} {noun}", trees.largest)?;
+        } else {
+            writeln!(f, " hash table size is {} buckets", histogram.buckets())?;
+            writeln!(f, " hash table contains {} objects", histogram.objects())?;
+            let longest = histogram.longest_chain();
+            writeln!(f, " largest bucket contains {longest} {noun}")?;
+        }
         writeln!(
             f,
             " {function}() iterations/lookup: {}/1000",
             share(counts.links(), lookups, 1000)
         )?;
-        writeln!(f, " hash table histogram:")?;
-        writeln!(f, "  size  buckets {noun:>8}  sum-pct")?;
-        let mut sum = 0;
-        for (size, buckets, objects_here) in histogram.rows() {
-            sum += objects_here;
-            let size = size.map_or_else(|| ">15".to_owned(), |size| size.to_string());
-            let percent = share(sum, objects, 100);
-            writeln!(f, "{size:>5} {buckets:>8} {objects_here:>8} {percent:>7}")?;
+        match &self.trees {
+            Some(trees) => write_depths(f, trees, noun),
+            None => write_chains(f, histogram, noun),
         }
-        Ok(())
     }
 }
 
@@ -333,6 +374,31 @@ Buffer cache total lookups: 296481  (hit rate: 54%)
   >15      721    21398     100
 ";
         assert_eq!(published().to_string(), expected);
+    }
+
+    #[test]
+    fn report_of_trees_tells_their_depths_in_place_of_chains() {
+        let trees = TreeDepths {
+            trees: 3,
+            largest: 12,
+            pages: vec![3, 4, 7, 6],
+        };
+        let report = Report::of_trees(published().counts, trees);
+        assert_eq!(report.longest_walk(), 4);
+        let expected = "\
+Page cache total lookups: 296481  (hit rate: 54%)
+ red-black trees: 3, one of each inode
+ trees contain 20 objects
+ largest tree contains 12 pages
+ find_page() iterations/lookup: 2155/1000
+ depth histogram:
+ depth    pages  sum-pct
+     1        3       15
+     2        4       35
+     3        7       70
+     4        6      100
+";
+        assert_eq!(report.to_string(), expected);
     }
 
     #[test]
