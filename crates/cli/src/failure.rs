@@ -84,6 +84,11 @@ pub(crate) fn tell_error(message: &str) {
     tell("error", message);
 }
 
+/// Prints one line `warning:`.
+pub(crate) fn tell_warning(message: &str) {
+    tell("warning", message);
+}
+
 /// Prints one line `note:`.
 pub(crate) fn tell_note(message: &str) {
     tell("note", message);

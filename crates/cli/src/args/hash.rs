@@ -33,7 +33,7 @@ Examples:
   larder lab hash --trace blocks.parquet --memory 256M --json | jq '.caches[].rows[0].function'
   larder lab hash --trace mount.parquet --output report
 
-JSON: source, is_completed, caches [{cache, survey, rows [{function, bits, links {hit, miss, lookup},
+JSON: source, losses {events, is_cut_short, reason}, is_completed, caches [{cache, survey, rows [{function, bits, links {hit, miss, lookup},
 over_ideal, longest_chain, empty_buckets, chi_square, p_value, lookup_ns, ...}]}]")]
 pub(crate) struct HashArgs {
     #[command(flatten)]

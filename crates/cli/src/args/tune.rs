@@ -23,7 +23,7 @@ Examples:
   larder mount -o $(larder lab tune --trace mount.parquet --memory 256M --json \\
       | jq -r .mount_option) disk.img /mnt/disk
 
-JSON: source, memory_bytes, mount_option, caches [{cache, best, today {function, bits, links,
+JSON: source, losses {events, is_cut_short, reason}, memory_bytes, mount_option, caches [{cache, best, today {function, bits, links,
 lookup_ns}, ideal_links, gain_links {value, low, high}, gain_time, certainty, is_worth_it}],
 shrinking {misses_normal, misses_eager, saved_ns, break_even_ns, is_worth_it}")]
 pub(crate) struct TuneArgs {

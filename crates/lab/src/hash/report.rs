@@ -10,6 +10,7 @@ use super::survey::Survey;
 use super::sweep::{Outcome, Surveys};
 use crate::output::{Align, Report, ReportFile, Table, csv_text, json_text, significant};
 use crate::run_report::{as_f64, ratio};
+use crate::trace::Losses;
 use larder_cache::hash::Function;
 use larder_cache::table::histogram::Report as PublishedForm;
 use larder_cache::tape::CacheKind;
@@ -28,6 +29,8 @@ const TITLE: &str = "Hash functions under a trace";
 pub struct HashReport {
     /// Where the keys are from.
     pub source: String,
+    /// What is missing of it.
+    pub losses: Losses,
     /// Whether what came and went was worked out from what was looked up.
     pub is_completed: bool,
     /// Cache by cache.
@@ -73,6 +76,7 @@ impl HashReport {
         };
         Self {
             source: source.title(),
+            losses: source.losses(),
             is_completed: wanted.completes(source),
             caches: surveys.iter().map(of_cache).collect(),
             costs: Costs::measure(&functions(outcomes), COST_BITS),
@@ -138,13 +142,17 @@ impl HashReport {
     }
 
     fn markdown(&self) -> String {
-        let mut text = format!("# {TITLE}\n\n{}.\n\n{COLUMNS}", self.source);
+        let mut text = format!("# {TITLE}\n\n{}.\n\n", self.source);
+        // Writing to a string does not fail.
+        if !self.losses.are_none() {
+            let _ = writeln!(text, "**Incomplete**: {}.\n", self.losses);
+        }
+        text.push_str(COLUMNS);
         if self.is_completed {
             text.push_str(COMPLETED);
         }
         for of in &self.caches {
             let name = cache_name(of.cache);
-            // Writing to a string does not fail.
             let _ = writeln!(text, "\n## {name} cache\n\n{}\n", of.title());
             let _ = writeln!(text, "{}", of.full_table().to_markdown());
             for plot in plots::of_cache(of) {

@@ -4,7 +4,7 @@ use super::completion::Completion;
 use super::error::Error;
 use super::step::{Step, Steps};
 use super::sweep::segment_end;
-use crate::trace::{Batch, Tolerance, TraceEvent, TraceInfo, TraceReader};
+use crate::trace::{Batch, Losses, Tolerance, TraceEvent, TraceReader};
 use larder_cache::tape::{CacheKind, Operation};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,11 @@ pub trait Source: Sync {
     /// Whether objects' coming and going is told of, too; else it is worked out.
     fn tells_changes(&self) -> bool;
 
+    /// What is missing of what happened.
+    fn losses(&self) -> Losses {
+        Losses::default()
+    }
+
     /// Hands all events to `each`, some at a time; ends when that returns false.
     ///
     /// # Errors
@@ -40,30 +45,41 @@ pub trait Source: Sync {
 pub struct TraceFile {
     path: PathBuf,
     tolerance: Tolerance,
-    info: TraceInfo,
+    tells_changes: bool,
+    losses: Losses,
     events: u64,
 }
 
 impl TraceFile {
-    /// The trace at `path`.
+    /// The trace at `path`. One that may end early is read once, to know where.
     ///
     /// # Errors
     /// As [`TraceReader::open`].
     pub fn open(path: &Path, tolerance: Tolerance) -> Result<Self, Error> {
-        let reader = open(path, tolerance)?;
+        let mut reader = open(path, tolerance)?;
+        let events = match tolerance {
+            Tolerance::Whole => reader.rows(),
+            Tolerance::UpToLastRowGroup => {
+                count(&mut reader).map_err(|source| failed(path, source))?
+            }
+        };
         Ok(Self {
             path: path.to_owned(),
             tolerance,
-            info: reader.info().clone(),
-            events: reader.rows(),
+            tells_changes: reader.info().tells_changes,
+            losses: reader.losses(),
+            events,
         })
     }
+}
 
-    /// What the trace says of itself.
-    #[must_use]
-    pub fn info(&self) -> &TraceInfo {
-        &self.info
+/// The events that can be read.
+fn count(reader: &mut TraceReader) -> Result<u64, crate::trace::Error> {
+    let (mut events, mut batch) = (0, Batch::default());
+    while reader.read(&mut batch)? {
+        events += batch.len() as u64;
     }
+    Ok(events)
 }
 
 fn open(path: &Path, tolerance: Tolerance) -> Result<TraceReader, Error> {
@@ -85,7 +101,11 @@ impl Source for TraceFile {
     }
 
     fn tells_changes(&self) -> bool {
-        self.info.tells_changes
+        self.tells_changes
+    }
+
+    fn losses(&self) -> Losses {
+        self.losses.clone()
     }
 
     fn read(
@@ -138,6 +158,10 @@ impl Source for Prefix<'_> {
 
     fn tells_changes(&self) -> bool {
         self.source.tells_changes()
+    }
+
+    fn losses(&self) -> Losses {
+        self.source.losses()
     }
 
     fn read(

@@ -3,7 +3,7 @@
 use super::columns::Columns;
 use super::footer::{Footer, MAGIC};
 use super::row_group::{RowGroup, Rows};
-use super::{Batch, Error, TraceInfo, checkpoint, footer};
+use super::{Batch, Error, Losses, TraceInfo, checkpoint, footer};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -69,6 +69,16 @@ impl TraceReader {
         self.shortened.as_deref()
     }
 
+    /// What is missing. A damaged row group is known once it is come to.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        Losses {
+            events: self.info.lost,
+            is_cut_short: self.info.is_cut_short,
+            reason: self.shortened.clone(),
+        }
+    }
+
     /// Row groups of which nothing was read yet.
     #[must_use]
     pub fn row_groups(&self) -> usize {
@@ -97,8 +107,11 @@ impl TraceReader {
             Err(error) if self.tolerance == Tolerance::UpToLastRowGroup => {
                 batch.clear();
                 self.rows = None;
+                self.shortened = Some(format!(
+                    "{error}; {} row groups behind it were not read",
+                    self.row_groups.len()
+                ));
                 self.row_groups.clear();
-                self.shortened = Some(error.to_string());
                 self.info.is_cut_short = true;
                 Ok(false)
             }

@@ -29,6 +29,7 @@ use crate::hash::{
     Timing, Wanted, cache_name, replay, room_of, segment_end, survey, survey_from,
 };
 use crate::run_report::{as_f64, ratio};
+use crate::trace::Losses;
 use bootstrap::bootstrap;
 use larder_cache::budget::{BudgetConfig, Division};
 use larder_cache::hash::Function;
@@ -70,6 +71,8 @@ const STANDS_FOR_SEEDED: Function = Function::Xxh3Avalanche;
 pub struct Advice {
     /// Where the keys are from.
     pub source: String,
+    /// What is missing of it.
+    pub losses: Losses,
     /// For caches of this memory.
     pub memory_bytes: u64,
     /// What to write after `-o`: `tables=...`.
@@ -155,6 +158,7 @@ pub fn tune(
     let shrinking = shrinking::advise(source, names, &all, tick)?;
     Ok(Advice {
         source: source.title(),
+        losses: source.losses(),
         memory_bytes,
         mount_option: mount_option(&caches, shrinking.as_ref()),
         caches,

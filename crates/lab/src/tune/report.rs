@@ -42,6 +42,9 @@ impl Advice {
     pub fn summary(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
+        if !self.losses.are_none() {
+            let _ = writeln!(text, "Incomplete: {}.", self.losses);
+        }
         if let Some(shrinking) = &self.shrinking {
             let added = shrinking
                 .misses_eager

@@ -1,7 +1,10 @@
 //! Traces with other bytes than were written, and files that are no traces.
 
 use super::{events, read, write};
-use larder_lab::trace::Tolerance;
+use larder_cache::tape::Operation;
+use larder_lab::hash::{Error, Source as _, TraceFile};
+use larder_lab::trace::{Tolerance, TraceEvent};
+use larder_lab::tune::tune;
 use larder_testkit::{Random, Seed};
 use std::fs;
 
@@ -39,4 +42,44 @@ fn trace_with_other_bits_gives_its_own_rows_or_an_error() {
         refused > MUTATIONS / 4,
         "{seed}: only {refused} were refused"
     );
+}
+
+#[test]
+fn trace_with_a_damaged_row_group_in_the_middle_is_as_long_as_what_can_be_read() {
+    let seed = Seed::from_environment(8);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    write(&path, &events(seed, 4 * ROWS), ROWS);
+    let mut bytes = fs::read(&path).unwrap();
+    let mut ends = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"larderRG"));
+    let third = ends.nth(1).unwrap() + 16;
+    bytes[third] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+
+    let trace = TraceFile::open(&path, Tolerance::UpToLastRowGroup).unwrap();
+    assert_eq!(trace.events(), 2 * ROWS as u64, "{seed}");
+    let told = trace.losses().to_string();
+    assert!(
+        told.contains("row group 2 of the trace is damaged"),
+        "{told}"
+    );
+    assert!(
+        told.contains("1 row groups behind it were not read"),
+        "{told}"
+    );
+    // The halves are of what is read, and the report says that it is not all.
+    let advice = tune(&trace, 16 << 20, 1, &mut |_| {}).unwrap();
+    let events = events(seed, 2 * ROWS);
+    let is_lookup = |event: &&TraceEvent| matches!(event.operation, Operation::Lookup { .. });
+    let lookups = events[ROWS..].iter().filter(is_lookup).count() as u64;
+    let judged: u64 = advice.caches.iter().map(|cache| cache.lookups).sum();
+    assert_eq!(judged, lookups, "{seed}");
+    assert!(
+        advice
+            .summary()
+            .starts_with("Incomplete: its end is missing")
+    );
+    let whole = TraceFile::open(&path, Tolerance::Whole).unwrap();
+    let refused = tune(&whole, 16 << 20, 1, &mut |_| {});
+    assert!(matches!(refused, Err(Error::Trace { .. })), "{refused:?}");
 }

@@ -2,10 +2,11 @@
 
 use super::written::not_made;
 use crate::args::ExportArgs;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, tell_warning};
 use crate::json;
 use larder_lab::trace::export::oracle_general::OracleGeneralWriter;
-use larder_lab::trace::{Batch, Error, Tolerance, TraceReader};
+use larder::CacheKind;
+use larder_lab::trace::{Batch, Error, Tolerance, TraceReader, TraceSummary};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write};
@@ -24,8 +25,11 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
         Tolerance::Whole
     };
     let failed = |error: &Error| failure(args, error);
-    let mut reader = TraceReader::open(&args.trace, tolerance).map_err(|error| failed(&error))?;
-    let writer = OracleGeneralWriter::create(&args.output, args.cache.into())
+    let open = || TraceReader::open(&args.trace, tolerance).map_err(|error| failed(&error));
+    let summary = TraceSummary::of(&mut open()?).map_err(|error| failed(&error))?;
+    let cache = choose(args, &summary)?;
+    let mut reader = open()?;
+    let writer = OracleGeneralWriter::create(&args.output, cache)
         .map_err(|error| not_made("OUTPUT", &args.output, &Error::Io(error)))?;
     let records = export(&mut reader, writer).map_err(|error| {
         // Half of an export has no next accesses.
@@ -42,10 +46,33 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
         writeln!(out, "{}: records: {records}", args.output.display())?;
         out.flush()?;
     }
-    if let Some(reason) = reader.shortened() {
-        writeln!(io::stderr(), "warning: {}: {reason}", args.trace.display())?;
+    let losses = reader.losses();
+    if !losses.are_none() {
+        tell_warning(&format!("{}: {losses}", args.trace.display()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The cache whose lookups are exported: the one that was asked for, or the only one there is.
+fn choose(args: &ExportArgs, summary: &TraceSummary) -> Result<CacheKind> {
+    let caches = summary.caches.iter();
+    let there: Vec<_> = caches.filter(|(_, events)| events.lookups > 0).collect();
+    let trace = args.trace.display();
+    let lookups = there.iter().map(|(cache, events)| format!("{} {}", cache.as_str(), events.lookups));
+    let lookups = lookups.collect::<Vec<_>>().join(", ");
+    match (args.cache.map(CacheKind::from), &there[..]) {
+        (_, []) => Err(Failure::new(format!("cannot export {trace}: it has no lookups"))),
+        (Some(cache), _) if there.iter().any(|(one, _)| **one == cache) => Ok(cache),
+        (Some(cache), _) => Err(Failure::with_hint(
+            format!("cannot export {trace}: it has no lookups of the {} cache", cache.as_str()),
+            format!("it has these: {lookups}"),
+        )),
+        (None, [(cache, _)]) => Ok(**cache),
+        (None, _) => Err(Failure::Usage {
+            message: format!("{trace} has lookups of several caches: {lookups}"),
+            hint: Some("choose one with --cache".to_owned()),
+        }),
+    }
 }
 
 fn export(reader: &mut TraceReader, mut writer: OracleGeneralWriter) -> Result<u64, Error> {

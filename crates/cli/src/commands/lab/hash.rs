@@ -2,7 +2,7 @@
 
 use super::{Results, progress};
 use crate::args::{HashArgs, KeysArgs};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, tell_warning};
 use indicatif::{ProgressBar, ProgressStyle};
 use larder::CacheKind;
 use larder_lab::hash::{
@@ -75,14 +75,19 @@ fn source(args: &KeysArgs, caches: &[CacheKind]) -> Result<(Box<dyn Source>, Vec
     Ok((Box::new(trace), caches))
 }
 
-/// The trace at `path`.
+/// The trace at `path`; warns of what is missing of it.
 pub(super) fn open(path: &Path, salvage: bool) -> Result<TraceFile> {
     let tolerance = if salvage {
         Tolerance::UpToLastRowGroup
     } else {
         Tolerance::Whole
     };
-    TraceFile::open(path, tolerance).map_err(|error| failure(&error))
+    let trace = TraceFile::open(path, tolerance).map_err(|error| failure(&error))?;
+    let losses = trace.losses();
+    if !losses.are_none() {
+        tell_warning(&format!("{}: {losses}", trace.title()));
+    }
+    Ok(trace)
 }
 
 /// The tables of `caches`, with the objects that are asked for.

@@ -1,0 +1,68 @@
+//! What a trace lacks of what happened.
+
+use serde::Serialize;
+use std::fmt::{self, Display, Formatter};
+
+/// What is missing in a trace, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Events that were not kept while it was recorded.
+    pub events: u64,
+    /// Whether the end is missing.
+    pub is_cut_short: bool,
+    /// Why, if this file shows it.
+    pub reason: Option<String>,
+}
+
+impl Losses {
+    /// Whether everything is there.
+    #[must_use]
+    pub fn are_none(&self) -> bool {
+        self.events == 0 && !self.is_cut_short
+    }
+}
+
+impl Display for Losses {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.are_none() {
+            return f.write_str("nothing is missing");
+        }
+        if self.events > 0 {
+            write!(f, "{} events were lost while it was recorded", self.events)?;
+        }
+        if self.events > 0 && self.is_cut_short {
+            f.write_str("; ")?;
+        }
+        match (self.is_cut_short, &self.reason) {
+            (false, _) => Ok(()),
+            (true, None) => f.write_str("its end is missing"),
+            (true, Some(reason)) => write!(f, "its end is missing: {reason}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_tell_of_events_and_of_the_end() {
+        let mut losses = Losses::default();
+        assert!(losses.are_none());
+        losses.events = 7;
+        assert_eq!(
+            losses.to_string(),
+            "7 events were lost while it was recorded"
+        );
+        losses.is_cut_short = true;
+        losses.reason = Some("row group 3 is damaged".to_owned());
+        let told = losses.to_string();
+        assert!(
+            told.ends_with("recorded; its end is missing: row group 3 is damaged"),
+            "{told}"
+        );
+        losses.events = 0;
+        losses.reason = None;
+        assert_eq!(losses.to_string(), "its end is missing");
+    }
+}
