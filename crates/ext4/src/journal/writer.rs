@@ -288,7 +288,8 @@ impl Filesystem {
     fn wait_for_room(&self, writer: &Writer, tid: Tid, is_full: bool) -> Result<()> {
         let logged = writer.journal.as_ref().map(|journal| &journal.logged);
         let made = if is_full {
-            self.commit(tid)
+            // Others go on meanwhile, in the next transaction.
+            self.commit(tid).and_then(|()| self.checkpoint_if_short())
         } else if logged.is_some_and(|logged| !logged.is_empty()) {
             self.checkpoint()
         } else {
@@ -336,9 +337,13 @@ impl Filesystem {
         if let Some(tid) = due {
             self.commit(tid)?;
         }
-        let is_short = writer
-            .journal
-            .as_ref()
+        self.checkpoint_if_short()
+    }
+
+    /// Makes room in the log once half of it is used.
+    fn checkpoint_if_short(&self) -> Result<()> {
+        let journal = self.writer()?.journal.as_ref();
+        let is_short = journal
             .is_some_and(|journal| journal.logged.free_blocks() < journal.log.len_blocks() / 2);
         if is_short { self.checkpoint() } else { Ok(()) }
     }
