@@ -47,6 +47,8 @@ use std::fmt::Debug;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tables {
+    /// Whose tables these are but for what was changed: what they are called after, no more.
+    pub base: Base,
     /// How pages are found.
     pub page: Pages,
     /// How buffers are found. Their index, for the function, counts frames of the device.
@@ -58,6 +60,24 @@ pub struct Tables {
     pub inode: TableChoice,
     /// How dentries are shrunk.
     pub shrinking: Shrinking,
+}
+
+/// Tables that have a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Base {
+    /// [`Tables::LARDER`].
+    #[default]
+    Larder,
+    /// [`Tables::REFERENCE`].
+    Reference,
+    /// [`Tables::A`].
+    A,
+    /// [`Tables::B`].
+    B,
+    /// [`Tables::C`].
+    C,
+    /// [`Tables::D`].
+    D,
 }
 
 /// The table of a cache.
@@ -106,6 +126,7 @@ const fn hashed(function: Function, bits: u32) -> TableChoice {
 impl Tables {
     /// What is called `larder`: ours.
     pub const LARDER: Self = Self {
+        base: Base::Larder,
         page: Pages::Hashed(TableChoice::LARDER),
         buffer: TableChoice::LARDER,
         dentry: TableChoice::LARDER,
@@ -115,6 +136,7 @@ impl Tables {
 
     /// What is called `reference`: Linux 2.2.5.
     pub const REFERENCE: Self = Self {
+        base: Base::Reference,
         page: Pages::Hashed(hashed(Function::PageReference, 11)),
         buffer: hashed(Function::BufferReference, 15),
         dentry: hashed(Function::DentryReference, 10),
@@ -124,6 +146,7 @@ impl Tables {
 
     /// The published kernel `A`.
     pub const A: Self = Self {
+        base: Base::A,
         page: Pages::Hashed(hashed(Function::PageMult, 13)),
         buffer: hashed(Function::BufferMult11, 14),
         dentry: hashed(Function::DentryAdd, 13),
@@ -133,18 +156,21 @@ impl Tables {
 
     /// The published kernel `B`.
     pub const B: Self = Self {
+        base: Base::B,
         buffer: hashed(Function::BufferSteiner, 14),
         ..Self::A
     };
 
     /// The published kernel `C`.
     pub const C: Self = Self {
+        base: Base::C,
         page: Pages::Hashed(hashed(Function::PageReference, 13)),
         ..Self::A
     };
 
     /// The published kernel `D`.
     pub const D: Self = Self {
+        base: Base::D,
         page: Pages::Hashed(hashed(Function::PageOffset, 13)),
         ..Self::A
     };

@@ -339,7 +339,7 @@ proptest! {
             buffer: of_size(buffer),
             dentry: of_size(dentry),
             inode: of_size(inode),
-            shrinking: Shrinking::Normal,
+            ..Tables::LARDER
         };
         let division = Division::new(&config(budget_bytes, tables), InodeCache::<20>::SLOT_BYTES);
         let frames = u64::from(division.frames.frames);

@@ -2,7 +2,8 @@
 
 use super::word::{Word32, Word64};
 use super::{
-    FunctionVisitor, HashKey, buffer, crc, dentry, golden, inode, mixer, page, random_table,
+    FunctionVisitor, HashKey, UnknownFunction, buffer, crc, dentry, golden, inode, mixer, page,
+    random_table,
 };
 use crate::table::HashFunction;
 use crate::tape::CacheKind;
@@ -193,13 +194,6 @@ functions! {
         "Zobrist 1970; Carter and Wegman 1979", "a table of random words for each byte of the key";
 }
 
-/// A name that no function has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownFunction {
-    name: String,
-    choice: Vec<&'static str>,
-}
-
 impl Function {
     /// The function that users of `cache` call `name`: its whole name, or without the cache's
     /// (`mult` for `page-mult`).
@@ -207,20 +201,19 @@ impl Function {
     /// # Errors
     /// A function that was not published for this cache, or none at all.
     pub fn of_cache(cache: CacheKind, name: &str) -> Result<Self, UnknownFunction> {
-        let prefix = match cache {
-            CacheKind::Page => "page-",
-            CacheKind::Buffer => "buffer-",
-            CacheKind::Dentry => "dentry-",
-            CacheKind::Inode => "inode-",
-        };
-        let mut of_cache = Self::ALL.iter().filter(|one| one.caches().contains(&cache));
+        let of_cache = Self::ALL.iter().filter(|one| one.caches().contains(&cache));
         let found = of_cache
             .clone()
-            .find(|one| one.as_str() == name || one.as_str().strip_prefix(prefix) == Some(name));
-        found.copied().ok_or_else(|| UnknownFunction {
-            name: name.to_owned(),
-            choice: of_cache.by_ref().map(|one| one.as_str()).collect(),
-        })
+            .find(|one| one.as_str() == name || one.short_name() == name);
+        let unknown = || UnknownFunction::new(name, of_cache.copied());
+        found.copied().ok_or_else(unknown)
+    }
+
+    /// Its name without that of the cache that it was published for.
+    pub(super) fn short_name(self) -> &'static str {
+        let name = self.as_str();
+        let short = |cache: &CacheKind| name.strip_prefix(cache.as_str())?.strip_prefix('-');
+        self.caches().iter().find_map(short).unwrap_or(name)
     }
 }
 
@@ -235,22 +228,7 @@ impl FromStr for Function {
 
     fn from_str(name: &str) -> Result<Self, UnknownFunction> {
         let found = Self::ALL.iter().find(|one| one.as_str() == name);
-        found.copied().ok_or_else(|| UnknownFunction {
-            name: name.to_owned(),
-            choice: Self::ALL.iter().map(|one| one.as_str()).collect(),
-        })
+        let unknown = || UnknownFunction::new(name, Self::ALL.iter().copied());
+        found.copied().ok_or_else(unknown)
     }
 }
-
-impl fmt::Display for UnknownFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is no hash function: choose one of {}",
-            self.name,
-            self.choice.join(", ")
-        )
-    }
-}
-
-impl std::error::Error for UnknownFunction {}

@@ -26,9 +26,11 @@ pub mod page;
 pub mod random_table;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
+mod unknown;
 pub mod word;
 
-pub use function::{Function, UnknownFunction};
+pub use function::Function;
+pub use unknown::UnknownFunction;
 
 use crate::table::HashFunction;
 use crate::tape::CacheKind;

@@ -145,9 +145,18 @@ fn name_of_function_is_read_back_and_is_its_own() {
 #[test]
 fn name_of_no_function_is_refused_with_the_names() {
     let error = "sha1".parse::<Function>().unwrap_err().to_string();
-    assert!(error.contains("`sha1`"), "{error}");
+    assert!(error.starts_with("`sha1` is no hash function. "), "{error}");
+    // Those in words of 64 bits share an entry with the others of their name.
+    let words = error.split([' ', ',', '\n']);
+    let named: Vec<String> = words
+        .flat_map(|word| match word.strip_suffix("[-64]") {
+            Some(name) => vec![name.to_owned(), format!("{name}-64")],
+            None => vec![word.to_owned()],
+        })
+        .collect();
     for function in Function::ALL {
-        assert!(error.contains(function.as_str()), "{function}: {error}");
+        let times = named.iter().filter(|name| *name == function.as_str());
+        assert_eq!(times.count(), 1, "{function}: {error}");
     }
 }
 

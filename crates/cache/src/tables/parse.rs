@@ -139,23 +139,22 @@ impl fmt::Display for TableSize {
 }
 
 impl fmt::Display for Tables {
-    /// By their name, or as ours with what is different.
+    /// The name of their base, and what is different.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(name) = name_of(&Self::NAMED, self) {
-            return f.pad(name);
-        }
-        f.write_str(OUR_OWN)?;
+        let is_base = |(_, tables): &&(_, Self)| tables.base == self.base;
+        let (name, base) = Self::NAMED.iter().find(is_base).ok_or(fmt::Error)?;
+        f.write_str(name)?;
         for cache in CacheKind::ALL {
             let name = cache.as_str();
-            match self.table(cache) {
-                None => write!(f, "+{name}={TREES}")?,
-                Some(&TableChoice::LARDER) => {}
-                Some(TableChoice { function, size }) => {
+            match (self.table(cache), base.table(cache)) {
+                (now, of_base) if now == of_base => {}
+                (None, _) => write!(f, "+{name}={TREES}")?,
+                (Some(TableChoice { function, size }), _) => {
                     write!(f, "+{name}={}/{size}", Finder::from(*function))?;
                 }
             }
         }
-        if self.shrinking != Shrinking::Normal {
+        if self.shrinking != base.shrinking {
             let name = name_of(&Shrinking::NAMED, &self.shrinking);
             write!(f, "+shrink={}", name.unwrap_or_default())?;
         }
@@ -224,16 +223,11 @@ impl fmt::Display for UnknownTables {
                  sizes=RULE or shrink="
             ),
             Self::Function(cache, unknown) => {
-                let trees = if *cache == CacheKind::Page {
-                    ", or rbtree for trees"
-                } else {
-                    ""
-                };
-                write!(
-                    f,
-                    "{}: {unknown}; or larder for ours{trees}",
-                    cache.as_str()
-                )
+                write!(f, "{}: {unknown}\n  or     larder, our own", cache.as_str())?;
+                match cache {
+                    CacheKind::Page => f.write_str("; rbtree, a red-black tree for each inode"),
+                    _ => Ok(()),
+                }
             }
             Self::Size(size) => write!(
                 f,

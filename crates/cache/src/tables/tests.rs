@@ -85,11 +85,12 @@ fn parts_change_what_they_say_and_nothing_else() {
         ("larder", "larder"),
         ("shrink=normal", "larder"),
         (
-            "page=reference/11+buffer=reference/15+dentry=reference/10+inode=reference/8",
+            "reference+page=reference/11+buffer=reference/15+dentry=reference/10+inode=reference/8",
             "reference",
         ),
-        ("A+buffer=steiner", "B"),
-        ("D+page=page-reference", "C"),
+        ("A+buffer=steiner", "A+buffer=buffer-steiner/14"),
+        ("D+page=rbtree", "D+page=rbtree"),
+        ("D+dentry=larder/larder", "D+dentry=larder/larder"),
         (
             "page=rbtree+shrink=eager",
             "larder+page=rbtree+shrink=eager",
@@ -115,6 +116,20 @@ fn parts_change_what_they_say_and_nothing_else() {
             "{text}: {shown}"
         );
     }
+}
+
+#[test]
+fn unknown_function_lists_those_of_its_cache_by_kind_and_the_one_that_was_meant() {
+    let error = "dentry=mlt-11".parse::<Tables>().unwrap_err().to_string();
+    let expected = "\
+dentry: `mlt-11` is no hash function; did you mean dentry-mult-11? There are:
+  dentry dentry-reference[-64], dentry-add[-64], dentry-mult-11[-64],
+         dentry-mult-17[-64]
+  any    golden, hash-32, hash-64, murmur3-32, murmur3-64, xxh3-avalanche,
+         xxh3-rrmxmx, lowbias32, splitmix64, moremur, table-driven[-64],
+         crc32c, tabulation
+  or     larder, our own";
+    assert_eq!(error, expected, "\n{error}");
 }
 
 #[test]
@@ -168,6 +183,7 @@ fn choice(cache: CacheKind) -> impl Strategy<Value = TableChoice> {
 proptest! {
     #[test]
     fn tables_are_read_back_from_their_text(
+        (_, named) in proptest::sample::select(Tables::NAMED.to_vec()),
         page in prop_oneof![
             choice(CacheKind::Page).prop_map(Pages::Hashed),
             Just(Pages::RedBlackTrees),
@@ -177,7 +193,7 @@ proptest! {
         inode in choice(CacheKind::Inode),
         shrinking in proptest::sample::select(vec![Shrinking::Normal, Shrinking::Eager]),
     ) {
-        let tables = Tables { page, buffer, dentry, inode, shrinking };
+        let tables = Tables { page, buffer, dentry, inode, shrinking, ..named };
         prop_assert_eq!(tables.to_string().parse(), Ok(tables));
         prop_assert_eq!(Tables::try_from(String::from(tables)), Ok(tables));
     }

@@ -1,0 +1,98 @@
+//! A name that no function has: what there is, and what may have been meant.
+
+use super::Function;
+use crate::tape::CacheKind;
+use std::fmt;
+
+/// A name that no function has. Displayed, it has lines for each cache's functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownFunction {
+    name: String,
+    choice: Vec<Function>,
+}
+
+/// What ends the name of a function in words of 64 bits.
+const IN_64: &str = "-64";
+
+/// How similar a name must be to be suggested: 1 is the same.
+const SIMILAR: f64 = 0.8;
+
+/// Columns of a line.
+const COLUMNS: usize = 78;
+
+impl UnknownFunction {
+    /// `name`, where one of `choice` was to be named.
+    pub(super) fn new(name: &str, choice: impl IntoIterator<Item = Function>) -> Self {
+        Self {
+            name: name.to_owned(),
+            choice: choice.into_iter().collect(),
+        }
+    }
+
+    /// The name that was most likely meant, if one is similar.
+    fn nearest(&self) -> Option<&'static str> {
+        let similarity = |function: &Function| {
+            let names = [function.as_str(), function.short_name()];
+            let similar = names.map(|name| strsim::jaro_winkler(&self.name, name));
+            similar[0].max(similar[1])
+        };
+        let rated = self.choice.iter().map(|one| (similarity(one), one));
+        // Of the same, the first.
+        let best = rated.rev().max_by(|a, b| a.0.total_cmp(&b.0));
+        best.filter(|(similarity, _)| *similarity >= SIMILAR)
+            .map(|(_, function)| function.as_str())
+    }
+
+    /// Writes the functions that were made for `caches`.
+    fn write_group(&self, f: &mut fmt::Formatter<'_>, caches: &[CacheKind]) -> fmt::Result {
+        let of_group = self.choice.iter().filter(|one| one.caches() == caches);
+        let names: Vec<&str> = of_group.map(|one| one.as_str()).collect();
+        let in_64_of = |name: &str| {
+            names
+                .iter()
+                .any(|one| one.strip_suffix(IN_64) == Some(name))
+        };
+        let shown = names
+            .iter()
+            .filter(|name| {
+                !name
+                    .strip_suffix(IN_64)
+                    .is_some_and(|of| names.contains(&of))
+            })
+            .map(|name| format!("{name}{}", if in_64_of(name) { "[-64]" } else { "" }));
+        let label = match caches {
+            [cache] => cache.as_str(),
+            _ => "any",
+        };
+        let mut column = COLUMNS;
+        for (at, name) in shown.enumerate() {
+            if at > 0 {
+                write!(f, ",")?;
+            }
+            if column + name.len() + 2 > COLUMNS {
+                let label = if at == 0 { label } else { "" };
+                write!(f, "\n  {label:<6}")?;
+                column = 8;
+            }
+            write!(f, " {name}")?;
+            column += name.len() + 2;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for UnknownFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is no hash function", self.name)?;
+        match self.nearest() {
+            Some(nearest) => write!(f, "; did you mean {nearest}? There are:")?,
+            None => write!(f, ". There are:")?,
+        }
+        for cache in CacheKind::ALL {
+            self.write_group(f, &[cache])?;
+        }
+        self.write_group(f, &CacheKind::ALL)
+    }
+}
+
+impl std::error::Error for UnknownFunction {}
