@@ -78,6 +78,22 @@ fn import_and_export_tell_what_is_wrong_and_what_to_do() {
     assert_fails(&missing, 1, &["none", "hint:"]);
     let unknown = larder(["lab", "import", "csv", &text, &path(&dir, "x")]);
     assert_fails(&unknown, 2, &["csv", "blkparse"]);
+    let out = path(&dir, "x");
+    fs::write(
+        &text,
+        "7 1700000000.5 read(3, \"\", 1) = 0\n7 1700000000.5 access(\"/etc\", 0) = 0\n",
+    )
+    .unwrap();
+    let foreign = larder(["lab", "import", "fio", &text, &out]);
+    let said = [
+        "line 1",
+        "read(3",
+        "fio version 2 iolog",
+        "hint:",
+        "import strace",
+    ];
+    assert_fails(&foreign, 1, &said);
+    assert!(!Path::new(&out).exists());
     let useless = larder([
         "lab",
         "import",
@@ -91,6 +107,24 @@ fn import_and_export_tell_what_is_wrong_and_what_to_do() {
     let no_trace = larder(["lab", "export", &text, &path(&dir, "x")]);
     assert_fails(&no_trace, 1, &["not a trace", "hint:"]);
     assert!(!Path::new(&path(&dir, "x")).exists());
+}
+
+#[test]
+fn export_chooses_the_only_cache_there_is_and_asks_where_there_are_more() {
+    let dir = TempDir::new().unwrap();
+    let (text, out) = (path(&dir, "keys.txt"), path(&dir, "out"));
+    let (one, two) = (path(&dir, "one.parquet"), path(&dir, "two.parquet"));
+    fs::write(&text, "7\n8\n").unwrap();
+    larder_ok(["lab", "import", "keys", &text, &one]);
+    fs::write(&text, "7\nname\n8\n").unwrap();
+    larder_ok(["lab", "import", "keys", &text, &two]);
+    let several = larder(["lab", "export", &two, &out]);
+    assert_fails(&several, 2, &["dentry 1, inode 2", "hint:", "--cache"]);
+    let other = larder(["lab", "export", &two, &out, "--cache", "page"]);
+    assert_fails(&other, 1, &["page cache", "hint:", "dentry 1, inode 2"]);
+    assert!(!Path::new(&out).exists());
+    let text = larder_ok(["lab", "export", &one, &out]);
+    assert!(text.ends_with("records: 2\n"), "{text}");
 }
 
 #[test]
@@ -163,7 +197,14 @@ fn command_is_recorded_and_its_exit_code_is_passed_on() {
     let summary: serde_json::Value = serde_json::from_slice(&recorded.stdout).unwrap();
     assert_eq!(summary["lost"], 0);
     assert!(summary["rows"]["page"].as_u64().unwrap() > 0, "{summary}");
-    let text = larder_ok(["lab", "export", &trace, &path(&dir, "out")]);
+    let text = larder_ok([
+        "lab",
+        "export",
+        &trace,
+        &path(&dir, "out"),
+        "--cache",
+        "page",
+    ]);
     assert!(text.contains("records: "), "{text}");
 }
 
@@ -187,7 +228,14 @@ fn command_that_does_not_end_is_killed_at_the_second_signal() {
     kill_process(pid, Signal::INT).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(recording.wait().unwrap().code(), Some(128 + 9));
-    larder_ok(["lab", "export", &trace, &path(&dir, "out")]);
+    larder_ok([
+        "lab",
+        "export",
+        &trace,
+        &path(&dir, "out"),
+        "--cache",
+        "page",
+    ]);
 }
 
 #[test]
@@ -211,7 +259,14 @@ fn recording_that_is_interrupted_ends_its_trace_and_leaves_nothing_in_the_kernel
     assert_eq!(recording.wait().unwrap().code(), Some(128 + 15));
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert!(rest.iter().any(|line| line.contains("lost: 0")), "{rest:?}");
-    larder_ok(["lab", "export", &trace, &path(&dir, "out")]);
+    larder_ok([
+        "lab",
+        "export",
+        &trace,
+        &path(&dir, "out"),
+        "--cache",
+        "page",
+    ]);
     let instances = Path::new("/sys/kernel/tracing/instances");
     if !instances.exists() {
         return tell_skipped("tracefs is not mounted where it usually is");

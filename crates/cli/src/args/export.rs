@@ -12,9 +12,9 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  larder lab export trace.parquet trace.oracleGeneral
+  larder lab export blocks.parquet blocks.oracleGeneral
   larder lab export trace.parquet names.oracleGeneral --cache dentry
-  cachesim trace.oracleGeneral oracleGeneral lru,s3fifo 0.1
+  cachesim names.oracleGeneral oracleGeneral lru,s3fifo 0.1
 
 JSON: output, records")]
 pub(crate) struct ExportArgs {
@@ -22,9 +22,9 @@ pub(crate) struct ExportArgs {
     pub trace: PathBuf,
     /// The file that is written; there must be no such file yet
     pub output: PathBuf,
-    /// Whose lookups
-    #[arg(long, value_name = "NAME", default_value = "page")]
-    pub cache: Cache,
+    /// Whose lookups [default: the only cache that the trace has lookups of]
+    #[arg(long, value_name = "NAME")]
+    pub cache: Option<Cache>,
     /// Read a trace that was cut short up to its last whole row group
     #[arg(long)]
     pub salvage: bool,

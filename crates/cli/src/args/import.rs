@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Make a trace of what another program recorded
 ///
 /// Reads INPUT from front to back. Lines that tell of no lookup are left out, and counted by
-/// reason, with the number of the first. docs/traces.md says what each format cannot know.
+/// reason, with the number of the first; where no line does, there is no trace. docs/traces.md says what each format cannot know.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Formats:

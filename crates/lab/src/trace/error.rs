@@ -1,5 +1,6 @@
 //! What keeps a trace from being written or read.
 
+use super::import::Foreign;
 use super::info::VERSION;
 use parquet::basic::Type;
 use parquet::errors::ParquetError;
@@ -49,6 +50,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// What was to be imported has no lookup in the format that it was said to have.
+    #[error(transparent)]
+    Foreign(#[from] Foreign),
     /// Parquet's writer refused.
     #[error("cannot write the trace: {0}")]
     Write(#[from] ParquetError),

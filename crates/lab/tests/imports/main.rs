@@ -5,8 +5,8 @@
 
 use larder_cache::dentry::name_hash;
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::trace::TraceEvent;
-use larder_lab::trace::import::{Format, Skipped, import};
+use larder_lab::trace::import::{Foreign, Format, Looks, Skipped, import};
+use larder_lab::trace::{Error, TraceEvent};
 use larder_testkit::Seed;
 use larder_testkit::seed::Random;
 use std::fmt::Write as _;
@@ -134,6 +134,56 @@ fn oracle_general_gives_objects_and_seconds() {
     assert_eq!(reasons, [("a record cut short", 3)]);
 }
 
+/// What is wrong with `bytes`, which have no lookup in `format`.
+fn foreign(format: Format, bytes: &[u8]) -> Foreign {
+    let result = import(format, None, bytes, &mut |event| panic!("{event:?}"));
+    match result {
+        Err(Error::Foreign(foreign)) => foreign,
+        other => panic!("{format}: {other:?}"),
+    }
+}
+
+#[test]
+fn file_of_another_format_is_refused_and_told_by_its_look() {
+    let read_alike = |format| format == Format::Keys;
+    for said in Format::ALL.into_iter().filter(|said| !read_alike(*said)) {
+        for (format, text, _) in FIXTURES {
+            if format == said {
+                continue;
+            }
+            let foreign = foreign(said, text.as_bytes());
+            // Anything could be keys.
+            let looks = (format != Format::Keys).then_some(Looks::Format(format));
+            assert_eq!(foreign.looks, looks, "{format}, said to be {said}");
+        }
+    }
+    let records = [0_u32, 1].map(|second| {
+        let mut record = [0; 24];
+        record[..4].copy_from_slice(&second.to_le_bytes());
+        record[16..].copy_from_slice(&(-1_i64).to_le_bytes());
+        record
+    });
+    let looks = Some(Looks::Format(Format::OracleGeneral));
+    for said in [Format::Keys, Format::Msr] {
+        assert_eq!(foreign(said, records.as_flattened()).looks, looks, "{said}");
+    }
+    for said in Format::ALL {
+        let compressed = foreign(said, b"\x28\xb5\x2f\xfd\x04\0rest");
+        assert_eq!(compressed.looks, Some(Looks::Compressed("zstd")), "{said}");
+        assert_eq!(foreign(said, b"").looks, None, "{said}");
+    }
+}
+
+#[test]
+fn refusal_shows_the_first_line_not_understood_and_one_of_the_format() {
+    let text = b"8,16 1 1 0.000001500 697 G RM 223488 + 8 [ls]\nnonsense\n";
+    let message = foreign(Format::Blkparse, text).to_string();
+    assert!(message.contains("line 2, `nonsense`"), "{message}");
+    assert!(message.contains("697 Q RM 223490 + 8"), "{message}");
+    let message = foreign(Format::Blkparse, &text[..46]).to_string();
+    assert!(message.contains("another action than Q"), "{message}");
+}
+
 #[test]
 fn damaged_files_neither_panic_nor_grow() {
     let seed = Seed::from_environment(0xda);
@@ -149,7 +199,9 @@ fn damaged_files_neither_panic_nor_grow() {
             let lines = bytes.split(|&byte| byte == b'\n').count() as u64;
             // No line can ask for more than 2 GiB, nor lead through more names than it has letters.
             let most = lines * ((1 << 19) + 1) + 2 * bytes.len() as u64;
-            assert!(result.is_ok() && count <= most, "{format}, seed {seed}");
+            assert!(count <= most, "{format}, seed {seed}");
+            let is_read = matches!(result, Ok(_) | Err(Error::Foreign(_)));
+            assert!(is_read, "{result:?}: {format}, seed {seed}");
         }
     }
 }

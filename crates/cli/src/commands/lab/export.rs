@@ -4,8 +4,8 @@ use super::written::not_made;
 use crate::args::ExportArgs;
 use crate::failure::{Failure, Result, tell_warning};
 use crate::json;
-use larder_lab::trace::export::oracle_general::OracleGeneralWriter;
 use larder::CacheKind;
+use larder_lab::trace::export::oracle_general::OracleGeneralWriter;
 use larder_lab::trace::{Batch, Error, Tolerance, TraceReader, TraceSummary};
 use serde::Serialize;
 use std::fs;
@@ -58,13 +58,20 @@ fn choose(args: &ExportArgs, summary: &TraceSummary) -> Result<CacheKind> {
     let caches = summary.caches.iter();
     let there: Vec<_> = caches.filter(|(_, events)| events.lookups > 0).collect();
     let trace = args.trace.display();
-    let lookups = there.iter().map(|(cache, events)| format!("{} {}", cache.as_str(), events.lookups));
+    let lookups = there
+        .iter()
+        .map(|(cache, events)| format!("{} {}", cache.as_str(), events.lookups));
     let lookups = lookups.collect::<Vec<_>>().join(", ");
     match (args.cache.map(CacheKind::from), &there[..]) {
-        (_, []) => Err(Failure::new(format!("cannot export {trace}: it has no lookups"))),
+        (_, []) => Err(Failure::new(format!(
+            "cannot export {trace}: it has no lookups"
+        ))),
         (Some(cache), _) if there.iter().any(|(one, _)| **one == cache) => Ok(cache),
         (Some(cache), _) => Err(Failure::with_hint(
-            format!("cannot export {trace}: it has no lookups of the {} cache", cache.as_str()),
+            format!(
+                "cannot export {trace}: it has no lookups of the {} cache",
+                cache.as_str()
+            ),
             format!("it has these: {lookups}"),
         )),
         (None, [(cache, _)]) => Ok(**cache),

@@ -4,8 +4,8 @@ use super::written::{Rows, Written};
 use crate::args::ImportArgs;
 use crate::failure::{Failure, Result};
 use crate::json;
-use larder_lab::trace::TraceInfo;
-use larder_lab::trace::import::{self, Format, Skipped};
+use larder_lab::trace::import::{self, Format, Looks, Skipped};
+use larder_lab::trace::{Error, TraceInfo};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -54,7 +54,7 @@ pub(super) fn run(args: &ImportArgs) -> Result<ExitCode> {
     let (rows, skipped) = finished.map_err(|error| {
         // Half of an import is of no use, and in the way of another.
         let _ = fs::remove_file(&args.output);
-        Failure::new(format!("cannot import {}: {error}", args.input.display()))
+        failure(&args.input, &error)
     })?;
     if args.json {
         json::print(&summary(&args.output, rows, &skipped))?;
@@ -78,6 +78,28 @@ fn open(input: &Path) -> Result<Box<dyn BufRead>> {
             "INPUT must be a file, or - for standard input",
         )),
     }
+}
+
+fn failure(input: &Path, error: &Error) -> Failure {
+    let input = input.display();
+    let message = format!("cannot import {input}: {error}");
+    let Error::Foreign(foreign) = error else {
+        return Failure::new(message);
+    };
+    let format = foreign.format;
+    let hint = match foreign.looks {
+        Some(Looks::Format(other)) => {
+            format!("it looks like {other}: larder lab import {other} {input} OUTPUT")
+        }
+        Some(Looks::Compressed(by)) => {
+            format!("{by} made it: {by} -dc {input} | larder lab import {format} - OUTPUT")
+        }
+        Some(Looks::Parquet) => {
+            "it is Parquet, as larder's traces are, which need no import".to_owned()
+        }
+        None => "FORMAT must be what INPUT is written in: larder lab import --help".to_owned(),
+    };
+    Failure::with_hint(message, hint)
 }
 
 fn summary(output: &Path, rows: Rows, skipped: &Skipped) -> Summary {

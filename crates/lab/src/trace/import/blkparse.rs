@@ -7,7 +7,7 @@
 use super::Tell;
 use super::lines::Line;
 use super::pages::{self, Span};
-use super::skipped::Skipped;
+use super::skipped::{FOREIGN, Skipped};
 use super::strace::nanoseconds;
 use crate::trace::Error;
 use larder_cache::tape::CacheKind;
@@ -15,18 +15,33 @@ use std::io::BufRead;
 
 const SECTOR_BYTES: u64 = 512;
 
+/// How the lines begin that say which files were read, and sum up what was in them.
+const SUMMARY: [&str; 9] = [
+    "CPU",
+    "Reads ",
+    "Read ",
+    "PC ",
+    "IO ",
+    "Total (",
+    "Throughput (",
+    "Events (",
+    "Skips: ",
+];
+
 pub(super) fn import(reader: impl BufRead, tell: &mut Tell<'_>) -> Result<Skipped, Error> {
     pages::import(reader, tell, request)
 }
 
 fn request(line: Line<'_>) -> Result<Span, &'static str> {
-    const OTHER: &str = "not a line of blkparse's events";
-    let text = str::from_utf8(line.text).map_err(|_| OTHER)?;
+    let text = str::from_utf8(line.text).map_err(|_| FOREIGN)?;
+    if is_of_summary(text) {
+        return Err("a line of the summary");
+    }
     let mut fields = text.split_ascii_whitespace();
-    let mut field = || fields.next().ok_or(OTHER);
-    let device = device(field()?).ok_or(OTHER)?;
+    let mut field = || fields.next().ok_or(FOREIGN);
+    let device = device(field()?).ok_or(FOREIGN)?;
     let (_processor, _number) = (field()?, field()?);
-    let time_ns = nanoseconds(field()?).ok_or(OTHER)?;
+    let time_ns = nanoseconds(field()?).ok_or(FOREIGN)?;
     let (_process, action, done) = (field()?, field()?, field()?);
     if action != "Q" {
         return Err("another action than Q");
@@ -39,16 +54,22 @@ fn request(line: Line<'_>) -> Result<Span, &'static str> {
         return Err("a request without sectors");
     }
     let ("+", sectors) = (field()?, field()?) else {
-        return Err(OTHER);
+        return Err(FOREIGN);
     };
     let bytes = |sectors: &str| sectors.parse::<u64>().ok()?.checked_mul(SECTOR_BYTES);
     Ok(Span {
         time_ns,
         cache: CacheKind::Buffer,
         object: device.into(),
-        offset: bytes(sector).ok_or(OTHER)?,
-        length: bytes(sectors).ok_or(OTHER)?,
+        offset: bytes(sector).ok_or(FOREIGN)?,
+        length: bytes(sectors).ok_or(FOREIGN)?,
     })
+}
+
+fn is_of_summary(text: &str) -> bool {
+    let text = text.trim_ascii_start();
+    let is_note = text.starts_with("Input file ") && text.ends_with(" added");
+    text.is_empty() || is_note || SUMMARY.iter().any(|start| text.starts_with(start))
 }
 
 /// Reads `8,16`.

@@ -8,7 +8,7 @@
 use super::Tell;
 use super::lines::Line;
 use super::pages::{self, Span};
-use super::skipped::Skipped;
+use super::skipped::{FOREIGN, Skipped};
 use crate::trace::Error;
 use larder_cache::tape::CacheKind;
 use std::collections::HashMap;
@@ -31,14 +31,13 @@ pub(super) fn import(reader: impl BufRead, tell: &mut Tell<'_>) -> Result<Skippe
 
 impl Log {
     fn access(&mut self, line: Line<'_>) -> Result<Span, &'static str> {
-        const OTHER: &str = "not a line of an iolog";
         if let Some(version) = line.text.strip_prefix(b"fio version ") {
             self.has_times = version.starts_with(b"3");
             return Err("the version");
         }
         let (time, rest) = if self.has_times {
-            let (time, rest) = split(line.text).ok_or(OTHER)?;
-            (number(time).ok_or(OTHER)?, rest)
+            let (time, rest) = split(line.text).ok_or(FOREIGN)?;
+            (number(time).ok_or(FOREIGN)?, rest)
         } else {
             (0, line.text)
         };
@@ -60,7 +59,7 @@ impl Log {
             {
                 Err("the opening or closing of a file")
             }
-            _ => Err(OTHER),
+            _ => Err(FOREIGN),
         }
     }
 

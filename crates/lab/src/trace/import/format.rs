@@ -50,6 +50,22 @@ impl Format {
     }
 }
 
+impl Format {
+    /// What is in such a file, with a line of one.
+    pub(super) const fn about(self) -> &'static str {
+        match self {
+            Self::Blkparse => "lines as in `8,16 1 42 0.000123456 697 Q RM 223490 + 8 [ls]`",
+            Self::Fio => "`fio version 2 iolog`, then lines as in `/data/f read 45056 4096`",
+            Self::Strace => "lines as in `7 1700000000.000005 read(3, \"\"..., 832) = 832`",
+            Self::Msr => "lines as in `128166372003061629,hm,1,Read,383496192,32768,413`",
+            Self::OracleGeneral => {
+                "binary records of 24 bytes: seconds, object, size, number of the next request"
+            }
+            Self::Keys => "a key on each line, as in `1234`, `1234 7` or `name`",
+        }
+    }
+}
+
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

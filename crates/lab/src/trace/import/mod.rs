@@ -2,7 +2,8 @@
 //!
 //! # Model
 //! Each format is a stream of lines or records that is read once, from front to back. A line that
-//! tells of no lookup is skipped, and counted with the reason; nothing is guessed. Imports tell
+//! tells of no lookup is skipped, and counted with the reason; nothing is guessed. A file without any
+//! lookup, as one of another format is, cannot be imported. Imports tell
 //! of lookups alone, and not whether they hit: [`TraceInfo::tells_changes`] is false, and
 //! a replay completes them.
 //!
@@ -22,6 +23,7 @@
 
 mod blkparse;
 mod fio;
+mod foreign;
 mod format;
 mod keys;
 mod lines;
@@ -31,6 +33,7 @@ mod pages;
 mod skipped;
 pub mod strace;
 
+pub use foreign::{Foreign, Looks};
 pub use format::{Format, UnknownFormat};
 pub(super) use oracle_general::{RECORD_BYTES, Record};
 pub use skipped::{Skipped, SkippedLines};
@@ -47,8 +50,27 @@ pub type Tell<'a> = dyn FnMut(TraceEvent) -> Result<(), Error> + 'a;
 /// was skipped. Keys alone are of `cache`, if it is given.
 ///
 /// # Errors
-/// Those of reading, and those of `tell`.
+/// Those of reading, and those of `tell`; and [`Error::Foreign`] if there is no lookup.
 pub fn import(
+    format: Format,
+    cache: Option<CacheKind>,
+    mut reader: impl BufRead,
+    tell: &mut Tell<'_>,
+) -> Result<Skipped, Error> {
+    let head = foreign::head(&mut reader)?;
+    foreign::check(format, &head)?;
+    let mut is_empty = true;
+    let skipped = read(format, cache, reader, &mut |event| {
+        is_empty = false;
+        tell(event)
+    })?;
+    if is_empty {
+        return Err(Foreign::new(format, skipped, &head).into());
+    }
+    Ok(skipped)
+}
+
+fn read(
     format: Format,
     cache: Option<CacheKind>,
     reader: impl BufRead,

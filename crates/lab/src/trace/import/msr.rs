@@ -7,13 +7,16 @@
 use super::Tell;
 use super::lines::Line;
 use super::pages::{self, Span};
-use super::skipped::Skipped;
+use super::skipped::{FOREIGN, Skipped};
 use crate::trace::Error;
 use larder_cache::tape::CacheKind;
 use std::io::BufRead;
 
 /// The most hosts that there are major numbers for. There are 13 in the whole set.
 const HOSTS: usize = 1 << 12;
+
+/// What some copies of the traces begin with.
+const HEADER: &[u8] = b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
 
 /// The hosts that were met, and when the first request was.
 #[derive(Default)]
@@ -29,18 +32,20 @@ pub(super) fn import(reader: impl BufRead, tell: &mut Tell<'_>) -> Result<Skippe
 
 impl Seen {
     fn request(&mut self, line: Line<'_>) -> Result<Span, &'static str> {
-        const OTHER: &str = "not a line of seven values";
+        if line.text == HEADER {
+            return Err("the header");
+        }
         let mut fields = line.text.split(|&byte| byte == b',');
-        let mut field = || fields.next().ok_or(OTHER);
+        let mut field = || fields.next().ok_or(FOREIGN);
         let (time, host, disk, done) = (field()?, field()?, field()?, field()?);
         let (offset, length, _took) = (field()?, field()?, field()?);
         if !done.eq_ignore_ascii_case(b"Read") && !done.eq_ignore_ascii_case(b"Write") {
-            return Err("neither a read nor a write");
+            return Err(FOREIGN);
         }
         let number = |text: &[u8]| -> Option<u64> { str::from_utf8(text).ok()?.parse().ok() };
-        let time = number(time).ok_or(OTHER)?;
+        let time = number(time).ok_or(FOREIGN)?;
         let disk = number(disk).and_then(|disk| u32::try_from(disk).ok());
-        let disk = disk.filter(|&disk| disk < 1 << 20).ok_or(OTHER)?;
+        let disk = disk.filter(|&disk| disk < 1 << 20).ok_or(FOREIGN)?;
         let device = self.host(host).ok_or("too many hosts")? << 20 | disk;
         Ok(Span {
             time_ns: time
@@ -48,8 +53,8 @@ impl Seen {
                 .saturating_mul(100),
             cache: CacheKind::Buffer,
             object: device.into(),
-            offset: number(offset).ok_or(OTHER)?,
-            length: number(length).ok_or(OTHER)?,
+            offset: number(offset).ok_or(FOREIGN)?,
+            length: number(length).ok_or(FOREIGN)?,
         })
     }
 

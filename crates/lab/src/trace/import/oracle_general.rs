@@ -45,6 +45,20 @@ impl Record {
     }
 }
 
+/// Whether the whole records that `bytes` begins with can be some: time goes on, and what is asked for
+/// next is asked for later.
+pub(super) fn are_plausible(bytes: &[u8]) -> bool {
+    /// More records than anybody has.
+    const MOST: i64 = 1 << 48;
+    let records = bytes.as_chunks().0.iter().map(Record::of_bytes);
+    let is_later = |(number, record): (i64, Record)| {
+        let next = record.next_access;
+        next < 0 || next == i64::MAX || (number < next && next < MOST)
+    };
+    let times = records.clone().map(|record| record.clock_time_s);
+    records.len() > 0 && times.is_sorted() && (0..).zip(records).all(is_later)
+}
+
 pub(super) fn import(
     mut reader: impl BufRead,
     cache: Option<CacheKind>,

@@ -4,6 +4,9 @@ use super::lines::Line;
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// The reason of what is not of the format at all.
+pub(super) const FOREIGN: &str = "not a line of the format";
+
 /// How much of a line is shown.
 const SHOWN_BYTES: usize = 60;
 
@@ -42,6 +45,12 @@ impl Skipped {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().map(|lines| lines.count).sum()
+    }
+
+    /// The lines that are not of the format at all, if there are any.
+    #[must_use]
+    pub fn foreign(&self) -> Option<&SkippedLines> {
+        self.0.get(FOREIGN)
     }
 
     /// Each reason, and the lines skipped for it.

@@ -23,7 +23,7 @@ pub(super) use keys::import;
 pub(super) use timestamp::nanoseconds;
 
 use super::lines::{Line, Lines};
-use super::skipped::Skipped;
+use super::skipped::{FOREIGN, Skipped};
 use line::What;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead};
@@ -106,7 +106,10 @@ impl Threads {
         if line.cut {
             return Err("a line of more than 1 MiB");
         }
-        let parts = line::parts(line.text).ok_or("not a line of strace's")?;
+        if line.text.starts_with(b"strace: ") {
+            return Err("what strace says of itself");
+        }
+        let parts = line::parts(line.text).ok_or(FOREIGN)?;
         let time_ns = clock.at(parts.timestamp);
         let pid = parts.pid;
         let text = match parts.what {
@@ -127,7 +130,7 @@ impl Threads {
             }
             What::Call(text) => text.to_vec(),
         };
-        let call = line::call(&text).ok_or("a call that makes no sense")?;
+        let call = line::call(&text).ok_or(FOREIGN)?;
         let birth = self.thread(pid).birth.take();
         let call = Call {
             line: line.number,
