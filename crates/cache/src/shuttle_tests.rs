@@ -1,4 +1,5 @@
-//! Models of the concurrent parts, run under many interleavings:
+//! Pages under the model checker, which tries many interleavings, as it does with the other concurrent
+//! parts beside their code:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p larder-cache --lib shuttle
@@ -7,9 +8,11 @@
 //! A failure prints the schedule that led to it, for `shuttle::replay`.
 
 use crate::frame::{Frames, FramesConfig};
+use crate::hash::HashKey;
 use crate::page::{Entry, Lock, PageCache, PageKey};
 use crate::sync::{AtomicU32, Relaxed};
-use crate::table::{Arena, Found, Growth, HashFunction, Inserted, Layout, Slot, Table, Vacant};
+use crate::tape::{Event, Operation, Tape};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Interleavings tried of each model, chosen at random and again by priorities.
@@ -20,239 +23,19 @@ pub(crate) fn check(model: fn()) {
     shuttle::check_pct(model, SCHEDULES, 3);
 }
 
-/// The key in the first word, its image in the second.
-#[derive(Debug)]
-struct Number;
+/// A tape that follows what comes and goes: of each key, the one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Follower(std::sync::Mutex<HashSet<HashKey>>);
 
-impl Layout<2> for Number {
-    type Key<'k> = u64;
-    type Hashed = u64;
-
-    fn hashed(key: &u64) -> u64 {
-        *key
-    }
-
-    fn hashed_in(slot: &Slot<2>) -> u64 {
-        slot.word(0)
-    }
-
-    fn matches(key: &u64, slot: &Slot<2>) -> bool {
-        slot.word(0) == *key
-    }
-
-    fn store(key: &u64, slot: &Slot<2>) {
-        slot.set_word(0, *key);
-    }
-}
-
-/// Two buckets: even and odd.
-#[derive(Debug)]
-struct Parity;
-
-impl HashFunction<u64> for Parity {
-    fn bucket(&self, value: u64, _: u32) -> u32 {
-        u32::from(value % 2 == 1)
-    }
-}
-
-type Numbers = Table<Number, Parity, 2>;
-
-/// What belongs to `key`, so that a mixture of two entries shows.
-fn image(key: u64) -> u64 {
-    !key
-}
-
-fn numbers(capacity: u32, keys: &[u64]) -> Arc<Numbers> {
-    let arena = Arc::new(Arena::new(capacity, Growth::Prepaid).unwrap());
-    let table = Table::new(arena, 1, 0, Parity).unwrap();
-    keys.iter().for_each(|key| put(&table, *key));
-    Arc::new(table)
-}
-
-fn put(table: &Numbers, key: u64) {
-    if let Some(vacant) = table.take() {
-        table.replace(&key, vacant, |slot| slot.set_word(1, image(key)));
-    }
-}
-
-fn copy(table: &Numbers, key: u64) -> Option<u64> {
-    let found = table.copy(&key, |slot| (slot.word(0), slot.word(1)));
-    found.map(|(found, value)| {
-        assert_eq!((found, value), (key, image(key)), "one whole entry");
-        value
-    })
-}
-
-fn finish(table: &Numbers) {
-    table.check_invariants(|a, b| a.word(0) == b.word(0));
-    let used = table.objects() + u64::from(table.arena().count_free());
-    assert_eq!(used, u64::from(table.arena().touched()), "no slot is lost");
-}
-
-/// Runs both at once, and then checks the table.
-fn race(table: &Arc<Numbers>, one: fn(&Numbers), other: fn(&Numbers)) {
-    let theirs = Arc::clone(table);
-    let thread = shuttle::thread::spawn(move || one(&theirs));
-    other(table);
-    thread.join().unwrap();
-    finish(table);
-}
-
-#[test]
-fn shuttle_entry_that_stays_is_found_while_its_chain_changes() {
-    check(|| {
-        // 2 stays at the end of its chain; slots before it come and go, and
-        // move to the other chain and back.
-        race(
-            &numbers(3, &[2, 4, 6]),
-            |table| {
-                table.remove(&4);
-                put(table, 5);
-                table.remove(&6);
-                put(table, 8);
-                table.remove(&5);
-                put(table, 4);
-            },
-            |table| {
-                for _ in 0..2 {
-                    assert!(copy(table, 2).is_some(), "2 was never removed");
-                    assert!(matches!(table.get(&2), Some(Found::Pinned(..))));
-                    assert!(table.contains(&2));
-                }
-            },
-        );
-    });
-}
-
-#[test]
-fn shuttle_copy_of_a_reused_slot_is_whole() {
-    check(|| {
-        race(
-            &numbers(1, &[2]),
-            |table| {
-                table.remove(&2);
-                put(table, 4);
-                table.remove(&4);
-                put(table, 2);
-            },
-            |table| {
-                copy(table, 2);
-                copy(table, 4);
-                copy(table, 2);
-            },
-        );
-    });
-}
-
-#[test]
-fn shuttle_replaced_entry_is_always_found() {
-    check(|| {
-        race(
-            &numbers(3, &[2]),
-            |table| {
-                put(table, 2);
-                put(table, 2);
-            },
-            |table| {
-                assert!(copy(table, 2).is_some());
-                assert!(copy(table, 2).is_some());
-            },
-        );
-    });
-}
-
-#[test]
-fn shuttle_pinned_entry_is_not_reused() {
-    check(|| {
-        race(
-            &numbers(2, &[2, 3]),
-            |table| {
-                put(table, 4);
-                put(table, 5);
-                table.remove(&2);
-            },
-            |table| {
-                for key in [2, 4] {
-                    if let Some(Found::Pinned(pin, _)) = table.get(&key) {
-                        assert_eq!(pin.slot().word(0), key);
-                        shuttle::thread::yield_now();
-                        assert_eq!(pin.slot().word(1), image(key));
-                    }
-                }
-            },
-        );
-    });
-}
-
-#[test]
-fn shuttle_key_inserted_by_two_is_in_the_table_once() {
-    fn insert(table: &Numbers) {
-        for key in [2, 4] {
-            let Some(vacant) = table.take() else { continue };
-            let fill = |slot: &Slot<2>| slot.set_word(1, image(key));
-            match table.get_or_insert(&key, vacant, 0, fill) {
-                Inserted::New(_) => {}
-                Inserted::Existing(Found::Pinned(pin, _)) => {
-                    assert_eq!(pin.slot().word(1), image(key));
-                }
-                Inserted::Existing(other) => panic!("{other:?}"),
-            }
+impl Tape for Follower {
+    fn record(&self, event: Event) {
+        let mut there = self.0.lock().unwrap();
+        match event.operation {
+            Operation::Lookup { .. } => {}
+            Operation::Insert => assert!(there.insert(event.key), "{event:?}: it is there"),
+            Operation::Remove => assert!(there.remove(&event.key), "{event:?}: it is not there"),
         }
     }
-    check(|| race(&numbers(4, &[]), insert, insert));
-    // So small that they evict each other's.
-    check(|| race(&numbers(2, &[6]), insert, insert));
-}
-
-#[test]
-fn shuttle_hands_of_two_do_not_take_the_same_slot() {
-    fn churn(table: &Numbers) {
-        for key in [2, 3, 4] {
-            put(table, key);
-            copy(table, key);
-        }
-    }
-    check(|| race(&numbers(2, &[]), churn, churn));
-}
-
-#[test]
-fn shuttle_free_slot_is_taken_by_one() {
-    check(|| {
-        let arena: Arc<Arena<2>> = Arc::new(Arena::new(3, Growth::Prepaid).unwrap());
-        drop([(); 3].map(|()| arena.take_free()));
-        let theirs = Arc::clone(&arena);
-        let thread = shuttle::thread::spawn(move || {
-            let (first, second) = (theirs.take_free(), theirs.take_free());
-            // Puts the first on top again, and leaves the second out.
-            drop(first);
-            second.map(Vacant::into_index)
-        });
-        let mine = arena.take_free().map(Vacant::into_index);
-        let second = thread.join().unwrap();
-        assert!(mine.is_some() && second.is_some() && mine != second);
-        let left = arena.take_free().map(Vacant::into_index);
-        assert!(left.is_some() && left != mine && left != second);
-    });
-}
-
-#[test]
-fn shuttle_free_slot_is_found_whichever_list_it_comes_to() {
-    check(|| {
-        let arena: Arc<Arena<2>> = Arc::new(Arena::new(3, Growth::Prepaid).unwrap());
-        // All on the list of this thread; each takes to its own what it took.
-        drop([(); 3].map(|()| arena.take_free()));
-        let threads = [(); 2].map(|()| {
-            let theirs = Arc::clone(&arena);
-            shuttle::thread::spawn(move || {
-                (0..2).for_each(|_| drop(theirs.take_free().expect("each has one at most")));
-            })
-        });
-        (0..2).for_each(|_| drop(arena.take_free().expect("each has one at most")));
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
-        assert_eq!(arena.count_free(), 3);
-    });
 }
 
 fn cache_of(frames: u32) -> PageCache {

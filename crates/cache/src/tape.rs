@@ -7,9 +7,10 @@
 //!
 //! # Locking
 //! An entry's coming and going is told while its bucket is locked, so that of one key they are told in
-//! their order; one that is replaced goes first. But an entry that the clock hand has evicted stays in
-//! its chain until that is locked, for lookups to pass: if a new one of the same key comes
-//! meanwhile, that is told first. A tape takes no lock that is held while a cache is used.
+//! their order, the one after the other; an entry that makes room for a new one of its key goes first.
+//! A lookup takes no lock, and may be told after a change that it did not see, or before one that it
+//! saw: of each change, at most one lookup of each other thread. A tape takes no lock that is held
+//! while a cache is used.
 //!
 //! # Cost
 //! Without a tape, a load and a branch, always the same way, for each lookup.
@@ -79,6 +80,44 @@ pub struct Event {
 pub trait Tape: Debug + Send + Sync {
     /// Takes note of `event`, quickly: the table's user waits.
     fn record(&self, event: Event);
+
+    /// How the recording goes on, if it is one.
+    fn stats(&self) -> Option<RecordingStats> {
+        None
+    }
+}
+
+/// How a recording goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordingStats {
+    /// The file.
+    pub file: String,
+    /// Events in it, or about to be written.
+    pub events: u64,
+    /// Events that were told and are not in it.
+    pub lost: u64,
+    /// Why nothing is recorded any more, if something failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+impl RecordingStats {
+    /// What is to be said of a recording that failed.
+    #[must_use]
+    pub fn alarm(&self) -> Option<String> {
+        let Self {
+            file,
+            events,
+            lost,
+            failure,
+        } = self;
+        failure.as_ref().map(|why| {
+            format!(
+                "the trace {file} cannot be written any more: {why}; it has the first {events} events, and \
+                 {lost} are lost"
+            )
+        })
+    }
 }
 
 /// Where a table tells its tape, once it has one.

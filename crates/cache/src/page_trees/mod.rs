@@ -93,6 +93,11 @@ impl PageTrees {
         self.counters.objects()
     }
 
+    /// Pages inserted so far.
+    pub fn inserted(&self) -> u64 {
+        self.counters.inserted()
+    }
+
     pub fn counts(&self) -> Counts {
         self.counters.sum()
     }

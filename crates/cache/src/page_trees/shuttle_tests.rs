@@ -1,7 +1,7 @@
 //! The trees under the model checker: what lookups, inserts and evictions do to one another.
 
 use super::*;
-use crate::shuttle_tests::check;
+use crate::shuttle_tests::{Follower, check};
 use crate::table::Growth;
 
 fn key(index: u64) -> FrameKey {
@@ -12,6 +12,7 @@ fn key(index: u64) -> FrameKey {
 fn trees(frames: u32, indexes: &[u64]) -> Arc<PageTrees> {
     let arena = Arc::new(Arena::new(frames, Growth::Prepaid).unwrap());
     let trees = Arc::new(PageTrees::new(arena, 0).unwrap());
+    trees.set_tape(Arc::new(Follower::default()));
     indexes.iter().for_each(|index| put(&trees, key(*index)));
     trees
 }

@@ -15,7 +15,9 @@
 //! - *another chain behind the slot*, or nothing: that chain ends in another bucket's
 //!   number, so the reader starts again;
 //! - *its own chain, from the front*: slots are inserted at the front only, so
-//!   what is behind contains all that was there when the reader started.
+//!   what is behind contains all that was there when the reader started, but for an entry that
+//!   was replaced meanwhile ([`Table::replace`]): its new slot is in front, and the old one gone.
+//!   So who finds nothing looks at the front again: as long as that is the same entry, nothing came.
 //!
 //! So an entry that stays in the table is always found, and what is found is
 //! whole. How it may move to another slot, and memory be given back, [`give_back`] says; how
@@ -27,6 +29,9 @@
 //! 2. Every entry in it hashes to its bucket, and is live.
 //! 3. No two entries of a chain have the same key.
 //! 4. The chains together hold as many entries as are counted.
+//!
+//! An entry that the clock hand has claimed stays in its chain until that is locked. A new one of the
+//! same key that comes meanwhile takes it out, so that a tape is told of its going first.
 //!
 //! # Locking
 //! One bucket at a time, for one walk ([`buckets`]). A slot is taken, or
@@ -48,8 +53,12 @@ pub mod histogram;
 mod hold;
 mod inspect;
 mod link;
+#[cfg(test)]
+mod number;
 mod same_hash;
 mod shrink;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 mod slot;
 #[cfg(all(test, not(shuttle)))]
 pub(crate) mod tests;
@@ -295,20 +304,15 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     ) -> Inserted<'a, W> {
         let bucket = self.bucket(L::hashed(key));
         let mut locked = self.buckets.lock(bucket);
-        for index in self.chain(locked.first()) {
-            let slot = self.arena.slot(index);
-            // Its key does not change while the bucket is locked; whether it is
-            // live does, when it is evicted.
-            if !L::matches(key, slot) {
-                continue;
-            }
+        if let Some(index) = self.find(&locked, key) {
             loop {
-                match self.arena.pin(index, slot.state()) {
+                match self.arena.pin(index, self.arena.slot(index).state()) {
                     Visit::Found(found) => return Inserted::Existing(found),
                     Visit::Pass => break,
                     Visit::Raced => {}
                 }
             }
+            self.unlink_locked(&mut locked, index);
         }
         L::store(key, vacant.slot());
         fill(vacant.slot());
@@ -323,18 +327,18 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         fill(vacant.slot());
         let bucket = self.bucket(L::hashed(key));
         let mut locked = self.buckets.lock(bucket);
-        let Some(old) = self.find_live(&locked, key) else {
+        let Some(old) = self.find(&locked, key) else {
             self.push(&mut locked, vacant, 0);
             return;
         };
         // Readers find the new one before the old one goes; a tape is told the other way round.
         let new = Self::link(&mut locked, vacant, 0);
-        let is_out = self.arena.claim(old).is_some();
-        if is_out {
+        let is_claimed = self.arena.claim(old).is_some();
+        if is_claimed || !self.is_live(old) {
             self.unlink_locked(&mut locked, old);
         }
         self.note_inserted(new);
-        if is_out {
+        if is_claimed {
             drop(locked);
             drop(self.arena.vacant(old));
         }
@@ -357,10 +361,14 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         Some(state)
     }
 
-    /// Takes the slot `index`, which the caller has claimed, out of its chain.
+    /// Takes the slot `index`, which the caller has claimed, out of its chain, unless a new entry of
+    /// its key has done so.
     pub(crate) fn unlink(&self, index: u32) {
-        let bucket = self.bucket(L::hashed_in(self.arena.slot(index)));
-        self.unlink_locked(&mut self.buckets.lock(bucket), index);
+        let slot = self.arena.slot(index);
+        let mut locked = self.buckets.lock(self.bucket(L::hashed_in(slot)));
+        if slot.next() != END_OF_FREE {
+            self.unlink_locked(&mut locked, index);
+        }
     }
 
     /// Takes back the busy entry `index`, which the caller was to fill. Returns
@@ -401,7 +409,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         'start: loop {
             let first = self.buckets.first(bucket);
             let mut at = first;
-            let mut dead: Option<(&Slot<W>, State)> = None;
+            let mut front: Option<(&Slot<W>, State)> = None;
             while let Link::Slot(index) = at {
                 let slot = self.arena.slot(index);
                 links += 1;
@@ -414,18 +422,20 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 if L::matches(key, slot) {
                     match visit(slot, index, state) {
                         Visit::Found(found) => return (Some(found), links),
-                        Visit::Pass => dead = dead.or(Some((slot, state))),
+                        Visit::Pass => {}
                         Visit::Raced => continue 'start,
                     }
                 }
+                front = front.or(Some((slot, state)));
                 at = slot.next();
             }
-            let is_stale = |(slot, state): (&Slot<W>, State)| {
-                // Not merely evicted, but replaced by one put in front since, or
-                // that very one, not yet live when it was passed.
-                self.buckets.first(bucket) != first || slot.state() != state
-            };
-            if at == self.buckets.end(bucket) && !dead.is_some_and(is_stale) {
+            // Nothing was put in front since, where a slot may be the same and its entry another, or
+            // where it was when it was passed, but not yet live.
+            let is_same = |(slot, seen): (&Slot<W>, State)| slot.state().is_found_as(seen);
+            if at == self.buckets.end(bucket)
+                && self.buckets.first(bucket) == first
+                && front.is_none_or(is_same)
+            {
                 return (None, links);
             }
         }
@@ -466,13 +476,20 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         vacant.into_index()
     }
 
-    /// The entry for `key` in a locked chain. Evicted meanwhile, it stays in
-    /// the chain as long as the lock is held.
+    /// The slot of `key` in a locked chain. It stays there, with its key, as long as the lock is held;
+    /// its entry may have been evicted, or be meanwhile.
+    fn find(&self, locked: &Locked<'_>, key: &L::Key<'_>) -> Option<u32> {
+        self.chain(locked.first())
+            .find(|&index| L::matches(key, self.arena.slot(index)))
+    }
+
+    /// [`Table::find`] of an entry that was not evicted before.
     fn find_live(&self, locked: &Locked<'_>, key: &L::Key<'_>) -> Option<u32> {
-        self.chain(locked.first()).find(|&index| {
-            let slot = self.arena.slot(index);
-            L::matches(key, slot) && slot.state().has(State::LIVE)
-        })
+        self.find(locked, key).filter(|&index| self.is_live(index))
+    }
+
+    fn is_live(&self, index: u32) -> bool {
+        self.arena.slot(index).state().has(State::LIVE)
     }
 
     fn unlink_locked(&self, locked: &mut Locked<'_>, index: u32) {

@@ -76,10 +76,14 @@ where
         evicted: impl FnOnce(u32),
     ) -> Added {
         let mut locked = self.buckets.lock(self.bucket(L::hashed(key)));
-        // Slots go back behind the lock.
-        if self.find_live(&locked, key).is_some() {
-            drop(locked);
-            return Added::Existing;
+        match self.find(&locked, key) {
+            Some(index) if self.is_live(index) => {
+                // Slots go back behind the lock.
+                drop(locked);
+                return Added::Existing;
+            }
+            Some(evicted) => self.unlink_locked(&mut locked, evicted),
+            None => {}
         }
         let mut oldest = None;
         match self.arena.room(self.chain(locked.first()), chain_max) {

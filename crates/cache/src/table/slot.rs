@@ -76,6 +76,13 @@ impl State {
         self.0 / GENERATION == other.0 / GENERATION
     }
 
+    /// Whether `self` and `other` are states of the same entry, in which it can be found in both or in
+    /// neither.
+    #[inline]
+    pub(super) fn is_found_as(self, other: Self) -> bool {
+        (self.0 ^ other.0) & (Self::LIVE | !(GENERATION - 1)) == 0
+    }
+
     /// Can be found and has no owner, so that one can make it busy.
     #[inline]
     pub(super) fn can_lock(self) -> bool {

@@ -1,5 +1,6 @@
 //! The table against a `BTreeMap`, and the clock hand's turns.
 
+use super::number::Number;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -11,31 +12,6 @@ struct Zero;
 impl HashFunction<u64> for Zero {
     fn bucket(&self, _: u64, _: u32) -> u32 {
         0
-    }
-}
-
-/// The key in the first word, the value in the second.
-#[derive(Debug)]
-pub(super) struct Number;
-
-impl Layout<2> for Number {
-    type Key<'k> = u64;
-    type Hashed = u64;
-
-    fn hashed(key: &u64) -> u64 {
-        *key
-    }
-
-    fn hashed_in(slot: &Slot<2>) -> u64 {
-        slot.word(0)
-    }
-
-    fn matches(key: &u64, slot: &Slot<2>) -> bool {
-        slot.word(0) == *key
-    }
-
-    fn store(key: &u64, slot: &Slot<2>) {
-        slot.set_word(0, *key);
     }
 }
 
