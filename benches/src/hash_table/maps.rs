@@ -120,7 +120,7 @@ impl Session for Pinning<'_> {
     }
 }
 
-/// Our table: lookups that copy, each told ahead in two steps.
+/// Our table: lookups that copy, each told ahead in three steps.
 #[derive(Debug)]
 pub struct Ahead<'m>(pub &'m Ours);
 
@@ -145,11 +145,15 @@ impl Session for Ahead<'_> {
     fn get_all(&mut self, keys: &[HashKey]) -> Tally {
         let mut tally = Tally::default();
         for (at, key) in keys.iter().enumerate() {
-            if let Some(later) = keys.get(at + 2 * STEP) {
-                self.0.prefetch_bucket(&frame(*later));
+            let later = |steps: usize| keys.get(at + steps * STEP).map(|key| frame(*key));
+            if let Some(key) = later(3) {
+                self.0.prefetch_bucket(&key);
             }
-            if let Some(later) = keys.get(at + STEP) {
-                self.0.prefetch_entry(&frame(*later));
+            if let Some(key) = later(2) {
+                self.0.prefetch_entry(&key);
+            }
+            if let Some(key) = later(1) {
+                self.0.prefetch_next(&key);
             }
             tally.add(self.get(*key));
         }

@@ -271,6 +271,19 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
+    /// The third step, once that is there: if it is another's, the entry behind it comes closer.
+    #[inline]
+    pub fn prefetch_next(&self, key: &L::Key<'_>) {
+        if let Link::Slot(index) = self.buckets.first(self.bucket(L::hashed(key))) {
+            let slot = self.arena.slot(index);
+            if !L::matches(key, slot)
+                && let Link::Slot(next) = slot.next()
+            {
+                self.arena.prefetch(next);
+            }
+        }
+    }
+
     /// Whether `key` is in the table. Neither counts nor references.
     pub fn contains(&self, key: &L::Key<'_>) -> bool {
         self.walk(key, |_, index, state| self.arena.see(index, state))
