@@ -1,0 +1,72 @@
+//! Writes a trace of pages, as long as is asked for: to see what a long one takes to replay.
+//!
+//! `cargo run --release -p larder-lab --example long_trace -- FILE EVENTS OBJECTS`
+//!
+//! Objects come, are read in runs, and now and then one goes and comes again: there are never more
+//! than `OBJECTS`, however many `EVENTS`.
+
+use larder_cache::tape::{CacheKind, Operation};
+use larder_lab::trace::{Error, TraceEvent, TraceInfo, TraceWriter};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::env::args;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Pages of a file.
+const FILE_PAGES: u64 = 256;
+
+/// Pages that are read in a row.
+const RUN_PAGES: u64 = 16;
+
+/// A run in so many begins with a page that goes and comes again.
+const CHURN_EVERY: u64 = 8;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = args().skip(1).collect();
+    let number = |at: usize| arguments.get(at)?.parse().ok();
+    let (Some(path), Some(events), Some(objects)) = (arguments.first(), number(1), number(2))
+    else {
+        eprintln!("usage: long_trace FILE EVENTS OBJECTS");
+        return ExitCode::from(2);
+    };
+    match write(Path::new(path), events, objects) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {path}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write(path: &Path, events: u64, objects: u64) -> Result<(), Error> {
+    let info = TraceInfo {
+        source: format!("{events} events of {objects} pages, made up"),
+        tells_changes: true,
+        ..TraceInfo::default()
+    };
+    let mut writer = TraceWriter::create(path, &info)?;
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let coming = (0..objects).map(|page| (page, Operation::Insert));
+    let runs = (0_u64..).flat_map(|run| {
+        let first = random.random_range(0..objects);
+        let leaves = run % CHURN_EVERY == 0;
+        let change = [Operation::Remove, Operation::Insert].map(|operation| (first, operation));
+        let read = (first..objects.min(first + RUN_PAGES))
+            .map(|page| (page, Operation::Lookup { hit: true }));
+        change.into_iter().filter(move |_| leaves).chain(read)
+    });
+    let all = (0..events).zip(coming.chain(runs));
+    for (number, (page, operation)) in all {
+        writer.push(&TraceEvent {
+            time_ns: number * 100,
+            cache: CacheKind::Page,
+            operation,
+            device: 8 << 20 | 1,
+            inode: 12 + page / FILE_PAGES,
+            index: page % FILE_PAGES,
+            name_hash: 0,
+        })?;
+    }
+    writer.finish()
+}
