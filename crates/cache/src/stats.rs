@@ -13,6 +13,9 @@ pub struct CacheStats {
     pub buckets: u64,
     /// Objects held.
     pub objects: u64,
+    /// Objects inserted so far; those of them that are not held any more were evicted or removed.
+    #[serde(default)]
+    pub inserted: u64,
     /// Objects that fit.
     pub capacity: u64,
     /// Lookups.
@@ -45,6 +48,7 @@ impl CacheStats {
         Self {
             finder,
             buckets,
+            inserted: table.inserted(),
             bytes: buckets * 4 + objects * (slot_bytes + object_bytes),
             ..Self::of_lookups(table.counts(), objects, capacity)
         }
@@ -69,6 +73,7 @@ impl CacheStats {
             finder: self.finder,
             buckets: self.buckets + other.buckets,
             objects: self.objects + other.objects,
+            inserted: self.inserted + other.inserted,
             capacity: self.capacity + other.capacity,
             lookups: self.lookups + other.lookups,
             hits: self.hits + other.hits,

@@ -2,6 +2,7 @@
 
 use crate::failure::Result;
 use crate::mode;
+use larder::tables::TreeDepths;
 use larder::{FileKind, HistogramReport, Metadata, Timestamp};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -118,6 +119,23 @@ pub(crate) struct Histogram {
     objects: u64,
     longest_chain: u64,
     rows: Vec<HistogramRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trees: Option<Trees>,
+}
+
+/// Red-black trees, which have no chains.
+#[derive(Debug, Serialize)]
+struct Trees {
+    count: u64,
+    largest: u64,
+    rows: Vec<DepthRow>,
+}
+
+/// The objects at one depth.
+#[derive(Debug, Serialize)]
+struct DepthRow {
+    depth: u64,
+    objects: u64,
 }
 
 /// The buckets with chains of one length.
@@ -133,7 +151,10 @@ struct HistogramRow {
 impl Histogram {
     pub(crate) fn new(report: &HistogramReport) -> Self {
         let (counts, histogram) = (&report.counts, &report.histogram);
+        let trees = report.trees.as_ref();
         let rows = histogram.rows().zip(report.poisson);
+        // Of chains that there are not, all rows would be 0.
+        let rows = rows.filter(|_| trees.is_none());
         let row = |((length, buckets, objects), poisson_buckets)| HistogramRow {
             length,
             buckets,
@@ -147,9 +168,17 @@ impl Histogram {
             links_on_hits: counts.links_on_hits,
             links_on_misses: counts.links_on_misses,
             buckets: histogram.buckets(),
-            objects: histogram.objects(),
-            longest_chain: histogram.longest_chain(),
+            objects: trees.map_or_else(|| histogram.objects(), TreeDepths::objects),
+            longest_chain: report.longest_walk(),
             rows: rows.map(row).collect(),
+            trees: trees.map(|trees| Trees {
+                count: trees.trees,
+                largest: trees.largest,
+                rows: trees
+                    .rows()
+                    .map(|(depth, objects)| DepthRow { depth, objects })
+                    .collect(),
+            }),
         }
     }
 }

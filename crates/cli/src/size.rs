@@ -49,7 +49,8 @@ pub(crate) fn human(bytes: u64) -> String {
     let mut value = bytes as f64 / 1024.0;
     let mut unit = "KiB";
     for larger in ["MiB", "GiB", "TiB"] {
-        if value < 1024.0 {
+        // What would be shown as 1024.0 is 1.0 of the next.
+        if value < 1023.95 {
             break;
         }
         value /= 1024.0;
@@ -93,6 +94,7 @@ mod tests {
         assert_eq!(human(0), "0 B");
         assert_eq!(human(1023), "1023 B");
         assert_eq!(human(1024), "1.0 KiB");
+        assert_eq!(human((1 << 20) - 1), "1.0 MiB");
         assert_eq!(human(256 << 20), "256.0 MiB");
         assert_eq!(human(3 << 29), "1.5 GiB");
         assert_eq!(human(5 << 40), "5.0 TiB");

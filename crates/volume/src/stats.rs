@@ -101,12 +101,18 @@ impl Stats {
     /// The four caches.
     #[must_use]
     pub fn caches(&self) -> [(CacheKind, &CacheStats); 4] {
-        [
-            (CacheKind::Page, &self.page),
-            (CacheKind::Buffer, &self.buffer),
-            (CacheKind::Dentry, &self.dentry),
-            (CacheKind::Inode, &self.inode),
-        ]
+        CacheKind::ALL.map(|kind| (kind, self.cache(kind)))
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn cache(&self, kind: CacheKind) -> &CacheStats {
+        match kind {
+            CacheKind::Page => &self.page,
+            CacheKind::Buffer => &self.buffer,
+            CacheKind::Dentry => &self.dentry,
+            CacheKind::Inode => &self.inode,
+        }
     }
 
     /// What is counted, with no look at the buckets: the longest chains stay unknown.

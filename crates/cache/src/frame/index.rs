@@ -112,6 +112,7 @@ impl FrameIndex {
             }
             Self::Trees(trees) => CacheStats {
                 finder: Finder::RedBlackTrees,
+                inserted: trees.inserted(),
                 bytes: trees.overhead_bytes()
                     + trees.objects() * (size_of::<Slot<FRAME_WORDS>>() as u64 + frame_bytes),
                 ..CacheStats::of_lookups(trees.counts(), trees.objects(), capacity)

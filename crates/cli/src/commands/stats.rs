@@ -3,6 +3,7 @@
 use crate::args::StatsArgs;
 use crate::failure::Result;
 use crate::{json, name, size};
+use larder::tables::Finder;
 use larder::{
     AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, Stats, WritingStats,
 };
@@ -172,7 +173,11 @@ fn print_cache(out: &mut dyn Write, name: &str, cache: &CacheStats) -> io::Resul
     writeln!(
         out,
         "{name:<7} {:>9} {:>9} {:>9} {:>11} {:>7} {:>10} {:>10} {:>8} {:>10}",
-        cache.buckets,
+        if cache.finder == Finder::RedBlackTrees {
+            "-".to_owned()
+        } else {
+            cache.buckets.to_string()
+        },
         cache.objects,
         cache.capacity,
         cache.lookups,
@@ -195,7 +200,7 @@ fn ratio(part: u64, whole: u64, decimals: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder::tables::{Finder, Function};
+    use larder::tables::Function;
     use larder::{PolicyName, Tables};
 
     #[test]
@@ -210,6 +215,7 @@ mod tests {
             finder: Finder::Function(Function::PageOffset),
             buckets: 1024,
             objects: 100,
+            inserted: 160,
             capacity: 200,
             lookups: 1000,
             hits: 750,
@@ -233,6 +239,21 @@ mod tests {
         assert!(text.contains(tables), "{text}");
         let readahead = "readahead  modern, 128.0 KiB at once at most, 3 threads";
         assert!(text.contains(readahead), "{text}");
+    }
+
+    #[test]
+    fn trees_are_shown_with_no_buckets_and_tables_by_the_name_they_were_given() {
+        let mut stats = Stats::default();
+        stats.tables = "D+page=rbtree".parse().unwrap();
+        stats.page.finder = Finder::RedBlackTrees;
+        stats.page.objects = 100;
+        let text = shown(&stats);
+        let page: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(page[..3], ["page", "-", "100"]);
+        assert!(
+            text.contains("tables     D+page=rbtree\n           page rbtree,"),
+            "{text}"
+        );
     }
 
     fn shown(stats: &Stats) -> String {

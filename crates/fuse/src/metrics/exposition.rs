@@ -21,16 +21,22 @@ use Kind::{Counter, Gauge};
 /// A figure of `T`: its name, its kind, what it tells, and how it is had; `None` where it is not known.
 type Figure<T> = (&'static str, Kind, &'static str, fn(&T) -> Option<u64>);
 
-const CACHES: [Figure<CacheStats>; 9] = [
+const CACHES: [Figure<CacheStats>; 10] = [
     (
         "larder_cache_buckets",
         Gauge,
-        "Buckets of the hash table.",
+        "Buckets of the hash table; none of trees.",
         |c| Some(c.buckets),
     ),
     ("larder_cache_objects", Gauge, "Objects held.", |c| {
         Some(c.objects)
     }),
+    (
+        "larder_cache_inserted_total",
+        Counter,
+        "Objects inserted; those not held any more were evicted or removed.",
+        |c| Some(c.inserted),
+    ),
     ("larder_cache_capacity", Gauge, "Objects that fit.", |c| {
         Some(c.capacity)
     }),
@@ -58,7 +64,7 @@ const CACHES: [Figure<CacheStats>; 9] = [
     (
         "larder_cache_longest_chain",
         Gauge,
-        "Objects in the longest chain.",
+        "Objects in the longest chain, or on the way to the deepest page of trees.",
         |c| c.longest_chain,
     ),
     (
@@ -241,6 +247,12 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     text.figures(
         &[("larder_cache_size_bytes", Gauge, help, size)],
         &[(&[], stats)],
+    );
+    let tables = stats.tables.to_string();
+    text.info(
+        "larder_tables_info",
+        "The tables of the caches, as the mount was told.",
+        &[&[("tables", &tables)]],
     );
     let finders = stats.caches().map(|(_, cache)| cache.finder.to_string());
     let found: Vec<_> = std::iter::zip(stats.caches(), &finders)
@@ -426,6 +438,15 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("\nlarder_device_reads_total 0\n"), "{text}");
+    }
+
+    #[test]
+    fn tables_are_those_that_were_chosen() {
+        let mut stats = Stats::default();
+        stats.tables = "D+page=rbtree".parse().unwrap();
+        let text = exposition(&stats, "/mnt", &[]);
+        let expected = "\nlarder_tables_info{tables=\"D+page=rbtree\"} 1\n";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

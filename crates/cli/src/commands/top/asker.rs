@@ -13,7 +13,7 @@ const SELDOM: u64 = 10;
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub at: Instant,
-    /// All longest chains are known; those of caches that were not asked for are as of a while ago.
+    /// All longest chains, and depths of trees, are known; those of caches that were not asked for are as of a while ago.
     pub stats: Stats,
     /// Of the chosen cache.
     pub report: HistogramReport,
@@ -75,7 +75,7 @@ impl Asker {
         let places = CacheKind::ALL.into_iter().zip(&mut self.longest_chains);
         for (kind, longest_chain) in places {
             if kind == report.cache {
-                *longest_chain = Some(report.histogram.longest_chain());
+                *longest_chain = Some(report.longest_walk());
             }
         }
     }

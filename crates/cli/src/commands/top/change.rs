@@ -1,7 +1,7 @@
 //! What happened between two answers of a server.
 
 use super::Sample;
-use larder::{CacheStats, Stats};
+use larder::{CacheKind, CacheStats, Stats};
 use std::time::Duration;
 
 /// An answer, and the one before it to compare with.
@@ -42,27 +42,39 @@ impl<'a> Change<'a> {
         ratio(self.growth(part)?, self.growth(whole)?)
     }
 
-    /// What lookups of a cache did; which one it is, `of` says.
-    pub(super) fn lookups(&self, of: impl Fn(&Stats) -> &CacheStats) -> Lookups {
-        Lookups {
-            rate: self.rate(|stats| of(stats).lookups),
-            hit_rate: self.ratio(|stats| of(stats).hits, |stats| of(stats).lookups),
-            links_per_hit: self.ratio(|stats| of(stats).links_on_hits, |stats| of(stats).hits),
-            links_per_miss: self
-                .ratio(|stats| of(stats).links_on_misses, |stats| misses(of(stats))),
+    /// What happened in a cache.
+    pub(super) fn cache(&self, kind: CacheKind) -> CacheChange {
+        let rate = |count: fn(&CacheStats) -> u64| self.rate(|stats| count(stats.cache(kind)));
+        let ratio = |part: fn(&CacheStats) -> u64, whole: fn(&CacheStats) -> u64| {
+            self.ratio(
+                |stats| part(stats.cache(kind)),
+                |stats| whole(stats.cache(kind)),
+            )
+        };
+        CacheChange {
+            rate: rate(|cache| cache.lookups),
+            hit_rate: ratio(|cache| cache.hits, |cache| cache.lookups),
+            links_per_hit: ratio(|cache| cache.links_on_hits, |cache| cache.hits),
+            links_per_miss: ratio(|cache| cache.links_on_misses, misses),
+            came: rate(|cache| cache.inserted),
+            went: rate(|cache| cache.inserted.saturating_sub(cache.objects)),
         }
     }
 }
 
-/// What lookups of one cache did between two answers; each `None` if there is nothing to divide by.
+/// What happened in one cache between two answers; each `None` if there is nothing to divide by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lookups {
-    /// In a second.
+pub(super) struct CacheChange {
+    /// Lookups in a second.
     pub rate: Option<f64>,
     /// 0 to 1.
     pub hit_rate: Option<f64>,
     pub links_per_hit: Option<f64>,
     pub links_per_miss: Option<f64>,
+    /// Objects inserted in a second.
+    pub came: Option<f64>,
+    /// Objects evicted or removed in a second.
+    pub went: Option<f64>,
 }
 
 pub(super) fn misses(cache: &CacheStats) -> u64 {

@@ -1,12 +1,15 @@
-//! The histogram of a cache as bars.
+//! The histogram of a cache, or the depths of its trees, as bars.
 
 use super::change::as_f64;
 use super::screen::short;
 use larder::HistogramReport;
+use larder::tables::TreeDepths;
 use ratatui::text::Line;
 
 /// Columns before the bars.
 const LABEL_COLUMNS: usize = 24;
+/// As many, of depths.
+const DEPTH_LABEL_COLUMNS: usize = 15;
 
 /// Rows of chain lengths, at most `most`, with what is longer in the last; each `width` columns wide.
 pub(super) fn bars(report: &HistogramReport, most: usize, width: usize) -> Vec<Line<'static>> {
@@ -21,6 +24,37 @@ pub(super) fn bars(report: &HistogramReport, most: usize, width: usize) -> Vec<L
         let bar = bar(row.buckets / largest, by_chance / largest, columns);
         let (buckets, poisson) = (short(row.buckets), short(row.poisson));
         Line::raw(format!("{:>5} {buckets:>8} {poisson:>8} {bar}", row.length))
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Rows of depths, at most `most`, with what lies less deep in the first; each `width` columns wide.
+pub(super) fn depth_bars(trees: &TreeDepths, most: usize, width: usize) -> Vec<Line<'static>> {
+    let all: Vec<(u64, f64)> = trees
+        .rows()
+        .map(|(depth, pages)| (depth, as_f64(pages)))
+        .collect();
+    // Half of all pages lie on the lowest levels.
+    let gathered = match all.len() {
+        depths if depths > most => depths - most.saturating_sub(1),
+        _ => 0,
+    };
+    let (shallow, deep) = all.split_at(gathered);
+    let shallow = shallow.last().map(|(last, _)| {
+        let pages = shallow.iter().map(|(_, pages)| pages).sum();
+        (format!("<{}", last + 1), pages)
+    });
+    let deep = deep
+        .iter()
+        .map(|(depth, pages)| (depth.to_string(), *pages));
+    let rows: Vec<(String, f64)> = shallow.into_iter().chain(deep).collect();
+    let largest = rows
+        .iter()
+        .fold(1.0_f64, |largest, (_, pages)| largest.max(*pages));
+    let columns = width.saturating_sub(DEPTH_LABEL_COLUMNS);
+    let line = |(depth, pages): &(String, f64)| {
+        let bar = "#".repeat(cells(pages / largest, columns));
+        Line::raw(format!("{depth:>5} {:>8} {bar}", short(*pages)))
     };
     rows.iter().map(line).collect()
 }

@@ -1,9 +1,9 @@
 //! A refresh as a line of JSON.
 
-use super::change::{Change, Lookups};
+use super::change::{CacheChange, Change};
 use crate::failure::Result;
 use crate::json;
-use larder::Stats;
+use larder::{CacheKind, Stats};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -33,6 +33,8 @@ struct CacheRates {
     hit_rate: Option<f64>,
     links_per_hit: Option<f64>,
     links_per_miss: Option<f64>,
+    inserted_s: Option<f64>,
+    removed_s: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,13 +56,15 @@ struct DeviceRates {
     flushes_s: Option<f64>,
 }
 
-impl From<Lookups> for CacheRates {
-    fn from(lookups: Lookups) -> Self {
+impl From<CacheChange> for CacheRates {
+    fn from(change: CacheChange) -> Self {
         Self {
-            lookups_s: lookups.rate,
-            hit_rate: lookups.hit_rate,
-            links_per_hit: lookups.links_per_hit,
-            links_per_miss: lookups.links_per_miss,
+            lookups_s: change.rate,
+            hit_rate: change.hit_rate,
+            links_per_hit: change.links_per_hit,
+            links_per_miss: change.links_per_miss,
+            inserted_s: change.came,
+            removed_s: change.went,
         }
     }
 }
@@ -68,10 +72,10 @@ impl From<Lookups> for CacheRates {
 impl Rates {
     fn of(change: &Change<'_>) -> Self {
         Self {
-            page: change.lookups(|stats| &stats.page).into(),
-            buffer: change.lookups(|stats| &stats.buffer).into(),
-            dentry: change.lookups(|stats| &stats.dentry).into(),
-            inode: change.lookups(|stats| &stats.inode).into(),
+            page: change.cache(CacheKind::Page).into(),
+            buffer: change.cache(CacheKind::Buffer).into(),
+            dentry: change.cache(CacheKind::Dentry).into(),
+            inode: change.cache(CacheKind::Inode).into(),
             readahead: ReadaheadRates {
                 windows_s: change.rate(|stats| stats.readahead.windows),
                 pages_ahead_s: change.rate(|stats| stats.readahead.pages_ahead),
@@ -132,6 +136,8 @@ mod tests {
         assert_eq!(line["elapsed_s"], 2.0);
         assert_eq!(line["rates"]["page"]["lookups_s"], 1_000_000.0);
         assert_eq!(line["rates"]["page"]["hit_rate"], 0.9999);
+        assert_eq!(line["rates"]["page"]["inserted_s"], 1000.0);
+        assert_eq!(line["rates"]["page"]["removed_s"], 1000.0);
         assert_eq!(line["rates"]["inode"]["hit_rate"], Value::Null);
         assert_eq!(line["stats"]["dentry"]["longest_chain"], 12);
     }

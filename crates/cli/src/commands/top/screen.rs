@@ -2,9 +2,9 @@
 
 use super::change::{Change, as_f64, misses, ratio};
 use super::help::HELP;
-use super::histogram::{bars, cells};
+use super::histogram::{bars, cells, depth_bars};
 use crate::{name, size};
-use larder::{CacheKind, CacheStats, Stats};
+use larder::Stats;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect, Size};
 use ratatui::style::{Color, Style, Stylize};
@@ -95,11 +95,22 @@ impl Screen<'_> {
 
     fn title(&self, area: Rect, buffer: &mut Buffer) {
         let mountpoint = name::escaped(self.mountpoint.as_os_str().as_bytes());
-        Line::raw(format!("larder top  {mountpoint}"))
-            .bold()
+        let title = Line::raw(format!("larder top  {mountpoint}")).bold();
+        (&title).render(area, buffer);
+        let tables = self.stats().tables.to_string();
+        let base = tables.split('+').next().unwrap_or_default();
+        let interval = format!("every {} s", self.interval.as_secs_f64());
+        // What does not fit is left out: the mount point tells one view from another.
+        let room = usize::from(area.width).saturating_sub(title.width() + 2);
+        let texts = [
+            format!("tables {tables}, {interval}"),
+            format!("tables {base}+..., {interval}"),
+            interval,
+        ];
+        let fitting = texts.into_iter().find(|text| text.len() <= room);
+        Line::raw(fitting.unwrap_or_default())
+            .right_aligned()
             .render(area, buffer);
-        let interval = format!(" every {} s", self.interval.as_secs_f64());
-        Line::raw(interval).right_aligned().render(area, buffer);
     }
 
     fn memory(&self) -> Line<'static> {
@@ -147,18 +158,18 @@ impl Screen<'_> {
             "memory"
         );
         let mut lines = vec![Line::raw(head).style(self.heading())];
-        for (at, (kind, cache)) in self.stats().caches().into_iter().enumerate() {
+        for (kind, cache) in self.stats().caches() {
             let is_chosen = kind == self.change.now.report.cache;
-            let lookups = self.change.lookups(|stats| stats.caches()[at].1);
+            let change = self.change.cache(kind);
             let row = format!(
                 "{} {:<7}{:>10}{:>10}{:>9}{:>11}{:>12}{:>9}{:>10}",
                 if is_chosen { '>' } else { ' ' },
                 kind.as_str(),
-                or_none(lookups.rate, short),
-                or_none(lookups.hit_rate, percent),
+                or_none(change.rate, short),
+                or_none(change.hit_rate, percent),
                 or_none(ratio(cache.hits, cache.lookups), percent),
-                or_none(lookups.links_per_hit, two_decimals),
-                or_none(lookups.links_per_miss, two_decimals),
+                or_none(change.links_per_hit, two_decimals),
+                or_none(change.links_per_miss, two_decimals),
                 cache
                     .longest_chain
                     .map_or("-".to_owned(), |chain| chain.to_string()),
@@ -173,41 +184,48 @@ impl Screen<'_> {
     /// The chosen cache.
     fn histogram(&self, area: Rect) -> Vec<Line<'static>> {
         let report = &self.change.now.report;
-        let cache = self.chosen();
+        let cache = self.stats().cache(report.cache);
+        let change = self.change.cache(report.cache);
         let walked = |links, lookups| or_none(ratio(links, lookups), two_decimals);
-        let objects = format!(
-            "{}: {} objects, {} buckets, {}",
-            report.cache.as_str(),
-            short(as_f64(cache.objects)),
-            short(as_f64(cache.buckets)),
-            cache.finder
-        );
-        let since_mount = format!(
-            "since mount: {} links a hit, {} a miss",
-            walked(cache.links_on_hits, cache.hits),
-            walked(cache.links_on_misses, misses(cache)),
-        );
-        let mut lines = vec![Line::raw(objects).bold(), Line::raw(since_mount)];
-        if report.histogram.buckets() == 0 {
-            lines.push(Line::raw("no hash table, no chains"));
-            return lines;
-        }
-        let head = format!("{:>5} {:>8} {:>8}", "chain", "buckets", "Poisson");
+        let found_in = match &report.trees {
+            Some(trees) => format!("{} red-black trees", short(as_f64(trees.trees))),
+            None => format!("{} buckets, {}", short(as_f64(cache.buckets)), cache.finder),
+        };
+        let mut lines = vec![
+            Line::raw(format!(
+                "{}: {} objects, {found_in}",
+                report.cache.as_str(),
+                short(as_f64(cache.objects)),
+            ))
+            .bold(),
+            Line::raw(format!(
+                "per s: {} inserted, {} removed",
+                or_none(change.came, short),
+                or_none(change.went, short),
+            )),
+            Line::raw(format!(
+                "since mount: {} links a hit, {} a miss",
+                walked(cache.links_on_hits, cache.hits),
+                walked(cache.links_on_misses, misses(cache)),
+            )),
+        ];
+        let head = match &report.trees {
+            Some(trees) => format!(
+                "{:>5} {:>8}  (largest tree: {})",
+                "depth",
+                "pages",
+                short(as_f64(trees.largest))
+            ),
+            None => format!("{:>5} {:>8} {:>8}", "chain", "buckets", "Poisson"),
+        };
         lines.push(Line::raw(head).style(self.heading()));
         let rows = usize::from(area.height).saturating_sub(lines.len());
         let columns = usize::from(area.width).saturating_sub(2);
-        lines.extend(bars(report, rows, columns));
+        lines.extend(match &report.trees {
+            Some(trees) => depth_bars(trees, rows, columns),
+            None => bars(report, rows, columns),
+        });
         lines
-    }
-
-    fn chosen(&self) -> &CacheStats {
-        let stats = self.stats();
-        match self.change.now.report.cache {
-            CacheKind::Page => &stats.page,
-            CacheKind::Buffer => &stats.buffer,
-            CacheKind::Dentry => &stats.dentry,
-            CacheKind::Inode => &stats.inode,
-        }
     }
 
     /// What goes through: readahead, the device, shared attributes.

@@ -4,7 +4,10 @@ use super::asker::Sample;
 use super::change::Change;
 use super::lines;
 use super::screen::{SMALLEST, Screen};
-use larder::{AttributeStats, CacheStats, HistogramReport, PolicyName, Stats, WritingStats};
+use larder::tables::{Finder, TreeDepths};
+use larder::{
+    AttributeStats, CacheKind, CacheStats, HistogramReport, PolicyName, Stats, WritingStats,
+};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
@@ -19,6 +22,7 @@ pub(super) fn sample(seconds: u64, cache: &str) -> Sample {
     stats.page = CacheStats {
         buckets: 262_144,
         objects: 200_000,
+        inserted: 200_000 + counted(1000),
         capacity: 262_144,
         lookups: counted(1_000_000),
         hits: counted(999_900),
@@ -126,6 +130,29 @@ fn first_screen_has_no_rates_and_marks_the_chosen_cache() {
     assert_shows(&terminal, include_str!("golden/first.txt"));
 }
 
+/// Pages of a mount with `-o tables=D+page=rbtree` on its smallest screen.
+#[test]
+fn trees_show_how_deep_their_pages_lie_and_as_many_columns() {
+    let mut now = sample(0, "page");
+    now.stats.tables = "D+page=rbtree".parse().unwrap();
+    now.stats.page.finder = Finder::RedBlackTrees;
+    now.stats.page.buckets = 0;
+    now.stats.page.longest_chain = Some(12);
+    now.report = HistogramReport::of(CacheKind::Page, []);
+    now.report.trees = Some(TreeDepths {
+        trees: 3,
+        largest: 4000,
+        pages: vec![3, 6, 12, 24, 48, 96, 192, 384, 768, 1536, 1200, 31],
+    });
+    let change = Change::new(None, &now);
+    let terminal = drawn(80, 24, screen(&change));
+    assert_shows(&terminal, include_str!("golden/trees.txt"));
+    let mut screen = screen(&change);
+    screen.mountpoint = Path::new("/a/path/that/leaves/room/for/the/interval/alone");
+    let shown = lines(drawn(80, 24, screen).backend().buffer());
+    assert!(shown[0].ends_with("  every 1 s"), "{}", shown[0]);
+}
+
 #[test]
 fn help_fits_the_smallest_screen() {
     let now = sample(0, "page");
@@ -198,5 +225,5 @@ fn mount_made_anew_has_no_rates_below_zero() {
     };
     let change = Change::new(Some(&before), &now);
     assert_eq!(change.rate(|stats| stats.page.lookups), Some(0.0));
-    assert_eq!(change.lookups(|stats| &stats.page).hit_rate, None);
+    assert_eq!(change.cache(CacheKind::Page).hit_rate, None);
 }
