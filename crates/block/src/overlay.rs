@@ -17,7 +17,9 @@ pub type OverlayPage = Arc<[u8; OVERLAY_PAGE_BYTES]>;
 /// be held at once.
 #[derive(Debug)]
 pub struct OverlayDevice {
+    /// Zeros follow it.
     base: Arc<[u8]>,
+    size_bytes: u64,
     pages: RwLock<HashMap<u64, OverlayPage>>,
 }
 
@@ -26,8 +28,18 @@ impl OverlayDevice {
     #[must_use]
     pub fn new(base: Arc<[u8]>) -> Self {
         Self {
+            size_bytes: base.len() as u64,
             base,
             pages: RwLock::new(HashMap::new()),
+        }
+    }
+
+    /// Shows `size_bytes` of zeros, which take no memory.
+    #[must_use]
+    pub fn zeros(size_bytes: u64) -> Self {
+        Self {
+            size_bytes,
+            ..Self::new(Arc::new([]))
         }
     }
 
@@ -37,7 +49,7 @@ impl OverlayDevice {
         self.pages.read().clone()
     }
 
-    /// What the base holds in page `number`; shorter at its end.
+    /// What the base holds in page `number`; shorter at its end, and nothing of zeros.
     #[must_use]
     pub fn base_page(&self, number: u64) -> &[u8] {
         let start = usize::try_from(number)
@@ -71,6 +83,7 @@ impl Clone for OverlayDevice {
     fn clone(&self) -> Self {
         Self {
             base: Arc::clone(&self.base),
+            size_bytes: self.size_bytes,
             pages: RwLock::new(self.pages()),
         }
     }
@@ -78,18 +91,25 @@ impl Clone for OverlayDevice {
 
 impl BlockDevice for OverlayDevice {
     fn size_bytes(&self) -> u64 {
-        self.base.len() as u64
+        self.size_bytes
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         check_range(self.size_bytes(), offset_bytes, buf.len() as u64)?;
         let pages = self.pages.read();
         Self::each_page(offset_bytes, buf.len(), |number, inside, part| {
+            let part = &mut buf[part];
             let source = match pages.get(&number) {
                 Some(page) => &page[inside],
-                None => &self.base_page(number)[inside],
+                None => {
+                    let base = self.base_page(number);
+                    let end = inside.end.min(base.len());
+                    base.get(inside.start..end).unwrap_or_default()
+                }
             };
-            buf[part].copy_from_slice(source);
+            let (held, zeros) = part.split_at_mut(source.len());
+            held.copy_from_slice(source);
+            zeros.fill(0);
         });
         Ok(())
     }
@@ -137,6 +157,21 @@ mod tests {
         });
         assert!(base.iter().all(|&byte| byte == 1));
         assert_eq!(device.pages().len(), 3);
+    }
+
+    #[test]
+    fn zeros_hold_what_is_written_and_no_more() {
+        let device = OverlayDevice::zeros(1 << 40);
+        device.write_at(&[7; 2], 4095).unwrap();
+        let mut around = [1; 5000];
+        device.read_at(&mut around, 2048).unwrap();
+        assert!((around.iter().enumerate()).all(|(at, byte)| match at {
+            2047 | 2048 => *byte == 7,
+            _ => *byte == 0,
+        }));
+        assert_eq!(device.clone().size_bytes(), 1 << 40);
+        assert_eq!(device.pages().len(), 2);
+        assert!(device.read_at(&mut around, (1 << 40) - 4999).is_err());
     }
 
     #[test]

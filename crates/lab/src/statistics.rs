@@ -1,6 +1,48 @@
 //! Figures of several runs as one.
 
 use crate::run_report::as_f64;
+use serde::Serialize;
+use std::cmp::Ordering;
+
+/// What several runs of the same showed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// The average.
+    pub mean: f64,
+    /// The standard deviation; one run has none.
+    pub s: Option<f64>,
+}
+
+impl Figures {
+    /// Of runs with these figures.
+    #[must_use]
+    pub fn of(figures: &[f64]) -> Self {
+        Self {
+            mean: mean(figures),
+            s: (figures.len() > 1).then(|| deviation(figures)),
+        }
+    }
+
+    /// Which average is larger, where they differ by more than twice both deviations together; equal
+    /// otherwise. None where one of them is of a single run.
+    #[must_use]
+    pub fn beyond_noise(self, other: Self) -> Option<Ordering> {
+        let noise = 2.0 * (self.s? + other.s?);
+        let difference = self.mean - other.mean;
+        Some(if difference.abs() > noise {
+            difference.total_cmp(&0.0)
+        } else {
+            Ordering::Equal
+        })
+    }
+}
+
+impl std::fmt::Display for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.1}", self.mean)?;
+        self.s.map_or(Ok(()), |s| write!(f, " s={s:.1}"))
+    }
+}
 
 /// The mean. None of none: not a number.
 #[must_use]
@@ -47,5 +89,22 @@ mod tests {
         let runs = [1.0, 2.0, 3.0];
         assert_eq!((mean(&runs), deviation(&runs)), (2.0, 1.0));
         assert_eq!((mean(&[5.0]), deviation(&[5.0])), (5.0, 0.0));
+    }
+
+    #[test]
+    fn difference_counts_beyond_twice_both_deviations_and_never_of_single_runs() {
+        let figures = |mean, s| Figures { mean, s };
+        let steady = figures(10.0, Some(1.0));
+        assert_eq!(
+            steady.beyond_noise(figures(14.0, Some(1.0))),
+            Some(Ordering::Equal)
+        );
+        let higher = figures(14.1, Some(1.0));
+        assert_eq!(steady.beyond_noise(higher), Some(Ordering::Less));
+        assert_eq!(higher.beyond_noise(steady), Some(Ordering::Greater));
+        let single = Figures::of(&[20.0]);
+        assert_eq!(single.beyond_noise(steady), None);
+        assert_eq!(single.to_string(), "20.0");
+        assert_eq!(higher.to_string(), "14.1 s=1.0");
     }
 }

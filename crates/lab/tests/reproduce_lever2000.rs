@@ -4,6 +4,7 @@ use larder::{CacheKind, OpenOptions, Volume};
 use larder_block::MemoryDevice;
 use larder_lab::mke2fs;
 use larder_lab::operations::{Error, Operations, Players, share};
+use larder_lab::reproduce::Reproduction;
 use larder_lab::reproduce::lever2000::findings::Verdict;
 use larder_lab::reproduce::lever2000::{self, Lever2000, Size};
 use larder_lab::sdm;
@@ -82,15 +83,59 @@ fn page_table_of_11_bits_has_longer_chains_than_one_of_15() {
 }
 
 #[test]
+fn spool_fills_the_buffer_cache_with_a_block_of_its_directories_each() {
+    let Some(results) = quick() else { return };
+    // Eight users, with 18 directories of 16 blocks each.
+    let listed = 8 * 18 * 16;
+    for row in results.tables[2].iter() {
+        let buffers = row.loads[0].cache(CacheKind::Buffer);
+        let objects = buffers.full.histogram.objects();
+        assert!(
+            (listed..2 * listed).contains(&objects),
+            "{}: {objects}",
+            row.kernel
+        );
+        assert!(buffers.lookups >= listed * u64::from(results.size.runs));
+    }
+}
+
+#[test]
+fn constant_of_64_bits_is_judged_by_what_lab_constant_measures() {
+    let Some(results) = quick() else { return };
+    let constants = results.constants.unwrap();
+    assert!(constants.is_another_needed(), "{constants:?}");
+    let mut findings = results.findings.iter();
+    let finding = findings.find(|finding| finding.name == "64 bits").unwrap();
+    assert_eq!(finding.verdict, Verdict::Holds);
+    let published = format!("{:.2} of chance's links", constants.published);
+    assert!(finding.figures.contains(&published), "{}", finding.figures);
+}
+
+#[test]
+fn figures_of_single_runs_have_no_deviation() {
+    let Some(results) = quick() else { return };
+    let rows = results.tables.iter().flatten();
+    let steady = rows
+        .flat_map(|row| &row.loads)
+        .map(|load| load.runs.without_first().unwrap());
+    assert!(steady.map(|figures| figures.s).all(|s| s.is_none()));
+    assert!(
+        results.report().unwrap()[0]
+            .content
+            .contains("no deviation is known")
+    );
+}
+
+#[test]
 fn quick_reproduction_judges_nothing_that_needs_all_scripts() {
     let Some(results) = quick() else { return };
     for finding in &results.findings {
         let needs_all = !matches!(
             finding.name,
-            "shift-add or multiply" | "inlined or stand-alone" | "swap-like keys"
+            "64 bits" | "shift-add or multiply" | "inlined or stand-alone" | "swap-like keys"
         );
         assert_eq!(
-            finding.verdict == Verdict::NotJudged,
+            finding.verdict == Verdict::TooFewScripts,
             needs_all,
             "{}",
             finding.name

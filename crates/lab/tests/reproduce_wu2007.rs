@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use larder_lab::reproduce::Reproduction;
 use larder_lab::reproduce::wu2007::results::Wu2007;
 use larder_lab::reproduce::wu2007::{Size, cpu_counts, reproduce};
 use larder_readahead::PolicyName;

@@ -29,7 +29,7 @@ mod script;
 
 pub use error::Error;
 pub use record::record;
-pub use runs::{Figures, Runs};
+pub use runs::Runs;
 
 use script::{Needed, Script};
 use serde::Serialize;

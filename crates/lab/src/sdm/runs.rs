@@ -4,7 +4,7 @@
 //! Lever's: the scripts that ran at once, by the time that all of them took. The first run warms the
 //! caches, so figures are given with and without it.
 
-use crate::statistics::{deviation, mean};
+use crate::statistics::Figures;
 use serde::Serialize;
 
 /// Runs of so many scripts at once.
@@ -60,30 +60,6 @@ impl Runs {
     }
 }
 
-/// Scripts an hour.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Figures {
-    /// The average.
-    pub mean: f64,
-    /// The standard deviation.
-    pub s: f64,
-}
-
-impl Figures {
-    fn of(throughputs: &[f64]) -> Self {
-        Self {
-            mean: mean(throughputs),
-            s: deviation(throughputs),
-        }
-    }
-}
-
-impl std::fmt::Display for Figures {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.1} s={:.1}", self.mean, self.s)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,7 +76,7 @@ mod tests {
             runs.without_first().unwrap(),
             Figures {
                 mean: 2000.0,
-                s: 0.0
+                s: Some(0.0)
             }
         );
         assert!((runs.best() - 2000.0).abs() < 1e-9);
@@ -112,7 +88,7 @@ mod tests {
             users: 1,
             elapsed_s: vec![3600.0],
         };
-        assert_eq!(runs.all(), Figures { mean: 1.0, s: 0.0 });
+        assert_eq!(runs.all(), Figures { mean: 1.0, s: None });
         assert_eq!(runs.without_first(), None);
     }
 }

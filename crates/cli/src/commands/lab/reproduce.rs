@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result};
 use indicatif::ProgressBar;
 use larder_lab::mke2fs;
 use larder_lab::output::ReportFile;
-use larder_lab::reproduce::{kara2016, lever2000, wu2007};
+use larder_lab::reproduce::{Reproduction, kara2016, lever2000, wu2007};
 use std::io::{self, Write};
 use std::process::ExitCode;
 

@@ -1,9 +1,34 @@
 //! What the figures say of a multiplier, in sentences.
 
 use super::{KeySetMeasured, MULTIPLIER, Multiplication, PRIME, PUBLISHED};
+use serde::Serialize;
 
-/// Where one multiplier takes this many times the links of another, another is needed.
+/// Where one multiplier takes more than this many times the links of another, another is needed.
 const NEEDED: f64 = 2.0;
+
+/// What the published constant and the prime take of chance's links, under the keys that suit each least.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Constants {
+    /// The published one.
+    pub published: f64,
+    /// The prime nearest the golden ratio of the word.
+    pub prime: f64,
+}
+
+impl Constants {
+    /// Whether words of this size ask for another one than the published.
+    #[must_use]
+    pub fn is_another_needed(&self) -> bool {
+        self.published > NEEDED * self.prime
+    }
+
+    pub(super) fn of(key_sets: &[KeySetMeasured]) -> Option<Self> {
+        Some(Self {
+            published: worst(PUBLISHED, key_sets)?.times,
+            prime: worst(PRIME, key_sets)?.times,
+        })
+    }
+}
 
 /// The worst that a multiplication did.
 struct Worst<'a> {
@@ -44,9 +69,8 @@ pub(super) fn answer(
 /// "The tuning patch should be benchmarked on 64-bit hardware to see if another constant needs to be
 /// chosen there."
 fn open_question(key_sets: &[KeySetMeasured]) -> Option<String> {
-    let published = worst(PUBLISHED, key_sets)?;
-    let prime = worst(PRIME, key_sets)?;
-    let needed = if published.times > NEEDED * prime.times {
+    let constants = Constants::of(key_sets)?;
+    let needed = if constants.is_another_needed() {
         "Another constant needs"
     } else {
         "No other constant needs"
@@ -55,7 +79,7 @@ fn open_question(key_sets: &[KeySetMeasured]) -> Option<String> {
         "{needed} to be chosen for 64 bits where the shift follows the word: at worst {MULTIPLIER} takes \
          {:.2} of chance's links, the prime of 64 bits {:.2}. Where the shift is always 11, tables of up \
          to 21 bits have the buckets of 32-bit words.",
-        published.times, prime.times
+        constants.published, constants.prime
     ))
 }
 

@@ -13,6 +13,7 @@ mod prime;
 mod quality;
 mod text;
 
+pub use answer::Constants;
 pub use key_set::KeySet;
 pub use measured::{KeySetMeasured, Measured};
 
@@ -127,6 +128,14 @@ impl Study {
             table_bits,
             key_sets: measured,
         }
+    }
+}
+
+impl Study {
+    /// The published constant beside the prime; none where no keys were measured.
+    #[must_use]
+    pub fn constants(&self) -> Option<Constants> {
+        Constants::of(&self.key_sets)
     }
 }
 

@@ -3,48 +3,19 @@
 //! # Model
 //! A kernel is a volume with its tables, which stays open over all runs of a table, as a kernel
 //! stays up. For each run the users' homes are made anew; then all of them begin at once, and what is
-//! timed and counted is from there to the last one's end. Kernels are run in turn.
-//!
-//! The image is one of the time: ext2 with blocks of 1 KiB, inodes of 128 bytes, one for each 4 KiB.
+//! timed and counted is from there to the last one's end. Kernels are run in turn. With much memory, users
+//! list their [spool](super::spool) too when they are through.
 
-use super::kernels::{Kernel, PublishedTable};
+use super::image::Image;
+use super::kernels::{Kernel, Memory, PublishedTable};
 use super::{Error, Size};
-use crate::mke2fs;
-use crate::operations::{Name, Operations, Players, share};
+use crate::operations::Players;
+use crate::run_report::{as_f64, ratio};
 use crate::sdm::Runs;
 use crate::together::together;
-use larder::{CacheKind, OpenOptions, Volume};
-use larder_block::{MemoryDevice, OverlayDevice};
+use larder::{CacheKind, Volume};
 use larder_cache::table::histogram::Report;
 use serde::Serialize;
-use std::io::Read;
-use std::sync::Arc;
-
-/// Room for 128 users, in 64 groups of blocks.
-const IMAGE_BYTES: u64 = 512 << 20;
-
-/// An ext2 as mke2fs made it then.
-const EXT2: [&str; 12] = [
-    "-t",
-    "ext2",
-    "-O",
-    "none,filetype,sparse_super",
-    "-b",
-    "1024",
-    "-I",
-    "128",
-    "-i",
-    "4096",
-    "-m",
-    "0",
-];
-
-/// The image, with what users share.
-pub(super) struct Image {
-    bytes: Arc<[u8]>,
-    operations: Operations,
-    seed: u64,
-}
 
 /// A row of a table of ours.
 #[derive(Clone, Debug, Serialize)]
@@ -81,6 +52,8 @@ pub struct CacheFigures {
     pub hits: u64,
     /// Links that they walked.
     pub links: u64,
+    /// Links that those walked which were no hits.
+    pub links_on_misses: u64,
     /// Length of the longest chain at the end of the last run.
     pub longest_chain: u64,
     /// The share of objects in chains of more than 15 then.
@@ -98,6 +71,18 @@ impl CacheFigures {
     #[must_use]
     pub fn links_a_lookup(&self) -> f64 {
         quotient(self.links, self.lookups)
+    }
+
+    /// Links of a lookup that is no hit.
+    #[must_use]
+    pub fn links_a_miss(&self) -> f64 {
+        quotient(self.links_on_misses, self.lookups - self.hits)
+    }
+
+    /// Hits in percent of the lookups.
+    #[must_use]
+    pub fn hit_rate_pct(&self) -> f64 {
+        100.0 * quotient(self.hits, self.lookups)
     }
 }
 
@@ -133,55 +118,11 @@ fn long_share(report: &Report) -> f64 {
     )
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of a report")]
 fn quotient(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
+    ratio(as_f64(part), as_f64(whole))
 }
 
 impl Image {
-    pub(super) fn new(operations: Operations, seed: u64) -> Result<Self, Error> {
-        let mut bytes = Vec::new();
-        mke2fs::formatted(IMAGE_BYTES, &EXT2)?
-            .read_to_end(&mut bytes)
-            .map_err(Error::Image)?;
-        let device = Arc::new(MemoryDevice::new(bytes));
-        let volume = Volume::open_device(Arc::clone(&device) as _, &options())?;
-        share(&volume, &operations, seed)?;
-        volume.close()?;
-        drop(volume);
-        Ok(Self {
-            bytes: device.to_bytes().into(),
-            operations,
-            seed,
-        })
-    }
-
-    /// A volume with the tables of `kernel`, on what looks like a copy.
-    pub(super) fn open(&self, kernel: &Kernel, memory_bytes: u64) -> Result<Volume, Error> {
-        let device = OverlayDevice::new(Arc::clone(&self.bytes));
-        Ok(Volume::open_device(
-            Arc::new(device),
-            &options_of(kernel, memory_bytes),
-        )?)
-    }
-
-    /// A volume as [`Image::open`] opens it, on which `users` have their homes, and nothing is cached;
-    /// and names of files in the homes.
-    pub(super) fn with_homes(
-        &self,
-        kernel: &Kernel,
-        memory_bytes: u64,
-        users: u32,
-    ) -> Result<(Volume, Vec<Name>), Error> {
-        let options = options_of(kernel, memory_bytes);
-        let device = Arc::new(OverlayDevice::new(Arc::clone(&self.bytes)));
-        let volume = Volume::open_device(Arc::clone(&device) as _, &options)?;
-        let names = Players::new(&volume, &self.operations, users, self.seed)?.files();
-        volume.close()?;
-        drop(volume);
-        Ok((Volume::open_device(device, &options)?, names))
-    }
-
     /// All kernels of a table under all of its loads.
     pub(super) fn measure(
         &self,
@@ -189,17 +130,9 @@ impl Image {
         size: &Size,
         run_done: &mut dyn FnMut(),
     ) -> Result<Vec<Row>, Error> {
-        let kernels: Vec<&Kernel> = table.kernels.iter().collect();
-        let mut rows: Vec<Row> = kernels.iter().map(|kernel| Row::new(kernel)).collect();
+        let mut rows: Vec<Row> = table.kernels.iter().map(Row::new).collect();
         for &users in table.loads {
-            let users = size.users(users);
-            let loads = self.load(
-                &kernels,
-                users,
-                size.memory_bytes(table.memory),
-                size.runs,
-                run_done,
-            )?;
+            let loads = self.load(table, size.users(users), size, run_done)?;
             for (row, load) in rows.iter_mut().zip(loads) {
                 row.loads.push(load);
             }
@@ -209,20 +142,20 @@ impl Image {
 
     fn load(
         &self,
-        kernels: &[&Kernel],
+        table: &PublishedTable,
         users: u32,
-        memory_bytes: u64,
-        runs: u32,
+        size: &Size,
         run_done: &mut dyn FnMut(),
     ) -> Result<Vec<Load>, Error> {
+        let memory_bytes = size.memory_bytes(table.memory);
+        let kernels = table.kernels.iter();
         let volumes: Vec<Volume> = kernels
-            .iter()
             .map(|kernel| self.open(kernel, memory_bytes))
             .collect::<Result<_, _>>()?;
         let mut loads: Vec<Option<Load>> = volumes.iter().map(|_| None).collect();
-        for _ in 0..runs {
+        for _ in 0..size.runs {
             for (volume, load) in volumes.iter().zip(&mut loads) {
-                let run = self.run(volume, users)?;
+                let run = self.run(volume, users, table.memory)?;
                 match load {
                     None => *load = Some(run),
                     Some(load) => load.add(run),
@@ -235,13 +168,19 @@ impl Image {
     }
 
     /// One run.
-    fn run(&self, volume: &Volume, users: u32) -> Result<Load, Error> {
+    fn run(&self, volume: &Volume, users: u32, memory: Memory) -> Result<Load, Error> {
         let players = Players::new(volume, &self.operations, users, self.seed)?;
         let before = CacheKind::ALL.map(|cache| volume.histogram(cache));
         let reads_before = volume.stats().device.reads;
         let (elapsed, ends) = together(users, |user| {
-            let user = players.user(user);
-            move || user.replay(volume)
+            let player = players.user(user);
+            move || -> Result<(), Error> {
+                player.replay(volume)?;
+                if memory == Memory::Much {
+                    self.spool.list(volume, user)?;
+                }
+                Ok(())
+            }
         });
         let full = CacheKind::ALL.map(|cache| volume.histogram(cache));
         let device_reads = volume.stats().device.reads - reads_before;
@@ -254,6 +193,7 @@ impl Image {
                 lookups: counts.lookups() - earlier.lookups(),
                 hits: counts.hits - earlier.hits,
                 links: counts.links() - earlier.links(),
+                links_on_misses: counts.links_on_misses - earlier.links_on_misses,
                 longest_chain: full.histogram.longest_chain(),
                 long_share: long_share(&full),
                 after: volume.histogram(full.cache),
@@ -292,23 +232,9 @@ impl Load {
                 lookups: sum.lookups + figures.lookups,
                 hits: sum.hits + figures.hits,
                 links: sum.links + figures.links,
+                links_on_misses: sum.links_on_misses + figures.links_on_misses,
                 ..figures
             };
         }
     }
-}
-
-/// As of a system of the time: no attributes are shared, and nothing is done but what users ask for.
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::default();
-    options.read_write = true;
-    options
-}
-
-/// [`options`] with the tables of `kernel` and so much memory.
-fn options_of(kernel: &Kernel, memory_bytes: u64) -> OpenOptions {
-    let mut options = options();
-    options.cache_size_bytes = memory_bytes;
-    options.tables = kernel.tables();
-    options
 }

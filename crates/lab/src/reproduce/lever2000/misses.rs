@@ -7,8 +7,8 @@
 //! memory here: what a disk would take comes on top, for the page, and for the first name of a block.
 
 use super::Error;
+use super::image::Image;
 use super::kernels::{Kernel, Memory};
-use super::measure::Image;
 use crate::operations::Name;
 use crate::statistics::median;
 use larder::Volume;

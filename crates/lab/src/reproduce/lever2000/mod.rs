@@ -4,20 +4,26 @@
 //! kernel, where no system call and no FUSE hides the tables. Links walked are counted, and the same in
 //! each run but for what threads do to one another; times are of this machine.
 
+pub mod costs;
 mod document;
 pub mod findings;
+mod image;
 pub mod kernels;
 pub mod measure;
 mod misses;
 mod plots;
+mod spool;
 
-use crate::hash::cost::{Cost, Costs};
+use crate::hash::constant::{Constants, KeySet, Study};
 use crate::operations::Operations;
-use crate::{mke2fs, operations};
+use crate::published::lever2000::SCRIPTS;
+use crate::{hash, mke2fs, operations};
+use costs::FunctionCost;
 use findings::{FINDINGS, Judged};
+use image::Image;
 use kernels::{Memory, TABLES};
 use larder_cache::hash::Function;
-use measure::{Image, Row};
+use measure::Row;
 pub use misses::Misses;
 use serde::Serialize;
 use std::io;
@@ -38,6 +44,9 @@ pub enum Error {
     /// The volume failed.
     #[error("the volume failed: {0}")]
     Volume(#[from] larder::Error),
+    /// Keys for the constant of 64 bits cannot be made up.
+    #[error(transparent)]
+    Keys(#[from] hash::Error),
 }
 
 /// How large a reproduction is, and where its chance comes from.
@@ -52,7 +61,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// As many scripts as the document, in some minutes.
+    /// As many scripts as the document, in some minutes, with 4 GiB of memory.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {
@@ -108,23 +117,12 @@ pub struct Lever2000 {
     /// What misses cost.
     pub misses: Misses,
     /// What hash functions cost.
-    pub costs: Costs,
+    pub costs: Vec<FunctionCost>,
+    /// What `larder lab constant --bits 64` measures.
+    pub constants: Option<Constants>,
     /// Each finding.
     pub findings: Vec<Judged>,
 }
-
-/// The functions whose cost is told: those of the published kernels, and ours.
-const COSTED: [Function; 9] = [
-    Function::PageReference,
-    Function::PageOffset,
-    Function::PageMult,
-    Function::BufferReference,
-    Function::BufferMult11,
-    Function::BufferSteiner,
-    Function::DentryAdd,
-    Function::InodeModified,
-    Function::Golden,
-];
 
 /// Measures and judges. `progress` is told how many runs are done, and of how many.
 ///
@@ -137,7 +135,7 @@ pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<L
         done += 1;
         progress(done, total);
     };
-    let image = Image::new(Operations::sdm(), size.seed)?;
+    let image = Image::new(Operations::sdm(), size.users(SCRIPTS), &size)?;
     let tables = TABLES
         .iter()
         .map(|table| image.measure(table, &size, &mut one_done));
@@ -145,7 +143,8 @@ pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<L
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         tables: tables.collect::<Result<_, _>>()?,
         misses: Misses::measure(&image, size.runs)?,
-        costs: Costs::measure(&COSTED, 14),
+        costs: costs::measure(),
+        constants: constants()?,
         findings: Vec::new(),
         size,
     };
@@ -154,6 +153,13 @@ pub fn reproduce(size: Size, mut progress: impl FnMut(usize, usize)) -> Result<L
         .map(|finding| finding.judge(&results))
         .collect();
     Ok(results)
+}
+
+/// The published constant in words of 64 bits, under keys made up for tables of 14 bits.
+fn constants() -> Result<Option<Constants>, Error> {
+    const TABLE_BITS: u32 = 14;
+    let keys = KeySet::made_up(TABLE_BITS)?;
+    Ok(Study::new(u64::BITS, TABLE_BITS, &keys).constants())
 }
 
 impl Lever2000 {
@@ -165,8 +171,8 @@ impl Lever2000 {
     }
 
     /// What a function costs, if it was measured.
-    fn cost(&self, function: Function) -> Option<&Cost> {
-        let mut costs = self.costs.costs.iter();
+    fn cost(&self, function: Function) -> Option<&FunctionCost> {
+        let mut costs = self.costs.iter();
         costs.find(|cost| cost.function == function)
     }
 }

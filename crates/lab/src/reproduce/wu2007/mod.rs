@@ -253,6 +253,7 @@ fn fewer_pct(legacy: CpuCounts, ondemand: CpuCounts) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::Reproduction;
 
     #[test]
     fn figures_of_every_run_find_their_rows() {

@@ -10,38 +10,44 @@ use larder::MbCacheVariant::{self, Clock, ListLru, Lru, Off, Old, Referenced};
 use super::findings::{Observed, Source, beyond_noise};
 use super::verdict::{Judged, Verdict};
 use super::{Kara2016, plots};
-use crate::output::{Align, Report, ReportFile, Table, json_text, significant};
+use crate::output::{Align, ReportFile, Table, significant};
 use crate::published::kara2016::{OPERATIONS, PROCESSORS};
+use crate::reproduce::Reproduction;
 
 /// What a quick one is not.
 const NO_REPRODUCTION: &str = "These are a few of the cases with a few sets: this is no reproduction.\n\
                                What is measured is not judged.";
 
-const TITLE: &str = "Kara 2016, reproduced";
+impl Reproduction for Kara2016 {
+    const NAME: &'static str = "kara2016";
+    const TITLE: &'static str = "Kara 2016, reproduced";
+    const LIMITS: &'static str = include_str!("limits.md");
 
-/// What is behind the figures, and what they leave out.
-const LIMITS: &str = include_str!("limits.md");
-
-impl Kara2016 {
-    /// The report as files: `kara2016.md`, `.html`, `.csv`, `.json`, and the plots.
-    ///
-    /// # Errors
-    /// Where the figures cannot be written as CSV or JSON, which is our own mistake.
-    pub fn report(&self) -> io::Result<Vec<ReportFile>> {
-        let report = Report {
-            name: "kara2016",
-            title: TITLE,
-            markdown: self.markdown(),
-            csv: self.csv()?,
-            json: json_text(self)?,
-            plots: plots::all(self),
-        };
-        Ok(report.into_files())
+    fn body(&self) -> String {
+        let mut text = String::new();
+        self.write_head(&mut text);
+        let _ = writeln!(text, "## In short\n\n{}", self.verdicts().to_markdown());
+        self.write_criterion(&mut text);
+        for finding in &self.findings {
+            write_finding(&mut text, finding);
+        }
+        self.write_entries(&mut text);
+        self.write_clock(&mut text);
+        self.write_contention(&mut text);
+        self.write_tables(&mut text);
+        text
     }
 
-    /// The verdicts alone, for a terminal: a block for each finding, since figures are as wide as it.
-    #[must_use]
-    pub fn summary(&self) -> String {
+    fn to_csv(&self) -> io::Result<String> {
+        self.csv()
+    }
+
+    fn plots(&self) -> Vec<ReportFile> {
+        plots::all(self)
+    }
+
+    /// A block for each finding, since figures are as wide as a terminal.
+    fn summary(&self) -> String {
         let mut text = String::new();
         if !self.size.is_full() {
             text.extend([NO_REPRODUCTION, "\n\n"]);
@@ -64,28 +70,14 @@ impl Kara2016 {
         }
         text
     }
+}
 
+impl Kara2016 {
     /// The numbers of values, each once, in their order.
     pub(super) fn values(&self) -> Vec<u32> {
         let mut values: Vec<u32> = self.size.cases.iter().map(|case| case.values).collect();
         values.dedup();
         values
-    }
-
-    fn markdown(&self) -> String {
-        let mut text = format!("# {TITLE}\n\n");
-        self.write_head(&mut text);
-        let _ = writeln!(text, "## In short\n\n{}", self.verdicts().to_markdown());
-        self.write_criterion(&mut text);
-        for finding in &self.findings {
-            write_finding(&mut text, finding);
-        }
-        self.write_entries(&mut text);
-        self.write_clock(&mut text);
-        self.write_contention(&mut text);
-        self.write_tables(&mut text);
-        text.push_str(LIMITS);
-        text
     }
 
     fn write_head(&self, text: &mut String) {

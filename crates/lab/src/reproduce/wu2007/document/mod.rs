@@ -6,43 +6,22 @@ mod csv;
 mod thrashing;
 
 use std::fmt::Write as _;
+use std::io;
 
 use super::criterion::{Judgement, LOOSE_NOISE_PCT, SIZE_POINTS};
 use super::plan::read_noise_pct;
 use super::plots;
 use super::results::{CpuCounts, CpuResult, TableResult, Tally, Wu2007};
-use crate::output::{Align, Report, ReportFile, Table, change, json_text, ratio, significant};
+use crate::output::{Align, ReportFile, Table, change, ratio, significant};
+use crate::reproduce::Reproduction;
 
-const TITLE: &str = "Wu 2007, reproduced";
+impl Reproduction for Wu2007 {
+    const NAME: &'static str = "wu2007";
+    const TITLE: &'static str = "Wu 2007, reproduced";
+    const LIMITS: &'static str = include_str!("../limits.md");
 
-/// What is behind the figures, and what the simulation leaves out.
-const LIMITS: &str = include_str!("../limits.md");
-
-impl Wu2007 {
-    /// The report as files: `wu2007.md`, `.html`, `.csv`, `.json`, and the plots.
-    ///
-    /// # Errors
-    /// Where the figures cannot be written as CSV or JSON, which is our own mistake.
-    pub fn report(&self) -> Result<Vec<ReportFile>, std::io::Error> {
-        let report = Report {
-            name: "wu2007",
-            title: TITLE,
-            markdown: self.markdown(),
-            csv: self.csv()?,
-            json: json_text(self)?,
-            plots: plots::all(self),
-        };
-        Ok(report.into_files())
-    }
-
-    /// The summary alone, for a terminal.
-    #[must_use]
-    pub fn summary(&self) -> String {
-        format!("{}\n{}", self.tally_table().to_text(), self.gain())
-    }
-
-    fn markdown(&self) -> String {
-        let mut text = format!("# {TITLE}\n\n");
+    fn body(&self) -> String {
+        let mut text = String::new();
         self.write_head(&mut text);
         self.write_short(&mut text);
         write_criterion(&mut text);
@@ -52,10 +31,23 @@ impl Wu2007 {
         self.write_course(&mut text);
         self.write_dependence(&mut text);
         self.write_cpu(&mut text);
-        text.push_str(LIMITS);
         text
     }
 
+    fn to_csv(&self) -> io::Result<String> {
+        self.csv()
+    }
+
+    fn plots(&self) -> Vec<ReportFile> {
+        plots::all(self)
+    }
+
+    fn summary(&self) -> String {
+        format!("{}\n{}", self.tally_table().to_text(), self.gain())
+    }
+}
+
+impl Wu2007 {
     fn write_head(&self, text: &mut String) {
         text.push_str(
             "Every table of Fengguang Wu's \"readahead: on-demand readahead logic\" (Linux 2.6.23), \

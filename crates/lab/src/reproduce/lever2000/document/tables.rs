@@ -1,0 +1,116 @@
+//! Tables 1 to 6, beside the published ones.
+
+use crate::output::{Align, Table};
+use crate::published::lever2000::{self as published, KernelRow, Throughput};
+use crate::reproduce::lever2000::findings::steady;
+use crate::reproduce::lever2000::kernels::PublishedTable;
+use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
+use larder::CacheKind;
+use std::fmt::Write as _;
+
+pub(super) fn write_table(text: &mut String, table: &PublishedTable, rows: &[Row]) {
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "## Table {}: {}\n\nThe caches have {} MiB.\n",
+        table.number,
+        table.title,
+        table.memory.bytes() >> 20
+    );
+    for (at, users) in table.loads.iter().enumerate() {
+        let published = published_throughputs(table.number, at);
+        let _ = writeln!(text, "{users} scripts:\n");
+        let titles = [
+            "published",
+            "without first",
+            "ours",
+            "without first",
+            "best run",
+            "links a lookup",
+            "of a miss",
+            "hits",
+            "objects",
+            "longest chain",
+            "in chains > 15",
+        ];
+        let titles = titles.map(|title| (title, Align::Right));
+        let mut shown = Table::new([("kernel", Align::Left)].into_iter().chain(titles));
+        for (row_at, row) in rows.iter().enumerate() {
+            let Some(load) = row.loads.get(at) else {
+                continue;
+            };
+            let (all, rest) = published.get(row_at).copied().unwrap_or_default();
+            let published = |figures: Option<Throughput>| {
+                figures.map_or("-".to_owned(), |Throughput { mean, s }| {
+                    format!("{mean:.1} s={s:.2}")
+                })
+            };
+            let mut cells = vec![row.kernel.to_owned(), published(all), published(rest)];
+            cells.extend([
+                load.runs.all().to_string(),
+                steady(load).to_string(),
+                format!("{:.1}", load.runs.best()),
+            ]);
+            cells.extend(cache_cells(load, table.cache));
+            shown.push(cells);
+        }
+        let _ = writeln!(text, "{}", shown.to_markdown());
+    }
+    let _ = writeln!(
+        text,
+        "![Table {}](lever2000-table{}.svg)\n",
+        table.number, table.number
+    );
+}
+
+/// Of the cache that a table is about, or of all, one behind the other.
+fn cache_cells(load: &Load, cache: Option<CacheKind>) -> [String; 6] {
+    let caches: Vec<&CacheFigures> = match cache {
+        Some(cache) => vec![load.cache(cache)],
+        None => load.caches.iter().collect(),
+    };
+    let joined = |cell: &dyn Fn(&CacheFigures) -> String| {
+        let cells: Vec<_> = caches.iter().map(|figures| cell(figures)).collect();
+        cells.join(" / ")
+    };
+    [
+        joined(&|figures| format!("{:.3}", figures.links_a_lookup())),
+        joined(&|figures| format!("{:.3}", figures.links_a_miss())),
+        joined(&|figures| format!("{:.1}%", figures.hit_rate_pct())),
+        joined(&|figures| of_chains(figures, figures.full.histogram.objects().to_string())),
+        joined(&|figures| of_chains(figures, figures.longest_chain.to_string())),
+        joined(&|figures| of_chains(figures, format!("{:.0}%", figures.long_share * 100.0))),
+    ]
+}
+
+/// A figure of a table's chains; trees have none.
+fn of_chains(figures: &CacheFigures, figure: String) -> String {
+    match figures.full.histogram.buckets() {
+        0 => "-".to_owned(),
+        _ => figure,
+    }
+}
+
+/// All runs of a published row, and all but the first.
+type Pair = (Option<Throughput>, Option<Throughput>);
+
+/// The throughputs of a published table's rows under load number `at`.
+fn published_throughputs(table: u32, at: usize) -> Vec<Pair> {
+    let of = |rows: Vec<KernelRow>| {
+        let rows = rows.into_iter();
+        rows.map(|row| (Some(row.throughput()), row.without_first()))
+            .collect()
+    };
+    match table {
+        1 => {
+            let rows = published::table_1().into_iter();
+            rows.map(|row| (row.throughputs().get(at).copied(), None))
+                .collect()
+        }
+        2 => of(published::table_2()),
+        3 => of(published::table_3()),
+        4 => of(published::table_4()),
+        5 => of(published::table_5()),
+        _ => of(published::table_6()),
+    }
+}
