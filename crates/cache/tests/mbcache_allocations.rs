@@ -36,15 +36,6 @@ fn cache(variant: Variant) -> Box<dyn MbCache> {
     cache
 }
 
-/// The variants that keep entries.
-const CACHES: [Variant; 5] = [
-    Variant::Old,
-    Variant::Lru,
-    Variant::ListLru,
-    Variant::Referenced,
-    Variant::Clock,
-];
-
 fn allocations(work: impl FnOnce()) -> u64 {
     measure(work).count_total
 }
@@ -74,7 +65,7 @@ fn lookups_allocate_nothing() {
 
 #[test]
 fn deleting_what_is_held_allocates_at_most_where_the_waiter_is_noted() {
-    for variant in CACHES {
+    for &variant in Variant::CACHES {
         let cache = cache(variant);
         let delete_held = || {
             let user = cache.find_first(0).unwrap();

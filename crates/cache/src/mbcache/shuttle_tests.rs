@@ -10,15 +10,6 @@ use std::sync::Arc;
 /// Interleavings tried of each model and variant, chosen at random and again by priorities.
 const SCHEDULES: usize = 500;
 
-/// The variants that keep entries.
-const CACHES: [Variant; 5] = [
-    Variant::Old,
-    Variant::Lru,
-    Variant::ListLru,
-    Variant::Referenced,
-    Variant::Clock,
-];
-
 /// The key of all entries.
 const KEY: u32 = 1;
 
@@ -33,7 +24,7 @@ impl Probe for TwoProcessors {
 }
 
 fn check(model: impl Fn(Variant) + Copy + Send + Sync + 'static) {
-    for variant in CACHES {
+    for &variant in Variant::CACHES {
         eprintln!("{variant}");
         try_schedules(move || model(variant));
     }

@@ -38,6 +38,9 @@ impl Variant {
         Self::Off,
     ];
 
+    /// Those that keep entries: all but the last.
+    pub const CACHES: &[Self] = Self::ALL.split_at(Self::ALL.len() - 1).0;
+
     /// The name by which users choose it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

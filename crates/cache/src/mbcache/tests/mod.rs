@@ -10,15 +10,6 @@ use super::*;
 use crate::table::Charge;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-/// The variants that keep entries.
-const CACHES: [Variant; 5] = [
-    Variant::Old,
-    Variant::Lru,
-    Variant::ListLru,
-    Variant::Referenced,
-    Variant::Clock,
-];
-
 /// Memory for so many chunks more.
 #[derive(Debug)]
 struct Chunks(AtomicU32);
@@ -51,7 +42,7 @@ fn cache(variant: Variant, limit_entries: u32, bits: u32) -> Box<dyn MbCache> {
 
 /// Runs `test` with each variant, and says which one failed.
 fn each(test: impl Fn(Variant)) {
-    for variant in CACHES {
+    for &variant in Variant::CACHES {
         eprintln!("{variant}");
         test(variant);
     }
