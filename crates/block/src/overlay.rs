@@ -99,13 +99,12 @@ impl BlockDevice for OverlayDevice {
         let pages = self.pages.read();
         Self::each_page(offset_bytes, buf.len(), |number, inside, part| {
             let part = &mut buf[part];
-            let source = match pages.get(&number) {
-                Some(page) => &page[inside],
-                None => {
-                    let base = self.base_page(number);
-                    let end = inside.end.min(base.len());
-                    base.get(inside.start..end).unwrap_or_default()
-                }
+            let source = if let Some(page) = pages.get(&number) {
+                &page[inside]
+            } else {
+                let base = self.base_page(number);
+                let end = inside.end.min(base.len());
+                base.get(inside.start..end).unwrap_or_default()
             };
             let (held, zeros) = part.split_at_mut(source.len());
             held.copy_from_slice(source);

@@ -87,7 +87,7 @@ fn spool_fills_the_buffer_cache_with_a_block_of_its_directories_each() {
     let Some(results) = quick() else { return };
     // Eight users, with 18 directories of 16 blocks each.
     let listed = 8 * 18 * 16;
-    for row in results.tables[2].iter() {
+    for row in &results.tables[2] {
         let buffers = row.loads[0].cache(CacheKind::Buffer);
         let objects = buffers.full.histogram.objects();
         assert!(
