@@ -26,7 +26,7 @@ pub mod mbcache;
 mod memory;
 pub mod number_hash;
 pub mod page;
-mod page_trees;
+pub mod page_trees;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
 mod stats;

@@ -236,6 +236,12 @@ pub enum Finder {
     RedBlackTrees,
 }
 
+impl From<Function> for Finder {
+    fn from(function: Function) -> Self {
+        Self::Function(function)
+    }
+}
+
 impl From<Option<Function>> for Finder {
     fn from(function: Option<Function>) -> Self {
         function.map_or(Self::Larder, Self::Function)

@@ -35,7 +35,7 @@ fn traced() -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn hash_of_keys_made_up_prints_a_row_for_each_function_beside_the_ideal() {
+fn hash_of_keys_made_up_prints_a_row_for_each_function_beside_chance() {
     let args = ["lab", "hash", "--keys", "names", "--objects", "2000"];
     let choice = ["--functions", "published,golden", "--bits", "10,12"];
     let text = larder_ok(args.into_iter().chain(choice));
@@ -44,8 +44,8 @@ fn hash_of_keys_made_up_prints_a_row_for_each_function_beside_the_ideal() {
         "{text}"
     );
     assert!(text.contains("dentry cache: 10000 lookups, 80.0% hit, up to 2000 objects"));
-    assert_eq!(text.matches("\n ideal ").count(), 2, "{text}");
-    assert_eq!(text.matches("\n*").count(), 1, "{text}");
+    assert_eq!(text.matches("\n chance ").count(), 2, "{text}");
+    assert!(text.matches("\n*").count() >= 1, "{text}");
     // Eight published for dentries, in both words, and ours, in two sizes.
     assert_eq!(text.matches("dentry-").count(), 16, "{text}");
     let widest = text.lines().map(|line| line.chars().count()).max();
@@ -87,7 +87,13 @@ fn hash_of_a_trace_reports_each_cache_in_each_form() {
 #[test]
 fn hash_says_what_is_wrong_and_what_to_do() {
     let (dir, trace) = traced();
-    assert_fails(&larder(["lab", "hash"]), 2, &["--keys", "--trace"]);
+    assert_fails(
+        &larder(["lab", "hash"]),
+        2,
+        &["--trace <FILE>|--keys <KIND>"],
+    );
+    let nothing = ["lab", "hash", "--keys", "pages", "--memory", "0"];
+    assert_fails(&larder(nothing), 2, &["too little", "8K"]);
     let unknown = ["lab", "hash", "--keys", "pages", "--functions", "best"];
     assert_fails(
         &larder(unknown),

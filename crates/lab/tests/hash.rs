@@ -9,6 +9,7 @@ use larder_cache::hash::{Function, HashKey};
 use larder_cache::page::{Entry, PageKey};
 use larder_cache::table::histogram::Report;
 use larder_cache::table::{Counts, HashFunction};
+use larder_cache::tables::Finder;
 use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_lab::hash::{
     Combination, Error, HashReport, KeyKind, Keys, Outcome, Room, Source, Survey, TraceFile,
@@ -64,7 +65,7 @@ fn replay_all(
     source: &dyn Source,
     cache: CacheKind,
     room: Room,
-    of: &[(Function, u32)],
+    of: &[(impl Into<Finder> + Copy, u32)],
 ) -> Vec<Outcome> {
     let wanted = Wanted::default().and(cache, room);
     let surveys = survey(source, wanted).unwrap();
@@ -72,7 +73,7 @@ fn replay_all(
         .iter()
         .map(|(function, bits)| Combination {
             cache,
-            function: *function,
+            function: (*function).into(),
             bits: *bits,
         })
         .collect();
@@ -190,7 +191,7 @@ fn replay_of_a_trace_counts_what_a_table_of_ten_lines_counts() {
 }
 
 #[test]
-fn ideal_is_what_functions_drawn_at_random_walk_in_the_mean() {
+fn chance_is_what_functions_drawn_at_random_walk_in_the_mean() {
     let seed = Seed::from_environment(0x4a51_0002);
     let source = Events {
         events: random_events(seed, 20_000, 2000),
@@ -199,7 +200,7 @@ fn ideal_is_what_functions_drawn_at_random_walk_in_the_mean() {
     let wanted = Wanted::default().and(CacheKind::Buffer, Room::AsTold);
     let surveys = survey(&source, wanted).unwrap();
     let bits = 9;
-    let ideal = surveys[&CacheKind::Buffer].ideal(bits).lookup;
+    let chance = surveys[&CacheKind::Buffer].chance(bits).lookup;
     let mut random = Random::new(seed);
     let rounds = 40;
     let mut sum = 0.0;
@@ -230,8 +231,8 @@ fn ideal_is_what_functions_drawn_at_random_walk_in_the_mean() {
     }
     let mean = sum / f64::from(rounds);
     assert!(
-        (mean / ideal - 1.0).abs() < 0.02,
-        "{mean} {ideal}, seed {seed}"
+        (mean / chance - 1.0).abs() < 0.02,
+        "{mean} {chance}, seed {seed}"
     );
 }
 
@@ -327,7 +328,7 @@ fn report_of_a_sweep_is_one_page_with_its_plots_and_figures_for_programs() {
     let tables = [Function::DentryReference, Function::Golden].map(|function| {
         [10, 12].map(|bits| Combination {
             cache: CacheKind::Dentry,
-            function,
+            function: function.into(),
             bits,
         })
     });

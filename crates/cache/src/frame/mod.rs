@@ -54,7 +54,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// Words of a frame's slot.
-pub(crate) const FRAME_WORDS: usize = 2;
+pub const FRAME_WORDS: usize = 2;
 
 /// What a frame holds: part of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -30,7 +30,7 @@ mod shuttle_tests;
 mod tests;
 
 pub use depths::TreeDepths;
-pub(crate) use red_black::NODE_BYTES;
+pub use red_black::NODE_BYTES;
 
 use crate::frame::{FRAME_WORDS, FrameKey, FrameLayout};
 use crate::hash::HashKey;
@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 /// Red-black trees over the frames of an arena.
 #[derive(Debug)]
-pub(crate) struct PageTrees {
+pub struct PageTrees {
     arena: Arc<Arena<FRAME_WORDS>>,
     /// The roots of inodes whose numbers hash alike, each linked to the next by its slot.
     roots: Buckets,
@@ -74,11 +74,14 @@ struct Place {
 
 impl PageTrees {
     /// See [`Table::set_tape`](crate::table::Table::set_tape).
-    pub fn set_tape(&self, tape: Arc<dyn Tape>) {
+    pub(crate) fn set_tape(&self, tape: Arc<dyn Tape>) {
         self.tracepoint.enable(tape, CacheKind::Page);
     }
 
     /// Trees over `arena`, whose roots lie in 2^`bits` chains.
+    ///
+    /// # Errors
+    /// The kernel's, for want of memory.
     pub fn new(arena: Arc<Arena<FRAME_WORDS>>, bits: u32) -> io::Result<Self> {
         Ok(Self {
             roots: Buckets::new(bits, 0)?,
@@ -89,21 +92,25 @@ impl PageTrees {
         })
     }
 
+    /// Pages held.
+    #[must_use]
     pub fn objects(&self) -> u64 {
         self.counters.objects()
     }
 
     /// Pages inserted so far.
-    pub fn inserted(&self) -> u64 {
+    pub(crate) fn inserted(&self) -> u64 {
         self.counters.inserted()
     }
 
+    /// What lookups did so far; links are nodes visited.
+    #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.sum()
     }
 
     /// Bytes of what there is beside the slots: the chains, and the nodes of all frames.
-    pub fn overhead_bytes(&self) -> u64 {
+    pub(crate) fn overhead_bytes(&self) -> u64 {
         let chains = u64::from(self.roots.count()) * size_of::<u32>() as u64;
         chains + u64::from(self.arena.capacity()) * NODE_BYTES
     }
@@ -123,25 +130,25 @@ impl PageTrees {
     }
 
     /// [`PageTrees::get`] without counting.
-    pub fn get_again(&self, key: &FrameKey) -> Option<Found<'_, FRAME_WORDS>> {
+    pub(crate) fn get_again(&self, key: &FrameKey) -> Option<Found<'_, FRAME_WORDS>> {
         self.walk(key, |index, state| self.arena.pin(index, state))
             .0
     }
 
-    pub fn contains(&self, key: &FrameKey) -> bool {
+    pub(crate) fn contains(&self, key: &FrameKey) -> bool {
         self.walk(key, |index, state| self.arena.see(index, state))
             .0
             .is_some()
     }
 
     /// Clears `flag` of the page; says whether this call cleared it.
-    pub fn take_flag(&self, key: &FrameKey, flag: u64) -> bool {
+    pub(crate) fn take_flag(&self, key: &FrameKey, flag: u64) -> bool {
         let take = |index, state| self.arena.take_flag(index, state, flag);
         self.walk(key, take).0.unwrap_or(false)
     }
 
     /// Finds the page and makes it busy, unless it is.
-    pub fn lock(&self, key: &FrameKey) -> Option<Taken> {
+    pub(crate) fn lock(&self, key: &FrameKey) -> Option<Taken> {
         self.walk(key, |index, state| self.arena.lock(index, state))
             .0
     }
@@ -178,8 +185,13 @@ impl PageTrees {
         Inserted::New(vacant.into_index())
     }
 
-    /// Takes the page out, and returns the state it had; `None` if it is not there, or held.
-    pub fn take_out(&self, key: &FrameKey) -> Option<State> {
+    /// Takes the page out; false if it is not there, or held.
+    pub fn remove(&self, key: &FrameKey) -> bool {
+        self.take_out(key).is_some()
+    }
+
+    /// [`PageTrees::remove`] that returns the state the page had.
+    pub(crate) fn take_out(&self, key: &FrameKey) -> Option<State> {
         let mut tree = self.lock_tree(key.object);
         let node = tree.find(key.index).node?;
         let state = self.arena.claim(node)?;
@@ -192,7 +204,7 @@ impl PageTrees {
 
     /// Takes the slot `index`, which the caller has claimed, out of its tree, unless a new page of its
     /// key has done so.
-    pub fn unlink(&self, index: u32) {
+    pub(crate) fn unlink(&self, index: u32) {
         let key = FrameLayout::hashed_in(self.arena.slot(index));
         let mut tree = self.lock_tree(key.object);
         if self.nodes.is_linked(index) {
@@ -210,7 +222,7 @@ impl PageTrees {
 
     /// Takes back the busy page `index`, which the caller was to fill. Returns whether somebody is
     /// parked on it.
-    pub fn abandon(&self, index: u32) -> bool {
+    pub(crate) fn abandon(&self, index: u32) -> bool {
         let state = self.arena.claim_busy(index);
         self.unlink(index);
         drop(self.arena.vacant(index));
@@ -221,7 +233,7 @@ impl PageTrees {
     ///
     /// # Panics
     /// If one does not hold.
-    pub fn check_invariants(&self) {
+    pub(crate) fn check_invariants(&self) {
         let mut objects = 0;
         let mut inodes = std::collections::HashSet::new();
         for chain in 0..self.roots.count() {

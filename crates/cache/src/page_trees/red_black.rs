@@ -52,7 +52,7 @@ const RED: u32 = 1 << 30;
 const NODES_MAX: usize = (RED - 1) as usize;
 
 /// Bytes of each node.
-pub(crate) const NODE_BYTES: u64 = (WORDS * size_of::<AtomicU32>()) as u64;
+pub const NODE_BYTES: u64 = (WORDS * size_of::<AtomicU32>()) as u64;
 
 /// The nodes of all trees, by slot. Links are 0, or a number and 1.
 #[derive(Debug)]

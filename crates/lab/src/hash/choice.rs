@@ -2,13 +2,17 @@
 
 use super::survey::Survey;
 use larder_cache::hash::Function;
+use larder_cache::tables::Finder;
 use larder_cache::tape::CacheKind;
 use std::str::FromStr;
+
+/// What can be named beside functions.
+const OTHERS: &str = "larder, our own; rbtree, of pages; or all of published, today, all";
 
 /// The most bits of a table.
 const MAX_BITS: u32 = 28;
 
-/// Functions: names, groups of them, or all.
+/// What finds a cache's objects: functions by name, groups of them, ours, red-black trees, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Functions(Vec<Choice>);
 
@@ -28,39 +32,63 @@ impl Functions {
         Self(vec![Choice::All])
     }
 
-    /// The functions for `cache`, each once. A function of another cache is one if it is named in full.
+    /// Those for `cache`, each once. A function of another cache is one if it is named in full.
     #[must_use]
-    pub fn of(&self, cache: CacheKind) -> Vec<Function> {
-        let mut functions = Vec::new();
+    pub fn of(&self, cache: CacheKind) -> Vec<Finder> {
+        let mut finders = Vec::new();
         for choice in &self.0 {
-            let chosen: Vec<Function> = match choice {
+            let chosen: Vec<Finder> = match choice {
                 Choice::All => fitting(cache, |_| true),
                 Choice::Published => fitting(cache, is_published),
-                Choice::Today => fitting(cache, |function| !is_published(function)),
-                Choice::Named(name) => {
-                    let short = Function::of_cache(cache, name);
-                    short.or_else(|_| name.parse()).into_iter().collect()
-                }
+                Choice::Today => fitting(cache, |finder| !is_published(finder)),
+                Choice::Named(name) => named(cache, name).into_iter().collect(),
             };
-            for function in chosen {
-                if !functions.contains(&function) {
-                    functions.push(function);
+            for finder in chosen {
+                if !finders.contains(&finder) {
+                    finders.push(finder);
                 }
             }
         }
-        functions
+        finders
     }
 }
 
-fn fitting(cache: CacheKind, wanted: impl Fn(Function) -> bool) -> Vec<Function> {
-    let all = Function::ALL.iter().copied();
-    all.filter(|function| function.caches().contains(&cache) && wanted(*function))
+fn fitting(cache: CacheKind, wanted: impl Fn(Finder) -> bool) -> Vec<Finder> {
+    let functions = Function::ALL.iter().copied();
+    let of_cache = functions.filter(|function| function.caches().contains(&cache));
+    let trees = (cache == CacheKind::Page).then_some(Finder::RedBlackTrees);
+    let all = [Finder::Larder].into_iter().chain(trees);
+    all.chain(of_cache.map(Finder::from))
+        .filter(|finder| wanted(*finder))
         .collect()
 }
 
+/// What users of `cache` call `name`, if it is one for that.
+fn named(cache: CacheKind, name: &str) -> Option<Finder> {
+    match name.parse() {
+        Ok(Finder::RedBlackTrees) if cache != CacheKind::Page => None,
+        Ok(finder) => Some(finder),
+        Err(_) => Function::of_cache(cache, name).ok().map(Finder::from),
+    }
+}
+
 /// Whether it was made for one cache, as all published ones were.
-fn is_published(function: Function) -> bool {
-    function.caches().len() < CacheKind::ALL.len()
+fn is_published(finder: Finder) -> bool {
+    match finder {
+        Finder::Larder => false,
+        Finder::RedBlackTrees => true,
+        Finder::Function(function) => function.caches().len() < CacheKind::ALL.len(),
+    }
+}
+
+/// What stands for our own function of a cache in a replay: that function, but for names. Theirs has
+/// a secret, which is in no trace; a mixer is as good as chance as well, and costs a multiplication as well.
+#[must_use]
+pub fn own_function(cache: CacheKind) -> Function {
+    match cache {
+        CacheKind::Page | CacheKind::Buffer | CacheKind::Inode => Function::Golden,
+        CacheKind::Dentry => Function::Xxh3Avalanche,
+    }
 }
 
 impl FromStr for Functions {
@@ -72,11 +100,10 @@ impl FromStr for Functions {
             "published" => Ok(Choice::Published),
             "today" => Ok(Choice::Today),
             name => {
-                let mut caches = CacheKind::ALL.iter();
-                let is_short = caches.any(|cache| Function::of_cache(*cache, name).is_ok());
-                if !is_short {
+                let mut caches = CacheKind::ALL.into_iter();
+                if !caches.any(|cache| named(cache, name).is_some()) {
                     let full = name.parse::<Function>();
-                    full.map_err(|error| format!("{error}, published, today, all"))?;
+                    full.map_err(|error| format!("{error}\n  or     {OTHERS}"))?;
                 }
                 Ok(Choice::Named(name.to_owned()))
             }
@@ -98,11 +125,17 @@ impl Sizes {
     pub fn of(&self, survey: &Survey) -> Vec<u32> {
         let mut bits = self.bits.clone();
         if self.has_fitting {
-            bits.push(survey.fitting_bits().clamp(1, MAX_BITS));
+            bits.push(Self::fitting(survey));
         }
         bits.sort_unstable();
         bits.dedup();
         bits
+    }
+
+    /// The size that fits.
+    #[must_use]
+    pub fn fitting(survey: &Survey) -> u32 {
+        survey.fitting_bits().clamp(1, MAX_BITS)
     }
 }
 
@@ -146,20 +179,27 @@ mod tests {
         let of = |text: &str, cache| text.parse::<Functions>().unwrap().of(cache);
         assert_eq!(
             of("mult,golden,mult", CacheKind::Page),
-            [Function::PageMult, Function::Golden]
+            [Function::PageMult, Function::Golden].map(Finder::from)
         );
-        assert_eq!(of("mult", CacheKind::Inode), [Function::InodeMult]);
+        assert_eq!(of("mult", CacheKind::Inode), [Function::InodeMult.into()]);
         assert_eq!(of("mult", CacheKind::Buffer), []);
         assert_eq!(
             of("buffer-reference", CacheKind::Page),
-            [Function::BufferReference]
+            [Function::BufferReference.into()]
         );
+        assert_eq!(
+            of("larder,rbtree", CacheKind::Page),
+            [Finder::Larder, Finder::RedBlackTrees]
+        );
+        assert_eq!(of("larder,rbtree", CacheKind::Inode), [Finder::Larder]);
+        assert!(of("published", CacheKind::Page).contains(&Finder::RedBlackTrees));
         let (published, today) = (
             of("published", CacheKind::Buffer),
             of("today", CacheKind::Buffer),
         );
-        assert!(published.contains(&Function::BufferSteiner));
-        assert!(today.contains(&Function::Golden) && !today.contains(&Function::BufferSteiner));
+        let steiner = Finder::from(Function::BufferSteiner);
+        assert!(published.contains(&steiner));
+        assert!(today.contains(&Function::Golden.into()) && !today.contains(&steiner));
         let all = of("all", CacheKind::Buffer);
         assert_eq!(all.len(), published.len() + today.len());
         let error = "golden,nonsense".parse::<Functions>().unwrap_err();

@@ -22,16 +22,18 @@ mod step;
 mod survey;
 mod sweep;
 mod timing;
+mod trees;
 
-pub use choice::{Functions, Sizes};
+pub use choice::{Functions, Sizes, own_function};
 pub use error::{Error, cache_name};
 pub use keys::{KeyKind, Keys};
+pub(crate) use replay::BUCKET_BYTES;
 pub use report::{CacheReport, HashReport};
 pub use room::{object_bytes, room_of};
-pub use row::{Row, p_value};
+pub use row::{Chains, Row, p_value};
 pub use source::{Prefix, Room, Source, TraceFile, Wanted};
 pub use survey::{Links, Survey};
 pub use sweep::{
     Combination, Outcome, SEGMENTS, Surveys, replay, segment_end, survey, survey_from, table_bytes,
 };
-pub use timing::Timing;
+pub use timing::{LookupTime, Timing};

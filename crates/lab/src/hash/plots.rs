@@ -5,9 +5,9 @@ use super::report::CacheReport;
 use super::row::Row;
 use crate::output::{BarPlot, LinePlot, ReportFile, Scale, Series};
 use crate::run_report::as_f64;
-use larder_cache::hash::Function;
+use larder_cache::tables::Finder;
 
-/// Functions whose lines a plot shows: the fastest ones.
+/// Functions whose lines a plot shows: those with the fewest links.
 const LINES: usize = 6;
 
 /// Chain lengths that are shown.
@@ -41,14 +41,14 @@ fn links(of: &CacheReport) -> Option<String> {
         values: functions
             .iter()
             .map(|function| value(*function, bits))
-            .chain([of.survey.ideal(bits).lookup])
+            .chain([of.survey.chance(bits).lookup])
             .collect(),
     });
     let groups = functions.iter().map(ToString::to_string);
     let plot = BarPlot {
         title: format!("{} cache: links of a lookup", cache_name(of.cache)),
         value: "links".to_owned(),
-        groups: groups.chain(["ideal".to_owned()]).collect(),
+        groups: groups.chain(["chance".to_owned()]).collect(),
         series: series.collect(),
     };
     (!functions.is_empty()).then(|| plot.to_svg())
@@ -69,7 +69,7 @@ fn times(of: &CacheReport) -> Option<String> {
     });
     let plot = LinePlot {
         title: format!(
-            "{} cache: time of a lookup, the fastest",
+            "{} cache: time of a lookup, with the fewest links",
             cache_name(of.cache)
         ),
         x: "buckets".to_owned(),
@@ -80,12 +80,13 @@ fn times(of: &CacheReport) -> Option<String> {
     Some(plot.to_svg())
 }
 
-/// Lines: how many objects are in chains of what length, of the best and the worst function of the
-/// best one's size, and as Poisson has them.
+/// Lines: how many objects are in chains of what length, with the fewest and with the most links in a
+/// table of the largest size, and as Poisson has them.
 fn chains(of: &CacheReport) -> Option<String> {
-    let best = of.best()?;
-    let same_size = of.rows.iter().filter(|row| row.bits == best.bits);
-    let worst = same_size.max_by(|a, b| a.links.lookup.total_cmp(&b.links.lookup))?;
+    let tables = of.rows.iter().filter(|row| row.chains.is_some());
+    let largest = tables.clone().map(|row| row.bits).max()?;
+    let same_size: Vec<&Row> = tables.filter(|row| row.bits == largest).collect();
+    let (best, worst) = (*same_size.first()?, *same_size.last()?);
     let of_row = |row: &Row| {
         let lengths = row
             .histogram
@@ -125,8 +126,8 @@ fn chains(of: &CacheReport) -> Option<String> {
     Some(plot.to_svg())
 }
 
-/// The functions, each once, the fastest first.
-fn functions(of: &CacheReport) -> Vec<Function> {
+/// The functions, each once, the one with the fewest links first.
+fn functions(of: &CacheReport) -> Vec<Finder> {
     let mut functions = Vec::new();
     for row in of.rows.iter().rev() {
         if !functions.contains(&row.function) {

@@ -1,4 +1,5 @@
-//! A trace replayed in the caches' own table, compiled for one hash function.
+//! A trace replayed in the caches' own table, compiled for one hash function, or in the page cache's
+//! trees.
 //!
 //! # Model
 //! The table walks what the recorded one walked, if it has its function and size: objects come to
@@ -7,12 +8,15 @@
 //! # Cost
 //! 32 bytes an object and 4 a bucket.
 
+use super::choice::own_function;
 use super::step::{Key, Step};
-use larder_cache::hash::{Function, FunctionVisitor, HashKey};
+use super::trees::Trees;
+use larder_cache::hash::{FunctionVisitor, HashKey};
 use larder_cache::table::{
     Arena, Counts, Growth, HashFunction, Histogram, Layout, NUMBERS, Slot, Table,
 };
-use larder_cache::tape::Operation;
+use larder_cache::tables::Finder;
+use larder_cache::tape::{CacheKind, Operation};
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
@@ -21,38 +25,70 @@ use std::time::{Duration, Instant};
 /// Words of a key in a slot.
 const WORDS: usize = 2;
 
-/// The heads of chains are asked for so many steps before they are needed: a replay knows what comes,
-/// and waits for memory no more than it must.
-const HEADS_AHEAD: usize = 16;
-
-/// And their first objects so many.
-const ENTRIES_AHEAD: usize = 8;
+/// So many steps lie between one hint and the next, and between the last one and the lookup: a replay
+/// knows what comes, and waits for memory no more than it must.
+const AHEAD: usize = 12;
 
 /// What an object takes, in bytes.
 pub(super) const OBJECT_BYTES: u64 = size_of::<Slot<WORDS>>() as u64;
 
 /// What a bucket takes, in bytes.
-pub(super) const BUCKET_BYTES: u64 = 4;
+pub(crate) const BUCKET_BYTES: u64 = 4;
 
-/// A table of one function and size that events are followed in.
+/// What events are followed in: a table of one function and size, or trees.
 pub(super) trait Replay: Debug + Send {
     /// Does what `steps` tell.
     fn follow(&mut self, steps: &[Step]);
     /// What lookups did so far.
     fn counts(&self) -> Counts;
-    /// Chain lengths.
+    /// How many objects there are.
+    fn objects(&self) -> u64;
+    /// Chain lengths; none of trees.
     fn histogram(&self) -> Histogram;
     /// How long it takes to look up all of `keys`, and how many are there. Counts none of them.
     fn time(&mut self, keys: &[Key]) -> (Duration, u64);
 }
 
-/// Makes a table of 2^`bits` buckets with room for `objects`.
+/// What finds objects by their keys.
+pub(super) trait Index: Debug + Send {
+    /// Counts the lookup, and says whether `key` is there.
+    fn look_up(&self, key: &Key) -> bool;
+    /// Puts `key` in, unless it is there.
+    fn insert(&self, key: &Key);
+    /// Takes `key` out, if it is there.
+    fn remove(&self, key: &Key);
+    /// See [`Replay::counts`].
+    fn counts(&self) -> Counts;
+    /// See [`Replay::objects`].
+    fn objects(&self) -> u64;
+    /// See [`Replay::histogram`].
+    fn histogram(&self) -> Histogram;
+    /// `key` will be looked for: the head of its chain is asked for.
+    fn prefetch_bucket(&self, _key: &Key) {}
+    /// `key` will be looked for soon: the first object of its chain is asked for.
+    fn prefetch_entry(&self, _key: &Key) {}
+    /// `key` will be looked for very soon: the second object of its chain is asked for, if need be.
+    fn prefetch_next(&self, _key: &Key) {}
+}
+
+/// Makes what finds objects of `cache` by `finder`, with room for `objects`: a table of 2^`bits` buckets,
+/// or trees whose roots lie in so many chains.
 ///
 /// # Errors
 /// The kernel's, for want of memory.
-pub(super) fn open(function: Function, bits: u32, objects: u64) -> io::Result<Box<dyn Replay>> {
+pub(super) fn open(
+    cache: CacheKind,
+    finder: Finder,
+    bits: u32,
+    objects: u64,
+) -> io::Result<Box<dyn Replay>> {
     // Slots are handed out to threads by eights.
     let slots = u32::try_from(objects + 64).unwrap_or(NUMBERS).min(NUMBERS);
+    let function = match finder {
+        Finder::Larder => own_function(cache),
+        Finder::Function(function) => function,
+        Finder::RedBlackTrees => return Ok(Replayed::of(Trees::new(slots, bits)?)),
+    };
     function.visit(Open { bits, slots })
 }
 
@@ -66,10 +102,8 @@ impl FunctionVisitor for Open {
 
     fn visit<H: HashFunction<HashKey> + Copy + 'static>(self, hash: H) -> Self::Output {
         let arena = Arc::new(Arena::new(self.slots, Growth::Prepaid)?);
-        Ok(Box::new(Replayed {
-            table: Table::<KeyLayout, H, WORDS>::new(arena, self.bits, 0, hash)?,
-            timed: Counts::default(),
-        }))
+        let table = Table::<KeyLayout, H, WORDS>::new(arena, self.bits, 0, hash)?;
+        Ok(Replayed::of(table))
     }
 }
 
@@ -107,67 +141,112 @@ impl Layout<WORDS> for KeyLayout {
     }
 }
 
-#[derive(Debug)]
-struct Replayed<H> {
-    table: Table<KeyLayout, H, WORDS>,
-    /// What lookups did that were timed alone.
-    timed: Counts,
-}
-
-impl<H: HashFunction<HashKey>> Replayed<H> {
+impl<H: HashFunction<HashKey>> Index for Table<KeyLayout, H, WORDS> {
     #[inline]
     fn look_up(&self, key: &Key) -> bool {
-        self.table.copy(key, |_| ()).is_some()
+        self.copy(key, |_| ()).is_some()
     }
 
     fn insert(&self, key: &Key) {
         // There is room for the most that there ever are.
-        if let Some(vacant) = self.table.take() {
-            self.table.get_or_insert(key, vacant, 0, |_| {});
+        if let Some(vacant) = self.take() {
+            self.get_or_insert(key, vacant, 0, |_| {});
         }
+    }
+
+    fn remove(&self, key: &Key) {
+        Table::remove(self, key);
+    }
+
+    fn counts(&self) -> Counts {
+        Table::counts(self)
+    }
+
+    fn objects(&self) -> u64 {
+        Table::objects(self)
+    }
+
+    fn histogram(&self) -> Histogram {
+        Table::histogram(self)
+    }
+
+    #[inline]
+    fn prefetch_bucket(&self, key: &Key) {
+        Table::prefetch_bucket(self, key);
+    }
+
+    #[inline]
+    fn prefetch_entry(&self, key: &Key) {
+        Table::prefetch_entry(self, key);
+    }
+
+    #[inline]
+    fn prefetch_next(&self, key: &Key) {
+        Table::prefetch_next(self, key);
     }
 }
 
-impl<H: HashFunction<HashKey>> Replay for Replayed<H> {
+/// An index that a trace is replayed in.
+#[derive(Debug)]
+struct Replayed<I> {
+    index: I,
+    /// What lookups did that were timed alone.
+    timed: Counts,
+}
+
+impl<I: Index + 'static> Replayed<I> {
+    fn of(index: I) -> Box<dyn Replay> {
+        let timed = Counts::default();
+        Box::new(Self { index, timed })
+    }
+}
+
+impl<I: Index> Replay for Replayed<I> {
     fn follow(&mut self, steps: &[Step]) {
         for (at, Step { key, operation }) in steps.iter().enumerate() {
-            if let Some(soon) = steps.get(at + HEADS_AHEAD) {
-                self.table.prefetch_bucket(&soon.key);
+            let later = |hints: usize| steps.get(at + AHEAD * hints).map(|step| &step.key);
+            if let Some(key) = later(3) {
+                self.index.prefetch_bucket(key);
             }
-            if let Some(soon) = steps.get(at + ENTRIES_AHEAD) {
-                self.table.prefetch_entry(&soon.key);
+            if let Some(key) = later(2) {
+                self.index.prefetch_entry(key);
+            }
+            if let Some(key) = later(1) {
+                self.index.prefetch_next(key);
             }
             match operation {
                 Operation::Lookup { hit } => {
-                    if !self.look_up(key) && *hit {
+                    if !self.index.look_up(key) && *hit {
                         // It came before the recording began, or its coming was lost.
-                        self.insert(key);
+                        self.index.insert(key);
                     }
                 }
-                Operation::Insert => self.insert(key),
-                Operation::Remove => {
-                    self.table.remove(key);
-                }
+                Operation::Insert => self.index.insert(key),
+                Operation::Remove => self.index.remove(key),
             }
         }
     }
 
     fn counts(&self) -> Counts {
-        self.table.counts() - self.timed
+        self.index.counts() - self.timed
+    }
+
+    fn objects(&self) -> u64 {
+        self.index.objects()
     }
 
     fn histogram(&self) -> Histogram {
-        self.table.histogram()
+        self.index.histogram()
     }
 
     fn time(&mut self, keys: &[Key]) -> (Duration, u64) {
-        let before = self.table.counts();
+        let before = self.index.counts();
         let began = Instant::now();
         for key in keys {
-            self.look_up(key);
+            self.index.look_up(key);
         }
         let took = began.elapsed();
-        let counts = self.table.counts() - before;
+        let counts = self.index.counts() - before;
         self.timed = self.timed + counts;
         (took, counts.hits)
     }

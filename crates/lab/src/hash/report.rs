@@ -1,18 +1,20 @@
 //! A sweep as people and programs read it: tables, the published form of histograms, CSV, JSON,
 //! plots, a page.
 
+use super::choice::own_function;
 use super::cost::Costs;
 use super::error::cache_name;
 use super::plots;
-use super::row::Row;
+use super::row::{Chains, Row};
 use super::source::{Source, Wanted};
 use super::survey::Survey;
-use super::sweep::{Outcome, Surveys};
+use super::sweep::{Combination, Outcome, Surveys};
 use crate::output::{Align, Report, ReportFile, Table, csv_text, json_text, significant};
 use crate::run_report::{as_f64, ratio};
 use crate::trace::Losses;
 use larder_cache::hash::Function;
 use larder_cache::table::histogram::Report as PublishedForm;
+use larder_cache::tables::Finder;
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -46,9 +48,12 @@ pub struct CacheReport {
     pub cache: CacheKind,
     /// What the trace asks of any table.
     pub survey: Survey,
-    /// What tables did: by size, then by how long a lookup takes.
+    /// What tables did: by size, then by the links that a lookup walks.
     pub rows: Vec<Row>,
 }
+
+/// Our own functions are to walk no more links than chance and this part of them.
+const OWN_OVER_CHANCE: f64 = 0.02;
 
 impl HashReport {
     /// What `outcomes` show of a trace.
@@ -64,10 +69,10 @@ impl HashReport {
             let of_cache = outcomes.filter(|outcome| outcome.combination.cache == *cache);
             let mut rows: Vec<Row> = of_cache.map(|outcome| Row::new(outcome, survey)).collect();
             rows.sort_by(|a, b| {
-                let times = time(a).total_cmp(&time(b));
                 let links = a.links.lookup.total_cmp(&b.links.lookup);
-                a.bits.cmp(&b.bits).then(times).then(links)
+                a.bits.cmp(&b.bits).then(links)
             });
+            mark_fastest(&mut rows);
             CacheReport {
                 cache: *cache,
                 survey: *survey,
@@ -155,6 +160,9 @@ impl HashReport {
             let name = cache_name(of.cache);
             let _ = writeln!(text, "\n## {name} cache\n\n{}\n", of.title());
             let _ = writeln!(text, "{}", of.full_table().to_markdown());
+            if let Some(verdict) = of.verdict() {
+                let _ = writeln!(text, "{verdict}\n");
+            }
             for plot in plots::of_cache(of) {
                 let _ = writeln!(text, "![{name}]({})\n", plot.name);
             }
@@ -175,11 +183,12 @@ type Column = (&'static str, fn(&Row) -> String);
 
 const COLUMNS: &str = "\
 `hit` and `miss` are links walked in the mean by a lookup that finds its object and by one that does \
-not. `excess` compares a lookup with the expectation over all functions there can be, for this very \
-trace. `longest`, `empty`, `in mean chains` (the share of the objects in chains no longer than the \
+not; of red-black trees, pages compared with the one sought. `excess` compares a lookup with chance: the \
+expectation over all functions there can be, for this very trace. `longest`, `empty`, `in mean chains` (the share of the objects in chains no longer than the \
 mean, rounded up) and the chi-square test against Poisson's distribution are of the moment with the \
-most objects. `ns` is of the fastest of five runs of the last lookups before that moment, with nothing else to do, \
-with the sample's standard deviation. The fastest has a star.\n";
+most objects. `ns` is of the median of seven runs of the last lookups before that moment, with nothing \
+else to do, and the median distance of the runs from it. A star means that no other row is faster \
+but by noise: by more than 3% and 4.5 of both distances together.\n";
 
 const COST_COLUMNS: &str = "\
 ## Functions\n\nCycles of a bucket, compiled into the loop that needs it and called: with the next key \
@@ -199,8 +208,8 @@ const CSV_HEAD: [&str; 20] = [
     "links_hit",
     "links_miss",
     "links_lookup",
-    "over_ideal",
     "objects",
+    "over_chance",
     "longest_chain",
     "empty_buckets",
     "share_in_mean_chains",
@@ -208,13 +217,21 @@ const CSV_HEAD: [&str; 20] = [
     "degrees_of_freedom",
     "p_value",
     "lookup_ns",
-    "deviation_ns",
+    "mad_ns",
 ];
 
 /// The functions that were compared, each once.
 fn functions(outcomes: &[Outcome]) -> Vec<Function> {
-    let outcomes = outcomes.iter();
-    let functions = outcomes.map(|outcome| outcome.combination.function);
+    let functions = outcomes.iter().filter_map(|outcome| {
+        let Combination {
+            cache, function, ..
+        } = outcome.combination;
+        match function {
+            Finder::Larder => Some(own_function(cache)),
+            Finder::Function(function) => Some(function),
+            Finder::RedBlackTrees => None,
+        }
+    });
     functions.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -226,25 +243,37 @@ fn csv_line(cache: &str, row: &Row) -> Vec<String> {
         row.links_on_hits,
         row.links_on_misses,
     ];
-    let links = [
-        row.links.hit,
-        row.links.miss,
-        row.links.lookup,
-        row.over_ideal,
-    ];
+    let links = [row.links.hit, row.links.miss, row.links.lookup];
     let mut line = vec![cache.to_owned(), row.function.to_string()];
     line.extend(counts.map(|count| count.to_string()));
     line.extend(links.map(|figure| figure.to_string()));
-    line.extend([row.objects, row.longest_chain, row.empty_buckets].map(|count| count.to_string()));
-    line.extend([row.share_in_mean_chains, row.chi_square].map(|figure| figure.to_string()));
-    line.extend([row.degrees_of_freedom.to_string(), row.p_value.to_string()]);
-    let times = [row.lookup_ns, row.deviation_ns];
+    line.push(row.objects.to_string());
+    line.extend(row.chains.map_or_else(Default::default, |chains| {
+        [
+            chains.over_chance.to_string(),
+            chains.longest_chain.to_string(),
+            chains.empty_buckets.to_string(),
+            chains.share_in_mean_chains.to_string(),
+            chains.chi_square.to_string(),
+            chains.degrees_of_freedom.to_string(),
+            chains.p_value.to_string(),
+        ]
+    }));
+    let times = [row.lookup_ns, row.mad_ns];
     line.extend(times.map(|time| time.map_or_else(String::new, |time| time.to_string())));
     line
 }
 
-fn time(row: &Row) -> f64 {
-    row.lookup_ns.unwrap_or(f64::INFINITY)
+/// Marks the rows that no other one is surely faster than.
+fn mark_fastest(rows: &mut [Row]) {
+    let times: Vec<_> = rows.iter().map(Row::time).collect();
+    for row in rows {
+        let Some(time) = row.time() else {
+            continue;
+        };
+        let mut others = times.iter().flatten();
+        row.is_fastest = !others.any(|other| other.is_surely_less(time));
+    }
 }
 
 impl CacheReport {
@@ -269,13 +298,30 @@ impl CacheReport {
         )
     }
 
-    /// The combination with the fastest lookups, or the fewest links where none are timed.
+    /// What our own function walks beside chance, in a sentence, if it was compared.
     #[must_use]
-    pub fn best(&self) -> Option<&Row> {
-        self.rows.iter().min_by(|a, b| {
-            let links = a.links.lookup.total_cmp(&b.links.lookup);
-            time(a).total_cmp(&time(b)).then(links)
-        })
+    pub fn verdict(&self) -> Option<String> {
+        let own = self
+            .rows
+            .iter()
+            .filter(|row| row.function == Finder::Larder);
+        let over = own.filter_map(|row| Some(row.chains?.over_chance));
+        let most = over.max_by(f64::total_cmp)?;
+        let is_kept = if most <= OWN_OVER_CHANCE {
+            "within"
+        } else {
+            "beyond"
+        };
+        let stands_for = match self.cache {
+            CacheKind::Dentry => ", for which stands",
+            _ => ",",
+        };
+        Some(format!(
+            "larder's own function{stands_for} {}, walks {:+.1}% to chance: {is_kept} the {:.0}% that it may.",
+            own_function(self.cache),
+            most * 100.0,
+            OWN_OVER_CHANCE * 100.0
+        ))
     }
 
     /// One row for each combination, and one for chance, for a terminal.
@@ -284,9 +330,13 @@ impl CacheReport {
         self.table_of(&[
             ("hit", |row| format!("{:.3}", row.links.hit)),
             ("miss", |row| format!("{:.3}", row.links.miss)),
-            ("excess", excess),
-            ("longest", |row| row.longest_chain.to_string()),
-            ("p", |row| format!("{:.3}", row.p_value)),
+            ("excess", |row| of_chains(row, excess)),
+            ("longest", |row| {
+                of_chains(row, |chains| chains.longest_chain.to_string())
+            }),
+            ("p", |row| {
+                of_chains(row, |chains| format!("{:.3}", chains.p_value))
+            }),
             ("ns", nanos),
         ])
     }
@@ -295,13 +345,27 @@ impl CacheReport {
         self.table_of(&[
             ("hit", |row| format!("{:.3}", row.links.hit)),
             ("miss", |row| format!("{:.3}", row.links.miss)),
-            ("excess", excess),
-            ("longest", |row| row.longest_chain.to_string()),
-            ("empty", |row| percent(row.empty_share())),
-            ("in mean chains", |row| percent(row.share_in_mean_chains)),
-            ("chi-square", |row| significant(row.chi_square)),
-            ("degrees", |row| row.degrees_of_freedom.to_string()),
-            ("p", |row| format!("{:.3}", row.p_value)),
+            ("excess", |row| of_chains(row, excess)),
+            ("longest", |row| {
+                of_chains(row, |chains| chains.longest_chain.to_string())
+            }),
+            ("empty", |row| {
+                of_chains(row, |chains| {
+                    percent(as_f64(chains.empty_buckets) / as_f64(1 << row.bits))
+                })
+            }),
+            ("in mean chains", |row| {
+                of_chains(row, |chains| percent(chains.share_in_mean_chains))
+            }),
+            ("chi-square", |row| {
+                of_chains(row, |chains| significant(chains.chi_square))
+            }),
+            ("degrees", |row| {
+                of_chains(row, |chains| chains.degrees_of_freedom.to_string())
+            }),
+            ("p", |row| {
+                of_chains(row, |chains| format!("{:.3}", chains.p_value))
+            }),
             ("ns", nanos),
             ("million lookups/s", |row| {
                 significant(row.lookups_s.map_or(f64::NAN, |rate| rate / 1e6))
@@ -314,14 +378,13 @@ impl CacheReport {
         let titles = columns.iter().map(|(title, _)| (*title, Align::Right));
         let head = [("function", Align::Left), ("bits", Align::Right)];
         let mut table = Table::new(head.into_iter().chain(titles));
-        let best = self.best();
         let mut bits = None;
         for row in &self.rows {
-            if bits != Some(row.bits) {
+            if bits != Some(row.bits) && row.chains.is_some() {
                 bits = Some(row.bits);
-                table.push(self.ideal_row(row.bits, columns));
+                table.push(self.chance_row(row.bits, columns));
             }
-            let mark = if best == Some(row) { "*" } else { " " };
+            let mark = if row.is_fastest { "*" } else { " " };
             let mut cells = vec![format!("{mark}{}", row.function), row.bits.to_string()];
             cells.extend(columns.iter().map(|(_, cell)| cell(row)));
             table.push(cells);
@@ -330,28 +393,34 @@ impl CacheReport {
     }
 
     /// What chance gives, as far as that can be said.
-    fn ideal_row(&self, bits: u32, columns: &[Column]) -> Vec<String> {
-        let ideal = self.survey.ideal(bits);
-        let mut cells = vec![" ideal".to_owned(), bits.to_string()];
+    fn chance_row(&self, bits: u32, columns: &[Column]) -> Vec<String> {
+        let chance = self.survey.chance(bits);
+        let mut cells = vec![" chance".to_owned(), bits.to_string()];
         cells.extend(columns.iter().map(|(title, _)| match *title {
-            "hit" => format!("{:.3}", ideal.hit),
-            "miss" => format!("{:.3}", ideal.miss),
+            "hit" => format!("{:.3}", chance.hit),
+            "miss" => format!("{:.3}", chance.miss),
             _ => String::new(),
         }));
         cells
     }
 
-    /// Each combination's histogram in the published form, under its name.
+    /// Each table's histogram in the published form, under its name.
     pub fn histograms(&self) -> impl Iterator<Item = (String, PublishedForm)> + '_ {
-        self.rows.iter().map(|row| {
+        let tables = self.rows.iter().filter(|row| row.chains.is_some());
+        tables.map(|row| {
             let form = PublishedForm::of(self.cache, [(row.counts(), row.histogram.clone())]);
             (format!("{}, {} bits", row.function, row.bits), form)
         })
     }
 }
 
-fn excess(row: &Row) -> String {
-    format!("{:+.1}%", row.over_ideal * 100.0)
+/// What `cell` says of a table's chains; trees have none.
+fn of_chains(row: &Row, cell: impl Fn(&Chains) -> String) -> String {
+    row.chains.as_ref().map_or_else(|| "-".to_owned(), cell)
+}
+
+fn excess(chains: &Chains) -> String {
+    format!("{:+.1}%", chains.over_chance * 100.0)
 }
 
 fn percent(share: f64) -> String {
@@ -359,9 +428,9 @@ fn percent(share: f64) -> String {
 }
 
 fn nanos(row: &Row) -> String {
-    match (row.lookup_ns, row.deviation_ns) {
-        (Some(time), Some(deviation)) if deviation < 10.0 => format!("{time:.1} ±{deviation:.1}"),
-        (Some(time), Some(deviation)) => format!("{time:.1} ±{deviation:.0}"),
+    match (row.lookup_ns, row.mad_ns) {
+        (Some(time), Some(mad)) if mad < 10.0 => format!("{time:.1} ±{mad:.1}"),
+        (Some(time), Some(mad)) => format!("{time:.1} ±{mad:.0}"),
         _ => "-".to_owned(),
     }
 }

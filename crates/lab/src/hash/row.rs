@@ -1,12 +1,14 @@
 //! What one table did, as figures.
 
+use super::replay::BUCKET_BYTES;
 use super::survey::{Links, Survey};
 use super::sweep::Outcome;
-use super::timing::Timing;
+use super::timing::{LookupTime, Timing};
 use crate::run_report::{as_f64, ratio};
-use larder_cache::hash::Function;
+use larder_cache::page_trees::NODE_BYTES;
 use larder_cache::table::histogram::ChiSquare;
 use larder_cache::table::{Counts, Histogram};
+use larder_cache::tables::Finder;
 use serde::Serialize;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
@@ -14,7 +16,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// By what the keys are spread.
-    pub function: Function,
+    pub function: Finder,
     /// Over 2^`bits` buckets.
     pub bits: u32,
     /// Lookups of the trace.
@@ -27,11 +29,32 @@ pub struct Row {
     pub links_on_misses: u64,
     /// Links walked in the mean.
     pub links: Links,
-    /// How much more is walked on a lookup than if chance spread the keys, as a share of it.
-    pub over_ideal: f64,
     /// Objects, when there were the most.
     pub objects: u64,
-    /// Objects of the longest chain then.
+    /// Chains; trees have none.
+    #[serde(flatten)]
+    pub chains: Option<Chains>,
+    /// Nanoseconds of a lookup in the median run; `None` if the trace is too short to time any.
+    pub lookup_ns: Option<f64>,
+    /// How far runs are from that: the median of the distances.
+    pub mad_ns: Option<f64>,
+    /// Lookups by the second on one processor.
+    pub lookups_s: Option<f64>,
+    /// Whether no other row's lookups are faster but by noise.
+    pub is_fastest: bool,
+    /// What buckets, links and nodes take with so many objects, in bytes.
+    pub table_bytes: u64,
+    /// Chain lengths when there were the most objects.
+    #[serde(skip)]
+    pub histogram: Histogram,
+}
+
+/// How objects are spread over chains.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Chains {
+    /// How much more is walked on a lookup than if chance spread the keys, as a share of it.
+    pub over_chance: f64,
+    /// Objects of the longest chain, when there were the most objects.
     pub longest_chain: u64,
     /// Empty buckets then.
     pub empty_buckets: u64,
@@ -43,17 +66,21 @@ pub struct Row {
     pub degrees_of_freedom: u32,
     /// How likely chance is to be as far from them or further.
     pub p_value: f64,
-    /// Nanoseconds of a lookup; `None` if the trace is too short to time any.
-    pub lookup_ns: Option<f64>,
-    /// How much these scatter from run to run.
-    pub deviation_ns: Option<f64>,
-    /// Lookups by the second on one processor.
-    pub lookups_s: Option<f64>,
-    /// What buckets and links take with so many objects, in bytes.
-    pub table_bytes: u64,
-    /// Chain lengths when there were the most objects.
-    #[serde(skip)]
-    pub histogram: Histogram,
+}
+
+impl Chains {
+    fn new(links: Links, chance: Links, histogram: &Histogram) -> Self {
+        let chi = histogram.chi_square();
+        Self {
+            over_chance: ratio(links.lookup - chance.lookup, chance.lookup),
+            longest_chain: histogram.longest_chain(),
+            empty_buckets: histogram.empty_buckets(),
+            share_in_mean_chains: histogram.share_in_mean_chains(),
+            chi_square: chi.statistic,
+            degrees_of_freedom: chi.degrees_of_freedom,
+            p_value: p_value(chi),
+        }
+    }
 }
 
 impl Row {
@@ -63,15 +90,16 @@ impl Row {
         let Outcome {
             combination,
             counts,
+            objects,
             histogram,
             timing,
             ..
         } = outcome;
         let links = links(counts);
-        let ideal = survey.ideal(combination.bits);
-        let chi = histogram.chi_square();
-        let objects = histogram.objects();
-        let timing = timing.as_ref();
+        let is_trees = combination.function == Finder::RedBlackTrees;
+        let chance = survey.chance(combination.bits);
+        let object_bytes = LINK_BYTES + if is_trees { NODE_BYTES } else { 0 };
+        let time = timing.as_ref().map(Timing::lookup);
         Self {
             function: combination.function,
             bits: combination.bits,
@@ -80,26 +108,22 @@ impl Row {
             links_on_hits: counts.links_on_hits,
             links_on_misses: counts.links_on_misses,
             links,
-            over_ideal: ratio(links.lookup - ideal.lookup, ideal.lookup),
-            objects,
-            longest_chain: histogram.longest_chain(),
-            empty_buckets: histogram.empty_buckets(),
-            share_in_mean_chains: histogram.share_in_mean_chains(),
-            chi_square: chi.statistic,
-            degrees_of_freedom: chi.degrees_of_freedom,
-            p_value: p_value(chi),
-            lookup_ns: timing.map(Timing::lookup_ns),
-            deviation_ns: timing.map(Timing::deviation_ns),
-            lookups_s: timing.map(Timing::lookups_s),
-            table_bytes: LINK_BYTES * objects + (BUCKET_BYTES << combination.bits),
+            objects: *objects,
+            chains: (!is_trees).then(|| Chains::new(links, chance, histogram)),
+            lookup_ns: time.map(|time| time.median_ns),
+            mad_ns: time.map(|time| time.mad_ns),
+            lookups_s: time.map(|time| ratio(1e9, time.median_ns)),
+            is_fastest: false,
+            table_bytes: object_bytes * objects + (BUCKET_BYTES << combination.bits),
             histogram: histogram.clone(),
         }
     }
 
-    /// The share of the buckets that are empty.
+    /// How long a lookup takes, if that was timed.
     #[must_use]
-    pub fn empty_share(&self) -> f64 {
-        as_f64(self.empty_buckets) / as_f64(1 << self.bits)
+    pub fn time(&self) -> Option<LookupTime> {
+        let (median_ns, mad_ns) = self.lookup_ns.zip(self.mad_ns)?;
+        Some(LookupTime { median_ns, mad_ns })
     }
 
     /// What the table's lookups did.
@@ -116,9 +140,6 @@ impl Row {
 
 /// A link in an object's slot.
 const LINK_BYTES: u64 = 4;
-
-/// The head of a chain.
-const BUCKET_BYTES: u64 = 4;
 
 fn links(counts: &Counts) -> Links {
     Links {

@@ -78,7 +78,7 @@ impl Survey {
 
     /// What lookups would cost in 2^`bits` buckets that chance chooses.
     #[must_use]
-    pub fn ideal(&self, bits: u32) -> Links {
+    pub fn chance(&self, bits: u32) -> Links {
         let buckets = as_f64(1 << bits);
         let on_hits = as_f64(self.hits) + as_f64(self.younger_on_hits) / buckets;
         let on_misses = as_f64(self.objects_on_misses) / buckets;

@@ -16,8 +16,8 @@ use super::source::{Source, Wanted, stream};
 use super::step::{Key, Steps};
 use super::survey::{Survey, Surveyor};
 use super::timing::{TIMED_LOOKUPS, Timing};
-use larder_cache::hash::Function;
 use larder_cache::table::{Counts, Histogram};
+use larder_cache::tables::Finder;
 use larder_cache::tape::{CacheKind, Operation};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -39,14 +39,14 @@ pub fn segment_end(number: u64, events: u64) -> Option<u64> {
 /// What the tables of a group take together, in bytes.
 const GROUP_BYTES: u64 = 1 << 30;
 
-/// A table to replay a trace in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A table, or trees, to replay a trace in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Combination {
     /// Which cache's keys.
     pub cache: CacheKind,
     /// By what they are spread.
-    pub function: Function,
-    /// Over 2^`bits` buckets.
+    pub function: Finder,
+    /// Over 2^`bits` buckets; chains of roots, of trees.
     pub bits: u32,
 }
 
@@ -68,7 +68,9 @@ pub struct Outcome {
     pub combination: Combination,
     /// All lookups of the trace.
     pub counts: Counts,
-    /// Chain lengths when there were the most objects.
+    /// Objects when there were the most.
+    pub objects: u64,
+    /// Chain lengths then; none of trees.
     pub histogram: Histogram,
     /// Lookups then, timed.
     pub timing: Option<Timing>,
@@ -159,6 +161,7 @@ fn peak_objects(surveys: &Surveys, cache: CacheKind) -> u64 {
 struct Tested {
     combination: Combination,
     table: Box<dyn Replay>,
+    objects: u64,
     histogram: Histogram,
     timing: Option<Timing>,
     segments: Vec<Counts>,
@@ -173,7 +176,8 @@ impl Tested {
             bits,
         } = combination;
         let objects = peak_objects(surveys, cache);
-        let table = replay::open(function, bits, objects).map_err(|source| Error::Memory {
+        let table = replay::open(cache, function, bits, objects);
+        let table = table.map_err(|source| Error::Memory {
             combination,
             objects,
             source,
@@ -181,6 +185,7 @@ impl Tested {
         Ok(Self {
             combination,
             table,
+            objects: 0,
             histogram: Histogram::default(),
             timing: None,
             segments: Vec::new(),
@@ -199,6 +204,7 @@ impl Tested {
         Outcome {
             combination: self.combination,
             counts: self.table.counts(),
+            objects: self.objects,
             histogram: self.histogram,
             timing: self.timing,
             segments: self.segments,
@@ -247,6 +253,7 @@ fn replay_group(
 /// There are the most objects now: takes note of chain lengths, and times what was looked up last.
 fn examine(mut tested: Vec<&mut Tested>, recent: &[Key]) {
     for one in &mut tested {
+        one.objects = one.table.objects();
         one.histogram = one.table.histogram();
     }
     if !recent.is_empty() {

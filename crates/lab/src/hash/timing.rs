@@ -3,19 +3,57 @@
 //! # Model
 //! The last lookups of the trace before the table was fullest, over and over: in their order, so that
 //! the processor's caches meet them as they came. What missed then may be there by now, so a run hits
-//! more often than the trace.
+//! more often than the trace. A table's time is that of its median run, and how far the others are from
+//! that (the median of the distances, MAD) tells what of a difference is noise.
 
 use super::replay::Replay;
 use super::step::Key;
-use crate::run_report::{as_f64, ratio};
-use crate::statistics::deviation;
+use crate::run_report::as_f64;
+use crate::statistics::median;
+use serde::Serialize;
 use std::time::Duration;
 
 /// Lookups of a run, at most.
 pub(super) const TIMED_LOOKUPS: usize = 1 << 19;
 
 /// Runs that count; one more goes before them.
-const RUNS: usize = 5;
+const RUNS: usize = 7;
+
+/// Times that differ by less than this part of them are taken for the same, however little runs scatter:
+/// two tables of the same function and size differ so by where they lie in memory.
+const SAME: f64 = 0.03;
+
+/// And times that differ by less than so many MADs of both: three standard deviations of 1.48 MADs.
+const NOISE_MADS: f64 = 4.5;
+
+/// Nanoseconds of a lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LookupTime {
+    /// In the median run.
+    pub median_ns: f64,
+    /// How far from that the runs are: the median of the distances.
+    pub mad_ns: f64,
+}
+
+impl LookupTime {
+    /// Of runs of which lookups took so long.
+    #[must_use]
+    pub fn of(runs_ns: &[f64]) -> Self {
+        let median_ns = median(runs_ns);
+        let distances: Vec<f64> = runs_ns.iter().map(|run| (run - median_ns).abs()).collect();
+        Self {
+            median_ns,
+            mad_ns: median(&distances),
+        }
+    }
+
+    /// Whether it is less than `other`, and not by noise.
+    #[must_use]
+    pub fn is_surely_less(self, other: Self) -> bool {
+        let noise = NOISE_MADS * self.mad_ns.hypot(other.mad_ns);
+        other.median_ns - self.median_ns > noise + SAME * other.median_ns
+    }
+}
 
 /// Lookups, timed.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,28 +86,28 @@ impl Timing {
         timings
     }
 
-    /// Nanoseconds of a lookup, in the fastest run: whatever else the machine does can only slow one
-    /// down.
+    /// Nanoseconds of a lookup.
     #[must_use]
-    pub fn lookup_ns(&self) -> f64 {
-        self.nanos().into_iter().fold(f64::INFINITY, f64::min)
-    }
-
-    /// How much these scatter from run to run (sample's standard deviation), in nanoseconds.
-    #[must_use]
-    pub fn deviation_ns(&self) -> f64 {
-        deviation(&self.nanos())
-    }
-
-    /// Lookups by the second, in the fastest run.
-    #[must_use]
-    pub fn lookups_s(&self) -> f64 {
-        ratio(1e9, self.lookup_ns())
-    }
-
-    fn nanos(&self) -> Vec<f64> {
+    pub fn lookup(&self) -> LookupTime {
         let runs = self.runs.iter();
-        runs.map(|run| run.as_secs_f64() * 1e9 / as_f64(self.lookups))
-            .collect()
+        let nanos = runs.map(|run| run.as_secs_f64() * 1e9 / as_f64(self.lookups));
+        LookupTime::of(&nanos.collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_less_only_beyond_how_runs_scatter() {
+        let steady = LookupTime::of(&[10.0, 10.1, 9.9, 10.0, 30.0]);
+        assert!((steady.median_ns - 10.0).abs() < 1e-12);
+        assert!((steady.mad_ns - 0.1).abs() < 1e-12);
+        let time = |median_ns, mad_ns| LookupTime { median_ns, mad_ns };
+        assert!(steady.is_surely_less(time(11.0, 0.1)));
+        assert!(!steady.is_surely_less(time(11.0, 0.2)));
+        assert!(!time(10.0, 0.0).is_surely_less(time(10.3, 0.0)));
+        assert!(!time(11.0, 0.1).is_surely_less(steady));
     }
 }

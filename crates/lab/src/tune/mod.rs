@@ -2,8 +2,10 @@
 //!
 //! # Model
 //! Every function and some sizes are replayed in the first half of the trace; none smaller than now, since a
-//! trace need not have filled the memory as later work will. Of the tables whose
-//! lookups take no longer than the fastest one's and the noise, the smallest is chosen. The second half,
+//! trace need not have filled the memory as later work will. Of the tables than which the fastest one is
+//! faster by no more than noise, the one is chosen that a mount has now; else the smallest, with our own function
+//! if that is among them. So noise alone changes nothing, and the same trace gives the same advice, unless a
+//! table is about as much faster as noise may be. The second half,
 //! which had no say, is then replayed in the chosen table and in the one that a mount has now:
 //! what is gained there is what can be hoped for. Links are those of the second half's lookups alone, and
 //! times are of the second half's last lookups before it had the most objects.
@@ -15,29 +17,31 @@
 //! there by a function with a secret, from the names themselves, which a trace does not have: a mixer stands
 //! for it, as good as chance, and so does one table for that of short names and that of long ones.
 //!
-//! A table is changed only where it is surely and noticeably better.
+//! A table is changed only where it is faster beyond noise there, too.
 
 mod bootstrap;
 mod report;
 mod shrinking;
+mod summary;
 
 pub use bootstrap::Interval;
 pub use shrinking::ShrinkingAdvice;
 
 use crate::hash::{
-    Combination, Error, Functions, Outcome, Prefix, Room, Row, SEGMENTS, Source, Survey, Surveys,
-    Timing, Wanted, cache_name, replay, room_of, segment_end, survey, survey_from,
+    BUCKET_BYTES, Combination, Error, Functions, LookupTime, Outcome, Prefix, Room, Row, SEGMENTS,
+    Source, Survey, Surveys, Timing, Wanted, cache_name, own_function, replay, room_of,
+    segment_end, survey, survey_from,
 };
 use crate::run_report::{as_f64, ratio};
 use crate::trace::Losses;
 use bootstrap::bootstrap;
 use larder_cache::budget::{BudgetConfig, Division};
-use larder_cache::hash::Function;
 use larder_cache::inode::{InodeCache, RAW_INODE_WORDS};
 use larder_cache::table::Counts;
-use larder_cache::tables::TableSize;
+use larder_cache::tables::{Finder, TableSize};
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
+use std::fmt::Write as _;
 
 /// Sizes that are tried go to so many bits more than the table has now, or than as many buckets as objects.
 const MORE_BITS: u32 = 1;
@@ -45,10 +49,7 @@ const MORE_BITS: u32 = 1;
 /// All buckets of a cache may take this part of the memory.
 const BUCKETS_OF_MEMORY: u64 = 128;
 
-/// Times that differ by less than this part of them are the same.
-const NOISE: f64 = 0.03;
-
-/// And if it is faster in this part of all pairs of runs.
+/// A table is faster if it is in this part of all pairs of runs.
 const SURE: f64 = 0.95;
 
 /// With fewer lookups in the second half there is too little to be sure.
@@ -57,14 +58,31 @@ const LEAST_LOOKUPS: u64 = 10_000;
 /// Blocks of the mount: what `mke2fs` makes, where it is not told.
 const BLOCK_BYTES: usize = 4096;
 
-/// What a bucket takes, in bytes.
-const BUCKET_BYTES: u64 = 4;
+/// For what tables are wanted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions {
+    /// Memory of the mount's caches.
+    pub memory_bytes: u64,
+    /// What a lookup of a name costs that misses, in nanoseconds: a trace does not tell it.
+    pub miss_ns: f64,
+    /// What draws are drawn from.
+    pub seed: u64,
+}
 
-/// A table is changed for a gain of this part of the time of a lookup at least.
-const LEAST_GAIN: f64 = 0.02;
+impl Conditions {
+    /// What a miss is taken to cost, where nobody says: a read of a flash disk. Not measured.
+    pub const MISS_NS: u32 = 100_000;
 
-/// What stands for our function of names: it mixes as well, and costs a multiplication as well.
-const STANDS_FOR_SEEDED: Function = Function::Xxh3Avalanche;
+    /// Of a mount whose caches have `memory_bytes`; the rest is as usual.
+    #[must_use]
+    pub fn new(memory_bytes: u64) -> Self {
+        Self {
+            memory_bytes,
+            miss_ns: Self::MISS_NS.into(),
+            seed: 1,
+        }
+    }
+}
 
 /// What is recommended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -92,8 +110,6 @@ pub struct CacheAdvice {
     pub best: Judged,
     /// The table that a mount has now.
     pub today: Judged,
-    /// Links of a lookup, in the second half, if chance spread the keys in the chosen table's size.
-    pub ideal_links: f64,
     /// Lookups of the second half.
     pub lookups: u64,
     /// How many links fewer a lookup of the second half walks than in today's table, as a share.
@@ -111,26 +127,56 @@ pub struct CacheAdvice {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// By what the keys are spread.
-    pub function: Function,
+    pub function: Finder,
     /// Over 2^`bits` buckets.
     pub bits: u32,
     /// Links of a lookup.
     pub links: f64,
-    /// Nanoseconds of a lookup when there are the most objects; `None` if too little was asked to tell.
+    /// What these were if chance spread the keys.
+    pub chance_links: f64,
+    /// Nanoseconds of a lookup when there are the most objects, in the median run; `None` if too little
+    /// was asked to tell.
     pub lookup_ns: Option<f64>,
+    /// How far runs are from that: the median of the distances.
+    pub mad_ns: Option<f64>,
 }
 
-/// Chooses tables for the caches in `source`, in a mount whose caches have `memory_bytes`. Chance is
-/// drawn from `seed`. Calls `tick` as [`replay`] does.
+impl Judged {
+    fn new(outcome: &Outcome, parts: &[Counts], survey: &Survey) -> Self {
+        let Combination { function, bits, .. } = outcome.combination;
+        let parts = parts.iter().copied();
+        let sum = parts.fold(Counts::default(), |sum, part| sum + part);
+        let time = outcome.timing.as_ref().map(Timing::lookup);
+        Self {
+            function,
+            bits,
+            links: ratio(as_f64(sum.links()), as_f64(sum.lookups())),
+            chance_links: survey.chance(bits).lookup,
+            lookup_ns: time.map(|time| time.median_ns),
+            mad_ns: time.map(|time| time.mad_ns),
+        }
+    }
+
+    fn time(&self) -> Option<LookupTime> {
+        let (median_ns, mad_ns) = self.lookup_ns.zip(self.mad_ns)?;
+        Some(LookupTime { median_ns, mad_ns })
+    }
+}
+
+/// Chooses tables for the caches in `source` under `conditions`. Calls `tick` as [`replay`] does.
 ///
 /// # Errors
 /// As [`replay`]; and if the trace has no lookups.
 pub fn tune(
     source: &dyn Source,
-    memory_bytes: u64,
-    seed: u64,
+    conditions: Conditions,
     tick: &mut dyn FnMut(u64),
 ) -> Result<Advice, Error> {
+    let Conditions {
+        memory_bytes,
+        miss_ns,
+        seed,
+    } = conditions;
     let events = segment_end(SEGMENTS / 2 - 1, source.events()).unwrap_or(0);
     let half = Prefix::new(source, events);
     let wanted = wanted(source, memory_bytes);
@@ -147,15 +193,21 @@ pub fn tune(
         let Some(of_all) = all.get(cache) else {
             continue;
         };
-        let Some(best) = choose(&outcomes, of_half, *cache) else {
+        let today = today(*cache, &division);
+        let Some(best) = choose(&outcomes, of_half, today) else {
             continue;
         };
-        let pair = [best, today(*cache, &division)];
-        let judged = replay(source, wanted, &all, &pair, tick)?;
-        caches.push(judge([&judged[0], &judged[1]], of_all, of_half, seed));
+        let pair = [today, best];
+        let tables = if best == today { &pair[..1] } else { &pair[..] };
+        let judged = replay(source, wanted, &all, tables, tick)?;
+        if let [today, ..] = &judged[..]
+            && let Some(best) = judged.last()
+        {
+            caches.push(judge([best, today], &of_all.since(of_half), seed));
+        }
     }
     let names = today(CacheKind::Dentry, &division);
-    let shrinking = shrinking::advise(source, names, &all, tick)?;
+    let shrinking = shrinking::advise(source, names, &all, miss_ns, tick)?;
     Ok(Advice {
         source: source.title(),
         losses: source.losses(),
@@ -195,7 +247,10 @@ fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combination> {
         let cache = *cache;
         let least = today(cache, &division).bits.clamp(1, most);
         let sizes = least..=(least.max(fitting) + MORE_BITS).min(most);
+        // Ours is tried as such, and no mount is advised to have trees: they lock.
+        let own = Finder::from(own_function(cache));
         let functions = Functions::all().of(cache).into_iter();
+        let functions = functions.filter(move |one| *one != own && *one != Finder::RedBlackTrees);
         functions.flat_map(move |function| {
             sizes.clone().map(move |bits| Combination {
                 cache,
@@ -213,44 +268,48 @@ fn division(memory_bytes: u64) -> Division {
     Division::new(&config, InodeCache::<RAW_INODE_WORDS>::SLOT_BYTES)
 }
 
-/// What a mount has now: our function, or what stands for it.
+/// What a mount has now.
 fn today(cache: CacheKind, division: &Division) -> Combination {
-    let (function, bits) = match cache {
-        CacheKind::Page => (Function::Golden, division.frames.page_bits),
-        CacheKind::Buffer => (Function::Golden, division.frames.buffer_bits),
-        CacheKind::Dentry => (STANDS_FOR_SEEDED, division.short_names.bits),
-        CacheKind::Inode => (Function::Golden, division.inodes.bits),
+    let bits = match cache {
+        CacheKind::Page => division.frames.page_bits,
+        CacheKind::Buffer => division.frames.buffer_bits,
+        CacheKind::Dentry => division.short_names.bits,
+        CacheKind::Inode => division.inodes.bits,
     };
     Combination {
         cache,
-        function,
+        function: Finder::Larder,
         bits,
     }
 }
 
-/// Of the tables that are as fast as the fastest one, the smallest with the fewest links.
-fn choose(outcomes: &[Outcome], survey: &Survey, cache: CacheKind) -> Option<Combination> {
-    let of_cache = outcomes.iter().filter(|one| one.combination.cache == cache);
+/// Of the tables of `today`'s cache than which the fastest is not surely faster: today's, else the
+/// smallest, with our function or else with the fewest links.
+fn choose(outcomes: &[Outcome], survey: &Survey, today: Combination) -> Option<Combination> {
+    let of_cache = outcomes
+        .iter()
+        .filter(|one| one.combination.cache == today.cache);
     let rows: Vec<(Combination, Row)> = of_cache
         .map(|one| (one.combination, Row::new(one, survey)))
         .collect();
-    let time = |row: &Row| row.lookup_ns.unwrap_or(row.links.lookup);
-    let fastest = rows
-        .iter()
-        .map(|(_, row)| time(row))
-        .min_by(f64::total_cmp)?;
-    let as_fast = rows
-        .iter()
-        .filter(|(_, row)| time(row) <= fastest * (1.0 + NOISE));
-    let best = as_fast.min_by(|(_, a), (_, b)| {
-        let links = a.links.lookup.total_cmp(&b.links.lookup);
-        a.bits.cmp(&b.bits).then(links)
+    let times = rows.iter().filter_map(|(_, row)| row.time());
+    let fastest = times.min_by(|a, b| a.median_ns.total_cmp(&b.median_ns));
+    let is_as_fast = |row: &Row| {
+        let times = fastest.zip(row.time());
+        times.is_none_or(|(fastest, time)| !fastest.is_surely_less(time))
+    };
+    let as_fast = rows.iter().filter(|(_, row)| is_as_fast(row));
+    let best = as_fast.min_by(|(a, of_a), (b, of_b)| {
+        let simplest =
+            |one: &Combination| (*one != today, one.bits, one.function != Finder::Larder);
+        let links = of_a.links.lookup.total_cmp(&of_b.links.lookup);
+        simplest(a).cmp(&simplest(b)).then(links)
     });
     best.map(|(combination, _)| *combination)
 }
 
-/// What the second half says of the chosen table, beside today's.
-fn judge([best, today]: [&Outcome; 2], all: &Survey, half: &Survey, seed: u64) -> CacheAdvice {
+/// What the second half, of which `survey` tells, says of the chosen table, beside today's.
+fn judge([best, today]: [&Outcome; 2], survey: &Survey, seed: u64) -> CacheAdvice {
     let parts = |outcome: &Outcome| -> Vec<Counts> {
         let segments = (0..).zip(&outcome.segments);
         let second = segments.filter(|(number, _)| *number >= SEGMENTS / 2);
@@ -267,34 +326,22 @@ fn judge([best, today]: [&Outcome; 2], all: &Survey, half: &Survey, seed: u64) -
     if lookups < LEAST_LOOKUPS {
         (gain_links.low, gain_links.high) = (None, None);
     }
-    let judged = |outcome: &Outcome, parts: &[Counts]| {
-        let sum = parts
-            .iter()
-            .copied()
-            .fold(Counts::default(), |sum, part| sum + part);
-        Judged {
-            function: outcome.combination.function,
-            bits: outcome.combination.bits,
-            links: ratio(links(&sum), as_f64(sum.lookups())),
-            lookup_ns: outcome.timing.as_ref().map(Timing::lookup_ns),
-        }
-    };
-    let time = |outcome: &Outcome| outcome.timing.as_ref().map(Timing::lookup_ns);
-    let times = time(best).zip(time(today));
-    let gain_time = times.map(|(best, today)| 1.0 - ratio(best, today));
     let certainty = certainty(best, today);
+    let cache = best.combination.cache;
+    let best = Judged::new(best, &of_best, survey);
+    let today = Judged::new(today, &of_today, survey);
+    let times = best.time().zip(today.time());
+    let is_faster = times.is_some_and(|(best, today)| best.is_surely_less(today));
     let is_long_enough = gain_links.low.is_some();
-    let is_better = gain_time.is_some_and(|gain| gain >= LEAST_GAIN) && certainty >= SURE;
     CacheAdvice {
-        cache: best.combination.cache,
-        best: judged(best, &of_best),
-        today: judged(today, &of_today),
-        ideal_links: all.since(half).ideal(best.combination.bits).lookup,
+        cache,
+        best,
+        today,
         lookups,
         gain_links,
-        gain_time,
+        gain_time: times.map(|(best, today)| 1.0 - ratio(best.median_ns, today.median_ns)),
         certainty,
-        is_worth_it: is_long_enough && is_better,
+        is_worth_it: is_long_enough && is_faster && certainty >= SURE,
     }
 }
 
@@ -317,12 +364,14 @@ fn runs(outcome: &Outcome) -> Vec<f64> {
 }
 
 /// What to write after `-o` for these tables: the form of [`Tables`](larder_cache::tables::Tables).
-fn mount_option(caches: &[CacheAdvice], shrinking: Option<&ShrinkingAdvice>) -> String {
+#[must_use]
+pub fn mount_option(caches: &[CacheAdvice], shrinking: Option<&ShrinkingAdvice>) -> String {
     let mut option = "tables=larder".to_owned();
     for advice in caches.iter().filter(|advice| advice.is_worth_it) {
         let Judged { function, bits, .. } = advice.best;
         let cache = cache_name(advice.cache);
-        option.extend(["+", cache, "=", function.as_str(), "/", &bits.to_string()]);
+        // Writing to a string does not fail.
+        let _ = write!(option, "+{cache}={function}/{bits}");
     }
     if shrinking.is_some_and(|advice| advice.is_worth_it) {
         option.push_str("+shrink=eager");
@@ -333,20 +382,24 @@ fn mount_option(caches: &[CacheAdvice], shrinking: Option<&ShrinkingAdvice>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_cache::hash::Function;
     use larder_cache::tables::Tables;
+    use larder_testkit::{Random, Seed};
+    use std::time::Duration;
 
-    fn advice(cache: CacheKind, function: Function, is_worth_it: bool) -> CacheAdvice {
+    fn advice(cache: CacheKind, function: Finder, is_worth_it: bool) -> CacheAdvice {
         let table = Judged {
             function,
             bits: 14,
             links: 1.0,
+            chance_links: 1.0,
             lookup_ns: None,
+            mad_ns: None,
         };
         CacheAdvice {
             cache,
             best: table,
             today: table,
-            ideal_links: 1.0,
             lookups: 1,
             gain_links: bootstrap(&[], 1),
             gain_time: None,
@@ -361,27 +414,80 @@ mod tests {
             lookups: 1,
             misses_normal: 0,
             misses_eager: 0,
-            saved_ns: 1.0,
+            saved_ns: Some(1.0),
             certainty: 1.0,
             break_even_ns: Some(1e6),
             assumed_miss_ns: 1e5,
             is_worth_it: true,
         };
         for cache in CacheKind::ALL {
-            for function in Functions::all().of(cache) {
+            let all = Functions::all().of(cache).into_iter();
+            for function in all.filter(|one| *one != Finder::RedBlackTrees) {
                 let caches = [advice(cache, function, true)];
                 let option = mount_option(&caches, Some(&shrinking));
                 let tables = option.strip_prefix("tables=").unwrap();
                 let tables: Tables = tables.parse().unwrap();
                 let told = tables.to_string();
                 assert!(
-                    told.contains(function.as_str()) && told.contains("/14"),
+                    told.contains(&function.to_string()) && told.contains("/14"),
                     "{told}"
                 );
                 assert!(told.contains("shrink=eager"), "{told}");
             }
         }
-        let none = [advice(CacheKind::Inode, Function::InodeMult, false)];
+        let none = [advice(CacheKind::Inode, Function::InodeMult.into(), false)];
         assert_eq!(mount_option(&none, None), "tables=larder");
+    }
+
+    /// A table whose runs took about `ns` for a lookup of one link, give or take 2%.
+    fn outcome(function: Finder, bits: u32, ns: u32, random: &mut Random) -> Outcome {
+        let mut run = || {
+            let permille = 980 + u32::try_from(random.below(41)).unwrap();
+            Duration::from_nanos(u64::from(ns * permille))
+        };
+        let timing = Timing {
+            lookups: 1000,
+            hits: 1000,
+            runs: (0..7).map(|_| run()).collect(),
+        };
+        Outcome {
+            combination: Combination {
+                cache: CacheKind::Page,
+                function,
+                bits,
+            },
+            counts: Counts::default(),
+            objects: 1,
+            histogram: larder_cache::table::Histogram::default(),
+            timing: Some(timing),
+            segments: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn table_chosen_is_todays_or_the_simplest_whatever_noise_does_to_the_fastest() {
+        let seed = Seed::from_environment(0x7e_0001);
+        let mut random = Random::new(seed);
+        let golden = Finder::from(Function::Golden);
+        let today = |bits| Combination {
+            cache: CacheKind::Page,
+            function: Finder::Larder,
+            bits,
+        };
+        for _ in 0..200 {
+            // Today's is as fast as any, or much slower than all others.
+            let tables = [
+                (golden, 12, 10),
+                (Finder::Larder, 12, 10),
+                (golden, 13, 10),
+                (Finder::Larder, 13, 10),
+                (Finder::Larder, 10, 20),
+            ];
+            let tables =
+                tables.map(|(function, bits, ns)| outcome(function, bits, ns, &mut random));
+            let chosen = |today| choose(&tables, &Survey::default(), today).unwrap();
+            assert_eq!(chosen(today(13)), today(13), "seed {seed}");
+            assert_eq!(chosen(today(10)), today(12), "seed {seed}");
+        }
     }
 }

@@ -5,20 +5,15 @@
 //! cache" (Lever 2000, section 3.3). Both are measured: the names of the trace in a table with room for
 //! the most that there are at any time, and in the same table with room for half as many, which
 //! pressure on all objects at every shortage comes to. What is saved on all lookups, for each miss that is
-//! added, is what a miss may cost at most for that to pay. What it does cost is not measured, since a
-//! trace does not tell it: it is taken for a read of a disk, the worst that it comes to, so that eager
+//! added, is what a miss may cost at most for that to pay. What it does cost a trace does not tell: who
+//! asks says it, or it is taken for a read of a disk, the worst that it comes to, so that eager
 //! shrinking is advised only where it pays even then.
 
 use super::{SURE, certainty};
-use crate::hash::{
-    Combination, Error, Outcome, Room, Source, Surveys, Timing, Wanted, replay, survey,
-};
+use crate::hash::{Combination, Error, Outcome, Room, Source, Surveys, Wanted, replay, survey};
 use crate::run_report::{as_f64, ratio};
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
-
-/// What a miss is taken to cost, in nanoseconds: a read of a flash disk. Not measured.
-const MISS_NS: f64 = 100_000.0;
 
 /// A lookup must take less time by this part of it at least: the two tables are timed one after
 /// the other, and what the machine does meanwhile differs by some hundredths.
@@ -33,8 +28,8 @@ pub struct ShrinkingAdvice {
     pub misses_normal: u64,
     /// Those that miss with half as many names.
     pub misses_eager: u64,
-    /// Nanoseconds that a lookup takes less with half as many names, in the mean.
-    pub saved_ns: f64,
+    /// Nanoseconds that a lookup takes less with half as many names; `None` where that is noise.
+    pub saved_ns: Option<f64>,
     /// In how many of all pairs of timed runs half as many names were faster, as a share.
     pub certainty: f64,
     /// What a miss may cost at most, in nanoseconds, for eager shrinking to pay; `None` if no miss is
@@ -51,6 +46,7 @@ pub(super) fn advise(
     source: &dyn Source,
     table: Combination,
     surveys: &Surveys,
+    miss_ns: f64,
     tick: &mut dyn FnMut(u64),
 ) -> Result<Option<ShrinkingAdvice>, Error> {
     let cache = CacheKind::Dentry;
@@ -65,14 +61,17 @@ pub(super) fn advise(
     };
     let normal = with_room(all.peak_objects)?;
     let eager = with_room(all.peak_objects / 2)?;
-    let time = |outcome: &Outcome| outcome.timing.as_ref().map_or(0.0, Timing::lookup_ns);
-    let saved_ns = time(&normal) - time(&eager);
+    let time = |outcome: &Outcome| Some(outcome.timing.as_ref()?.lookup().median_ns);
+    let certainty = certainty(&eager, &normal);
+    let times = time(&normal).zip(time(&eager));
+    let saved_ns = times.and_then(|(normal, eager)| {
+        let is_sure = normal - eager >= LEAST_SAVED * normal && certainty >= SURE;
+        is_sure.then_some(normal - eager)
+    });
     let lookups = normal.counts.lookups();
     let added = eager.counts.misses.saturating_sub(normal.counts.misses);
-    let saved = saved_ns.max(0.0) * as_f64(lookups);
+    let saved = saved_ns.unwrap_or(0.0) * as_f64(lookups);
     let break_even_ns = (added > 0).then(|| ratio(saved, as_f64(added)));
-    let certainty = certainty(&eager, &normal);
-    let is_sure = saved_ns >= LEAST_SAVED * time(&normal) && certainty >= SURE;
     Ok(Some(ShrinkingAdvice {
         lookups,
         misses_normal: normal.counts.misses,
@@ -80,7 +79,7 @@ pub(super) fn advise(
         saved_ns,
         certainty,
         break_even_ns,
-        assumed_miss_ns: MISS_NS,
-        is_worth_it: is_sure && break_even_ns.is_some_and(|cost| cost >= MISS_NS),
+        assumed_miss_ns: miss_ns,
+        is_worth_it: saved_ns.is_some() && break_even_ns.is_some_and(|cost| cost >= miss_ns),
     }))
 }

@@ -4,7 +4,7 @@ use super::{events, read, write};
 use larder_cache::tape::Operation;
 use larder_lab::hash::{Error, Source as _, TraceFile};
 use larder_lab::trace::{Tolerance, TraceEvent};
-use larder_lab::tune::tune;
+use larder_lab::tune::{Conditions, tune};
 use larder_testkit::{Random, Seed};
 use std::fs;
 
@@ -68,7 +68,7 @@ fn trace_with_a_damaged_row_group_in_the_middle_is_as_long_as_what_can_be_read()
         "{told}"
     );
     // The halves are of what is read, and the report says that it is not all.
-    let advice = tune(&trace, 16 << 20, 1, &mut |_| {}).unwrap();
+    let advice = tune(&trace, Conditions::new(16 << 20), &mut |_| {}).unwrap();
     let events = events(seed, 2 * ROWS);
     let is_lookup = |event: &&TraceEvent| matches!(event.operation, Operation::Lookup { .. });
     let lookups = events[ROWS..].iter().filter(is_lookup).count() as u64;
@@ -80,6 +80,6 @@ fn trace_with_a_damaged_row_group_in_the_middle_is_as_long_as_what_can_be_read()
             .starts_with("Incomplete: its end is missing")
     );
     let whole = TraceFile::open(&path, Tolerance::Whole).unwrap();
-    let refused = tune(&whole, 16 << 20, 1, &mut |_| {});
+    let refused = tune(&whole, Conditions::new(16 << 20), &mut |_| {});
     assert!(matches!(refused, Err(Error::Trace { .. })), "{refused:?}");
 }

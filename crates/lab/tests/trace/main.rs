@@ -3,6 +3,7 @@
 mod cut;
 mod damage;
 mod other_readers;
+mod own_tables;
 mod recording;
 mod replay;
 mod round_trip;

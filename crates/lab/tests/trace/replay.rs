@@ -88,7 +88,7 @@ fn use_volume(volume: &Volume, random: &mut Random) {
 }
 
 /// An image of 20 directories of 40 files of some pages each.
-fn make_image(dir: &Path) -> PathBuf {
+pub fn make_image(dir: &Path) -> PathBuf {
     let (tree, image) = (dir.join("tree"), dir.join("image"));
     for directory in 0..20_usize {
         let path = tree.join(format!("directory{directory}"));
@@ -105,10 +105,17 @@ fn make_image(dir: &Path) -> PathBuf {
     image
 }
 
-fn record(image: &Path, path: &Path, tables: &str, seed: Seed) -> larder::Stats {
+/// Records a volume with these `tables`, whose caches have `memory_bytes`, in use.
+pub fn record(
+    image: &Path,
+    path: &Path,
+    tables: &str,
+    memory_bytes: u64,
+    seed: Seed,
+) -> larder::Stats {
     let recorder = TraceRecorder::start(path, "a test", Overflow::Wait).unwrap();
     let mut options = OpenOptions::default();
-    options.cache_size_bytes = 1 << 20;
+    options.cache_size_bytes = memory_bytes;
     options.readahead_threads = 0;
     options.tables = tables.parse::<Tables>().unwrap();
     options.tape = Some(recorder.tape());
@@ -131,7 +138,7 @@ fn recorded_volume_done_again_gives_the_same_counts() {
     for tables in ["reference", "A", "B", "D+page=mult/6+inode=golden/4"] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace");
-        let stats = record(&image, &path, tables, seed);
+        let stats = record(&image, &path, tables, 1 << 20, seed);
         let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
         let events = read_rest(&mut reader).unwrap();
         for (cache, of) in stats.caches() {

@@ -5,6 +5,7 @@ use crate::args::{HashArgs, KeysArgs};
 use crate::failure::{Failure, Result, tell_warning};
 use indicatif::{ProgressBar, ProgressStyle};
 use larder::CacheKind;
+use larder::tables::Finder;
 use larder_lab::hash::{
     self, Combination, Error, Functions, HashReport, Keys, Room, Sizes, Source, Surveys, TraceFile,
     Wanted, room_of,
@@ -121,7 +122,12 @@ fn combinations(
     let mut combinations = Vec::new();
     for (cache, survey) in surveys {
         for function in functions.of(*cache) {
-            for bits in sizes.of(survey) {
+            // Trees have no buckets, and chains of roots as a mount would have.
+            let bits = match function {
+                Finder::RedBlackTrees => vec![Sizes::fitting(survey)],
+                _ => sizes.of(survey),
+            };
+            for bits in bits {
                 combinations.push(Combination {
                     cache: *cache,
                     function,
@@ -143,6 +149,9 @@ fn print_text(out: &mut dyn Write, report: &HashReport, histograms: bool) -> io:
     writeln!(out, "{}", report.source)?;
     for of in &report.caches {
         write!(out, "\n{}\n\n{}", of.title(), of.table().to_text())?;
+        if let Some(verdict) = of.verdict() {
+            writeln!(out, "{verdict}")?;
+        }
         if histograms {
             for (heading, histogram) in of.histograms() {
                 write!(out, "\n{heading}\n{histogram}")?;

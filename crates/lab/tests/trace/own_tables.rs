@@ -1,0 +1,98 @@
+//! The tables of a recorded volume, ours and trees, in a replay: what they walked there, and what chance
+//! would.
+
+use super::replay::{make_image, record};
+use larder::CacheKind;
+use larder::tables::Finder;
+use larder_cache::table::Counts;
+use larder_lab::hash::{Combination, Room, TraceFile, Wanted, replay, survey};
+use larder_lab::trace::Tolerance;
+use larder_testkit::{Requirement, Seed, skip};
+
+/// Enough that nothing is evicted.
+const MEMORY: u64 = 64 << 20;
+
+/// What our functions may walk more than chance, as a share of that.
+const OVER_CHANCE: f64 = 0.02;
+
+/// Records a volume with these `tables`, and hands each cache's figures, what a table of `finder` and of
+/// the same size counts in a replay, and the links of a lookup by chance, to `check`.
+fn record_and_replay(
+    tables: &str,
+    finder: Finder,
+    check: impl Fn(CacheKind, &larder::CacheStats, Counts, f64),
+) {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    let seed = Seed::from_environment(6);
+    let stats = record(&make_image(dir.path()), &path, tables, MEMORY, seed);
+    let trace = TraceFile::open(&path, Tolerance::Whole).unwrap();
+    let caches = CacheKind::ALL.into_iter();
+    let wanted = caches.fold(Wanted::default(), |wanted, cache| {
+        wanted.and(cache, Room::AsTold)
+    });
+    let surveys = survey(&trace, wanted).unwrap();
+    println!("seed {seed}");
+    for (cache, of) in stats.caches() {
+        // Long names have a table of their own, with an eighth of the buckets, and are not asked for here.
+        let bits = of.buckets.max(1).ilog2();
+        let table = Combination {
+            cache,
+            function: finder,
+            bits,
+        };
+        let outcomes = replay(&trace, wanted, &surveys, &[table], &mut |_| {}).unwrap();
+        let chance = surveys[&cache].chance(bits).lookup;
+        check(cache, of, outcomes[0].counts, chance);
+    }
+}
+
+fn per_lookup(counts: Counts) -> f64 {
+    let figure = |count| f64::from(u32::try_from(count).unwrap());
+    figure(counts.links()) / figure(counts.lookups())
+}
+
+fn counts(of: &larder::CacheStats) -> Counts {
+    Counts {
+        hits: of.hits,
+        misses: of.lookups - of.hits,
+        links_on_hits: of.links_on_hits,
+        links_on_misses: of.links_on_misses,
+    }
+}
+
+#[test]
+fn own_functions_walk_at_most_2_percent_more_than_chance_in_a_volume_and_in_a_replay() {
+    record_and_replay("larder", Finder::Larder, |cache, of, replayed, chance| {
+        let recorded = counts(of);
+        let over = |counts| per_lookup(counts) / chance - 1.0;
+        let (in_volume, in_replay) = (over(recorded), over(replayed));
+        println!(
+            "{cache:?}: {} objects, {in_volume:+.4}, {in_replay:+.4} to chance",
+            of.objects
+        );
+        assert!(in_volume <= OVER_CHANCE && in_replay <= OVER_CHANCE);
+        // The function of names has a secret, for which another one stands.
+        if cache != CacheKind::Dentry {
+            assert_eq!(replayed, recorded, "{cache:?}");
+        }
+    });
+}
+
+#[test]
+fn pages_in_trees_are_compared_as_often_in_a_replay_as_in_the_volume() {
+    record_and_replay(
+        "larder+page=rbtree",
+        Finder::RedBlackTrees,
+        |cache, of, replayed, _| {
+            if cache == CacheKind::Page {
+                assert_eq!(of.finder, Finder::RedBlackTrees);
+                assert_eq!(replayed, counts(of));
+                assert!(per_lookup(replayed) > 1.0, "{replayed:?}");
+            }
+        },
+    );
+}
