@@ -21,17 +21,20 @@
 
 pub mod child;
 pub mod evict;
+mod fio;
 pub mod floor;
 pub mod hash_table;
 pub mod in_process;
 pub mod measure;
+pub mod origin;
+pub mod outcome;
 pub mod peer;
 pub mod plan;
 pub mod readahead;
 pub mod report;
 pub mod results;
 pub mod run;
-mod scratch;
+pub mod scratch;
 pub mod server;
 pub mod tree;
 pub mod user;

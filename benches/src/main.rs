@@ -10,16 +10,17 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use larder_benches::hash_table;
 use larder_benches::measure::Measure;
+use larder_benches::origin::Origin;
 use larder_benches::peer::Programs;
 use larder_benches::plan::Plan;
 use larder_benches::readahead::case::Case;
 use larder_benches::readahead::peer::Peer as Side;
 use larder_benches::readahead::streams::{self, Streams};
-use larder_benches::results::{Origin, Results};
+use larder_benches::results::Results;
 use larder_benches::run::Run;
 use larder_benches::writing::files;
 use larder_benches::xattr::run::WORKER;
-use larder_benches::{floor, readahead, report, work, xattr};
+use larder_benches::{floor, readahead, report, scratch, work, xattr};
 use larder_lab::xattr_bench;
 use larder_testkit::tool;
 
@@ -103,7 +104,11 @@ enum Part {
     #[command(hide = true)]
     WriteFilesOfOne { folder: PathBuf, files: u32 },
     /// The table beside maps of other crates
-    Tables,
+    Tables {
+        /// Take the recorded keys from this trace [default: a volume is recorded first]
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
+    },
     /// setxattr(2) by processes, with values from a pool
     Xattr,
     /// One of these processes
@@ -187,7 +192,7 @@ impl Args {
                 files::write_files_of_one(folder, *files)?;
                 Ok(ExitCode::SUCCESS)
             }
-            Some(Part::Tables) => self.tables(),
+            Some(Part::Tables { trace }) => self.tables(trace.clone()),
             Some(Part::Xattr) => self.xattr(),
             Some(Part::XattrWorker { job }) => {
                 xattr_bench::work(&serde_json::from_str(job)?)?;
@@ -257,20 +262,29 @@ impl Args {
             std::fs::write(report, &page).with_context(|| format!("write {}", report.display()))?;
         }
         println!("\nraw results: {}", results.save(&self.results)?.display());
-        Ok(exit_code(&results.failures))
+        Ok(exit_code(&results.outcome.failures))
     }
 
-    fn tables(&self) -> Result<ExitCode> {
+    fn tables(&self, trace: Option<PathBuf>) -> Result<ExitCode> {
         let mut plan = if self.quick {
             hash_table::plan::Plan::quick()
         } else {
             hash_table::plan::Plan::full()
         };
         plan.rounds = self.runs.unwrap_or(plan.rounds).max(1);
+        plan.trace = trace;
         let cases = self.wanted(hash_table::run::Case::all(), hash_table::run::Case::name)?;
         let origin = Origin::now();
-        let sides = &hash_table::side::Side::ALL;
-        let measured = hash_table::run::measure(&plan, (&cases, sides), &*interrupted()?, tell)?;
+        let folder = scratch::folder(&std::path::absolute(&self.work)?, "larder-tables-")?;
+        let run = hash_table::run::Run {
+            plan: &plan,
+            cases: &cases,
+            sides: &hash_table::side::Side::ALL,
+            folder: folder.path(),
+            interrupted: &*interrupted()?,
+            progress: tell,
+        };
+        let measured = run.measure()?;
         let results = hash_table::results::Results::new(origin, plan, measured);
         print!("{}", hash_table::report::page(&results));
         println!("\nraw results: {}", results.save(&self.results)?.display());
@@ -289,10 +303,7 @@ impl Args {
         plan.rounds = self.runs.unwrap_or(plan.rounds).max(1);
         let cases = self.wanted(plan.cases(), xattr::run::name)?;
         let origin = Origin::now();
-        std::fs::create_dir_all(&self.work)?;
-        let folder = tempfile::Builder::new()
-            .prefix("larder-xattr-")
-            .tempdir_in(std::path::absolute(&self.work)?)?;
+        let folder = scratch::folder(&std::path::absolute(&self.work)?, "larder-xattr-")?;
         let run = xattr::run::Run {
             plan: &plan,
             cases: &cases,
@@ -305,7 +316,7 @@ impl Args {
         let results = xattr::results::Results::new(origin, plan, outcome);
         print!("{}", xattr::report::page(&results));
         println!("\nraw results: {}", results.save(&self.results)?.display());
-        Ok(exit_code(&results.failures))
+        Ok(exit_code(&results.outcome.failures))
     }
 
     /// The larder that was named, or the one beside this program, or the one in `PATH`.

@@ -34,14 +34,7 @@ pub fn table(results: &Results, measures: &[Measure], samples: &Samples) -> Stri
 fn heading(results: &Results) -> String {
     let plan = &results.plan;
     let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{} x {}, kernel {}, commit {}",
-        results.machine.processors,
-        results.machine.processor,
-        results.machine.kernel,
-        results.origin.commit.as_deref().unwrap_or("unknown"),
-    );
+    let _ = writeln!(text, "{}", results.origin);
     let _ = writeln!(
         text,
         "{} files and one of {} MiB; medians of {}; ratios in this run\n",

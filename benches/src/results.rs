@@ -1,14 +1,14 @@
 //! What a run came to: every single value, and what they say of the targets.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 use crate::measure::{Measure, Target, Unit, median};
+use crate::origin::{Origin, first_line};
 use crate::peer::Peer;
 use crate::plan::Plan;
 
@@ -56,69 +56,12 @@ impl Samples {
     }
 }
 
-/// When a run began, and on which commit: both may be others by the time it ends.
-#[derive(Clone, Debug, Serialize)]
-pub struct Origin {
-    /// In UTC.
-    pub date: String,
-    /// The commit that was checked out, if there is one; with `-dirty` if files were changed.
-    pub commit: Option<String>,
-}
-
-impl Origin {
-    /// The present.
-    #[must_use]
-    pub fn now() -> Self {
-        let date = jiff::Timestamp::now()
-            .strftime("%Y-%m-%dT%H:%M:%SZ")
-            .to_string();
-        Self {
-            date,
-            commit: commit(),
-        }
-    }
-
-    /// What the file with the results is called, up to its ending.
-    #[must_use]
-    pub fn file_name(&self) -> String {
-        let date = self.date.replace(':', "");
-        format!("{date}-{}", self.commit.as_deref().unwrap_or("unknown"))
-    }
-}
-
-/// Where a run took place.
-#[derive(Clone, Debug, Serialize)]
-pub struct Machine {
-    /// `uname -r`.
-    pub kernel: String,
-    /// The processor's name.
-    pub processor: String,
-    /// Processors.
-    pub processors: usize,
-}
-
-impl Machine {
-    /// This one.
-    #[must_use]
-    pub fn this() -> Self {
-        let uname = rustix::system::uname();
-        Self {
-            kernel: uname.release().to_string_lossy().into_owned(),
-            processor: processor(),
-            processors: std::thread::available_parallelism().map_or(0, usize::from),
-        }
-    }
-}
-
 /// A run as it is kept.
 #[derive(Debug, Serialize)]
 pub struct Results {
-    /// When it began, and on which commit.
+    /// When and where.
     #[serde(flatten)]
     pub origin: Origin,
-    /// On what.
-    #[serde(flatten)]
-    pub machine: Machine,
     /// The version of fuse2fs, as it tells it.
     pub fuse2fs: Option<String>,
     /// How much was done.
@@ -158,12 +101,11 @@ pub struct TargetResult {
 }
 
 impl Results {
-    /// Puts `samples` of `measures` together with what is known of the machine.
+    /// Puts `samples` of `measures` together with when and where they were taken.
     #[must_use]
     pub fn new(origin: Origin, plan: &Plan, measures: &[Measure], samples: &Samples) -> Self {
         Self {
             origin,
-            machine: Machine::this(),
             fuse2fs: first_line(Command::new("fuse2fs").arg("-V")),
             plan: plan.clone(),
             measures: measures
@@ -177,12 +119,8 @@ impl Results {
 
     /// Writes it to `folder`, under its date and commit, and returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
-        fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{}.json", self.origin.file_name()));
-        let mut json = serde_json::to_string_pretty(self)?;
-        json.push('\n');
-        fs::write(&path, json).with_context(|| format!("write {}", path.display()))?;
-        Ok(path)
+        self.origin
+            .save(serde_json::to_string_pretty(self)?, folder, "")
     }
 }
 
@@ -208,38 +146,4 @@ fn summary(measure: Measure, samples: &Samples) -> MeasureResult {
             .collect(),
         targets: measure.targets().iter().map(reached).collect(),
     }
-}
-
-fn commit() -> Option<String> {
-    let git = |args: &[&str]| first_line(Command::new("git").args(args));
-    let hash = git(&["rev-parse", "--short=12", "HEAD"])?;
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some();
-    Some(if changed {
-        format!("{hash}-dirty")
-    } else {
-        hash
-    })
-}
-
-fn processor() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
-    name.unwrap_or("unknown").trim().to_owned()
-}
-
-/// The first line that a program writes, if it writes any.
-pub(crate) fn first_line(command: &mut Command) -> Option<String> {
-    let output = command.output().ok()?;
-    let text = if output.stdout.is_empty() {
-        output.stderr
-    } else {
-        output.stdout
-    };
-    let text = String::from_utf8_lossy(&text).into_owned();
-    text.lines()
-        .next()
-        .filter(|line| !line.is_empty() && output.status.success())
-        .map(str::to_owned)
 }

@@ -17,6 +17,7 @@ use crate::measure::Measure;
 use crate::peer::{Mounted, Peer, Programs};
 use crate::plan::Plan;
 use crate::results::Samples;
+use crate::scratch;
 use crate::tree::{BIG_FILE, PAGE_BYTES, Tree};
 use crate::user::{OpenFuseDevice, User};
 use crate::work::{self, ReadResult};
@@ -71,11 +72,7 @@ impl Run {
         interrupted: Arc<AtomicBool>,
         progress: fn(&str),
     ) -> Result<Self> {
-        fs::create_dir_all(work_folder)?;
-        let folder = tempfile::Builder::new()
-            .prefix("larder-bench-")
-            .tempdir_in(work_folder)?;
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+        let folder = scratch::folder(work_folder, "larder-bench-")?;
         progress("making the image");
         let tree = Tree::make(folder.path(), &plan)?;
         let archive = writing::make_archive(folder.path(), &plan)?;

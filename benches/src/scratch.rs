@@ -1,15 +1,28 @@
 //! A fresh image for one workload, and what the kernel's tools say of it afterwards.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use larder_testkit::tool::{self, Tool};
 use larder_testkit::{Access, LoopMount};
+use tempfile::TempDir;
 
 use crate::child;
 use crate::peer::{Mounted, Peer, Programs};
+
+/// A folder for one run in `work_folder`, which goes when it is dropped. Servers that are not root find
+/// the image in it, too.
+pub fn folder(work_folder: &Path, prefix: &str) -> Result<TempDir> {
+    fs::create_dir_all(work_folder)?;
+    let folder = tempfile::Builder::new()
+        .prefix(prefix)
+        .tempdir_in(work_folder)?;
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    Ok(folder)
+}
 
 /// How large an image is.
 #[derive(Clone, Copy, Debug)]

@@ -64,7 +64,7 @@ pub fn page_word(page: u64) -> u64 {
 }
 
 /// Folder `number` of the small files, four levels deep.
-fn folder_path(number: u32) -> String {
+pub(crate) fn folder_path(number: u32) -> String {
     let (top, second) = (number / 25, number / 5 % 5);
     format!(
         "area-{top:02}/hall-{second}/row-{}/shelf-{number:03}",

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use larder_benches::origin::Origin;
 use larder_benches::peer::Programs;
 use larder_benches::readahead::case::{Case, Disk, Pattern, Workload};
 use larder_benches::readahead::peer::Peer;
@@ -12,7 +13,6 @@ use larder_benches::readahead::plan::{Plan, REQUEST_BYTES};
 use larder_benches::readahead::report;
 use larder_benches::readahead::results::{Results, Sample};
 use larder_benches::readahead::run::{Run, missing};
-use larder_benches::results::Origin;
 use larder_readahead::PolicyName;
 use larder_testkit::tell_skipped;
 
@@ -61,7 +61,7 @@ fn run(plan: &Plan, cases: Vec<Case>) -> Results {
     let saved = results.save(folder.path()).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
     let saved_samples = json["samples"].as_array().unwrap().len();
-    assert_eq!(saved_samples, results.samples.len());
+    assert_eq!(saved_samples, results.outcome.samples.len());
     results
 }
 
@@ -95,7 +95,11 @@ fn each_peer(results: &Results, case: Case, check: impl Fn(Peer, &Sample)) {
         check(peer, samples[0]);
     }
     let kernel = results.of(&case.name(), Peer::Kernel).count();
-    let skipped = results.skipped.iter().any(|line| line.contains(" does"));
+    let skipped = results
+        .outcome
+        .skipped
+        .iter()
+        .any(|line| line.contains(" does"));
     assert!(kernel == 1 || skipped, "{} was left out", case.name());
 }
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use larder_benches::measure::Measure;
+use larder_benches::origin::Origin;
 use larder_benches::peer::{Peer, Programs};
 use larder_benches::plan::Plan;
 use larder_benches::report;
-use larder_benches::results::{Origin, Results, Samples};
+use larder_benches::results::{Results, Samples};
 use larder_benches::run::Run;
 use larder_benches::user::User;
 

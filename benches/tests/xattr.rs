@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use larder_benches::origin::Origin;
 use larder_benches::peer::Programs;
-use larder_benches::results::Origin;
 use larder_benches::xattr::plan::Plan;
 use larder_benches::xattr::report;
 use larder_benches::xattr::results::Results;
@@ -35,7 +35,7 @@ fn attributes_set_by_processes_are_measured_on_each_side_and_leave_clean_images(
         progress: |_| {},
     };
     let results = Results::new(Origin::now(), plan.clone(), run.measure());
-    assert_eq!(results.failures, Vec::<String>::new());
+    assert_eq!(results.outcome.failures, Vec::<String>::new());
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(
         !mounts.contains(folder.path().to_str().unwrap()),
@@ -65,6 +65,6 @@ fn attributes_set_by_processes_are_measured_on_each_side_and_leave_clean_images(
     let json: serde_json::Value = serde_json::from_slice(&saved).unwrap();
     assert_eq!(
         json["samples"].as_array().unwrap().len(),
-        results.samples.len()
+        results.outcome.samples.len()
     );
 }

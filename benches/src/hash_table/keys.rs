@@ -2,14 +2,18 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use larder_cache::hash::HashKey;
+use larder_cache::tape::CacheKind;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, LogNormal, Zipf};
 use rand_pcg::Pcg64;
 use serde::Serialize;
 
 use crate::hash_table::plan::Plan;
+use crate::hash_table::recorded;
 
 /// Most pages that one reader asks for in a row.
 const RUN_PAGES: usize = 32;
@@ -27,11 +31,21 @@ pub enum Workload {
     Dentry,
     /// The pages, each as likely as the other: what processor caches help least with.
     Uniform,
+    /// What the page cache was asked while it was recorded.
+    RecordedPage,
+    /// What the dentry cache was asked.
+    RecordedDentry,
 }
 
 impl Workload {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Page, Self::Dentry, Self::Uniform];
+    pub const ALL: [Self; 5] = [
+        Self::Page,
+        Self::Dentry,
+        Self::Uniform,
+        Self::RecordedPage,
+        Self::RecordedDentry,
+    ];
 
     /// The name as it is printed.
     #[must_use]
@@ -40,6 +54,18 @@ impl Workload {
             Self::Page => "page",
             Self::Dentry => "dentry",
             Self::Uniform => "uniform",
+            Self::RecordedPage => "recorded-page",
+            Self::RecordedDentry => "recorded-dentry",
+        }
+    }
+
+    /// The cache whose events in a trace it is.
+    #[must_use]
+    pub const fn recorded(self) -> Option<CacheKind> {
+        match self {
+            Self::RecordedPage => Some(CacheKind::Page),
+            Self::RecordedDentry => Some(CacheKind::Dentry),
+            Self::Page | Self::Dentry | Self::Uniform => None,
         }
     }
 }
@@ -62,12 +88,16 @@ pub fn value(key: HashKey) -> u32 {
 }
 
 impl Keys {
-    /// The keys of `workload`, for `threads` threads.
-    #[must_use]
-    pub fn new(workload: Workload, plan: &Plan, threads: usize) -> Self {
+    /// The keys of `workload`, for `threads` threads; recorded ones are of `trace`.
+    pub fn new(
+        workload: Workload,
+        plan: &Plan,
+        threads: usize,
+        trace: Option<&Path>,
+    ) -> Result<Self> {
         let random = &mut Pcg64::seed_from_u64(plan.seed);
         let lookups = plan.lookups * threads;
-        match workload {
+        Ok(match workload {
             Workload::Page => Self::of_pages(plan.objects, lookups, random),
             Workload::Dentry => Self::of_names(plan.objects, lookups, random),
             Workload::Uniform => {
@@ -76,7 +106,11 @@ impl Keys {
                 keys.lookups = (0..lookups).map(one).collect();
                 keys
             }
-        }
+            Workload::RecordedPage | Workload::RecordedDentry => {
+                let trace = trace.context("there is no trace of recorded keys")?;
+                recorded::keys(trace, workload.recorded(), plan.objects, lookups)?
+            }
+        })
     }
 
     /// What thread `thread` of `threads` looks for.
@@ -146,7 +180,7 @@ impl Keys {
     }
 }
 
-fn shuffle<T>(values: &mut [T], random: &mut Pcg64) {
+pub(super) fn shuffle<T>(values: &mut [T], random: &mut Pcg64) {
     for last in (1..values.len()).rev() {
         values.swap(last, random.random_range(0..=last));
     }
@@ -154,12 +188,12 @@ fn shuffle<T>(values: &mut [T], random: &mut Pcg64) {
 
 /// How often the first of `count` is asked for, and the second, and so on.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-fn zipf(count: usize) -> Zipf<f64> {
+pub(super) fn zipf(count: usize) -> Zipf<f64> {
     Zipf::new(count as f64, 0.9).expect("more than none, and a positive exponent")
 }
 
 /// Which of them is asked for now, from 0.
-fn rank(popular: Zipf<f64>, random: &mut Pcg64) -> usize {
+pub(super) fn rank(popular: Zipf<f64>, random: &mut Pcg64) -> usize {
     usize::try_from(whole(popular.sample(random)) - 1).unwrap_or_default()
 }
 

@@ -105,10 +105,7 @@ pub struct Pinning<'m>(pub &'m Ours);
 impl Session for Pinning<'_> {
     #[inline]
     fn get(&mut self, key: HashKey) -> Option<u32> {
-        match self.0.get(&frame(key))? {
-            Found::Pinned(pin, _) => Some(pin.slot().aux()),
-            Found::Busy(..) | Found::Saturated => None,
-        }
+        pinned(self.0.get(&frame(key)))
     }
 
     fn insert(&mut self, key: HashKey, value: u32) {
@@ -161,14 +158,14 @@ impl Session for Ahead<'_> {
     }
 }
 
-/// Our table: searches that count nothing, and return nothing but whether the key is there.
+/// Our table: lookups that pin, and are not counted.
 #[derive(Debug)]
 pub struct Uncounted<'m>(pub &'m Ours);
 
 impl Session for Uncounted<'_> {
     #[inline]
     fn get(&mut self, key: HashKey) -> Option<u32> {
-        self.0.contains(&frame(key)).then_some(0)
+        pinned(self.0.get_again(&frame(key)))
     }
 
     fn insert(&mut self, key: HashKey, value: u32) {
@@ -177,6 +174,15 @@ impl Session for Uncounted<'_> {
 
     fn remove(&mut self, key: HashKey) {
         Copying(self.0).remove(key);
+    }
+}
+
+/// The value of an entry that is held while it is read.
+#[inline]
+fn pinned(found: Option<Found<'_, 2>>) -> Option<u32> {
+    match found? {
+        Found::Pinned(pin, _) => Some(pin.slot().aux()),
+        Found::Busy(..) | Found::Saturated => None,
     }
 }
 

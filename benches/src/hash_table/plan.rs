@@ -1,11 +1,13 @@
 //! How much a run does.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 /// The size of everything in a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Objects in each map.
+    /// Objects in each map; of a trace so many at most.
     pub objects: u32,
     /// Lookups of each thread in one measurement.
     pub lookups: usize,
@@ -13,6 +15,10 @@ pub struct Plan {
     pub rounds: usize,
     /// What chance is drawn from.
     pub seed: u64,
+    /// The trace that recorded keys are from; if there is none, a volume is recorded first.
+    pub trace: Option<PathBuf>,
+    /// Files on that volume.
+    pub files: u32,
 }
 
 impl Plan {
@@ -24,6 +30,8 @@ impl Plan {
             lookups: 2_000_000,
             rounds: 21,
             seed: 1,
+            trace: None,
+            files: 100_000,
         }
     }
 
@@ -43,6 +51,7 @@ impl Plan {
             objects: 1_000,
             lookups: 2_000,
             rounds: 2,
+            files: 200,
             ..Self::full()
         }
     }

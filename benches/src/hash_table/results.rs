@@ -1,16 +1,15 @@
 //! What a run came to, as it is kept.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 use crate::hash_table::plan::Plan;
 use crate::hash_table::run::{Case, Measured, Shape};
 use crate::hash_table::side::Side;
 use crate::measure::median;
-use crate::results::{Machine, Origin};
+use crate::origin::Origin;
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -32,9 +31,6 @@ pub struct Results {
     /// When and where.
     #[serde(flatten)]
     pub origin: Origin,
-    /// On what.
-    #[serde(flatten)]
-    pub machine: Machine,
     /// How much was done.
     pub plan: Plan,
     /// What our tables look like.
@@ -44,12 +40,11 @@ pub struct Results {
 }
 
 impl Results {
-    /// Puts what a run came to together with what is known of the machine.
+    /// Puts what a run came to together with when and where that was.
     #[must_use]
     pub fn new(origin: Origin, plan: Plan, measured: Measured) -> Self {
         Self {
             origin,
-            machine: Machine::this(),
             plan,
             shapes: measured.shapes,
             samples: measured.samples,
@@ -83,12 +78,6 @@ impl Results {
 
     /// Writes it to `folder`, under its date and commit, and returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
-        fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{}-tables.json", self.origin.file_name()));
-        // One line a sample.
-        let mut json = serde_json::to_string(self)?.replace("{\"workload\"", "\n{\"workload\"");
-        json.push('\n');
-        fs::write(&path, json).with_context(|| format!("write {}", path.display()))?;
-        Ok(path)
+        self.origin.save_samples(self, folder, "tables", "workload")
     }
 }

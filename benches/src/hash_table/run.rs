@@ -1,5 +1,6 @@
 //! A run: rounds of cases, and in each the sides in turn.
 
+use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -17,6 +18,7 @@ use crate::hash_table::maps::{
     Tally, Uncounted, ours,
 };
 use crate::hash_table::plan::Plan;
+use crate::hash_table::recorded;
 use crate::hash_table::results::Sample;
 use crate::hash_table::side::Side;
 
@@ -67,7 +69,7 @@ impl Case {
     pub fn allows(self, side: Side) -> bool {
         match side {
             Side::Hashbrown => self.threads == 1,
-            Side::LarderUncounted | Side::LarderAhead => !self.churn,
+            Side::LarderAhead => !self.churn,
             _ => true,
         }
     }
@@ -86,13 +88,14 @@ pub struct Maps {
 }
 
 impl Maps {
-    /// All sides, filled in the same order.
-    pub fn new(workload: Workload, plan: &Plan) -> Result<Self> {
-        let room = plan.objects as usize;
+    /// All sides, filled in the same order. Recorded keys are of `trace`.
+    pub fn new(workload: Workload, plan: &Plan, trace: Option<&Path>) -> Result<Self> {
+        let keys = Keys::new(workload, plan, THREADS_MAX, trace)?;
+        let room = keys.objects.len();
         let hash = || FixedState::with_seed(plan.seed);
         let mut maps = Self {
-            keys: Keys::new(workload, plan, THREADS_MAX),
-            ours: ours(plan.objects).context("memory for the table")?,
+            keys,
+            ours: ours(u32::try_from(room)?).context("memory for the table")?,
             dashmap: Dashmap::with_capacity_and_hasher(room, hash()),
             papaya: Papaya::with_capacity_and_hasher(room, hash()),
             scc_index: SccIndex::with_capacity_and_hasher(room, hash()),
@@ -129,7 +132,7 @@ impl Maps {
         let lookups = self.keys.of_thread(0, THREADS_MAX).len();
         for (thread, outcome) in outcome.iter().enumerate() {
             let expected = work.expected(thread);
-            let is_right = case.churn || side == Side::LarderUncounted || outcome.tally == expected;
+            let is_right = case.churn || outcome.tally == expected;
             ensure!(
                 is_right,
                 "found {:?} instead of {expected:?}",
@@ -306,43 +309,80 @@ impl Shape {
     }
 }
 
-/// Measures `sides` in `cases`, telling `progress` of each round.
-pub fn measure(
-    plan: &Plan,
-    (cases, sides): (&[Case], &[Side]),
-    interrupted: &AtomicBool,
-    progress: fn(&str),
-) -> Result<Measured> {
-    let mut measured = Measured::default();
-    for workload in Workload::ALL {
-        let cases = cases.iter().filter(|case| case.workload == workload);
-        let cases: Vec<Case> = cases.copied().collect();
-        if cases.is_empty() {
-            continue;
+/// What is run, with what, and where.
+#[derive(Debug)]
+pub struct Run<'r> {
+    /// How much is done.
+    pub plan: &'r Plan,
+    /// The cases.
+    pub cases: &'r [Case],
+    /// Those that are compared.
+    pub sides: &'r [Side],
+    /// Where a volume is recorded.
+    pub folder: &'r Path,
+    /// Ends the run early.
+    pub interrupted: &'r AtomicBool,
+    /// Told of each case.
+    pub progress: fn(&str),
+}
+
+impl Run<'_> {
+    /// Runs everything.
+    pub fn measure(&self) -> Result<Measured> {
+        let mut measured = Measured::default();
+        let trace = self.trace()?;
+        for workload in Workload::ALL {
+            let cases = self.cases.iter().filter(|case| case.workload == workload);
+            let cases: Vec<Case> = cases.copied().collect();
+            if cases.is_empty() {
+                continue;
+            }
+            if workload.recorded().is_some() && trace.is_none() {
+                (self.progress)(&format!("{}: skipped", workload.name()));
+                continue;
+            }
+            (self.progress)(&format!("{}: filling maps", workload.name()));
+            let mut maps = Maps::new(workload, self.plan, trace.as_deref())?;
+            measured.shapes.push(Shape::of(workload, &maps));
+            // Case by case, since what is taken out and put back leaves marks in some maps.
+            for case in cases {
+                self.measure_case(case, &mut maps, &mut measured.samples)?;
+            }
+            let (objects, expected) = (maps.ours.objects(), maps.keys.objects.len());
+            ensure!(
+                objects == expected as u64,
+                "{objects} of {expected} objects are left in our table"
+            );
         }
-        progress(&format!("{}: filling maps", workload.name()));
-        let mut maps = Maps::new(workload, plan)?;
-        measured.shapes.push(Shape::of(workload, &maps));
-        // Case by case, since what is taken out and put back leaves marks in some maps.
-        for case in cases {
-            progress(&case.name());
-            for round in 0..plan.rounds {
-                for turn in 0..sides.len() {
-                    ensure!(!interrupted.load(Ordering::Relaxed), "interrupted");
-                    let side = sides[(turn + round) % sides.len()];
-                    if case.allows(side) {
-                        let sample = maps.measure(case, side);
-                        let what = || format!("{} of {}", case.name(), side.name());
-                        measured.samples.push(sample.with_context(what)?);
-                    }
+        Ok(measured)
+    }
+
+    /// The trace of recorded keys; `None` if none is wanted, or there is none to be had.
+    fn trace(&self) -> Result<Option<PathBuf>> {
+        let is_wanted = |case: &Case| case.workload.recorded().is_some();
+        if self.plan.trace.is_some() || !self.cases.iter().any(is_wanted) {
+            return Ok(self.plan.trace.clone());
+        }
+        if let Some(reason) = recorded::missing() {
+            (self.progress)(&format!("no volume can be recorded: {reason}"));
+            return Ok(None);
+        }
+        (self.progress)("recording a volume");
+        recorded::record(self.plan, self.folder).map(Some)
+    }
+
+    fn measure_case(&self, case: Case, maps: &mut Maps, samples: &mut Vec<Sample>) -> Result<()> {
+        (self.progress)(&case.name());
+        for round in 0..self.plan.rounds {
+            for turn in 0..self.sides.len() {
+                ensure!(!self.interrupted.load(Ordering::Relaxed), "interrupted");
+                let side = self.sides[(turn + round) % self.sides.len()];
+                if case.allows(side) {
+                    let what = || format!("{} of {}", case.name(), side.name());
+                    samples.push(maps.measure(case, side).with_context(what)?);
                 }
             }
         }
-        let objects = maps.ours.objects();
-        ensure!(
-            objects == u64::from(plan.objects),
-            "{objects} objects are left in our table"
-        );
+        Ok(())
     }
-    Ok(measured)
 }

@@ -12,7 +12,7 @@ pub enum Side {
     LarderPin,
     /// Our table: lookups that are told ahead.
     LarderAhead,
-    /// Our table: searches that are not counted.
+    /// Our table: lookups that pin and are not counted.
     LarderUncounted,
     /// `dashmap::DashMap`.
     Dashmap,

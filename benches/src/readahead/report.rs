@@ -39,8 +39,8 @@ pub fn page(results: &Results) -> String {
     text.push_str(&thrashing(results));
     text.push_str(&targets(results));
     for (title, lines) in [
-        ("Not measured", &results.skipped),
-        ("Failed", &results.failures),
+        ("Not measured", &results.outcome.skipped),
+        ("Failed", &results.outcome.failures),
     ] {
         if !lines.is_empty() {
             let _ = writeln!(text, "## {title}\n");
@@ -57,18 +57,18 @@ pub fn page(results: &Results) -> String {
 
 fn heading(results: &Results) -> String {
     let mut text = String::new();
-    let (machine, plan) = (&results.machine, &results.plan);
+    let (origin, plan) = (&results.origin, &results.plan);
     let _ = writeln!(
         text,
         "# Readahead on the real thing\n\n\
          Written by `{}` on {}, commit {}, in {:.0} minutes, on {} × {} with Linux {}.",
         results.command,
-        results.origin.date,
-        results.origin.commit.as_deref().unwrap_or("unknown"),
+        origin.date,
+        origin.commit(),
         (results.seconds / 60.0).ceil(),
-        machine.processors,
-        machine.processor,
-        machine.kernel,
+        origin.processors,
+        origin.processor,
+        origin.kernel,
     );
     if !results.versions.is_empty() {
         let _ = writeln!(text, "With {}.", results.versions.join(" and "));

@@ -1,20 +1,19 @@
 //! What a run of the readahead benches came to.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 use crate::measure::median;
+use crate::origin::{Origin, first_line};
+use crate::outcome::Outcome;
 use crate::readahead::case::Disk;
 use crate::readahead::device::Reads;
 use crate::readahead::peer::Peer;
 use crate::readahead::plan::Plan;
-use crate::readahead::run::Outcome;
-use crate::results::{Machine, Origin, first_line};
 
 /// One measurement.
 #[derive(Clone, Debug, Serialize)]
@@ -101,9 +100,6 @@ pub struct Results {
     /// When and where.
     #[serde(flatten)]
     pub origin: Origin,
-    /// On what.
-    #[serde(flatten)]
-    pub machine: Machine,
     /// How it was started.
     pub command: String,
     /// The programs that measured, with their versions.
@@ -112,37 +108,32 @@ pub struct Results {
     pub plan: Plan,
     /// How long all of it took.
     pub seconds: f64,
-    /// Every single measurement, in order.
-    pub samples: Vec<Sample>,
-    /// What was not measured, and why.
-    pub skipped: Vec<String>,
-    /// What went wrong.
-    pub failures: Vec<String>,
+    /// What it came to.
+    #[serde(flatten)]
+    pub outcome: Outcome<Sample>,
 }
 
 impl Results {
-    /// Puts what a run came to together with what is known of the machine.
+    /// Puts what a run came to together with when and where that was.
     #[must_use]
-    pub fn new(origin: Origin, plan: Plan, started: Instant, outcome: Outcome) -> Self {
+    pub fn new(origin: Origin, plan: Plan, started: Instant, outcome: Outcome<Sample>) -> Self {
         let fio = first_line(Command::new("fio").arg("--version"));
         let sysbench = first_line(Command::new("sysbench").arg("--version"));
         let args: Vec<String> = std::env::args().skip(1).collect();
         Self {
             origin,
-            machine: Machine::this(),
             command: format!("larder-benches {}", args.join(" ")),
             versions: fio.into_iter().chain(sysbench).collect(),
             plan,
             seconds: started.elapsed().as_secs_f64(),
-            samples: outcome.samples,
-            skipped: outcome.skipped,
-            failures: outcome.failures,
+            outcome,
         }
     }
 
     /// The measurements of one side of a case.
     pub fn of(&self, case: &str, peer: Peer) -> impl Iterator<Item = &Sample> {
-        self.samples
+        self.outcome
+            .samples
             .iter()
             .filter(move |sample| sample.case == case && sample.peer == peer.name())
     }
@@ -168,7 +159,7 @@ impl Results {
     #[must_use]
     pub fn cases(&self) -> Vec<(Disk, &str)> {
         let mut cases: Vec<(Disk, &str)> = Vec::new();
-        for sample in &self.samples {
+        for sample in &self.outcome.samples {
             let case = (sample.disk, sample.case.as_str());
             if !cases.contains(&case) {
                 cases.push(case);
@@ -179,14 +170,7 @@ impl Results {
 
     /// Writes it to `folder`, under its date and commit, and returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
-        fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{}-readahead.json", self.origin.file_name()));
-        let mut json = serde_json::to_string(self)?;
-        // One line a sample: thousands of lines of numbers help nobody.
-        json = json.replace("{\"case\"", "\n{\"case\"");
-        json.push('\n');
-        fs::write(&path, json).with_context(|| format!("write {}", path.display()))?;
-        Ok(path)
+        self.origin.save_samples(self, folder, "readahead", "case")
     }
 }
 

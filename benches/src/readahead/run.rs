@@ -1,7 +1,5 @@
 //! A run: rounds of cases, and in each the peers in turn.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -15,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::child;
 use crate::evict::evict;
+use crate::outcome::Outcome;
 use crate::peer::Programs;
 use crate::readahead::case::{Case, Disk, INTERLEAVED_READERS, Pattern, Workload};
 use crate::readahead::cgroup::{Cgroup, Limits};
@@ -26,17 +25,7 @@ use crate::readahead::results::Sample;
 use crate::readahead::sampler;
 use crate::readahead::streams::Reading;
 use crate::readahead::tools::{self, Timed};
-
-/// What a run takes and leaves.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// Every single measurement, in order.
-    pub samples: Vec<Sample>,
-    /// What was not measured, and why.
-    pub skipped: Vec<String>,
-    /// What went wrong.
-    pub failures: Vec<String>,
-}
+use crate::scratch;
 
 /// A run of the readahead benches.
 #[derive(Debug)]
@@ -74,11 +63,7 @@ impl Run {
         interrupted: Arc<AtomicBool>,
         progress: fn(&str),
     ) -> Result<Self> {
-        fs::create_dir_all(work_folder)?;
-        let folder = tempfile::Builder::new()
-            .prefix("larder-readahead-")
-            .tempdir_in(work_folder)?;
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+        let folder = scratch::folder(work_folder, "larder-readahead-")?;
         progress("making the image");
         let image = image::make(folder.path(), &plan)?;
         Ok(Self {
@@ -95,7 +80,7 @@ impl Run {
 
     /// Runs everything. A side that fails is noted, and the run goes on.
     #[must_use]
-    pub fn measure(&self) -> Outcome {
+    pub fn measure(&self) -> Outcome<Sample> {
         let mut outcome = Outcome::default();
         let cases = self.possible_cases(&mut outcome);
         let peers: Vec<Peer> = self.possible_peers(&mut outcome);
@@ -125,7 +110,7 @@ impl Run {
         outcome
     }
 
-    fn possible_cases(&self, outcome: &mut Outcome) -> Vec<Case> {
+    fn possible_cases(&self, outcome: &mut Outcome<Sample>) -> Vec<Case> {
         let program = |case: &Case| match case.workload {
             Workload::Fio(_) => Some("fio"),
             Workload::Sysbench(_) => Some("sysbench"),
@@ -143,7 +128,7 @@ impl Run {
             .collect()
     }
 
-    fn possible_peers(&self, outcome: &mut Outcome) -> Vec<Peer> {
+    fn possible_peers(&self, outcome: &mut Outcome<Sample>) -> Vec<Peer> {
         let missing = self.programs.missing(crate::peer::Peer::Larder);
         if let Some(reason) = &missing {
             outcome.skipped.push(format!("larder: {reason}"));

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
 
 use crate::child;
+use crate::fio;
 use crate::readahead::case::Pattern;
 use crate::readahead::plan::{REQUEST_BYTES, Sizes};
 
@@ -80,27 +80,10 @@ pub fn fio(
 }
 
 fn fio_result(json: &[u8]) -> Result<Timed> {
-    #[derive(Deserialize)]
-    struct Output {
-        jobs: Vec<Job>,
-    }
-    #[derive(Deserialize)]
-    struct Job {
-        error: i32,
-        read: Direction,
-    }
-    #[derive(Deserialize)]
-    struct Direction {
-        io_bytes: u64,
-        /// In milliseconds.
-        runtime: u32,
-    }
-    let output: Output = serde_json::from_slice(json).context("fio wrote no JSON")?;
-    let job = output.jobs.first().context("fio ran no job")?;
-    anyhow::ensure!(job.error == 0, "fio: error {}", job.error);
+    let read = fio::job(json)?.read;
     Ok(Timed {
-        bytes: job.read.io_bytes,
-        seconds: f64::from(job.read.runtime.max(1)) / 1e3,
+        bytes: read.io_bytes,
+        seconds: f64::from(read.runtime.max(1)) / 1e3,
     })
 }
 

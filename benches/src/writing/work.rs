@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use larder_testkit::tool;
-use serde::Deserialize;
 
 use crate::child;
+use crate::fio;
 use crate::peer::Programs;
 use crate::plan::Plan;
 use crate::tree;
@@ -82,19 +82,6 @@ pub(super) fn write_sequential(
 /// Overwrites 4 KiB at a time of the big file with fio, in random order, and syncs once. In writes
 /// a second.
 pub(super) fn overwrite_random(root: &Path, plan: &Plan, log: &Path) -> Result<f64> {
-    #[derive(Deserialize)]
-    struct Output {
-        jobs: Vec<Job>,
-    }
-    #[derive(Deserialize)]
-    struct Job {
-        error: i32,
-        write: Direction,
-    }
-    #[derive(Deserialize)]
-    struct Direction {
-        total_ios: u64,
-    }
     let bytes = u64::from(plan.overwrites) * 4096;
     let mut command = program("fio")?;
     command
@@ -114,10 +101,7 @@ pub(super) fn overwrite_random(root: &Path, plan: &Plan, log: &Path) -> Result<f
     let seconds = child::run_for(DEADLINE, command, log, |block| {
         json.extend_from_slice(block);
     })?;
-    let output: Output = serde_json::from_slice(&json).context("fio wrote no JSON")?;
-    let job = output.jobs.first().context("fio ran no job")?;
-    ensure!(job.error == 0, "fio: error {}", job.error);
-    Ok(files::as_f64(job.write.total_ios) / seconds)
+    Ok(files::as_f64(fio::job(&json)?.write.total_ios) / seconds)
 }
 
 /// Creates, writes, syncs and closes files in `processes` processes at once, `files` in all. In

@@ -16,29 +16,31 @@ const MOST_OF_OFF: f64 = 1.05;
 /// All tables, one for each size of the pool.
 #[must_use]
 pub fn page(results: &Results) -> String {
-    let (machine, plan) = (&results.machine, &results.plan);
+    let plan = &results.plan;
     let mut text = format!(
-        "{} x {}, kernel {}, commit {}\n\
+        "{}\n\
          {} sets by all processes, of {} files each; microseconds a set, medians of {}\n",
-        machine.processors,
-        machine.processor,
-        machine.kernel,
-        results.origin.commit.as_deref().unwrap_or("unknown"),
-        plan.sets,
-        plan.files,
-        plan.rounds,
+        results.origin, plan.sets, plan.files, plan.rounds,
     );
     let cases = plan.cases();
     for values in &plan.values {
         let of_pool = |case: &&Case| {
-            case.values == *values && results.samples.iter().any(|sample| sample.case == **case)
+            case.values == *values
+                && results
+                    .outcome
+                    .samples
+                    .iter()
+                    .any(|sample| sample.case == **case)
         };
         let cases: Vec<Case> = cases.iter().filter(of_pool).copied().collect();
         if !cases.is_empty() {
             text.push_str(&table(results, *values, &cases));
         }
     }
-    for (what, lines) in [("skipped", &results.skipped), ("failed", &results.failures)] {
+    for (what, lines) in [
+        ("skipped", &results.outcome.skipped),
+        ("failed", &results.outcome.failures),
+    ] {
         for line in lines {
             let _ = writeln!(text, "\n{what}: {line}");
         }

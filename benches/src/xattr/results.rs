@@ -1,17 +1,16 @@
 //! What a run came to, as it is kept.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use larder_lab::xattr_bench::Case;
 use serde::Serialize;
 
 use crate::measure::median;
-use crate::results::{Machine, Origin, first_line};
+use crate::origin::{Origin, first_line};
+use crate::outcome::Outcome;
 use crate::xattr::plan::Plan;
-use crate::xattr::run::Outcome;
 use crate::xattr::side::Side;
 
 /// One measurement.
@@ -42,33 +41,24 @@ pub struct Results {
     /// When and where.
     #[serde(flatten)]
     pub origin: Origin,
-    /// On what.
-    #[serde(flatten)]
-    pub machine: Machine,
     /// The version of fuse2fs, as it tells it.
     pub fuse2fs: Option<String>,
     /// How much was done.
     pub plan: Plan,
-    /// Every single measurement, in order.
-    pub samples: Vec<Sample>,
-    /// What was not measured, and why.
-    pub skipped: Vec<String>,
-    /// What went wrong.
-    pub failures: Vec<String>,
+    /// What it came to.
+    #[serde(flatten)]
+    pub outcome: Outcome<Sample>,
 }
 
 impl Results {
-    /// Puts what a run came to together with what is known of the machine.
+    /// Puts what a run came to together with when and where that was.
     #[must_use]
-    pub fn new(origin: Origin, plan: Plan, outcome: Outcome) -> Self {
+    pub fn new(origin: Origin, plan: Plan, outcome: Outcome<Sample>) -> Self {
         Self {
             origin,
-            machine: Machine::this(),
             fuse2fs: first_line(Command::new("fuse2fs").arg("-V")),
             plan,
-            samples: outcome.samples,
-            skipped: outcome.skipped,
-            failures: outcome.failures,
+            outcome,
         }
     }
 
@@ -76,7 +66,7 @@ impl Results {
     #[must_use]
     pub fn microseconds(&self, case: Case, side: Side) -> Option<f64> {
         let of_case = |sample: &&Sample| sample.case == case && sample.side == side;
-        let samples = self.samples.iter().filter(of_case);
+        let samples = self.outcome.samples.iter().filter(of_case);
         let values: Vec<f64> = samples.map(Sample::microseconds_a_set).collect();
         median(&values)
     }
@@ -89,12 +79,6 @@ impl Results {
 
     /// Writes it to `folder`, under its date and commit, and returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
-        fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{}-xattr.json", self.origin.file_name()));
-        // One line a sample.
-        let mut json = serde_json::to_string(self)?.replace("{\"processes\"", "\n{\"processes\"");
-        json.push('\n');
-        fs::write(&path, json).with_context(|| format!("write {}", path.display()))?;
-        Ok(path)
+        self.origin.save_samples(self, folder, "xattr", "processes")
     }
 }

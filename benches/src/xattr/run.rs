@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use larder_lab::xattr_bench::{Case, Target, Worker, measure};
 use larder_testkit::requirement::Requirement;
 
+use crate::outcome::Outcome;
 use crate::peer::Programs;
 use crate::scratch::{Scratch, Size};
 use crate::xattr::plan::Plan;
@@ -15,17 +16,6 @@ use crate::xattr::side::Side;
 
 /// The subcommand of the harness that runs as one of the processes.
 pub const WORKER: &str = "xattr-worker";
-
-/// What a run came to.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// Every single measurement, in order.
-    pub samples: Vec<Sample>,
-    /// What was not measured, and why.
-    pub skipped: Vec<String>,
-    /// What went wrong.
-    pub failures: Vec<String>,
-}
 
 /// What is run, with what, and where.
 #[derive(Debug)]
@@ -60,7 +50,7 @@ pub fn name(case: Case) -> String {
 impl Run<'_> {
     /// Runs everything. A side that fails is noted, and the run goes on.
     #[must_use]
-    pub fn measure(&self) -> Outcome {
+    pub fn measure(&self) -> Outcome<Sample> {
         let mut outcome = Outcome::default();
         let sides = self.possible_sides(&mut outcome);
         for round in 0..self.plan.rounds {
@@ -89,7 +79,7 @@ impl Run<'_> {
         outcome
     }
 
-    fn possible_sides(&self, outcome: &mut Outcome) -> Vec<Side> {
+    fn possible_sides(&self, outcome: &mut Outcome<Sample>) -> Vec<Side> {
         let mut sides = Side::ALL.to_vec();
         sides.retain(|side| match self.programs.missing(side.peer()) {
             Some(reason) => {

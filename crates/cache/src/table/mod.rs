@@ -232,6 +232,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     }
 
     /// [`Table::get`] without counting, for a second look after a miss.
+    #[inline]
     pub fn get_again(&self, key: &L::Key<'_>) -> Option<Found<'_, W>> {
         self.walk(key, |_, index, state| self.arena.pin(index, state))
             .0

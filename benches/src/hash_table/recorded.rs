@@ -1,0 +1,140 @@
+//! Keys that caches were asked for while they were recorded.
+//!
+//! Where no trace is given, a volume is recorded, in process: a tree of small files, of which each is
+//! found by its path and read, in their order and then by how popular they are. The files have holes
+//! in place of content, which takes nothing to write and makes the same keys.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use larder::{OpenOptions, Volume};
+use larder_cache::hash::HashKey;
+use larder_cache::tape::{CacheKind, Operation};
+use larder_lab::trace::{
+    Batch, Overflow, Tolerance, TraceReader, TraceRecorder, columns::name_of_cache,
+};
+use larder_testkit::requirement::Requirement;
+use larder_testkit::tool::Tool;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+
+use crate::hash_table::keys::{Keys, rank, shuffle, zipf};
+use crate::hash_table::plan::Plan;
+use crate::tree::folder_path;
+
+/// Files of a folder.
+const FOLDER_FILES: u32 = 100;
+
+/// The cache of the volume: less than is read, so that pages go and come again.
+const CACHE_BYTES: u64 = 256 << 20;
+
+/// Why no volume can be recorded here, if so.
+#[must_use]
+pub fn missing() -> Option<String> {
+    Requirement::Tool("mke2fs").missing()
+}
+
+/// The keys that `cache` is asked for in `trace`, `objects` of them at most, and `lookups` lookups of
+/// these, in their order: from the start again, where there are fewer.
+pub(super) fn keys(
+    trace: &Path,
+    cache: Option<CacheKind>,
+    objects: u32,
+    lookups: usize,
+) -> Result<Keys> {
+    let mut known = HashSet::new();
+    let mut keys = Keys {
+        objects: Vec::new(),
+        lookups: Vec::new(),
+    };
+    let mut reader = TraceReader::open(trace, Tolerance::Whole)?;
+    let mut batch = Batch::default();
+    while keys.lookups.len() < lookups && reader.read(&mut batch)? {
+        let events = batch.events().filter(|event| {
+            Some(event.cache) == cache && matches!(event.operation, Operation::Lookup { .. })
+        });
+        for key in events.map(|event| event.key()) {
+            if keys.objects.len() < objects as usize && known.insert(key) {
+                keys.objects.push(key);
+            }
+            if known.contains(&key) {
+                keys.lookups.push(key);
+            }
+        }
+    }
+    ensure!(
+        !keys.lookups.is_empty(),
+        "{} has no lookups of the {} cache",
+        trace.display(),
+        cache.map_or("", name_of_cache)
+    );
+    let recorded: Vec<HashKey> = keys.lookups.clone();
+    keys.lookups = recorded.into_iter().cycle().take(lookups).collect();
+    Ok(keys)
+}
+
+/// Records a volume with `plan.files` files, and returns the trace, which lies in `folder`.
+pub(super) fn record(plan: &Plan, folder: &Path) -> Result<PathBuf> {
+    let random = &mut Pcg64::seed_from_u64(plan.seed);
+    let (source, image) = (folder.join("files"), folder.join("files.ext4"));
+    let mut paths = make_files(&source, plan.files, random)?;
+    Tool::new("mke2fs")
+        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-N"])
+        .arg((plan.files * 5 / 4 + 1_000).to_string())
+        .arg("-d")
+        .args([&source, &image])
+        .arg(format!("{}M", plan.files / 1_000 + 64))
+        .run()?;
+    fs::remove_dir_all(&source)?;
+    let trace = folder.join("files.parquet");
+    let title = format!("a volume of {} files", plan.files);
+    let recorder = TraceRecorder::start(&trace, &title, Overflow::Wait)?;
+    let mut options = OpenOptions::default();
+    options.cache_size_bytes = CACHE_BYTES;
+    options.tape = Some(recorder.tape());
+    let volume = Volume::open(&image, &options)?;
+    for path in &paths {
+        read(&volume, path)?;
+    }
+    shuffle(&mut paths, random);
+    let popular = zipf(paths.len());
+    for _ in 0..paths.len() {
+        read(&volume, &paths[rank(popular, random)])?;
+    }
+    drop(volume);
+    recorder.finish()?;
+    fs::remove_file(&image)?;
+    Ok(trace)
+}
+
+/// Makes files of up to 128 KiB, most of them small, and returns their paths below `root`.
+fn make_files(root: &Path, files: u32, random: &mut Pcg64) -> Result<Vec<String>> {
+    let mut paths = Vec::with_capacity(files as usize);
+    for number in 0..files {
+        let folder = folder_path(number / FOLDER_FILES);
+        if number % FOLDER_FILES == 0 {
+            fs::create_dir_all(root.join(&folder))?;
+        }
+        let path = format!("{folder}/item-{number:05}");
+        let most = 4096 << random.random_range(0..6);
+        File::create(root.join(&path))?.set_len(random.random_range(0..=most))?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+/// Finds the file at `path` and reads all of it.
+fn read(volume: &Volume, path: &str) -> Result<()> {
+    let mut buf = [0; 16 << 10];
+    let ino = volume.resolve(path.as_bytes())?;
+    let mut offset = 0;
+    loop {
+        let bytes = volume.read_at(ino, &mut buf, offset)?;
+        offset += bytes as u64;
+        if bytes < buf.len() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! When and where a run took place, and where its results are kept.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// When a run began, on which commit and machine: time and commit may be others by the time it ends.
+#[derive(Clone, Debug, Serialize)]
+pub struct Origin {
+    /// In UTC.
+    pub date: String,
+    /// The commit that was checked out, if there is one; with `-dirty` if files were changed.
+    pub commit: Option<String>,
+    /// `uname -r`.
+    pub kernel: String,
+    /// The processor's name.
+    pub processor: String,
+    /// Processors.
+    pub processors: usize,
+}
+
+impl Origin {
+    /// The present, on this machine.
+    #[must_use]
+    pub fn now() -> Self {
+        let date = jiff::Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%SZ")
+            .to_string();
+        let uname = rustix::system::uname();
+        Self {
+            date,
+            commit: commit(),
+            kernel: uname.release().to_string_lossy().into_owned(),
+            processor: processor(),
+            processors: std::thread::available_parallelism().map_or(0, usize::from),
+        }
+    }
+
+    /// The commit, as it is printed.
+    #[must_use]
+    pub fn commit(&self) -> &str {
+        self.commit.as_deref().unwrap_or("unknown")
+    }
+
+    /// Writes `results`, which have a list of samples, to `folder`, a line a sample: they begin with
+    /// `field`. The file is named by the date, the commit and `part`; its path is returned.
+    pub fn save_samples(
+        &self,
+        results: &impl Serialize,
+        folder: &Path,
+        part: &str,
+        field: &str,
+    ) -> Result<PathBuf> {
+        let start = format!("{{\"{field}\"");
+        let json = serde_json::to_string(results)?.replace(&start, &format!("\n{start}"));
+        self.save(json, folder, &format!("-{part}"))
+    }
+
+    /// Writes `json` to `folder`, named as above, and returns the file's path.
+    pub(crate) fn save(&self, mut json: String, folder: &Path, part: &str) -> Result<PathBuf> {
+        fs::create_dir_all(folder)?;
+        let date = self.date.replace(':', "");
+        let path = folder.join(format!("{date}-{}{part}.json", self.commit()));
+        json.push('\n');
+        fs::write(&path, json).with_context(|| format!("write {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} x {}, kernel {}, commit {}",
+            self.processors,
+            self.processor,
+            self.kernel,
+            self.commit()
+        )
+    }
+}
+
+fn commit() -> Option<String> {
+    let git = |args: &[&str]| first_line(Command::new("git").args(args));
+    let hash = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some();
+    Some(if changed {
+        format!("{hash}-dirty")
+    } else {
+        hash
+    })
+}
+
+fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
+    name.unwrap_or("unknown").trim().to_owned()
+}
+
+/// The first line that a program writes, if it writes any.
+pub(crate) fn first_line(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    let text = if output.stdout.is_empty() {
+        output.stderr
+    } else {
+        output.stdout
+    };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.lines()
+        .next()
+        .filter(|line| !line.is_empty() && output.status.success())
+        .map(str::to_owned)
+}
