@@ -1,0 +1,157 @@
+//! What a recording costs whoever reads cached pages, and whoever tells a tape of anything.
+//!
+//! Run it with `cargo bench -p larder-lab --bench record`. Under the tests it runs small, to see that
+//! it works; times mean something in the bench profile only. The volume with a tape and the one without
+//! take turns, so that what else the machine does befalls both.
+
+use larder::{Ino, OpenOptions, Volume};
+use larder_cache::hash::HashKey;
+use larder_cache::tape::{CacheKind, Event, Operation, Tape};
+use larder_lab::trace::{Overflow, TraceRecorder};
+use larder_testkit::{Random, Requirement, Seed, skip, tool};
+use rustix::time::{ClockId, clock_gettime};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// Pages of the file that is read.
+const PAGES: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
+/// Events told in a row: as many as have room until the writer comes.
+const TOLD: u64 = 30_000;
+/// So long the writer has to make room for the next.
+const PAUSE: Duration = Duration::from_millis(20);
+
+fn main() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let is_bench = std::env::args().any(|argument| argument == "--bench");
+    let (rounds, calls) = if is_bench { (41, 500_000) } else { (2, 1000) };
+    let dir = tempfile::tempdir().expect("a folder");
+    let recorder = TraceRecorder::start(&dir.path().join("trace"), "a bench", Overflow::Lose);
+    let recorder = recorder.expect("a trace can be made");
+    read_pages(dir.path(), &recorder, rounds, calls);
+    for threads in [1, 2] {
+        tell(&recorder.tape(), threads, rounds);
+    }
+    let outcome = recorder.finish().expect("the trace is written");
+    println!(
+        "{} events recorded, {} lost",
+        outcome.events, outcome.lost
+    );
+}
+
+/// Reads cached pages at random, recorded and not.
+fn read_pages(dir: &Path, recorder: &TraceRecorder, rounds: usize, reads: u64) {
+    let image = make_image(dir);
+    let open = |tape| {
+        let mut options = OpenOptions::default();
+        options.cache_size_bytes = 8 * PAGES * PAGE_BYTES;
+        options.readahead_threads = 0;
+        options.tape = tape;
+        let volume = Volume::open(&image, &options).expect("the image was just made");
+        let ino = volume.lookup(Ino(2), b"file").expect("the file is there");
+        (volume, ino)
+    };
+    let volumes = [open(None), open(Some(recorder.tape()))];
+    let mut times = [Vec::new(), Vec::new()];
+    let mut page = [0; 4096];
+    // The first round brings the pages in.
+    for round in 0..=rounds {
+        for ((volume, ino), times) in volumes.iter().zip(&mut times) {
+            let mut random = Random::new(Seed(round as u64));
+            let began = processor_time();
+            for _ in 0..reads.max(if round == 0 { PAGES } else { 0 }) {
+                let offset = random.below(PAGES) * PAGE_BYTES;
+                volume.read_at(*ino, &mut page, offset).expect("a page");
+            }
+            if round > 0 {
+                times.push(processor_time().saturating_sub(began));
+            }
+        }
+    }
+    let [plain, taped] = times.map(|times| nanoseconds(times, reads));
+    println!(
+        "a cached page: {:.0} ns, recorded {:.0} ns, {:+.1}% (fastest {:.0} and {:.0}, {:+.1}%)",
+        plain.median,
+        taped.median,
+        (taped.median / plain.median - 1.0) * 100.0,
+        plain.fastest,
+        taped.fastest,
+        (taped.fastest / plain.fastest - 1.0) * 100.0,
+    );
+}
+
+/// Tells `tape` of lookups that hit, and of inserts.
+fn tell(tape: &Arc<dyn Tape>, threads: u64, rounds: usize) {
+    for operation in [Operation::Lookup { hit: true }, Operation::Insert] {
+        let told = |object: u64| {
+            let began = processor_time();
+            for index in 0..TOLD {
+                tape.record(Event {
+                    cache: CacheKind::Page,
+                    operation,
+                    key: HashKey { object, index },
+                });
+            }
+            processor_time().saturating_sub(began)
+        };
+        let mut times = Vec::new();
+        for _ in 0..rounds {
+            thread::scope(|scope| {
+                let told = &told;
+                let tellers: Vec<_> = (0..threads)
+                    .map(|thread| scope.spawn(move || told(thread)))
+                    .collect();
+                times.extend(tellers.into_iter().map(|one| one.join().expect("no panic")));
+            });
+            thread::sleep(PAUSE);
+        }
+        let time = nanoseconds(times, TOLD);
+        println!(
+            "{threads} threads tell of {operation:?}: {:.0} ns each (fastest {:.0})",
+            time.median, time.fastest
+        );
+    }
+}
+
+/// An image with a file of [`PAGES`].
+fn make_image(dir: &Path) -> std::path::PathBuf {
+    let (tree, image) = (dir.join("tree"), dir.join("image"));
+    std::fs::create_dir(&tree).expect("a folder");
+    let content = vec![1; usize::try_from(PAGES * PAGE_BYTES).expect("it fits")];
+    std::fs::write(tree.join("file"), content).expect("a file");
+    let size = std::fs::File::create(&image).and_then(|file| file.set_len(64 << 20));
+    size.expect("an image");
+    let mut mke2fs = Command::new(tool::find("mke2fs").expect("looked for before"));
+    mke2fs
+        .args(["-q", "-F", "-t", "ext4", "-d"])
+        .args([&tree, &image]);
+    assert!(mke2fs.status().expect("it runs").success());
+    image
+}
+
+struct Nanoseconds {
+    fastest: f64,
+    median: f64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for display")]
+fn nanoseconds(mut times: Vec<Duration>, each: u64) -> Nanoseconds {
+    times.sort_unstable();
+    let of = |time: Duration| time.as_secs_f64() * 1e9 / each as f64;
+    Nanoseconds {
+        fastest: of(times[0]),
+        median: of(times[times.len() / 2]),
+    }
+}
+
+/// Processor time of this thread so far.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime)
+        .try_into()
+        .unwrap_or_default()
+}
