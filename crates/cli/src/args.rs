@@ -224,7 +224,8 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "ADDR", value_parser = metrics::parse)]
     pub metrics: Option<SocketAddr>,
     /// Record every lookup, insert and removal of the caches to FILE, a new trace (Parquet), for
-    /// larder lab; it tells which files were used, and when
+    /// larder lab; it tells which files were used, and when. Written every 5 seconds, and whole after
+    /// umount; larder stats says how it goes on
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Append the log to FILE (in the background, it is otherwise lost)
@@ -397,7 +398,8 @@ device {reads, bytes, writes, written_bytes, flushes};
 on a mount that can be written also writing {dirty_bytes, read_only_because} and
 attributes {variant, blocks, inodes, shares, saved_bytes} (blocks and inodes each
 entries, limit_entries, buckets, entry_bytes, bytes, lookups, hits, inserted,
-dropped_by_limit, dropped_by_shrinker).
+dropped_by_limit, dropped_by_shrinker); on one that is recorded
+recording {file, events, lost, failure}.
 
 shares counts all that were made since the mount; saved_bytes is what these save now, as
 far as they still last: what was shared before the mount adds nothing.

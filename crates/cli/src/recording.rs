@@ -65,13 +65,17 @@ impl Recording {
         self.recorder.set_tables(described.collect());
     }
 
-    /// Ends it, and tells what was lost.
-    pub(crate) fn finish(self) -> Result<()> {
+    /// Ends it, and tells what was lost. Returns why it ended before, if it did.
+    pub(crate) fn finish(self) -> Option<String> {
         let Self { path, recorder } = self;
-        let path = path.display();
-        let recorded = recorder.finish().map_err(|error| {
-            Failure::new(format!("the recording to {path} ended early: {error}"))
-        })?;
+        let (path, tape) = (path.display(), recorder.tape());
+        let recorded = match recorder.finish() {
+            Ok(recorded) => recorded,
+            Err(error) => {
+                let alarm = tape.stats().and_then(|stats| stats.alarm());
+                return Some(alarm.unwrap_or_else(|| error.to_string()));
+            }
+        };
         tracing::info!("recorded {} events to {path}", recorded.events);
         if recorded.lost > 0 {
             tracing::warn!(
@@ -80,7 +84,7 @@ impl Recording {
                 recorded.events
             );
         }
-        Ok(())
+        None
     }
 }
 

@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use support::{
-    Fixture, Mountpoint, Server, User, assert_fails, can_make_images, can_mount, command, has_root,
-    is_mounted, larder, larder_ok, signal, umount, wait_until,
+    Fixture, Mountpoint, Server, User, assert_fails, binary, can_make_images, can_mount, command,
+    has_root, is_mounted, larder, larder_ok, signal, umount, wait_until,
 };
 
 /// Looks at every file of the mount.
@@ -110,7 +110,10 @@ fn recording_ends_whole_on_ctrl_c_and_is_salvaged_after_a_kill() {
     assert_fails(
         &cut,
         1,
-        &["footer is missing", "hint: larder lab trace salvage"],
+        &[
+            "footer is missing",
+            "hint: if it is still being recorded, wait",
+        ],
     );
     larder_ok(["lab", "trace", "salvage", trace, saved.to_str().unwrap()]);
     let info = info(&saved);
@@ -118,6 +121,66 @@ fn recording_ends_whole_on_ctrl_c_and_is_salvaged_after_a_kill() {
     assert_eq!(info["info"]["is_cut_short"], true);
     let again = larder(["lab", "trace", "salvage", trace, saved.to_str().unwrap()]);
     assert_fails(&again, 1, &["saved.trace", "hint: name a new file"]);
+}
+
+/// A background server that records, and may write no file larger than 4 KiB.
+fn record_in_little_room(fixture: &Fixture, mountpoint: &Path, trace: &Path) {
+    let mounted = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\""])
+        .arg(binary())
+        .args(["mount", "-o", "ro", "--record"])
+        .args([trace, &fixture.image(), mountpoint])
+        .output()
+        .unwrap();
+    assert!(mounted.status.success(), "{mounted:?}");
+}
+
+#[test]
+fn recording_whose_file_is_full_is_told_by_stats_and_umount_and_says_what_it_lost() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    let (trace, at) = (fixture.path("disk.trace"), mountpoint.0.to_str().unwrap());
+    record_in_little_room(&fixture, &mountpoint.0, &trace);
+    let recording = || -> Value {
+        let stats = larder_ok(["stats", "--json", at]);
+        serde_json::from_str::<Value>(&stats).unwrap()["recording"].clone()
+    };
+    assert_eq!(recording()["file"], trace.to_str().unwrap());
+    assert!(recording()["failure"].is_null());
+    wait_until("the end of the recording", || {
+        walk(&mountpoint.0);
+        recording()["failure"] == "File too large (os error 27)"
+    });
+    let told = recording();
+    let text = larder_ok(["stats", at]);
+    assert!(
+        text.contains("the trace cannot be written any more: File too large"),
+        "{text}"
+    );
+    let metrics = larder_ok(["stats", "--prometheus", at]);
+    assert!(metrics.contains("larder_recording_failed{"), "{metrics}");
+    walk(&mountpoint.0);
+
+    let gone = larder(["umount", at]);
+    let why = format!(
+        "but: the trace {} cannot be written any more: File",
+        trace.display()
+    );
+    assert_fails(&gone, 1, &["all is on the image", &why, "hint: make room"]);
+    assert!(!is_mounted(&mountpoint.0));
+    let info = info(&trace);
+    assert_eq!(info["info"]["is_cut_short"], true);
+    assert_eq!(info["events"], told["events"]);
+    assert!(
+        info["info"]["lost"].as_u64() >= told["lost"].as_u64(),
+        "{info}"
+    );
+    assert!(told["lost"].as_u64() > Some(0), "{told}");
+    let text = larder_ok(["lab", "trace", "info", trace.to_str().unwrap()]);
+    assert!(text.contains("; the end is missing"), "{text}");
 }
 
 #[test]

@@ -156,6 +156,37 @@ fn trace_cut_short_is_exported_only_if_asked() {
 }
 
 #[test]
+fn what_a_trace_lacks_is_told_by_sweeps_and_advice() {
+    let dir = TempDir::new().unwrap();
+    let (text, trace) = (path(&dir, "keys.txt"), path(&dir, "keys.parquet"));
+    fs::write(&text, "7\n8\n".repeat(50)).unwrap();
+    larder_ok(["lab", "import", "keys", &text, &trace]);
+    let file = fs::File::options().write(true).open(&trace).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 4).unwrap();
+    let hash = ["hash", "--functions", "golden"];
+    let tune = ["tune", "--memory", "16M"];
+    for command in [hash, tune] {
+        let of = ["--trace", &trace, "--salvage"];
+        let mut args = [&["lab"], &command[..], &of].concat();
+        let told = larder(&args);
+        let warning = format!("warning: {trace}: its end is missing: ");
+        assert!(
+            String::from_utf8_lossy(&told.stderr).contains(&warning),
+            "{told:?}"
+        );
+        let report = path(&dir, command[0]);
+        args.extend(["--json", "--output", &report]);
+        let told = json(&larder(&args));
+        assert_eq!(told["losses"]["is_cut_short"], true);
+        assert_eq!(told["losses"]["events"], 0);
+        for kind in ["md", "html"] {
+            let page = fs::read_to_string(format!("{report}/{}.{kind}", command[0])).unwrap();
+            assert!(page.contains("its end is missing"), "{page}");
+        }
+    }
+}
+
+#[test]
 fn recording_without_root_says_what_else_can_be_done() {
     let output = command("larder", User::Nobody)
         .args([
@@ -196,7 +227,7 @@ fn command_is_recorded_and_its_exit_code_is_passed_on() {
     assert_eq!(recorded.status.code(), Some(3), "{recorded:?}");
     let summary: serde_json::Value = serde_json::from_slice(&recorded.stdout).unwrap();
     assert_eq!(summary["lost"], 0);
-    assert!(summary["rows"]["page"].as_u64().unwrap() > 0, "{summary}");
+    assert!(summary["events"]["page"].as_u64().unwrap() > 0, "{summary}");
     let text = larder_ok([
         "lab",
         "export",
@@ -206,6 +237,28 @@ fn command_is_recorded_and_its_exit_code_is_passed_on() {
         "page",
     ]);
     assert!(text.contains("records: "), "{text}");
+}
+
+#[test]
+fn recording_of_nothing_says_why_that_may_be() {
+    let dir = TempDir::new().unwrap();
+    // Nothing is run from there.
+    let elsewhere = "/dev/shm";
+    if !can_record(&dir) || !Path::new(elsewhere).exists() {
+        return;
+    }
+    let trace = path(&dir, "kernel.parquet");
+    let record = [
+        "lab", "record", "--kernel", "--output", &trace, "--mount", elsewhere,
+    ];
+    let told = larder([&record[..], &["--json", "--", "true"]].concat());
+    let warning = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert_eq!(json(&told)["events"]["page"], 0);
+    assert!(
+        warning.contains("no events were recorded: nothing was read"),
+        "{warning}"
+    );
+    assert!(warning.contains("than that of --mount"), "{warning}");
 }
 
 #[test]

@@ -113,6 +113,14 @@ pub enum Error {
         /// What the server said.
         what: String,
     },
+    /// The server of a mount that is gone closed its volume, but had not recorded all. Errno: `EIO`.
+    #[error("{} is unmounted, and all is on the image, but: {what}", .mountpoint.display())]
+    Unrecorded {
+        /// Where it was mounted.
+        mountpoint: PathBuf,
+        /// What the server said.
+        what: String,
+    },
     /// The list of mounts could not be read. Errno: the cause's.
     #[error("cannot read /proc/self/mountinfo: {0}")]
     MountInfo(io::Error),
@@ -192,6 +200,11 @@ impl Error {
             Self::Close(_) | Self::ServerClose { .. } => {
                 "what was committed before is safe: the next mount recovers it; \
                  see also what e2fsck -n says"
+                    .to_owned()
+            }
+            Self::Unrecorded { .. } => {
+                "make room and record again, to a new file; larder lab trace info says what the \
+                 trace holds"
                     .to_owned()
             }
             Self::NotOwner { owner, .. } => format!("ask as user {owner} or as root"),

@@ -3,7 +3,7 @@
 use crate::metrics::{Exporter, Metrics};
 use crate::mount::attach::{Attached, attach};
 use crate::mount::unmount::unmount_own;
-use crate::stats::Listener;
+use crate::stats::{Answer, Listener};
 use crate::transport::{self, Session};
 use crate::{Error, MountEntry, MountOptions, Result, Unmounted};
 use larder::Volume;
@@ -111,18 +111,18 @@ impl Server {
     /// [`Error::NotReady`] if `ready` failed; [`Error::Close`] if what was written
     /// could not all be brought to the image.
     pub fn serve(self, ready: impl FnOnce() -> io::Result<()>) -> Result<()> {
-        self.serve_until(ready, || {})
+        self.serve_until(ready, || None)
     }
 
-    /// As [`Server::serve`]; calls `closed_volume` when the volume is closed, before anybody is told that the
-    /// image is free.
+    /// As [`Server::serve`]; calls `end_recording` when the volume is closed, before anybody is told that the
+    /// image is free. Whoever asked is told what that returns: why not all was recorded.
     ///
     /// # Errors
     /// As [`Server::serve`].
     pub fn serve_until(
         self,
         ready: impl FnOnce() -> io::Result<()>,
-        closed_volume: impl FnOnce(),
+        end_recording: impl FnOnce() -> Option<String>,
     ) -> Result<()> {
         let Self {
             session,
@@ -167,10 +167,14 @@ impl Server {
         } else {
             Ok(())
         };
-        closed_volume();
+        let unrecorded = end_recording();
         drop(volume);
         if let Some(listener) = listener {
-            listener.stop(closed.as_ref().err());
+            listener.stop(&match (&closed, unrecorded) {
+                (Err(error), _) => Answer::Closed(Some(error.to_string())),
+                (Ok(()), Some(why)) => Answer::Unrecorded(why),
+                (Ok(()), None) => Answer::Closed(None),
+            });
         }
         outcome.and(closed)
     }

@@ -64,7 +64,7 @@ pub use larder_cache::hash::HashKey;
 pub use larder_cache::mbcache::{Stats as MbCacheStats, Variant as MbCacheVariant};
 pub use larder_cache::table::histogram::Report as HistogramReport;
 pub use larder_cache::tables::{self, Tables};
-pub use larder_cache::tape::{CacheKind, Event, Operation, Tape};
+pub use larder_cache::tape::{CacheKind, Event, Operation, RecordingStats, Tape};
 pub use larder_ext4::ondisk::time::Timestamp;
 pub use larder_ext4::{FileKind, Ino, Statfs};
 pub use larder_readahead::{Advice, PolicyName};

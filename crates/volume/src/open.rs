@@ -114,6 +114,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         caches,
         cache_size_bytes: options.cache_size_bytes,
         tables: options.tables,
+        tape: options.tape.clone(),
     };
     Ok(Opened {
         reader,

@@ -15,6 +15,7 @@ use larder_block::{BlockDevice, CountingDevice};
 use larder_cache::Caches;
 use larder_cache::page::{Page, PageKey};
 use larder_cache::tables::Tables;
+use larder_cache::tape::Tape;
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Filesystem, Ino, Inode, Place};
@@ -33,6 +34,8 @@ pub(crate) struct Reader {
     pub(crate) caches: Caches,
     pub(crate) cache_size_bytes: u64,
     pub(crate) tables: Tables,
+    /// Who is told what the caches are asked, if anybody is.
+    pub(crate) tape: Option<Arc<dyn Tape>>,
     pub(crate) streams: Streams,
     pub(crate) queue: Queue,
     /// The inodes in use, if the volume was opened for writing.

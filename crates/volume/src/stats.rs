@@ -4,7 +4,7 @@ use crate::read::Reader;
 use larder_cache::CacheStats;
 use larder_cache::mbcache::{self, Variant};
 use larder_cache::tables::Tables;
-use larder_cache::tape::CacheKind;
+use larder_cache::tape::{CacheKind, RecordingStats};
 use larder_readahead::PolicyName;
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +95,9 @@ pub struct Stats {
     /// Writing, if the volume was opened for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<WritingStats>,
+    /// What the caches are asked, if that is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<RecordingStats>,
 }
 
 impl Stats {
@@ -158,6 +161,7 @@ impl Stats {
                 dirty_bytes: reader.dirty_files.blocks() * reader.block_bytes(),
                 read_only_because: reader.fs.failure().map(|why| why.to_string()),
             }),
+            recording: reader.tape.as_ref().and_then(|tape| tape.stats()),
         }
     }
 }

@@ -21,8 +21,8 @@ Examples:
   larder lab record --kernel -- make -j8
   larder lab record --kernel --pid 1234 --buffer 64M --json | jq .lost
 
-JSON: output, rows {page, buffer, dentry, inode}, events, lost, device {reads, read_bytes, writes,
-written_bytes}, windows {sync, async}, missing_tracepoints [names]")]
+JSON: output, events {page, buffer, dentry, inode}, kernel_events, lost, device {reads, read_bytes,
+writes, written_bytes}, windows {sync, async}, missing_tracepoints [names]")]
 pub(crate) struct RecordArgs {
     /// Record the kernel that is running
     #[arg(long, required = true)]

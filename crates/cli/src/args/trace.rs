@@ -6,7 +6,11 @@ use std::path::PathBuf;
 /// Look at a trace, or save what is left of one
 ///
 /// A trace is a Parquet file that says what caches were asked: recorded by larder mount --record or
-/// larder lab record, or imported. pandas, Polars and Spark read it, too.
+/// larder lab record, or imported. pandas, Polars and Spark read it, too; docs/traces.md says how, what
+/// each row means, and how a trace that another program writes anew stays one.
+///
+/// A mount's recording is written every 5 seconds, and has no footer until the mount is gone: until then
+/// other programs cannot read it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -17,7 +21,7 @@ Examples:
 
 Columns: time (nanoseconds), cache (0 page, 1 buffer, 2 dentry, 3 inode), operation (0 lookup,
 1 insert, 2 remove), device, inode, index (page: which one; buffer: block; dentry: directory),
-name_hash, hit")]
+name_hash, hit. An inode that changes on the image is a removal and an insertion")]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
     pub command: TraceCommand,
@@ -40,8 +44,8 @@ Examples:
   larder lab trace info disk.trace
   larder lab trace info disk.trace --json | jq '.caches.dentry'
 
-JSON: info {source, began_unix_s, tells_changes, tables, lost, is_cut_short}, shortened, row_groups,
-events, first_ns, last_ns, caches {name: {lookups, hits, inserts, removals}}")]
+JSON: info {source, began_unix_s, tells_changes, tables, lost, is_cut_short}, shortened, is_summed,
+row_groups, events, first_ns, last_ns, caches {name: {lookups, hits, inserts, removals}}")]
 pub(crate) struct TraceInfoArgs {
     /// The trace
     pub file: PathBuf,

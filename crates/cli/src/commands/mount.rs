@@ -93,7 +93,7 @@ pub(super) fn serve(
     let server = Server::mount(Arc::new(volume), mountpoint, &mount)?.with_metrics(metrics);
     let at = server.mountpoint().to_owned();
     unmount_on_signal(signals, server.unmounter())?;
-    let mut recorded = Ok(());
+    let mut unrecorded = None;
     let ready = || {
         if let Some(departure) = departure {
             departure.leave()?;
@@ -106,9 +106,13 @@ pub(super) fn serve(
         Ok(())
     };
     server.serve_until(ready, || {
-        recorded = recording.map_or(Ok(()), Recording::finish);
+        unrecorded = recording.and_then(Recording::finish);
+        unrecorded.clone()
     })?;
-    recorded
+    unrecorded.map_or(Ok(()), |why| {
+        let hint = "make room, and record again to a new file; larder lab trace info says what this one holds";
+        Err(Failure::with_hint(why, hint))
+    })
 }
 
 /// The first signal unmounts; a second one, while files are still open, ends the

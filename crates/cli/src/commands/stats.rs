@@ -5,7 +5,8 @@ use crate::failure::Result;
 use crate::{json, name, size};
 use larder::tables::Finder;
 use larder::{
-    AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, Stats, WritingStats,
+    AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, RecordingStats, Stats,
+    WritingStats,
 };
 use larder_fuse::find_mount;
 use larder_fuse::metrics::exposition;
@@ -100,7 +101,28 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     if let Some(writing) = &stats.writing {
         print_writing(out, device, writing)?;
     }
+    if let Some(recording) = &stats.recording {
+        print_recording(out, recording)?;
+    }
     Ok(())
+}
+
+fn print_recording(out: &mut dyn Write, recording: &RecordingStats) -> io::Result<()> {
+    writeln!(
+        out,
+        "recording  {} events to {}, {} lost",
+        recording.events,
+        name::escaped(recording.file.as_bytes()),
+        recording.lost
+    )?;
+    match &recording.failure {
+        Some(why) => writeln!(
+            out,
+            "           ended: the trace cannot be written any more: {}",
+            name::escaped(why.as_bytes())
+        ),
+        None => Ok(()),
+    }
 }
 
 fn print_attributes(out: &mut dyn Write, attributes: &AttributeStats) -> io::Result<()> {
@@ -296,6 +318,26 @@ device ";
         assert!(shown(&stats).contains("  inodes   0 of 16384 entries"));
         stats.attributes.as_mut().unwrap().variant = MbCacheVariant::Off;
         assert!(shown(&stats).contains("attributes off, none are shared"));
+    }
+
+    #[test]
+    fn recording_is_shown_where_there_is_one_and_why_it_ended() {
+        let mut stats = Stats::default();
+        assert!(!shown(&stats).contains("recording"));
+        stats.recording = Some(RecordingStats {
+            file: "disk.trace".to_owned(),
+            events: 12,
+            lost: 3,
+            failure: Some("No space left on device".to_owned()),
+        });
+        let text = shown(&stats);
+        let expected = "\
+recording  12 events to disk.trace, 3 lost
+           ended: the trace cannot be written any more: No space left on device
+";
+        assert!(text.ends_with(expected), "{text}");
+        stats.recording.as_mut().unwrap().failure = None;
+        assert!(shown(&stats).ends_with("3 lost\n"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The text that Prometheus reads: one list of all figures, with their names, kinds and explanations.
 
 use larder::{
-    AttributeStats, CacheStats, DeviceStats, MbCacheStats, ReadaheadStats, Stats, WritingStats,
+    AttributeStats, CacheStats, DeviceStats, MbCacheStats, ReadaheadStats, RecordingStats, Stats,
+    WritingStats,
 };
 use std::fmt::Write;
 
@@ -156,6 +157,27 @@ const WRITING: [Figure<WritingStats>; 2] = [
     ),
 ];
 
+const RECORDING: [Figure<RecordingStats>; 3] = [
+    (
+        "larder_recording_events",
+        Gauge,
+        "Events in the trace, or about to be written.",
+        |r| Some(r.events),
+    ),
+    (
+        "larder_recording_lost_total",
+        Counter,
+        "Events that are not in the trace.",
+        |r| Some(r.lost),
+    ),
+    (
+        "larder_recording_failed",
+        Gauge,
+        "1 if the trace cannot be written any more.",
+        |r| Some(r.failure.is_some().into()),
+    ),
+];
+
 const ATTRIBUTES: [Figure<AttributeStats>; 2] = [
     (
         "larder_attributes_shares_total",
@@ -279,6 +301,15 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     if let Some(writing) = &stats.writing {
         text.figures(&WRITING, &[(&[], writing)]);
     }
+    if let Some(recording) = &stats.recording {
+        let file = [("file", &*recording.file)];
+        text.info(
+            "larder_recording_info",
+            "The trace that is recorded.",
+            &[&file],
+        );
+        text.figures(&RECORDING, &[(&[], recording)]);
+    }
     if let Some(attributes) = &stats.attributes {
         let variant = attributes.variant.as_str();
         text.info(
@@ -380,6 +411,7 @@ mod tests {
         let mut stats = Stats::default();
         stats.attributes = Some(AttributeStats::default());
         stats.writing = Some(WritingStats::default());
+        stats.recording = Some(RecordingStats::default());
         for cache in [
             &mut stats.page,
             &mut stats.buffer,
@@ -430,7 +462,13 @@ mod tests {
     #[test]
     fn read_only_volume_has_no_metrics_of_writing_nor_chains_that_nobody_looked_at() {
         let text = exposition(&Stats::default(), "/mnt", &[]);
-        for absent in ["writing", "attributes", "mbcache", "longest_chain"] {
+        for absent in [
+            "writing",
+            "recording",
+            "attributes",
+            "mbcache",
+            "longest_chain",
+        ] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
         assert!(

@@ -29,8 +29,8 @@ pub enum Unmounted {
 ///
 /// # Errors
 /// [`Error::NotMounted`], [`Error::NotOurs`], [`Error::Busy`],
-/// [`Error::ServerClose`] if it is unmounted but not all was written, or what
-/// the system said.
+/// [`Error::ServerClose`] if it is unmounted but not all was written,
+/// [`Error::Unrecorded`] if its recording ended early, or what the system said.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     let entry = info::find_mount(mountpoint)?;
     if !entry.is_fuse() {
@@ -50,12 +50,8 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     };
     let outcome = outcome.map_err(|source| failure(path, source))?;
     if outcome == Unmounted::Now {
-        let failure = closing.and_then(stats::Closing::failure);
-        if let Some(what) = failure {
-            return Err(Error::ServerClose {
-                mountpoint: entry.mountpoint,
-                what,
-            });
+        if let Some(failure) = closing.and_then(|closing| closing.failure(path)) {
+            return Err(failure);
         }
         stats::await_server_exit(&entry, Instant::now() + SERVER_EXIT);
     }

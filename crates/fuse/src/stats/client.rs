@@ -132,15 +132,19 @@ impl Closing {
         Some(Self(stream))
     }
 
-    /// Waits until the volume is closed: what went wrong, as far as the server tells.
-    pub(crate) fn failure(mut self) -> Option<String> {
+    /// Waits until the volume is closed, which was mounted at `mountpoint`: what went wrong, as far as the
+    /// server tells.
+    pub(crate) fn failure(mut self, mountpoint: &Path) -> Option<Error> {
         let deadline = Instant::now() + CLOSE_TIME;
-        match receive(&mut self.0, ANSWER_BYTES, deadline) {
-            Ok(Answer::Closed(failure)) => failure,
+        let mountpoint = mountpoint.to_owned();
+        let what = match receive(&mut self.0, ANSWER_BYTES, deadline) {
+            Ok(Answer::Closed(failure)) => failure?,
+            Ok(Answer::Unrecorded(what)) => return Some(Error::Unrecorded { mountpoint, what }),
             // A server that cannot be asked so has nothing to write.
-            Ok(_) => None,
-            Err(error) => Some(format!("its server did not tell of its end: {error}")),
-        }
+            Ok(_) => return None,
+            Err(error) => format!("its server did not tell of its end: {error}"),
+        };
+        Some(Error::ServerClose { mountpoint, what })
     }
 }
 

@@ -99,15 +99,14 @@ impl Listener {
         })
     }
 
-    /// Ends the thread, tells those who wait how the volume was closed, and removes the socket.
-    pub(crate) fn stop(self, failure: Option<&Error>) {
+    /// Ends the thread, tells those who wait how the volume was `closed`, and removes the socket.
+    pub(crate) fn stop(self, closed: &Answer) {
         drop(self.running);
         let Ok(waiting) = self.thread.join() else {
             return tracing::error!("the statistics thread panicked");
         };
-        let closed = Answer::Closed(failure.map(ToString::to_string));
         for mut stream in waiting {
-            if let Err(error) = send(&mut stream, &closed) {
+            if let Err(error) = send(&mut stream, closed) {
                 tracing::debug!("a client did not wait for the end: {error}");
             }
         }
@@ -235,7 +234,7 @@ mod tests {
             let heard = ask(&path, b"{\"ask\":\"histogram\",\"cache\":\"inode\"}\n").unwrap();
             assert!(matches!(heard, Answer::Histogram(report) if report.cache == CacheKind::Inode));
         }
-        listener.stop(None);
+        listener.stop(&Answer::Closed(None));
         assert!(!path.exists());
     }
 
@@ -245,25 +244,30 @@ mod tests {
         let path = dir.path().join("x.sock");
         let before = listener(&path);
         let after = listener(&path);
-        before.stop(None);
+        before.stop(&Answer::Closed(None));
         ask(&path, b"{\"ask\":\"stats\"}\n").unwrap();
-        after.stop(None);
+        after.stop(&Answer::Closed(None));
         assert!(!path.exists());
     }
 
     #[test]
     fn client_that_waits_for_the_end_is_told_how_it_went() {
-        for what in [None, Some("the disk is full".to_owned())] {
+        for what in [
+            Answer::Closed(None),
+            Answer::Closed(Some("the disk is full".to_owned())),
+            Answer::Unrecorded("the other disk is full".to_owned()),
+        ] {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("x.sock");
             let listener = listener(&path);
             let mut waiting = UnixStream::connect(&path).unwrap();
             waiting.write_all(b"{\"ask\":\"close\"}\n").unwrap();
             // It may not have been let in yet.
-            listener.stop(what.clone().map(Error::Fusermount).as_ref());
+            listener.stop(&what);
             let deadline = Instant::now() + Duration::from_secs(10);
-            let heard = receive(&mut waiting, ANSWER_BYTES, deadline).unwrap();
-            assert!(matches!(heard, Answer::Closed(heard) if heard == what));
+            let heard: Answer = receive(&mut waiting, ANSWER_BYTES, deadline).unwrap();
+            let [heard, what] = [heard, what].map(|answer| serde_json::to_string(&answer).unwrap());
+            assert_eq!(heard, what);
         }
     }
 
@@ -283,7 +287,7 @@ mod tests {
             ask(&path, b"{\"ask\":\"stats\"}\n").unwrap(),
             Answer::Stats(_)
         ));
-        listener.stop(None);
+        listener.stop(&Answer::Closed(None));
     }
 
     #[test]
@@ -297,7 +301,7 @@ mod tests {
             Answer::Stats(_)
         ));
         drop(silent);
-        listener.stop(None);
+        listener.stop(&Answer::Closed(None));
     }
 
     #[test]
@@ -308,6 +312,6 @@ mod tests {
         assert!(!is_alive(&path));
         let listener = listener(&path);
         assert!(is_alive(&path));
-        listener.stop(None);
+        listener.stop(&Answer::Closed(None));
     }
 }

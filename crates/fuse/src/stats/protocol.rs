@@ -39,6 +39,8 @@ pub enum Answer {
     Histogram(Box<HistogramReport>),
     /// The volume is closed; what went wrong, if anything did.
     Closed(Option<String>),
+    /// The volume is closed, and all is on the image; but its recording ended early, and why.
+    Unrecorded(String),
     /// Why there is no answer.
     Error(String),
 }

@@ -21,6 +21,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type, TypePtr};
 use std::sync::Arc;
 
+/// What a trace says of its writer, up to the version.
+pub(super) const WRITER: &str = "larder ";
 /// What a trace says of its writer.
 pub(super) const CREATED_BY: &str = concat!("larder ", env!("CARGO_PKG_VERSION"));
 

@@ -26,15 +26,22 @@ pub enum Error {
         physical: Type,
     },
     /// The file has the columns of a trace, but does not say that it is one.
-    #[error("not a trace: it has no key larder.trace.version")]
+    #[error(
+        "it has the columns of a trace, but not the key larder.trace.version, which says what they mean"
+    )]
     NoVersion,
+    /// Another tool has compressed it in a way that is not read.
+    #[error(
+        "the trace was rewritten by another program, and compressed by {0}, which is not read here"
+    )]
+    Codec(String),
     /// A trace of another schema.
     #[error(
         "a trace of version {0}, of which this program knows nothing: it reads version {VERSION}"
     )]
     Version(String),
-    /// The footer is missing: the writer was killed, or the file was cut.
-    #[error("the trace is cut short: its footer is missing")]
+    /// The footer is missing: it is still being recorded, the writer was killed, or the file was cut.
+    #[error("the trace is cut short, or still being recorded: its footer is missing")]
     CutShort,
     /// The trace is cut short before the end of the first row group.
     #[error("nothing can be salvaged: there is no whole row group")]
@@ -55,7 +62,20 @@ pub enum Error {
     Foreign(#[from] Foreign),
     /// Parquet's writer refused.
     #[error("cannot write the trace: {0}")]
-    Write(#[from] ParquetError),
+    Write(ParquetError),
+}
+
+impl From<ParquetError> for Error {
+    /// What the system refused is told in its own words.
+    fn from(error: ParquetError) -> Self {
+        match error {
+            ParquetError::External(source) => match source.downcast::<io::Error>() {
+                Ok(refused) => Self::Io(*refused),
+                Err(source) => Self::Write(ParquetError::External(source)),
+            },
+            other => Self::Write(other),
+        }
+    }
 }
 
 impl Error {

@@ -2,9 +2,10 @@
 //!
 //! # Layout
 //! In front of the footer, where Parquet's readers do not look: its CRC-32C, in little endian, and
-//! [`MARK`]. A footer with the sums of row groups must have them; another tool writes neither.
+//! [`MARK`]. One that we wrote must have them. Another tool writes neither, and may have copied the sums of
+//! the row groups that it read, which are not those of the ones that it wrote.
 
-use super::columns::{self, CREATED_BY, Columns};
+use super::columns::{self, CREATED_BY, Columns, WRITER};
 use super::row_group::RowGroup;
 use super::{Error, TraceInfo};
 use parquet::file::metadata::{
@@ -86,27 +87,40 @@ fn with_end(
     Ok(bytes)
 }
 
-/// Makes sense of a footer without what ends a file.
+/// Makes sense of a footer without what ends a file, which we wrote.
 pub(super) fn decode(bytes: &[u8]) -> Result<Footer, Error> {
-    let metadata = ParquetMetaDataReader::decode_metadata(bytes).map_err(Error::damaged)?;
+    let (mut footer, sums) = describe(&parse(bytes)?)?;
+    if sums.len() != footer.row_groups.len() {
+        return Err(Error::damaged("it has not one sum for each row group"));
+    }
+    for (row_group, sum) in footer.row_groups.iter_mut().zip(sums) {
+        row_group.sum = Some(sum);
+    }
+    Ok(footer)
+}
+
+fn parse(bytes: &[u8]) -> Result<ParquetMetaData, Error> {
+    ParquetMetaDataReader::decode_metadata(bytes).map_err(Error::damaged)
+}
+
+/// What a footer says, with no row group's sum; and the sums that it has.
+fn describe(metadata: &ParquetMetaData) -> Result<(Footer, Vec<u32>), Error> {
     let file = metadata.file_metadata();
     let columns = columns::find(file.schema_descr())?;
     let (info, sums) = TraceInfo::of_metadata(file.key_value_metadata())?;
-    let count = metadata.num_row_groups();
-    let sums = sums.map_or(vec![None; count], |sums| {
-        sums.into_iter().map(Some).collect()
-    });
-    if sums.len() != count {
-        return Err(Error::damaged("it has not one sum for each row group"));
-    }
-    let row_groups = metadata.row_groups().iter().cloned().zip(sums);
-    Ok(Footer {
+    let row_group = |metadata: &RowGroupMetaData| RowGroup {
+        metadata: metadata.clone(),
+        sum: None,
+    };
+    let footer = Footer {
         info,
         columns,
-        row_groups: row_groups
-            .map(|(metadata, sum)| RowGroup { metadata, sum })
-            .collect(),
-    })
+        row_groups: metadata.row_groups().iter().map(row_group).collect(),
+    };
+    for row_group in &footer.row_groups {
+        row_group.check_codec()?;
+    }
+    Ok((footer, sums))
 }
 
 /// The footer at the end of `file`; `None` if there is none.
@@ -133,9 +147,15 @@ pub(super) fn read(file: &File) -> Result<Option<Footer>, Error> {
     if is_summed && !sum.starts_with(&crc32c::crc32c(footer).to_le_bytes()) {
         return Err(Error::damaged("its footer's CRC-32C is another"));
     }
-    let footer = decode(&footer[..footer_bytes])?;
-    if !is_summed && footer.row_groups.iter().any(|group| group.sum.is_some()) {
+    let footer = &footer[..footer_bytes];
+    if is_summed {
+        return decode(footer).map(Some);
+    }
+    let metadata = parse(footer)?;
+    let writer = metadata.file_metadata().created_by();
+    if writer.is_some_and(|writer| writer.starts_with(WRITER)) {
         return Err(Error::damaged("its footer's CRC-32C is missing"));
     }
+    let (footer, _) = describe(&metadata)?;
     Ok(Some(footer))
 }

@@ -58,11 +58,8 @@ impl TraceInfo {
         ])
     }
 
-    /// From metadata, with the sums of the row groups; none if the trace was rewritten by another
-    /// tool, which knows nothing of them.
-    pub(super) fn of_metadata(
-        metadata: Option<&Vec<KeyValue>>,
-    ) -> Result<(Self, Option<Vec<u32>>), Error> {
+    /// From metadata, with the sums of row groups that it has.
+    pub(super) fn of_metadata(metadata: Option<&Vec<KeyValue>>) -> Result<(Self, Vec<u32>), Error> {
         let value = |key: &str| {
             let pairs = metadata.into_iter().flatten();
             let mut values = pairs.filter(|pair| pair.key == key);
@@ -77,10 +74,10 @@ impl TraceInfo {
             serde_json::from_str(info)
                 .map_err(|error| Error::damaged(format!("{INFO_KEY}: {error}")))
         })?;
-        let sums = value(SUMS_KEY).map(|sums| {
+        let sums = value(SUMS_KEY).map_or(Ok(Vec::new()), |sums| {
             serde_json::from_str(sums)
                 .map_err(|error| Error::damaged(format!("{SUMS_KEY}: {error}")))
-        });
-        Ok((info, sums.transpose()?))
+        })?;
+        Ok((info, sums))
     }
 }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub struct TraceReader {
     columns: Columns,
     tolerance: Tolerance,
     shortened: Option<String>,
+    is_summed: bool,
     row_groups: VecDeque<RowGroup>,
     /// The number of the first of those.
     next: usize,
@@ -50,6 +52,7 @@ impl TraceReader {
             columns: footer.columns,
             tolerance,
             shortened,
+            is_summed: footer.row_groups.iter().all(|group| group.sum.is_some()),
             row_groups: footer.row_groups.into(),
             next: 0,
             rows: None,
@@ -79,6 +82,12 @@ impl TraceReader {
         }
     }
 
+    /// Whether all row groups have sums, so that damage is noticed: another program writes none.
+    #[must_use]
+    pub fn is_summed(&self) -> bool {
+        self.is_summed
+    }
+
     /// Row groups of which nothing was read yet.
     #[must_use]
     pub fn row_groups(&self) -> usize {
@@ -99,14 +108,16 @@ impl TraceReader {
     /// If a row group is damaged; where that is tolerated, the trace ends in front of it.
     pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Error> {
         batch.clear();
-        let read = self.read_next(batch).map_err(|reason| Error::RowGroup {
-            row_group: self.next - 1,
+        let read = decoded(|| self.read_next(batch)).map_err(|reason| Error::RowGroup {
+            row_group: self.next.saturating_sub(1),
             reason,
         });
+        if read.is_err() {
+            batch.clear();
+            self.rows = None;
+        }
         match read {
             Err(error) if self.tolerance == Tolerance::UpToLastRowGroup => {
-                batch.clear();
-                self.rows = None;
                 self.shortened = Some(format!(
                     "{error}; {} row groups behind it were not read",
                     self.row_groups.len()
@@ -133,6 +144,13 @@ impl TraceReader {
             self.rows = Some(row_group.open(&self.file, self.columns)?);
         }
     }
+}
+
+/// What `read` returns. Parquet's decoder trusts its pages, and panics on some that are damaged; where no
+/// sum protects them, that is damage too.
+fn decoded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| Err("its pages cannot be decoded".to_owned()))
 }
 
 /// What the footer says, or, where that is missing or damaged and this is tolerated, what the

@@ -1,11 +1,12 @@
 //! Reading one row group: its columns side by side, and their codes made sense of.
 
-use super::Batch;
 use super::columns::{Columns, cache_of_code, operation_of_code};
+use super::{Batch, Error};
+use parquet::basic::Compression;
 use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
-use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 use std::fmt::{self, Debug, Display, Formatter};
 use std::fs::File;
@@ -32,6 +33,23 @@ impl RowGroup {
     /// Rows that it says it has.
     pub(super) fn rows(&self) -> u64 {
         self.metadata.num_rows().try_into().unwrap_or(0)
+    }
+
+    /// Checks that its columns are compressed as can be read.
+    pub(super) fn check_codec(&self) -> Result<(), Error> {
+        let codecs = self
+            .metadata
+            .columns()
+            .iter()
+            .map(ColumnChunkMetaData::compression);
+        let mut unread = codecs
+            .filter(|codec| !matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY));
+        unread.next().map_or(Ok(()), |codec| {
+            // Without its level.
+            let name = codec.to_string();
+            let name = name.split('(').next().unwrap_or_default();
+            Err(Error::Codec(name.to_owned()))
+        })
     }
 
     /// Checks that its bytes are those that were written, and begins to read it. The error says what
@@ -193,4 +211,39 @@ impl<T: DataType> Column<T> {
 
 fn text(error: impl Display) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::columns::schema;
+    use super::*;
+    use parquet::basic::ZstdLevel;
+    use parquet::schema::types::SchemaDescriptor;
+
+    #[test]
+    fn row_group_compressed_otherwise_is_refused_by_the_compressions_name() {
+        let schema = Arc::new(SchemaDescriptor::new(schema().unwrap()));
+        let check = |codec| {
+            let columns = schema.columns().iter().map(|column| {
+                let chunk = ColumnChunkMetaData::builder(Arc::clone(column));
+                chunk.set_compression(codec).build().unwrap()
+            });
+            let metadata = RowGroupMetaData::builder(Arc::clone(&schema))
+                .set_column_metadata(columns.collect())
+                .build()
+                .unwrap();
+            RowGroup {
+                metadata,
+                sum: None,
+            }
+            .check_codec()
+        };
+        check(Compression::SNAPPY).unwrap();
+        check(Compression::UNCOMPRESSED).unwrap();
+        let refused = check(Compression::ZSTD(ZstdLevel::default())).unwrap_err();
+        assert!(
+            refused.to_string().contains("compressed by ZSTD,"),
+            "{refused}"
+        );
+    }
 }

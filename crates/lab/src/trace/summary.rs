@@ -27,6 +27,8 @@ pub struct TraceSummary {
     /// Why its end is missing, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shortened: Option<String>,
+    /// Whether damage is noticed: another program writes no sums.
+    pub is_summed: bool,
     /// Row groups.
     pub row_groups: usize,
     /// Events.
@@ -45,7 +47,7 @@ impl TraceSummary {
     /// # Errors
     /// As [`TraceReader::read`].
     pub fn of(reader: &mut TraceReader) -> Result<Self, Error> {
-        let row_groups = reader.row_groups();
+        let (is_summed, row_groups) = (reader.is_summed(), reader.row_groups());
         let (mut events, mut first_ns, mut last_ns) = (0, u64::MAX, 0);
         let mut caches = BTreeMap::<CacheKind, CacheEvents>::new();
         let mut batch = Batch::default();
@@ -68,6 +70,7 @@ impl TraceSummary {
         Ok(Self {
             info: reader.info().clone(),
             shortened: reader.shortened().map(str::to_owned),
+            is_summed,
             row_groups,
             events,
             first_ns: first_ns.min(last_ns),

@@ -6,6 +6,7 @@ mod other_readers;
 mod own_tables;
 mod recording;
 mod replay;
+mod rewritten;
 mod round_trip;
 
 use larder_cache::tape::{CacheKind, Operation};

@@ -1,5 +1,6 @@
 //! `larder lab export`.
 
+use super::rewritten_hint;
 use super::written::not_made;
 use crate::args::ExportArgs;
 use crate::failure::{Failure, Result, tell_warning};
@@ -94,11 +95,14 @@ fn export(reader: &mut TraceReader, mut writer: OracleGeneralWriter) -> Result<u
 
 fn failure(args: &ExportArgs, error: &Error) -> Failure {
     let message = format!("cannot export {}: {error}", args.trace.display());
+    if let Some(hint) = rewritten_hint(error) {
+        return Failure::with_hint(message, hint);
+    }
     match error {
         Error::CutShort | Error::RowGroup { .. } if !args.salvage => {
             Failure::with_hint(message, "--salvage reads it up to the last whole row group")
         }
-        Error::NotParquet | Error::Column { .. } | Error::NoVersion => Failure::with_hint(
+        Error::NotParquet | Error::Column { .. } => Failure::with_hint(
             message,
             "larder lab record and larder lab import make traces",
         ),

@@ -1,6 +1,6 @@
 //! `larder lab hash`.
 
-use super::{Results, progress};
+use super::{Results, progress, rewritten_hint};
 use crate::args::{HashArgs, KeysArgs};
 use crate::failure::{Failure, Result, tell_warning};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -171,10 +171,13 @@ pub(super) fn failure(error: &Error) -> Failure {
             Trace::Io(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 "--trace must name a trace; larder lab hash --keys pages needs none"
             }
-            Trace::NotParquet | Trace::Column { .. } | Trace::NoVersion => {
+            Trace::NotParquet | Trace::Column { .. } => {
                 "--trace must name a trace; larder lab import makes one of other formats"
             }
-            _ => return Failure::new(message),
+            other => match rewritten_hint(other) {
+                Some(hint) => hint,
+                None => return Failure::new(message),
+            },
         },
         Error::Memory { .. } => "give fewer --bits, or less room with --memory or --objects",
         Error::NoLookups(_) => "leave --cache out to see which caches the trace has",

@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use larder_lab::output::ReportFile;
+use larder_lab::trace::Error;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
@@ -40,6 +41,18 @@ pub(super) fn run(args: &LabArgs) -> Result<ExitCode> {
         LabCommand::Sdm(args) => sdm::run(args),
         LabCommand::Reproduce(args) => reproduce::run(args),
         LabCommand::List(args) => list::run(args),
+    }
+}
+
+/// What to do with a trace that another program has written anew, if that is why it cannot be read.
+fn rewritten_hint(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::NoVersion => Some(
+            "have that program keep the key larder.trace.version: docs/traces.md, \"Rewriting a trace\", \
+             says how",
+        ),
+        Error::Codec(_) => Some("have that program compress it by Snappy, or not at all"),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::interrupt;
 use super::written::{Rows, Written, now_unix_s};
 use crate::args::RecordArgs;
-use crate::failure::{Failure, Result, tell_note};
+use crate::failure::{Failure, Result, tell_note, tell_warning};
 use crate::{json, size};
 use larder_lab::trace::TraceInfo;
 use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
@@ -23,8 +23,8 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
     output: String,
-    rows: Rows,
-    events: u64,
+    events: Rows,
+    kernel_events: u64,
     lost: u64,
     device: Device,
     windows: Windows,
@@ -80,11 +80,13 @@ pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
         .map_err(|error| failure(&Error::Trace(error)))?;
     print(args, rows, &summary)?;
     if summary.lost > 0 {
-        let warning = format!(
-            "{} events were lost, since the kernel's buffers were full; give more with --buffer",
+        tell_warning(&format!(
+            "{} events of the kernel were lost, since its buffers were full; give more with --buffer",
             summary.lost
-        );
-        writeln!(io::stderr(), "warning: {warning}")?;
+        ));
+    }
+    if rows.is_empty() {
+        tell_warning(&nothing(args, &summary));
     }
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
 }
@@ -184,13 +186,33 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
+/// Why there may be nothing in the trace.
+fn nothing(args: &RecordArgs, summary: &KernelSummary) -> String {
+    let mut reasons = vec!["nothing was read or written meanwhile"];
+    if args.mount.is_some() {
+        reasons.push("it was read or written on another file system than that of --mount");
+    }
+    if !args.pid.is_empty() {
+        reasons.push("other processes than those of --pid did it");
+    }
+    reasons
+        .push("it was done in ways that the kernel does not tell (names, pages that are mapped)");
+    if !summary.missing.is_empty() {
+        reasons.push("this kernel lacks the tracepoints for it");
+    }
+    format!(
+        "no events were recorded: {}; see docs/traces.md, \"Recording the kernel\"",
+        reasons.join(", or ")
+    )
+}
+
 fn print(args: &RecordArgs, rows: Rows, summary: &KernelSummary) -> Result<()> {
     let counts = summary.counts;
     if args.json {
         return json::print(&Summary {
             output: args.output.display().to_string(),
-            rows,
-            events: summary.events,
+            events: rows,
+            kernel_events: summary.events,
             lost: summary.lost,
             device: Device {
                 reads: counts.reads,
@@ -206,8 +228,12 @@ fn print(args: &RecordArgs, rows: Rows, summary: &KernelSummary) -> Result<()> {
         });
     }
     let mut out = io::stdout().lock();
-    writeln!(out, "{}: rows: {}", args.output.display(), rows.to_text())?;
-    writeln!(out, "events: {}, lost: {}", summary.events, summary.lost)?;
+    writeln!(out, "{}: events: {}", args.output.display(), rows.to_text())?;
+    writeln!(
+        out,
+        "the kernel's events: {}, lost: {}",
+        summary.events, summary.lost
+    )?;
     writeln!(
         out,
         "device: {} reads of {}, {} writes of {}; readahead: {} windows, {} from markers",

@@ -1,5 +1,6 @@
 //! `larder lab trace`.
 
+use super::rewritten_hint;
 use crate::args::{TraceArgs, TraceCommand, TraceInfoArgs, TraceSalvageArgs, TraceShowArgs};
 use crate::failure::{Failure, Result, tell_note};
 use crate::{json, time};
@@ -22,6 +23,10 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
     }
 }
 
+/// What to do with a trace that is not whole.
+const SALVAGE: &str = "if it is still being recorded, wait until it is unmounted or ended; else larder lab \
+                       trace salvage writes what is left to a new trace";
+
 fn info(args: &TraceInfoArgs) -> Result<ExitCode> {
     let path = &args.file;
     let failed = |error| failure(path, &error);
@@ -38,7 +43,7 @@ fn info(args: &TraceInfoArgs) -> Result<ExitCode> {
         None => Ok(ExitCode::SUCCESS),
         Some(why) => Err(Failure::with_hint(
             format!("{}: {why}", path.display()),
-            "larder lab trace salvage writes what is left to a new trace",
+            SALVAGE,
         )),
     }
 }
@@ -61,7 +66,21 @@ fn print_text(out: &mut impl Write, summary: &TraceSummary) -> io::Result<()> {
         summary.row_groups,
         span.as_secs_f64()
     )?;
-    writeln!(out, "Lost       {}", info.lost)?;
+    match (&summary.shortened, info.is_cut_short) {
+        (None, false) => writeln!(out, "Lost       {}", info.lost)?,
+        (None, true) => writeln!(out, "Lost       {}; the end is missing", info.lost)?,
+        (Some(_), _) => writeln!(
+            out,
+            "Lost       {} up to the last whole row group; what came then, nobody knows",
+            info.lost
+        )?,
+    }
+    if !summary.is_summed {
+        writeln!(
+            out,
+            "Unsummed   another program has written it: what was damaged since is not noticed"
+        )?;
+    }
     write!(out, "\n{}", summary.table().to_text())
 }
 
@@ -135,12 +154,14 @@ fn salvage(args: &TraceSalvageArgs) -> Result<ExitCode> {
 /// What a trace that cannot be read means for the command line.
 fn failure(path: &Path, error: &Error) -> Failure {
     let message = format!("{}: {error}", path.display());
+    if let Some(hint) = rewritten_hint(error) {
+        return Failure::with_hint(message, hint);
+    }
     match error {
-        Error::CutShort | Error::Damaged(_) | Error::RowGroup { .. } => Failure::with_hint(
-            message,
-            "larder lab trace salvage writes what is left to a new trace",
-        ),
-        Error::NotParquet | Error::Column { .. } | Error::NoVersion => Failure::with_hint(
+        Error::CutShort | Error::Damaged(_) | Error::RowGroup { .. } => {
+            Failure::with_hint(message, SALVAGE)
+        }
+        Error::NotParquet | Error::Column { .. } => Failure::with_hint(
             message,
             "traces come from larder mount --record and larder lab record; larder lab import makes them of \
              other tools' recordings",

@@ -54,6 +54,10 @@ impl Written {
 }
 
 impl Rows {
+    pub(super) fn is_empty(self) -> bool {
+        self.page + self.buffer + self.dentry + self.inode == 0
+    }
+
     /// `12 pages, …` for people; those that there are none of are left out.
     pub(super) fn to_text(self) -> String {
         let all = [

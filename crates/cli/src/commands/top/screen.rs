@@ -4,7 +4,7 @@ use super::change::{Change, as_f64, misses, ratio};
 use super::help::HELP;
 use super::histogram::{bars, cells, depth_bars};
 use crate::{name, size};
-use larder::Stats;
+use larder::{RecordingStats, Stats};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect, Size};
 use ratatui::style::{Color, Style, Stylize};
@@ -136,10 +136,14 @@ impl Screen<'_> {
     fn notice(&self) -> Line<'static> {
         let writing = self.stats().writing.as_ref();
         let read_only = writing.and_then(|writing| writing.read_only_because.as_deref());
-        let text = match (self.notice, read_only) {
-            (Some(notice), _) => notice.to_owned(),
-            (None, Some(why)) => format!("turned read-only: {}", name::escaped(why.as_bytes())),
-            (None, None) => return Line::default(),
+        let recording = self.stats().recording.as_ref();
+        let failure = recording.and_then(|recording| recording.failure.as_deref());
+        let escaped = |why: &str| name::escaped(why.as_bytes());
+        let text = match (self.notice, read_only, failure) {
+            (Some(notice), ..) => notice.to_owned(),
+            (None, Some(why), _) => format!("turned read-only: {}", escaped(why)),
+            (None, None, Some(why)) => format!("recording ended: {}", escaped(why)),
+            (None, None, None) => return Line::raw(recording.map(progress).unwrap_or_default()),
         };
         Line::raw(text).style(self.alarm())
     }
@@ -315,6 +319,16 @@ impl Screen<'_> {
             style
         }
     }
+}
+
+/// How far a recording is: its file at the end, since that may be long.
+fn progress(recording: &RecordingStats) -> String {
+    format!(
+        "recording {} events, {} lost, to {}",
+        short(as_f64(recording.events)),
+        short(as_f64(recording.lost)),
+        name::escaped(recording.file.as_bytes())
+    )
 }
 
 fn in_all(label: &str, in_all: &str) -> Line<'static> {

@@ -6,7 +6,8 @@ use super::lines;
 use super::screen::{SMALLEST, Screen};
 use larder::tables::{Finder, TreeDepths};
 use larder::{
-    AttributeStats, CacheKind, CacheStats, HistogramReport, PolicyName, Stats, WritingStats,
+    AttributeStats, CacheKind, CacheStats, HistogramReport, PolicyName, RecordingStats, Stats,
+    WritingStats,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -190,6 +191,28 @@ fn notice_says_why_figures_are_old_and_why_nothing_is_written() {
     screen.notice = Some("last figures: it is gone");
     let shown = lines(drawn(80, 24, screen).backend().buffer());
     assert_eq!(shown[2], "last figures: it is gone");
+}
+
+#[test]
+fn notice_tells_of_a_recording_and_of_its_end() {
+    let mut now = sample(0, "page");
+    now.stats.recording = Some(RecordingStats {
+        file: "/tmp/disk.trace".to_owned(),
+        events: 12_300,
+        lost: 4,
+        failure: None,
+    });
+    let shown = |now: &Sample| {
+        let change = Change::new(None, now);
+        lines(drawn(80, 24, screen(&change)).backend().buffer())[2].clone()
+    };
+    assert_eq!(
+        shown(&now),
+        "recording 12.3k events, 4 lost, to /tmp/disk.trace"
+    );
+    let recording = now.stats.recording.as_mut().unwrap();
+    recording.failure = Some("No space left on device".to_owned());
+    assert_eq!(shown(&now), "recording ended: No space left on device");
 }
 
 #[test]

@@ -1,0 +1,220 @@
+//! Traces that another program has written anew: with the columns, some keys, and no sums.
+
+use super::{events, info, read_rest, write};
+use larder_cache::tape::Operation;
+use larder_lab::trace::{Error, Tolerance, TraceEvent, TraceReader, TraceSummary};
+use larder_testkit::{Random, Seed, tell_skipped, tool};
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+const ROWS: usize = 200;
+const MUTATIONS: u64 = 500;
+const VERSION: (&str, &str) = ("larder.trace.version", "1");
+
+/// The columns in another order, all of which may lack values, as other programs write them.
+fn schema() -> Arc<Type> {
+    let columns = [
+        ("hit", Physical::BOOLEAN, None),
+        ("time", Physical::INT64, None),
+        ("cache", Physical::INT32, Some(8)),
+        ("operation", Physical::INT32, Some(8)),
+        ("device", Physical::INT32, Some(32)),
+        ("inode", Physical::INT64, Some(64)),
+        ("index", Physical::INT64, Some(64)),
+        ("name_hash", Physical::INT64, Some(64)),
+    ];
+    let column = |(name, physical, bits): (&str, Physical, Option<i8>)| {
+        let column = Type::primitive_type_builder(name, physical)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type(bits.map(|bits| LogicalType::integer(bits, false)));
+        Arc::new(column.build().unwrap())
+    };
+    let columns = columns.into_iter().map(column).collect();
+    let schema = Type::group_type_builder("schema").with_fields(columns);
+    Arc::new(schema.build().unwrap())
+}
+
+fn write_column<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    values: impl IntoIterator<Item = T::T>,
+) {
+    let values: Vec<_> = values.into_iter().collect();
+    let mut column = group.next_column().unwrap().unwrap();
+    let levels = vec![1; values.len()];
+    let written = column
+        .typed::<T>()
+        .write_batch(&values, Some(&levels), None);
+    assert_eq!(written.unwrap(), values.len());
+    column.close().unwrap();
+}
+
+/// Writes `events`, [`ROWS`] in each row group, with `keys`.
+fn rewrite(path: &Path, events: &[TraceEvent], keys: &[(&str, &str)]) {
+    let keys = keys.iter();
+    let keys = keys.map(|(key, value)| KeyValue::new((*key).to_owned(), (*value).to_owned()));
+    let properties = WriterProperties::builder()
+        .set_key_value_metadata(Some(keys.collect()))
+        .build();
+    let file = File::create(path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema(), Arc::new(properties)).unwrap();
+    for rows in events.chunks(ROWS) {
+        let mut group = writer.next_row_group().unwrap();
+        let is_hit = |event: &TraceEvent| event.operation == Operation::Lookup { hit: true };
+        write_column::<BoolType>(&mut group, rows.iter().map(is_hit));
+        let time = |event: &TraceEvent| event.time_ns.cast_signed();
+        write_column::<Int64Type>(&mut group, rows.iter().map(time));
+        write_column::<Int32Type>(&mut group, rows.iter().map(|event| event.cache as i32));
+        let operation = |event: &TraceEvent| match event.operation {
+            Operation::Lookup { .. } => 0,
+            Operation::Insert => 1,
+            Operation::Remove => 2,
+        };
+        write_column::<Int32Type>(&mut group, rows.iter().map(operation));
+        let device = |event: &TraceEvent| event.device.cast_signed();
+        write_column::<Int32Type>(&mut group, rows.iter().map(device));
+        for number in [
+            |event: &TraceEvent| event.inode,
+            |event: &TraceEvent| event.index,
+            |event: &TraceEvent| event.name_hash,
+        ] {
+            let number = rows.iter().map(|event| number(event).cast_signed());
+            write_column::<Int64Type>(&mut group, number);
+        }
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
+}
+
+#[test]
+fn trace_that_was_rewritten_is_read_without_the_sums_that_it_copied() {
+    let seed = Seed::from_environment(9);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    let events = events(seed, 3 * ROWS);
+    let said = serde_json::to_string(&info()).unwrap();
+    for keys in [
+        &[VERSION][..],
+        &[
+            VERSION,
+            ("larder.trace", &said),
+            ("larder.trace.crc32c", "[1, 2]"),
+        ],
+    ] {
+        rewrite(&path, &events, keys);
+        let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
+        assert_eq!(reader.info().tells_changes, keys.len() > 1);
+        assert!(read_rest(&mut reader).unwrap() == events, "{seed}");
+        let mut reader = TraceReader::open(&path, Tolerance::Whole).unwrap();
+        assert!(!TraceSummary::of(&mut reader).unwrap().is_summed);
+    }
+    let path = dir.path().join("ours");
+    write(&path, &events, ROWS);
+    assert!(
+        TraceReader::open(&path, Tolerance::Whole)
+            .unwrap()
+            .is_summed()
+    );
+}
+
+#[test]
+fn trace_that_was_rewritten_without_its_version_is_refused_for_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    rewrite(&path, &events(Seed::from_environment(9), ROWS), &[]);
+    let opened = TraceReader::open(&path, Tolerance::Whole);
+    assert!(matches!(opened, Err(Error::NoVersion)), "{opened:?}");
+}
+
+#[test]
+fn trace_without_sums_with_other_bits_gives_rows_or_an_error() {
+    let seed = Seed::from_environment(10);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    rewrite(&path, &events(seed, 3 * ROWS), &[VERSION]);
+    let bytes = fs::read(&path).unwrap();
+    let (mut read, mut refused) = (0, 0);
+    for number in 0..MUTATIONS {
+        let part = seed.part(number);
+        let mut random = Random::new(part);
+        let mut mutated = bytes.clone();
+        // The footer, and the headers of pages, say most.
+        let from = if number % 2 == 0 {
+            0
+        } else {
+            bytes.len() - bytes.len() / 5
+        };
+        for _ in 0..=random.below(2) {
+            let at = from as u64 + random.below((bytes.len() - from) as u64);
+            mutated[usize::try_from(at).unwrap()] ^= 1 << random.below(8);
+        }
+        fs::write(&path, &mutated).unwrap();
+        for tolerance in [Tolerance::Whole, Tolerance::UpToLastRowGroup] {
+            let opened = TraceReader::open(&path, tolerance);
+            match opened.and_then(|mut reader| read_rest(&mut reader)) {
+                Ok(_) => read += 1,
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(
+        read > 50 && refused > 50,
+        "{seed}: {read} read, {refused} refused"
+    );
+}
+
+/// Each makes `out` of the trace `trace`, whose pages alone it keeps.
+const PYARROW: &str = "
+import sys, pyarrow.parquet as pq
+trace = pq.read_table(sys.argv[1])
+pq.write_table(trace.filter(pq.filters_to_expression([('cache', '=', 0)])), sys.argv[2])
+";
+const DUCKDB: &str = "
+import sys, duckdb
+duckdb.sql(f\"COPY (FROM '{sys.argv[1]}' WHERE cache = 0) TO '{sys.argv[2]}' \"
+    \"(FORMAT parquet, KV_METADATA {'larder.trace.version': '1'})\")
+";
+const POLARS: &str = "
+import sys, polars as pl
+pl.scan_parquet(sys.argv[1]).filter(pl.col('cache') == 0).collect().write_parquet(
+    sys.argv[2], compression='snappy', metadata={'larder.trace.version': '1'})
+";
+
+#[test]
+fn trace_that_other_programs_rewrote_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, rewritten) = (dir.path().join("trace"), dir.path().join("rewritten"));
+    let events = events(Seed::from_environment(11), 5000);
+    write(&path, &events, 2000);
+    let pages: Vec<_> = events
+        .into_iter()
+        .filter(|event| event.cache as u8 == 0)
+        .collect();
+    let Some(python) = tool::find("python3") else {
+        return tell_skipped("python3 is not installed");
+    };
+    for (name, script) in [("pyarrow", PYARROW), ("duckdb", DUCKDB), ("polars", POLARS)] {
+        let mut run = Command::new(&python);
+        let output = run
+            .args(["-c", script])
+            .args([&path, &rewritten])
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if errors.contains("ModuleNotFoundError") {
+            tell_skipped(format!("python3 has no {name}"));
+            continue;
+        }
+        assert!(output.status.success(), "{name}: {errors}");
+        let mut reader = TraceReader::open(&rewritten, Tolerance::Whole).unwrap();
+        assert!(read_rest(&mut reader).unwrap() == pages, "{name}");
+        fs::remove_file(&rewritten).unwrap();
+    }
+}
