@@ -3,8 +3,9 @@
 mod image;
 mod writable;
 
+use image::new_inode;
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{Claim, FileKind, FileTypeByte, Filesystem, FsBlock, Goal, Ino, Inode, NewInode};
+use larder_ext4::{Claim, FileKind, FileTypeByte, Filesystem, FsBlock, Goal, Ino, Inode};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
 use writable::Writable;
@@ -120,14 +121,7 @@ fn space_set_aside_is_given_up_when_there_is_no_other() {
 }
 
 fn new_directory(fs: &Filesystem, parent: &Inode) -> Inode {
-    let new = NewInode {
-        kind: FileKind::Directory,
-        permissions: 0o755,
-        uid: 0,
-        gid: 0,
-        device: None,
-        now: Timestamp::default(),
-    };
+    let new = new_inode(FileKind::Directory, 0o755, Timestamp::default());
     let mut handle = fs.start(50).unwrap();
     let inode = fs.create_inode(&mut handle, parent, &new).unwrap();
     handle.stop();
@@ -190,14 +184,7 @@ fn inode_tables_that_were_never_zeroed_are_used_without_their_garbage() {
         let fs = &writable.fs;
         let mut root = fs.inode(Ino::ROOT).unwrap();
         for file in 0..100 {
-            let new = NewInode {
-                kind: FileKind::Regular,
-                permissions: 0o644,
-                uid: 0,
-                gid: 0,
-                device: None,
-                now: Timestamp::default(),
-            };
+            let new = new_inode(FileKind::Regular, 0o644, Timestamp::default());
             let mut handle = fs.start(60).unwrap();
             let inode = fs.create_inode(&mut handle, &root, &new).unwrap();
             let name = format!("file-{file}");

@@ -4,8 +4,9 @@
 mod image;
 mod writable;
 
+use image::new_inode;
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{Error, FileKind, FileTypeByte, Filesystem, Ino, Inode, NewInode, XattrMode};
+use larder_ext4::{Error, FileKind, FileTypeByte, Filesystem, Ino, Inode, XattrMode};
 use larder_testkit::seed::{Random, Seed};
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use rustix::fs::lgetxattr;
@@ -34,14 +35,7 @@ fn needs() -> bool {
 fn make_file(fs: &Filesystem, name: &str) -> Ino {
     let mut handle = fs.start(40).expect("handle");
     let mut parent = fs.inode(Ino::ROOT).expect("root");
-    let new = NewInode {
-        kind: FileKind::Regular,
-        permissions: 0o644,
-        uid: 0,
-        gid: 0,
-        device: None,
-        now: NOW,
-    };
+    let new = new_inode(FileKind::Regular, 0o644, NOW);
     let inode = fs.create_inode(&mut handle, &parent, &new).expect("inode");
     let target = (inode.ino(), FileTypeByte(1));
     fs.add_entry(&mut handle, &mut parent, name.as_bytes(), target)

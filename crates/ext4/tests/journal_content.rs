@@ -2,10 +2,10 @@
 
 mod image;
 
-use image::Image;
+use image::{Image, new_inode};
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{FileBlock, FileKind, FsBlock, Ino, NewInode, WriteOptions};
+use larder_ext4::{FileBlock, FileKind, FsBlock, Ino, WriteOptions};
 use std::sync::Arc;
 
 const BLOCKS: u32 = 4;
@@ -22,17 +22,14 @@ fn content_freed_before_its_checkpoint_is_not_written_home() {
         ..WriteOptions::default()
     };
     fs.enable_writing(Arc::clone(&device), options).unwrap();
-    let new = NewInode {
-        kind: FileKind::Regular,
-        permissions: 0o644,
-        uid: 0,
-        gid: 0,
-        device: None,
-        now: Timestamp {
+    let new = new_inode(
+        FileKind::Regular,
+        0o644,
+        Timestamp {
             seconds: 2_000_000_000,
             nanoseconds: 0,
         },
-    };
+    );
     let mut handle = fs.start(100).unwrap();
     let root = fs.inode(Ino::ROOT).unwrap();
     let mut inode = fs.create_inode(&mut handle, &root, &new).unwrap();

@@ -3,10 +3,11 @@
 mod image;
 mod writable;
 
+use image::new_inode;
 use larder_ext4::ondisk::extent::{Extent, Index, encode_node};
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{FileKind, Filesystem, FsBlock, Goal, Handle, Ino, Inode, NewInode};
+use larder_ext4::{FileKind, Filesystem, FsBlock, Goal, Handle, Ino, Inode};
 use writable::Writable;
 
 const SIZE: &str = "16M";
@@ -32,17 +33,14 @@ fn block_in_each_group(fs: &Filesystem, handle: &mut Handle<'_>) -> Vec<FsBlock>
 
 fn new_file(fs: &Filesystem, handle: &mut Handle<'_>) -> Inode {
     let root = fs.inode(Ino::ROOT).unwrap();
-    let new = NewInode {
-        kind: FileKind::Regular,
-        permissions: 0o644,
-        uid: 0,
-        gid: 0,
-        device: None,
-        now: Timestamp {
+    let new = new_inode(
+        FileKind::Regular,
+        0o644,
+        Timestamp {
             seconds: 2_000_000_000,
             nanoseconds: 0,
         },
-    };
+    );
     fs.create_inode(handle, &root, &new).unwrap()
 }
 

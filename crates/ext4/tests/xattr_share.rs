@@ -6,8 +6,8 @@ mod image;
 mod writable;
 
 use attributed::{
-    LAYOUTS, Model, all, block_of, check, commit, header, make, make_files, models, needs, remove,
-    remove_all, set, set_by_kernel, set_undone, start, value, with_variants,
+    LAYOUTS, Model, all, block_of, check, commit, each, header, make, make_files, models, needs,
+    remove, remove_all, set, set_by_kernel, set_undone, start, value, with_variants,
 };
 use larder_cache::mbcache::Variant;
 use larder_ext4::{Error, FileKind, Filesystem, Ino, ShareCounts, XattrMode};
@@ -19,11 +19,8 @@ use writable::Writable;
 fn files_with_equal_attributes_take_one_block_for_each_set() {
     const FILES: usize = 200;
     const SETS: usize = 7;
-    if needs() {
-        return;
-    }
-    for (arguments, variant) in with_variants(LAYOUTS) {
-        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
+    for writable in each(LAYOUTS) {
+        let made_by = writable.made_by().to_owned();
         let fs = &writable.fs;
         let files = make_files(fs, FILES);
         commit(fs);
@@ -35,16 +32,16 @@ fn files_with_equal_attributes_take_one_block_for_each_set() {
             set(fs, ino, b"user.b", &value(number % SETS)).expect("set");
         }
         let blocks: BTreeSet<_> = files.iter().map(|&ino| block_of(fs, ino)).collect();
-        assert_eq!(blocks.len(), SETS, "{arguments}");
+        assert_eq!(blocks.len(), SETS, "{made_by}");
         let counts = fs.share_counts();
         let users_beyond_the_first = (FILES - SETS) as u64;
         let saved_bytes = users_beyond_the_first * fs.superblock().cluster_size_bytes();
         assert!(counts.shares >= users_beyond_the_first, "{counts:?}");
-        assert_eq!(counts.saved_bytes, saved_bytes, "{arguments}");
+        assert_eq!(counts.saved_bytes, saved_bytes, "{made_by}");
         let expected = models(fs, &files);
         check(&writable, &expected);
         let (free_after, _) = writable.free_by_dumpe2fs();
-        assert_eq!(free_before.len() - free_after.len(), SETS, "{arguments}");
+        assert_eq!(free_before.len() - free_after.len(), SETS, "{made_by}");
     }
 }
 
@@ -140,11 +137,7 @@ fn assert_shared_perfectly(fs: &Filesystem, files: &[Ino], arguments: &str) {
 
 #[test]
 fn shared_block_is_copied_by_who_changes_it_and_found_by_who_changes_back() {
-    if needs() {
-        return;
-    }
-    for (arguments, variant) in with_variants(LAYOUTS) {
-        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
+    for writable in each(LAYOUTS) {
         let fs = &writable.fs;
         let files = make_files(fs, 3);
         for &ino in &files {
@@ -167,16 +160,13 @@ fn shared_block_is_copied_by_who_changes_it_and_found_by_who_changes_back() {
 #[test]
 fn file_changed_to_and_fro_saves_what_it_shares_then_and_nothing_when_it_is_gone() {
     const CHANGES: u64 = 200;
-    if needs() {
-        return;
-    }
-    for (arguments, variant) in with_variants(LAYOUTS) {
-        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
+    for writable in each(LAYOUTS) {
+        let made_by = writable.made_by().to_owned();
         let fs = &writable.fs;
         let files = make_files(fs, 3);
         set(fs, files[0], b"user.a", &value(0)).expect("set");
         set(fs, files[1], b"user.a", &value(1)).expect("set");
-        assert_eq!(fs.share_counts(), ShareCounts::default(), "{arguments}");
+        assert_eq!(fs.share_counts(), ShareCounts::default(), "{made_by}");
         let saved_bytes = fs.superblock().cluster_size_bytes();
         for change in 0..CHANGES {
             let other = usize::from(change % 2 == 1);
@@ -187,14 +177,14 @@ fn file_changed_to_and_fro_saves_what_it_shares_then_and_nothing_when_it_is_gone
                 shares,
                 saved_bytes,
             };
-            assert_eq!(fs.share_counts(), expected, "{arguments}");
+            assert_eq!(fs.share_counts(), expected, "{made_by}");
         }
         remove_all(fs, files[2]);
         let expected = ShareCounts {
             shares: CHANGES,
             saved_bytes: 0,
         };
-        assert_eq!(fs.share_counts(), expected, "{arguments}");
+        assert_eq!(fs.share_counts(), expected, "{made_by}");
     }
 }
 
@@ -223,11 +213,7 @@ fn block_shared_before_the_mount_and_left_saves_nothing() {
 
 #[test]
 fn block_is_found_after_a_remount_by_reading_who_has_it() {
-    if needs() {
-        return;
-    }
-    for (arguments, variant) in with_variants(LAYOUTS) {
-        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
+    for writable in each(LAYOUTS) {
         let files = make_files(&writable.fs, 3);
         set(&writable.fs, files[0], b"user.a", &value(1)).expect("set");
         let writable = writable.remount();

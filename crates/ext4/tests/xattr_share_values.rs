@@ -6,11 +6,12 @@ mod image;
 mod writable;
 
 use attributed::{
-    NOW, all, check, make_files, models, needs, remove, remove_all, root, set, with_variants,
+    NOW, all, check, each, make_files, models, needs, remove, remove_all, root, set, with_variants,
 };
+use image::new_inode;
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::ondisk::xattr::{ValuePlace, XattrEntries};
-use larder_ext4::{Error, FileKind, FileTypeByte, Filesystem, Ino, NewInode};
+use larder_ext4::{Error, FileKind, FileTypeByte, Filesystem, Ino};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use writable::Writable;
@@ -51,11 +52,8 @@ fn values_of_block(fs: &Filesystem, ino: Ino) -> Vec<Ino> {
 
 #[test]
 fn value_of_several_attributes_is_one_inode_until_the_last_goes() {
-    if needs() {
-        return;
-    }
-    for (arguments, variant) in with_variants(LAYOUTS) {
-        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
+    for writable in each(LAYOUTS) {
+        let made_by = writable.made_by().to_owned();
         let fs = &writable.fs;
         let files = make_files(fs, 4);
         let value = vec![9; MAX_VALUE_BYTES];
@@ -66,7 +64,7 @@ fn value_of_several_attributes_is_one_inode_until_the_last_goes() {
         // Another attribute of the same file, too.
         set(fs, files[0], b"user.more", &value).expect("set");
         let inodes = value_inodes(fs);
-        assert_eq!(inodes.len(), 1, "{arguments}");
+        assert_eq!(inodes.len(), 1, "{made_by}");
         assert_eq!(writable.attributes.inodes.stats().entries, 1);
 
         // One whose content differs in its last byte is another.
@@ -78,7 +76,7 @@ fn value_of_several_attributes_is_one_inode_until_the_last_goes() {
         for &ino in &files {
             remove_all(fs, ino);
         }
-        assert!(value_inodes(fs).is_empty(), "{arguments}");
+        assert!(value_inodes(fs).is_empty(), "{made_by}");
         assert_eq!(writable.attributes.inodes.stats().entries, 0);
         set(fs, files[0], b"user.a", &value).expect("set");
         assert_eq!(all(fs, files[0])[b"user.a".as_slice()], value);
@@ -123,18 +121,15 @@ fn block_that_leads_to_a_shared_value_is_shared_too() {
 
 #[test]
 fn value_is_found_after_a_remount_by_reading_who_has_it() {
-    if needs() {
-        return;
-    }
-    for (arguments, variant) in with_variants(LAYOUTS) {
-        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
+    for writable in each(LAYOUTS) {
+        let made_by = writable.made_by().to_owned();
         let files = make_files(&writable.fs, 2);
         set(&writable.fs, files[0], b"user.a", &[3; 9000]).expect("set");
         let writable = writable.remount();
         let fs = &writable.fs;
         all(fs, files[0]);
         set(fs, files[1], b"user.b", &[3; 9000]).expect("set");
-        assert_eq!(value_inodes(fs).len(), 1, "{arguments}");
+        assert_eq!(value_inodes(fs).len(), 1, "{made_by}");
         let expected = models(fs, &files);
         check(&writable, &expected);
     }
@@ -157,25 +152,15 @@ fn list(users: u32) -> Vec<u8> {
 
 #[test]
 fn lists_that_files_inherit_are_one_block() {
-    if needs() {
-        return;
-    }
-    for (arguments, variant) in with_variants(&["-t ext2 -b 1024 -I 128", "-t ext4 -b 4096"]) {
-        let writable = Writable::make_sharing(arguments, "20M", variant).expect("mke2fs");
+    for writable in each(&["-t ext2 -b 1024 -I 128", "-t ext4 -b 4096"]) {
+        let made_by = writable.made_by().to_owned();
         let fs = &writable.fs;
         set(fs, Ino::ROOT, b"system.posix_acl_default", &list(40)).expect("set");
         let mut blocks = BTreeSet::new();
         for number in 0..20 {
             let mut handle = fs.start(60).expect("handle");
             let mut parent = root(fs);
-            let new = NewInode {
-                kind: FileKind::Regular,
-                permissions: 0o644,
-                uid: 0,
-                gid: 0,
-                device: None,
-                now: NOW,
-            };
+            let new = new_inode(FileKind::Regular, 0o644, NOW);
             let mut inode = fs.create_inode(&mut handle, &parent, &new).expect("inode");
             fs.inherit_acl(&mut handle, &parent, &mut inode, 0)
                 .expect("inherited");
@@ -191,7 +176,7 @@ fn lists_that_files_inherit_are_one_block() {
             handle.stop();
             blocks.insert(inode.file_acl().expect("a block"));
         }
-        assert_eq!(blocks.len(), 1, "{arguments}");
+        assert_eq!(blocks.len(), 1, "{made_by}");
         check(&writable, &BTreeMap::new());
     }
 }

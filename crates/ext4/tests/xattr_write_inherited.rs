@@ -4,9 +4,9 @@
 mod image;
 mod writable;
 
-use image::Image;
+use image::{Image, new_inode};
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{FileKind, FileTypeByte, Filesystem, Ino, NewInode};
+use larder_ext4::{FileKind, FileTypeByte, Filesystem, Ino};
 use larder_testkit::seed::{Random, Seed};
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use rustix::fs::{Mode, XattrFlags, lgetxattr, lsetxattr};
@@ -87,21 +87,18 @@ fn make_by_us(fs: &Filesystem, parent: &str, name: &str, (is_directory, permissi
     let root = fs.inode(Ino::ROOT).expect("root");
     let found = fs.lookup(&root, parent.as_bytes()).expect("lookup");
     let mut parent = fs.inode(found.expect("directory").0).expect("inode");
-    let new = NewInode {
-        kind: if is_directory {
+    let new = new_inode(
+        if is_directory {
             FileKind::Directory
         } else {
             FileKind::Regular
         },
         permissions,
-        uid: 0,
-        gid: 0,
-        device: None,
-        now: Timestamp {
+        Timestamp {
             seconds: 1_700_000_000,
             nanoseconds: 0,
         },
-    };
+    );
     let mut inode = fs.create_inode(&mut handle, &parent, &new).expect("inode");
     fs.inherit_acl(&mut handle, &parent, &mut inode, UMASK)
         .expect("inherited");

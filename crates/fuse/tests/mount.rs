@@ -1,8 +1,11 @@
 //! A mount served in this process, seen through the kernel.
 
+mod mounted;
+
 use larder::{OpenOptions, PolicyName, Volume};
-use larder_fuse::{Error, MountOptions, Server, Unmounter};
+use larder_fuse::{Error, MountOptions, Server};
 use larder_testkit::{Requirement, skip, tool};
+use mounted::Mounted;
 use rustix::fs::{IFlags, XattrFlags, ioctl_getflags};
 use rustix::io::Errno;
 use std::fs::{self, File, Permissions};
@@ -10,7 +13,6 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use tempfile::TempDir;
 
 /// A user with no rights.
@@ -70,42 +72,8 @@ fn debugfs(image: &Path, request: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A served mount, unmounted when dropped.
-struct Mounted {
-    path: PathBuf,
-    volume: Arc<Volume>,
-    unmounter: Unmounter,
-    thread: Option<JoinHandle<larder_fuse::Result<()>>>,
-}
-
-impl Mounted {
-    fn new(dir: &Path, options: &MountOptions) -> Self {
-        Self::open(dir, &OpenOptions::default(), options)
-    }
-
-    fn open(dir: &Path, volume: &OpenOptions, options: &MountOptions) -> Self {
-        let volume = Arc::new(Volume::open(dir.join("image"), volume).unwrap());
-        let server = Server::mount(Arc::clone(&volume), &dir.join("mnt"), options).unwrap();
-        let path = server.mountpoint().to_owned();
-        let unmounter = server.unmounter();
-        let thread = std::thread::spawn(move || server.serve(|| Ok(())));
-        Self {
-            path,
-            volume,
-            unmounter,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        self.unmounter.unmount().unwrap();
-        let served = self.thread.take().unwrap().join();
-        if !std::thread::panicking() {
-            served.unwrap().unwrap();
-        }
-    }
+fn mount(folder: &Path, options: &MountOptions) -> Mounted {
+    Mounted::open(folder, &OpenOptions::default(), options)
 }
 
 fn as_nobody(args: &[&std::ffi::OsStr]) -> Output {
@@ -169,7 +137,7 @@ fn second_visit_is_answered_by_the_kernel_alone() {
         symlink("file", directory.join("link")).unwrap();
     }
     make_image(dir.path());
-    let mounted = Mounted::new(dir.path(), &MountOptions::default());
+    let mounted = mount(dir.path(), &MountOptions::default());
     assert_eq!(visit(&mounted.path), 151);
     let first = mounted.volume.stats();
     assert_eq!(visit(&mounted.path), 151);
@@ -196,7 +164,7 @@ fn directory_of_many_names_is_listed_whole() {
         File::create(tree.join(format!("a-rather-long-name-of-file-{number}"))).unwrap();
     }
     make_image(dir.path());
-    let mounted = Mounted::new(dir.path(), &MountOptions::default());
+    let mounted = mount(dir.path(), &MountOptions::default());
     for _ in 0..2 {
         // And lost+found.
         assert_eq!(fs::read_dir(&mounted.path).unwrap().count(), 1501);
@@ -219,7 +187,7 @@ fn many_readers_at_once_get_the_right_bytes() {
     let content = content();
     fs::write(dir.path().join("tree/file"), &content).unwrap();
     make_image(dir.path());
-    let mounted = Mounted::new(dir.path(), &MountOptions::default());
+    let mounted = mount(dir.path(), &MountOptions::default());
     let path = mounted.path.join("file");
     std::thread::scope(|scope| {
         for reader in 0..8_usize {
@@ -308,7 +276,7 @@ fn direct_io_reads_at_any_offset_and_past_the_end() {
         direct_io: true,
         ..MountOptions::default()
     };
-    let mounted = Mounted::new(dir.path(), &options);
+    let mounted = mount(dir.path(), &options);
     let file = File::open(mounted.path.join("file")).unwrap();
     for (at, len) in [(0, 1), (4095, 2), (1, 299_999), (299_999, 10), (300_001, 5)] {
         let mut piece = vec![0; len];
@@ -350,7 +318,7 @@ fn attributes_and_flags_are_seen() {
         allow_other: true,
         ..MountOptions::default()
     };
-    let mounted = Mounted::new(dir.path(), &options);
+    let mounted = mount(dir.path(), &options);
     let file = mounted.path.join("file");
     let mut buf = [0; 64];
     assert_eq!(rustix::fs::getxattr(&file, "user.tag", &mut buf), Ok(5));
@@ -427,7 +395,7 @@ fn access_lists_are_enforced() {
         allow_other: true,
         ..MountOptions::default()
     };
-    let mounted = Mounted::new(dir.path(), &options);
+    let mounted = mount(dir.path(), &options);
     let read = |name: &str| as_nobody(&["cat".as_ref(), mounted.path.join(name).as_ref()]);
     assert_eq!(read("open").stdout, b"content");
     assert!(!read("closed").status.success());
@@ -451,7 +419,7 @@ fn other_users_are_kept_out_unless_allowed() {
             allow_root,
             ..MountOptions::default()
         };
-        let mounted = Mounted::new(dir.path(), &options);
+        let mounted = mount(dir.path(), &options);
         // What the owner has in the kernel's caches is no way in for others.
         assert_eq!(fs::read(mounted.path.join("file")).unwrap(), b"content");
         let read = as_nobody(&["cat".as_ref(), mounted.path.join("file").as_ref()]);
@@ -486,7 +454,7 @@ fn damaged_inode_is_listed_and_only_it_fails() {
     let file = File::options().write(true).open(&image).unwrap();
     file.write_all_at(&[0xff; 4], block * 4096 + offset + 4)
         .unwrap();
-    let mounted = Mounted::new(dir.path(), &MountOptions::default());
+    let mounted = mount(dir.path(), &MountOptions::default());
     for _ in 0..2 {
         let mut names: Vec<_> = fs::read_dir(&mounted.path)
             .unwrap()
@@ -507,7 +475,7 @@ fn root_keeps_its_number_and_space_is_told() {
     }
     let dir = folder();
     make_image(dir.path());
-    let mounted = Mounted::new(dir.path(), &MountOptions::default());
+    let mounted = mount(dir.path(), &MountOptions::default());
     assert_eq!(fs::metadata(&mounted.path).unwrap().ino(), 2);
     let stat = rustix::fs::statvfs(&mounted.path).unwrap();
     assert_eq!((stat.f_bsize, stat.f_namemax), (4096, 255));

@@ -1,18 +1,19 @@
 //! Attributes that many files share, set through a mount: as many blocks as perfect sharing takes, by
 //! the count of dumpe2fs; then e2fsck, then the kernel's own mount.
 
-use larder::{OpenOptions, Volume};
-use larder_fuse::{MountOptions, Server, Unmounter};
+mod mounted;
+
+use larder::OpenOptions;
+use larder_fuse::MountOptions;
 use larder_testkit::attribute_sizes::{file_count, set_all};
 use larder_testkit::deal::{Deal, Rules};
 use larder_testkit::oracle::{DirectorySource, Source};
 use larder_testkit::tool::{Tool, free_space};
 use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, tell_skipped};
+use mounted::Mounted;
 use rustix::fs::{XattrFlags, lsetxattr};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use tempfile::TempDir;
 
 const FILES: usize = 20_000;
@@ -42,44 +43,15 @@ fn folder(mkfs: &[&str], size: &str) -> TempDir {
     folder
 }
 
-/// A writable mount of ours, unmounted when dropped.
-struct Mounted {
-    path: PathBuf,
-    volume: Arc<Volume>,
-    unmounter: Unmounter,
-    thread: Option<JoinHandle<larder_fuse::Result<()>>>,
-}
-
-impl Mounted {
-    fn new(folder: &Path) -> Self {
-        let mut options = OpenOptions::default();
-        options.read_write = true;
-        let volume = Arc::new(Volume::open(folder.join("image"), &options).unwrap());
-        let mount_options = MountOptions {
-            read_write: true,
-            ..MountOptions::default()
-        };
-        let mountpoint = folder.join("mnt");
-        let server = Server::mount(Arc::clone(&volume), &mountpoint, &mount_options).unwrap();
-        let unmounter = server.unmounter();
-        Self {
-            path: server.mountpoint().to_owned(),
-            volume,
-            unmounter,
-            thread: Some(std::thread::spawn(move || server.serve(|| Ok(())))),
-        }
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let unmounted = self.unmounter.unmount();
-        let served = self.thread.take().map(JoinHandle::join);
-        if !std::thread::panicking() {
-            unmounted.unwrap();
-            served.unwrap().unwrap().unwrap();
-        }
-    }
+/// A writable mount of ours.
+fn mount(folder: &Path) -> Mounted {
+    let mut volume = OpenOptions::default();
+    volume.read_write = true;
+    let options = MountOptions {
+        read_write: true,
+        ..MountOptions::default()
+    };
+    Mounted::open(folder, &volume, &options)
 }
 
 /// A file below `root`.
@@ -114,10 +86,10 @@ fn mount_of_20000_files_takes_the_blocks_of_perfect_sharing() {
     let deal = Deal::new(seed, &rules);
     let folder = folder(&["-t", "ext4", "-b", "4096", "-N", "24000"], "64M");
     let image = folder.path().join("image");
-    make_files(&Mounted::new(folder.path()).path);
+    make_files(&mount(folder.path()).path);
     let before = free_space(&image).unwrap();
 
-    let mounted = Mounted::new(folder.path());
+    let mounted = mount(folder.path());
     for (number, attributes) in deal.in_any_order(seed) {
         let path = file(&mounted.path, number);
         for (name, value) in attributes {
@@ -167,7 +139,7 @@ fn attributes_of_any_size_fit_or_fail_through_a_mount_as_by_the_kernel() {
         };
         let folder = [(); 2].map(|()| folder(mkfs, "32M"));
         let images = folder.each_ref().map(|folder| folder.path().join("image"));
-        let by_larder = set_below(&Mounted::new(folder[0].path()).path);
+        let by_larder = set_below(&mount(folder[0].path()).path);
         let kernel = LoopMount::new(&images[1], Access::ReadWrite, &[]).unwrap();
         let by_kernel = set_below(&kernel.path());
         drop(kernel);

@@ -7,7 +7,7 @@ use larder::XattrMode;
 use larder_testkit::crash::{Layout, Plan, Start, Tally, layout, report};
 use larder_testkit::model::Model;
 use larder_testkit::operation::{Generator, Mix, NewNode, NodePath, Operation, Owned, Target};
-use larder_testkit::{Random, Requirement, Seed, skip};
+use larder_testkit::{Random, Requirement, Seed, skip, test_layouts};
 
 const OPERATIONS: usize = 500;
 const MIX: Mix = Mix {
@@ -19,12 +19,9 @@ const MIX: Mix = Mix {
     far: true,
 };
 
-/// Mostly attributes that files share.
 const SHARING: Mix = Mix {
     most_nodes: 40,
-    most_bytes: 1 << 18,
-    shares_one_in: 2,
-    ..MIX
+    ..MIX.sharing()
 };
 
 /// Some hundred states a layout.
@@ -84,19 +81,8 @@ fn survive_mix(name: &str, seed: u64, mix: Mix) {
     });
 }
 
-macro_rules! survives {
-    ($mix:ident $first:literal $($number:literal $test:ident $name:literal)*) => {
-        $(
-            #[test]
-            fn $test() {
-                survive_mix($name, $first + $number, $mix);
-            }
-        )*
-    };
-}
-
-survives! {
-    MIX 0x4000
+test_layouts! {
+    survive_mix MIX 0x4000
     0 ext4_survives_power_cuts "ext4"
     1 ext3_1k_survives_power_cuts "ext3-1k"
     2 ext4_1k_no_checksums_survives_power_cuts "ext4-1k-no-checksums"
@@ -109,8 +95,8 @@ survives! {
     9 ea_inode_1k_survives_power_cuts "ea-inode-1k"
 }
 
-survives! {
-    SHARING 0x4100
+test_layouts! {
+    survive_mix SHARING 0x4100
     0 ext4_shared_attributes_survive_power_cuts "ext4"
     1 ext3_1k_shared_attributes_survive_power_cuts "ext3-1k"
     2 inline_data_shared_attributes_survive_power_cuts "inline-data"

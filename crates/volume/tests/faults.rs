@@ -8,7 +8,7 @@ use larder_block::{BlockDevice, FaultyDevice, OverlayDevice};
 use larder_testkit::crash::{History, ImageFile, Layout, Run, caught, layout, open, run};
 use larder_testkit::model::Model;
 use larder_testkit::operation::{Generator, Listing, Mix, Operation, kind_of_failure, shrink};
-use larder_testkit::{Requirement, Seed, skip};
+use larder_testkit::{Requirement, Seed, skip, test_layouts};
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -22,12 +22,7 @@ const MIX: Mix = Mix {
     far: true,
 };
 
-/// Mostly attributes that files share.
-const SHARING: Mix = Mix {
-    most_bytes: 1 << 18,
-    shares_one_in: 2,
-    ..MIX
-};
+const SHARING: Mix = MIX.sharing();
 
 /// Calls that are tried on each layout in a short run.
 const SHORT_CALLS: u64 = 60;
@@ -113,19 +108,8 @@ fn survive(name: &str, seed: u64, mix: Mix) {
     println!("{name}: {calls} calls, one in {step} failed");
 }
 
-macro_rules! survives {
-    ($mix:ident $first:literal $($number:literal $test:ident $name:literal)*) => {
-        $(
-            #[test]
-            fn $test() {
-                survive($name, $first + $number, $mix);
-            }
-        )*
-    };
-}
-
-survives! {
-    MIX 0x6000
+test_layouts! {
+    survive MIX 0x6000
     0 ext4_survives_faults "ext4"
     1 ext3_1k_survives_faults "ext3-1k"
     2 inline_data_survives_faults "inline-data"
@@ -133,8 +117,8 @@ survives! {
     4 orphan_file_survives_faults "orphan-file"
 }
 
-survives! {
-    SHARING 0x6100
+test_layouts! {
+    survive SHARING 0x6100
     0 ext4_shared_attributes_survive_faults "ext4"
     1 ea_inode_1k_shared_attributes_survive_faults "ea-inode-1k"
 }

@@ -13,6 +13,7 @@ use larder_testkit::operation::{
 };
 use larder_testkit::{
     Access, Comparison, Oracle, Requirement, Seed, VolumeSource, compare, skip, tell_skipped,
+    test_layouts,
 };
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,12 +30,7 @@ const MIX: Mix = Mix {
     far: true,
 };
 
-/// Mostly attributes that files share.
-const SHARING: Mix = Mix {
-    most_bytes: 1 << 18,
-    shares_one_in: 2,
-    ..MIX
-};
+const SHARING: Mix = MIX.sharing();
 
 /// Performs the operations on a new file system, and leaves it in `device`.
 fn perform(
@@ -144,19 +140,8 @@ fn follow_the_model(name: &str, seed: u64, mix: Mix) {
     }
 }
 
-macro_rules! follows {
-    ($mix:ident $first:literal $($number:literal $test:ident $name:literal)*) => {
-        $(
-            #[test]
-            fn $test() {
-                follow_the_model($name, $first + $number, $mix);
-            }
-        )*
-    };
-}
-
-follows! {
-    MIX 0x3000
+test_layouts! {
+    follow_the_model MIX 0x3000
     0 ext4_follows_the_model "ext4"
     1 ext3_1k_follows_the_model "ext3-1k"
     2 ext4_1k_no_checksums_follows_the_model "ext4-1k-no-checksums"
@@ -172,8 +157,8 @@ follows! {
     12 ea_inode_1k_follows_the_model "ea-inode-1k"
 }
 
-follows! {
-    SHARING 0x3100
+test_layouts! {
+    follow_the_model SHARING 0x3100
     0 ext4_shared_attributes_follow_the_model "ext4"
     1 ext3_1k_shared_attributes_follow_the_model "ext3-1k"
     2 ext4_1k_no_checksums_shared_attributes_follow_the_model "ext4-1k-no-checksums"

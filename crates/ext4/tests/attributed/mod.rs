@@ -1,13 +1,13 @@
 //! Files whose attributes are set, and what we, e2fsck and the kernel find of them.
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
+use super::image::new_inode;
 use super::writable::Writable;
 use larder_cache::mbcache::Variant;
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::ondisk::xattr::BlockHeader;
 use larder_ext4::{
-    Error, FileKind, FileTypeByte, Filesystem, FsBlock, Handle, Ino, Inode, NewInode, XattrMode,
-    XattrOffer,
+    Error, FileKind, FileTypeByte, Filesystem, FsBlock, Handle, Ino, Inode, XattrMode, XattrOffer,
 };
 use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
@@ -57,14 +57,7 @@ pub fn with_variants<'a>(layouts: &'a [&'a str]) -> impl Iterator<Item = (&'a st
 pub fn make(fs: &Filesystem, name: &str, kind: FileKind, permissions: u16) -> Ino {
     let mut handle = fs.start(40).expect("handle");
     let mut parent = root(fs);
-    let new = NewInode {
-        kind,
-        permissions,
-        uid: 0,
-        gid: 0,
-        device: None,
-        now: NOW,
-    };
+    let new = new_inode(kind, permissions, NOW);
     let mut inode = fs.create_inode(&mut handle, &parent, &new).expect("inode");
     let file_type = FileTypeByte(if kind == FileKind::Directory { 2 } else { 1 });
     if kind == FileKind::Directory {
@@ -138,6 +131,14 @@ pub fn needs() -> bool {
         Requirement::Tool("mke2fs"),
         Requirement::Tool("e2fsck"),
     ])
+}
+
+/// A file system of each layout, as [`with_variants`] has them; none where [`needs`] something.
+pub fn each(layouts: &[&str]) -> impl Iterator<Item = Writable> {
+    let layouts = if needs() { &[] } else { layouts };
+    with_variants(layouts).map(|(arguments, variant)| {
+        Writable::make_sharing(arguments, "20M", variant).expect("mke2fs")
+    })
 }
 
 /// Closes the file system, and has e2fsck and the kernel look at it.

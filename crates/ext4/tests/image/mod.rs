@@ -3,8 +3,9 @@
 
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_cache::buffer::BufferCache;
-use larder_ext4::Filesystem;
 use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::ondisk::time::Timestamp;
+use larder_ext4::{FileKind, Filesystem, NewInode};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -141,5 +142,17 @@ impl Drop for Mount {
         if !unmounted.is_ok_and(|status| status.success()) {
             let _ = Command::new("umount").arg("-l").arg(&self.point).status();
         }
+    }
+}
+
+/// A new inode of root's.
+pub fn new_inode(kind: FileKind, permissions: u16, now: Timestamp) -> NewInode {
+    NewInode {
+        kind,
+        permissions,
+        uid: 0,
+        gid: 0,
+        device: None,
+        now,
     }
 }

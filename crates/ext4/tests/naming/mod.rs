@@ -37,14 +37,7 @@ pub struct Subject {
 
 /// A new file of `kind`.
 pub fn new_inode(kind: FileKind) -> NewInode {
-    NewInode {
-        kind,
-        permissions: 0o755,
-        uid: 0,
-        gid: 0,
-        device: None,
-        now: NOW,
-    }
+    image::new_inode(kind, 0o755, NOW)
 }
 
 /// The file system in `bytes`, writable.

@@ -24,3 +24,16 @@ pub use layout::{LAYOUTS, Layout, POISON, layout};
 pub use run::{Run, open, run};
 pub use start::Start;
 pub use survey::{Failure, Plan, Recording, Tally, caught, record, report, survey};
+
+/// Makes a test for each layout that is named, which calls `check` with its name, a seed, and the mix.
+#[macro_export]
+macro_rules! test_layouts {
+    ($check:ident $mix:ident $first:literal $($number:literal $test:ident $name:literal)*) => {
+        $(
+            #[test]
+            fn $test() {
+                $check($name, $first + $number, $mix);
+            }
+        )*
+    };
+}

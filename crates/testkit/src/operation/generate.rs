@@ -31,6 +31,18 @@ pub struct Mix {
     pub far: bool,
 }
 
+impl Mix {
+    /// The same, but mostly attributes that files share.
+    #[must_use]
+    pub const fn sharing(self) -> Self {
+        Self {
+            most_bytes: 1 << 18,
+            shares_one_in: 2,
+            ..self
+        }
+    }
+}
+
 /// Makes operations.
 #[derive(Debug)]
 pub struct Generator {
