@@ -2,19 +2,24 @@
 //!
 //! # Model
 //! The image is a file without a name in the kernel's memory (tmpfs), mounted through a loop device,
-//! as root, and taken off its mount point at once: so it lives as long as the descriptor of its root
-//! directory, and nothing stays behind even if the process is killed.
+//! as root, in a namespace that a process of ours holds until we have opened the root directory. From
+//! then on it lives as long as that descriptor. So it has a mount point of nobody's, over the folder of
+//! temporary files, and nothing stays behind wherever the process is killed.
 
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, id};
+use std::process::{Child, Command, Stdio, id};
 
 use crate::xattr_bench::{Case, formatted};
 
 /// Files that there is room for, for each one that there is: the kernel does not soon use an inode
 /// again that was deleted, and there are several runs.
 const ROOM: u32 = 4;
+
+/// Mounts, says so, and waits until its input is closed.
+const MOUNT: &str = r#"mount -t ext4 -o "$1" "$2" "$3" && echo && exec cat"#;
 
 /// A mounted image, until this is dropped.
 #[derive(Debug)]
@@ -31,23 +36,51 @@ impl KernelMount {
             ..case
         };
         let image = formatted(roomy).map_err(|error| error.to_string())?;
-        let point = MountPoint::new()?;
         let mut options = String::from("loop,noatime,noinit_itable");
         if let Some(option) = option {
             options.extend([",", option]);
         }
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "ext4", "-o", &options]);
-        run(mount.arg(descriptor(&image)).arg(&point.0))?;
-        let root = File::open(&point.0).map_err(|error| error.to_string());
-        run(Command::new("umount").arg("--lazy").arg(&point.0))?;
-        Ok(Self { root: root? })
+        let point = std::env::temp_dir();
+        let mut holder = Command::new("unshare")
+            .args(["--mount", "--", "sh", "-c", MOUNT, "sh", &options])
+            .arg(descriptor(&image))
+            .arg(&point)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("unshare: {error}"))?;
+        let root = opened(&mut holder, &point);
+        // Closes its input.
+        let output = holder
+            .wait_with_output()
+            .map_err(|error| error.to_string())?;
+        root.map(|root| Self { root }).map_err(|error| {
+            let told = String::from_utf8_lossy(&output.stderr);
+            match told.trim() {
+                "" => error,
+                told => told.replace('\n', "; "),
+            }
+        })
     }
 
     /// The root directory, for this process and its children.
     pub fn path(&self) -> PathBuf {
         descriptor(&self.root)
     }
+}
+
+/// What `holder` has mounted at `point`, once it says so.
+fn opened(holder: &mut Child, point: &Path) -> Result<File, String> {
+    let stdout = holder.stdout.as_mut().ok_or("no output")?;
+    stdout
+        .read_exact(&mut [0])
+        .map_err(|error| format!("mount: {error}"))?;
+    let root = Path::new("/proc")
+        .join(holder.id().to_string())
+        .join("root");
+    let point = root.join(point.strip_prefix("/").unwrap_or(point));
+    File::open(point).map_err(|error| error.to_string())
 }
 
 /// The path of an open file.
@@ -58,32 +91,33 @@ fn descriptor(file: &File) -> PathBuf {
         .join(file.as_raw_fd().to_string())
 }
 
-fn run(command: &mut Command) -> Result<(), String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let told = String::from_utf8_lossy(&output.stderr);
-    Err(told.trim().replace('\n', "; "))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_testkit::{Requirement, skip};
+    use std::fs;
 
-/// A directory to mount on, until this is dropped.
-struct MountPoint(PathBuf);
-
-impl MountPoint {
-    fn new() -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("larder-kernel-mount-{}", id()));
-        fs::create_dir(&path).map_err(|error| format!("cannot make a mount point: {error}"))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for MountPoint {
-    fn drop(&mut self) {
-        // Nothing is mounted there any more, or it could not be unmounted, which was told.
-        let _ = fs::remove_dir(&self.0);
+    #[test]
+    fn kernel_mount_is_in_no_folder_and_gone_with_its_descriptor() {
+        if skip(&[Requirement::Tool("mke2fs"), Requirement::LoopMount]) {
+            return;
+        }
+        let case = Case {
+            processes: 1,
+            files: 1,
+            values: 1,
+        };
+        let mount = KernelMount::new(case, None).unwrap();
+        let path = mount.path();
+        fs::write(path.join("file"), b"content").unwrap();
+        assert_eq!(fs::read(path.join("file")).unwrap(), b"content");
+        assert!(path.join("lost+found").is_dir());
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let point = std::env::temp_dir().display().to_string();
+        let is_ours = |line: &&str| line.contains(&point) && line.contains("noinit_itable");
+        assert_eq!(mounts.lines().find(is_ours), None);
+        assert!(!std::env::temp_dir().join("lost+found").exists());
+        drop(mount);
+        assert!(!path.join("file").exists());
     }
 }
