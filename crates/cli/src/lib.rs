@@ -14,6 +14,7 @@
 mod args;
 mod background;
 mod commands;
+mod count;
 mod failure;
 mod json;
 mod logging;

@@ -1,5 +1,6 @@
 //! The command line of `larder lab constant`.
 
+use crate::count;
 use clap::Args;
 use larder_lab::hash::constant::{TABLE_BITS, WORD_BITS};
 use std::path::PathBuf;
@@ -26,11 +27,11 @@ empty, chi_square, degrees_of_freedom}]}], answer [sentences]")]
 pub(crate) struct ConstantArgs {
     /// Bits of the word: 8 to 64
     #[arg(long, value_name = "N", default_value_t = 64)]
-    #[arg(value_parser = clap::value_parser!(u32).range(i64::from(*WORD_BITS.start())..=i64::from(*WORD_BITS.end())))]
+    #[arg(value_parser = count::within(WORD_BITS))]
     pub bits: u32,
     /// Bits of the tables that keys are put into, as many keys as buckets: 4 to 24
     #[arg(long, value_name = "N", default_value_t = 14)]
-    #[arg(value_parser = clap::value_parser!(u32).range(i64::from(*TABLE_BITS.start())..=i64::from(*TABLE_BITS.end())))]
+    #[arg(value_parser = count::within(TABLE_BITS))]
     pub table_bits: u32,
     /// Measure the first keys of each cache in this trace, not keys made up
     #[arg(long, value_name = "FILE")]

@@ -2,7 +2,7 @@
 
 use super::lab::parse_seed;
 use super::results::ResultArgs;
-use crate::size;
+use crate::{count, size};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use larder::CacheKind;
@@ -82,7 +82,7 @@ pub(crate) struct KeysArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_memory, conflicts_with = "objects")]
     pub memory: Option<u64>,
     /// Room for so many objects in each cache; of made-up keys, how many there are [default: 100000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", value_parser = count::within(1..=100_000_000_u32))]
     pub objects: Option<u32>,
 }
 

@@ -1,6 +1,6 @@
 //! The command line of `larder lab record`.
 
-use crate::size;
+use crate::{count, size};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -40,11 +40,11 @@ pub(crate) struct RecordArgs {
         value_delimiter = ',',
         conflicts_with = "command"
     )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = count::within(1..=u32::MAX))]
     pub pid: Vec<u32>,
     /// How long [default: until Ctrl-C]
     #[arg(long, value_name = "N", conflicts_with = "command")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    #[arg(value_parser = count::within(1..=31_536_000_u64))]
     pub seconds: Option<u64>,
     /// The kernel's buffer for each processor; raise it where events are lost
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = parse_buffer)]

@@ -2,6 +2,7 @@
 
 use super::ResultArgs;
 use super::lab::parse_seed;
+use crate::count;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -37,10 +38,10 @@ pub(crate) struct SdmArgs {
         value_delimiter = ',',
         default_value = "16,32,48,64,128"
     )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(value_parser = count::within(1..=1024_u32))]
     pub users: Vec<u32>,
     /// Runs of each load
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = count::within(1..=1000_u32))]
     pub runs: u32,
     /// What all files are made from
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = parse_seed)]

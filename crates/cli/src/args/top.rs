@@ -1,6 +1,7 @@
 //! The command line of `larder top`.
 
 use super::Cache;
+use crate::count;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,8 +25,8 @@ Examples:
   larder top --json --count 60 /mnt/disk | jq .rates.page.lookups_s
 
 JSON, a line each time: elapsed_s (since the line before; not in the first), rates (neither;
-page, buffer, dentry, inode, each lookups_s, hit_rate, links_per_hit, links_per_miss, null if there
-is nothing to divide by; readahead windows_s, pages_ahead_s, pages_used_s, pages_wasted_s; device
+page, buffer, dentry, inode, each lookups_s, hit_rate, links_per_hit, links_per_miss, inserted_s,
+removed_s, null if there is nothing to divide by; readahead windows_s, pages_ahead_s, pages_used_s, pages_wasted_s; device
 reads_s, bytes_s, writes_s, written_bytes_s, flushes_s), stats (as larder stats --json; with
 longest_chain of the other caches as of a while ago) and histogram (as larder stats --histogram
 CACHE --json).
@@ -47,7 +48,7 @@ pub(crate) struct TopArgs {
     #[arg(long)]
     pub json: bool,
     /// End after N refreshes [default: 1 for text, else none]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = count::within(1..=u64::MAX))]
     pub count: Option<u64>,
 }
 

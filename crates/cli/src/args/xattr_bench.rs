@@ -3,6 +3,7 @@
 use super::lab::parse_seed;
 use super::names::{Names, NamesParser};
 use super::results::ResultArgs;
+use crate::count;
 use clap::Args;
 use larder::MbCacheVariant;
 use larder_lab::xattr_bench::Case;
@@ -42,23 +43,24 @@ the files are made for each case, whatever they are.
 JSON: target, operations, runs, seed, measured [{processes, files, values, variant, mean_s,
 deviation_s, sets_s, seconds (each run), stats}]")]
 pub(crate) struct XattrBenchArgs {
-    /// Processes, or threads: numbers separated by commas [default: 1]
-    #[arg(long, value_name = "P,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    /// Processes, or threads: numbers separated by commas, as are the next two, and 50k is 50000
+    /// [default: 1]
+    #[arg(long, value_name = "P,...", value_delimiter = ',', value_parser = count::within(1..=1024_u32))]
     pub processes: Vec<u32>,
     /// Files of each process: numbers separated by commas [default: 100]
-    #[arg(long, value_name = "F,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "F,...", value_delimiter = ',', value_parser = count::within(1..=100_000_u32))]
     pub files: Vec<u32>,
     /// Values to draw from: numbers separated by commas [default: 1000]
-    #[arg(long, value_name = "V,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    #[arg(long, value_name = "V,...", value_delimiter = ',', value_parser = count::within(1..=100_000_000_u32))]
     pub values: Vec<u32>,
     /// The letter's numbers where none are given: 1 to 64 processes, 10 to 1000 files, 10 to 100000 values
     #[arg(long)]
     pub matrix: bool,
-    /// Sets by each process
-    #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Sets by each process: 50k is 50000, 2m is 2 million
+    #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = count::within(1..=u32::MAX))]
     pub ops: u32,
     /// Runs of each case, of all variants in turn
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = count::within(1..=1000_u32))]
     pub runs: u32,
     /// How equal attributes are found: names separated by commas, or all [default: all]
     #[arg(long, value_name = "NAMES", value_parser = NamesParser::<MbCacheVariant>::new())]

@@ -65,17 +65,31 @@ fn interrupt() -> io::Result<PipeReader> {
     Ok(reader)
 }
 
-/// A bar of `total` runs on standard error, if that is a terminal.
+/// A bar of `total` runs, 0 if that is not known yet, on standard error, if that is a terminal.
 fn progress(total: u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::new(total);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} runs, {elapsed}") {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("preparing, {elapsed}") {
         bar.set_style(style);
+    }
+    if total > 0 {
+        set_total(&bar, total);
     }
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
     bar
+}
+
+/// How many runs there will be, once it is known.
+fn set_total(bar: &ProgressBar, total: u64) {
+    if bar.length() == Some(total) {
+        return;
+    }
+    bar.set_length(total);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} runs, {elapsed}") {
+        bar.set_style(style);
+    }
 }
 
 /// What a command measured, in the forms that it is asked for in.

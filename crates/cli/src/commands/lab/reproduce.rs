@@ -1,6 +1,6 @@
 //! `larder lab reproduce`.
 
-use super::{progress, write_report, xattr_bench};
+use super::{progress, set_total, write_report, xattr_bench};
 use crate::args::{Document, ReproduceArgs};
 use crate::failure::{Failure, Result};
 use indicatif::ProgressBar;
@@ -99,6 +99,6 @@ fn check_untimed(args: &ReproduceArgs, document: &str) -> Result<()> {
 
 /// One more run of `total` is done.
 fn advance(bar: &ProgressBar, total: usize) {
-    bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
+    set_total(bar, u64::try_from(total).unwrap_or(u64::MAX));
     bar.inc(1);
 }

@@ -4,6 +4,7 @@ use super::{Results, interrupt, progress, write};
 use crate::args::{Names, TargetName, XattrBenchArgs};
 use crate::failure::{Failure, Result};
 use larder::MbCacheVariant;
+use larder_fuse::mount_of;
 use larder_lab::mke2fs;
 use larder_lab::xattr_bench::{self, BenchConfig, Case, Error, Target, Worker, XattrBench};
 use std::ffi::OsStr;
@@ -99,9 +100,16 @@ fn targets(args: &XattrBenchArgs) -> Result<(String, Vec<Target>)> {
         TargetName::Volume => Ok(("volume".to_owned(), of_variants(Target::Volume))),
         TargetName::Directory(path) => {
             let target = directory(path, args.variant.is_some())?;
-            Ok((path.display().to_string(), vec![target]))
+            Ok((described(path)?, vec![target]))
         }
     }
+}
+
+/// A directory, and the type of the file system that it lies in.
+fn described(path: &Path) -> Result<String> {
+    let mount = mount_of(path)?;
+    let fs_type = mount.map_or_else(|| "?".to_owned(), |mount| mount.fs_type);
+    Ok(format!("{} ({fs_type})", path.display()))
 }
 
 fn directory(path: &Path, has_variant: bool) -> Result<Target> {
