@@ -130,11 +130,7 @@ Options of -o, separated by commas; of two that contradict, the last wins:
   no_mbcache, nombcache
         as mbcache=off
   tables=BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=eager]
-        hash functions and sizes of the caches' tables. BASE: larder,
-        which is the default, reference, A, B, C or D. CACHE: page,
-        buffer, dentry or inode. FUNCTION: larder, its name, or rbtree
-        for pages. SIZE: 14 for 2^14 buckets, or a RULE: larder, today
-        or 2.2.16. Only larder is safe from names made to share a chain
+        hash functions and sizes of the caches' tables: see below
   sync, async
         sync: every change is durable when it returns
   writeback_cache
@@ -149,6 +145,38 @@ Options of -o, separated by commas; of two that contradict, the last wins:
         refuse to run programs
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...
         accepted for mount(8) and fstab, no effect
+
+Tables of -o tables=, a name and what is changed, joined by +:
+  BASE   whose tables they are [default: larder]
+    larder     ours: functions of our own, sized for what --cache-size
+               holds. Only these are safe from names that were made to
+               share a chain
+    reference  Linux 2.2.5's, and A to D the kernels of Lever's \"Linux
+               Kernel Hash Table Behavior\" (2000), as FUNCTION/SIZE:
+               page-reference/11, buffer-reference/15,
+               dentry-reference/10, inode-reference/8
+    A          page-mult/13, buffer-mult-11/14, dentry-add/13,
+               inode-modified/11
+    B          as A, but for buffer-steiner/14
+    C          as A, but for page-reference/13
+    D          as A, but for page-offset/13
+  +CACHE=FUNCTION[/SIZE]   another table of one cache
+    CACHE      page, buffer, dentry or inode
+    FUNCTION   one that larder lab list shows, also without the cache's
+               name (mult for page-mult); larder for ours; for pages
+               also rbtree, a red-black tree for each inode, of no size
+    SIZE       14 for 2^14 buckets, 24 at most, or a RULE; left out, as
+               in BASE
+  +sizes=RULE              the size of all tables
+    larder     ours: about a bucket for each object there is room for,
+               for four to eight buffers
+    2.2.16     as in that Linux: pages a bucket for 4 KiB, 32768 for
+               buffers, 1024 for dentries, 256 for inodes
+    today      as in today's: dentries a bucket for 8 KiB, inodes for
+               16 KiB; pages and buffers, which have none now, 4 KiB
+  +shrink=normal|eager     when dentries are given up [default: normal]
+    normal     when a quarter of the pages gave too little memory
+    eager      first, whenever memory is short
 
 Examples:
   larder mount disk.img /mnt/disk
@@ -391,8 +419,13 @@ Examples:
   larder stats --histogram dentry --json /mnt/disk | jq '.rows[].poisson_buckets'
   larder stats --prometheus /mnt/disk > /var/lib/node_exporter/textfile/disk.prom
 
-JSON: cache_size_bytes; page, buffer, dentry, inode (each buckets, objects,
-capacity, lookups, hits, links_on_hits, links_on_misses, longest_chain, bytes);
+The caches' tables are those of larder mount -o tables=. Pages that are found in red-black
+trees have no buckets: their links are the pages of the tree that a lookup walks, longest is
+the depth of the deepest one, and in place of chains the histogram has depths.
+
+JSON: cache_size_bytes, tables; page, buffer, dentry, inode (each finder, buckets,
+objects, inserted, capacity, lookups, hits, links_on_hits, links_on_misses,
+longest_chain, bytes);
 readahead {policy, max_bytes, threads, windows, pages_ahead, pages_used, pages_wasted};
 device {reads, bytes, writes, written_bytes, flushes};
 on a mount that can be written also writing {dirty_bytes, read_only_because} and
@@ -406,7 +439,8 @@ far as they still last: what was shared before the mount adds nothing.
 
 JSON of a histogram: cache, lookups, hits, links_on_hits, links_on_misses, buckets,
 objects, longest_chain, rows (each length, null for all longer ones; buckets;
-objects; poisson_buckets, which chance would give)
+objects; poisson_buckets, which chance would give); of trees no rows, and trees
+{count, largest, rows [{depth, objects}]}
 
 Metrics for Prometheus are named after the keys of the JSON: page.lookups is
 larder_cache_lookups_total{cache=\"page\"}; here each has the mount point as a label.")]
@@ -452,6 +486,8 @@ impl From<Cache> for CacheKind {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use larder::Tables;
+    use larder::tables::TableChoice;
 
     #[test]
     fn definition_is_consistent() {
@@ -484,6 +520,41 @@ mod tests {
         let mut rows = help.lines().filter(|line| line.starts_with(' '));
         let too_long = rows.find(|row| row.len() > 71);
         assert_eq!(too_long, None);
+    }
+
+    #[test]
+    fn table_of_mount_options_says_what_named_tables_are() {
+        let cli = Cli::command();
+        let mount = cli.find_subcommand("mount").expect("there is a mount");
+        let help = mount.get_after_help().expect("a table").to_string();
+        let parts = |tables: &Tables| {
+            CacheKind::ALL.map(|cache| {
+                let TableChoice { function, size } = tables.table(cache).expect("a table");
+                function.map(|function| format!("{function}/{size}"))
+            })
+        };
+        let of_a = parts(&Tables::A);
+        for (name, tables) in &Tables::NAMED {
+            let (_, entry) = help.split_once(&format!("\n    {name} ")).expect(name);
+            let lines = entry.lines().enumerate();
+            // What follows is indented less.
+            let lines = lines.take_while(|(at, line)| *at == 0 || line.starts_with("         "));
+            let words = lines.flat_map(|(_, line)| line.split([' ', ',']));
+            let mut told: Vec<String> = words
+                .filter(|word| {
+                    word.split_once('/')
+                        .is_some_and(|(_, bits)| bits.parse::<u32>().is_ok())
+                })
+                .map(str::to_owned)
+                .collect();
+            let mut expected: Vec<String> = std::iter::zip(parts(tables), &of_a)
+                .filter(|(part, of_a)| part != *of_a || *name == "A")
+                .filter_map(|(part, _)| part)
+                .collect();
+            told.sort();
+            expected.sort();
+            assert_eq!(told, expected, "{name}");
+        }
     }
 
     #[test]

@@ -149,13 +149,7 @@ impl Options {
                 continue;
             }
             if !self.add(&option)? && !is_sloppy {
-                return Err(Failure::Usage {
-                    message: format!(
-                        "unknown mount option `{}`",
-                        name::escaped(option.as_bytes())
-                    ),
-                    hint: Some("larder mount --help lists the options of -o".to_owned()),
-                });
+                return Err(unknown(&option));
             }
         }
         self.settle();
@@ -172,7 +166,7 @@ impl Options {
                 return Ok(true);
             }
         } else if option == "remount" {
-            return Err(Failure::usage(
+            return Err(refused(
                 "remounting is not supported: unmount, and mount again",
             ));
         } else if let Some(key) = option.to_str().filter(|key| VALUED.contains(key)) {
@@ -287,14 +281,14 @@ fn bytes(key: &str, value: &OsStr) -> Result<u64> {
 }
 
 fn parsed<T>(key: &str, value: &OsStr, parse: fn(&str) -> Result<T, String>) -> Result<T> {
-    parse(text(key, value)?).map_err(|error| Failure::usage(format!("option {key}: {error}")))
+    parse(text(key, value)?).map_err(|error| refused(format!("option {key}: {error}")))
 }
 
 /// One of several, by its name.
 fn named<T: FromStr<Err: Display>>(key: &str, value: &OsStr) -> Result<T> {
     text(key, value)?
         .parse()
-        .map_err(|error| Failure::usage(format!("option {key}: {error}")))
+        .map_err(|error| refused(format!("option {key}: {error}")))
 }
 
 /// As the kernel: 0 stands for the default.
@@ -335,7 +329,34 @@ fn text<'a>(key: &str, value: &'a OsStr) -> Result<&'a str> {
 }
 
 fn bad_value(key: &str, wanted: &str) -> Failure {
-    Failure::usage(format!("option {key} wants {wanted}"))
+    refused(format!("option {key} wants {wanted}"))
+}
+
+/// An option that makes no sense.
+fn refused(message: impl Into<String>) -> Failure {
+    Failure::Usage {
+        message: message.into(),
+        hint: Some("larder mount --help lists the options of -o".to_owned()),
+    }
+}
+
+fn unknown(option: &OsStr) -> Failure {
+    /// How similar the name of an option must be: 1 is the same.
+    const SIMILAR: f64 = 0.8;
+    let option = option.to_string_lossy();
+    let name = option.split('=').next().unwrap_or_default();
+    let rated = VALUED
+        .iter()
+        .map(|known| (strsim::jaro_winkler(name, known), known));
+    let nearest = rated.max_by(|a, b| a.0.total_cmp(&b.0));
+    let meant = match nearest {
+        Some((similarity, known)) if similarity >= SIMILAR => format!("; did you mean {known}=?"),
+        _ => String::new(),
+    };
+    refused(format!(
+        "unknown mount option `{}`{meant}",
+        name::escaped(option.as_bytes())
+    ))
 }
 
 /// The subtype goes into the kernel's name of the type, where blanks and dots
@@ -509,11 +530,14 @@ mod tests {
                 "{failure}"
             );
         }
-        assert!(
-            parsed("ro,frobnicate")
-                .unwrap_err()
-                .to_string()
-                .contains("`frobnicate`")
+        let message = |list| parsed(list).unwrap_err().to_string();
+        assert_eq!(
+            message("ro,frobnicate"),
+            "unknown mount option `frobnicate`"
+        );
+        assert_eq!(
+            message("tabels=D"),
+            "unknown mount option `tabels=D`; did you mean tables=?"
         );
     }
 

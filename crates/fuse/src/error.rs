@@ -1,5 +1,6 @@
 //! What can go wrong with a mount, and what to do about it.
 
+use crate::mount_of;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -164,6 +165,10 @@ pub enum Error {
     },
 }
 
+/// How to find out what there is to give.
+const LIST_MOUNTS: &str =
+    "give the directory that an image is mounted on; findmnt -t fuse.larder lists them";
+
 impl Error {
     /// What the user can do about it, if that is known.
     #[must_use]
@@ -207,6 +212,16 @@ impl Error {
                  trace holds"
                     .to_owned()
             }
+            Self::NotMounted(path) => match mount_of(path) {
+                Ok(Some(mount)) if mount.is_fuse() => {
+                    format!(
+                        "it lies in the mount at {}: give that",
+                        mount.mountpoint.display()
+                    )
+                }
+                _ => LIST_MOUNTS.to_owned(),
+            },
+            Self::Absent(_) | Self::NotOurs { .. } => LIST_MOUNTS.to_owned(),
             Self::NotOwner { owner, .. } => format!("ask as user {owner} or as root"),
             Self::NotYours { owner, .. } => format!("unmount it as user {owner} or as root"),
             Self::NoServer(path) => format!(

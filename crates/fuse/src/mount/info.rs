@@ -65,11 +65,33 @@ pub fn find_mount(mountpoint: &Path) -> Result<MountEntry> {
 
 /// The topmost mount at `path`, which must be canonical.
 pub(crate) fn mounted_at(path: &Path) -> Result<Option<MountEntry>> {
+    let mut entries = entries()?;
+    entries.retain(|entry| entry.mountpoint == path);
+    Ok(entries.pop())
+}
+
+/// The mount that `path` lies in, or is the root of.
+///
+/// # Errors
+/// [`Error::Mountpoint`] if there is no such path, [`Error::MountInfo`].
+pub fn mount_of(path: &Path) -> Result<Option<MountEntry>> {
+    let path = fs::canonicalize(path).map_err(|source| Error::Mountpoint {
+        mountpoint: path.to_owned(),
+        source,
+    })?;
+    let mut entries = entries()?;
+    entries.retain(|entry| path.starts_with(&entry.mountpoint));
+    // Of several at the same place, the last is on top.
+    Ok(entries
+        .into_iter()
+        .max_by_key(|entry| entry.mountpoint.as_os_str().len()))
+}
+
+/// All mounts, each behind those that it lies on.
+fn entries() -> Result<Vec<MountEntry>> {
     let list = fs::read("/proc/self/mountinfo").map_err(Error::MountInfo)?;
-    Ok(list
-        .split(|&byte| byte == b'\n')
-        .filter_map(parse_line)
-        .rfind(|entry| entry.mountpoint == path))
+    let lines = list.split(|&byte| byte == b'\n');
+    Ok(lines.filter_map(parse_line).collect())
 }
 
 /// The mount point as the kernel names it: symbolic links followed, but with no
@@ -198,6 +220,16 @@ mod tests {
     fn directory_without_mount_is_not_mounted() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(find_mount(dir.path()), Err(Error::NotMounted(_))));
+    }
+
+    #[test]
+    fn path_in_a_mount_finds_the_innermost_one() {
+        let entry = mount_of(Path::new("/proc/self/net")).unwrap().unwrap();
+        assert_eq!(
+            (&*entry.fs_type, &*entry.mountpoint),
+            ("proc", Path::new("/proc"))
+        );
+        assert!(mount_of(Path::new("/proc/nowhere")).is_err());
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Screen<'_> {
     /// The table of caches.
     fn caches(&self) -> Vec<Line<'static>> {
         let head = format!(
-            "  {:<7}{:>10}{:>10}{:>9}{:>11}{:>12}{:>9}{:>10}",
+            "  {:<7}{:>9}{:>10}{:>9}{:>11}{:>12}{:>9}{:>11}",
             "cache",
             "lookups/s",
             "hits now",
@@ -166,7 +166,7 @@ impl Screen<'_> {
             let is_chosen = kind == self.change.now.report.cache;
             let change = self.change.cache(kind);
             let row = format!(
-                "{} {:<7}{:>10}{:>10}{:>9}{:>11}{:>12}{:>9}{:>10}",
+                "{} {:<7}{:>9}{:>10}{:>9}{:>11}{:>12}{:>9}{:>11}",
                 if is_chosen { '>' } else { ' ' },
                 kind.as_str(),
                 or_none(change.rate, short),
