@@ -3,7 +3,7 @@
 use httparse::{EMPTY_HEADER, Error, Request, Status};
 
 /// The longest head of a request in bytes.
-pub(super) const HEAD_BYTES: usize = 8 << 10;
+pub const HEAD_BYTES: usize = 8 << 10;
 /// The most headers of a request.
 const MOST_HEADERS: usize = 64;
 
@@ -13,7 +13,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// The answer to a request of which `head` has arrived: none as long as more must come. `metrics` is
 /// asked for the text if that is what is wanted; it has none once the volume is closed.
-pub(super) fn answer(head: &[u8], metrics: impl FnOnce() -> Option<String>) -> Option<Vec<u8>> {
+pub fn answer(head: &[u8], metrics: impl FnOnce() -> Option<String>) -> Option<Vec<u8>> {
     let mut headers = [EMPTY_HEADER; MOST_HEADERS];
     let mut request = Request::new(&mut headers);
     match request.parse(head) {
@@ -69,6 +69,7 @@ fn response(status: &str, kind: &str, body: &str, is_head: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_testkit::{Random, Seed};
 
     fn answered(head: &str) -> Option<String> {
         let answer = answer(head.as_bytes(), || Some("up 1\n".to_owned()))?;
@@ -125,6 +126,29 @@ mod tests {
                 answer.starts_with(&format!("HTTP/1.1 {status} ")),
                 "{head:?}: {answer}"
             );
+        }
+    }
+
+    #[test]
+    fn damaged_request_is_answered_or_waited_for() {
+        let seed = Seed::from_environment(0x4a51_0014);
+        let mut random = Random::new(seed);
+        for _ in 0..20_000 {
+            let mut head =
+                b"GET /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n".to_vec();
+            for _ in 0..=random.below(4) {
+                let at = usize::try_from(random.below(head.len() as u64)).unwrap();
+                let byte = random.byte();
+                head[at] = *random.choose(&[b'\r', b'\n', b' ', byte]).unwrap();
+            }
+            head.truncate(usize::try_from(random.below(80)).unwrap());
+            if let Some(answer) = answer(&head, || Some("up 1\n".to_owned())) {
+                let text = String::from_utf8(answer).unwrap();
+                assert!(
+                    text.starts_with("HTTP/1.1 ") && text.contains("\r\n\r\n"),
+                    "seed {seed}: {head:?}"
+                );
+            }
         }
     }
 

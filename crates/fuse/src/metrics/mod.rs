@@ -12,7 +12,10 @@
 
 mod exporter;
 mod exposition;
+#[cfg(not(fuzzing))]
 mod http;
+#[cfg(fuzzing)]
+pub mod http;
 
 pub use exporter::Metrics;
 pub use exposition::exposition;

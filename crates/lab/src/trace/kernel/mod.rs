@@ -16,6 +16,8 @@
 //! For each processor the buffer that was asked for; about a byte for each page of files that are
 //! cached whole (see [`resident`]).
 
+#[cfg(any(test, fuzzing))]
+mod damaged;
 mod devices;
 mod error;
 mod events;
@@ -27,6 +29,8 @@ mod ring;
 mod source;
 mod tracepoint;
 
+#[cfg(fuzzing)]
+pub use damaged::events_in_page;
 pub use error::Error;
 pub use events::DeviceCounts;
 

@@ -15,6 +15,9 @@ pub(super) struct PageLayout {
     data: Field,
 }
 
+/// Longer than any page of the buffer: the kernel's largest have 2^16 of its own.
+const MOST_PAGE_BYTES: usize = 1 << 28;
+
 /// The bits of `commit` that are the length; those above tell of losses, which `stats` counts.
 const LENGTH: u64 = (1 << 20) - 1;
 const DELTA_BITS: u32 = 27;
@@ -32,10 +35,12 @@ impl PageLayout {
             let mut fields = text.lines().filter_map(field);
             fields.find_map(|(its, field)| (its == name).then_some(field))
         };
-        Some(Self {
+        let data: Field = find("data")?;
+        let page_bytes = data.offset.checked_add(data.size)?;
+        (page_bytes <= MOST_PAGE_BYTES).then_some(Self {
             timestamp: find("timestamp")?,
             commit: find("commit")?,
-            data: find("data")?,
+            data,
         })
     }
 
@@ -151,6 +156,20 @@ mod tests {
     fn absolute_time_replaces_the_one_before() {
         let (events, _) = events(&page(&[3 << 5 | TIME_STAMP, 2, 1 << 5 | 1, 9]));
         assert_eq!(events[0].0, 3 + (2 << 27) + 1);
+    }
+
+    #[test]
+    fn layout_that_no_memory_can_hold_is_refused() {
+        for (offset, size) in [
+            (16, usize::MAX),
+            (usize::MAX, 112),
+            (0, MOST_PAGE_BYTES + 1),
+        ] {
+            let numbers = format!("offset:{offset};\tsize:{size};");
+            let header = HEADER.replace("offset:16;\tsize:112;", &numbers);
+            assert_ne!(header, HEADER);
+            assert_eq!(PageLayout::parse(&header), None);
+        }
     }
 
     #[test]
