@@ -53,6 +53,26 @@ fn hash_of_keys_made_up_prints_a_row_for_each_function_beside_chance() {
 }
 
 #[test]
+fn hash_of_pages_compares_trees_and_judges_our_own_function() {
+    let args = ["lab", "hash", "--keys", "pages", "--objects", "5000"];
+    let choice = ["--functions", "larder,rbtree,mult", "--bits", "10,13"];
+    let text = larder_ok(args.into_iter().chain(choice));
+    assert_eq!(text.matches("larder ").count(), 2, "{text}");
+    // Trees have no buckets, so no sizes.
+    assert_eq!(text.matches("rbtree").count(), 1, "{text}");
+    assert!(text.contains("larder's own function, golden: "), "{text}");
+    assert!(text.contains("to chance, within 2%."), "{text}");
+    assert!(text.contains("misses are not counted: "), "{text}");
+    let json = larder_ok(args.into_iter().chain(choice).chain(["--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let rows = json["caches"][0]["rows"].as_array().unwrap();
+    let trees = rows.iter().find(|row| row["function"] == "rbtree").unwrap();
+    assert!(trees["links"]["hit"].as_f64().unwrap() > 1.0, "{trees}");
+    assert!(trees.get("over_chance").is_none(), "{trees}");
+    assert!(rows.iter().any(|row| row["is_fastest"] == true));
+}
+
+#[test]
 fn hash_of_a_trace_reports_each_cache_in_each_form() {
     let (dir, trace) = traced();
     let report = dir.path().join("report");

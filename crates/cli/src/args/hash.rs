@@ -39,7 +39,7 @@ Examples:
 JSON: source, losses {events, is_cut_short, reason}, is_completed, caches [{cache, survey, rows
 [{function, bits, lookups, hits, links_on_hits, links_on_misses, links {hit, miss, lookup}, objects,
 over_chance, longest_chain, empty_buckets, share_in_mean_chains, chi_square, degrees_of_freedom,
-p_value, lookup_ns, mad_ns, lookups_s, is_fastest, table_bytes}]}], costs. rbtree has nothing from
+p_value, lookup_ns, mad_ns, lookups_s, is_fastest, table_bytes}]}], costs, uncounted. rbtree has nothing from
 over_chance to p_value; what could not be timed is null.")]
 pub(crate) struct HashArgs {
     #[command(flatten)]

@@ -9,6 +9,7 @@ mod choice;
 mod completion;
 pub mod constant;
 pub mod cost;
+mod counters;
 mod error;
 mod keys;
 mod plots;

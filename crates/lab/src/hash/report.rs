@@ -3,6 +3,7 @@
 
 use super::choice::own_function;
 use super::cost::Costs;
+use super::counters::uncounted;
 use super::error::cache_name;
 use super::plots;
 use super::row::{Chains, Row};
@@ -39,6 +40,8 @@ pub struct HashReport {
     pub caches: Vec<CacheReport>,
     /// What the functions themselves cost.
     pub costs: Costs,
+    /// What is not counted, and why.
+    pub uncounted: &'static str,
 }
 
 /// What a sweep showed of one cache.
@@ -54,6 +57,12 @@ pub struct CacheReport {
 
 /// Our own functions are to walk no more links than chance and this part of them.
 const OWN_OVER_CHANCE: f64 = 0.02;
+
+/// With fewer objects, functions drawn at random scatter by as much around chance.
+const LEAST_OBJECTS: u64 = 5000;
+
+/// What is to be said then.
+const FEW: &str = ", as chance may be with so few objects";
 
 impl HashReport {
     /// What `outcomes` show of a trace.
@@ -85,6 +94,7 @@ impl HashReport {
             is_completed: wanted.completes(source),
             caches: surveys.iter().map(of_cache).collect(),
             costs: Costs::measure(&functions(outcomes), COST_BITS),
+            uncounted: uncounted(),
         }
     }
 
@@ -168,6 +178,7 @@ impl HashReport {
             }
         }
         let _ = writeln!(text, "{COST_COLUMNS}{}", self.costs_table().to_markdown());
+        let _ = writeln!(text, "{}\n", self.uncounted);
         for of in &self.caches {
             let _ = writeln!(text, "## {} cache, histograms\n", cache_name(of.cache));
             for (heading, histogram) in of.histograms() {
@@ -312,12 +323,15 @@ impl CacheReport {
         } else {
             "beyond"
         };
-        let stands_for = match self.cache {
-            CacheKind::Dentry => ", for which stands",
-            _ => ",",
+        let is_sure = most <= OWN_OVER_CHANCE || self.survey.peak_objects >= LEAST_OBJECTS;
+        let unless = if is_sure { "" } else { FEW };
+        // That of names has a secret.
+        let here = match self.cache {
+            CacheKind::Dentry => "here ",
+            _ => "",
         };
         Some(format!(
-            "larder's own function{stands_for} {}, walks {:+.1}% to chance: {is_kept} the {:.0}% that it may.",
+            "larder's own function, {here}{}: {:+.1}% to chance, {is_kept} {:.0}%{unless}.",
             own_function(self.cache),
             most * 100.0,
             OWN_OVER_CHANCE * 100.0
