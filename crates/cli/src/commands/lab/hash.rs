@@ -158,7 +158,7 @@ fn print_text(out: &mut dyn Write, report: &HashReport, histograms: bool) -> io:
             }
         }
     }
-    Ok(())
+    writeln!(out, "\n{}", report.uncounted)
 }
 
 /// What a trace that cannot be replayed means for the command line.
