@@ -123,10 +123,10 @@ fn recording_ends_whole_on_ctrl_c_and_is_salvaged_after_a_kill() {
     assert_fails(&again, 1, &["saved.trace", "hint: name a new file"]);
 }
 
-/// A background server that records, and may write no file larger than 4 KiB.
+/// A background server that records, and may write no file larger than 2 KiB: no row group, but a footer.
 fn record_in_little_room(fixture: &Fixture, mountpoint: &Path, trace: &Path) {
     let mounted = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\""])
+        .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$0\" \"$@\""])
         .arg(binary())
         .args(["mount", "-o", "ro", "--record"])
         .args([trace, &fixture.image(), mountpoint])
