@@ -1,0 +1,79 @@
+//! However long a trace is, surveying and replaying it take the memory of the objects that are there at
+//! a time. Alone in its process, whose memory is looked at.
+
+use larder_cache::hash::Function;
+use larder_cache::tape::{CacheKind, Operation};
+use larder_lab::hash::{Combination, Error, Room, Source, Wanted, replay, survey};
+use larder_lab::trace::TraceEvent;
+use larder_testkit::memory::{peak_resident_bytes, resident_bytes};
+
+/// Objects at a time.
+const OBJECTS: u64 = 1000;
+/// Objects in all: what is kept of so many would take more than is allowed.
+const ALL: u64 = 2_000_000;
+/// Events handed on at once.
+const BATCH: usize = 1 << 16;
+/// The batches that are decoded ahead, and what the allocator keeps.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Each object comes, is looked up, and goes when [`OBJECTS`] more have come.
+struct Passing;
+
+impl Source for Passing {
+    fn title(&self) -> String {
+        "objects that come and go".to_owned()
+    }
+
+    fn events(&self) -> u64 {
+        3 * ALL
+    }
+
+    fn tells_changes(&self) -> bool {
+        true
+    }
+
+    fn read(
+        &self,
+        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
+    ) -> Result<(), Error> {
+        let event = |operation, index| TraceEvent {
+            time_ns: 0,
+            cache: CacheKind::Page,
+            operation,
+            device: 0,
+            inode: 12,
+            index,
+            name_hash: 0,
+        };
+        let steps = |index: u64| {
+            let goes = index.checked_sub(OBJECTS);
+            [
+                Some(event(Operation::Insert, index)),
+                Some(event(Operation::Lookup { hit: true }, index)),
+                goes.map(|index| event(Operation::Remove, index)),
+            ]
+        };
+        let mut events = (0..ALL).flat_map(steps).flatten().peekable();
+        while events.peek().is_some() && each(&mut events.by_ref().take(BATCH)) {}
+        Ok(())
+    }
+}
+
+#[test]
+fn long_trace_is_replayed_in_the_memory_of_its_objects_at_a_time() {
+    let before = resident_bytes();
+    let wanted = Wanted::default().and(CacheKind::Page, Room::AsTold);
+    let surveys = survey(&Passing, wanted).unwrap();
+    let survey = surveys[&CacheKind::Page];
+    assert_eq!(survey.peak_objects, OBJECTS + 1);
+    assert_eq!((survey.inserts, survey.contradictions), (ALL, 0));
+    let table = Combination {
+        cache: CacheKind::Page,
+        function: Function::Golden.into(),
+        bits: survey.fitting_bits(),
+    };
+    let outcomes = replay(&Passing, wanted, &surveys, &[table], &mut |_| {}).unwrap();
+    assert_eq!(outcomes[0].counts.hits, ALL);
+    let took = peak_resident_bytes().saturating_sub(before);
+    assert!(took < MOST_BYTES, "{} MiB", took >> 20);
+}
