@@ -34,6 +34,7 @@ mod replay;
 mod tests;
 
 pub use error::Error;
+pub(crate) use replay::NEW;
 pub use replay::{Players, User, share};
 
 use larder::Ino;

@@ -20,7 +20,8 @@ const HOME: &str = "home";
 /// The most that is read or written at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
-const NEW: NewFile = NewFile {
+/// Files and directories that users make.
+pub(crate) const NEW: NewFile = NewFile {
     permissions: 0o755,
     umask: 0,
     uid: 0,

@@ -34,7 +34,17 @@ pub trait Reproduction: Serialize + Sized {
     fn plots(&self) -> Vec<ReportFile>;
 
     /// The verdicts alone, for a terminal.
-    fn summary(&self) -> String;
+    fn verdicts(&self) -> String;
+
+    /// Why this is no reproduction, if it is none.
+    fn caveat(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What is printed of it.
+    fn summary(&self) -> String {
+        format!("{}{}", caveat(self), self.verdicts())
+    }
 
     /// The report as files: `NAME.md`, `.html`, `.csv`, `.json`, and the plots.
     ///
@@ -44,11 +54,23 @@ pub trait Reproduction: Serialize + Sized {
         let report = Report {
             name: Self::NAME,
             title: Self::TITLE,
-            markdown: format!("# {}\n\n{}{}", Self::TITLE, self.body(), Self::LIMITS),
+            markdown: format!(
+                "# {}\n\n{}{}{}",
+                Self::TITLE,
+                caveat(self),
+                self.body(),
+                Self::LIMITS
+            ),
             csv: self.to_csv()?,
             json: json_text(self)?,
             plots: self.plots(),
         };
         Ok(report.into_files())
     }
+}
+
+/// The caveat as a paragraph.
+fn caveat(of: &impl Reproduction) -> String {
+    of.caveat()
+        .map_or(String::new(), |caveat| format!("{caveat}\n\n"))
 }

@@ -6,7 +6,8 @@
 //! cache held come from directories like those of a spool of mail or news, a set for each user, spread over the groups of
 //! the image. Who lists them looks each of their blocks up.
 
-use larder::{Ino, NewFile, Result, Volume};
+use crate::operations::NEW;
+use larder::{Ino, Result, Volume};
 use std::ops::ControlFlow;
 
 /// Directories of each user: with 128 users, 36,864 blocks.
@@ -20,13 +21,6 @@ const NAME_BYTES: usize = 255;
 
 /// Names of [`NAME_BYTES`] in a block of 4 KiB.
 const NAMES_A_BLOCK: u32 = 15;
-
-const NEW: NewFile = NewFile {
-    permissions: 0o755,
-    umask: 0,
-    uid: 0,
-    gid: 0,
-};
 
 /// The directories of each user.
 #[derive(Debug)]

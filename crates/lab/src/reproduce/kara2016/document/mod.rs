@@ -26,7 +26,11 @@ impl Reproduction for Kara2016 {
     fn body(&self) -> String {
         let mut text = String::new();
         self.write_head(&mut text);
-        let _ = writeln!(text, "## In short\n\n{}", self.verdicts().to_markdown());
+        let _ = writeln!(
+            text,
+            "## In short\n\n{}",
+            self.findings_table().to_markdown()
+        );
         self.write_criterion(&mut text);
         for finding in &self.findings {
             write_finding(&mut text, finding);
@@ -38,6 +42,10 @@ impl Reproduction for Kara2016 {
         text
     }
 
+    fn caveat(&self) -> Option<&'static str> {
+        (!self.size.is_full()).then_some(NO_REPRODUCTION)
+    }
+
     fn to_csv(&self) -> io::Result<String> {
         self.csv()
     }
@@ -47,11 +55,8 @@ impl Reproduction for Kara2016 {
     }
 
     /// A block for each finding, since figures are as wide as a terminal.
-    fn summary(&self) -> String {
+    fn verdicts(&self) -> String {
         let mut text = String::new();
-        if !self.size.is_full() {
-            text.extend([NO_REPRODUCTION, "\n\n"]);
-        }
         for finding in &self.findings {
             let by = finding.decided_by.map(Source::as_str);
             // Writing to a string does not fail.
@@ -101,9 +106,6 @@ impl Kara2016 {
                 runs => format!("medians of {runs} runs"),
             },
         );
-        if !self.size.is_full() {
-            text.extend([NO_REPRODUCTION, "\n\n"]);
-        }
         text.push_str(
             "| table | what sets attributes |\n|-------|------|\n\
              | volume | threads, in Larder's file system on a memory device, ext4 without a journal |\n\
@@ -119,7 +121,7 @@ impl Kara2016 {
         }
     }
 
-    fn verdicts(&self) -> Table {
+    fn findings_table(&self) -> Table {
         let titles = ["finding", "published", "ours", "verdict", "by"];
         let mut table = Table::new(titles.map(|title| (title, Align::Left)));
         for finding in &self.findings {

@@ -34,6 +34,10 @@ impl Reproduction for Lever2000 {
         text
     }
 
+    fn caveat(&self) -> Option<&'static str> {
+        (!self.size.is_full()).then_some(NO_REPRODUCTION)
+    }
+
     fn to_csv(&self) -> io::Result<String> {
         self.csv()
     }
@@ -43,11 +47,8 @@ impl Reproduction for Lever2000 {
     }
 
     /// A block for each finding, since figures are as wide as a terminal.
-    fn summary(&self) -> String {
+    fn verdicts(&self) -> String {
         let mut text = String::new();
-        if !self.size.is_full() {
-            text.extend([NO_REPRODUCTION, "\n\n"]);
-        }
         for finding in &self.findings {
             // Writing to a string does not fail.
             let _ = writeln!(
@@ -81,9 +82,6 @@ impl Lever2000 {
             self.processors,
             self.size.runs,
         );
-        if !self.size.is_full() {
-            text.extend([NO_REPRODUCTION, "\n\n"]);
-        }
     }
 
     fn write_findings(&self, text: &mut String) {

@@ -42,7 +42,7 @@ impl Reproduction for Wu2007 {
         plots::all(self)
     }
 
-    fn summary(&self) -> String {
+    fn verdicts(&self) -> String {
         format!("{}\n{}", self.tally_table().to_text(), self.gain())
     }
 }
