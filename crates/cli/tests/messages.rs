@@ -69,6 +69,25 @@ fn unknown_mount_option_is_named() {
 }
 
 #[test]
+fn tables_that_there_are_not_are_answered_with_those_that_there_are() {
+    for (option, parts) in [
+        (
+            "tables=E",
+            &["`E` is no name of tables", "reference, A"][..],
+        ),
+        (
+            "tables=D+page=mlt",
+            &["did you mean page-mult?", "\n  any    golden", "rbtree"],
+        ),
+        ("tabels=D", &["`tabels=D`; did you mean tables=?"]),
+    ] {
+        let output = larder(["mount", "-o", option, "image", "/mnt"]);
+        assert_fails(&output, 2, parts);
+        assert_fails(&output, 2, &["hint: larder mount --help"]);
+    }
+}
+
+#[test]
 fn standard_output_as_a_destination_of_cp_is_refused_with_what_to_use() {
     let output = larder(["cp", "x.img", "/etc/fstab", "-"]);
     assert_fails(&output, 2, &["standard output", "hint: larder cat"]);

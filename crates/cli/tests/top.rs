@@ -106,14 +106,14 @@ fn can_play_terminals() -> bool {
 
 /// A fixture, mounted to be read through our page cache.
 fn mounted() -> (Fixture, Mountpoint) {
+    mounted_with("tables=larder")
+}
+
+fn mounted_with(option: &str) -> (Fixture, Mountpoint) {
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    mount(
-        User::Same,
-        &fixture,
-        &mountpoint.0,
-        "ro,direct_io,cache_size=32M",
-    );
+    let options = format!("ro,direct_io,cache_size=32M,{option}");
+    mount(User::Same, &fixture, &mountpoint.0, &options);
     (fixture, mountpoint)
 }
 
@@ -305,15 +305,55 @@ fn histogram_as_json_has_what_chance_gives_each_row() {
 }
 
 #[test]
+fn pages_in_trees_are_shown_by_their_depth() {
+    if !can_mount(User::Same) {
+        return;
+    }
+    let (_fixture, mountpoint) = mounted_with("tables=D+page=rbtree");
+    fs::read(mountpoint.0.join("dir/large")).unwrap();
+    let mnt = mountpoint.0.to_str().unwrap();
+    let histogram = ["stats", "--histogram", "page"];
+    let text = larder_ok([&histogram[..], &[mnt]].concat());
+    let trees = " red-black trees: 1, one of each inode\n trees contain 768 objects\n";
+    assert!(text.contains(trees), "{text}");
+    let json = larder_ok([&histogram[..], &["--json", mnt]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["objects"], 768, "{json}");
+    assert_eq!(json["trees"]["largest"], 768, "{json}");
+    let rows = json["trees"]["rows"].as_array().unwrap();
+    let pages = rows.iter().map(|row| row["objects"].as_u64().unwrap());
+    assert_eq!(pages.sum::<u64>(), 768, "{json}");
+    // No tree of 768 is less than 10 deep, and no red-black one more than 20.
+    let deepest = json["longest_chain"].as_u64().unwrap();
+    assert!((10..=20).contains(&deepest), "{json}");
+    assert_eq!(deepest, rows.len() as u64, "{json}");
+
+    let shown = larder_ok(["top", "--once", mnt]);
+    let expected = [
+        "tables D+page=rbtree, every 1 s".to_owned(),
+        "page: 768 objects, 1 red-black trees".to_owned(),
+        format!("{deepest:>5} "),
+    ];
+    for part in &expected {
+        assert!(shown.contains(part), "{part:?} in {shown}");
+    }
+    assert!(larder_ok(["stats", mnt]).contains("tables     D+page=rbtree\n"));
+    umount(User::Same, &mountpoint.0);
+}
+
+#[test]
 fn what_is_no_mount_of_ours_is_refused() {
     let output = larder(["top", "/proc"]);
     assert_fails(
         &output,
         1,
-        &["/proc is a mount of type proc, not of larder"],
+        &[
+            "/proc is a mount of type proc, not of larder",
+            "hint: give the directory that an image is mounted on",
+        ],
     );
     let output = larder(["top", "/nowhere"]);
-    assert_fails(&output, 1, &["/nowhere does not exist"]);
+    assert_fails(&output, 1, &["/nowhere does not exist", "hint: give the"]);
     let output = larder(["top", "--interval", "0", "/proc"]);
     assert_fails(&output, 2, &["0.1 to 3600 seconds"]);
 }

@@ -27,11 +27,11 @@ fn json_of(text: &str) -> Value {
 }
 
 /// Runs the small bench by three processes on a directory, and gives its figures.
-fn on_directory(dir: &Path) -> Value {
+fn on_directory(dir: &Path, fs_type: &str) -> Value {
     let dir = dir.to_str().unwrap();
     let text = larder_ok(small_with(&["--processes=3", "--target", dir, "--json"]));
     let json = json_of(&text);
-    assert_eq!(json["target"], dir);
+    assert_eq!(json["target"], format!("{dir} ({fs_type})"));
     let measured = &json["measured"][0];
     assert_eq!(
         (&measured["variant"], &measured["stats"]),
@@ -164,7 +164,7 @@ fn directory_of_the_kernel_keeps_what_was_set_and_is_left_as_it_was() {
     }
     let fixture = Fixture::new();
     let mount = LoopMount::new(&fixture.image(), Access::ReadWrite, &[]).unwrap();
-    on_directory(&mount.path());
+    on_directory(&mount.path(), "ext4");
     drop(mount);
     assert_clean(&fixture.image());
 }
@@ -177,7 +177,7 @@ fn directory_of_a_mount_of_ours_keeps_what_was_set_and_is_left_as_it_was() {
     let fixture = Fixture::new();
     let at = Mountpoint(fixture.directory("mnt", User::Same));
     mount(User::Same, &fixture, &at.0, "rw,mbcache=clock");
-    on_directory(&at.0);
+    on_directory(&at.0, "fuse.larder");
     let stats = larder_ok(["stats".as_ref(), "--json".as_ref(), at.0.as_os_str()]);
     let attributes = &json_of(&stats)["attributes"];
     assert_eq!(attributes["variant"], "clock");
