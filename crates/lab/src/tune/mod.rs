@@ -20,6 +20,7 @@
 //! A table is changed only where it is faster beyond noise there, too.
 
 mod bootstrap;
+mod candidates;
 mod report;
 mod shrinking;
 mod summary;
@@ -28,35 +29,24 @@ pub use bootstrap::Interval;
 pub use shrinking::ShrinkingAdvice;
 
 use crate::hash::{
-    BUCKET_BYTES, Combination, Error, Functions, LookupTime, Outcome, Prefix, Room, Row, SEGMENTS,
-    Source, Survey, Surveys, Timing, Wanted, cache_name, own_function, replay, room_of,
-    segment_end, survey, survey_from,
+    Combination, Error, LookupTime, Outcome, Prefix, Room, SEGMENTS, Source, Survey, Timing,
+    Wanted, cache_name, replay, room_of, segment_end, survey, survey_from,
 };
 use crate::run_report::{as_f64, ratio};
 use crate::trace::Losses;
 use bootstrap::bootstrap;
-use larder_cache::budget::{BudgetConfig, Division};
-use larder_cache::inode::{InodeCache, RAW_INODE_WORDS};
+use candidates::{candidates, choose, division, today};
 use larder_cache::table::Counts;
-use larder_cache::tables::{Finder, TableSize};
+use larder_cache::tables::Finder;
 use larder_cache::tape::CacheKind;
 use serde::Serialize;
 use std::fmt::Write as _;
-
-/// Sizes that are tried go to so many bits more than the table has now, or than as many buckets as objects.
-const MORE_BITS: u32 = 1;
-
-/// All buckets of a cache may take this part of the memory.
-const BUCKETS_OF_MEMORY: u64 = 128;
 
 /// A table is faster if it is in this part of all pairs of runs.
 const SURE: f64 = 0.95;
 
 /// With fewer lookups in the second half there is too little to be sure.
 const LEAST_LOOKUPS: u64 = 10_000;
-
-/// Blocks of the mount: what `mke2fs` makes, where it is not told.
-const BLOCK_BYTES: usize = 4096;
 
 /// For what tables are wanted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -235,79 +225,6 @@ fn wanted(source: &dyn Source, memory_bytes: u64) -> Wanted {
     })
 }
 
-/// The tables that are tried.
-fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combination> {
-    let division = division(memory_bytes);
-    let most = (memory_bytes / BUCKETS_OF_MEMORY / BUCKET_BYTES)
-        .max(2)
-        .ilog2();
-    let most = most.min(TableSize::MOST_BITS);
-    let of_cache = |(cache, survey): (&CacheKind, &Survey)| {
-        let fitting = survey.fitting_bits();
-        let cache = *cache;
-        let least = today(cache, &division).bits.clamp(1, most);
-        let sizes = least..=(least.max(fitting) + MORE_BITS).min(most);
-        // Ours is tried as such, and no mount is advised to have trees: they lock.
-        let own = Finder::from(own_function(cache));
-        let functions = Functions::all().of(cache).into_iter();
-        let functions = functions.filter(move |one| *one != own && *one != Finder::RedBlackTrees);
-        functions.flat_map(move |function| {
-            sizes.clone().map(move |bits| Combination {
-                cache,
-                function,
-                bits,
-            })
-        })
-    };
-    surveys.iter().flat_map(of_cache).collect()
-}
-
-/// How a mount divides the memory, with our tables.
-fn division(memory_bytes: u64) -> Division {
-    let config = BudgetConfig::new(memory_bytes, BLOCK_BYTES);
-    Division::new(&config, InodeCache::<RAW_INODE_WORDS>::SLOT_BYTES)
-}
-
-/// What a mount has now.
-fn today(cache: CacheKind, division: &Division) -> Combination {
-    let bits = match cache {
-        CacheKind::Page => division.frames.page_bits,
-        CacheKind::Buffer => division.frames.buffer_bits,
-        CacheKind::Dentry => division.short_names.bits,
-        CacheKind::Inode => division.inodes.bits,
-    };
-    Combination {
-        cache,
-        function: Finder::Larder,
-        bits,
-    }
-}
-
-/// Of the tables of `today`'s cache than which the fastest is not surely faster: today's, else the
-/// smallest, with our function or else with the fewest links.
-fn choose(outcomes: &[Outcome], survey: &Survey, today: Combination) -> Option<Combination> {
-    let of_cache = outcomes
-        .iter()
-        .filter(|one| one.combination.cache == today.cache);
-    let rows: Vec<(Combination, Row)> = of_cache
-        .map(|one| (one.combination, Row::new(one, survey)))
-        .collect();
-    let times = rows.iter().filter_map(|(_, row)| row.time());
-    let fastest = times.min_by(|a, b| a.median_ns.total_cmp(&b.median_ns));
-    let is_as_fast = |row: &Row| {
-        let times = fastest.zip(row.time());
-        times.is_none_or(|(fastest, time)| !fastest.is_surely_less(time))
-    };
-    let as_fast = rows.iter().filter(|(_, row)| is_as_fast(row));
-    let best = as_fast.min_by(|(a, of_a), (b, of_b)| {
-        let simplest =
-            |one: &Combination| (*one != today, one.bits, one.function != Finder::Larder);
-        let links = of_a.links.lookup.total_cmp(&of_b.links.lookup);
-        simplest(a).cmp(&simplest(b)).then(links)
-    });
-    best.map(|(combination, _)| *combination)
-}
-
 /// What the second half, of which `survey` tells, says of the chosen table, beside today's.
 fn judge([best, today]: [&Outcome; 2], survey: &Survey, seed: u64) -> CacheAdvice {
     let parts = |outcome: &Outcome| -> Vec<Counts> {
@@ -382,10 +299,9 @@ pub fn mount_option(caches: &[CacheAdvice], shrinking: Option<&ShrinkingAdvice>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::Functions;
     use larder_cache::hash::Function;
     use larder_cache::tables::Tables;
-    use larder_testkit::{Random, Seed};
-    use std::time::Duration;
 
     fn advice(cache: CacheKind, function: Finder, is_worth_it: bool) -> CacheAdvice {
         let table = Judged {
@@ -437,57 +353,5 @@ mod tests {
         }
         let none = [advice(CacheKind::Inode, Function::InodeMult.into(), false)];
         assert_eq!(mount_option(&none, None), "tables=larder");
-    }
-
-    /// A table whose runs took about `ns` for a lookup of one link, give or take 2%.
-    fn outcome(function: Finder, bits: u32, ns: u32, random: &mut Random) -> Outcome {
-        let mut run = || {
-            let permille = 980 + u32::try_from(random.below(41)).unwrap();
-            Duration::from_nanos(u64::from(ns * permille))
-        };
-        let timing = Timing {
-            lookups: 1000,
-            hits: 1000,
-            runs: (0..7).map(|_| run()).collect(),
-        };
-        Outcome {
-            combination: Combination {
-                cache: CacheKind::Page,
-                function,
-                bits,
-            },
-            counts: Counts::default(),
-            objects: 1,
-            histogram: larder_cache::table::Histogram::default(),
-            timing: Some(timing),
-            segments: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn table_chosen_is_todays_or_the_simplest_whatever_noise_does_to_the_fastest() {
-        let seed = Seed::from_environment(0x7e_0001);
-        let mut random = Random::new(seed);
-        let golden = Finder::from(Function::Golden);
-        let today = |bits| Combination {
-            cache: CacheKind::Page,
-            function: Finder::Larder,
-            bits,
-        };
-        for _ in 0..200 {
-            // Today's is as fast as any, or much slower than all others.
-            let tables = [
-                (golden, 12, 10),
-                (Finder::Larder, 12, 10),
-                (golden, 13, 10),
-                (Finder::Larder, 13, 10),
-                (Finder::Larder, 10, 20),
-            ];
-            let tables =
-                tables.map(|(function, bits, ns)| outcome(function, bits, ns, &mut random));
-            let chosen = |today| choose(&tables, &Survey::default(), today).unwrap();
-            assert_eq!(chosen(today(13)), today(13), "seed {seed}");
-            assert_eq!(chosen(today(10)), today(12), "seed {seed}");
-        }
     }
 }

@@ -1,0 +1,157 @@
+//! The tables that are tried, the one that a mount has now, and the choice among them.
+
+use crate::hash::{
+    BUCKET_BYTES, Combination, Functions, Outcome, Row, Survey, Surveys, own_function,
+};
+use larder_cache::budget::{BudgetConfig, Division};
+use larder_cache::inode::{InodeCache, RAW_INODE_WORDS};
+use larder_cache::tables::{Finder, TableSize};
+use larder_cache::tape::CacheKind;
+
+/// Sizes that are tried go to so many bits more than the table has now, or than as many buckets as objects.
+const MORE_BITS: u32 = 1;
+
+/// All buckets of a cache may take this part of the memory.
+const BUCKETS_OF_MEMORY: u64 = 128;
+
+/// Blocks of the mount: what `mke2fs` makes, where it is not told.
+const BLOCK_BYTES: usize = 4096;
+
+/// The tables that are tried.
+pub(super) fn candidates(surveys: &Surveys, memory_bytes: u64) -> Vec<Combination> {
+    let division = division(memory_bytes);
+    let most = (memory_bytes / BUCKETS_OF_MEMORY / BUCKET_BYTES)
+        .max(2)
+        .ilog2();
+    let most = most.min(TableSize::MOST_BITS);
+    let of_cache = |(cache, survey): (&CacheKind, &Survey)| {
+        let fitting = survey.fitting_bits();
+        let cache = *cache;
+        let least = today(cache, &division).bits.clamp(1, most);
+        let sizes = least..=(least.max(fitting) + MORE_BITS).min(most);
+        // Ours is tried as such, and no mount is advised to have trees: they lock.
+        let own = Finder::from(own_function(cache));
+        let functions = Functions::all().of(cache).into_iter();
+        let functions = functions.filter(move |one| *one != own && *one != Finder::RedBlackTrees);
+        functions.flat_map(move |function| {
+            sizes.clone().map(move |bits| Combination {
+                cache,
+                function,
+                bits,
+            })
+        })
+    };
+    surveys.iter().flat_map(of_cache).collect()
+}
+
+/// How a mount divides the memory, with our tables.
+pub(super) fn division(memory_bytes: u64) -> Division {
+    let config = BudgetConfig::new(memory_bytes, BLOCK_BYTES);
+    Division::new(&config, InodeCache::<RAW_INODE_WORDS>::SLOT_BYTES)
+}
+
+/// What a mount has now.
+pub(super) fn today(cache: CacheKind, division: &Division) -> Combination {
+    let bits = match cache {
+        CacheKind::Page => division.frames.page_bits,
+        CacheKind::Buffer => division.frames.buffer_bits,
+        CacheKind::Dentry => division.short_names.bits,
+        CacheKind::Inode => division.inodes.bits,
+    };
+    Combination {
+        cache,
+        function: Finder::Larder,
+        bits,
+    }
+}
+
+/// Of the tables of `today`'s cache than which the fastest is not surely faster: today's, else the
+/// smallest, with our function or else with the fewest links.
+pub(super) fn choose(
+    outcomes: &[Outcome],
+    survey: &Survey,
+    today: Combination,
+) -> Option<Combination> {
+    let of_cache = outcomes
+        .iter()
+        .filter(|one| one.combination.cache == today.cache);
+    let rows: Vec<(Combination, Row)> = of_cache
+        .map(|one| (one.combination, Row::new(one, survey)))
+        .collect();
+    let times = rows.iter().filter_map(|(_, row)| row.time());
+    let fastest = times.min_by(|a, b| a.median_ns.total_cmp(&b.median_ns));
+    let is_as_fast = |row: &Row| {
+        let times = fastest.zip(row.time());
+        times.is_none_or(|(fastest, time)| !fastest.is_surely_less(time))
+    };
+    let as_fast = rows.iter().filter(|(_, row)| is_as_fast(row));
+    let best = as_fast.min_by(|(a, of_a), (b, of_b)| {
+        let simplest =
+            |one: &Combination| (*one != today, one.bits, one.function != Finder::Larder);
+        let links = of_a.links.lookup.total_cmp(&of_b.links.lookup);
+        simplest(a).cmp(&simplest(b)).then(links)
+    });
+    best.map(|(combination, _)| *combination)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Timing;
+    use larder_cache::hash::Function;
+    use larder_cache::table::Counts;
+    use larder_testkit::{Random, Seed};
+    use std::time::Duration;
+
+    /// A table whose runs took about `ns` for a lookup of one link, give or take 2%.
+    fn outcome(function: Finder, bits: u32, ns: u32, random: &mut Random) -> Outcome {
+        let mut run = || {
+            let permille = 980 + u32::try_from(random.below(41)).unwrap();
+            Duration::from_nanos(u64::from(ns * permille))
+        };
+        let timing = Timing {
+            lookups: 1000,
+            hits: 1000,
+            runs: (0..7).map(|_| run()).collect(),
+        };
+        Outcome {
+            combination: Combination {
+                cache: CacheKind::Page,
+                function,
+                bits,
+            },
+            counts: Counts::default(),
+            objects: 1,
+            histogram: larder_cache::table::Histogram::default(),
+            timing: Some(timing),
+            segments: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn table_chosen_is_todays_or_the_simplest_whatever_noise_does_to_the_fastest() {
+        let seed = Seed::from_environment(0x7e_0001);
+        let mut random = Random::new(seed);
+        let golden = Finder::from(Function::Golden);
+        let today = |bits| Combination {
+            cache: CacheKind::Page,
+            function: Finder::Larder,
+            bits,
+        };
+        for _ in 0..200 {
+            // Today's is as fast as any, or much slower than all others.
+            let tables = [
+                (golden, 12, 10),
+                (Finder::Larder, 12, 10),
+                (golden, 13, 10),
+                (Finder::Larder, 13, 10),
+                (Finder::Larder, 10, 20),
+            ];
+            let tables =
+                tables.map(|(function, bits, ns)| outcome(function, bits, ns, &mut random));
+            let chosen = |today| choose(&tables, &Survey::default(), today).unwrap();
+            assert_eq!(chosen(today(13)), today(13), "seed {seed}");
+            assert_eq!(chosen(today(10)), today(12), "seed {seed}");
+        }
+    }
+}
