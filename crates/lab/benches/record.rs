@@ -38,10 +38,7 @@ fn main() {
         tell(&recorder.tape(), threads, rounds);
     }
     let outcome = recorder.finish().expect("the trace is written");
-    println!(
-        "{} events recorded, {} lost",
-        outcome.events, outcome.lost
-    );
+    println!("{} events recorded, {} lost", outcome.events, outcome.lost);
 }
 
 /// Reads cached pages at random, recorded and not.
