@@ -5,7 +5,7 @@
 //! inode, which a reader has in hand. Here he has a number, so the roots lie in chains by inode.
 //!
 //! # Invariants
-//! Checked by [`PageTrees::check_invariants`] when nobody writes, beside those of [`red_black`]:
+//! Checked by `PageTrees::check_invariants` when nobody writes, beside those of `red_black`:
 //! 1. A tree holds the pages of one inode, in the order of their indexes, each at most once.
 //! 2. Every page in it is live, and its tree's root is in the chain of its inode.
 //! 3. The trees together hold as many pages as are counted.
