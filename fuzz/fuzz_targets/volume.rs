@@ -2,7 +2,7 @@
 //! of eight bytes each: block of metadata, place in it (2), length, new bytes (4).
 #![no_main]
 
-use larder_fuzz::{BaseImage, open_and_walk};
+use larder_fuzz::{BaseImage, open_and_walk, patch};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
@@ -17,11 +17,9 @@ fuzz_target!(|data: &[u8]| {
     };
     let base = &BASES[usize::from(which) % BASES.len()];
     let mut device = base.device();
-    for &[block, low, high, len, ref bytes @ ..] in patches.as_chunks::<8>().0 {
-        let block = base.metadata_offsets[usize::from(block) % base.metadata_offsets.len()];
-        let offset = u64::from(u16::from_le_bytes([low, high]) % 1024);
-        let bytes = &bytes[..=usize::from(len % 4)];
-        if device.patch(block + offset, bytes).is_err() {
+    for bytes in patches.as_chunks().0 {
+        let (offset_bytes, bytes) = patch(&base.metadata_offsets, bytes);
+        if device.patch(offset_bytes, bytes).is_err() {
             return;
         }
     }

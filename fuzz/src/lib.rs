@@ -2,6 +2,12 @@
 //! fixed numbers would otherwise hide the parser behind them, and the base
 //! images of the targets that open whole images.
 
+mod trace;
+mod writable;
+
+pub use trace::sealed_trace;
+pub use writable::{WritableImage, open_for_writing};
+
 use larder::{OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::ondisk::checksum::Crc32c;
@@ -82,19 +88,10 @@ impl BaseImage {
     /// If it is not there.
     #[must_use]
     pub fn read(name: &str) -> Self {
-        /// The content of files is one byte a block: more is metadata.
-        const CONTENT_BYTES_SET: usize = 1;
-        let bytes = std::fs::read(images().join(name)).expect("cargo run --example seeds");
-        let metadata_offsets = (0..)
-            .zip(bytes.chunks(BLOCK_BYTES))
-            .filter(|(_, block)| {
-                block.iter().filter(|&&byte| byte != 0).count() > CONTENT_BYTES_SET
-            })
-            .map(|(index, _)| index * BLOCK_BYTES as u64)
-            .collect();
+        let bytes = image_bytes(name);
         Self {
+            metadata_offsets: metadata_offsets(&bytes),
             device: Arc::new(MemoryDevice::new(bytes)),
-            metadata_offsets,
         }
     }
 
@@ -103,6 +100,33 @@ impl BaseImage {
     pub fn device(&self) -> PatchedDevice {
         PatchedDevice::new(Arc::clone(&self.device), READ_LIMIT)
     }
+}
+
+/// The image `name` of the directory `images`.
+fn image_bytes(name: &str) -> Vec<u8> {
+    std::fs::read(images().join(name)).expect("cargo run --example seeds")
+}
+
+/// Where the blocks of metadata of an image start, in bytes.
+fn metadata_offsets(image: &[u8]) -> Vec<u64> {
+    /// The content of files is one byte a block: more is metadata.
+    const CONTENT_BYTES_SET: usize = 1;
+    let bytes_set = |block: &[u8]| block.iter().filter(|&&byte| byte != 0).count();
+    (0..)
+        .zip(image.chunks(BLOCK_BYTES))
+        .filter(|(_, block)| bytes_set(block) > CONTENT_BYTES_SET)
+        .map(|(index, _)| index * BLOCK_BYTES as u64)
+        .collect()
+}
+
+/// A patch of eight bytes, as inputs have it: block of metadata, place in it (2), length, new bytes (4).
+/// Returns where it goes, and the new bytes.
+#[must_use]
+pub fn patch<'a>(metadata_offsets: &[u64], patch: &'a [u8; 8]) -> (u64, &'a [u8]) {
+    let &[block, low, high, len, ref bytes @ ..] = patch;
+    let block = metadata_offsets[usize::from(block) % metadata_offsets.len()];
+    let offset = u64::from(u16::from_le_bytes([low, high])) % BLOCK_BYTES as u64;
+    (block + offset, &bytes[..=usize::from(len % 4)])
 }
 
 /// Where the base images are.
@@ -132,3 +156,25 @@ pub fn open_and_walk(device: PatchedDevice) {
     }
     assert!(!device.limit_reached(), "the walk has no end");
 }
+
+/// How the kernel lays out a page of its ring buffer, as `events/header_page` says.
+pub const PAGE_HEADER: &str = "\
+\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
+";
+
+/// How it lays out an event of each kind that is read of, as the `format` files say.
+pub const EVENT_FORMAT: &str = "\
+ID: 7
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+
+\tfield:dev_t s_dev;\toffset:8;\tsize:4;\tsigned:0;
+\tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;
+\tfield:unsigned long i_ino;\toffset:16;\tsize:8;\tsigned:0;
+\tfield:ino_t ino;\toffset:16;\tsize:8;\tsigned:0;
+\tfield:unsigned long index;\toffset:24;\tsize:8;\tsigned:0;
+\tfield:unsigned long last_index;\toffset:32;\tsize:8;\tsigned:0;
+\tfield:unsigned char order;\toffset:40;\tsize:1;\tsigned:0;
+";

@@ -2,7 +2,10 @@
 //! `images/` and `corpus/` beside this crate's manifest.
 //!
 //! The seeds of a parser are all structures of its kind in the images; where a
-//! block does not tell its kind by a magic number, all blocks are.
+//! block does not tell its kind by a magic number, all blocks are. Those of the other parsers are small
+//! ([`small`]).
+
+mod small;
 
 use larder_block::{FileDevice, FileRange};
 use larder_ext4::ondisk::superblock::Superblock;
@@ -66,6 +69,7 @@ fn main() -> Result<()> {
         let input = [&[which], patches.as_slice()].concat();
         seed("volume", &which.to_string(), &input)?;
     }
+    small::make()?;
     seed(
         "access_control_list",
         "small",
@@ -222,7 +226,14 @@ fn make_seeds(image: &str, path: &Path) -> Result<()> {
 fn block_seeds(name: &str, block: &[u8]) -> Result<()> {
     match block {
         [0x0A, 0xF3, ..] => seed("extent_node", name, block),
-        [0, 0, 2, 0xEA, ..] => seed("attributes_in_block", name, block),
+        [0, 0, 2, 0xEA, ..] => {
+            seed("attributes_in_block", name, block)?;
+            seed(
+                "attributes_shared",
+                name,
+                &[&[3, 0, 0, 0], block, block].concat(),
+            )
+        }
         [0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, kind, ..] => {
             let target = match kind {
                 1 => "journal_descriptor",

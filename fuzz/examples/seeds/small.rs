@@ -1,0 +1,127 @@
+//! Seeds that are made by hand, or are the files that tests read.
+
+use super::{Result, seed};
+use larder_cache::hash::HashKey;
+use larder_cache::tables::Tables;
+use larder_cache::tape::{CacheKind, Event, Operation};
+use larder_fuzz::{EVENT_FORMAT, PAGE_HEADER};
+use larder_lab::trace::{TraceEvent, TraceInfo, TraceWriter};
+use std::fs;
+
+/// The files that imports are tested with, in the order of the formats.
+const IMPORTS: [(u8, &str); 6] = [
+    (0, "blkparse.txt"),
+    (1, "fio-2.txt"),
+    (1, "fio-3.txt"),
+    (2, "strace.txt"),
+    (3, "msr.txt"),
+    (5, "keys.txt"),
+];
+
+/// What is mounted with.
+const TABLES: [&str; 5] = [
+    "larder",
+    "D",
+    "reference+page=rbtree+shrink=eager",
+    "A+page=mult/16+dentry=mult-11+sizes=2.2.16",
+    "larder+buffer=steiner/today+inode=modified/8",
+];
+
+pub fn make() -> Result<()> {
+    for text in TABLES {
+        let _: Tables = text.parse()?;
+        seed("tables", text, text.as_bytes())?;
+    }
+    for (format, name) in IMPORTS {
+        let file = format!(
+            "{}/../crates/lab/tests/imports/{name}",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let input = [&[format, 9], fs::read(file)?.as_slice()].concat();
+        seed("import", name, &input)?;
+    }
+    let record = [1_u8; 24].repeat(4);
+    seed("import", "oracle-general", &[&[4, 3], &record[..]].concat())?;
+    for (name, head) in [
+        ("get", "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ("head", "HEAD /metrics?x HTTP/1.0\r\n\r\n"),
+        ("post", "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n"),
+    ] {
+        seed("metrics_request", name, head.as_bytes())?;
+    }
+    make_page()?;
+    make_trace()?;
+    make_changes()
+}
+
+/// A page of the ring buffer with an event of each length, and the same behind its own texts.
+fn make_page() -> Result<()> {
+    /// An event's words: its kind, and five numbers.
+    const EVENT: [u32; 11] = [7, 0, 8 << 20, 0, 12, 0, 3, 0, 4, 0, 1];
+    let words = [
+        &[5 << 5 | 11],
+        &EVENT[..],
+        &[2 << 5 | 30, 1, 7 << 5, 48],
+        &EVENT,
+        &[1 << 5 | 29, 8, 0, 29],
+    ]
+    .concat();
+    let mut page = 1000_u64.to_le_bytes().to_vec();
+    page.extend((words.len() as u64 * 4).to_le_bytes());
+    page.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    seed("ring_page", "page", &[&[0], page.as_slice()].concat())?;
+    for (own, text) in [(1, PAGE_HEADER), (2, EVENT_FORMAT)] {
+        let input = [&[own], text.trim_end().as_bytes(), b"\n\n", &page].concat();
+        seed("ring_page", &format!("text-{own}"), &input)?;
+    }
+    Ok(())
+}
+
+/// Traces of two row groups: whole, without an end, and without the sums of row groups.
+fn make_trace() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("trace");
+    let mut writer = TraceWriter::create(&path, &TraceInfo::default())?;
+    for index in 0..40 {
+        let operations = [Operation::Lookup { hit: false }, Operation::Insert];
+        for operation in operations {
+            let key = HashKey { object: 12, index };
+            let event = Event {
+                cache: CacheKind::Page,
+                operation,
+                key,
+            };
+            writer.push(&TraceEvent::new(index * 1000, 0, event))?;
+        }
+        if index == 20 {
+            writer.write_row_group()?;
+        }
+    }
+    writer.finish()?;
+    let whole = fs::read(&path)?;
+    seed("trace", "whole", &whole)?;
+    seed("trace", "cut", &whole[..whole.len() - 8])?;
+    // Under another name, nobody knows them.
+    let mut unsummed = whole;
+    let (name, other) = (b"larder.trace.crc32c", b"larder.trace.crc32x");
+    for at in 0..unsummed.len() {
+        if unsummed[at..].starts_with(name) {
+            unsummed[at..at + name.len()].copy_from_slice(other);
+        }
+    }
+    seed("trace", "unsummed", &unsummed)
+}
+
+/// Of each image, one that is whole and one that is not, with some changes of each kind.
+fn make_changes() -> Result<()> {
+    let changes: Vec<u8> = (0..16)
+        .flat_map(|kind| [kind, kind / 3, 8 + kind % 4, kind % 3, kind, 0, 100, kind])
+        .collect();
+    for which in 0..3 {
+        for (patches, patch) in [(0, &[][..]), (1, &[0, 0xFF, 3, 0, 0, 0, 0, 0])] {
+            let input = [&[which, patches], patch, &changes].concat();
+            seed("volume_writes", &format!("{which}-{patches}"), &input)?;
+        }
+    }
+    Ok(())
+}

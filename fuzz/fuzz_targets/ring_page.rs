@@ -1,0 +1,22 @@
+//! A page of the kernel's ring buffer, and the texts that say how it and its events are laid out: the
+//! input is which of them are the kernel's own, then texts, an empty line, and the page.
+#![no_main]
+
+use larder_fuzz::{EVENT_FORMAT, PAGE_HEADER};
+use larder_lab::trace::kernel::events_in_page;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&own, rest)) = data.split_first() else {
+        return;
+    };
+    let end = rest.windows(2).position(|pair| pair == b"\n\n");
+    let (text, page) = end.map_or((&[][..], rest), |at| (&rest[..at], &rest[at + 2..]));
+    let text = String::from_utf8_lossy(text);
+    let header = if own & 1 == 0 { PAGE_HEADER } else { &text };
+    let format = if own & 2 == 0 { EVENT_FORMAT } else { &text };
+    if let Some(events) = events_in_page(header, format, page) {
+        // Each has a word in front of it.
+        assert!(events <= page.len() / 4);
+    }
+});

@@ -1,0 +1,35 @@
+//! A whole trace: its sums are made right first, so that what they protect is made sense of.
+#![no_main]
+
+use larder_fuzz::sealed_trace;
+use larder_lab::trace::{Batch, Tolerance, TraceReader};
+use libfuzzer_sys::fuzz_target;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::sync::{LazyLock, Mutex};
+use tempfile::NamedTempFile;
+
+/// More rows than a small input can hold, unless they are all the same.
+const MOST_ROWS: usize = 1 << 20;
+
+static FILE: LazyLock<Mutex<NamedTempFile>> =
+    LazyLock::new(|| Mutex::new(NamedTempFile::new().expect("a file")));
+
+fuzz_target!(|data: &[u8]| {
+    let mut file = FILE.lock().expect("one thread");
+    for bytes in [data, &sealed_trace(data)] {
+        file.as_file().set_len(0).expect("an empty file");
+        file.as_file().write_all_at(bytes, 0).expect("bytes");
+        file.flush().expect("bytes");
+        for tolerance in [Tolerance::Whole, Tolerance::UpToLastRowGroup] {
+            let Ok(mut trace) = TraceReader::open(file.path(), tolerance) else {
+                continue;
+            };
+            let (mut rows, mut batch) = (0, Batch::default());
+            while rows < MOST_ROWS && trace.read(&mut batch).unwrap_or(false) {
+                assert!(!batch.is_empty());
+                rows += batch.len();
+            }
+        }
+    }
+});

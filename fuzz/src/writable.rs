@@ -1,0 +1,73 @@
+//! Images that are written to.
+
+use crate::{image_bytes, metadata_offsets, patch};
+use larder::{Clock, OpenOptions, Timestamp, Volume};
+use larder_block::{BlockDevice, OverlayDevice};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A base image to write to, each time as it was at first.
+#[derive(Debug)]
+pub struct WritableImage {
+    bytes: Arc<[u8]>,
+    metadata_offsets: Vec<u64>,
+}
+
+impl WritableImage {
+    /// The image `name` of the directory `images`.
+    ///
+    /// # Panics
+    /// If it is not there.
+    #[must_use]
+    pub fn read(name: &str) -> Self {
+        let bytes = image_bytes(name);
+        Self {
+            metadata_offsets: metadata_offsets(&bytes),
+            bytes: bytes.into(),
+        }
+    }
+
+    /// The image with these patches.
+    ///
+    /// # Panics
+    /// If one does not fit, which is our own mistake.
+    #[must_use]
+    pub fn patched(&self, patches: &[[u8; 8]]) -> OverlayDevice {
+        let device = OverlayDevice::new(Arc::clone(&self.bytes));
+        for bytes in patches {
+            let (offset_bytes, bytes) = patch(&self.metadata_offsets, bytes);
+            device.write_at(bytes, offset_bytes).expect("a patch");
+        }
+        device
+    }
+}
+
+/// The same moment again and again, which nobody waits for.
+#[derive(Debug)]
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        Timestamp {
+            seconds: 1_000_000_000,
+            nanoseconds: 0,
+        }
+    }
+
+    fn wait(&self, _: Duration) {}
+}
+
+/// Opens the image on `device` for writing, with 2 MiB of cache and no threads.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn open_for_writing(device: OverlayDevice) -> larder::Result<Volume> {
+    let mut options = OpenOptions::default();
+    options.cache_size_bytes = 2 << 20;
+    options.readahead_threads = 0;
+    "off".clone_into(&mut options.readahead);
+    options.read_write = true;
+    options.background = false;
+    options.clock = Arc::new(Standing);
+    Volume::open_device(Arc::new(device), &options)
+}
