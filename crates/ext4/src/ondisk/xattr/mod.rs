@@ -156,6 +156,8 @@ impl<'a> XattrEntries<'a> {
         match rest.first_chunk() {
             None => return Err(PAST_END),
             Some([0, 0, 0, 0]) => return Ok(None),
+            // Written again, it would be the end of the entries.
+            Some([0, 0, ..]) => return Err("attribute entry has no name"),
             Some(_) => {}
         }
         let (header, names) = rest.split_first_chunk::<ENTRY_BYTES>().ok_or(PAST_END)?;
@@ -314,6 +316,7 @@ mod tests {
                 "entries reach past",
             ),
             (inode_region(&[], 0), "entries reach past"),
+            (inode_region(&[entry(0, b"", 8, 77, 5)], 32), "has no name"),
         ];
         for (bytes, what) in bad {
             let found: Result<Vec<_>, _> = XattrEntries::in_inode(&bytes).collect();
