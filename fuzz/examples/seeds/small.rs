@@ -28,9 +28,9 @@ const TABLES: [&str; 5] = [
 ];
 
 pub fn make() -> Result<()> {
-    for text in TABLES {
+    for (number, text) in TABLES.into_iter().enumerate() {
         let _: Tables = text.parse()?;
-        seed("tables", text, text.as_bytes())?;
+        seed("tables", &number.to_string(), text.as_bytes())?;
     }
     for (format, name) in IMPORTS {
         let file = format!(
