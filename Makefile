@@ -63,7 +63,7 @@ dask: ## Install Dask into target/tools, for the test of the sweep on a cluster
 
 FUZZ_SECONDS ?= 60
 FUZZ_LIMITS := -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128
-fuzz: deps ## Fuzz every on-disk parser (nightly toolchain; FUZZ_SECONDS each)
+fuzz: deps ## Fuzz every parser of bytes from outside, and volumes that are written to (nightly toolchain; FUZZ_SECONDS each)
 	cargo +nightly --version >/dev/null || rustup toolchain install nightly --profile minimal
 	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
 	cd fuzz && cargo +nightly run --locked --example seeds
