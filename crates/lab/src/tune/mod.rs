@@ -184,7 +184,13 @@ pub fn tune(
             continue;
         };
         let today = today(*cache, &division);
-        let Some(best) = choose(&outcomes, of_half, today) else {
+        let later = of_all.since(of_half);
+        // What was never asked again cannot be judged.
+        let chosen = match later.lookups {
+            0 => Some(today),
+            _ => choose(&outcomes, of_half, today),
+        };
+        let Some(best) = chosen else {
             continue;
         };
         let pair = [today, best];
@@ -193,7 +199,7 @@ pub fn tune(
         if let [today, ..] = &judged[..]
             && let Some(best) = judged.last()
         {
-            caches.push(judge([best, today], &of_all.since(of_half), seed));
+            caches.push(judge([best, today], &later, seed));
         }
     }
     let names = today(CacheKind::Dentry, &division);
