@@ -319,9 +319,9 @@ impl CacheReport {
         let over = own.filter_map(|row| Some(row.chains?.over_chance));
         let most = over.max_by(f64::total_cmp)?;
         let is_kept = if most <= OWN_OVER_CHANCE {
-            "within"
+            "met"
         } else {
-            "beyond"
+            "missed"
         };
         let is_sure = most <= OWN_OVER_CHANCE || self.survey.peak_objects >= LEAST_OBJECTS;
         let unless = if is_sure { "" } else { FEW };
@@ -330,10 +330,12 @@ impl CacheReport {
             CacheKind::Dentry => "here ",
             _ => "",
         };
+        let side = if most < 0.0 { "below" } else { "above" };
         Some(format!(
-            "larder's own function, {here}{}: {:+.1}% to chance, {is_kept} {:.0}%{unless}.",
+            "larder's own function, {here}{}: links {:.1}% {side} chance's; at most {:.0}% above: \
+             {is_kept}{unless}.",
             own_function(self.cache),
-            most * 100.0,
+            most.abs() * 100.0,
             OWN_OVER_CHANCE * 100.0
         ))
     }

@@ -138,8 +138,8 @@ fn combinations(
     }
     if combinations.is_empty() {
         return Err(Failure::with_hint(
-            "none of the functions is for a cache that the trace has",
-            "give a function's name in full, as larder lab list shows it",
+            "none of the functions is for a cache that is asked for and in the trace",
+            "name a function of that cache, or another --cache: larder lab list shows what is for which",
         ));
     }
     Ok(combinations)
