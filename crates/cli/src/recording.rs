@@ -34,8 +34,17 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Begins to record what the caches of `image` are asked to a new file at `path`.
-    pub(crate) fn start(path: PathBuf, image: &Path) -> Result<Self> {
+    /// Begins to record what the caches of `image` are asked to a new file at `path`, which does not lie
+    /// in `mountpoint`.
+    pub(crate) fn start(path: &Path, image: &Path, mountpoint: &Path) -> Result<Self> {
+        // Told by that name to whoever asks from wherever.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        if is_inside(&path, mountpoint) {
+            return Err(Failure::with_hint(
+                format!("{} would lie in the mount that it records", path.display()),
+                "--record must name a new file elsewhere",
+            ));
+        }
         let source = format!("mount of {}", image.display());
         // A mount goes on, whatever becomes of its recording.
         match TraceRecorder::start(&path, &source, Overflow::Lose) {
@@ -88,11 +97,22 @@ impl Recording {
     }
 }
 
+/// Whether a new file at `path` would lie in `folder`.
+fn is_inside(path: &Path, folder: &Path) -> bool {
+    let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+    parent
+        .zip(folder.canonicalize().ok())
+        .is_some_and(|(parent, folder)| parent.starts_with(folder))
+}
+
 fn cannot_record(path: &Path, error: &Error) -> Failure {
     let message = format!("cannot record to {}: {error}", path.display());
     let hint = match error {
         Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             "--record must name a new file: nothing is overwritten"
+        }
+        Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
+            "make room, or record to another disk"
         }
         _ => "--record must name a new file in a folder that can be written",
     };

@@ -218,18 +218,21 @@ fn recording_overwrites_nothing_and_what_is_no_trace_is_named() {
         return;
     }
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    let output = larder([
-        "mount".as_ref(),
-        "--record".as_ref(),
-        mine.as_os_str(),
-        fixture.image().as_os_str(),
-        mountpoint.0.as_os_str(),
-    ]);
-    assert_fails(
-        &output,
-        1,
-        &["cannot record to", "hint: --record must name a new file"],
-    );
-    assert!(!is_mounted(&mountpoint.0));
+    let inside = mountpoint.0.join("new.trace");
+    for (trace, why) in [
+        (&mine, "cannot record to"),
+        (&inside, "would lie in the mount"),
+    ] {
+        let output = larder([
+            "mount".as_ref(),
+            "--record".as_ref(),
+            trace.as_os_str(),
+            fixture.image().as_os_str(),
+            mountpoint.0.as_os_str(),
+        ]);
+        assert_fails(&output, 1, &[why, "hint: --record must name a new file"]);
+        assert!(!is_mounted(&mountpoint.0));
+    }
     assert_eq!(fs::read(&mine).unwrap(), b"mine, and no trace");
+    assert!(!inside.exists());
 }

@@ -77,7 +77,7 @@ pub(super) fn serve(
     };
     volume.clock = Arc::new(TellingClock);
     let recording = record
-        .map(|path| Recording::start(path, image))
+        .map(|path| Recording::start(&path, image, mountpoint))
         .transpose()?;
     let unserved = recording.as_ref().map(Recording::unserved);
     if let Some(recording) = &recording {

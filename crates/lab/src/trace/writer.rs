@@ -39,7 +39,10 @@ impl TraceWriter {
             .create_new(true)
             .mode(0o600)
             .open(path)?;
-        Self::new(file, info)
+        Self::new(file, info).inspect_err(|_| {
+            // Of no use, and in the way of another try.
+            let _ = std::fs::remove_file(path);
+        })
     }
 
     fn new(file: File, info: &TraceInfo) -> Result<Self, Error> {
