@@ -44,7 +44,9 @@ pub enum Error {
     #[error("the trace is cut short, or still being recorded: its footer is missing")]
     CutShort,
     /// The trace is cut short before the end of the first row group.
-    #[error("nothing can be salvaged: there is no whole row group")]
+    #[error(
+        "there is no whole row group to read: the trace is cut short, or its recording began seconds ago"
+    )]
     NothingWhole,
     /// What the trace says of itself cannot be true.
     #[error("the trace is damaged: {0}")]
