@@ -6,9 +6,9 @@ mod support;
 use larder_testkit::tell_skipped;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use support::{User, assert_fails, binary, command, larder, larder_ok};
 use tempfile::TempDir;
 
@@ -213,6 +213,26 @@ fn can_record(dir: &TempDir) -> bool {
     output.status.success()
 }
 
+/// Begins to record `script` to `trace`: the recording, its process, and what it prints behind the
+/// script's "begun", which says that everything is set up.
+fn begin(trace: &str, script: &str) -> (Child, Pid, Lines<BufReader<ChildStdout>>) {
+    let mut recording = Command::new(binary())
+        .args(["lab", "record", "--kernel", "--output", trace, "--"])
+        .args(["sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(recording.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "begun");
+    let pid = Pid::from_raw(recording.id().cast_signed()).unwrap();
+    (recording, pid, lines)
+}
+
+/// Exports the lookups of pages from `trace`, which must work; returns what is said of that.
+fn exported_pages(dir: &TempDir, trace: &str) -> String {
+    larder_ok(["lab", "export", trace, &path(dir, "out"), "--cache", "page"])
+}
+
 #[test]
 fn command_is_recorded_and_its_exit_code_is_passed_on() {
     let dir = TempDir::new().unwrap();
@@ -228,14 +248,7 @@ fn command_is_recorded_and_its_exit_code_is_passed_on() {
     let summary: serde_json::Value = serde_json::from_slice(&recorded.stdout).unwrap();
     assert_eq!(summary["lost"], 0);
     assert!(summary["events"]["page"].as_u64().unwrap() > 0, "{summary}");
-    let text = larder_ok([
-        "lab",
-        "export",
-        &trace,
-        &path(&dir, "out"),
-        "--cache",
-        "page",
-    ]);
+    let text = exported_pages(&dir, &trace);
     assert!(text.contains("records: "), "{text}");
 }
 
@@ -268,27 +281,14 @@ fn command_that_does_not_end_is_killed_at_the_second_signal() {
         return;
     }
     let trace = path(&dir, "kernel.parquet");
-    let mut recording = Command::new(binary())
-        .args(["lab", "record", "--kernel", "--output", &trace, "--"])
-        .args(["sh", "-c", "trap '' INT TERM; echo begun; exec sleep 1000"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(recording.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "begun");
-    let pid = Pid::from_raw(recording.id().cast_signed()).unwrap();
+    // It goes on printing.
+    let (mut recording, pid, _lines) =
+        begin(&trace, "trap '' INT TERM; echo begun; exec sleep 1000");
     // Two kinds, since of one the second may be lost in the first.
     kill_process(pid, Signal::INT).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(recording.wait().unwrap().code(), Some(128 + 9));
-    larder_ok([
-        "lab",
-        "export",
-        &trace,
-        &path(&dir, "out"),
-        "--cache",
-        "page",
-    ]);
+    exported_pages(&dir, &trace);
 }
 
 #[test]
@@ -298,28 +298,12 @@ fn recording_that_is_interrupted_ends_its_trace_and_leaves_nothing_in_the_kernel
         return;
     }
     let trace = path(&dir, "kernel.parquet");
-    // The command says when it runs, and so when everything is set up.
-    let mut recording = Command::new(binary())
-        .args(["lab", "record", "--kernel", "--output", &trace, "--"])
-        .args(["sh", "-c", "echo begun; exec sleep 1000"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(recording.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "begun");
-    let pid = Pid::from_raw(recording.id().cast_signed()).unwrap();
+    let (mut recording, pid, lines) = begin(&trace, "echo begun; exec sleep 1000");
     kill_process(pid, Signal::INT).unwrap();
     assert_eq!(recording.wait().unwrap().code(), Some(128 + 15));
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert!(rest.iter().any(|line| line.contains("lost: 0")), "{rest:?}");
-    larder_ok([
-        "lab",
-        "export",
-        &trace,
-        &path(&dir, "out"),
-        "--cache",
-        "page",
-    ]);
+    exported_pages(&dir, &trace);
     let instances = Path::new("/sys/kernel/tracing/instances");
     if !instances.exists() {
         return tell_skipped("tracefs is not mounted where it usually is");
