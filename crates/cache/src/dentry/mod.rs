@@ -121,10 +121,12 @@ impl<const N: usize, const W: usize> Names<N, W> {
             Dentry::Positive { ino, file_type } => (ino, file_type),
             Dentry::Negative => (0, 0),
         };
-        if let Some(vacant) = self.table.take() {
-            let fill = |slot: &Slot<W>| name::set_value(name, slot, ino, file_type);
-            self.table.replace(name, vacant, fill);
-        }
+        let Some(vacant) = self.table.take() else {
+            self.table.remove(name);
+            return;
+        };
+        let fill = |slot: &Slot<W>| name::set_value(name, slot, ino, file_type);
+        self.table.replace(name, vacant, fill);
     }
 
     fn shrinker(&self) -> Weak<dyn Shrinker> {
@@ -183,8 +185,8 @@ impl DentryCache {
     }
 
     /// Caches what `name` in directory `parent` stands for, in place of what is
-    /// cached for it. Does nothing if there is no room, or with a name that no
-    /// directory can have: it is a cache.
+    /// cached for it. If there is no room, nothing is cached for it: never what was
+    /// before. Does nothing with a name that no directory can have.
     pub fn insert(&self, parent: u32, name: &[u8], dentry: Dentry) {
         match KeyedName::new(self.hash, parent, name) {
             Some(KeyedName::Short(name)) => self.short.insert(&name, dentry),

@@ -1,0 +1,102 @@
+//! A cache that finds no slot for a new value does not keep the old one.
+//!
+//! The arena may not grow, and every entry is found again between two steps of the clock hand, so
+//! that no slot becomes free: readers that are as fast as the hand do the same.
+
+use larder_cache::budget::ArenaConfig;
+use larder_cache::dentry::{Dentry, DentryCache};
+use larder_cache::inode::InodeCache;
+use larder_cache::table::Charge;
+use std::sync::{Arc, OnceLock};
+
+const SLOTS: u32 = 4;
+
+const CONFIG: ArenaConfig = ArenaConfig {
+    slots: 2 * SLOTS,
+    bits: 3,
+    chunk: SLOTS,
+    bucket_bytes: 4,
+};
+
+type FindAll = Box<dyn Fn() + Send + Sync>;
+
+/// Refuses memory, and finds all entries when it is asked for some.
+#[derive(Default)]
+struct Refusing(OnceLock<FindAll>);
+
+impl Charge for Refusing {
+    fn charge(&self) -> bool {
+        if let Some(find_all) = self.0.get() {
+            find_all();
+        }
+        false
+    }
+
+    fn uncharge(&self) {}
+}
+
+fn find_all_by(charge: &Refusing, find_all: impl Fn() + Send + Sync + 'static) {
+    assert!(charge.0.set(Box::new(find_all)).is_ok());
+}
+
+fn dentry(ino: u32) -> Dentry {
+    Dentry::Positive { ino, file_type: 1 }
+}
+
+/// Names of `bytes` bytes: those up to 39 and longer ones have tables of their own.
+fn names(bytes: usize) -> Vec<Vec<u8>> {
+    let letters = b'a'..;
+    let names = letters.map(|letter| vec![letter; bytes]);
+    names.take(SLOTS as usize).collect()
+}
+
+fn assert_no_dentry_is_stale(bytes: usize, new: Dentry) {
+    let charge = Arc::new(Refusing::default());
+    let half = || (CONFIG, Arc::clone(&charge) as Arc<dyn Charge>);
+    let cache = Arc::new(DentryCache::new(half(), half(), None, [1, 2]).unwrap());
+    for name in names(bytes) {
+        cache.insert(2, &name, dentry(12));
+    }
+    let found = Arc::clone(&cache);
+    find_all_by(&charge, move || {
+        for name in names(bytes) {
+            let _ = found.get(2, &name);
+        }
+    });
+    let name = &names(bytes)[1];
+    cache.insert(2, name, new);
+    assert_eq!(cache.get(2, name), None, "neither the old value nor a slot");
+    assert_eq!(cache.stats().objects, u64::from(SLOTS) - 1);
+    // Now there is a slot.
+    cache.insert(2, name, new);
+    assert_eq!(cache.get(2, name), Some(new));
+    cache.check_invariants();
+}
+
+#[test]
+fn dentry_without_a_free_slot_is_dropped_not_left_stale() {
+    for bytes in [8, 100] {
+        for new in [Dentry::Negative, dentry(13)] {
+            assert_no_dentry_is_stale(bytes, new);
+        }
+    }
+}
+
+#[test]
+fn inode_without_a_free_slot_is_dropped_not_left_stale() {
+    let charge = Arc::new(Refusing::default());
+    let cache = Arc::new(InodeCache::<2>::new(CONFIG, charge.clone(), None).unwrap());
+    for ino in 0..SLOTS {
+        cache.insert(ino, &[1, 1]);
+    }
+    let found = Arc::clone(&cache);
+    find_all_by(&charge, move || {
+        for ino in 0..SLOTS {
+            let _ = found.get(ino);
+        }
+    });
+    cache.insert(1, &[2, 2]);
+    assert_eq!(cache.get(1), None, "neither the old value nor a slot");
+    assert_eq!(cache.stats().objects, u64::from(SLOTS) - 1);
+    cache.check_invariants();
+}
