@@ -140,7 +140,8 @@ Options of -o, separated by commas; of two that contradict, the last wins:
   fakeroot
         no permission checks: everyone let in may do all
   suid, dev
-        honour set-id bits, devices (root only)
+        honour set-id bits, devices (root only); the default where root
+        mounts by mount(8), as for other types
   noexec
         refuse to run programs
   defaults, noauto, user, nofail, _netdev, x-*, noatime, ...

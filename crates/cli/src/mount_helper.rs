@@ -60,6 +60,10 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
         }
     };
     let mut options = Options::default();
+    // mount(8) passes what differs from its defaults, which are suid and dev.
+    let is_root = rustix::process::geteuid().is_root();
+    options.mount.suid = is_root;
+    options.mount.dev = is_root;
     for list in &args.options {
         if let Err(failure) = options.add_list(list, args.sloppy) {
             failure.tell(USAGE_FAILED);

@@ -3,6 +3,7 @@
 mod support;
 
 use rustix::process::Signal;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
@@ -337,6 +338,141 @@ fn killed_server_is_cleaned_up_after() {
     assert!(!socket.exists());
 }
 
+/// Opens `/dev/fuse` to all users, in this mount namespace, if it is not open already.
+fn open_fuse_device() {
+    if !support::is_fuse_open() {
+        // As udev would have it.
+        let device = Fixture::new();
+        let node = device.path("fuse");
+        sh(
+            "mknod \"$1\" c 10 229; chmod 666 \"$1\"; mount --bind \"$1\" /dev/fuse",
+            &[&node],
+        );
+    }
+}
+
+/// Makes the binary `/sbin/mount.larder` in this mount namespace.
+fn install_mount_helper(fixture: &Fixture) {
+    let sbin = fixture.directory("sbin", User::Same);
+    sh(
+        "cp -a /sbin/. \"$1\"; cp \"$2\" \"$1/mount.larder\"; mount --bind \"$1\" \"$(readlink -f /sbin)\"",
+        &[&sbin, support::binary()],
+    );
+}
+
+/// Runs mount(8), which must succeed.
+#[track_caller]
+fn system_mount<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) {
+    let output = Command::new("mount").args(args).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// The options of the mount point itself, such as `rw,nosuid`.
+fn mount_flags(path: &Path) -> Vec<String> {
+    let line = mount_line(path).unwrap();
+    let flags = line.split(' ').nth(5).unwrap();
+    flags.split(',').map(str::to_owned).collect()
+}
+
+#[test]
+fn mount_without_root_needs_no_path() {
+    let name = "mount_without_root_needs_no_path";
+    if !can_mount(User::Nobody) || (!support::is_fuse_open() && !has_root()) {
+        return;
+    }
+    if !support::is_fuse_open() && !in_own_namespace(name) {
+        return;
+    }
+    open_fuse_device();
+    let fixture = Fixture::new();
+    fixture.give_image(User::Nobody);
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Nobody));
+    for args in [
+        vec!["mount".into(), fixture.image(), mountpoint.0.clone()],
+        vec!["umount".into(), mountpoint.0.clone()],
+    ] {
+        let mut larder = command("larder", User::Nobody);
+        let output = larder.env_clear().args(args).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    assert!(!is_mounted(&mountpoint.0));
+    assert_clean(&fixture.image());
+}
+
+#[test]
+fn line_of_fstab_with_user_mounts_without_root() {
+    let name = "line_of_fstab_with_user_mounts_without_root";
+    if !can_mount(User::Nobody) || !has_root() || !in_own_namespace(name) {
+        return;
+    }
+    open_fuse_device();
+    let fixture = Fixture::new();
+    fixture.give_image(User::Nobody);
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Nobody));
+    install_mount_helper(&fixture);
+    // mount(8) believes a line of a user's mount in no other file.
+    let fstab = fixture.path("fstab");
+    let line = format!(
+        "{} {} larder noauto,user 0 0\n",
+        fixture.image().display(),
+        mountpoint.0.display()
+    );
+    fs::write(&fstab, line).unwrap();
+    sh("mount --bind \"$1\" /etc/fstab", &[&fstab]);
+    let output = as_nobody("mount", &mountpoint.0);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let flags = mount_flags(&mountpoint.0);
+    for flag in ["nosuid", "nodev"] {
+        assert!(flags.contains(&flag.to_owned()), "{flag} not in {flags:?}");
+    }
+    let read = as_nobody("cat", &mountpoint.0.join("hello"));
+    assert_eq!(text(&read.stdout), "hello, larder\n");
+    umount(User::Nobody, &mountpoint.0);
+    assert_clean(&fixture.image());
+}
+
+#[test]
+fn mount_by_type_has_the_flags_that_root_gives() {
+    let name = "mount_by_type_has_the_flags_that_root_gives";
+    if !can_mount(User::Same) || !has_root() || !in_own_namespace(name) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    install_mount_helper(&fixture);
+    let image = fixture.image();
+    let refused = |flag: &str| mount_flags(&mountpoint.0).contains(&flag.to_owned());
+    for (options, suid, dev) in [
+        ("suid,dev", true, true),
+        ("defaults", true, true),
+        ("nosuid", false, true),
+        ("nodev", true, false),
+        ("suid,dev,nosuid,nodev", false, false),
+        ("user", false, false),
+        ("user,suid", true, false),
+    ] {
+        system_mount([
+            "-t".as_ref(),
+            "larder".as_ref(),
+            "-o".as_ref(),
+            options.as_ref(),
+            image.as_os_str(),
+            mountpoint.0.as_os_str(),
+        ]);
+        let found = (!refused("nosuid"), !refused("nodev"));
+        assert_eq!(found, (suid, dev), "-o {options}");
+        umount(User::Same, &mountpoint.0);
+
+        let fstab = fixture.path("fstab");
+        let (image, at) = (image.display(), mountpoint.0.display());
+        fs::write(&fstab, format!("{image} {at} larder {options} 0 0\n")).unwrap();
+        system_mount(["-T".as_ref(), fstab.as_os_str(), mountpoint.0.as_os_str()]);
+        let found = (!refused("nosuid"), !refused("nodev"));
+        assert_eq!(found, (suid, dev), "fstab: {options}");
+        umount(User::Same, &mountpoint.0);
+    }
+}
+
 #[test]
 fn whole_life_of_a_mount_without_root() {
     if !can_mount(User::Nobody) {
@@ -346,13 +482,7 @@ fn whole_life_of_a_mount_without_root() {
         if !has_root() || !in_own_namespace("whole_life_of_a_mount_without_root") {
             return;
         }
-        // As udev would have it.
-        let device = Fixture::new();
-        let node = device.path("fuse");
-        sh(
-            "mknod \"$1\" c 10 229; chmod 666 \"$1\"; mount --bind \"$1\" /dev/fuse",
-            &[&node],
-        );
+        open_fuse_device();
     }
     let fixture = Fixture::new();
     fixture.give_image(User::Nobody);
@@ -440,12 +570,7 @@ fn mount_by_type_and_fstab_work() {
     }
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    // A folder of programs for this namespace alone, with ours among them.
-    let sbin = fixture.directory("sbin", User::Same);
-    sh(
-        "cp -a /sbin/. \"$1\"; cp \"$2\" \"$1/mount.larder\"; mount --bind \"$1\" \"$(readlink -f /sbin)\"",
-        &[&sbin, support::binary()],
-    );
+    install_mount_helper(&fixture);
     let system_mount =
         |args: &[&std::ffi::OsStr]| Command::new("mount").args(args).output().unwrap();
     let output = system_mount(&[

@@ -50,7 +50,7 @@ pub enum Error {
     #[error("no permission to open /dev/fuse")]
     DeviceClosed,
     /// The program that mounts for users other than root is missing. Errno: `ENOENT`.
-    #[error("fusermount3 was not found in PATH, and without root it is what mounts")]
+    #[error("fusermount3 was not found in PATH or /usr/bin, and without root it is what mounts")]
     NoFusermount,
     /// `allow_other` or `allow_root` without the administrator's leave. Errno: `EPERM`.
     #[error("the option {0} needs root, or the line user_allow_other in /etc/fuse.conf")]

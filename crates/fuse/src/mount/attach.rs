@@ -174,7 +174,9 @@ fn kernel_flags(options: &MountOptions) -> MountFlags {
 fn mount_through_fusermount(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd> {
     let program = fusermount::find()?;
     let mut text = OsString::from(if options.read_write { "rw" } else { "ro" });
-    text.push(",nosuid,nodev");
+    // Only root gets as far with `suid` or `dev`.
+    text.push(if options.suid { ",suid" } else { ",nosuid" });
+    text.push(if options.dev { ",dev" } else { ",nodev" });
     if options.sync {
         text.push(",sync");
     }

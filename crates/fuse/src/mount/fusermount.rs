@@ -18,14 +18,21 @@ use std::process::{Command, Stdio};
 
 const PROGRAM: &str = "fusermount3";
 
-/// Where fusermount3 is.
+/// Where to look beside PATH, which mount(8) and systemd clear.
+const USUAL_DIRECTORIES: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
+
+/// Finds fusermount3: in the directories of PATH, then in the usual ones.
 ///
 /// # Errors
-/// [`Error::NoFusermount`] if no directory in PATH has it.
+/// [`Error::NoFusermount`] if none of them has it.
 pub(super) fn find() -> Result<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
+    find_in(&env::var_os("PATH").unwrap_or_default())
+}
+
+fn find_in(path: &OsStr) -> Result<PathBuf> {
+    env::split_paths(path)
         .filter(|directory| directory.is_absolute())
+        .chain(USUAL_DIRECTORIES.map(PathBuf::from))
         .map(|directory| directory.join(PROGRAM))
         .find(|program| program.is_file())
         .ok_or(Error::NoFusermount)
@@ -143,6 +150,14 @@ mod tests {
     #[test]
     fn comma_and_backslash_in_a_value_are_escaped() {
         assert_eq!(escaped(OsStr::new("/a,b\\c.img")), "/a\\,b\\\\c.img");
+    }
+
+    #[test]
+    fn path_comes_before_the_usual_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join(PROGRAM);
+        std::fs::write(&program, "").unwrap();
+        assert_eq!(find_in(dir.path().as_os_str()).unwrap(), program);
     }
 
     #[test]
