@@ -23,9 +23,10 @@ use capabilities::Abilities;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType,
     Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner,
-    OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyBmap, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
-    ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    Notifier, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyBmap,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
 };
 use larder::{FileKind, Metadata, NewFile, SetAttributes};
 use std::cell::RefCell;
@@ -34,6 +35,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 /// `SEEK_DATA` and `SEEK_HOLE` of lseek(2).
@@ -60,6 +62,8 @@ pub(super) struct Requests {
     skips_opendir: bool,
     /// How the kernel is to treat a file that it opened.
     open_flags: FopenFlags,
+    /// Sends notifications to the kernel, from the end of the handshake on.
+    notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl Requests {
@@ -89,6 +93,27 @@ impl Requests {
             } else {
                 FopenFlags::FOPEN_KEEP_CACHE
             },
+            notifier: Arc::default(),
+        }
+    }
+
+    /// Where the session puts its notifier.
+    pub(super) fn notifier(&self) -> Arc<OnceLock<Notifier>> {
+        Arc::clone(&self.notifier)
+    }
+
+    /// Makes the kernel ask for the attributes of a file again.
+    ///
+    /// Called before the request that changed them is answered, which keeps the node in use.
+    /// The kernel drops attributes without waiting for requests under way, unlike pages.
+    fn invalidate_attributes(&self, ino: INodeNo) {
+        // A negative offset: the pages stay.
+        let invalidated = self
+            .notifier
+            .get()
+            .map(|kernel| kernel.inval_inode(ino, -1, 0));
+        if let Some(Err(error)) = invalidated {
+            tracing::warn!("the kernel keeps attributes of node {ino} that have changed: {error}");
         }
     }
 
@@ -460,7 +485,12 @@ impl Filesystem for Requests {
         let _turn = self.turns.as_ref().map(Turns::begin);
         let caller = caller(request);
         match ioctl::answer(&self.operations, caller, node(ino), cmd, in_data, out_size) {
-            Ok(data) => reply.ioctl(0, &data),
+            Ok(data) => {
+                if ioctl::changes_file(cmd) {
+                    self.invalidate_attributes(ino);
+                }
+                reply.ioctl(0, &data);
+            }
             Err(error) => reply.error(errno(error)),
         }
     }

@@ -38,6 +38,11 @@ const EXTENDED_FLAGS: [(u32, u32); 6] = [
     (0x2000_0000, 0x200),
 ];
 
+/// Whether request `number`, once it succeeded, has changed the file, of which the kernel takes no note.
+pub(super) fn changes_file(number: u32) -> bool {
+    SET_FLAGS.contains(&number) || number == SET_EXTENDED
+}
+
 /// The bytes to answer with.
 pub(super) fn answer(
     operations: &Operations,

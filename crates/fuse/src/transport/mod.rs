@@ -72,7 +72,9 @@ pub(crate) fn start(
         (options.read_write && threads > 1).then(|| Turns::new(threads, device.try_clone().ok()));
     let operations = Operations::new(volume, options);
     let filesystem = Requests::new(operations, turns, checks_each_request, abilities);
+    let notifier = filesystem.notifier();
     let inner = fuser::Session::from_fd(filesystem, device, who, config).map_err(Error::Session)?;
+    notifier.get_or_init(|| inner.notifier());
     Ok(Session { inner })
 }
 
