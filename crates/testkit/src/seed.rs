@@ -28,6 +28,20 @@ impl Seed {
         }
     }
 
+    /// The seeds of the parts of a test's work, without end: of part 0, part 1, …; or the one in
+    /// [`SEED_VARIABLE`] and no other, which repeats the part whose failure printed it.
+    ///
+    /// # Panics
+    /// As [`Seed::from_environment`].
+    #[must_use]
+    pub fn parts_from_environment(default: u64) -> Box<dyn Iterator<Item = Self>> {
+        let seed = Self::from_environment(default);
+        if std::env::var_os(SEED_VARIABLE).is_some() {
+            return Box::new(std::iter::once(seed));
+        }
+        Box::new((0..).map(move |number| seed.part(number)))
+    }
+
     /// Another seed, for part `number` of the work that this one stands for.
     #[must_use]
     pub fn part(self, number: u64) -> Self {

@@ -61,16 +61,18 @@ fn survive(
     let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
     let plan = if is_full { FULL } else { SHORT };
     let mut total = Tally::default();
-    let mut part = 0;
-    while part == 0 || (is_full && total.states < FULL_STATES) {
-        let seed = Seed::from_environment(seed).part(part);
+    let mut workloads = 0;
+    for seed in Seed::parts_from_environment(seed) {
         match report(&start, &make(seed, &start.model), &plan, seed) {
             Ok(tally) => total.add(&tally),
             Err(what) => panic!("{what}"),
         }
-        part += 1;
+        workloads += 1;
+        if !is_full || total.states >= FULL_STATES {
+            break;
+        }
     }
-    println!("{name}: {part} workloads, {total:?}");
+    println!("{name}: {workloads} workloads, {total:?}");
     // A workload that writes next to nothing proves nothing.
     assert!(total.states >= 100, "{name}: {total:?}");
 }

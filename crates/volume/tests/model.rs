@@ -1,8 +1,8 @@
 //! Seeded operations through a volume, beside the model: after each operation what it touched,
 //! at the end everything, then e2fsck, then the kernel's mount.
 //!
-//! `LARDER_SEED` replaces the seed of every sequence, and `LARDER_SEQUENCES` says how many are
-//! tried on each layout; a failure prints the seed and the smallest sequence.
+//! `LARDER_SEQUENCES` says how many sequences are tried on each layout. A failure prints the smallest
+//! sequence that fails, and the seed; with that in `LARDER_SEED`, this sequence alone is tried.
 
 use larder::{Ino, OpenOptions, Volume};
 use larder_block::{BlockDevice, OverlayDevice};
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-const SEQUENCES: u64 = 3;
+const SEQUENCES: usize = 3;
 const OPERATIONS: usize = 400;
 const MIX: Mix = Mix {
     most_nodes: 120,
@@ -121,8 +121,7 @@ fn follow_the_model(name: &str, seed: u64, mix: Mix) {
     let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
     let sequences =
         std::env::var("LARDER_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
-    for part in 0..sequences {
-        let seed = Seed::from_environment(seed).part(part);
+    for seed in Seed::parts_from_environment(seed).take(sequences) {
         let model = Model::new(layout.rules);
         let operations = Generator::new(seed, mix).sequence(&model, OPERATIONS);
         let Err(what) = attempt(layout, &operations) else {
