@@ -20,6 +20,16 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+const OPERATIONS: usize = 500;
+const MIX: Mix = Mix {
+    most_nodes: 120,
+    most_bytes: 2 << 20,
+    syncs_one_in: 0,
+    shares_one_in: 0,
+    reopens: true,
+    far: true,
+};
+
 /// A mounted file system, and what is open on it.
 struct Kernel {
     mount: LoopMount,
@@ -114,7 +124,7 @@ impl Kernel {
                 assert_eq!(written, bytes.len());
                 Ok(())
             }
-            _ => self.change(operation),
+            _ => self.change(model, operation),
         }
     }
 
@@ -144,7 +154,7 @@ impl Kernel {
         Ok(())
     }
 
-    fn change(&self, operation: &Operation) -> Result<()> {
+    fn change(&self, model: &Model, operation: &Operation) -> Result<()> {
         match operation {
             Operation::Truncate { file, size_bytes } => {
                 let (path, _) = self.target(file);
@@ -169,8 +179,9 @@ impl Kernel {
             } => {
                 let source = self.opened(from, OFlags::RDONLY)?;
                 let target = self.opened(to, OFlags::WRONLY)?;
+                let left = model.copied_bytes(from, *from_bytes, *len_bytes);
+                let mut left = usize::try_from(left).unwrap();
                 let (mut from_bytes, mut to_bytes) = (*from_bytes, *to_bytes);
-                let mut left = usize::try_from(*len_bytes).unwrap();
                 while left > 0 {
                     let copied = rustix::fs::copy_file_range(
                         &source,
@@ -357,17 +368,9 @@ fn is_opened(model: &Model, operation: &Operation) -> bool {
         .is_some_and(|node| matches!(node.body, Body::File(_) | Body::Directory { .. }))
 }
 
-fn kernel_follows_the_model(layout: &Layout, seed: Seed, count: usize) {
-    let mix = Mix {
-        most_nodes: 120,
-        most_bytes: 2 << 20,
-        syncs_one_in: 0,
-        shares_one_in: 0,
-        reopens: true,
-        far: true,
-    };
+/// Lets the kernel perform `operations` on a new file system of the layout, beside the model.
+fn kernel_follows_the_model(layout: &Layout, operations: &[Operation], seed: Seed) {
     let mut model = Model::new(layout.rules);
-    let operations = Generator::new(seed, mix).sequence(&model, count);
     let device = larder_block::OverlayDevice::new(layout.base().unwrap());
     let image = ImageFile::new(&device).unwrap();
     let mut kernel = Kernel {
@@ -377,7 +380,7 @@ fn kernel_follows_the_model(layout: &Layout, seed: Seed, count: usize) {
     let mut clock = Clock::default();
     // Linux sets the times of a file before it finds fault with the range to move.
     let mut touched = Vec::new();
-    for (number, operation) in (0..).zip(&operations) {
+    for (number, operation) in (0..).zip(operations) {
         let begun = now();
         let before = model.clone();
         let predicted = model.apply(number, operation);
@@ -401,7 +404,8 @@ fn kernel_follows_the_model(layout: &Layout, seed: Seed, count: usize) {
         clock.0.push((begun, now()));
     }
     drop(kernel);
-    model.apply(u32::try_from(count).unwrap(), &Operation::Reopen);
+    let last = u32::try_from(operations.len()).unwrap();
+    model.apply(last, &Operation::Reopen);
     let volume = larder::Volume::open(image.path(), &larder::OpenOptions::default()).unwrap();
     let places = Places::found(&model, &volume);
     let mut differences = compare_all(&model, &volume, &places, &clock);
@@ -423,11 +427,59 @@ fn kernel_does_what_the_model_says() {
         return;
     }
     rustix::process::umask(Mode::from_raw_mode(UMASK.into()));
-    let seed = Seed::from_environment(0x5000);
     for (number, name) in (0..).zip(["ext4", "ext3-1k", "inline-data", "bigalloc", "ext2-1k"]) {
-        for part in 0..4 {
-            let seed = seed.part(number).part(part);
-            kernel_follows_the_model(layout(name).unwrap(), seed, 500);
+        for seed in Seed::parts_from_environment(0x5000 + number).take(4) {
+            let layout = layout(name).unwrap();
+            let model = Model::new(layout.rules);
+            let operations = Generator::new(seed, MIX).sequence(&model, OPERATIONS);
+            kernel_follows_the_model(layout, &operations, seed);
         }
     }
+}
+
+/// A copy that makes its own source longer copies what the file had before.
+#[test]
+fn kernel_copies_within_a_file_what_it_had_before() {
+    if skip(&[Requirement::Tool("mke2fs"), Requirement::LoopMount]) {
+        return;
+    }
+    let layout = layout("ext3-1k").unwrap();
+    let device = larder_block::OverlayDevice::new(layout.base().unwrap());
+    let image = ImageFile::new(&device).unwrap();
+    let mount = LoopMount::new(image.path(), Access::ReadWrite, &[]).unwrap();
+    let path = mount.path().join("a");
+    std::fs::write(&path, [b'a'; 1630]).unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(&path);
+    let file = file.unwrap();
+    let (mut from_bytes, mut to_bytes) = (1343, 61_876);
+    let (source, target) = (Some(&mut from_bytes), Some(&mut to_bytes));
+    let copied = rustix::fs::copy_file_range(&file, source, &file, target, 1148);
+    assert_eq!(copied, Ok(1630 - 1343));
+
+    let at = NodePath::default().join(b"a");
+    let file = Target::Path(at.clone());
+    let operations = [
+        Operation::Make {
+            at,
+            node: NewNode::File,
+            owned: Owned {
+                permissions: 0o644,
+                uid: 0,
+                gid: 0,
+            },
+        },
+        Operation::Write {
+            file: file.clone(),
+            offset_bytes: 0,
+            len_bytes: 1630,
+        },
+        Operation::Copy {
+            from: file.clone(),
+            from_bytes: 1343,
+            to: file,
+            to_bytes: 61_876,
+            len_bytes: 1148,
+        },
+    ];
+    kernel_follows_the_model(layout, &operations, Seed(0));
 }

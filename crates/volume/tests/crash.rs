@@ -42,6 +42,15 @@ const FULL: Plan = Plan {
     again_every: 8,
 };
 
+/// All boundaries of a short sequence, with all checks.
+const EVERYTHING: Plan = Plan {
+    every: 1,
+    reorderings: 3,
+    check_every: 1,
+    replay_every: 1,
+    again_every: 1,
+};
+
 /// States that the full run looks at, at least, on each layout.
 const FULL_STATES: usize = 12_500;
 
@@ -106,6 +115,66 @@ test_layouts! {
     4 ea_inode_1k_shared_attributes_survive_power_cuts "ea-inode-1k"
 }
 
+/// Looks at all that power cuts leave of one sequence.
+fn survive_exactly(name: &str, operations: &[Operation]) {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let layout = layout(name).unwrap_or_else(|| panic!("no layout {name}"));
+    let start = Start::empty(layout).unwrap_or_else(|what| panic!("{name}: {what}"));
+    let seed = Seed::from_environment(0x4300);
+    if let Err(what) = report(&start, operations, &EVERYTHING, seed) {
+        panic!("{what}");
+    }
+}
+
+fn path(names: &str) -> NodePath {
+    NodePath(
+        names
+            .split('/')
+            .map(|name| name.as_bytes().to_vec())
+            .collect(),
+    )
+}
+
+fn make(at: &NodePath, node: NewNode) -> Operation {
+    Operation::Make {
+        at: at.clone(),
+        node,
+        owned: Owned {
+            permissions: 0o755,
+            uid: 0,
+            gid: 0,
+        },
+    }
+}
+
+#[test]
+fn copy_within_a_file_past_its_end_survives_power_cuts() {
+    let at = path("a");
+    let file = Target::Path(at.clone());
+    let operations = [
+        make(&at, NewNode::File),
+        Operation::Write {
+            file: file.clone(),
+            offset_bytes: 0,
+            len_bytes: 1630,
+        },
+        // 287 bytes are there.
+        Operation::Copy {
+            from: file.clone(),
+            from_bytes: 1343,
+            to: file,
+            to_bytes: 61_876,
+            len_bytes: 1148,
+        },
+        Operation::Sync,
+    ];
+    for name in ["ext3-1k", "bigalloc", "inline-data", "ext4"] {
+        survive_exactly(name, &operations);
+    }
+}
+
 /// Files that share a block of attributes, which has room for four more.
 const CROWD: u64 = 1020;
 
@@ -113,21 +182,12 @@ const CROWD: u64 = 1020;
 const CROWD_OPERATIONS: u64 = 120;
 
 fn member(number: u64) -> NodePath {
-    NodePath::default().join(format!("{number}").as_bytes())
+    path(&number.to_string())
 }
 
 /// Makes a file, and gives it the attributes that the crowd has.
 fn join(number: u64) -> [Operation; 2] {
-    let make = Operation::Make {
-        at: member(number),
-        node: NewNode::File,
-        owned: Owned {
-            permissions: 0o600,
-            uid: 0,
-            gid: 0,
-        },
-    };
-    [make, set(number, b'v')]
+    [make(&member(number), NewNode::File), set(number, b'v')]
 }
 
 fn set(number: u64, letter: u8) -> Operation {

@@ -2,7 +2,7 @@
 
 use super::node::{APPEND, Body, IMMUTABLE, Stamp};
 use super::{Content, Model, NodeId, Outcome, Step, done};
-use crate::operation::fill_content;
+use crate::operation::{Target, fill_content};
 use larder::Fallocate;
 use rustix::io::Errno;
 
@@ -105,6 +105,15 @@ impl Model {
         }
         self.any_times(id)?;
         done(id)
+    }
+
+    /// The bytes that a copy of `len_bytes` from `from_bytes` of `from` copies: as many as the file has
+    /// there before the copy, which may itself make the file longer.
+    #[must_use]
+    pub fn copied_bytes(&self, from: &Target, from_bytes: u64, len_bytes: u64) -> u64 {
+        let content = self.find(from).and_then(|id| self.node(id)?.content());
+        let size_bytes = content.map_or(0, Content::size_bytes);
+        len_bytes.min(size_bytes.saturating_sub(from_bytes))
     }
 
     pub(super) fn copy(

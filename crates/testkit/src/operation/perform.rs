@@ -321,9 +321,11 @@ impl Hand<'_> {
         }
     }
 
-    /// Copies in as many pieces as it takes, as programs do.
+    /// Copies in as many pieces as it takes, as programs do, but not what the copy itself adds to
+    /// the source.
     fn copy(&self, from: (&Target, u64), to: (&Target, u64), len_bytes: u64) -> Result<()> {
         let (source, target) = (self.target(from.0), self.target(to.0));
+        let len_bytes = self.model.copied_bytes(from.0, from.1, len_bytes);
         let mut done = 0;
         while done < len_bytes {
             let (from_bytes, to_bytes) = (from.1 + done, to.1 + done);
