@@ -154,7 +154,7 @@ impl Operations {
         self.settled(node, metadata)
     }
 
-    /// Writes all of `buf`. With `drops_set_id`, the kernel says that who wrote it may not keep
+    /// Writes `buf`, and returns how much of it. With `drops_set_id`, the kernel says that who wrote it may not keep
     /// the set-id bits.
     pub(crate) fn write(
         &self,

@@ -58,6 +58,11 @@ impl From<larder_block::Error> for Error {
 }
 
 impl Error {
+    /// Whether blocks are lacking.
+    pub(crate) fn is_no_space(&self) -> bool {
+        matches!(self, Self::Ext4(larder_ext4::Error::NoSpace))
+    }
+
     /// The errno that a system call would return.
     #[must_use]
     pub fn errno(&self) -> Errno {

@@ -155,7 +155,7 @@ fn fill(volume: &Volume, file: Ino, mut at: u64) -> u64 {
         let buf = vec![7; piece];
         loop {
             match volume.write_at(file, &buf, at) {
-                Ok(_) => at += piece as u64,
+                Ok(written) => at += written as u64,
                 Err(error) => {
                     assert_eq!(error.errno(), Errno::NOSPC);
                     break;
@@ -213,8 +213,8 @@ fn reservation_of_scattered_blocks_is_not_used_up_by_a_large_write() {
     let large = vec![1; 256 << 10];
     let mut at = 0;
     for piece in [large.len(), BLOCK] {
-        while volume.write_at(other, &large[..piece], at).is_ok() {
-            at += piece as u64;
+        while let Ok(written) = volume.write_at(other, &large[..piece], at) {
+            at += written as u64;
         }
     }
     volume.sync_file(file, false).unwrap();

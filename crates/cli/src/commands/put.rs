@@ -78,7 +78,7 @@ fn put(volume: &Volume, mut source: Source, path: &[u8]) -> Result<()> {
             .map_err(|error| Failure::new(format!("cannot read the source: {error}")))?;
         if len > 0 {
             volume
-                .write_at(ino, &piece[..len], offset_bytes)
+                .write_all_at(ino, &piece[..len], offset_bytes)
                 .map_err(failed)?;
         }
         offset_bytes += len as u64;

@@ -8,6 +8,7 @@ use larder::{
     XattrMode,
 };
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -78,7 +79,8 @@ impl Performer {
     }
 
     /// Performs an operation on both. [`Operation::Reopen`] is the caller's to do on the volume.
-    /// An error that `excused` accepts leaves the model as it was.
+    /// An error that `excused` accepts leaves the model as it was. A write or a copy that ends before
+    /// its end, where `excused` accepts `ENOSPC`, is one of fewer bytes to the model.
     ///
     /// # Errors
     /// How the volume and the model differ in whether it succeeds, or with which errno it fails.
@@ -96,13 +98,23 @@ impl Performer {
         let mut outcome = predicted;
         let mut verdict = Ok(());
         if predicted != Outcome::Skipped {
-            let performed = Hand {
+            let hand = Hand {
                 volume,
                 model: &before,
                 places: &self.places,
                 number,
+                short: Cell::new(None),
+            };
+            let performed = hand.perform(operation);
+            if let Some(shorter) = hand.short.take() {
+                if !excused(Errno::NOSPC) {
+                    verdict = Err(format!(
+                        "operation {number} {operation:?}: only {shorter:?}"
+                    ));
+                }
+                self.model = before.clone();
+                outcome = self.model.apply(number, &shorter);
             }
-            .perform(operation);
             let result = performed.as_ref().map_err(larder::Error::errno);
             match (predicted, result) {
                 (Outcome::Done { made, .. }, Ok(metadata)) => {
@@ -184,6 +196,8 @@ struct Hand<'a> {
     model: &'a Model,
     places: &'a Places,
     number: u32,
+    /// What was done, where it is less than the operation.
+    short: Cell<Option<Operation>>,
 }
 
 impl Hand<'_> {
@@ -278,7 +292,13 @@ impl Hand<'_> {
                 let mut bytes = vec![0; *len_bytes as usize];
                 fill_content(self.number, *offset_bytes, &mut bytes);
                 let written = volume.write_at(self.target(file), &bytes, *offset_bytes)?;
-                assert_eq!(written, bytes.len(), "a write is done wholly or fails");
+                if written < bytes.len() {
+                    self.short.set(Some(Operation::Write {
+                        file: file.clone(),
+                        offset_bytes: *offset_bytes,
+                        len_bytes: u32::try_from(written).unwrap_or(u32::MAX),
+                    }));
+                }
                 Ok(())
             }
             Operation::Truncate { file, size_bytes } => {
@@ -330,12 +350,23 @@ impl Hand<'_> {
         while done < len_bytes {
             let (from_bytes, to_bytes) = (from.1 + done, to.1 + done);
             let left = len_bytes - done;
-            match self
+            let copied = self
                 .volume
-                .copy_range(source, from_bytes, target, to_bytes, left)?
-            {
-                0 => break,
-                copied => done += copied,
+                .copy_range(source, from_bytes, target, to_bytes, left);
+            match copied {
+                Ok(0) => break,
+                Ok(copied) => done += copied,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => {
+                    self.short.set(Some(Operation::Copy {
+                        from: from.0.clone(),
+                        from_bytes: from.1,
+                        to: to.0.clone(),
+                        to_bytes: to.1,
+                        len_bytes: done,
+                    }));
+                    break;
+                }
             }
         }
         Ok(())

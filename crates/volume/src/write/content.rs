@@ -1,6 +1,7 @@
 //! Operations on content: writing, cutting, allocating, making durable.
 
 use super::Fallocate;
+use super::pages::Writing;
 use crate::read::check_content;
 use crate::write_back::Times;
 use crate::{Ino, Result, Volume};
@@ -11,13 +12,31 @@ use std::sync::atomic::Ordering::Relaxed;
 const COPY_BYTES: u64 = 1 << 20;
 
 impl Volume {
-    /// Writes `buf` at `offset_bytes` of a regular file, all of it or nothing but an error.
+    /// Writes `buf` at `offset_bytes` of a regular file, and returns how many bytes of it: fewer than
+    /// all where space, or something else, ended the write in the middle. What is not written is as
+    /// it was, and the file reaches no further than what is.
     ///
     /// # Errors
-    /// `ENOSPC`, `EFBIG`, `EIO`, `EROFS`, …, or what is wrong with the image.
+    /// If nothing was written: `ENOSPC`, `EFBIG`, `EIO`, `EROFS`, …, or what is wrong with the image.
     pub fn write_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<usize> {
-        self.change(|| self.reader.write_at(ino, buf, offset_bytes))?;
-        Ok(buf.len())
+        let mut writing = Writing::new(buf, offset_bytes);
+        match self.change(|| self.reader.write(ino, &mut writing)) {
+            Err(error) if writing.done() == 0 => Err(error),
+            _ => Ok(writing.done()),
+        }
+    }
+
+    /// Writes all of `buf` at `offset_bytes` of a regular file.
+    ///
+    /// # Errors
+    /// What ended [`Volume::write_at`] before the end; what it wrote before stays.
+    pub fn write_all_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset_bytes.saturating_add(done as u64);
+            done += self.write_at(ino, &buf[done..], at)?;
+        }
+        Ok(())
     }
 
     /// Makes the file as long as `size_bytes`.
@@ -63,11 +82,11 @@ impl Volume {
         }
     }
 
-    /// Copies within the volume, at most `len_bytes`; less at the end of `from`. Returns the bytes
-    /// copied.
+    /// Copies within the volume, at most `len_bytes`; less at the end of `from`, or where space ends.
+    /// Returns the bytes copied.
     ///
     /// # Errors
-    /// As `copy_file_range(2)`, or what is wrong with the image.
+    /// If nothing was copied: as `copy_file_range(2)`, or what is wrong with the image.
     pub fn copy_range(
         &self,
         from: Ino,
@@ -89,12 +108,15 @@ impl Volume {
         let mut done = 0;
         while done < len_bytes {
             let want = usize::try_from(len_bytes - done).map_or(buf.len(), |n| n.min(buf.len()));
-            let len = self.read_once(from, &mut buf[..want], from_bytes + done)?;
-            if len == 0 {
-                break;
+            let copied = self
+                .read_once(from, &mut buf[..want], from_bytes + done)
+                .and_then(|len| self.write_at(to, &buf[..len], to_bytes + done));
+            match copied {
+                Ok(0) => break,
+                Ok(len) => done += len as u64,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
             }
-            self.write_at(to, &buf[..len], to_bytes + done)?;
-            done += len as u64;
         }
         Ok(done)
     }

@@ -10,10 +10,10 @@
 //! 1. What is delayed has a promise, but while its write-back has claimed it.
 //! 2. What a writer is about to make delayed ([`Dirty::expected`]) has one too.
 
+use crate::Result;
 use crate::dirty::{BlockSet, Dirty};
 use crate::live::Live;
 use crate::read::Reader;
-use crate::{Error, Result};
 use larder_ext4::{FileBlock, Inode, MappingKind, MappingLevel, Reservation};
 use std::ops::Range;
 
@@ -25,11 +25,36 @@ struct Need {
 }
 
 impl Reader {
-    /// Promises space to those of `blocks` that have none, mapped or promised: they are
-    /// expected to become delayed. With `rw` held exclusively, and `writeback` not.
+    /// As [`Reader::reserve_holes`], to as many of `blocks` from the first on as there is space for;
+    /// returns where those end.
+    pub(super) fn reserve_first_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<u64> {
+        let Err(error) = self.reserve_holes(live, blocks.clone()) else {
+            return Ok(blocks.end);
+        };
+        if !error.is_no_space() {
+            return Err(error);
+        }
+        let mut end = blocks.start;
+        let mut step = (blocks.end - blocks.start) / 2;
+        while step > 0 && end < blocks.end {
+            let next = blocks.end.min(end + step);
+            match self.try_reserve(live, end..next) {
+                Ok(()) => end = next,
+                Err(error) if error.is_no_space() => step /= 2,
+                Err(other) => return Err(other),
+            }
+        }
+        if end == blocks.start {
+            return Err(error);
+        }
+        Ok(end)
+    }
+
+    /// Promises space to those of `blocks` that have none, mapped or promised, or to none of them:
+    /// they are expected to become delayed. With `rw` held exclusively, and `writeback` not.
     pub(super) fn reserve_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<()> {
         match self.try_reserve(live, blocks.clone()) {
-            Err(Error::Ext4(larder_ext4::Error::NoSpace)) => {
+            Err(error) if error.is_no_space() => {
                 self.write_back_for_room();
                 self.while_room_comes(|| self.try_reserve(live, blocks.clone()))
             }

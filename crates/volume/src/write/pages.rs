@@ -23,7 +23,7 @@ use std::ops::{Deref, DerefMut, Range};
 
 /// Writes of so many bytes and more go past the page cache: about what one device write should
 /// have at least.
-const LARGE_BYTES: usize = 256 << 10;
+const LARGE_BYTES: u64 = 256 << 10;
 
 /// Write-backs of everything that may fail to make room for one page.
 const ROUNDS: u32 = 4;
@@ -40,6 +40,47 @@ struct Change {
     bytes: Range<u64>,
     /// How long the file is at least, afterwards.
     size_bytes: u64,
+}
+
+/// Content on its way into a file, from its start on.
+#[derive(Debug)]
+pub(crate) struct Writing<'b> {
+    buf: &'b [u8],
+    offset_bytes: u64,
+    done: usize,
+}
+
+impl<'b> Writing<'b> {
+    /// `buf` is to be written at `offset_bytes` of a file.
+    pub(crate) fn new(buf: &'b [u8], offset_bytes: u64) -> Self {
+        Self {
+            buf,
+            offset_bytes,
+            done: 0,
+        }
+    }
+
+    /// How many bytes are written.
+    pub(crate) fn done(&self) -> usize {
+        self.done
+    }
+
+    /// Where in the file that begins which is not written.
+    pub(super) fn at(&self) -> u64 {
+        self.offset_bytes.saturating_add(self.done as u64)
+    }
+
+    /// What is not written, up to `until` in the file.
+    pub(super) fn left(&self, until: u64) -> &'b [u8] {
+        let left = &self.buf[self.done..];
+        let len = usize::try_from(until.saturating_sub(self.at()));
+        &left[..len.map_or(left.len(), |len| len.min(left.len()))]
+    }
+
+    /// All before `at` in the file is written.
+    pub(super) fn advance_to(&mut self, at: u64) {
+        self.done += self.left(at).len();
+    }
 }
 
 impl OwnPage<'_> {
@@ -93,11 +134,14 @@ impl Reader {
         bytes.start / block_bytes..bytes.end.div_ceil(block_bytes)
     }
 
-    /// Writes all of `buf` at `offset_bytes` of the regular file `ino`.
-    pub(crate) fn write_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<()> {
+    /// Writes what is left of `writing` into the regular file `ino`.
+    ///
+    /// # Errors
+    /// Also after a part of it was written: `writing` says how much.
+    pub(crate) fn write(&self, ino: Ino, writing: &mut Writing<'_>) -> Result<()> {
         let live = self.live(ino)?;
         let alone = live.rw.write();
-        let written = self.write_alone(&live, buf, offset_bytes);
+        let written = self.write_alone(&live, writing);
         let is_replaced = live.state().is_replaced;
         let written = match written {
             Ok(()) if is_replaced => self.write_back_one(&live),
@@ -108,24 +152,26 @@ impl Reader {
         written
     }
 
-    /// As [`Reader::write_at`], with `rw` held exclusively.
-    fn write_alone(&self, live: &Live<'_>, buf: &[u8], offset_bytes: u64) -> Result<()> {
+    /// As [`Reader::write`], with `rw` held exclusively.
+    fn write_alone(&self, live: &Live<'_>, writing: &mut Writing<'_>) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, InodeFlags::IMMUTABLE)?;
-        if buf.is_empty() {
+        let (left, start_bytes) = (writing.left(u64::MAX), writing.at());
+        if left.is_empty() {
             return Ok(());
         }
-        let end_bytes = offset_bytes.checked_add(buf.len() as u64);
+        let end_bytes = start_bytes.checked_add(left.len() as u64);
         let end_bytes = end_bytes
             .filter(|end| *end <= self.fs.max_file_bytes(&inode))
             .ok_or(Error::FileTooLarge(live.ino()))?;
-        if inode.has_inline_data() && self.write_inline(live, buf, offset_bytes)? {
+        if inode.has_inline_data() && self.write_inline(live, left, start_bytes)? {
+            writing.advance_to(end_bytes);
             return Ok(());
         }
-        if offset_bytes > inode.size_bytes() {
+        if start_bytes > inode.size_bytes() {
             self.zero_tail(live, inode.size_bytes())?;
         }
-        let written = self.write_blocks(live, buf, offset_bytes..end_bytes);
+        let written = self.write_blocks(live, writing, end_bytes);
         live.wrote(self.clock.now());
         written
     }
@@ -143,48 +189,53 @@ impl Reader {
         Ok(())
     }
 
-    /// Writes `buf`, which is to be `bytes` of a file with blocks.
-    fn write_blocks(&self, live: &Live<'_>, buf: &[u8], bytes: Range<u64>) -> Result<()> {
+    /// Writes what is left of `writing`, up to `end_bytes` of a file with blocks.
+    fn write_blocks(
+        &self,
+        live: &Live<'_>,
+        writing: &mut Writing<'_>,
+        end_bytes: u64,
+    ) -> Result<()> {
         let page_bytes = self.page_bytes();
-        let whole = bytes.start.next_multiple_of(page_bytes)..bytes.end / page_bytes * page_bytes;
-        let large = usize::try_from(whole.end.saturating_sub(whole.start)).unwrap_or(0);
-        if large < LARGE_BYTES || self.journals_content {
-            return self.write_pages(live, buf, bytes);
+        let whole = writing.at().next_multiple_of(page_bytes)..end_bytes / page_bytes * page_bytes;
+        let large = whole.end.saturating_sub(whole.start);
+        if large >= LARGE_BYTES && !self.journals_content {
+            self.write_pages(live, writing, whole.start)?;
+            match self.write_past_cache(live, writing, whole.end, whole.end) {
+                // As much as there is space for goes into pages.
+                Err(error) if error.is_no_space() => {}
+                written => written?,
+            }
         }
-        let head = usize::try_from(whole.start - bytes.start).unwrap_or(0);
-        let (before, rest) = buf.split_at(head);
-        let (middle, behind) = rest.split_at(large);
-        self.write_pages(live, before, bytes.start..whole.start)?;
-        self.write_past_cache(live, middle, whole.clone())?;
-        self.write_pages(live, behind, whole.end..bytes.end)
+        self.write_pages(live, writing, end_bytes)
     }
 
-    /// Writes `buf`, which is to be `bytes` of the file, into its pages.
-    fn write_pages(&self, live: &Live<'_>, buf: &[u8], bytes: Range<u64>) -> Result<()> {
-        if buf.is_empty() {
-            return Ok(());
+    /// Writes what is left of `writing`, up to `until` in the file, into pages.
+    fn write_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
+        while writing.at() < until {
+            let blocks = self.blocks_touched(&(writing.at()..until));
+            // What is written here gives back what was promised too much, for the next round.
+            let end = self.reserve_first_holes(live, blocks.clone())?;
+            let written = self.change_pages(live, writing, until.min(end * self.block_bytes()));
+            live.end_expecting(blocks.start..end);
+            written?;
         }
-        let blocks = self.blocks_touched(&bytes);
-        self.reserve_holes(live, blocks.clone())?;
-        let written = self.change_pages(live, buf, bytes);
-        live.end_expecting(blocks);
-        written
+        Ok(())
     }
 
     /// As [`Reader::write_pages`], with space for what is mapped to nothing.
-    fn change_pages(&self, live: &Live<'_>, buf: &[u8], bytes: Range<u64>) -> Result<()> {
+    fn change_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         let page_bytes = self.page_bytes();
-        let mut rest = buf;
-        for index in bytes.start / page_bytes..bytes.end.div_ceil(page_bytes) {
-            let start = index * page_bytes;
-            let part = bytes.start.max(start)..bytes.end.min(start + page_bytes);
-            let (now, behind) = rest.split_at(usize::try_from(part.end - part.start).unwrap_or(0));
-            rest = behind;
+        while writing.at() < until {
+            let start = writing.at();
+            let end = until.min((start / page_bytes + 1) * page_bytes);
+            let part = writing.left(end);
             let change = Change {
-                size_bytes: part.end,
-                bytes: part,
+                size_bytes: end,
+                bytes: start..end,
             };
-            self.change_page(live, change, &mut |page| page.copy_from_slice(now))?;
+            self.change_page(live, change, &mut |page| page.copy_from_slice(part))?;
+            writing.advance_to(end);
         }
         Ok(())
     }
@@ -221,7 +272,8 @@ impl Reader {
         live.with_mapping(|inode| self.fill(inode, around.start, &mut [&mut buf[..]]))?;
         let at = |byte: u64| usize::try_from(byte - around.start).unwrap_or(0);
         edit(&mut buf[at(bytes.start)..at(bytes.end)]);
-        self.write_past_cache_until(live, &buf, around, size_bytes)
+        let mut writing = Writing::new(&buf, around.start);
+        self.write_past_cache(live, &mut writing, around.end, size_bytes)
     }
 
     /// Page `index` to change: as it is cached, or filled, unless `is_whole` says that all of it will

@@ -7,43 +7,35 @@
 //! `rw` and `writeback` throughout. Pages that are filled while the device is written to may hold a
 //! mixture: they are dropped, under `map`, before anyone can know that the write is done.
 
+use super::pages::Writing;
 use crate::Result;
 use crate::live::Live;
 use crate::place::Written;
 use crate::read::Reader;
 use std::collections::VecDeque;
-use std::ops::Range;
 
 impl Reader {
-    /// Writes `buf`, which is to be `bytes` of the file: whole pages.
+    /// Writes what is left of `writing`, up to `until` in the file: whole blocks, in pages of which
+    /// nothing else is dirty. The file is at least `size_bytes` long afterwards.
+    ///
+    /// # Errors
+    /// `NoSpace` before anything is written, unless more is needed than was promised.
     pub(super) fn write_past_cache(
         &self,
         live: &Live<'_>,
-        buf: &[u8],
-        bytes: Range<u64>,
-    ) -> Result<()> {
-        let end_bytes = bytes.end;
-        self.write_past_cache_until(live, buf, bytes, end_bytes)
-    }
-
-    /// Writes `buf`, which is to be `bytes` of the file: whole blocks, in pages of which nothing else
-    /// is dirty. The file is at least `size_bytes` long afterwards.
-    pub(super) fn write_past_cache_until(
-        &self,
-        live: &Live<'_>,
-        buf: &[u8],
-        bytes: Range<u64>,
+        writing: &mut Writing<'_>,
+        until: u64,
         size_bytes: u64,
     ) -> Result<()> {
-        if live.inode()?.size_bytes() < bytes.start && live.is_dirty() {
+        if live.inode()?.size_bytes() < writing.at() && live.is_dirty() {
             // The size is not to pass content that is not on the device.
             self.write_back_one(live)?;
         }
-        let blocks = self.blocks_touched(&bytes);
+        let blocks = self.blocks_touched(&(writing.at()..until));
         self.reserve_holes(live, blocks.clone())?;
         let _alone = live.writeback.lock();
         let written = self.while_room_comes(|| {
-            let written = self.write_to_device(live, buf, &bytes, size_bytes);
+            let written = self.write_to_device(live, writing, until, size_bytes);
             if written.is_err() {
                 live.settle_reservation();
             }
@@ -54,21 +46,21 @@ impl Reader {
         written
     }
 
-    /// Writes `buf`, which is to be `bytes` of the file and has space, and maps it. With `writeback`
-    /// held.
+    /// Writes what has space, and maps it. With `writeback` held.
     fn write_to_device(
         &self,
         live: &Live<'_>,
-        buf: &[u8],
-        bytes: &Range<u64>,
+        writing: &mut Writing<'_>,
+        until: u64,
         size_bytes: u64,
     ) -> Result<()> {
-        let blocks = self.blocks_touched(bytes);
+        let bytes = writing.at()..until;
+        let blocks = self.blocks_touched(&bytes);
         let mut reservation = live.state().dirty.reservation.take();
         let placed = self.place(&live.inode()?, blocks.clone(), reservation.as_mut());
         live.state().dirty.reservation = reservation;
         let pieces: VecDeque<_> = placed?.into();
-        self.write_pieces(&pieces, buf, bytes.start)?;
+        self.write_pieces(&pieces, writing.left(until), bytes.start)?;
 
         let _map = live.map.write();
         let written = Written {
@@ -78,10 +70,12 @@ impl Reader {
             size_bytes,
             content: None,
         };
-        let mapped = self.map_written([written].into(), |_, _| {});
-        if mapped.is_ok() {
-            live.mark_clean(blocks.clone());
-        }
+        let mut end = blocks.start;
+        let mapped = self.map_written([written].into(), |_, mapped| {
+            end = mapped.last().map_or(end, |last| last.end);
+        });
+        live.mark_clean(blocks.start..end);
+        writing.advance_to(end * self.block_bytes());
         // What is dirty still is what the file has.
         let per_page = (self.page_bytes() / self.block_bytes()).max(1);
         let stale = live.state().dirty.pages_left(blocks, per_page);

@@ -306,7 +306,7 @@ impl InwardCopy<'_> {
                 Err(error) => return Err(unreadable(&error)),
             };
             self.volume
-                .write_at(copy, &piece[..len], at_bytes)
+                .write_all_at(copy, &piece[..len], at_bytes)
                 .map_err(written)?;
             at_bytes += len as u64;
             self.progress.add(len as u64);

@@ -1,0 +1,315 @@
+//! Calls that find no space, one by one: a write says how much it wrote, and what reads say is what
+//! the image has.
+
+use larder::{Fallocate, Ino, NewFile, OpenOptions, Volume, XattrMode};
+use larder_block::OverlayDevice;
+use larder_testkit::crash::{ImageFile, Layout, layout};
+use larder_testkit::{Requirement, skip};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const NEW: NewFile = NewFile {
+    permissions: 0o644,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+};
+
+/// Layouts with every kind of mapping.
+const MAPPINGS: [&str; 7] = [
+    "ext4-1k-no-checksums",
+    "ext4",
+    "bigalloc",
+    "inline-data",
+    "ext3-1k",
+    "ext2-1k",
+    "no-journal-4k",
+];
+/// Those with extents.
+const WITH_EXTENTS: [&str; 4] = ["ext4-1k-no-checksums", "ext4", "bigalloc", "no-journal-4k"];
+
+fn is_skipped() -> bool {
+    skip(&["mke2fs", "e2fsck"].map(Requirement::Tool))
+}
+
+/// A file system and what its files should hold.
+struct Tried {
+    name: &'static str,
+    device: Arc<OverlayDevice>,
+    volume: Volume,
+    files: BTreeMap<&'static str, Vec<u8>>,
+    cluster_bytes: usize,
+}
+
+fn options(read_write: bool) -> OpenOptions {
+    let mut options = OpenOptions::default();
+    options.read_write = read_write;
+    // Nothing happens but what a test does.
+    options.background = false;
+    options
+}
+
+impl Tried {
+    fn new(layout: &Layout) -> Self {
+        let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
+        let volume = Volume::open_device(Arc::clone(&device) as _, &options(true)).unwrap();
+        Self {
+            name: layout.name,
+            device,
+            volume,
+            files: BTreeMap::new(),
+            cluster_bytes: usize::try_from(layout.rules.cluster_bytes).unwrap(),
+        }
+    }
+
+    /// A file of this content, durable.
+    fn make(&mut self, name: &'static str, content: Vec<u8>) -> Ino {
+        let ino = self.create(name);
+        let written = self.volume.write_at(ino, &content, 0).unwrap();
+        assert_eq!(written, content.len());
+        self.volume.sync().unwrap();
+        self.files.insert(name, content);
+        ino
+    }
+
+    fn create(&self, name: &str) -> Ino {
+        let made = self.volume.create(Ino::ROOT, name.as_bytes(), &NEW);
+        made.unwrap().ino
+    }
+
+    /// Takes all that is free for content: the last by files that need nothing else.
+    fn fill(&self) {
+        let filler = self.create("filler");
+        let mut at = 0;
+        for piece in [1 << 20, 64 << 10, self.cluster_bytes] {
+            let piece = vec![b'f'; piece];
+            while let Ok(written) = self.volume.write_at(filler, &piece, at) {
+                at += written as u64;
+            }
+            self.volume.sync().unwrap();
+        }
+        for number in 0.. {
+            let Ok(made) = self
+                .volume
+                .create(Ino::ROOT, format!("last{number}").as_bytes(), &NEW)
+            else {
+                panic!("{}: inodes end before blocks", self.name);
+            };
+            let written = self
+                .volume
+                .write_at(made.ino, &vec![b'l'; self.cluster_bytes], 0);
+            if let Err(error) = written {
+                assert_eq!(error.errno(), Errno::NOSPC, "{}: {error}", self.name);
+                break;
+            }
+        }
+        self.volume.sync().unwrap();
+    }
+
+    /// Takes what is kept back for metadata too.
+    fn fill_by_attributes(&self) {
+        for number in 0..2000 {
+            let Ok(made) =
+                self.volume
+                    .create(Ino::ROOT, format!("attribute{number}").as_bytes(), &NEW)
+            else {
+                break;
+            };
+            let value = format!("{number:0500}");
+            let set = self
+                .volume
+                .set_xattr(made.ino, b"user.a", value.as_bytes(), XattrMode::Any);
+            if set.is_err() {
+                break;
+            }
+        }
+        self.volume.sync().unwrap();
+    }
+
+    /// Gives one cluster back.
+    fn free_one(&self) {
+        let last = self.volume.resolve(b"last0").unwrap();
+        self.volume.truncate(last, 0).unwrap();
+        self.volume.sync().unwrap();
+    }
+
+    /// That reads say what should be there.
+    fn compare(&self, volume: &Volume, when: &str) {
+        for (name, expected) in &self.files {
+            let what = format!("{}: {name}, {when}", self.name);
+            let ino = volume.resolve(name.as_bytes()).unwrap();
+            let size_bytes = volume.metadata(ino).unwrap().size_bytes;
+            assert_eq!(size_bytes, expected.len() as u64, "{what}: size");
+            let mut found = vec![0; expected.len() + 1];
+            let len = volume.read_at(ino, &mut found, 0).unwrap();
+            assert_eq!(len, expected.len(), "{what}");
+            let differs = expected.iter().zip(&found).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "{what}: first byte that differs");
+        }
+    }
+
+    /// That what reads say now is what should be there, and what the image has.
+    fn check(self, what: &str) {
+        self.compare(&self.volume, what);
+        self.volume.sync().unwrap();
+        self.compare(&self.volume, &format!("{what}, after a sync"));
+        self.volume.close().unwrap();
+        let device = Arc::clone(&self.device);
+        let again = Volume::open_device(device as _, &options(false)).unwrap();
+        self.compare(&again, &format!("{what}, opened again"));
+        drop(again);
+        ImageFile::new(&self.device).unwrap().check().unwrap();
+    }
+
+    /// Writes `len` bytes of 'B' and expects fewer to fit; returns how many.
+    fn write_too_much(&mut self, name: &'static str, offset: usize, len: usize) -> usize {
+        let ino = self.volume.resolve(name.as_bytes()).unwrap();
+        let written = self.volume.write_at(ino, &vec![b'B'; len], offset as u64);
+        let written = written.unwrap_or_else(|error| {
+            assert_eq!(error.errno(), Errno::NOSPC);
+            0
+        });
+        assert!(written < len, "{}: all was written", self.name);
+        let content = self.files.get_mut(name).unwrap();
+        content.resize(content.len().max(offset + written), 0);
+        content[offset..offset + written].fill(b'B');
+        written
+    }
+}
+
+/// Bytes that tell where they lie.
+fn pattern(len: usize) -> Vec<u8> {
+    (1..=251)
+        .flat_map(|byte| [byte; 7])
+        .cycle()
+        .take(len)
+        .collect()
+}
+
+#[test]
+fn write_that_finds_too_little_space_says_how_much_it_wrote() {
+    if is_skipped() {
+        return;
+    }
+    for name in MAPPINGS {
+        for len in [200_000, 900_000] {
+            let mut tried = Tried::new(layout(name).unwrap());
+            tried.make("t", vec![b'A'; 8192]);
+            tried.fill();
+            tried.free_one();
+            let written = tried.write_too_much("t", 1000, len);
+            // What is there is overwritten, and what was freed may be used.
+            assert!(written >= 7192, "{name}: {written} of {len}");
+            if name == "ext4-1k-no-checksums" {
+                // As the kernel: the block that was freed would need more to map it.
+                assert_eq!(written, 7192);
+            }
+            tried.compare(&tried.volume, "after the first");
+            let end = 1000 + written;
+            assert_eq!(tried.write_too_much("t", end, len), 0, "{name}");
+            tried.check(&format!("{written} of {len} bytes written"));
+        }
+    }
+}
+
+#[test]
+fn large_write_that_does_not_fit_writes_what_fits_and_no_failed_write_extends_a_file() {
+    if is_skipped() {
+        return;
+    }
+    for name in MAPPINGS {
+        let mut tried = Tried::new(layout(name).unwrap());
+        tried.make("t", Vec::new());
+        let len = 40 << 20;
+        let free_blocks = tried.volume.statfs().available_blocks;
+        let free = free_blocks * u64::from(tried.volume.statfs().block_size_bytes);
+        let written = tried.write_too_much("t", 0, len);
+        assert!(
+            written as u64 >= free / 10 * 9,
+            "{name}: {written} of {free}"
+        );
+        assert_eq!(tried.write_too_much("t", written, len), 0, "{name}");
+        tried.make("u", Vec::new());
+        // What needs no block to map it.
+        let more = tried.write_too_much("u", 0, 2 << 20);
+        assert!(more <= 4096 * 4, "{name}: {more}");
+        tried.check("large writes");
+    }
+}
+
+#[test]
+fn large_write_over_fragments_writes_no_less_than_fits() {
+    if is_skipped() {
+        return;
+    }
+    for name in WITH_EXTENTS {
+        let mut tried = Tried::new(layout(name).unwrap());
+        let cluster = tried.cluster_bytes;
+        let holes = tried.make("t", pattern(600 * cluster));
+        for number in (0..600).step_by(2) {
+            let at = number * cluster;
+            tried
+                .volume
+                .fallocate(holes, Fallocate::PunchHole, at as u64, cluster as u64)
+                .unwrap();
+            tried.files.get_mut("t").unwrap()[at..at + cluster].fill(0);
+        }
+        tried.volume.sync().unwrap();
+        tried.fill();
+        let last = (0..20).map(|number| format!("last{number}"));
+        for name in last {
+            if let Ok(ino) = tried.volume.resolve(name.as_bytes()) {
+                tried.volume.truncate(ino, 0).unwrap();
+            }
+        }
+        let written = tried.write_too_much("t", 0, 600 * cluster);
+        assert!(written >= 2 * cluster, "{name}: {written}");
+        tried.check("fragments");
+    }
+}
+
+#[test]
+fn copy_that_finds_too_little_space_says_how_much_it_copied() {
+    if is_skipped() {
+        return;
+    }
+    for name in MAPPINGS {
+        let mut tried = Tried::new(layout(name).unwrap());
+        let from = tried.make("from", pattern(3 << 20));
+        let to = tried.make("to", vec![b'A'; 8192]);
+        tried.fill();
+        tried.free_one();
+        let copied = tried.volume.copy_range(from, 0, to, 1000, 3 << 20).unwrap();
+        let copied = usize::try_from(copied).unwrap();
+        assert!((7192..3 << 20).contains(&copied), "{name}: {copied}");
+        let source = tried.files["from"][..copied].to_vec();
+        let content = tried.files.get_mut("to").unwrap();
+        content.resize(content.len().max(1000 + copied), 0);
+        content[1000..1000 + copied].copy_from_slice(&source);
+        let at = 1000 + copied as u64;
+        let more = tried.volume.copy_range(from, 0, to, at, 3 << 20);
+        assert_eq!(more.unwrap_err().errno(), Errno::NOSPC, "{name}");
+        tried.check("copied");
+    }
+}
+
+#[test]
+fn cut_of_a_file_on_a_full_image_frees_space() {
+    if is_skipped() {
+        return;
+    }
+    for name in MAPPINGS {
+        let mut tried = Tried::new(layout(name).unwrap());
+        let ino = tried.make("t", pattern(400_000));
+        tried.fill();
+        tried.fill_by_attributes();
+        for size in [300_001, 100_000, 99_999, 1, 0] {
+            tried.volume.truncate(ino, size as u64).unwrap();
+            tried.files.get_mut("t").unwrap().truncate(size);
+        }
+        tried.volume.truncate(ino, 50_000).unwrap();
+        tried.files.get_mut("t").unwrap().resize(50_000, 0);
+        tried.check("cut");
+    }
+}
