@@ -3,17 +3,29 @@
 //!
 //! Model: `ext4_should_retry_alloc` and `ext4_handle_error`.
 
+use crate::read::Reader;
 use crate::{Error, ErrorsMode, Result, Volume};
 use larder_ext4::Error as Ext4;
 
 impl Volume {
-    /// Does `run`, as [`Reader::while_room_comes`](crate::read::Reader::while_room_comes) does. It
-    /// must hold no lock.
+    /// As [`Reader::change`].
     pub(super) fn change<R>(&self, run: impl FnMut() -> Result<R>) -> Result<R> {
-        self.change_once(|| self.reader.while_room_comes(run))
+        self.reader.change(run)
     }
 
-    /// As [`Volume::change`], for what cannot be done again.
+    /// As [`Reader::change_once`].
+    pub(super) fn change_once<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.reader.change_once(run)
+    }
+}
+
+impl Reader {
+    /// Does `run`, as [`Reader::while_room_comes`] does. It must hold no lock.
+    pub(super) fn change<R>(&self, run: impl FnMut() -> Result<R>) -> Result<R> {
+        self.change_once(|| self.while_room_comes(run))
+    }
+
+    /// As [`Reader::change`], for what cannot be done again. Locks of inodes may be held.
     pub(super) fn change_once<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
         let done = run();
         if let Err(Error::Ext4(error @ Ext4::Corrupt(_))) = &done {
@@ -24,17 +36,17 @@ impl Volume {
 
     /// Does what `errors=` says.
     fn meet_damage(&self, error: &Ext4) {
-        if !self.fs().is_writable() {
+        if !self.fs.is_writable() {
             return;
         }
         tracing::error!(%error, "the image is damaged");
-        match self.reader.errors {
+        match self.errors {
             ErrorsMode::Continue => {
-                if let Err(error) = self.fs().record_damage(error) {
+                if let Err(error) = self.fs.record_damage(error) {
                     tracing::error!(%error, "recording the damage failed");
                 }
             }
-            ErrorsMode::RemountReadOnly | ErrorsMode::Abort => self.fs().abort(error),
+            ErrorsMode::RemountReadOnly | ErrorsMode::Abort => self.fs.abort(error),
         }
     }
 }

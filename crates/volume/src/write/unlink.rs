@@ -108,11 +108,16 @@ impl Volume {
         Ok(self.fs().write_inode(handle, inode)?)
     }
 
-    /// Deletes `inode` if it has neither names nor users. Its `rw` is held exclusively. What goes
-    /// wrong is nobody's who removes a name: the file stays an orphan, for the next mount.
+    /// Deletes `inode` if it has neither names nor users. Its `rw` is held exclusively. An error is
+    /// not one of the operation that removed the name: the file stays an orphan, for the next mount
+    /// or e2fsck.
     pub(super) fn delete_if_unused(&self, live: &Live<'_>, inode: &Inode) {
-        if inode.links() == 0 && live.holds() == 0 {
-            let _ = self.delete(live);
+        if inode.links() > 0 || live.holds() > 0 {
+            return;
+        }
+        if let Err(error) = self.change_once(|| self.delete(live)) {
+            let ino = live.ino();
+            tracing::error!(%ino, %error, "a file without names is not deleted and stays an orphan");
         }
     }
 
@@ -136,15 +141,17 @@ impl Volume {
             return Ok(());
         }
         self.fs().release_preallocation(ino);
-        if live.present()?.links() > 0 {
-            return Ok(());
-        }
-        let _alone = live.rw.write();
-        // Meanwhile it may have got a name, or a user.
-        if live.holds() == 0 && live.inode()?.links() == 0 {
-            self.change_once(|| self.delete(&live))?;
-        }
-        Ok(())
+        self.change_once(|| {
+            if live.present()?.links() > 0 {
+                return Ok(());
+            }
+            let _alone = live.rw.write();
+            // Meanwhile it may have got a name, or a user.
+            if live.holds() == 0 && live.inode()?.links() == 0 {
+                self.delete(&live)?;
+            }
+            Ok(())
+        })
     }
 
     /// Deletes a file that is an orphan. Its `rw` is held exclusively.
@@ -152,6 +159,15 @@ impl Volume {
         live.discard_content();
         let _no_write_back = live.writeback.lock();
         let _mapping = live.map.write();
+        let deleted = self.delete_discarded(live);
+        if deleted.is_err() {
+            live.forget();
+        }
+        deleted
+    }
+
+    /// Deletes a file that is an orphan and has no pages, with everything of it locked.
+    fn delete_discarded(&self, live: &Live<'_>) -> Result<()> {
         let mut blocks = ALL_BLOCKS;
         let fs = self.fs();
         loop {
@@ -194,17 +210,21 @@ impl Volume {
     /// volume that was opened for writing.
     ///
     /// One that is damaged stays an orphan, and what it has stays used: e2fsck finds it there,
-    /// which nobody would who looked for it later.
+    /// which nobody would who looked for it later. If the volume turns read-only because of it, the
+    /// others stay too.
     ///
     /// # Errors
     /// The device's, or what is wrong with the list of orphans.
     pub(crate) fn finish_orphans(&self) -> Result<()> {
         for ino in self.fs().orphans()? {
-            if let Err(error) = self.finish_orphan(ino) {
+            if let Err(error) = self.change_once(|| self.finish_orphan(ino)) {
                 if !is_damage(&error) {
                     return Err(error);
                 }
                 tracing::warn!(%ino, %error, "a damaged orphan is left to e2fsck");
+                if !self.fs().is_writable() {
+                    return Ok(());
+                }
             }
         }
         Ok(())

@@ -1,0 +1,143 @@
+//! A file that cannot be deleted because it is damaged: the damage is treated as `errors=` says,
+//! whichever operation took the last name or the last user away, and the file stays an orphan.
+
+use larder::{ErrorsMode, Ino, NewFile, OpenOptions, RenameFlags, Volume};
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_testkit::tool::Tool;
+use larder_testkit::{Requirement, skip};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+const NEW: NewFile = NewFile {
+    permissions: 0o644,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+};
+
+const BLOCK_BYTES: usize = 1024;
+
+/// More than the inode has room for: they are in a block of their own.
+const EXTENTS: u8 = 10;
+
+fn open(bytes: Vec<u8>, errors: ErrorsMode) -> (Volume, Arc<MemoryDevice>) {
+    let device = Arc::new(MemoryDevice::new(bytes));
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    options.background = false;
+    options.errors = Some(errors);
+    let opened: Arc<dyn BlockDevice> = device.clone();
+    let volume = Volume::open_device(opened, &options).expect("a volume that can be written to");
+    (volume, device)
+}
+
+/// An image with the file `damaged`, whose block of extents is no such thing, and the file `sound`.
+/// With `is_orphan`, a crash came when the first had lost its name.
+fn image(is_orphan: bool) -> Vec<u8> {
+    let file = tempfile::NamedTempFile::new().expect("temporary file");
+    let make = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "1024"]);
+    let make = make.args(["-O", "^metadata_csum,^inline_data"]);
+    make.arg(file.path()).arg("8M").run().expect("image");
+    let bytes = std::fs::read(file.path()).expect("image");
+    let (volume, device) = open(bytes, ErrorsMode::Continue);
+    let ino = volume.create(Ino::ROOT, b"damaged", &NEW).expect("file");
+    volume.create(Ino::ROOT, b"sound", &NEW).expect("file");
+    for extent in 0..u64::from(EXTENTS) {
+        let offset_bytes = 2 * extent * BLOCK_BYTES as u64;
+        let block = [b'x'; BLOCK_BYTES];
+        volume
+            .write_at(ino.ino, &block, offset_bytes)
+            .expect("written");
+    }
+    volume.close().expect("closed");
+    let mut bytes = device.to_bytes();
+    if is_orphan {
+        let (volume, device) = open(bytes, ErrorsMode::Continue);
+        volume.hold(ino.ino);
+        volume.unlink(Ino::ROOT, b"damaged").expect("unlinked");
+        volume.sync().expect("durable");
+        bytes = device.to_bytes();
+    }
+    // A header's magic number, how many entries it has, and for how many there is room.
+    let header = [0x0A, 0xF3, EXTENTS, 0, 84, 0, 0, 0];
+    // Also in the journal, which is empty.
+    let leaves = bytes.chunks_mut(BLOCK_BYTES);
+    let leaves: Vec<_> = leaves.filter(|block| block.starts_with(&header)).collect();
+    assert!(!leaves.is_empty(), "a block has the extents");
+    for leaf in leaves {
+        leaf[0] = 0;
+    }
+    bytes
+}
+
+/// What the superblock says of the file system's errors and orphans.
+fn dump(bytes: &[u8]) -> String {
+    let file = tempfile::NamedTempFile::new().expect("temporary file");
+    std::fs::write(file.path(), bytes).expect("image");
+    let dump = Tool::new("dumpe2fs").arg("-h").arg(file.path());
+    dump.run().expect("dumpe2fs")
+}
+
+/// Lets `delete` take away what keeps the file, and compares what comes of it with `errors`.
+fn check(what: &str, errors: ErrorsMode, is_orphan: bool, delete: impl Fn(&Volume)) {
+    let what = format!("{what}, {errors:?}");
+    let (volume, device) = open(image(is_orphan), errors);
+    let ino = volume.resolve(b"damaged");
+    delete(&volume);
+    let gone = volume.resolve(b"damaged").map_err(|error| error.errno());
+    if what.starts_with("rename") {
+        assert!(gone.is_ok(), "{what}: another file has the name");
+    } else {
+        assert_eq!(gone, Err(Errno::NOENT), "{what}");
+    }
+    let other = volume.create(Ino::ROOT, b"other", &NEW);
+    let other = other.map(drop).map_err(|error| error.errno());
+    let may_write = errors == ErrorsMode::Continue;
+    assert_eq!(
+        other,
+        if may_write { Ok(()) } else { Err(Errno::ROFS) },
+        "{what}"
+    );
+    if let Ok(ino) = ino {
+        let read = volume
+            .read_at(ino, &mut [0], 0)
+            .map_err(|error| error.errno());
+        assert_eq!(read, Err(Errno::STALE), "{what}: the file is gone");
+    }
+    assert_eq!(volume.close().is_ok(), may_write, "{what}");
+    drop(volume);
+    let dump = dump(&device.to_bytes());
+    let count = dump.lines().find(|line| line.starts_with("FS Error count"));
+    assert!(
+        count.is_some_and(|count| count.ends_with(" 1")),
+        "{what}: {dump}"
+    );
+    if may_write {
+        assert!(dump.contains("First orphan inode:"), "{what}: {dump}");
+    }
+}
+
+#[test]
+fn damage_that_a_deletion_finds_is_treated_as_errors_mode_says() {
+    if skip(&["mke2fs", "dumpe2fs"].map(Requirement::Tool)) {
+        return;
+    }
+    for errors in [ErrorsMode::Continue, ErrorsMode::RemountReadOnly] {
+        check("unlink", errors, false, |volume| {
+            volume.unlink(Ino::ROOT, b"damaged").expect("unlinked");
+        });
+        check("rename over it", errors, false, |volume| {
+            let plain = RenameFlags::empty();
+            let renamed = volume.rename(Ino::ROOT, b"sound", Ino::ROOT, b"damaged", plain);
+            renamed.expect("renamed");
+        });
+        check("release", errors, false, |volume| {
+            let ino = volume.resolve(b"damaged").expect("file");
+            volume.hold(ino);
+            volume.unlink(Ino::ROOT, b"damaged").expect("unlinked");
+            let released = volume.release(ino, 1).map_err(|error| error.errno());
+            assert_eq!(released, Err(Errno::UCLEAN));
+        });
+        check("open", errors, true, |_| {});
+    }
+}
