@@ -1,8 +1,8 @@
 //! What a mount can be asked that changes the volume.
 //!
-//! Who may do what was decided by the kernel. What is left to decide here is about set-id bits:
-//! the kernel leaves them to whoever writes for it, and they go when somebody other than root
-//! writes to the file or cuts it.
+//! The kernel has checked permissions. What is left to decide here is which set-id bits a file keeps:
+//! the kernel leaves that to the server (`FUSE_HANDLE_KILLPRIV_V2`), and does not say whether the
+//! caller is in the file's group.
 //!
 //! With `-o sync`, a change is durable when it is answered ([`Operations::settled`]). Writes are not
 //! among those: the kernel, which knows of the option, sends an fsync after each.
@@ -10,15 +10,14 @@
 use crate::node::NodeId;
 use crate::operations::{Answer, Entry, Operations, inode_of};
 use larder::{
-    DeviceNumber, Fallocate, FileKind, Ino, Metadata, NewFile, RenameFlags, SetAttributes, Volume,
-    XattrMode,
+    ChangedBy, DeviceNumber, Fallocate, FileKind, Ino, Metadata, NewFile, RenameFlags,
+    SetAttributes, Volume, XattrMode,
 };
 use rustix::io::Errno;
 
 /// The most that one request copies; a program that is told of less asks again.
 const COPY_BYTES: u64 = 64 << 20;
-/// Set-user-id and set-group-id, as in a mode.
-const SET_ID: u16 = 0o6000;
+/// The set-group-id bit of a mode.
 const SET_GROUP_ID: u16 = 0o2000;
 /// The attribute that holds an access control list.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
@@ -30,11 +29,32 @@ pub(crate) struct Caller {
     pub uid: u32,
     /// The group.
     pub gid: u32,
+    /// The thread that called; 0 if it has no number here.
+    pub thread: u32,
 }
 
 impl Caller {
     fn is_root(self) -> bool {
         self.uid == 0
+    }
+
+    /// Whether the caller is in group `gid`. The protocol does not pass supplementary groups: they
+    /// are read from /proc, and a caller who cannot be found there has none.
+    fn is_in_group(self, gid: u32) -> bool {
+        self.gid == gid
+            || std::fs::read_to_string(format!("/proc/{}/status", self.thread))
+                .is_ok_and(|status| groups_of(&status).any(|group| group == gid))
+    }
+
+    /// Who the caller is to the file with `metadata`.
+    fn role_for(self, metadata: &Metadata) -> ChangedBy {
+        if self.is_root() {
+            ChangedBy::Privileged
+        } else if metadata.permissions & SET_GROUP_ID != 0 && self.is_in_group(metadata.gid) {
+            ChangedBy::GroupMember
+        } else {
+            ChangedBy::Other
+        }
     }
 }
 
@@ -145,28 +165,29 @@ impl Operations {
         set: &SetAttributes,
     ) -> Answer<Metadata> {
         let (volume, ino) = self.inode_to_change(node)?;
-        if set.size_bytes.is_some() {
-            self.drop_set_id(caller, node, ino)?;
-        }
-        let metadata = volume
-            .set_attributes(ino, set)
-            .map_err(|error| self.failed("setattr", node, &error))?;
+        let failed = |error| self.failed("setattr", node, &error);
+        let by = caller.role_for(&volume.metadata(ino).map_err(failed)?);
+        let set = SetAttributes { by, ..*set };
+        let metadata = volume.set_attributes(ino, &set).map_err(failed)?;
         self.settled(node, metadata)
     }
 
-    /// Writes `buf`, and returns how much of it. With `drops_set_id`, the kernel says that who wrote it may not keep
-    /// the set-id bits.
+    /// Writes `buf`, and returns how much of it. `unprivileged` is who wrote it, if the kernel says
+    /// that they may not keep the set-id bits.
     pub(crate) fn write(
         &self,
+        unprivileged: Option<Caller>,
         node: NodeId,
         buf: &[u8],
         offset_bytes: u64,
-        drops_set_id: bool,
     ) -> Answer<usize> {
         let (volume, ino) = self.inode_to_change(node)?;
-        if drops_set_id {
+        if let Some(caller) = unprivileged {
+            self.remove_privileges(caller, node, ino)?;
+        } else if self.is_direct() {
+            // Elsewhere the kernel removes capabilities before a privileged write.
             volume
-                .clear_set_id(ino)
+                .remove_privileges(ino, ChangedBy::Privileged)
                 .map_err(|error| self.failed("write", node, &error))?;
         }
         volume
@@ -184,7 +205,7 @@ impl Operations {
         len_bytes: u64,
     ) -> Answer<()> {
         let (volume, ino) = self.inode_to_change(node)?;
-        self.drop_set_id(caller, node, ino)?;
+        self.remove_privileges(caller, node, ino)?;
         volume
             .fallocate(ino, mode, offset_bytes, len_bytes)
             .map_err(|error| self.failed("fallocate", node, &error))?;
@@ -201,7 +222,7 @@ impl Operations {
     ) -> Answer<u64> {
         let (volume, target) = self.inode_to_change(to.0)?;
         let source = inode_of(from.0)?;
-        self.drop_set_id(caller, to.0, target)?;
+        self.remove_privileges(caller, to.0, target)?;
         let copied_bytes = volume
             .copy_range(source, from.1, target, to.1, len_bytes.min(COPY_BYTES))
             .map_err(|error| self.failed("copy_file_range", to.0, &error))?;
@@ -219,7 +240,7 @@ impl Operations {
     }
 
     /// Sets an attribute. A new access control list takes the set-group-id bit from a file of
-    /// another group, as chmod(2) would; which other groups a caller is in, nobody tells us.
+    /// another group, as chmod(2) would.
     pub(crate) fn set_xattr(
         &self,
         caller: Caller,
@@ -235,7 +256,8 @@ impl Operations {
             return self.settled(node, ());
         }
         let metadata = volume.metadata(ino).map_err(failed)?;
-        if metadata.permissions & SET_GROUP_ID != 0 && metadata.gid != caller.gid {
+        let has_bit = metadata.permissions & SET_GROUP_ID != 0;
+        if has_bit && caller.role_for(&metadata) == ChangedBy::Other {
             let set = SetAttributes {
                 permissions: Some(metadata.permissions & !SET_GROUP_ID),
                 ..SetAttributes::default()
@@ -286,18 +308,19 @@ impl Operations {
         Ok(answer)
     }
 
-    /// Takes the set-id bits off a file that somebody other than root changes.
-    fn drop_set_id(&self, caller: Caller, node: NodeId, ino: Ino) -> Answer<()> {
-        if caller.is_root() {
-            return Ok(());
-        }
+    /// Takes off a file what it may not keep when `caller` changes its content.
+    fn remove_privileges(&self, caller: Caller, node: NodeId, ino: Ino) -> Answer<()> {
         let failed = |error| self.failed("setattr", node, &error);
-        let metadata = self.volume().metadata(ino).map_err(failed)?;
-        if metadata.permissions & SET_ID != 0 && metadata.kind == FileKind::Regular {
-            self.volume().clear_set_id(ino).map_err(failed)?;
-        }
-        Ok(())
+        let by = caller.role_for(&self.volume().metadata(ino).map_err(failed)?);
+        self.volume().remove_privileges(ino, by).map_err(failed)
     }
+}
+
+/// The supplementary groups in /proc/PID/status.
+fn groups_of(status: &str) -> impl Iterator<Item = u32> {
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+    let words = groups.unwrap_or_default().split_ascii_whitespace();
+    words.filter_map(|word| word.parse().ok())
 }
 
 fn entry_of(metadata: Metadata) -> Entry {

@@ -97,6 +97,11 @@ impl Operations {
         self.lookups.is_some()
     }
 
+    /// Whether the kernel keeps no pages.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct_io
+    }
+
     /// Whether every change is to be durable when it is answered.
     pub(crate) fn is_synchronous(&self) -> bool {
         self.sync

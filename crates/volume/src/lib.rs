@@ -72,4 +72,6 @@ pub use metadata::{DirEntry, Info, JournalState, Metadata};
 pub use options::{DataMode, ErrorsMode, OpenOptions};
 pub use stats::{AttributeStats, DeviceStats, ReadaheadStats, Stats, WritingStats};
 pub use volume::Volume;
-pub use write::{DeviceNumber, Fallocate, NewFile, RenameFlags, SetAttributes, SetTime, XattrMode};
+pub use write::{
+    ChangedBy, DeviceNumber, Fallocate, NewFile, RenameFlags, SetAttributes, SetTime, XattrMode,
+};

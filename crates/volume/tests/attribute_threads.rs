@@ -2,7 +2,7 @@
 //! delete, and on files of all, with caches that hold next to nothing: whoever wrote last is right,
 //! nothing else is ever read, and e2fsck agrees with every count.
 
-use larder::{Ino, MbCacheVariant, NewFile, OpenOptions, Volume, XattrMode};
+use larder::{ChangedBy, Ino, MbCacheVariant, NewFile, OpenOptions, Volume, XattrMode};
 use larder_block::OverlayDevice;
 use larder_testkit::crash::{ImageFile, layout};
 use larder_testkit::{Random, Requirement, Seed, skip};
@@ -79,7 +79,10 @@ impl Bed<'_> {
                     assert!(is_whole, "{name}: {} bytes", value.len());
                 }
             }
-            9 => self.volume.clear_set_id(ino).unwrap(),
+            9 => self
+                .volume
+                .remove_privileges(ino, ChangedBy::Other)
+                .unwrap(),
             10 if is_own => {
                 let text = file.to_string();
                 self.volume.unlink(Ino::ROOT, text.as_bytes()).unwrap();
@@ -251,7 +254,7 @@ fn block_that_goes_while_it_is_looked_at_is_not_shared() {
                 }
             });
             while !setting.is_finished() {
-                volume.clear_set_id(seen).unwrap();
+                volume.remove_privileges(seen, ChangedBy::Other).unwrap();
             }
         });
         let shares = volume.stats().attributes.unwrap().shares;

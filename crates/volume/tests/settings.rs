@@ -2,8 +2,8 @@
 //! doing the same to an image of its own.
 
 use larder::{
-    Clock, FileKind, Ino, NewFile, OpenOptions, SetAttributes, SetTime, Timestamp, Volume,
-    XattrMode,
+    ChangedBy, Clock, FileKind, Ino, NewFile, OpenOptions, SetAttributes, SetTime, Timestamp,
+    Volume, XattrMode,
 };
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_testkit::tool::Tool;
@@ -271,7 +271,9 @@ fn what_is_set_is_on_the_image() {
     volume
         .set_xattr(ino, b"security.capability", &[1; 20], XattrMode::Any)
         .expect("set");
-    volume.clear_set_id(ino).expect("cleared");
+    volume
+        .remove_privileges(ino, ChangedBy::Other)
+        .expect("cleared");
     assert_eq!(
         volume.xattr(ino, b"security.capability").expect("read"),
         None
@@ -303,9 +305,11 @@ fn file_that_cannot_be_changed_refuses_all_but_taking_the_flag_off() {
     let volume = &bed.volume;
     let ino = bed.make("file", FileKind::Regular, 0o644);
     let flags = volume.metadata(ino).expect("file").flags;
-    volume
-        .set_xattr(ino, b"user.a", b"value", XattrMode::Any)
-        .expect("set");
+    for name in ["user.a", "security.capability"] {
+        volume
+            .set_xattr(ino, name.as_bytes(), b"value", XattrMode::Any)
+            .expect("set");
+    }
     let mode = SetAttributes {
         permissions: Some(0),
         ..SetAttributes::default()
@@ -323,6 +327,8 @@ fn file_that_cannot_be_changed_refuses_all_but_taking_the_flag_off() {
         volume.set_flags(ino, flags | flag).expect("set");
         assert_eq!(errno(volume.set_attributes(ino, &mode)), Errno::PERM);
         assert_eq!(errno(volume.set_attributes(ino, &size)), Errno::PERM);
+        let removed = volume.remove_privileges(ino, ChangedBy::Other);
+        assert_eq!(removed.is_ok(), flag == APPEND);
         let touched = volume.set_attributes(ino, &to_now);
         assert_eq!(touched.is_ok(), flag == APPEND);
         let set = volume.set_xattr(ino, b"user.b", b"value", XattrMode::Any);

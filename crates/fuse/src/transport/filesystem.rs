@@ -215,6 +215,7 @@ fn caller(request: &Request) -> Caller {
     Caller {
         uid: request.uid(),
         gid: request.gid(),
+        thread: request.pid(),
     }
 }
 
@@ -562,6 +563,7 @@ impl Filesystem for Requests {
             atime: atime.map(attributes::set_time),
             mtime: mtime.map(attributes::set_time),
             ctime: ctime.map(attributes::timestamp),
+            ..SetAttributes::default()
         };
         match self
             .operations
@@ -698,7 +700,7 @@ impl Filesystem for Requests {
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -709,8 +711,9 @@ impl Filesystem for Requests {
         reply: ReplyWrite,
     ) {
         let _turn = self.turns.as_ref().map(Turns::begin);
-        let drops_set_id = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let written = self.operations.write(node(ino), data, offset, drops_set_id);
+        let is_unprivileged = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let unprivileged = is_unprivileged.then(|| caller(request));
+        let written = self.operations.write(unprivileged, node(ino), data, offset);
         match written.map(u32::try_from) {
             Ok(Ok(len)) => reply.written(len),
             Ok(Err(_)) => reply.error(Errno::EIO),

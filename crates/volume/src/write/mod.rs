@@ -54,6 +54,21 @@ pub struct SetAttributes {
     pub mtime: Option<SetTime>,
     /// The time of the last change of the inode, for those who keep it themselves; else now.
     pub ctime: Option<Timestamp>,
+    /// Who sets them, where that decides on the set-id bits: with a new owner or size.
+    pub by: ChangedBy,
+}
+
+/// Who changes a file, as far as its set-id bits depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChangedBy {
+    /// Somebody who may set these bits (`CAP_FSETID`): they stay.
+    #[default]
+    Privileged,
+    /// A member of the file's group: the set-group-id bit stays where the group cannot execute the
+    /// file, so that the bit does not make it run as the group.
+    GroupMember,
+    /// Anybody else: both go.
+    Other,
 }
 
 /// A time to set.

@@ -4,7 +4,7 @@
 //! `ext4_ioctl_setflags`. Who may do what, the kernel has decided before FUSE asks; what the
 //! file itself forbids (immutable, append-only) is decided here.
 
-use super::{SetAttributes, SetTime, XattrMode};
+use super::{ChangedBy, SetAttributes, SetTime, XattrMode};
 use crate::live::Live;
 use crate::{Error, FileKind, Ino, Metadata, Result, Volume};
 use larder_ext4::ondisk::acl::Acl;
@@ -46,8 +46,7 @@ const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
 const OF_OTHERS: InodeFlags = InodeFlags::NODUMP.union(InodeFlags::NOATIME);
 
 impl Volume {
-    /// Sets what `set` names. The rules on set-id bits that depend on the caller are the
-    /// caller's; those that do not (chown by anyone, a write) are kept here.
+    /// Sets what `set` names. A new owner or size takes set-id bits and capabilities off.
     ///
     /// # Errors
     /// `EROFS`, `EPERM` on an immutable file, …, or what is wrong with the image.
@@ -56,10 +55,12 @@ impl Volume {
             let live = self.live(ino)?;
             check_settable(&live.present()?, set)?;
             if let Some(size_bytes) = set.size_bytes {
+                self.remove_privileges(ino, set.by)?;
                 self.truncate(ino, size_bytes)?;
             }
             let changes_more = SetAttributes {
                 size_bytes: None,
+                by: ChangedBy::default(),
                 ..*set
             } != SetAttributes::default();
             if changes_more {
@@ -94,7 +95,8 @@ impl Volume {
         }
         let changes_owner = set.uid.is_some() || set.gid.is_some();
         if changes_owner && !inode.is_directory() {
-            inode.set_mode(without_set_id(inode.mode()));
+            let keeps_set_group_id = set.by != ChangedBy::Other;
+            inode.set_mode(without_set_id(inode.mode(), keeps_set_group_id));
             self.remove_if_there(handle, inode, CAPABILITY)?;
         }
         if let Some(permissions) = set.permissions {
@@ -124,24 +126,31 @@ impl Volume {
         Ok(())
     }
 
-    /// Takes the set-id bits off a file that somebody without privileges wrote to or owns now.
+    /// Takes off a file what its new content must not have: capabilities, and the set-id bits
+    /// that `by` may not keep. To be called before the content changes.
     ///
     /// # Errors
-    /// As [`Volume::set_attributes`].
-    pub fn clear_set_id(&self, ino: Ino) -> Result<()> {
+    /// `EPERM` on an immutable file, or what is wrong with the image.
+    pub fn remove_privileges(&self, ino: Ino, by: ChangedBy) -> Result<()> {
+        let without = |mode| match by {
+            ChangedBy::Privileged => mode,
+            ChangedBy::GroupMember => without_set_id(mode, true),
+            ChangedBy::Other => without_set_id(mode, false),
+        };
         self.change(|| {
             let is_privileged = self.reader.with_inode(ino, |inode| {
-                let has_bits = without_set_id(inode.mode()) != inode.mode();
+                let has_bits = without(inode.mode()) != inode.mode();
                 let capability = || self.fs().xattr(inode, CAPABILITY, XattrOffer::UnderLock);
-                Ok(!inode.is_directory() && (has_bits || capability()?.is_some()))
+                Ok(inode.kind() == FileKind::Regular && (has_bits || capability()?.is_some()))
             })?;
             if !is_privileged {
                 return Ok(());
             }
             let live = self.live(ino)?;
             self.change_inode(&live, |handle, inode| {
+                check_flags(inode, InodeFlags::IMMUTABLE)?;
                 inode.set_ctime(self.now());
-                inode.set_mode(without_set_id(inode.mode()));
+                inode.set_mode(without(inode.mode()));
                 self.remove_if_there(handle, inode, CAPABILITY)
             })
         })
@@ -328,10 +337,10 @@ impl Volume {
     }
 }
 
-/// A mode without what makes a program run as its owner: the set-group-id bit means that only
-/// where the group may execute it.
-fn without_set_id(mode: u16) -> u16 {
-    if mode & GROUP_EXECUTES == 0 {
+/// A mode without what makes a program run as its owner. With `keeps_set_group_id`, that bit stays
+/// where the group may not execute the file, and where the bit does not mean that.
+fn without_set_id(mode: u16, keeps_set_group_id: bool) -> u16 {
+    if keeps_set_group_id && mode & GROUP_EXECUTES == 0 {
         mode & !SET_USER_ID
     } else {
         mode & !(SET_USER_ID | SET_GROUP_ID)
