@@ -2,7 +2,7 @@
 
 use crate::model::{Model, Outcome};
 use crate::operation::{Operation, Performer, Places};
-use larder::{OpenOptions, Volume};
+use larder::{Fallocate, OpenOptions, Volume};
 use larder_block::BlockDevice;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -86,12 +86,27 @@ pub fn run(
                 None => return Ok(run),
             };
         }
+        let (mut moved, number) = (performer.model.clone(), performer.number());
         let outcome = performer.perform(&volume, operation, &excused)?;
-        run.operations.push(operation.clone());
-        run.outcomes.push(outcome);
-        run.states.push(performer.model.clone());
-        run.spans.push(begun..position());
+        let mut record = |outcome, state| {
+            run.operations.push(operation.clone());
+            run.outcomes.push(outcome);
+            run.states.push(state);
+            run.spans.push(begun..position());
+        };
+        if matches!(outcome, Outcome::Fails(errno) if excused(errno)) && moves_content(operation) {
+            // It ends with a commit, which may be durable although it failed.
+            record(moved.apply(number, operation), moved);
+        }
+        record(outcome, performer.model.clone());
     }
     closed(&volume)?;
     Ok(run)
+}
+
+fn moves_content(operation: &Operation) -> bool {
+    let Operation::Allocate { mode, .. } = operation else {
+        return false;
+    };
+    matches!(mode, Fallocate::Collapse | Fallocate::Insert)
 }

@@ -55,24 +55,19 @@ impl Reader {
             Fallocate::PunchHole => self.punch(live, bytes),
             Fallocate::Collapse => {
                 self.collapse(live, bytes)?;
-                self.commit_shift();
-                Ok(())
+                self.commit_shift()
             }
             Fallocate::Insert => {
                 self.insert(live, bytes)?;
-                self.commit_shift();
-                Ok(())
+                self.commit_shift()
             }
         }
     }
 
     /// Commits what moved content, so that a write to where it lies now cannot show, after a crash,
     /// where it lay before. If that fails, nothing is written any more.
-    fn commit_shift(&self) {
-        let committed = self.fs.running_tid().and_then(|tid| self.fs.commit(tid));
-        if let Err(error) = committed {
-            tracing::debug!(%error, "moved content is not committed");
-        }
+    fn commit_shift(&self) -> Result<()> {
+        Ok(self.fs.commit(self.fs.running_tid()?)?)
     }
 
     /// Stamps the file, which is to be `end_bytes` long at least unless `keep_size` says otherwise.
