@@ -29,6 +29,11 @@ impl BlockSet {
         self.blocks == 0
     }
 
+    /// The block after its last one; 0 if it is empty.
+    pub(crate) fn end(&self) -> u64 {
+        self.runs.last_key_value().map_or(0, |(_, &end)| end)
+    }
+
     /// The run that `block` is in, or the next one.
     pub(crate) fn run_from(&self, block: u64) -> Option<Range<u64>> {
         if let Some((&start, &end)) = self.runs.range(..=block).next_back()
@@ -200,6 +205,8 @@ mod tests {
                 let inside: Vec<u64> = set.runs_in(5..17).flatten().collect();
                 let want: Vec<u64> = model.range(5..17).copied().collect();
                 prop_assert_eq!(inside, want);
+                let end = model.last().map_or(0, |last| last + 1);
+                prop_assert_eq!(set.end(), end);
                 prop_assert_eq!(set.contains(9), model.contains(&9));
                 let touching = set.runs.iter().zip(set.runs.iter().skip(1));
                 for ((_, end), (start, _)) in touching {

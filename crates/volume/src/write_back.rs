@@ -47,6 +47,20 @@ pub(crate) enum Times {
     Left,
 }
 
+/// Blocks of a file, of which those that are dirty are to be written back.
+type Part<'r> = (&'r Live<'r>, Range<u64>);
+
+/// The parts that a round has begun; it ends when this is dropped, also by a panic.
+struct Begun<'b, 'r>(&'b mut Vec<Part<'r>>);
+
+impl Drop for Begun<'_, '_> {
+    fn drop(&mut self) {
+        for (live, _) in self.0.iter() {
+            end_round(live);
+        }
+    }
+}
+
 /// What of a file is written in one go.
 struct FileRound<'r> {
     live: &'r Live<'r>,
@@ -75,8 +89,14 @@ impl Reader {
     pub(crate) fn write_back_numbered(&self, files: &[Ino]) -> Result<()> {
         let mut result = Ok(());
         for group in files.chunks(ROUND_FILES) {
-            let lives: Result<Vec<_>> = group.iter().map(|ino| self.live(*ino)).collect();
-            result = result.and(self.write_back_files(&lives?, Times::Written));
+            let mut lives = Vec::with_capacity(group.len());
+            for ino in group {
+                match self.live(*ino) {
+                    Ok(live) => lives.push(live),
+                    Err(error) => result = result.and(Err(error)),
+                }
+            }
+            result = result.and(self.write_back_files(&lives, Times::Written));
         }
         result
     }
@@ -93,7 +113,8 @@ impl Reader {
         error.into()
     }
 
-    /// Writes back `lives`, in the order of their numbers.
+    /// Writes back `lives`, in the order of their numbers, as far as each is dirty now: a file that
+    /// is written to as fast as it is written back would keep the others waiting without end.
     ///
     /// # Errors
     /// The first error; what other files have is written nevertheless, and what could not be
@@ -101,9 +122,9 @@ impl Reader {
     pub(crate) fn write_back_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
         let _alone: Vec<_> = lives.iter().map(|live| live.writeback.lock()).collect();
         let mut result = Ok(());
-        // The next block of each file that is dirty; others may even be deleted by now.
+        // Those that are clean may even be deleted by now.
         let dirty = lives.iter().filter(|live| live.is_dirty());
-        let mut queue: VecDeque<(&Live<'_>, u64)> = dirty.map(|live| (live, 0)).collect();
+        let mut queue: VecDeque<Part<'_>> = dirty.map(|live| (live, 0..dirty_end(live))).collect();
         while !queue.is_empty() {
             let mut begun = Vec::new();
             match self.write_next_round(&mut queue, &mut begun, times) {
@@ -112,8 +133,8 @@ impl Reader {
                 Err(error) if !self.fs.is_writable() => return result.and(Err(error)),
                 // One of them cannot be written, and the others can.
                 Err(_) => {
-                    for (live, from) in begun {
-                        result = result.and(self.write_back_alone(live, from, times));
+                    for (live, blocks) in begun {
+                        result = result.and(self.write_back_alone(live, blocks, times));
                     }
                 }
             }
@@ -121,44 +142,39 @@ impl Reader {
         result
     }
 
-    /// Writes back what comes next in `queue`, as much as a round has room for; returns where the
-    /// last file goes on. `begun` are the files that it takes from there, whatever happens.
+    /// Writes back what is next in `queue`, as much as a round has room for; returns the rest of
+    /// the last part. `begun` are the parts that it takes from there, whatever happens.
     fn write_next_round<'r>(
         &'r self,
-        queue: &mut VecDeque<(&'r Live<'r>, u64)>,
-        begun: &mut Vec<(&'r Live<'r>, u64)>,
+        queue: &mut VecDeque<Part<'r>>,
+        begun: &mut Vec<Part<'r>>,
         times: Times,
-    ) -> Result<Option<(&'r Live<'r>, u64)>> {
+    ) -> Result<Option<Part<'r>>> {
+        let begun = Begun(begun);
         let mut room = self.round_pages();
-        let mut gathered = Ok(None);
+        let mut rest = None;
         let mut round = Vec::new();
         while room > 0
-            && let Ok(None) = &gathered
-            && let Some((live, from)) = queue.pop_front()
+            && rest.is_none()
+            && let Some((live, blocks)) = queue.pop_front()
         {
-            begun.push((live, from));
-            gathered = self.gather(live, from, room).map(|(file, next)| {
-                room = room.saturating_sub(file.pages.len());
-                round.push(file);
-                next.map(|next| (live, next))
-            });
+            begun.0.push((live, blocks.clone()));
+            let (file, next) = self.gather(live, blocks.clone(), room)?;
+            room = room.saturating_sub(file.pages.len());
+            round.push(file);
+            rest = next.map(|next| (live, next..blocks.end));
         }
-        let written = gathered.and_then(|next| self.write_round(round, times).map(|()| next));
-        for (live, _) in begun {
-            end_round(live);
-        }
-        written
+        self.write_round(round, times)?;
+        Ok(rest)
     }
 
-    /// Writes back one file from block `from` on, if need be again when what was freed is
-    /// committed.
-    fn write_back_alone(&self, live: &Live<'_>, from: u64, times: Times) -> Result<()> {
-        let mut next = Some(from);
-        while let Some(from) = next {
+    /// Writes back `blocks` of one file, if need be again when what was freed is committed.
+    fn write_back_alone(&self, live: &Live<'_>, blocks: Range<u64>, times: Times) -> Result<()> {
+        let mut next = Some((live, blocks));
+        while let Some(part) = next {
             next = self.while_room_comes(|| {
-                let mut queue = VecDeque::from([(live, from)]);
-                let then = self.write_next_round(&mut queue, &mut Vec::new(), times)?;
-                Ok(then.map(|(_, next)| next))
+                let mut queue = VecDeque::from([part.clone()]);
+                self.write_next_round(&mut queue, &mut Vec::new(), times)
             })?;
         }
         Ok(())
@@ -169,23 +185,26 @@ impl Reader {
         most.clamp(1, ROUND_PAGES) as usize
     }
 
-    /// Pins dirty pages of the file from block `from` on, at most `room`, and places their
-    /// content. Also tells where to go on, if there is more.
+    /// Pins pages of the file that are dirty in `blocks`, at most `room`, and places their content.
+    /// Also returns where to continue, if there is more.
     fn gather<'r>(
         &'r self,
         live: &'r Live<'r>,
-        from: u64,
+        blocks: Range<u64>,
         room: usize,
     ) -> Result<(FileRound<'r>, Option<u64>)> {
         let per_page = (self.page_bytes() / self.block_bytes()).max(1);
-        let (runs, next, present_bytes, mut reservation) = {
+        let (runs, next, size_to_bytes, mut reservation) = {
             let mut state = live.state();
             let present_bytes = live.present_in(&mut state)?.size_bytes();
-            let (runs, next) = first_pages(&state.dirty.blocks, from, room as u64, per_page);
+            let is_dirty_behind = state.dirty.blocks.run_from(blocks.end).is_some();
+            let (runs, next) = first_pages(&state.dirty.blocks, blocks, room as u64, per_page);
+            // Once all is written, the file is as long as it is now.
+            let size_to_bytes = (present_bytes, next.is_none() && !is_dirty_behind);
             if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
                 state.dirty.writing = Some(first.start..last.end);
             }
-            (runs, next, present_bytes, state.dirty.reservation.take())
+            (runs, next, size_to_bytes, state.dirty.reservation.take())
         };
         let placed = self.place_runs(live, &runs, reservation.as_mut());
         let mut state = live.state();
@@ -207,7 +226,8 @@ impl Reader {
                     .or_insert_with(|| self.pin_dirty(live.ino(), index));
             }
         }
-        let is_last = stopped_at.is_none() && next.is_none();
+        let (present_bytes, is_last) = size_to_bytes;
+        let is_last = is_last && stopped_at.is_none();
         let written_to = pieces.back().map_or(0, |piece| piece.blocks.end);
         let file = FileRound {
             live,
@@ -355,11 +375,16 @@ fn end_round(live: &Live<'_>) {
     live.settle_reservation();
 }
 
-/// The runs of `dirty` from block `from` on that lie in the first `room` pages of those that it
-/// touches, and where it goes on.
+/// The block after the last dirty one.
+fn dirty_end(live: &Live<'_>) -> u64 {
+    live.state().dirty.blocks.end()
+}
+
+/// The runs of `dirty` in `blocks` that lie in the first `room` pages of those that they touch, and
+/// where to continue.
 fn first_pages(
     dirty: &BlockSet,
-    from: u64,
+    blocks: Range<u64>,
     room: u64,
     per_page: u64,
 ) -> (Vec<Range<u64>>, Option<u64>) {
@@ -367,7 +392,7 @@ fn first_pages(
     let mut left = room;
     // The page behind the last that was counted.
     let mut counted = 0;
-    for run in dirty.runs_in(from..u64::MAX) {
+    for run in dirty.runs_in(blocks) {
         let first = (run.start / per_page).max(counted);
         let last = run.end.div_ceil(per_page);
         let pages = last.saturating_sub(first);
