@@ -59,6 +59,9 @@ pub enum Error {
     /// Something failed earlier, and what was to be made durable is not. Errno: `EIO`.
     #[error("the journal was aborted: {0}")]
     Aborted(std::sync::Arc<str>),
+    /// Larder contradicts itself: nothing more is written. Errno: `EIO`.
+    #[error("internal error: {0}; the image is as it was last committed, please report this")]
+    Invariant(&'static str),
     /// No free blocks. Errno: `ENOSPC`.
     #[error("no space left in the file system")]
     NoSpace,

@@ -1,5 +1,5 @@
-//! The flusher: the thread that writes back and commits what has waited long enough, and the limits
-//! that say when there is too much of it.
+//! The flusher: the thread that writes back and commits what has been dirty long enough, and the
+//! limits on how much may be dirty.
 //!
 //! Model: `wb_workfn` and `balance_dirty_pages`, and jbd2's commit timer.
 //!
@@ -11,22 +11,22 @@
 //! | `commit_seconds` | seconds | 5 | 5; 30 for content |
 
 use crate::read::Reader;
-use crate::{Error, Result};
+use crate::{Result, background};
 use larder_cache::Caches;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often it looks whether the log has room.
-const LOOK: Duration = Duration::from_secs(1);
+/// The longest time between two checks of the transaction's age and of the room in the log.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How many blocks may be dirty.
 #[derive(Debug)]
 pub(crate) struct DirtyLimits {
-    /// From here on the flusher works.
+    /// The flusher writes back when more are dirty.
     background_blocks: u64,
-    /// From here on those who write do.
+    /// Writers write back themselves when more are dirty.
     writer_blocks: u64,
 }
 
@@ -47,70 +47,126 @@ impl DirtyLimits {
     }
 }
 
-/// Tells the flusher what it is wanted for.
-#[derive(Debug, Default)]
-pub(crate) struct Bell {
-    rung: Mutex<Rung>,
-    condvar: Condvar,
-}
-
+/// What the flusher was last asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Rung {
+pub(crate) enum FlusherSignal {
     #[default]
-    Silent,
+    None,
+    /// Too much is dirty.
     WriteBack,
     Stop,
 }
 
-impl Bell {
-    fn ring(&self, what: Rung) {
-        let mut rung = self.rung.lock();
-        if *rung != Rung::Stop {
-            *rung = what;
+/// Wakes the flusher.
+#[derive(Debug, Default)]
+pub(crate) struct FlusherWakeup {
+    signal: Mutex<FlusherSignal>,
+    condvar: Condvar,
+}
+
+impl FlusherWakeup {
+    fn send(&self, signal: FlusherSignal) {
+        let mut current = self.signal.lock();
+        if *current != FlusherSignal::Stop {
+            *current = signal;
             self.condvar.notify_one();
         }
     }
 
-    /// Waits until it rings, or until `deadline`; says which.
-    fn wait(&self, deadline: Instant) -> Rung {
-        let mut rung = self.rung.lock();
-        while *rung == Rung::Silent {
-            if self.condvar.wait_until(&mut rung, deadline).timed_out() {
+    /// Waits for a signal, until `deadline`, and takes it.
+    fn wait(&self, deadline: Instant) -> FlusherSignal {
+        let mut current = self.signal.lock();
+        while *current == FlusherSignal::None {
+            if self.condvar.wait_until(&mut current, deadline).timed_out() {
                 break;
             }
         }
-        let heard = *rung;
-        if heard == Rung::WriteBack {
-            *rung = Rung::Silent;
+        let signal = *current;
+        if signal == FlusherSignal::WriteBack {
+            *current = FlusherSignal::None;
         }
-        heard
+        signal
+    }
+}
+
+/// What the flusher does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Stop,
+    /// Writes back everything and commits.
+    Commit,
+    /// Writes back everything, for room.
+    WriteBack,
+    /// Commits if the transaction is old, and makes room in the log.
+    Check,
+}
+
+/// When everything is to be committed.
+#[derive(Debug)]
+struct Schedule {
+    interval: Duration,
+    due: Instant,
+}
+
+impl Schedule {
+    fn new(interval: Duration, now: Instant) -> Self {
+        let due = now + interval;
+        Self { interval, due }
+    }
+
+    /// Until when the flusher may wait for a signal.
+    fn deadline(&self, now: Instant) -> Instant {
+        self.due.min(now + CHECK_INTERVAL)
+    }
+
+    /// What is to be done at `now`. The timer precedes requests for room: a writer that is faster
+    /// than the device sends those without end, and the commit writes back too.
+    fn next(&mut self, now: Instant, signal: FlusherSignal) -> Action {
+        match signal {
+            FlusherSignal::Stop => Action::Stop,
+            _ if now >= self.due => {
+                self.due = now + self.interval;
+                Action::Commit
+            }
+            FlusherSignal::WriteBack => Action::WriteBack,
+            FlusherSignal::None => Action::Check,
+        }
     }
 }
 
 impl Reader {
-    /// Writes back if too much is dirty; who has written calls it, with no lock.
+    /// Writes back if too much is dirty. Writers call it after a write, with no lock held.
     pub(crate) fn balance_dirty(&self) {
         let dirty = self.dirty_files.blocks();
         if dirty > self.limits.writer_blocks {
             self.write_back_for_room();
         } else if dirty > self.limits.background_blocks {
-            self.bell.ring(Rung::WriteBack);
+            self.flusher_wakeup.send(FlusherSignal::WriteBack);
         }
     }
 
-    /// Writes back everything, of whichever files. What goes wrong is not the caller's, who only
-    /// needs room: it stays dirty, and whoever syncs is told.
+    /// Writes back everything, of whichever files. An error is not the caller's, who only needs
+    /// room: what could not be written stays dirty, and syncing it reports the error.
     pub(crate) fn write_back_for_room(&self) {
         if let Err(error) = self.write_back_all() {
-            tracing::error!(%error, "writing back failed");
+            self.background_failed(&error);
         }
+    }
+
+    /// Records an error that no caller waits for, and does what `errors=` says of damage.
+    fn background_failed(&self, error: &crate::Error) {
+        tracing::error!(%error, "writing back failed");
+        self.handle_damage(error);
     }
 
     /// Writes back all that is dirty, and commits, whichever file could not be written.
+    ///
+    /// # Errors
+    /// The first error.
     pub(crate) fn write_back_and_commit(&self) -> Result<()> {
         let written = self.write_back_all();
-        self.fs.commit(self.fs.running_tid()?)?;
-        written
+        let committed = self.fs.running_tid().and_then(|tid| self.fs.commit(tid));
+        written.and(Ok(committed?))
     }
 }
 
@@ -129,11 +185,10 @@ impl Flusher {
             seconds => seconds,
         };
         let interval = Duration::from_secs(seconds.into());
-        let theirs = Arc::clone(reader);
-        let thread = std::thread::Builder::new()
-            .name("flusher".to_owned())
-            .spawn(move || run(&theirs, interval))
-            .map_err(Error::Thread)?;
+        let panicked = "the background writer panicked";
+        let thread = background::spawn(reader, "flusher", panicked, move |reader| {
+            run(reader, interval);
+        })?;
         Ok(Self {
             reader: Arc::clone(reader),
             thread: Some(thread),
@@ -142,23 +197,20 @@ impl Flusher {
 }
 
 fn run(reader: &Reader, interval: Duration) {
-    let mut due = Instant::now() + interval;
+    let mut schedule = Schedule::new(interval, Instant::now());
     loop {
-        let done = match reader.bell.wait(due.min(Instant::now() + LOOK)) {
-            Rung::Stop => return,
-            Rung::WriteBack => {
-                reader.write_back_for_room();
-                Ok(())
-            }
-            Rung::Silent if Instant::now() >= due => {
-                due = Instant::now() + interval;
-                reader.write_back_and_commit()
-            }
-            Rung::Silent => reader.fs.commit_if_old(interval).map_err(Error::from),
+        let deadline = schedule.deadline(Instant::now());
+        let signal = reader.flusher_wakeup.wait(deadline);
+        let check = || Ok(reader.fs.commit_if_old(interval)?);
+        let done = match schedule.next(Instant::now(), signal) {
+            Action::Stop => return,
+            Action::Commit => reader.write_back_and_commit(),
+            Action::WriteBack => reader.write_back_all().and(check()),
+            Action::Check => check(),
         };
         if let Err(error) = done {
-            // Whoever syncs is told too.
-            tracing::error!(%error, "writing back failed");
+            // Whoever syncs gets it too.
+            reader.background_failed(&error);
             if !reader.fs.is_writable() {
                 return;
             }
@@ -168,10 +220,66 @@ fn run(reader: &Reader, interval: Duration) {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        self.reader.bell.ring(Rung::Stop);
+        self.reader.flusher_wakeup.send(FlusherSignal::Stop);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
+            // A panic was caught and logged in the thread.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn commit_is_due_in_time_however_often_write_back_is_asked_for() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(INTERVAL, start);
+        let mut commits = Vec::new();
+        for tenths in 1..=160 {
+            let now = start + Duration::from_millis(100 * tenths);
+            match schedule.next(now, FlusherSignal::WriteBack) {
+                Action::Commit => commits.push(tenths),
+                action => assert_eq!(action, Action::WriteBack, "at {tenths}"),
+            }
+        }
+        assert_eq!(commits, [50, 100, 150]);
+    }
+
+    #[test]
+    fn flusher_without_signals_checks_the_log_and_commits_when_due() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(INTERVAL, start);
+        let mut now = start;
+        let mut actions = Vec::new();
+        for _ in 0..6 {
+            now = schedule.deadline(now);
+            actions.push(schedule.next(now, FlusherSignal::None));
+        }
+        let mut expected = [Action::Check; 6];
+        expected[4] = Action::Commit;
+        assert_eq!(actions, expected);
+    }
+
+    #[test]
+    fn stop_precedes_a_commit_that_is_due() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(INTERVAL, start);
+        let action = schedule.next(start + 2 * INTERVAL, FlusherSignal::Stop);
+        assert_eq!(action, Action::Stop);
+    }
+
+    #[test]
+    fn stop_is_not_replaced_by_a_later_signal() {
+        let wakeup = FlusherWakeup::default();
+        wakeup.send(FlusherSignal::WriteBack);
+        assert_eq!(wakeup.wait(Instant::now()), FlusherSignal::WriteBack);
+        assert_eq!(wakeup.wait(Instant::now()), FlusherSignal::None);
+        wakeup.send(FlusherSignal::Stop);
+        wakeup.send(FlusherSignal::WriteBack);
+        assert_eq!(wakeup.wait(Instant::now()), FlusherSignal::Stop);
     }
 }

@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod background;
 mod bring_in;
 mod clock;
 mod dirty;

@@ -5,7 +5,7 @@
 //! system is aborted, and nothing more is written to it.
 
 use crate::read::Reader;
-use crate::{Clock, Error, Result};
+use crate::{Clock, Result, background};
 use larder_block::BlockDevice;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Mmp, MmpHost};
@@ -103,11 +103,11 @@ impl Over {
 impl MmpKeeper {
     pub(crate) fn start(reader: &Arc<Reader>, held: HeldImage) -> Result<Self> {
         let is_over = Arc::<Over>::default();
-        let (theirs, reader) = (Arc::clone(&is_over), Arc::clone(reader));
-        let thread = std::thread::Builder::new()
-            .name("mmp".to_owned())
-            .spawn(move || keep(&reader, &held, &theirs))
-            .map_err(Error::Thread)?;
+        let theirs = Arc::clone(&is_over);
+        let panicked = "the thread that renews the multiple-mount protection panicked";
+        let thread = background::spawn(reader, "mmp", panicked, move |reader| {
+            keep(reader, &held, &theirs);
+        })?;
         Ok(Self {
             is_over,
             thread: Some(thread),
@@ -134,7 +134,7 @@ impl Drop for MmpKeeper {
         *self.is_over.is_over.lock() = true;
         self.is_over.condvar.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
+            // A panic was caught and logged in the thread.
             let _ = thread.join();
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::bring_in::BATCH_PAGES;
 use crate::dirty::DirtyFiles;
-use crate::flusher::{Bell, DirtyLimits};
+use crate::flusher::{DirtyLimits, FlusherWakeup};
 use crate::live::LiveInodes;
 use crate::mmp::HeldImage;
 use crate::read::Reader;
@@ -100,7 +100,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         errors,
         limits: DirtyLimits::of(&caches, block_size_bytes, options.background),
         journals_content: options.data == DataMode::Journal,
-        bell: Bell::default(),
+        flusher_wakeup: FlusherWakeup::default(),
         clock: Arc::clone(&options.clock),
         streams: Streams::new(
             policy.policy(),

@@ -6,7 +6,7 @@
 use crate::clock::Clock;
 use crate::dirty::DirtyFiles;
 use crate::fill::fill;
-use crate::flusher::{Bell, DirtyLimits};
+use crate::flusher::{DirtyLimits, FlusherWakeup};
 use crate::live::{Live, LiveInodes};
 use crate::readahead::Queue;
 use crate::stream::{StreamRef, Streams};
@@ -47,8 +47,7 @@ pub(crate) struct Reader {
     pub(crate) errors: ErrorsMode,
     /// Whether content goes through the journal: `data=journal`.
     pub(crate) journals_content: bool,
-    /// Rings when the flusher is wanted.
-    pub(crate) bell: Bell,
+    pub(crate) flusher_wakeup: FlusherWakeup,
 }
 
 /// Which pages stay cached after a read.

@@ -213,11 +213,7 @@ impl Volume {
         }
     }
 
-    pub(crate) fn lookup_entry(
-        &self,
-        parent: Ino,
-        name: &[u8],
-    ) -> Result<Option<(Ino, FileTypeByte)>> {
+    fn lookup_entry(&self, parent: Ino, name: &[u8]) -> Result<Option<(Ino, FileTypeByte)>> {
         let dentries = &self.reader.caches.dentries;
         match dentries.get(parent.0, name) {
             Some(Dentry::Positive { ino, file_type }) => {

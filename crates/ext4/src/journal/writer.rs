@@ -407,10 +407,12 @@ impl Filesystem {
             // It is somebody else's.
             return;
         }
-        if let Some(journal) = &writer.journal {
-            let _ = journal.log.write_error(ABORTED);
+        let journal = writer.journal.as_ref();
+        let in_journal = journal.map_or(Ok(()), |journal| journal.log.write_error(ABORTED));
+        let in_superblock = self.record_error(&*writer.device, &record_of(error));
+        if let Err(error) = in_journal.and(in_superblock) {
+            tracing::error!("the image does not say that it failed: {error}");
         }
-        let _ = self.record_error(&*writer.device, &record_of(error));
     }
 
     /// Records in the superblock, at once, that the image is damaged as `error` says.
@@ -431,6 +433,9 @@ fn record_of(error: &Error) -> ErrorRecord<'static> {
         block: None,
         code: ErrorCode::Device,
     };
+    if let Error::Invariant(_) = error {
+        (record.function, record.code) = ("invariant", ErrorCode::Other);
+    }
     if let Error::Corrupt(damage) = error {
         (record.function, record.code) = ("change", ErrorCode::Corrupt);
         (record.ino, record.block) = match damage.place {

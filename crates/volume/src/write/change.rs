@@ -28,14 +28,18 @@ impl Reader {
     /// As [`Reader::change`], for what cannot be done again. Locks of inodes may be held.
     pub(super) fn change_once<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
         let done = run();
-        if let Err(Error::Ext4(error @ Ext4::Corrupt(_))) = &done {
-            self.meet_damage(error);
+        if let Err(error) = &done {
+            self.handle_damage(error);
         }
         done
     }
 
-    /// Does what `errors=` says.
-    fn meet_damage(&self, error: &Ext4) {
+    /// If `error`, of a change of the image, says that the image is damaged, does what `errors=`
+    /// says.
+    pub(crate) fn handle_damage(&self, error: &Error) {
+        let Error::Ext4(error @ Ext4::Corrupt(_)) = error else {
+            return;
+        };
         if !self.fs.is_writable() {
             return;
         }

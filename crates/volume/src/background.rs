@@ -1,0 +1,32 @@
+//! Threads that write to the image in the background: a panic in one stops all writing.
+//!
+//! A flusher that is gone would leave a mount that accepts writes and commits nothing. So a panic
+//! of such a thread aborts the file system, as the first failed write does: changes are refused
+//! with `EROFS`, fsync and close return `EIO` with the reason.
+
+use crate::read::Reader;
+use crate::{Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Starts a thread of that name. If `work` panics, the file system is aborted, and `panicked` is the
+/// reason.
+pub(crate) fn spawn(
+    reader: &Arc<Reader>,
+    name: &str,
+    panicked: &'static str,
+    work: impl FnOnce(&Reader) + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let reader = Arc::clone(reader);
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            // No lock is poisoned, and what a guard protects is whole again once it is dropped.
+            if catch_unwind(AssertUnwindSafe(|| work(&reader))).is_err() {
+                tracing::error!("{panicked}");
+                reader.fs.abort(&larder_ext4::Error::Invariant(panicked));
+            }
+        })
+        .map_err(Error::Thread)
+}
