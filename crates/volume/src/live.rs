@@ -13,7 +13,7 @@
 //! # How to change an inode
 //! ```text
 //! let live = volume.live(ino)?;
-//! let _alone = live.rw.write();          // directories before files, else by number
+//! let _alone = live.rw.write();          // of several inodes: lock_exclusively
 //! let mut handle = fs.start(credits)?;
 //! let mut inode = live.inode()?;         // behind the start: write-back changes inodes too
 //! ...                                    // change it, and what hangs below it
@@ -37,7 +37,7 @@ use crate::read::{Reader, key};
 use crate::{Ino, Result};
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{FileKind, Handle, Inode, Tid};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use std::collections::HashMap;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -476,6 +476,18 @@ impl Live<'_> {
         };
         self.reader.caches.inodes.remove(self.ino().0);
     }
+}
+
+/// Locks `rw` of all these exclusively, in the order of their numbers, so that no two threads wait for
+/// each other, whatever the directories of a damaged image contain. The same inode may come twice.
+/// A thread that holds one `rw` must not lock another.
+pub(crate) fn lock_exclusively<'l, 'r: 'l>(
+    lives: impl IntoIterator<Item = &'l Live<'r>>,
+) -> Vec<RwLockWriteGuard<'l, ()>> {
+    let mut lives: Vec<_> = lives.into_iter().collect();
+    lives.sort_unstable_by_key(|live| live.ino());
+    lives.dedup_by_key(|live| live.ino());
+    lives.into_iter().map(|live| live.rw.write()).collect()
 }
 
 impl Drop for Live<'_> {

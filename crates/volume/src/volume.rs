@@ -213,7 +213,11 @@ impl Volume {
         }
     }
 
-    fn lookup_entry(&self, parent: Ino, name: &[u8]) -> Result<Option<(Ino, FileTypeByte)>> {
+    pub(crate) fn lookup_entry(
+        &self,
+        parent: Ino,
+        name: &[u8],
+    ) -> Result<Option<(Ino, FileTypeByte)>> {
         let dentries = &self.reader.caches.dentries;
         match dentries.get(parent.0, name) {
             Some(Dentry::Positive { ino, file_type }) => {

@@ -10,6 +10,7 @@
 //! that it is gone. Lookups that miss fill it with the same lock shared.
 
 use super::{DeviceNumber, FileKind, NewFile};
+use crate::live::lock_exclusively;
 use crate::{Error, Ino, Metadata, Result, Volume};
 use larder_cache::dentry::Dentry;
 use larder_ext4::ondisk::features::{Incompat, RoCompat};
@@ -241,12 +242,11 @@ impl Volume {
                 });
             }
             let (dir_live, live) = (self.live(parent)?, self.live(ino)?);
-            let _names = dir_live.rw.write();
-            if live.present()?.is_directory() {
+            let _locked = lock_exclusively([&dir_live, &live]);
+            let (dir, inode) = (dir_live.inode()?, live.inode()?);
+            if inode.is_directory() {
                 return Err(Error::NotPermitted(ino, "a directory has one name"));
             }
-            let _file = live.rw.write();
-            let (dir, inode) = (dir_live.inode()?, live.inode()?);
             check_changeable(&dir, name)?;
             if inode.flags().intersects(FIXED) {
                 return Err(Error::NotPermitted(ino, IS_FIXED));

@@ -5,7 +5,8 @@
 //! # Locking
 //! A directory moves with the lock on renames held, as does everything that moves from one
 //! directory to another, so that nobody's way up to the root changes meanwhile. Then the two
-//! directories, ancestors first; then what is moved and what is replaced, directories first.
+//! directories, what is moved and what is replaced, in the order of their numbers. The names are
+//! looked up before that and again with the locks held; if one changed, all begins anew.
 
 use super::names::{
     Entry, Make, NAME_CREDITS, add_subdirectory, check_changeable, check_name, check_not_itself,
@@ -13,11 +14,10 @@ use super::names::{
 };
 use super::unlink::check_removable;
 use super::{FileKind, NewFile, RenameFlags};
-use crate::live::Live;
+use crate::live::{Live, lock_exclusively};
 use crate::write_back::Times;
 use crate::{Error, Ino, Result, Volume};
 use larder_ext4::{DeviceNumber, FileTypeByte, Handle, Inode};
-use parking_lot::RwLockWriteGuard;
 
 /// Directories on the way up to the root: more are a loop.
 const MAX_DEPTH: usize = 1 << 16;
@@ -29,13 +29,13 @@ struct Name<'a> {
     name: &'a [u8],
 }
 
-/// What a rename is about, its directories locked.
+/// What a rename is about.
 struct Rename<'v, 'a> {
     volume: &'v Volume,
     from: Name<'a>,
     to: Name<'a>,
     flags: RenameFlags,
-    /// The directories of both; one only if they are the same.
+    /// The directories of both, the old name's first; one only if they are the same.
     dirs: Vec<Live<'v>>,
 }
 
@@ -120,64 +120,50 @@ impl Volume {
 }
 
 impl<'v> Rename<'v, '_> {
-    /// False, with nothing done, if it needs the lock on renames, which is not held. `up` are the
-    /// ways up from both directories.
+    /// False, with nothing done, if it has to be tried again with the lock on renames: a directory
+    /// moves, or a name changed before it was locked. `up` are the ways up from both directories.
     fn run(mut self, up: &[Vec<Ino>; 2], is_tree_locked: bool) -> Result<bool> {
-        self.dirs = self.directories(up)?;
-        let _names: Vec<RwLockWriteGuard<'_, ()>> =
-            self.dirs.iter().map(|dir| dir.rw.write()).collect();
+        let volume = self.volume;
+        self.dirs.push(volume.live(self.from.dir)?);
+        if self.to.dir != self.from.dir {
+            self.dirs.push(volume.live(self.to.dir)?);
+        }
+        // Not locked yet: looked up again below.
+        let moved = volume.live(volume.lookup(self.from.dir, self.from.name)?)?;
+        let other = volume.lookup_entry(self.to.dir, self.to.name)?;
+        let other = other.map(|(ino, _)| volume.live(ino)).transpose()?;
+        let _locked = lock_exclusively(self.dirs.iter().chain([&moved]).chain(&other));
         let (from_dir, to_dir) = (self.dir(self.from)?.inode()?, self.dir(self.to)?.inode()?);
-        let (moved, _) = self.volume.existing_entry(&from_dir, self.from.name)?;
+        let (moved_ino, _) = volume.existing_entry(&from_dir, self.from.name)?;
         check_changeable(&to_dir, self.to.name)?;
-        let other = self.volume.entry(&to_dir, self.to.name)?;
-        if other.is_some() && self.flags.contains(RenameFlags::NOREPLACE) {
+        let other_ino = volume.entry(&to_dir, self.to.name)?.map(|(ino, _)| ino);
+        if other_ino.is_some() && self.flags.contains(RenameFlags::NOREPLACE) {
             return Err(larder_ext4::Error::Exists(self.to.dir).into());
         }
-        let other = match other {
-            Some((ino, _)) => {
-                check_not_itself(ino, to_dir.ino())?;
-                Some(ino)
-            }
+        match other_ino {
+            Some(ino) => check_not_itself(ino, to_dir.ino())?,
             None if self.flags.contains(RenameFlags::EXCHANGE) => {
                 let name = String::from_utf8_lossy(self.to.name);
                 return Err(Error::NotFound(name.into_owned()));
             }
-            None => None,
-        };
-        self.check_tree(moved, other, up)?;
-        if other == Some(moved) {
+            None => {}
+        }
+        if moved.ino() != moved_ino || other.as_ref().map(Live::ino) != other_ino {
+            return Ok(false);
+        }
+        self.check_tree(moved_ino, other_ino, up)?;
+        if other_ino == Some(moved_ino) {
             // Two names of one file: nothing to be done, as POSIX has it.
             return Ok(true);
         }
-        let moved = self.volume.live(moved)?;
-        let other = other.map(|ino| self.volume.live(ino)).transpose()?;
         let has_directory = |live: &Live<'_>| live.present().map(|inode| inode.is_directory());
         let moves_directory =
             has_directory(&moved)? || other.as_ref().map_or(Ok(false), has_directory)?;
         if moves_directory && !is_tree_locked {
             return Ok(false);
         }
-        self.with_files(&from_dir, &to_dir, &moved, other.as_ref())?;
+        self.with_locked(&from_dir, &to_dir, &moved, other.as_ref())?;
         Ok(true)
-    }
-
-    /// The directories in the order of their locks.
-    fn directories(&self, [from_up, to_up]: &[Vec<Ino>; 2]) -> Result<Vec<Live<'v>>> {
-        let (from, to) = (self.from.dir, self.to.dir);
-        if from == to {
-            return Ok(vec![self.volume.live(from)?]);
-        }
-        let from_is_first = if to_up.contains(&from) {
-            true
-        } else {
-            !from_up.contains(&to) && from < to
-        };
-        let (first, second) = if from_is_first {
-            (from, to)
-        } else {
-            (to, from)
-        };
-        Ok(vec![self.volume.live(first)?, self.volume.live(second)?])
     }
 
     /// The position of `name`'s directory among those of the rename.
@@ -206,23 +192,14 @@ impl<'v> Rename<'v, '_> {
         Err(larder_ext4::Error::NotEmpty(other).into())
     }
 
-    /// Locks what is moved and what is replaced, and renames.
-    fn with_files(
+    /// Renames, with everything locked.
+    fn with_locked(
         &self,
         from_dir: &Inode,
         to_dir: &Inode,
         moved: &Live<'_>,
         other: Option<&Live<'_>>,
     ) -> Result<()> {
-        let mut files = vec![moved];
-        files.extend(other);
-        let mut keyed = Vec::new();
-        for live in files {
-            keyed.push((!live.present()?.is_directory(), live.ino(), live));
-        }
-        keyed.sort_by_key(|(is_file, ino, _)| (*is_file, *ino));
-        let _files: Vec<RwLockWriteGuard<'_, ()>> =
-            keyed.iter().map(|(_, _, live)| live.rw.write()).collect();
         let moved_inode = moved.inode()?;
         let other_inode = other.map(Live::inode).transpose()?;
         self.check(from_dir, to_dir, &moved_inode, other_inode.as_ref())?;

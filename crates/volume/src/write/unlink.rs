@@ -7,7 +7,7 @@
 use super::names::{
     FIXED, IS_FIXED, NAME_CREDITS, check_changeable, check_name, invalid, remove_subdirectory,
 };
-use crate::live::Live;
+use crate::live::{Live, lock_exclusively};
 use crate::{Error, Ino, Result, Volume};
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{FileBlocks, Handle, Inode};
@@ -44,38 +44,53 @@ impl Volume {
         self.change(|| {
             check_name(parent, name)?;
             let dir_live = self.live(parent)?;
-            let _names = dir_live.rw.write();
-            let dir = dir_live.inode()?;
-            let (ino, _) = self.existing_entry(&dir, name)?;
-            let live = self.live(ino)?;
-            let _file = live.rw.write();
-            let inode = live.inode()?;
-            match (directory, inode.is_directory()) {
-                (true, false) => return Err(larder_ext4::Error::NotDirectory(ino).into()),
-                (false, true) => return Err(Error::IsDirectory(ino)),
-                _ => {}
+            loop {
+                // Not locked yet: looked up again with the locks.
+                let live = self.live(self.lookup(parent, name)?)?;
+                let _locked = lock_exclusively([&dir_live, &live]);
+                let (ino, _) = self.existing_entry(&dir_live.inode()?, name)?;
+                if ino == live.ino() {
+                    self.remove_locked(&dir_live, name, &live, directory)?;
+                    return Ok(ino);
+                }
             }
-            check_removable(&dir, name, &inode)?;
-            let fs = self.fs();
-            if directory && !fs.is_empty_directory(&inode)? {
-                return Err(larder_ext4::Error::NotEmpty(ino).into());
-            }
-            let mut handle = fs.start(NAME_CREDITS)?;
-            let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
-            fs.remove_entry(&mut handle, &mut dir, name)?;
-            if directory {
-                remove_subdirectory(&mut dir);
-            }
-            self.stamp_names(&mut dir);
-            fs.write_inode(&mut handle, &dir)?;
-            self.drop_name(&mut handle, &mut inode)?;
-            live.publish_attributes(&handle, &inode);
-            dir_live.publish(&handle, &dir);
-            handle.stop();
-            self.remember(parent, name, None);
-            self.delete_if_unused(&live, &inode);
-            Ok(ino)
         })
+    }
+
+    /// Removes `name` in `dir_live`, which stands for `live`. Both are locked exclusively.
+    fn remove_locked(
+        &self,
+        dir_live: &Live<'_>,
+        name: &[u8],
+        live: &Live<'_>,
+        directory: bool,
+    ) -> Result<()> {
+        let (dir, inode) = (dir_live.inode()?, live.inode()?);
+        match (directory, inode.is_directory()) {
+            (true, false) => return Err(larder_ext4::Error::NotDirectory(live.ino()).into()),
+            (false, true) => return Err(Error::IsDirectory(live.ino())),
+            _ => {}
+        }
+        check_removable(&dir, name, &inode)?;
+        let fs = self.fs();
+        if directory && !fs.is_empty_directory(&inode)? {
+            return Err(larder_ext4::Error::NotEmpty(live.ino()).into());
+        }
+        let mut handle = fs.start(NAME_CREDITS)?;
+        let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
+        fs.remove_entry(&mut handle, &mut dir, name)?;
+        if directory {
+            remove_subdirectory(&mut dir);
+        }
+        self.stamp_names(&mut dir);
+        fs.write_inode(&mut handle, &dir)?;
+        self.drop_name(&mut handle, &mut inode)?;
+        live.publish_attributes(&handle, &inode);
+        dir_live.publish(&handle, &dir);
+        handle.stop();
+        self.remember(dir_live.ino(), name, None);
+        self.delete_if_unused(live, &inode);
+        Ok(())
     }
 
     /// `inode` has one name less: without any, it is an orphan. Writes it.
