@@ -10,9 +10,8 @@ const MAX_BACKGROUND: u16 = 128;
 const CONGESTION_THRESHOLD: u16 = 96;
 
 /// Asked for on every mount, where the kernel has them.
-const ALWAYS: [InitFlags; 12] = [
+const ALWAYS: [InitFlags; 11] = [
     InitFlags::FUSE_ASYNC_READ,
-    InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_MAX_PAGES,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_PARALLEL_DIROPS,
@@ -61,6 +60,11 @@ pub(super) struct Abilities {
 /// Asks for what the kernel has.
 pub(super) fn negotiate(config: &mut KernelConfig, abilities: Abilities) {
     let more = [
+        // The kernel invalidates cached pages when a direct write returns, but not when an
+        // asynchronous one completes: pages that were read meanwhile would stay stale. The server
+        // cannot invalidate them before it answers, since that waits for reads under way, which
+        // may be queued behind direct writes.
+        (InitFlags::FUSE_ASYNC_DIO, !abilities.read_write),
         // This makes the kernel check permissions whatever the mount's options say.
         (InitFlags::FUSE_POSIX_ACL, abilities.checks_permissions),
         (

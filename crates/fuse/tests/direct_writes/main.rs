@@ -1,0 +1,123 @@
+//! Reads through the page cache beside writes that go past it: once a write has completed, they
+//! return what it wrote, as on the kernel's own ext4.
+
+#[path = "../mounted/mod.rs"]
+mod mounted;
+
+use larder::OpenOptions;
+use larder_fuse::MountOptions;
+use larder_testkit::tool::Tool;
+use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
+use mounted::Mounted;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Enough that stale reads showed each time, where there were any: after 10 to 130 rounds.
+const ROUNDS: u32 = 1000;
+/// The kernel's writes go to the disk.
+const KERNEL_ROUNDS: u32 = 100;
+
+/// A folder with `image`, `mnt`, and the program that writes and reads; `None` where that cannot run.
+fn folder() -> Option<TempDir> {
+    let tools = ["mke2fs", "gcc"].map(Requirement::Tool);
+    if skip(&tools) || skip(&[Requirement::LoopMount]) {
+        return None;
+    }
+    if !Path::new("/dev/fuse").exists() {
+        tell_skipped("/dev/fuse does not exist");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("mnt")).unwrap();
+    let image = folder.path().join("image");
+    let mke2fs = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "4096"]);
+    mke2fs.arg(&image).arg("32M").run().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/direct_writes/writer.c");
+    let gcc = Tool::new("gcc").args(["-O2", "-pthread", "-o"]);
+    gcc.arg(program(&folder)).arg(source).run().unwrap();
+    Some(folder)
+}
+
+fn program(folder: &TempDir) -> PathBuf {
+    folder.path().join("writer")
+}
+
+/// Writes and reads below `root`; returns what was stale.
+fn stale(folder: &TempDir, root: &Path, how: [&str; 2], rounds: u32) -> Option<String> {
+    let output = Command::new(program(folder))
+        .arg(root.join(how.join("-")))
+        .args(how)
+        .arg(rounds.to_string())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{error}");
+    (!output.status.success()).then(|| format!("{how:?}: {text}"))
+}
+
+fn check(options: &MountOptions, ways: &[[&str; 2]]) {
+    let Some(folder) = folder() else {
+        return;
+    };
+    let mut volume = OpenOptions::default();
+    volume.read_write = true;
+    let options = MountOptions {
+        read_write: true,
+        ..options.clone()
+    };
+    let mounted = Mounted::open(folder.path(), &volume, &options);
+    let all = ways
+        .iter()
+        .map(|how| stale(&folder, &mounted.path, *how, ROUNDS));
+    let all: Vec<String> = all.flatten().collect();
+    assert!(all.is_empty(), "{all:?}");
+    assert!(
+        mounted.volume.stats().writing.is_some(),
+        "the image was written"
+    );
+}
+
+const WAYS: [[&str; 2]; 4] = [
+    ["aio", "read"],
+    ["aio", "mmap"],
+    ["pwrite", "read"],
+    ["pwrite", "mmap"],
+];
+
+#[test]
+fn cached_reads_after_direct_writes_return_what_was_written() {
+    check(&MountOptions::default(), &WAYS);
+}
+
+#[test]
+fn cached_reads_after_direct_writes_are_current_with_a_writeback_cache() {
+    let options = MountOptions {
+        writeback_cache: true,
+        ..MountOptions::default()
+    };
+    check(&options, &WAYS);
+}
+
+#[test]
+fn cached_reads_after_direct_writes_are_current_with_direct_io() {
+    let options = MountOptions {
+        direct_io: true,
+        ..MountOptions::default()
+    };
+    check(&options, &WAYS);
+}
+
+#[test]
+fn cached_reads_after_direct_writes_are_current_on_the_kernels_mount() {
+    let Some(folder) = folder() else {
+        return;
+    };
+    let image = folder.path().join("image");
+    let kernel = LoopMount::new(&image, Access::ReadWrite, &[]).unwrap();
+    for how in WAYS {
+        assert_eq!(stale(&folder, &kernel.path(), how, KERNEL_ROUNDS), None);
+    }
+}
