@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -354,4 +354,67 @@ fn commit_of_several_blocks_is_applied_whole() {
     // Only the file that was synced has content for certain.
     assert_same(&tree, &replayed_by_kernel(&dirty), "several blocks", true);
     assert_home(&dirty, &tree, "several blocks");
+}
+
+#[test]
+fn block_of_a_mapping_takes_no_block_that_another_file_needs() {
+    if needs() {
+        return;
+    }
+    for arguments in [
+        "-t ext4 -O fast_commit -b 1024 -I 128 -J size=1",
+        "-t ext4 -O fast_commit -b 4096",
+        "-t ext4 -O fast_commit,bigalloc -b 4096",
+    ] {
+        let mut at_crash = Tree::new();
+        let dirty = Dirty::make(arguments, "8M", "", |root, sync| {
+            let dir = root.join("dir");
+            fs::create_dir(&dir).unwrap();
+            sync();
+            // More runs than an inode has room for, and then a file in the first free block.
+            let file = File::create(dir.join("runs")).unwrap();
+            let mut at = 0;
+            for length in [16_384, 16_384, 32_768, 65_536, 131_072] {
+                file.write_all_at(&vec![7; length], at).unwrap();
+                file.sync_all().unwrap();
+                at += length as u64;
+                let other = File::create(dir.join(format!("other{at}"))).unwrap();
+                other.write_all_at(b"other", 0).unwrap();
+                other.sync_all().unwrap();
+            }
+            at_crash = tree_of(root);
+        });
+        let ours = Ours::open(dirty.path());
+        assert!(ours.fast_commits >= 5, "{}", ours.fast_commits);
+        assert_same(&ours.tree(), &at_crash, arguments, true);
+        assert_home(&dirty, &at_crash, arguments);
+    }
+}
+
+/// A quarter of a small log, which is what a transaction gets otherwise, has no room for so many
+/// blocks of inodes.
+#[test]
+fn fast_commit_of_many_inodes_is_applied_in_one_transaction() {
+    if needs() {
+        return;
+    }
+    let arguments = "-t ext4 -O fast_commit -b 4096 -J size=4 -N 8192";
+    let mut at_crash = Tree::new();
+    let dirty = Dirty::make(arguments, "64M", "", |root, sync| {
+        let name = |number: u32| root.join(format!("{number:04}"));
+        for number in 0..4400 {
+            File::create(name(number)).unwrap();
+        }
+        sync();
+        for number in (0..4400).step_by(16) {
+            let mode = fs::Permissions::from_mode(0o600);
+            fs::set_permissions(name(number), mode).unwrap();
+        }
+        fsync(&name(0));
+        at_crash = tree_of(root);
+    });
+    let ours = Ours::open(dirty.path());
+    assert_eq!(ours.fast_commits, 1);
+    assert_same(&ours.tree(), &at_crash, arguments, true);
+    assert_home(&dirty, &at_crash, arguments);
 }

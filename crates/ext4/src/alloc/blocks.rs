@@ -1,5 +1,6 @@
 //! Blocks used and freed: the changes of bitmaps and descriptors.
 
+use super::bits::Bits;
 use super::claim::Claim;
 use super::counts::Privilege;
 use super::load::is_uninitialised;
@@ -11,6 +12,7 @@ use crate::ondisk::bitmap;
 use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
 use crate::{Error, Filesystem, FsBlock, GroupNo, Ino, Result};
 use std::ops::Range;
+use std::sync::Arc;
 
 impl Filesystem {
     /// Marks the blocks of `claim` as used.
@@ -25,6 +27,51 @@ impl Filesystem {
         handle.allocation.taken.push(run);
         self.allocator().space().counts().apply(run.len, 0);
         self.change_bits(handle, run, true)
+    }
+
+    /// Marks those of the blocks as used that are not: blocks that a file had before the image was
+    /// recovered.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if they do not lie in the file system; what is wrong with the image.
+    pub(crate) fn use_blocks(
+        &self,
+        handle: &mut Handle<'_>,
+        start: FsBlock,
+        blocks: u32,
+    ) -> Result<()> {
+        let space = self.shared_space()?;
+        for run in self.runs_of(start, blocks, NO_INO)? {
+            let (group, bits) = space.geometry.bits(run);
+            // What was freed by an open handle is held still, and clear in the bitmap.
+            let free = self.with_map(group, |state| {
+                let free: Vec<_> = match &state.map {
+                    Some(map) => map.busy.runs(bits.clone()).collect(),
+                    None => Vec::new(),
+                };
+                for range in &free {
+                    state.hold(range.clone());
+                }
+                free
+            })?;
+            let desc = self.group(group)?;
+            let unused = if is_uninitialised(&desc, group) {
+                free
+            } else {
+                let len = space.geometry.clusters_in(group);
+                let used = Bits::from_bytes(&self.block_bitmap(group, &desc)?, len);
+                used.runs(bits).collect()
+            };
+            for bits in unused {
+                let run = Run {
+                    start: space.geometry.first_cluster(group) + u64::from(bits.start),
+                    len: bits.end - bits.start,
+                };
+                space.counts().claim_reserved(run.len);
+                self.take(handle, Claim::new(Arc::clone(&space), run))?;
+            }
+        }
+        Ok(())
     }
 
     /// A block for metadata of `ino`, claimed and taken: a whole cluster with bigalloc. Out of

@@ -5,20 +5,27 @@
 //! all of it is one handle of one transaction, which comes behind those that the log holds: it
 //! makes the fast commits void, and until it is committed they are there to be applied again.
 //!
-//! The same blocks and inode numbers are taken as at the time. What does not fit the image (a
-//! block that is in use, a number given twice, more than a transaction can hold) is refused,
-//! with nothing changed: e2fsck rebuilds bitmaps and counts, and so can do without.
+//! The same blocks and inode numbers are taken as at the time, whether or not the bitmaps say that
+//! they are used already: a replay that did not come to its end may have said so. All blocks are
+//! marked as used before anything else is allocated, so that no block of a mapping or a
+//! directory takes one of them, and again at the end, in case one of them was freed meanwhile.
+//!
+//! A file's range outside the file system becomes part of its mapping, so that reading it is an
+//! error. What does not fit the image otherwise (a file of another kind, more than the log can
+//! hold) is refused, with nothing changed: e2fsck rebuilds bitmaps and counts, and so can do
+//! without.
 //!
 //! # Directories
 //! Their names are logged in full, their blocks are not: a directory gets the blocks that its
 //! names need now, whatever it had at the time.
 
 use super::{Overlay, OverlayEntry, RangeEdit, Tid};
-use crate::alloc::Goal;
-use crate::map::FileClaim;
 use crate::ondisk::dir::FileTypeByte;
 use crate::ondisk::inode::InodeFlags;
-use crate::{Error, FileBlock, Filesystem, FsBlock, Handle, Ino, Inode, MappingKind, Result};
+use crate::{
+    Error, FileBlock, FileKind, Filesystem, FsBlock, Handle, Ino, Inode, MappingKind, Result,
+};
+use std::collections::BTreeSet;
 
 impl Filesystem {
     /// Does what `overlay` says, in one transaction, which is returned.
@@ -28,15 +35,22 @@ impl Filesystem {
             handle: self.start(credits)?,
             overlay,
         };
+        let mut changed = overlay.changed();
+        changed.retain(|ino| apply.is_there(*ino));
         for ino in overlay.deleted() {
             apply.delete(ino)?;
         }
-        for ino in overlay.changed() {
-            apply.change(ino)?;
+        for &ino in changed.iter().filter(|ino| overlay.is_fresh(**ino)) {
+            apply.free_number(ino)?;
+        }
+        apply.use_ranges(&changed)?;
+        for ino in &changed {
+            apply.change(*ino)?;
         }
         for parent in overlay.parents() {
             apply.enter_names(parent)?;
         }
+        apply.use_ranges(&changed)?;
         Ok(apply.handle.stop())
     }
 }
@@ -61,15 +75,56 @@ impl Apply<'_> {
         self.fs.write_inode(&mut self.handle, &inode)
     }
 
+    /// Whether there is an inode for what was logged of `ino`.
+    fn is_there(&self, ino: Ino) -> bool {
+        let is_stale = matches!(self.fs.inode(ino), Err(Error::StaleInode(_)));
+        let is_there = self.overlay.has_inode(ino) || !is_stale;
+        if !is_there {
+            tracing::warn!(%ino, "a range in a fast commit is ignored: its inode is not in use");
+        }
+        is_there
+    }
+
+    fn is_directory(&self, ino: Ino) -> bool {
+        let logged = self.overlay.mode(ino);
+        let mode = logged.or_else(|| Some(self.fs.inode(ino).ok()?.mode()));
+        mode.is_some_and(|mode| FileKind::from_mode(mode) == Some(FileKind::Directory))
+    }
+
+    /// Marks the blocks of the files' ranges as used. Directories get blocks of their own.
+    fn use_ranges(&mut self, changed: &BTreeSet<Ino>) -> Result<()> {
+        for &ino in changed {
+            if self.is_directory(ino) {
+                continue;
+            }
+            for (_, blocks, edit) in self.overlay.ranges(ino) {
+                let (RangeEdit::Written(start) | RangeEdit::Unwritten(start)) = edit else {
+                    continue;
+                };
+                if self.is_inside(start, blocks) {
+                    self.fs.use_blocks(&mut self.handle, start, blocks)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_inside(&self, start: FsBlock, blocks: u32) -> bool {
+        let sb = self.fs.superblock();
+        sb.contains_blocks(start, blocks.into())
+    }
+
     /// The inode as it was logged, with the blocks that it had or got.
     fn change(&mut self, ino: Ino) -> Result<()> {
-        let mut inode = if self.overlay.is_fresh(ino) {
+        let is_stale = matches!(self.fs.inode(ino), Err(Error::StaleInode(_)));
+        let is_new = is_stale || self.overlay.is_fresh(ino);
+        let mut inode = if is_new {
             self.make(ino)?
         } else {
             self.patched(ino)?
         };
         if inode.is_directory() {
-            if self.overlay.is_fresh(ino) {
+            if is_new {
                 let up = self.overlay.entry(ino, b"..").flatten();
                 let parent = up
                     .ok_or_else(|| refused(ino, "directory without a parent"))?
@@ -92,12 +147,10 @@ impl Apply<'_> {
         if inode.file_acl().is_some() {
             return Err(refused(ino, "attributes in a block"));
         }
-        self.free_number(ino)?;
         let is_directory = inode.is_directory();
+        // It may be in use already, as a block may.
         let handle = &mut self.handle;
-        if !self.fs.allocate_inode_number(handle, ino, is_directory)? {
-            return Err(refused(ino, "number given twice"));
-        }
+        self.fs.allocate_inode_number(handle, ino, is_directory)?;
         // Attributes and content in the inode are beside its fixed fields.
         self.fs.edit_inode(&mut self.handle, ino, |fs, place| {
             place.copy_from_slice(&bytes);
@@ -170,17 +223,32 @@ impl Apply<'_> {
 
     fn change_ranges(&mut self, inode: &mut Inode) -> Result<()> {
         let overlay = self.overlay;
+        let mut outside = None;
         for (start, blocks, edit) in overlay.ranges(inode.ino()) {
             if !has_extents(inode) {
                 return Err(refused(inode.ino(), "blocks without extents"));
             }
             let end = start.0.saturating_add(blocks);
-            match edit {
-                RangeEdit::Unchanged => {}
-                RangeEdit::Removed => self.unmap(inode, start.0, end)?,
-                RangeEdit::Written(physical) => self.map(inode, start.0, end, physical, true)?,
-                RangeEdit::Unwritten(physical) => self.map(inode, start.0, end, physical, false)?,
+            let (physical, is_written) = match edit {
+                RangeEdit::Unchanged => continue,
+                RangeEdit::Removed => {
+                    self.unmap(inode, start.0, end)?;
+                    continue;
+                }
+                RangeEdit::Written(physical) => (physical, true),
+                RangeEdit::Unwritten(physical) => (physical, false),
+            };
+            if self.is_inside(physical, blocks) {
+                self.map(inode, start.0, end, physical, is_written)?;
+            } else {
+                self.unmap(inode, start.0, end)?;
+                outside.get_or_insert((start, (physical, blocks), is_written));
             }
+        }
+        // Nothing can be changed in a mapping with such a range: one of them is enough.
+        if let Some((start, run, is_written)) = outside {
+            let handle = &mut self.handle;
+            self.fs.map_used(handle, inode, start, run, is_written)?;
         }
         Ok(())
     }
@@ -217,7 +285,12 @@ impl Apply<'_> {
                 MappingKind::Unwritten(block) => Some((block, false)),
             };
             let run = match mapped {
-                None => self.map_hole(inode, at, run, wanted, is_written)?,
+                None => {
+                    let (handle, at) = (&mut self.handle, FileBlock(at));
+                    let to = (wanted, run);
+                    self.fs.map_used(handle, inode, at, to, is_written)?;
+                    run
+                }
                 Some((block, _)) if block != wanted => {
                     self.unmap(inode, at, at + run)?;
                     0
@@ -239,36 +312,16 @@ impl Apply<'_> {
         Ok(())
     }
 
-    /// Maps at most `blocks` blocks from `at` on to those from `physical` on; returns how many.
-    fn map_hole(
-        &mut self,
-        inode: &mut Inode,
-        at: u32,
-        blocks: u32,
-        physical: FsBlock,
-        is_written: bool,
-    ) -> Result<u32> {
-        let goal = Goal {
-            near: physical,
-            // So that a shorter run is taken rather than one elsewhere.
-            file_blocks: 1,
-            may_use_reserved: true,
-            ..Goal::default()
-        };
-        let claim = self.fs.claim(goal, blocks, None)?;
-        if claim.start() != physical || self.fs.superblock().cluster_blocks_log2 != 0 {
-            return Err(refused(inode.ino(), "blocks that are in use"));
-        }
-        let claim = FileClaim::part_of(claim, 0, blocks);
-        let mapped = claim.blocks();
-        self.fs
-            .map_claim(&mut self.handle, inode, FileBlock(at), claim, is_written)?;
-        Ok(mapped)
-    }
-
     /// Makes the names in `parent` lead where they were logged to lead.
     fn enter_names(&mut self, parent: Ino) -> Result<()> {
-        let mut dir = self.fs.inode(parent)?;
+        let mut dir = match self.fs.inode(parent) {
+            Ok(dir) if dir.is_directory() => dir,
+            Ok(_) | Err(Error::StaleInode(_)) => {
+                tracing::warn!(ino = %parent, "names in a fast commit are ignored: there is no such directory");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         for (name, entry) in self.overlay.logged_names(parent) {
             if matches!(name, b"." | b"..") && self.overlay.is_fresh(parent) {
                 continue;

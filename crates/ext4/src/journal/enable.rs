@@ -15,9 +15,6 @@ use crate::{Error, Filesystem, Ino, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
-/// The least that the kernel takes for a journal.
-const MIN_JOURNAL_BLOCKS: u32 = 1024;
-
 /// Read-only compatible features that are kept right by all that writes.
 const WRITABLE: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::LARGE_FILE)
@@ -102,8 +99,7 @@ impl Filesystem {
     fn open_journal(&mut self, device: &Arc<dyn BlockDevice>) -> Result<(Journal, Tid)> {
         let inode = self.inode(self.superblock().journal_ino)?;
         let first_block = JournalFile::map(self, Arc::clone(device), &inode, 1)?;
-        let mut superblock = read_superblock(&first_block)?;
-        check_journal(&superblock, self.superblock())?;
+        let mut superblock = read_superblock(&first_block, self.superblock())?;
         let file = JournalFile::map(self, Arc::clone(device), &inode, superblock.length_blocks)?;
         if file.extent().overlaps_itself() {
             return Err(corrupt("the journal has a block twice"));
@@ -111,6 +107,8 @@ impl Filesystem {
         if superblock.start != 0 && self.superblock().incompat.contains(Incompat::RECOVER) {
             self.recovered = self.recover_home(device, &file, &mut superblock)?;
         }
+        // Version 1 has no features.
+        superblock.version = 2;
         superblock.features = features(&superblock, self.superblock());
         superblock.has_commit_crc32 = false;
         if superblock.errno != 0 {
@@ -124,22 +122,6 @@ impl Filesystem {
         let logged = Logged::new(log.circle(), first, first, tid);
         Ok((Journal { log, logged }, tid))
     }
-}
-
-fn check_journal(journal: &JournalSuperblock, sb: &Superblock) -> Result<()> {
-    if journal.block_size_bytes != sb.block_size_bytes() {
-        return Err(corrupt("block sizes of journal and file system differ"));
-    }
-    let refused = if journal.version == 1 {
-        "the journal is of version 1"
-    } else if journal.end - journal.first < MIN_JOURNAL_BLOCKS / 2
-        || journal.length_blocks < MIN_JOURNAL_BLOCKS
-    {
-        "the journal is too small"
-    } else {
-        return Ok(());
-    };
-    Err(Error::NotWritable(refused.to_owned()))
 }
 
 /// The features of a log that is written from now on, as the kernel sets them.

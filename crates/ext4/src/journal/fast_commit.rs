@@ -3,9 +3,22 @@
 //! Model: the kernel's replay. Fast commits follow the last full transaction of
 //! the log and say so by its successor's number; those of an earlier time say
 //! another and are void. A commit counts if its tail is there with the right
-//! number and checksum; the walk ends at the first that does not, so that what
-//! holds is the beginning of the area up to the last good tail. The tags up to
-//! there are then applied in order.
+//! number and checksum. The tags up to the last good tail are applied in order.
+//!
+//! | found | before the first good tail | after it |
+//! |---|---|---|
+//! | no head at the start, or one of another transaction | nothing to replay | |
+//! | tag that is unknown or has a wrong length | an error | the end |
+//! | tail of another transaction, or with a wrong checksum | an error | the end |
+//! | head with a feature | an error | an error |
+//!
+//! Of tags that hold, some name what does not exist:
+//!
+//! | found | taken as |
+//! |---|---|
+//! | inode that does not exist, logged or given a name | an error |
+//! | range of an inode, name in a directory, name of an inode to remove, that do not exist | nothing |
+//! | range outside the file system | logged as it is: reading it is an error |
 //!
 //! Deliberate difference: the kernel leaves the link counts of directories as
 //! they were before subdirectories came or went; here they follow, as e2fsck
@@ -18,7 +31,7 @@ use super::{Overlay, OverlayEntry, RangeEdit};
 use crate::error::Place;
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::fast_commit::{self, Entry, Tag};
-use crate::ondisk::jbd2::{JournalSuperblock, Tid};
+use crate::ondisk::jbd2::{Features, JournalSuperblock, Tid};
 use crate::{Error, Filesystem, Ino, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -36,8 +49,15 @@ pub(super) fn read(
     fs: &Filesystem,
 ) -> Result<(Overlay, u32)> {
     let area = journal.fast_commit_blocks();
+    if area.is_empty() && journal.features.contains(Features::FAST_COMMIT) {
+        let what = "the journal has no room for fast commits";
+        return Err(Error::corrupt(Place::Journal(0), what));
+    }
     let mut scan = Scan::new(tid);
-    visit(file, area.clone(), |_, placed| Ok(scan.tag(&placed)))?;
+    visit(file, area.clone(), |block, placed| {
+        let verdict = scan.tag(&placed);
+        verdict.map_err(|what| Error::corrupt(Place::Journal(block), what))
+    })?;
     let mut replay = Replay {
         fs,
         overlay: Overlay::default(),
@@ -101,29 +121,39 @@ impl Scan {
         }
     }
 
-    fn tag(&mut self, placed: &fast_commit::Placed<'_>) -> ControlFlow<()> {
+    /// Whether the walk goes on, or what is wrong.
+    fn tag(
+        &mut self,
+        placed: &fast_commit::Placed<'_>,
+    ) -> std::result::Result<ControlFlow<()>, &'static str> {
+        if self.tags == 0 && !placed.is_head() {
+            return Ok(ControlFlow::Break(()));
+        }
         self.tags += 1;
         self.checksum = self.checksum.bytes(placed.checked_bytes());
-        let is_good = match placed.tag {
-            Some(Tag::Head { features, tid }) => features == 0 && Tid(tid) == self.tid,
+        let wrong = match placed.tag {
+            Some(Tag::Head { features, .. }) if features != 0 => {
+                return Err("fast commits with an unknown feature");
+            }
+            Some(Tag::Head { tid, .. }) if Tid(tid) != self.tid => {
+                return Ok(ControlFlow::Break(()));
+            }
             Some(Tag::Tail { tid, checksum }) => {
-                let is_good = Tid(tid) == self.tid && Crc32c(checksum) == self.checksum;
-                if is_good {
+                if Tid(tid) == self.tid && Crc32c(checksum) == self.checksum {
                     self.good_tags = self.tags;
                     self.commits += 1;
                     self.checksum = NO_TAGS;
+                    return Ok(ControlFlow::Continue(()));
                 }
-                is_good
+                "the first fast commit has a wrong checksum or transaction"
             }
-            Some(_) => true,
-            None => false,
+            Some(_) => return Ok(ControlFlow::Continue(())),
+            None => "the first fast commit has a damaged tag",
         };
-        let has_head = self.tags > 1 || matches!(placed.tag, Some(Tag::Head { .. }));
-        if is_good && has_head {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
+        if self.commits == 0 {
+            return Err(wrong);
         }
+        Ok(ControlFlow::Break(()))
     }
 }
 
@@ -163,10 +193,9 @@ impl Replay<'_> {
                 physical,
                 unwritten,
             } => {
-                self.check_ino(ino)?;
-                let sb = self.fs.superblock();
-                if !sb.contains_blocks(physical, blocks.into()) {
-                    return Err(self.corrupt("fast commit adds blocks outside the file system"));
+                if !self.has_ino(ino) {
+                    self.tell_ignored(ino);
+                    return Ok(());
                 }
                 let edit = if unwritten {
                     RangeEdit::Unwritten(physical)
@@ -176,27 +205,33 @@ impl Replay<'_> {
                 self.overlay.set_range(ino, start, blocks, edit);
             }
             Tag::DelRange { ino, start, blocks } => {
-                self.check_ino(ino)?;
+                if !self.has_ino(ino) {
+                    self.tell_ignored(ino);
+                    return Ok(());
+                }
                 let blocks = blocks.min(u32::MAX - start.0);
                 self.overlay
                     .set_range(ino, start, blocks, RangeEdit::Removed);
             }
             Tag::Create(entry) => {
+                self.check_ino(entry.ino)?;
                 self.overlay.set_fresh(entry.ino);
                 self.names.insert(entry.ino, 0);
-                self.link(entry)?;
+                self.link(entry);
                 if self.is_directory(entry.ino) {
                     self.set_entry(entry.ino, b".", entry.ino);
                 }
             }
-            Tag::Link(entry) => self.link(entry)?,
-            Tag::Unlink(entry) => self.unlink(entry)?,
+            Tag::Link(entry) => self.link(entry),
+            Tag::Unlink(entry) => self.unlink(entry),
         }
         Ok(())
     }
 
-    fn link(&mut self, entry: Entry<'_>) -> Result<()> {
-        self.check_entry(entry)?;
+    fn link(&mut self, entry: Entry<'_>) {
+        if !self.is_entry(entry) {
+            return;
+        }
         self.set_entry(entry.parent, entry.name, entry.ino);
         let names = self.names(entry.ino);
         *names = names.saturating_add(1);
@@ -204,18 +239,19 @@ impl Replay<'_> {
             self.set_entry(entry.ino, b"..", entry.parent);
             self.count_subdirectory(entry.parent, 1);
         }
-        Ok(())
     }
 
-    fn unlink(&mut self, entry: Entry<'_>) -> Result<()> {
-        self.check_entry(entry)?;
+    fn unlink(&mut self, entry: Entry<'_>) {
+        if !self.is_entry(entry) {
+            return;
+        }
         let leads_elsewhere = self
             .overlay
             .entry(entry.parent, entry.name)
             .flatten()
             .is_some_and(|now| now.ino != entry.ino);
         if leads_elsewhere {
-            return Ok(());
+            return;
         }
         self.overlay.set_entry(entry.parent, entry.name, None);
         if self.is_directory(entry.ino) {
@@ -226,7 +262,6 @@ impl Replay<'_> {
         if *names == 0 {
             self.overlay.forget(entry.ino);
         }
-        Ok(())
     }
 
     /// Takes note of a subdirectory more or less, unless the parent was logged
@@ -260,20 +295,30 @@ impl Replay<'_> {
         is_directory(mode(self.fs, &self.overlay, ino))
     }
 
-    fn check_entry(&self, entry: Entry<'_>) -> Result<()> {
-        self.check_ino(entry.parent)?;
-        self.check_ino(entry.ino)
+    /// Whether an entry can be one of a directory. One that cannot is ignored.
+    fn is_entry(&self, entry: Entry<'_>) -> bool {
+        let is_name = !entry.name.iter().any(|byte| matches!(byte, 0 | b'/'));
+        let is_entry = is_name && self.has_ino(entry.parent) && self.has_ino(entry.ino);
+        if !is_entry {
+            self.tell_ignored(entry.parent);
+        }
+        is_entry
+    }
+
+    fn has_ino(&self, ino: Ino) -> bool {
+        (1..=self.fs.superblock().inodes_count).contains(&ino.0)
     }
 
     fn check_ino(&self, ino: Ino) -> Result<()> {
-        if ino.0 == 0 || ino.0 > self.fs.superblock().inodes_count {
-            return Err(self.corrupt("fast commit names an inode that does not exist"));
+        if self.has_ino(ino) {
+            return Ok(());
         }
-        Ok(())
+        let what = "fast commit names an inode that does not exist";
+        Err(Error::corrupt(self.place, what))
     }
 
-    fn corrupt(&self, what: &'static str) -> Error {
-        Error::corrupt(self.place, what)
+    fn tell_ignored(&self, ino: Ino) {
+        tracing::warn!(place = %self.place, %ino, "a change in a fast commit is ignored: what it names does not exist");
     }
 
     /// The overlay, with the file types of its names.

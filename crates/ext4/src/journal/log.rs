@@ -10,17 +10,19 @@
 //! another transaction's number, no block of the log. What the unfinished
 //! transaction holds is dropped. Checksums tell two more cases apart:
 //!
-//! | wrong checksum | taken as |
+//! | wrong | taken as |
 //! |---|---|
-//! | descriptor or revoke block, no commit block follows | the end of the log |
+//! | count of a revoke block, whether it was committed or not | damage: an error |
+//! | checksum of a descriptor or revoke block, no commit block follows | the end of the log |
 //! | the same, commit block older than the transaction before | the end: left over from an earlier round |
 //! | the same, otherwise | damage: an error |
-//! | commit block, or CRC-32 of the transaction, older or asynchronous commits | the end |
+//! | checksum of a commit block, or CRC-32 of the transaction, older or asynchronous commits | the end |
 //! | the same, otherwise | damage: an error |
-//! | data block of the last transaction, asynchronous commits | the end before that transaction |
-//! | data block otherwise, unless a later one replaces it | damage: an error |
+//! | checksum of a data block of the last transaction, asynchronous commits | the end before that transaction |
+//! | checksum of a data block otherwise, unless it is revoked | damage: an error |
+//! | home of a data block outside the file system, unless it is revoked | damage: an error |
 //!
-//! Cost: time in proportion to the log; about 40 bytes a redirected block.
+//! Cost: time in proportion to the log; about 40 bytes a block that is to be replayed.
 
 use super::RecoveryCounts;
 use super::file::JournalFile;
@@ -30,7 +32,7 @@ use crate::ondisk::jbd2::{
 };
 use crate::ondisk::superblock::Superblock;
 use crate::{Error, FsBlock, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The most blocks of the journal that one read takes.
 const READ_BLOCKS: u32 = 64;
@@ -45,6 +47,11 @@ const RECORDS_MAX: usize = 1 << 20;
 pub(super) struct Log {
     /// The blocks that hold, by home.
     pub(super) copies: BTreeMap<FsBlock, Copy>,
+    /// Those that later ones replace, if they have checksums: damage of them is damage too.
+    replaced: Vec<Copy>,
+    /// The last transaction that revokes a block of which there was a copy, if there are
+    /// checksums.
+    revoked: HashMap<FsBlock, Tid>,
     /// Transactions that were completed.
     pub(super) transactions: u32,
     /// Data blocks in them, those that do not hold included.
@@ -135,7 +142,12 @@ fn first_damaged(file: &JournalFile, format: &Format, log: &Log) -> Result<Optio
     if !format.has_data_checksums() {
         return Ok(None);
     }
-    let mut copies: Vec<Copy> = log.copies.values().copied().collect();
+    let is_revoked = |copy: &&Copy| {
+        let last = log.revoked.get(&copy.tag.home);
+        last.is_some_and(|last| !last.is_before(copy.tid))
+    };
+    let replaced = log.replaced.iter().filter(|copy| !is_revoked(copy));
+    let mut copies: Vec<Copy> = log.copies.values().chain(replaced).copied().collect();
     copies.sort_unstable_by_key(|copy| copy.block);
     let block_bytes = file.block_size_bytes();
     let mut bytes = Vec::new();
@@ -217,6 +229,7 @@ impl<'a> Walk<'a> {
                 Step::End => break,
             }
         }
+        self.check_homes()?;
         let end = End {
             tid: self.tid,
             block: self.start,
@@ -260,7 +273,8 @@ impl<'a> Walk<'a> {
             let at = self.wrapped(self.at, count);
             self.pending.copies.push((at, tag));
         }
-        self.check_records(self.log.copies.len() + self.pending.copies.len())?;
+        let held = self.log.copies.len() + self.log.replaced.len() + self.log.revoked.len();
+        self.check_records(held + self.pending.copies.len())?;
         if self.journal.has_commit_crc32 {
             let crc = self.pending.crc32.unwrap_or(Crc32::START).bytes(block);
             self.pending.crc32 = Some(self.data_crc32(crc, count)?);
@@ -288,12 +302,10 @@ impl<'a> Walk<'a> {
 
     fn revoke(&mut self, block: &[u8]) -> Result<Step> {
         self.check(BlockKind::Revoke, block);
-        match self.format.revoked(block) {
-            Some(revoked) => self.pending.revoked.extend(revoked),
-            None => {
-                self.pending.damaged.get_or_insert(self.at);
-            }
-        }
+        let Some(revoked) = self.format.revoked(block) else {
+            return Err(self.corrupt("count of a revoke block is wrong"));
+        };
+        self.pending.revoked.extend(revoked);
         self.check_records(self.pending.revoked.len())?;
         Ok(Step::Forward(1))
     }
@@ -320,7 +332,7 @@ impl<'a> Walk<'a> {
             return Err(self.corrupt("checksum of the commit block is wrong"));
         }
         self.last_commit_seconds = Some(commit.time_seconds);
-        self.apply()?;
+        self.apply();
         self.tid = self.tid.next();
         self.start = self.wrapped(self.at, 1);
         Ok(Step::Forward(1))
@@ -336,22 +348,32 @@ impl<'a> Walk<'a> {
     }
 
     /// Makes the transaction, which is complete, part of the result.
-    fn apply(&mut self) -> Result<()> {
+    fn apply(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         self.log.transactions = self.log.transactions.saturating_add(1);
         self.log.blocks += pending.copies.len() as u64;
         self.log.revocations += pending.revoked.len() as u64;
+        let tid = self.tid;
+        let has_checksums = self.format.has_data_checksums();
         for (block, tag) in pending.copies {
-            if tag.home.0 >= self.sb.blocks_count {
-                let what = "home of the data block lies outside the file system";
-                return Err(Error::corrupt(Place::Journal(block), what));
+            let replaced = self.log.copies.insert(tag.home, Copy { block, tag, tid });
+            self.log.replaced.extend(replaced.filter(|_| has_checksums));
+        }
+        for home in pending.revoked {
+            let was_copied = self.log.copies.remove(&home).is_some();
+            if was_copied && has_checksums {
+                self.log.revoked.insert(home, tid);
             }
-            let tid = self.tid;
-            self.log.copies.insert(tag.home, Copy { block, tag, tid });
         }
-        for home in &pending.revoked {
-            self.log.copies.remove(home);
-        }
-        Ok(())
+    }
+
+    /// Refuses homes outside the file system.
+    fn check_homes(&self) -> Result<()> {
+        let mut outside = self.log.copies.range(FsBlock(self.sb.blocks_count)..);
+        let Some((_, copy)) = outside.next() else {
+            return Ok(());
+        };
+        let what = "home of the data block lies outside the file system";
+        Err(Error::corrupt(Place::Journal(copy.block), what))
     }
 }

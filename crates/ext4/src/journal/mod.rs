@@ -157,10 +157,8 @@ fn nothing(state: JournalState, superblock: Superblock, device: Arc<dyn BlockDev
 fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recovery> {
     let fs = filesystem(&superblock, &device);
     let inode = fs.inode(superblock.journal_ino)?;
-    let journal = read_superblock(&JournalFile::map(&fs, device.clone(), &inode, 1)?)?;
-    if journal.block_size_bytes != superblock.block_size_bytes() {
-        return Err(corrupt("block sizes of journal and file system differ"));
-    }
+    let first_block = JournalFile::map(&fs, device.clone(), &inode, 1)?;
+    let journal = read_superblock(&first_block, &superblock)?;
     if journal.start == 0 {
         return Ok(nothing(JournalState::Clean, superblock, device));
     }
@@ -184,10 +182,20 @@ fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recove
     })
 }
 
-fn read_superblock(file: &JournalFile) -> Result<JournalSuperblock> {
+/// Reads the superblock of the journal of a file system whose own is `sb`.
+fn read_superblock(file: &JournalFile, sb: &Superblock) -> Result<JournalSuperblock> {
     let mut bytes = [0; jbd2::SUPERBLOCK_BYTES];
     file.read(0, &mut bytes)?;
-    JournalSuperblock::parse(&bytes)
+    let journal = JournalSuperblock::parse(&bytes)?;
+    if journal.block_size_bytes != sb.block_size_bytes() {
+        return Err(corrupt("block sizes of journal and file system differ"));
+    }
+    let needs_features = sb.has_metadata_checksums() || sb.incompat.contains(Incompat::BIT64);
+    if journal.version == 1 && needs_features {
+        let what = "the journal is of version 1, which the file system's features do not allow";
+        return Err(corrupt(what));
+    }
+    Ok(journal)
 }
 
 /// A file system for the few blocks that recovery itself reads.

@@ -145,6 +145,11 @@ impl Overlay {
             .map(|raw| fast_commit::inode_mode(raw))
     }
 
+    /// Whether the inode `ino` was logged.
+    pub(super) fn has_inode(&self, ino: Ino) -> bool {
+        self.inodes.contains_key(&ino)
+    }
+
     /// The inodes that were deleted.
     pub(super) fn deleted(&self) -> impl Iterator<Item = Ino> {
         let fresh = self.fresh.iter().copied();

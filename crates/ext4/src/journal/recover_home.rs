@@ -77,13 +77,14 @@ impl Filesystem {
         let logged = Logged::new(log.circle(), journal.start, end.block, end.tid);
         let allocator = Allocator::new(self.superblock(), false);
         let journal = Journal { log, logged };
-        let writer = Writer::new(
+        let mut writer = Writer::new(
             Arc::clone(device),
             self.superblock().block_size_bytes(),
             Some(journal),
             allocator,
             end.tid,
         );
+        writer.use_all_room();
         let credits = writer.max_blocks();
         self.writer = Some(writer);
         let applied = self.apply_overlay(overlay, credits).and_then(|tid| {

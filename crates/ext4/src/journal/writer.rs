@@ -91,6 +91,16 @@ impl Writer {
         writer
     }
 
+    /// Lets a transaction take all the room that the log has, for one that nothing follows.
+    pub(super) fn use_all_room(&mut self) {
+        self.max_blocks = u32::MAX;
+        let mut running = self.running.lock();
+        self.set_limit(&mut running);
+        let room = running.limit_blocks;
+        drop(running);
+        self.max_blocks = room;
+    }
+
     /// The most blocks of a transaction.
     pub(super) fn max_blocks(&self) -> u32 {
         self.max_blocks

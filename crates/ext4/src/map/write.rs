@@ -19,7 +19,7 @@ use crate::ondisk::extent::Node;
 use crate::ondisk::features::RoCompat;
 use crate::ondisk::indirect;
 use crate::ondisk::inode::InodeFlags;
-use crate::{Error, FileBlock, FileKind, Filesystem, Inode, Result};
+use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
 
 /// Blocks of a file, from its start; up to 2^32.
@@ -57,6 +57,44 @@ impl Filesystem {
             self.take(handle, claim)?;
             self.count_blocks(inode, signed(taken));
         }
+        self.insert_run(handle, inode, start, run, is_written)
+    }
+
+    /// As [`Filesystem::map_claim`], to a run of blocks that the bitmaps say are used already.
+    pub(crate) fn map_used(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        start: FileBlock,
+        run: (FsBlock, u32),
+        is_written: bool,
+    ) -> Result<()> {
+        self.check_mappable(inode)?;
+        let first = u64::from(start.0);
+        let end = first + u64::from(run.1);
+        let (head, tail) = (self.cluster_around(first), self.cluster_around(end - 1));
+        // The file may have the first and the last cluster already.
+        let has_head = self.maps_any(inode, head.start..first)?;
+        let has_tail = self.maps_any(inode, end..tail.end)?;
+        let owned = if head == tail {
+            u64::from(has_head || has_tail)
+        } else {
+            u64::from(has_head) + u64::from(has_tail)
+        };
+        let taken = tail.end - head.start - owned * self.cluster_blocks();
+        self.count_blocks(inode, signed(taken));
+        self.insert_run(handle, inode, start, run, is_written)
+    }
+
+    /// Enters a run of blocks into the mapping.
+    fn insert_run(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        start: FileBlock,
+        run: (FsBlock, u32),
+        is_written: bool,
+    ) -> Result<()> {
         if has_extents(inode) {
             return self.insert_extent(handle, inode, start, run, is_written);
         }

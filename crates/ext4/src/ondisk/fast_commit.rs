@@ -29,6 +29,9 @@ const MAX_WRITTEN_BLOCKS: u16 = 0x8000;
 /// The longest name of a directory entry.
 const MAX_NAME_BYTES: usize = 255;
 
+/// The code of the tag that the area starts with.
+const HEAD: u16 = 9;
+
 /// A change that a fast commit logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag<'a> {
@@ -45,7 +48,7 @@ pub enum Tag<'a> {
         ino: Ino,
         /// First block in the file.
         start: FileBlock,
-        /// Number of blocks, at least one.
+        /// Number of blocks.
         blocks: u32,
         /// First block in the image.
         physical: FsBlock,
@@ -99,9 +102,10 @@ pub struct Entry<'a> {
 /// A tag of a block, with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<'a> {
-    /// What it says; `None` if it is not known or contradicts itself.
+    /// What it says; `None` if its code is not known, or its length wrong. Numbers are as
+    /// they are there, and may make no sense.
     pub tag: Option<Tag<'a>>,
-    /// Header and value.
+    /// Header and value, up to the end of the block.
     pub bytes: &'a [u8],
 }
 
@@ -115,17 +119,26 @@ impl Placed<'_> {
             _ => self.bytes,
         }
     }
+
+    /// Whether its code is that of the tag that the area starts with.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        le16(self.bytes, 0) == Some(HEAD)
+    }
 }
 
-/// The tags of one block of the fast-commit area. Ends at the end of the block
-/// or at a tag whose value does not fit.
+/// The tags of one block of the fast-commit area. Ends at the end of the block,
+/// or with a tag whose value does not fit, which says nothing.
 pub fn tags(block: &[u8]) -> impl Iterator<Item = Placed<'_>> {
     let mut rest = block;
     std::iter::from_fn(move || {
         let header: &[u8; HEADER_BYTES] = rest.first_chunk()?;
         let code = u16::from_le_bytes([header[0], header[1]]);
         let len = usize::from(u16::from_le_bytes([header[2], header[3]]));
-        let (bytes, later) = rest.split_at_checked(HEADER_BYTES + len)?;
+        let Some((bytes, later)) = rest.split_at_checked(HEADER_BYTES + len) else {
+            let bytes = std::mem::take(&mut rest);
+            return Some(Placed { tag: None, bytes });
+        };
         rest = later;
         let tag = parse(code, &bytes[HEADER_BYTES..]);
         Some(Placed { tag, bytes })
@@ -133,6 +146,15 @@ pub fn tags(block: &[u8]) -> impl Iterator<Item = Placed<'_>> {
 }
 
 fn parse(code: u16, value: &[u8]) -> Option<Tag<'_>> {
+    let fixed_bytes = match code {
+        1 => Some(16),
+        2 => Some(12),
+        HEAD => Some(8),
+        _ => None,
+    };
+    if fixed_bytes.is_some_and(|bytes| bytes != value.len()) {
+        return None;
+    }
     Some(match code {
         1 => {
             let length = le16(value, 8)?;
@@ -143,14 +165,9 @@ fn parse(code: u16, value: &[u8]) -> Option<Tag<'_>> {
                 length
             };
             let physical = u64::from(le16(value, 10)?) << 32 | u64::from(le32(value, 12)?);
-            let start = le32(value, 4)?;
-            // A file's last block is 2^32 - 2: its length in blocks has 32 bits.
-            if blocks == 0 || start.checked_add(u32::from(blocks)).is_none() {
-                return None;
-            }
             Tag::AddRange {
                 ino: ino(value, 0)?,
-                start: FileBlock(start),
+                start: FileBlock(le32(value, 4)?),
                 blocks: blocks.into(),
                 physical: FsBlock(physical),
                 unwritten,
@@ -173,7 +190,7 @@ fn parse(code: u16, value: &[u8]) -> Option<Tag<'_>> {
             tid: le32(value, 0)?,
             checksum: le32(value, 4)?,
         },
-        9 => Tag::Head {
+        HEAD => Tag::Head {
             features: le32(value, 0)?,
             tid: le32(value, 4)?,
         },
@@ -183,9 +200,8 @@ fn parse(code: u16, value: &[u8]) -> Option<Tag<'_>> {
 
 fn entry(value: &[u8]) -> Option<Entry<'_>> {
     let name = value.get(8..)?;
-    let forbidden = |byte: &u8| matches!(byte, 0 | b'/');
-    let good = (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.iter().any(forbidden);
-    good.then_some(Entry {
+    let is_name = (1..=MAX_NAME_BYTES).contains(&name.len());
+    is_name.then_some(Entry {
         parent: ino(value, 0)?,
         ino: ino(value, 4)?,
         name,
@@ -193,7 +209,7 @@ fn entry(value: &[u8]) -> Option<Entry<'_>> {
 }
 
 fn ino(value: &[u8], at: usize) -> Option<Ino> {
-    le32(value, at).filter(|&number| number != 0).map(Ino)
+    le32(value, at).map(Ino)
 }
 
 fn le16(bytes: &[u8], at: usize) -> Option<u16> {
@@ -339,7 +355,7 @@ mod tests {
             })
         };
         let cases = [
-            (0, None),
+            (0, range(0, false)),
             (3, range(3, false)),
             (0x8000, range(0x8000, false)),
             (0x8003, range(3, true)),

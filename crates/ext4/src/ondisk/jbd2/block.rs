@@ -176,13 +176,15 @@ impl Format {
         if self.seed.is_some() { TAIL_BYTES } else { 0 }
     }
 
-    /// The blocks that a revoke block names; `None` if its count is wrong.
+    /// The blocks that a revoke block names; `None` if its count exceeds the block. A count that
+    /// ends before the first record names none.
     #[must_use]
     pub fn revoked<'a>(&self, block: &'a [u8]) -> Option<impl Iterator<Item = FsBlock> + use<'a>> {
         let is_wide = self.features.contains(Features::BIT64);
         let end = usize::try_from(be32(block, HEADER_BYTES)?).ok()?;
-        let records = block.get(HEADER_BYTES + 4..end)?;
-        let fits = end <= block.len() - self.tail_bytes();
+        let fits = end <= block.len().checked_sub(self.tail_bytes())?;
+        let start = HEADER_BYTES + 4;
+        let records = block.get(start..end.max(start))?;
         fits.then(|| {
             records
                 .chunks_exact(if is_wide { 8 } else { 4 })
@@ -299,7 +301,11 @@ mod tests {
         let format = format(Features::REVOKE);
         let revoked: Vec<FsBlock> = format.revoked(&block).unwrap().collect();
         assert_eq!(revoked, [FsBlock(7), FsBlock(0)]);
-        for count in [0_u32, 15, 65, u32::MAX] {
+        for count in [0_u32, 15, 16] {
+            block[12..16].copy_from_slice(&count.to_be_bytes());
+            assert_eq!(format.revoked(&block).unwrap().count(), 0, "{count}");
+        }
+        for count in [65_u32, u32::MAX] {
             block[12..16].copy_from_slice(&count.to_be_bytes());
             assert!(format.revoked(&block).is_none(), "{count}");
         }

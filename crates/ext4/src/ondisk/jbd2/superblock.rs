@@ -11,13 +11,20 @@ pub const SUPERBLOCK_BYTES: usize = 1024;
 
 const UUID_BYTES: usize = 16;
 const CHECKSUM_TYPE_CRC32C: u8 = 4;
+const S_TYPE: usize = 0x4;
+const TYPE_V1: u32 = 3;
+const TYPE_V2: u32 = 4;
 const S_SEQUENCE: usize = 0x18;
 const S_START: usize = 0x1c;
 const S_ERRNO: usize = 0x20;
 const S_FEATURE_COMPAT: usize = 0x24;
 const S_FEATURE_INCOMPAT: usize = 0x28;
+const S_FEATURE_RO_COMPAT: usize = 0x2c;
+const S_USERS: usize = 0x40;
 const S_CHECKSUM_TYPE: usize = 0x50;
 const S_CHECKSUM: usize = 0xfc;
+/// The fewest blocks that a journal has, without those for fast commits.
+const MIN_BLOCKS: u32 = 1024;
 /// Blocks of the fast-commit area where the superblock does not say.
 const DEFAULT_FAST_COMMIT_BLOCKS: u32 = 256;
 
@@ -87,16 +94,21 @@ impl JournalSuperblock {
             word(0) == MAGIC,
             "no magic number in the journal superblock",
         )?;
-        let version = match word(4) {
-            3 => 1,
-            4 => 2,
+        let version = match word(S_TYPE) {
+            TYPE_V1 => 1,
+            TYPE_V2 => 2,
             _ => return Err(corrupt("unknown type of journal superblock")),
         };
-        let (compat, incompat) = match version {
-            1 => (0, 0),
-            _ => (word(S_FEATURE_COMPAT), word(S_FEATURE_INCOMPAT)),
+        let (compat, incompat, ro_compat) = match version {
+            1 => (0, 0, 0),
+            _ => (
+                word(S_FEATURE_COMPAT),
+                word(S_FEATURE_INCOMPAT),
+                word(S_FEATURE_RO_COMPAT),
+            ),
         };
         let features = known_features(incompat)?;
+        check_unknown("ro_compat", ro_compat)?;
         let has_commit_crc32 = compat & COMPAT_CHECKSUM != 0;
         check_checksums(bytes, features, has_commit_crc32)?;
         let mut sb = Self {
@@ -126,6 +138,7 @@ impl JournalSuperblock {
             sb.first > 0 && sb.first < sb.end,
             "the journal has no room for a log",
         )?;
+        check(sb.end >= MIN_BLOCKS, "the journal is too short")?;
         check(
             sb.start == 0 || (sb.first..sb.end).contains(&sb.start),
             "the log starts outside the journal",
@@ -134,8 +147,14 @@ impl JournalSuperblock {
     }
 
     /// Puts what can change, the log's place, the features and the error, into `bytes`, the
-    /// superblock as it was read, and sets its checksum.
+    /// superblock as it was read, and sets its checksum. Where that was of version 1 and this is
+    /// of version 2, the fields that version 1 does not have are made.
     pub fn store(&self, bytes: &mut [u8; SUPERBLOCK_BYTES]) {
+        if self.version == 2 && be32(bytes, S_TYPE) == Some(TYPE_V1) {
+            bytes[S_FEATURE_COMPAT..].fill(0);
+            bytes[S_USERS..S_USERS + 4].copy_from_slice(&1_u32.to_be_bytes());
+            bytes[S_TYPE..S_TYPE + 4].copy_from_slice(&TYPE_V2.to_be_bytes());
+        }
         let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
         put(S_SEQUENCE, self.sequence.0);
         put(S_START, self.start);
@@ -174,12 +193,17 @@ impl JournalSuperblock {
 }
 
 fn known_features(incompat: u32) -> Result<Features> {
-    let unknown = incompat & !Features::all().bits();
-    if unknown != 0 {
-        let bit = unknown.trailing_zeros();
-        return Err(Error::UnsupportedFeature(format!("journal_incompat_{bit}")));
-    }
+    check_unknown("incompat", incompat & !Features::all().bits())?;
     Ok(Features::from_bits_truncate(incompat))
+}
+
+/// Refuses unknown features, by the lowest bit.
+fn check_unknown(kind: &str, unknown: u32) -> Result<()> {
+    if unknown == 0 {
+        return Ok(());
+    }
+    let bit = unknown.trailing_zeros();
+    Err(Error::UnsupportedFeature(format!("journal_{kind}_{bit}")))
 }
 
 fn check_checksums(
@@ -239,10 +263,11 @@ mod tests {
 
     #[test]
     fn fast_commit_area_takes_the_last_blocks() {
-        let sb = JournalSuperblock::parse(&bytes(&[(0x28, 0x20), (0x54, 16)])).unwrap();
-        assert_eq!((sb.end, sb.fast_commit_blocks()), (1008, 1009..1024));
-        let sb = JournalSuperblock::parse(&bytes(&[(0x28, 0x20)])).unwrap();
-        assert_eq!((sb.end, sb.fast_commit_blocks()), (768, 769..1024));
+        let long = (0x10, 2048);
+        let sb = JournalSuperblock::parse(&bytes(&[long, (0x28, 0x20), (0x54, 16)])).unwrap();
+        assert_eq!((sb.end, sb.fast_commit_blocks()), (2032, 2033..2048));
+        let sb = JournalSuperblock::parse(&bytes(&[long, (0x28, 0x20)])).unwrap();
+        assert_eq!((sb.end, sb.fast_commit_blocks()), (1792, 1793..2048));
         let sb = JournalSuperblock::parse(&bytes(&[])).unwrap();
         assert!(sb.fast_commit_blocks().is_empty());
     }
@@ -265,6 +290,8 @@ mod tests {
             &[(0x10, 0)],
             &[(0x1c, 1024)],
             &[(0x14, 8), (0x1c, 7)],
+            &[(0x10, 1023)],
+            &[(0x28, 0x20), (0x54, 1)],
             &[(0x28, 0x20), (0x54, 1024)],
             &[(0x28, 0x20), (0x54, u32::MAX)],
             &[(0x28, 0x18)],

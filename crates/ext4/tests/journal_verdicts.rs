@@ -1,0 +1,211 @@
+//! Every kind of damage to a journal, mounted by the kernel and by us: the same verdict, and the
+//! same tree where there is one.
+
+mod dirty;
+mod image;
+mod journal_bytes;
+
+use dirty::Dirty;
+use journal_bytes::{Case, FAST_COMMIT_CASES, JournalBytes, LOG_CASES, SUPERBLOCK_CASES};
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_ext4::journal::recover;
+use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::{Result, WriteOptions};
+use larder_testkit::tool::Tool;
+use larder_testkit::{Access, LoopMount, Requirement, skip};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Mode, size, links unless it is a directory, content.
+type Tree = BTreeMap<String, (u32, u64, u64, Vec<u8>)>;
+
+/// The file that damaged fast commits concern.
+const DAMAGED_FILE: &str = "/fast0";
+
+fn add_to_tree(at: &Path, name: &str, tree: &mut Tree) {
+    let Ok(stat) = fs::symlink_metadata(at) else {
+        tree.insert(name.to_owned(), (0, 0, 0, Vec::new()));
+        return;
+    };
+    let (links, content) = if stat.is_file() {
+        (stat.nlink(), fs::read(at).unwrap_or_default())
+    } else {
+        // The kernel's replay of fast commits does not count subdirectories.
+        (0, Vec::new())
+    };
+    let size_bytes = if stat.is_dir() { 0 } else { stat.size() };
+    tree.insert(name.to_owned(), (stat.mode(), size_bytes, links, content));
+    if stat.is_dir() {
+        for entry in fs::read_dir(at).into_iter().flatten().flatten() {
+            let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+            add_to_tree(&entry.path(), &name, tree);
+        }
+    }
+}
+
+/// The tree on `image`, and whether e2fsck finds nothing wrong with it.
+fn tree_and_health(image: &Path) -> (Tree, bool) {
+    let mount = LoopMount::new(image, Access::ReadOnly, &[]).expect("mount after recovery");
+    let mut tree = Tree::new();
+    add_to_tree(&mount.path(), "", &mut tree);
+    drop(mount);
+    let healthy = Tool::new("e2fsck").arg("-fn").arg(image).run().is_ok();
+    (tree, healthy)
+}
+
+fn read_only(bytes: &[u8]) -> Result<()> {
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes.to_vec()));
+    let superblock = Superblock::read(&*device)?;
+    recover(superblock, device).map(drop)
+}
+
+/// Recovers onto the image, and leaves it clean.
+fn read_write(bytes: &[u8]) -> Result<Vec<u8>> {
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes.to_vec()));
+    let mut fs = image::open(&device);
+    fs.enable_writing(Arc::clone(&device), WriteOptions::default())?;
+    fs.close()?;
+    let mut bytes = vec![0; bytes.len()];
+    device.read_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Compares one damaged image; what differs, if anything.
+fn compare(dir: &Path, damaged: &[u8], refused: &mut u32) -> Option<String> {
+    let image = dir.join("damaged");
+    fs::write(&image, damaged).expect("image");
+    let kernel = LoopMount::new(&image, Access::ReadWrite, &[]).map(drop);
+    let (ro, rw) = (read_only(damaged), read_write(damaged));
+    if ro.is_ok() != kernel.is_ok() || rw.is_ok() != kernel.is_ok() {
+        let rw = rw.map(drop);
+        return Some(format!(
+            "ours to read {ro:?}, to write {rw:?}, the kernel's {kernel:?}"
+        ));
+    }
+    let Ok(ours) = rw else {
+        *refused += 1;
+        return None;
+    };
+    let (mut theirs, kernel_is_healthy) = tree_and_health(&image);
+    fs::write(&image, ours).expect("image");
+    let (mut ours, is_healthy) = tree_and_health(&image);
+    if !kernel_is_healthy {
+        // What is damaged need not be damaged in the same way.
+        ours.remove(DAMAGED_FILE);
+        theirs.remove(DAMAGED_FILE);
+    }
+    if ours != theirs {
+        let names = |tree: &Tree, other: &Tree| -> Vec<String> {
+            let differs = |(name, node): &(&String, &_)| other.get(*name) != Some(*node);
+            let names = tree.iter().filter(differs);
+            names.map(|(name, _)| name.clone()).collect()
+        };
+        return Some(format!(
+            "the trees differ in {:?} of ours and {:?} of the kernel's",
+            names(&ours, &theirs),
+            names(&theirs, &ours)
+        ));
+    }
+    (kernel_is_healthy && !is_healthy).then(|| "e2fsck finds ours damaged".to_owned())
+}
+
+/// Compares all cases; what differs.
+fn compare_all(arguments: &str, image: &Dirty, cases: &[Case]) -> Vec<String> {
+    let original = JournalBytes::read(image);
+    let (mut refused, mut wrong) = (0, Vec::new());
+    for (name, damage) in cases {
+        let mut damaged = original.clone();
+        damage(&mut damaged);
+        if let Some(difference) = compare(image.dir(), &damaged.image, &mut refused) {
+            wrong.push(format!("{arguments}: {name}: {difference}"));
+        }
+    }
+    println!("{arguments}: {refused} of {} refused", cases.len());
+    assert!(refused > 0, "{arguments}: nothing was refused");
+    wrong
+}
+
+fn needs() -> bool {
+    skip(&[
+        Requirement::LoopMount,
+        Requirement::Tool("mke2fs"),
+        Requirement::Tool("debugfs"),
+        Requirement::Tool("e2fsck"),
+    ])
+}
+
+/// Transactions that replace and revoke blocks of earlier ones.
+fn work(root: &Path, sync: &dyn Fn()) {
+    for round in 0..3 {
+        let dir = root.join(format!("dir{round}"));
+        fs::create_dir(&dir).expect("directory");
+        for number in 0..20 {
+            fs::write(dir.join(number.to_string()), "x".repeat(3000)).expect("file");
+        }
+        sync();
+    }
+    fs::remove_dir_all(root.join("dir1")).expect("removal");
+    sync();
+    fs::write(root.join("last"), "last").expect("file");
+    sync();
+}
+
+#[test]
+fn damaged_superblock_and_log_get_the_kernels_verdict() {
+    if needs() {
+        return;
+    }
+    let mut wrong = Vec::new();
+    for arguments in [
+        "-t ext4 -b 1024 -J size=1",
+        "-t ext4 -b 1024 -J size=1 -O ^metadata_csum,^64bit",
+    ] {
+        let image = Dirty::make(arguments, "8M", "", work);
+        wrong.extend(compare_all(arguments, &image, SUPERBLOCK_CASES));
+        wrong.extend(compare_all(arguments, &image, LOG_CASES));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The arguments of mke2fs, and an image with three fast commits, each of a new file.
+fn with_fast_commits() -> (&'static str, Dirty) {
+    let arguments = "-t ext4 -b 1024 -O fast_commit";
+    let image = Dirty::make(arguments, "16M", "", |root, sync| {
+        work(root, sync);
+        for number in 0..3 {
+            let path = root.join(format!("fast{number}"));
+            fs::write(&path, "fast".repeat(1000)).expect("file");
+            let synced = File::open(&path).and_then(|file| file.sync_all());
+            synced.expect("fsync");
+        }
+    });
+    (arguments, image)
+}
+
+#[test]
+fn damaged_fast_commit_gets_the_kernels_verdict() {
+    if needs() {
+        return;
+    }
+    let (arguments, image) = with_fast_commits();
+    let wrong = compare_all(arguments, &image, FAST_COMMIT_CASES);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The kernel enters such a name, and then cannot list the directory.
+#[test]
+fn name_with_a_slash_in_a_fast_commit_is_ignored() {
+    if needs() {
+        return;
+    }
+    let (_, image) = with_fast_commits();
+    let mut damaged = JournalBytes::read(&image);
+    journal_bytes::put_slash(&mut damaged);
+    fs::write(image.path(), read_write(&damaged.image).expect("recovery")).expect("image");
+    let (tree, _) = tree_and_health(image.path());
+    let is_there = |name| tree.contains_key(name);
+    assert!(!is_there("/fast0") && is_there("/fast1") && is_there("/fast2"));
+}
