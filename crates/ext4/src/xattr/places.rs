@@ -1,8 +1,9 @@
 //! The attributes of an inode in memory, and which of them go where.
 //!
 //! Model: the kernel's `ext4_xattr_set_handle` tries the inode, then the block, then an inode
-//! for the value. So here, but where an attribute fits neither, all are laid out
-//! anew, the largest first.
+//! for the value. So here, with two differences: where an attribute fits neither, all are laid out
+//! anew, the largest first; and a fast symbolic link with a value in an inode always has an attribute
+//! block ([`Attributes::keep_block`]).
 
 use super::is_hidden;
 use crate::FsBlock;
@@ -25,6 +26,8 @@ pub(super) struct Attributes {
     pub in_block: Vec<StoredXattr>,
     /// The block that there is.
     pub block: Option<AttributeBlock>,
+    /// Whether the inode is a symbolic link with its target in `i_block`.
+    pub is_fast_symlink: bool,
     inode_room_bytes: usize,
     block_room_bytes: usize,
 }
@@ -37,6 +40,7 @@ impl Attributes {
             in_inode: Vec::new(),
             in_block: Vec::new(),
             block: None,
+            is_fast_symlink: false,
             inode_room_bytes: inode_room_bytes(rest_bytes),
             block_room_bytes: block_room_bytes(block_bytes),
         }
@@ -83,6 +87,22 @@ impl Attributes {
             return true;
         }
         self.add_by_size(new)
+    }
+
+    /// Gives a fast symbolic link with a value in an inode an attribute block: moves the value's entry
+    /// there if the block would be empty.
+    ///
+    /// The value counts in the link's `i_blocks`. For the kernel, the size alone says that the target
+    /// is in `i_block`; e2fsck 1.47 reads the target as block numbers if `i_blocks` is not zero and
+    /// there is no attribute block.
+    pub fn keep_block(&mut self) {
+        if !self.is_fast_symlink || !self.in_block.is_empty() {
+            return;
+        }
+        let holds_value = |attribute: &StoredXattr| attribute.value_inode().is_some();
+        if let Some(at) = self.in_inode.iter().position(holds_value) {
+            self.in_block.push(self.in_inode.remove(at));
+        }
     }
 
     /// As [`Attributes::add`], with all others placed anew.
@@ -136,6 +156,31 @@ mod tests {
             (attributes.in_inode.len(), attributes.in_block.len()),
             (1, 1)
         );
+    }
+
+    #[test]
+    fn value_in_an_inode_goes_to_the_block_only_of_a_fast_symlink_without_one() {
+        let apart = StoredXattr {
+            value: StoredValue::Inode {
+                ino: crate::Ino(12),
+                size_bytes: 900,
+                entry_hash: 0,
+            },
+            ..attribute("apart", 0)
+        };
+        let places = |is_fast_symlink, in_block: &[StoredXattr]| {
+            let mut attributes = Attributes {
+                is_fast_symlink,
+                in_inode: vec![attribute("here", 4), apart.clone()],
+                in_block: in_block.to_vec(),
+                ..Attributes::none(96, 1024)
+            };
+            attributes.keep_block();
+            (attributes.in_inode.len(), attributes.in_block.len())
+        };
+        assert_eq!(places(true, &[]), (1, 1));
+        assert_eq!(places(false, &[]), (2, 0));
+        assert_eq!(places(true, &[attribute("more", 80)]), (2, 1));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::journal::Handle;
 use crate::ondisk::features::{Compat, RoCompat};
 use crate::ondisk::inode::BASE_INODE_BYTES;
 use crate::ondisk::xattr::{BlockHeader, StoredXattr, XattrEntries, fill_inode};
-use crate::{Error, Filesystem, Ino, Inode, Result};
+use crate::{Error, FileKind, Filesystem, Ino, Inode, Result};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -47,6 +47,7 @@ impl Filesystem {
                 .saturating_sub(BASE_INODE_BYTES + usize::from(extra)),
         };
         let mut all = Attributes::none(rest_bytes, self.buffers().block_size_bytes());
+        all.is_fast_symlink = inode.kind() == FileKind::Symlink && !self.has_blocks(inode);
         let overlap = |place| Error::corrupt(place, "attributes take more than their region has");
         let _ = self.for_each_xattr_in_inode(inode, &mut |entry, place| {
             all.in_inode.push(StoredXattr::from_entry(&entry));
@@ -84,6 +85,12 @@ impl Filesystem {
         before: Attributes,
         mut after: Attributes,
     ) -> Result<Change> {
+        after.keep_block();
+        self.change_to(ino, before, after)
+    }
+
+    /// As [`Filesystem::change_of`], with every attribute where it is in `after`.
+    fn change_to(&self, ino: Ino, before: Attributes, mut after: Attributes) -> Result<Change> {
         let contents = if before.in_block == after.in_block {
             None
         } else {
@@ -105,7 +112,7 @@ impl Filesystem {
         before: Attributes,
         after: Attributes,
     ) -> Result<Change> {
-        let change = self.change_of(ino, before, after)?;
+        let change = self.change_to(ino, before, after)?;
         Ok(Change {
             contents: change.contents.map(Contents::unshared),
             ..change
