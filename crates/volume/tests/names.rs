@@ -234,6 +234,16 @@ fn operation_that_is_not_allowed_fails_with_its_errno_and_changes_nothing() {
             ),
             Errno::INVAL,
         ),
+        (
+            rename(
+                root,
+                "f",
+                root,
+                &long,
+                RenameFlags::EXCHANGE | RenameFlags::NOREPLACE,
+            ),
+            Errno::INVAL,
+        ),
         (rename(a, ".", root, "x", plain), Errno::BUSY),
         (rename(root, "f", f, "x", plain), Errno::NOTDIR),
     ];

@@ -61,12 +61,12 @@ impl Volume {
         new_name: &[u8],
         flags: RenameFlags,
     ) -> Result<()> {
-        check_name(parent, name)?;
-        check_name(new_parent, new_name)?;
         let excluded = RenameFlags::NOREPLACE | RenameFlags::WHITEOUT;
         if flags.contains(RenameFlags::EXCHANGE) && flags.intersects(excluded) {
             return Err(invalid(parent, "flags of a rename that exclude each other"));
         }
+        check_name(parent, name)?;
+        check_name(new_parent, new_name)?;
         let is_dots = |name: &[u8]| matches!(name, b"." | b"..");
         if is_dots(name) || is_dots(new_name) {
             return Err(Error::Busy(parent));
