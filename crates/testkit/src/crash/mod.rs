@@ -23,7 +23,7 @@ pub use image_file::ImageFile;
 pub use layout::{LAYOUTS, Layout, POISON, layout};
 pub use run::{Run, open, run};
 pub use start::Start;
-pub use survey::{Failure, Plan, Recording, Tally, caught, record, report, survey};
+pub use survey::{Cuts, Failure, Plan, Recording, Tally, caught, record, report, survey};
 
 /// Makes a test for each layout that is named, which calls `check` with its name, a seed, and the mix.
 #[macro_export]

@@ -12,19 +12,38 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Where the power is cut.
+#[derive(Clone, Copy, Debug)]
+pub enum Cuts {
+    /// Every so many changes of the device.
+    Every(usize),
+    /// So many times, evenly: the last one behind the last change.
+    Spread(usize),
+}
+
+impl Cuts {
+    /// The numbers of changes before each cut, of a workload that makes `changes`.
+    fn positions(self, changes: usize) -> Vec<usize> {
+        match self {
+            Self::Every(step) => (0..=changes).step_by(step).collect(),
+            Self::Spread(count) => (1..=count).map(|number| changes * number / count).collect(),
+        }
+    }
+}
+
 /// Which states are looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Every so many changes of the device, the power is cut.
-    pub every: usize,
+    /// Where the power is cut.
+    pub cuts: Cuts,
     /// And leaves, beside all that was written, so many reorderings of what was not flushed.
     pub reorderings: u64,
     /// On every so many states, e2fsck checks what our recovery left; 0 is never.
-    pub check_every: usize,
+    pub check_every: u64,
     /// On every so many states, e2fsck replays the journal instead of us; 0 is never.
-    pub replay_every: usize,
+    pub replay_every: u64,
     /// On every so many states, the power is cut once more during the recovery; 0 is never.
-    pub again_every: usize,
+    pub again_every: u64,
 }
 
 /// What was looked at.
@@ -141,7 +160,7 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> 
 /// # Panics
 /// If a surveyor panicked outside of the code under test.
 pub fn survey(recording: &Recording, plan: &Plan, seed: Seed) -> Result<Tally, Failure> {
-    let positions: Vec<usize> = (0..=recording.changes.len()).step_by(plan.every).collect();
+    let positions = plan.cuts.positions(recording.changes.len());
     let next = AtomicUsize::new(0);
     let found: Mutex<(Tally, Vec<Failure>)> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -196,12 +215,19 @@ impl Surveyor<'_> {
         };
         let mut cuts = PowerCuts::new(&recording.base, &recording.changes)
             .without_tearing(untorn(&recording.base));
-        while let Some(&position) = positions.get(next.fetch_add(1, Ordering::Relaxed)) {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&position) = positions.get(at) else {
+                break;
+            };
             let seeds = (0..plan.reorderings).map(|number| {
                 let number = seed.0 ^ mix((position as u64) << 16 | number);
                 Some(number)
             });
-            for reordering in std::iter::once(None).chain(seeds) {
+            // The states are numbered whichever thread looks at them, so that a repeated run checks
+            // the same ones.
+            let numbers = (at as u64 * (plan.reorderings + 1) + 1)..;
+            for (number, reordering) in numbers.zip(std::iter::once(None).chain(seeds)) {
                 let state = cuts
                     .advance_to(position)
                     .and_then(|()| match reordering {
@@ -209,7 +235,8 @@ impl Surveyor<'_> {
                         Some(seed) => cuts.reordered(seed),
                     })
                     .map_err(|error| error.to_string());
-                let checked = state.and_then(|state| caught(|| surveyor.state(&state, position)));
+                let checked =
+                    state.and_then(|state| caught(|| surveyor.state(&state, position, number)));
                 if let Err(what) = checked {
                     // Nobody need go on.
                     next.store(positions.len(), Ordering::Relaxed);
@@ -221,11 +248,9 @@ impl Surveyor<'_> {
         (surveyor.tally, None)
     }
 
-    fn is_due(&self, every: usize) -> bool {
-        every != 0 && self.tally.states.is_multiple_of(every)
-    }
-
-    fn state(&mut self, state: &OverlayDevice, position: usize) -> Result<(), String> {
+    /// Looks at the state of this number, after `position` changes.
+    fn state(&mut self, state: &OverlayDevice, position: usize, number: u64) -> Result<(), String> {
+        let is_due = |every: u64| every != 0 && number.is_multiple_of(every);
         self.tally.states += 1;
         let history = &self.recording.history;
         let recovered = Arc::new(state.clone());
@@ -236,17 +261,17 @@ impl Surveyor<'_> {
         let closed = volume.close();
         closed.map_err(|error| format!("closing: {error}"))?;
         drop(volume);
-        if self.is_due(self.plan.check_every) {
+        if is_due(self.plan.check_every) {
             self.tally.checks += 1;
             let shown = self.image.show(&recovered);
             let checked = shown.and_then(|()| self.image.check());
             checked.map_err(|error| format!("state {found}, after our recovery: {error}"))?;
         }
-        if self.is_due(self.plan.again_every) {
-            self.cut_again(state, &recorder.take_changes(), position)?;
+        if is_due(self.plan.again_every) {
+            self.cut_again(state, &recorder.take_changes(), position, number)?;
         }
         // Of a superblock that is torn, e2fsck has more to say than that it replays.
-        if self.is_due(self.plan.replay_every) && Superblock::read(state).is_ok() {
+        if is_due(self.plan.replay_every) && Superblock::read(state).is_ok() {
             self.replay(state, position)?;
         }
         Ok(())
@@ -258,9 +283,10 @@ impl Surveyor<'_> {
         state: &OverlayDevice,
         changes: &[ChangeRecord],
         position: usize,
+        number: u64,
     ) -> Result<(), String> {
         self.tally.again += 1;
-        let chosen = mix(self.tally.states as u64);
+        let chosen = mix(number);
         let count = changes.len() as u64 + 1;
         let mut cuts = PowerCuts::new(state, changes).without_tearing(untorn(&self.recording.base));
         let again = cuts
@@ -322,7 +348,10 @@ pub fn report(
     eprintln!("{}, seed {seed}: {what}; shrinking", start.name);
     // Every boundary: a shorter sequence has others.
     let thorough = Plan {
-        every: plan.every.min(4),
+        cuts: match plan.cuts {
+            Cuts::Every(step) => Cuts::Every(step.min(4)),
+            Cuts::Spread(_) => Cuts::Every(1),
+        },
         ..*plan
     };
     let words = |what: &str| kind_of_failure(what.split_once(": ").map_or(what, |(_, what)| what));
@@ -335,4 +364,15 @@ pub fn report(
         start.name,
         Listing(&smallest)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_reach_the_last_change() {
+        assert_eq!(Cuts::Every(4).positions(8), [0, 4, 8]);
+        assert_eq!(Cuts::Spread(3).positions(10), [3, 6, 10]);
+    }
 }
