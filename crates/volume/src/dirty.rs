@@ -104,9 +104,11 @@ pub(crate) struct Dirty {
     pub(crate) delayed: BlockSet,
     /// Blocks that a writer is about to make delayed.
     pub(crate) expected: BlockSet,
-    /// Space for both.
+    /// Blocks that have their place and no content in it, and are dirty or about to be.
+    pub(crate) converting: BlockSet,
+    /// Space for what is delayed or expected.
     pub(crate) reservation: Option<Reservation>,
-    /// Space for what will map them, at worst.
+    /// Space for what will map all of these, at worst.
     pub(crate) for_mapping: Option<MappingReservation>,
     /// Blocks that are just being written: who wants to change them waits for the end of the
     /// write-back rather than for its pins.

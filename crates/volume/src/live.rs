@@ -297,6 +297,7 @@ impl Live<'_> {
         let mut state = self.state();
         for blocks in mapped {
             state.dirty.delayed.remove(blocks.clone());
+            state.dirty.converting.remove(blocks.clone());
         }
         let written = Times {
             modified: inode.mtime(),
@@ -366,7 +367,8 @@ impl Live<'_> {
         let cleaned: Vec<_> = state.dirty.blocks.runs_in(blocks.clone()).collect();
         let before = state.dirty.blocks.len();
         state.dirty.blocks.remove(blocks.clone());
-        state.dirty.delayed.remove(blocks);
+        state.dirty.delayed.remove(blocks.clone());
+        state.dirty.converting.remove(blocks);
         let fewer = before - state.dirty.blocks.len();
         if state.dirty.delayed.is_empty() {
             self.keep_needed(state);

@@ -27,4 +27,16 @@ impl Reader {
         }
         run()
     }
+
+    /// As [`Reader::while_room_comes`], after a first try with everything written back, which gives
+    /// back what was promised too much. It must hold no `writeback` either.
+    pub(crate) fn while_room_is_made<R>(&self, mut run: impl FnMut() -> Result<R>) -> Result<R> {
+        match run() {
+            Err(error) if error.is_no_space() => {
+                self.write_back_for_room();
+                self.while_room_comes(run)
+            }
+            done => done,
+        }
+    }
 }

@@ -203,14 +203,15 @@ fn blocks_freed_by_any_thread_are_found_by_each() {
             set(*ino, [letter, 0]).unwrap();
         }
         take_all(&volume, make("filler".to_owned()));
-        // What is kept back for the blocks that map content, attributes may have.
+        // What is kept back for metadata, attributes may have, but for what only mappings get.
         let more = (0..1000_u16).map(|file| (make(format!("more{file}")), file.to_le_bytes()));
         let full = more
             .map(|(ino, value)| set(ino, value))
             .find(Result::is_err);
         assert_eq!(full.unwrap().unwrap_err().errno(), Errno::NOSPC);
         let left = volume.statfs().free_blocks;
-        assert!(left < 2, "{name}: {left} blocks are left");
+        let for_mappings = volume.info().blocks / 50 / 4;
+        assert!(left < for_mappings + 2, "{name}: {left} blocks are left");
         let (shared, set) = (&volume, &set);
         std::thread::scope(|scope| {
             for (ino, letter) in files.iter().zip(b'a'..) {

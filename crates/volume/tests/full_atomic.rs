@@ -1,5 +1,5 @@
-//! Calls that find no space, one by one: a write says how much it wrote, and what reads say is what
-//! the image has.
+//! Calls that find no space, one by one: a write says how much it wrote, everything else is done
+//! wholly or not at all, and what reads say is what the image has.
 
 use larder::{Fallocate, Ino, NewFile, OpenOptions, Volume, XattrMode};
 use larder_block::OverlayDevice;
@@ -26,7 +26,7 @@ const MAPPINGS: [&str; 7] = [
     "ext2-1k",
     "no-journal-4k",
 ];
-/// Those with extents.
+/// Those with extents, for which fallocate(2) does everything.
 const WITH_EXTENTS: [&str; 4] = ["ext4-1k-no-checksums", "ext4", "bigalloc", "no-journal-4k"];
 
 fn is_skipped() -> bool {
@@ -131,6 +131,15 @@ impl Tried {
     fn free_one(&self) {
         let last = self.volume.resolve(b"last0").unwrap();
         self.volume.truncate(last, 0).unwrap();
+        self.volume.sync().unwrap();
+    }
+
+    /// Gives some clusters back.
+    fn free(&self, clusters: usize) {
+        let filler = self.volume.resolve(b"filler").unwrap();
+        let size_bytes = self.volume.metadata(filler).unwrap().size_bytes;
+        let freed = (clusters * self.cluster_bytes) as u64;
+        self.volume.truncate(filler, size_bytes - freed).unwrap();
         self.volume.sync().unwrap();
     }
 
@@ -257,14 +266,10 @@ fn large_write_over_fragments_writes_no_less_than_fits() {
         }
         tried.volume.sync().unwrap();
         tried.fill();
-        let last = (0..20).map(|number| format!("last{number}"));
-        for name in last {
-            if let Ok(ino) = tried.volume.resolve(name.as_bytes()) {
-                tried.volume.truncate(ino, 0).unwrap();
-            }
-        }
+        tried.free(40);
         let written = tried.write_too_much("t", 0, 600 * cluster);
-        assert!(written >= 2 * cluster, "{name}: {written}");
+        // Half of it lies where something was, and the rest needs some more to map it.
+        assert!(written >= 40 * cluster, "{name}: {written}");
         tried.check("fragments");
     }
 }
@@ -294,6 +299,139 @@ fn copy_that_finds_too_little_space_says_how_much_it_copied() {
     }
 }
 
+const ZERO: Fallocate = Fallocate::ZeroRange { keep_size: false };
+const ALLOCATE: Fallocate = Fallocate::Allocate { keep_size: false };
+
+impl Tried {
+    /// Does what `mode` says with a range of the file `name`, or nothing where that finds no space;
+    /// true if it did.
+    fn fallocate(&mut self, name: &'static str, mode: Fallocate, at: usize, len: usize) -> bool {
+        let ino = self.volume.resolve(name.as_bytes()).unwrap();
+        let before = self.volume.metadata(ino).unwrap().blocks_512;
+        match self.volume.fallocate(ino, mode, at as u64, len as u64) {
+            Ok(()) => {}
+            Err(error) => {
+                assert_eq!(error.errno(), Errno::NOSPC, "{}: {error}", self.name);
+                let after = self.volume.metadata(ino).unwrap().blocks_512;
+                assert_eq!(before, after, "{}: {mode:?} took space", self.name);
+                return false;
+            }
+        }
+        let content = self.files.get_mut(name).unwrap();
+        let end = at + len;
+        match mode {
+            Fallocate::Allocate { keep_size } | Fallocate::ZeroRange { keep_size } => {
+                if !keep_size {
+                    content.resize(content.len().max(end), 0);
+                }
+                if mode != (Fallocate::Allocate { keep_size }) {
+                    let end = end.min(content.len());
+                    content[at.min(end)..end].fill(0);
+                }
+            }
+            Fallocate::PunchHole => {
+                let end = end.min(content.len());
+                content[at.min(end)..end].fill(0);
+            }
+            Fallocate::Collapse => drop(content.drain(at..end)),
+            Fallocate::Insert => drop(content.splice(at..at, vec![0; len])),
+        }
+        true
+    }
+}
+
+#[test]
+fn zero_range_that_finds_no_space_keeps_everything() {
+    if is_skipped() {
+        return;
+    }
+    for name in WITH_EXTENTS {
+        for keep_size in [false, true] {
+            let mut tried = Tried::new(layout(name).unwrap());
+            tried.make("t", pattern(400_000));
+            tried.fill();
+            let mode = Fallocate::ZeroRange { keep_size };
+            assert!(!tried.fallocate("t", mode, 100_000, 900_000), "{name}");
+            tried.compare(&tried.volume, "zeroed");
+            // What needs no space is done.
+            assert!(tried.fallocate("t", mode, 100_001, 200_000), "{name}");
+            tried.check("zeroed within");
+        }
+    }
+}
+
+#[test]
+fn allocation_that_finds_no_space_allocates_nothing() {
+    if is_skipped() {
+        return;
+    }
+    for name in WITH_EXTENTS {
+        let mut tried = Tried::new(layout(name).unwrap());
+        tried.make("t", pattern(400_000));
+        tried.make("u", pattern(100));
+        let free = tried.volume.statfs().free_blocks;
+        for file in ["t", "u"] {
+            assert!(
+                !tried.fallocate(file, ALLOCATE, 200_000, 64 << 20),
+                "{name}"
+            );
+        }
+        assert_eq!(tried.volume.statfs().free_blocks, free, "{name}");
+        tried.fill();
+        tried.free_one();
+        for file in ["t", "u"] {
+            assert!(!tried.fallocate(file, ALLOCATE, 200_000, 1 << 20), "{name}");
+        }
+        tried.check("allocated");
+    }
+}
+
+/// All modes in the middle of extents, at many places of a file that has many of them, where not
+/// even metadata finds a block.
+#[test]
+fn fallocate_where_nothing_is_left_is_done_wholly_or_not_at_all() {
+    if is_skipped() {
+        return;
+    }
+    for name in WITH_EXTENTS {
+        let mut tried = Tried::new(layout(name).unwrap());
+        let cluster = tried.cluster_bytes;
+        let extents = if cluster == 1024 { 1500 } else { 60 };
+        let ino = tried.make("t", pattern(extents * 4 * cluster));
+        for number in 0..extents {
+            let at = (number * 4 + 3) * cluster;
+            tried
+                .volume
+                .fallocate(ino, Fallocate::PunchHole, at as u64, cluster as u64)
+                .unwrap();
+            tried.files.get_mut("t").unwrap()[at..at + cluster].fill(0);
+        }
+        tried.fill();
+        tried.fill_by_attributes();
+        let modes = [
+            (Fallocate::Insert, 1),
+            (Fallocate::PunchHole, 1),
+            (ZERO, 1),
+            (Fallocate::Collapse, 1),
+            (ZERO, 20),
+            (ALLOCATE, 20),
+            (Fallocate::Collapse, 20),
+        ];
+        for step in 0..extents / 10 {
+            let at = (step * 37 % extents * 4 + 1) * cluster;
+            let (mode, clusters) = modes[step % modes.len()];
+            if at + clusters * cluster >= tried.files["t"].len() {
+                continue;
+            }
+            tried.fallocate("t", mode, at, clusters * cluster);
+            if step % 5 == 0 {
+                tried.compare(&tried.volume, &format!("step {step}, {mode:?}"));
+            }
+        }
+        tried.check("all modes");
+    }
+}
+
 #[test]
 fn cut_of_a_file_on_a_full_image_frees_space() {
     if is_skipped() {
@@ -311,5 +449,61 @@ fn cut_of_a_file_on_a_full_image_frees_space() {
         tried.volume.truncate(ino, 50_000).unwrap();
         tried.files.get_mut("t").unwrap().resize(50_000, 0);
         tried.check("cut");
+    }
+}
+
+/// Each write makes an extent of its own of what was one, which takes blocks of the mapping.
+#[test]
+fn content_of_what_was_allocated_has_space_however_full_the_image_is() {
+    if is_skipped() {
+        return;
+    }
+    for name in WITH_EXTENTS {
+        let mut tried = Tried::new(layout(name).unwrap());
+        let cluster = tried.cluster_bytes;
+        let clusters = if cluster == 16_384 { 300 } else { 700 };
+        let ino = tried.make("t", Vec::new());
+        assert!(tried.fallocate("t", ALLOCATE, 0, clusters * cluster));
+        tried.fill();
+        tried.fill_by_attributes();
+        for number in (0..clusters).step_by(2) {
+            let at = number * cluster;
+            let written = tried.volume.write_at(ino, &vec![b'B'; cluster], at as u64);
+            assert_eq!(written.unwrap(), cluster, "{name}: cluster {number}");
+            tried.files.get_mut("t").unwrap()[at..at + cluster].fill(b'B');
+            if number % 50 == 0 {
+                tried.volume.sync().unwrap();
+            }
+        }
+        tried.check("written where it was allocated");
+    }
+}
+
+/// The inode maps four extents by itself; one more at the file's start needs a block.
+#[test]
+fn first_block_of_a_file_that_has_extents_behind_it_is_accepted_for_good() {
+    if is_skipped() {
+        return;
+    }
+    for name in WITH_EXTENTS {
+        let mut tried = Tried::new(layout(name).unwrap());
+        let cluster = tried.cluster_bytes;
+        let ino = tried.make("t", Vec::new());
+        for number in [10, 12, 14, 16] {
+            let at = (number * cluster) as u64;
+            tried.volume.write_at(ino, b"A", at).unwrap();
+        }
+        let mut content = vec![0; 16 * cluster + 1];
+        for number in [10, 12, 14, 16] {
+            content[number * cluster] = b'A';
+        }
+        tried.files.insert("t", content);
+        tried.volume.sync().unwrap();
+        tried.fill();
+        tried.free(8);
+        assert_eq!(tried.volume.write_at(ino, b"B", 0).unwrap(), 1, "{name}");
+        tried.files.get_mut("t").unwrap()[0] = b'B';
+        tried.fill_by_attributes();
+        tried.check("its first block");
     }
 }

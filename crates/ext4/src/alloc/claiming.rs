@@ -50,16 +50,27 @@ impl Filesystem {
     }
 
     /// Keeps `clusters` clusters free for the blocks that will map what was reserved: as many as
-    /// [`Filesystem::mapping_levels`] says. Not to be called under a handle.
+    /// [`Filesystem::mapping_levels`] says. `has_place` says whether that is content that has its
+    /// blocks already: then what is kept back for metadata may be promised too. Not to be called under
+    /// a handle.
     ///
     /// # Errors
     /// As [`Filesystem::reserve`].
-    pub fn reserve_for_mapping(&self, clusters: u64) -> Result<MappingReservation> {
+    pub fn reserve_for_mapping(
+        &self,
+        clusters: u64,
+        has_place: bool,
+    ) -> Result<MappingReservation> {
         let space = self.shared_space()?;
         if space.counts().need_exact(clusters) {
             self.count_free()?;
         }
-        if !space.counts().reserve_for_mapping(clusters) {
+        let privilege = if has_place {
+            Privilege::Remapping
+        } else {
+            Privilege::Ordinary
+        };
+        if !space.counts().reserve_for_mapping(clusters, privilege) {
             return Err(Error::NoSpace);
         }
         Ok(MappingReservation::new(space, clusters))

@@ -6,6 +6,10 @@ use crate::ondisk::superblock::{State, Superblock};
 /// Clusters that are kept back for metadata, at most; else a fiftieth of all.
 const METADATA_CLUSTERS_MAX: u64 = 4096;
 
+/// Of these, the part that no other metadata than mappings gets: a file can be punched, and content
+/// written to what was allocated before, however full the file system is.
+const REMAPPING_PART: u64 = 4;
+
 /// Clusters for the metadata of what was reserved: 4,096, or a fiftieth of a smaller
 /// file system. None where content is not mapped by extents, as in the kernel.
 pub(crate) fn clusters_for_metadata(sb: &Superblock) -> u64 {
@@ -25,6 +29,8 @@ pub(super) enum Privilege {
     SuperUser,
     /// Metadata, without which what was promised could not be kept.
     Metadata,
+    /// Who is about to change how content is mapped that has its place already.
+    Remapping,
     /// What maps the content of files: what was promised for that is for this.
     Mapping,
 }
@@ -127,7 +133,10 @@ impl Counts {
         let kept_back = match privilege {
             Privilege::Ordinary => self.kept_back(),
             Privilege::SuperUser => self.for_metadata.saturating_add(self.for_mapping),
-            Privilege::Metadata => self.for_mapping,
+            Privilege::Metadata => self
+                .for_mapping
+                .saturating_add(self.for_metadata / REMAPPING_PART),
+            Privilege::Remapping => self.for_mapping,
             Privilege::Mapping => 0,
         };
         self.unpromised().saturating_sub(kept_back)
@@ -148,8 +157,8 @@ impl Counts {
     }
 
     /// Promises `clusters` to what will map content, or nothing.
-    pub(super) fn reserve_for_mapping(&mut self, clusters: u64) -> bool {
-        let is_there = self.available(Privilege::Ordinary) >= clusters;
+    pub(super) fn reserve_for_mapping(&mut self, clusters: u64, privilege: Privilege) -> bool {
+        let is_there = self.available(privilege) >= clusters;
         if is_there {
             self.for_mapping += clusters;
         }

@@ -196,14 +196,23 @@ impl Filesystem {
     /// What the blocks of a mapping span that are reserved for content of the file before it is
     /// mapped: at worst one for each span in which anything is. For extents that is
     /// half of what a node can have, since a full one is split in halves; content that the inode
-    /// maps by itself needs none.
+    /// maps by itself, whatever comes, needs none.
     #[must_use]
     pub fn mapping_levels(&self, inode: &Inode) -> [MappingLevel; 3] {
         let numbers_log2 = self.numbers_log2();
         if has_extents(inode) {
             let half_log2 = numbers_log2.saturating_sub(3);
+            let root = Node::parse(inode.i_block());
+            let is_small = root.is_ok_and(|root| {
+                root.depth() == 0
+                    && root
+                        .extents()
+                        .last()
+                        .is_none_or(|last| last.file_blocks.end <= ROOT_EXTENTS)
+            });
+            let first = if is_small { ROOT_EXTENTS } else { 0 };
             return [1, 2, 3].map(|level| MappingLevel {
-                first: ROOT_EXTENTS,
+                first,
                 span_log2: half_log2 * level,
             });
         }

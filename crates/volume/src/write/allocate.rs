@@ -1,16 +1,18 @@
 //! fallocate(2): allocating, removing and moving ranges of a file.
 //!
 //! Model: `ext4_fallocate` and what it calls. What is dirty in the range is written back first, so
-//! that all is about mappings alone.
+//! that all is about mappings alone. Different from it, all is done or nothing where space ends:
+//! what a change needs is promised before its first step, and comes before anything is taken away.
 
 use super::Fallocate;
 use super::cut::{FILE_BLOCKS, INODE_CREDITS};
 use super::names::FIXED;
 use crate::Result;
+use crate::dirty::BlockSet;
 use crate::live::Live;
 use crate::read::Reader;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{Error, FileBlock, FileBlocks, Handle, Inode, MappingKind};
+use larder_ext4::{Error, FileBlock, FileBlocks, Handle, Inode, MappingKind, Reservation};
 use std::ops::Range;
 
 /// The most blocks that are claimed at once: one extent of blocks that hold no content.
@@ -44,7 +46,6 @@ impl Reader {
         }
         match mode {
             Fallocate::Allocate { keep_size } => {
-                self.write_back_one(live)?;
                 self.allocate(live, self.blocks_touched(&bytes))?;
                 self.end_allocation(live, bytes.end, keep_size)
             }
@@ -77,10 +78,13 @@ impl Reader {
         self.grow(live, size_bytes.max(end_bytes))
     }
 
-    /// Maps those of `blocks` that are holes to blocks that hold no content.
+    /// Maps those of `blocks` that are holes to blocks that hold no content; all of them, or none.
     fn allocate(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<()> {
+        self.write_back_one(live)?;
+        let mut reservation = self.reserve_content(live, blocks.clone())?;
         let _alone = live.writeback.lock();
         let _map = live.map.write();
+        let mut allocated = Vec::new();
         let mut at = blocks.start;
         while at < blocks.end {
             let until = blocks.end.min(at + CLAIM_BLOCKS);
@@ -89,45 +93,120 @@ impl Reader {
                 at += u64::from(mapping.blocks);
                 continue;
             }
-            let start = FileBlock(mapping.start.0);
-            let claim = self.claim_for(&live.inode()?, start, mapping.blocks, None)?;
-            let len = claim.blocks();
-            let credits = self.fs.map_credits(&live.inode()?, len) + INODE_CREDITS;
-            let mut handle = self.fs.start(credits)?;
-            let mut inode = live.inode()?;
-            self.fs
-                .map_claim(&mut handle, &mut inode, start, claim, false)?;
-            self.fs.write_inode(&mut handle, &inode)?;
-            live.publish(&handle, &inode);
-            handle.stop();
-            at += u64::from(len);
+            let hole = (FileBlock(mapping.start.0), mapping.blocks);
+            match self.while_room_comes(|| self.allocate_once(live, hole, &mut reservation)) {
+                Ok(len) => {
+                    allocated.push(at..at + u64::from(len));
+                    at += u64::from(len);
+                }
+                Err(error) => {
+                    self.give_back(live, allocated);
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
 
-    /// Makes zeros of the parts of blocks at both ends of `bytes`; returns the blocks between them.
-    fn zero_edges(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<FileBlocks> {
+    /// Allocates as much of the hole as follows each other on the image; returns how much.
+    fn allocate_once(
+        &self,
+        live: &Live<'_>,
+        (start, blocks): (FileBlock, u32),
+        reservation: &mut Reservation,
+    ) -> Result<u32> {
+        let reserved = reservation.clusters();
+        let claim = self
+            .fs
+            .claim_for(&live.inode()?, start, blocks, Some(reservation))?;
+        let (len, claimed) = (claim.blocks(), reserved - reservation.clusters());
+        let mapped = self.change_mapping(live, len, |handle, inode| {
+            Ok(self.fs.map_claim(handle, inode, start, claim, false)?)
+        });
+        if mapped.is_err() {
+            reservation.add(self.fs.reserve_again(claimed)?);
+        }
+        mapped.map(|()| len)
+    }
+
+    /// Unmaps what was allocated for nothing, the last first, as whoever came to lack space for more.
+    fn give_back(&self, live: &Live<'_>, allocated: Vec<FileBlocks>) {
+        for blocks in allocated.into_iter().rev() {
+            let mut left = blocks;
+            let given = self.while_room_comes(|| {
+                while !left.is_empty() {
+                    let mut rest = left.clone();
+                    self.change_mapping(live, 1, |handle, inode| {
+                        rest = self.fs.unmap(handle, inode, rest.clone())?;
+                        Ok(())
+                    })?;
+                    left = rest;
+                }
+                Ok(())
+            });
+            if let Err(error) = given {
+                // They hold no content, and read as the hole did.
+                tracing::warn!(%error, "blocks stay allocated that were not all there");
+                return;
+            }
+        }
+    }
+
+    /// Changes how the file is mapped, in one handle with credits for `blocks` more blocks. `map` is held
+    /// exclusively.
+    fn change_mapping(
+        &self,
+        live: &Live<'_>,
+        blocks: u32,
+        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
+    ) -> Result<()> {
+        let credits = self.fs.map_credits(&live.inode()?, blocks);
+        let mut handle = self
+            .fs
+            .start(credits.max(self.cut_credits(live)?) + INODE_CREDITS)?;
+        let mut inode = live.inode()?;
+        change(&mut handle, &mut inode)?;
+        self.fs.write_inode(&mut handle, &inode)?;
+        live.publish(&handle, &inode);
+        handle.stop();
+        Ok(())
+    }
+
+    /// The blocks that `bytes` have whole.
+    fn blocks_within(&self, bytes: &Range<u64>) -> FileBlocks {
+        let block_bytes = self.block_bytes();
+        let (first, end) = (bytes.start.div_ceil(block_bytes), bytes.end / block_bytes);
+        first..end.max(first)
+    }
+
+    /// Makes zeros of the parts of blocks at both ends of `bytes`.
+    fn zero_edges(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
         let block_bytes = self.block_bytes();
         let first = bytes.start.next_multiple_of(block_bytes);
         let last = bytes.end / block_bytes * block_bytes;
         if first > last {
-            self.zero_in_block(live, bytes)?;
-            return Ok(0..0);
+            return self.zero_in_block(live, bytes);
         }
         self.zero_in_block(live, bytes.start..first)?;
-        self.zero_in_block(live, last..bytes.end)?;
-        Ok(first / block_bytes..last / block_bytes)
+        self.zero_in_block(live, last..bytes.end)
     }
 
     /// Makes the mapping of `blocks`, whose pages go, what `step` makes of it in as many handles as it
-    /// takes. What is dirty outside of `blocks` is written back before.
+    /// takes, and leaves all as it was where the blocks of the mapping itself have no space. New
+    /// extents start or end at `cuts`, at most. What is dirty is written back before.
     fn remap(
         &self,
         live: &Live<'_>,
         blocks: FileBlocks,
+        cuts: &[u64],
         mut step: impl FnMut(&mut Handle<'_>, &mut Inode, FileBlocks) -> larder_ext4::Result<FileBlocks>,
     ) -> Result<()> {
         self.write_back_one(live)?;
+        let mut starts = BlockSet::default();
+        for cut in cuts {
+            starts.insert(*cut..cut + 1);
+        }
+        let _promise = self.reserve_remapping(live, &starts)?;
         let _alone = live.writeback.lock();
         let _map = live.map.write();
         let block_bytes = self.block_bytes();
@@ -138,13 +217,16 @@ impl Reader {
         self.caches.pages.discard_range(live.ino().0.into(), pages);
         let mut left = blocks;
         while !left.is_empty() {
-            let mut handle = self.fs.start(self.cut_credits(live)?)?;
-            let mut inode = live.inode()?;
-            self.stamp(&mut inode);
-            left = step(&mut handle, &mut inode, left)?;
-            self.fs.write_inode(&mut handle, &inode)?;
-            live.publish(&handle, &inode);
-            handle.stop();
+            // What was promised may have to be committed before it can be had.
+            left = self.while_room_comes(|| {
+                let mut rest = left.clone();
+                self.change_mapping(live, 1, |handle, inode| {
+                    self.stamp(inode);
+                    rest = step(handle, inode, rest.clone())?;
+                    Ok(())
+                })?;
+                Ok(rest)
+            })?;
         }
         Ok(())
     }
@@ -155,22 +237,45 @@ impl Reader {
                 .size_bytes()
                 .next_multiple_of(self.block_bytes()),
         );
-        let blocks = self.zero_edges(live, bytes.start.min(end)..end)?;
-        if blocks.is_empty() {
-            live.wrote(self.clock.now());
-            return Ok(());
+        let bytes = bytes.start.min(end)..end;
+        let blocks = self.blocks_within(&bytes);
+        if !blocks.is_empty() {
+            let cuts = [blocks.start, blocks.end];
+            self.remap(live, blocks, &cuts, |handle, inode, left| {
+                self.fs.unmap(handle, inode, left)
+            })?;
         }
-        self.remap(live, blocks, |handle, inode, left| {
-            self.fs.unmap(handle, inode, left)
-        })
+        self.zero_edges(live, bytes)?;
+        live.wrote(self.clock.now());
+        Ok(())
     }
 
     fn zero_range(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
-        let blocks = self.zero_edges(live, bytes.clone())?;
-        self.remap(live, blocks, |handle, inode, left| {
-            self.fs.set_written(handle, inode, left, false)
-        })?;
-        self.allocate(live, self.blocks_touched(&bytes))
+        self.allocate(live, self.blocks_touched(&bytes))?;
+        let blocks = self.blocks_within(&bytes);
+        if !blocks.is_empty() {
+            let cuts = self.cuts_unwritten(live, &blocks)?;
+            self.remap(live, blocks, &cuts, |handle, inode, left| {
+                self.fs.set_written(handle, inode, left, false)
+            })?;
+        }
+        self.zero_edges(live, bytes)
+    }
+
+    /// Where extents come to start or to end when `blocks`, all of which are mapped, hold no content
+    /// any more: those that do may be a block longer.
+    fn cuts_unwritten(&self, live: &Live<'_>, blocks: &FileBlocks) -> Result<Vec<u64>> {
+        self.write_back_one(live)?;
+        let mut cuts = vec![blocks.start, blocks.end];
+        let mut at = blocks.start;
+        while at < blocks.end {
+            let mapping = self.mapping(&live.inode()?, at..blocks.end)?;
+            at += u64::from(mapping.blocks);
+            if u64::from(mapping.blocks) > CLAIM_BLOCKS {
+                cuts.push(at - 1);
+            }
+        }
+        Ok(cuts)
     }
 
     /// That `bytes` are whole clusters, as moving what follows needs.
@@ -191,12 +296,16 @@ impl Reader {
         let blocks = self.blocks_touched(&bytes);
         let by = i64::try_from(blocks.end - blocks.start).unwrap_or(i64::MAX);
         let size_bytes = size_bytes - (bytes.end - bytes.start);
+        let cuts = [blocks.start, blocks.end];
+        let all = blocks.start..FILE_BLOCKS;
         let mut hole = blocks.clone();
-        self.remap(live, blocks.start..FILE_BLOCKS, |handle, inode, left| {
+        self.remap(live, all, &cuts, |handle, inode, left| {
             // In one handle, unless there is too much of it.
+            let mut rest_of_hole = hole.clone();
             if !hole.is_empty() {
-                hole = self.fs.unmap(handle, inode, hole.clone())?;
-                if !hole.is_empty() {
+                rest_of_hole = self.fs.unmap(handle, inode, hole.clone())?;
+                if !rest_of_hole.is_empty() {
+                    hole = rest_of_hole;
                     return Ok(left);
                 }
             }
@@ -205,6 +314,8 @@ impl Reader {
             if rest.is_empty() {
                 inode.set_size_bytes(size_bytes);
             }
+            // Not before: what fails is done again.
+            hole = rest_of_hole;
             Ok(rest)
         })?;
         // Filled since the shift, the last page has what was behind the end.
@@ -229,7 +340,8 @@ impl Reader {
         self.write_back_one(live)?;
         let blocks = self.blocks_touched(&bytes);
         let by = i64::try_from(blocks.end - blocks.start).unwrap_or(i64::MAX);
-        self.remap(live, blocks.start..FILE_BLOCKS, |handle, inode, left| {
+        let (all, cuts) = (blocks.start..FILE_BLOCKS, [blocks.start]);
+        self.remap(live, all, &cuts, |handle, inode, left| {
             if inode.size_bytes() < longer {
                 self.fs.allow_file_size(handle, longer)?;
                 inode.set_size_bytes(longer);

@@ -9,12 +9,14 @@
 //! # Invariants
 //! 1. What is delayed has a promise, but while its write-back has claimed it.
 //! 2. What a writer is about to make delayed ([`Dirty::expected`]) has one too.
+//! 3. What is dirty and has a place without content ([`Dirty::converting`]) has one for the mapping.
 
 use crate::Result;
 use crate::dirty::{BlockSet, Dirty};
 use crate::live::Live;
 use crate::read::Reader;
-use larder_ext4::{FileBlock, Inode, MappingKind, MappingLevel, Reservation};
+use larder_ext4::ondisk::inode::InodeFlags;
+use larder_ext4::{FileBlock, Inode, MappingKind, MappingLevel, MappingReservation, Reservation};
 use std::ops::Range;
 
 /// What is promised for some blocks, in clusters.
@@ -22,6 +24,15 @@ use std::ops::Range;
 struct Need {
     content: u64,
     mapping: u64,
+}
+
+/// Blocks that are not mapped to content.
+#[derive(Debug, Default)]
+struct Lacking {
+    /// Mapped to nothing.
+    holes: BlockSet,
+    /// Mapped to blocks that hold none.
+    unwritten: BlockSet,
 }
 
 impl Reader {
@@ -53,23 +64,55 @@ impl Reader {
     /// Promises space to those of `blocks` that have none, mapped or promised, or to none of them:
     /// they are expected to become delayed. With `rw` held exclusively, and `writeback` not.
     pub(super) fn reserve_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<()> {
-        match self.try_reserve(live, blocks.clone()) {
-            Err(error) if error.is_no_space() => {
-                self.write_back_for_room();
-                self.while_room_comes(|| self.try_reserve(live, blocks.clone()))
-            }
-            reserved => reserved,
-        }
+        self.while_room_is_made(|| self.try_reserve(live, blocks.clone()))
+    }
+
+    /// Promises space for the content of those of `blocks` that are mapped to nothing, to somebody
+    /// who gives them blocks at once. The file has nothing dirty.
+    pub(super) fn reserve_content(
+        &self,
+        live: &Live<'_>,
+        blocks: Range<u64>,
+    ) -> Result<Reservation> {
+        self.while_room_is_made(|| {
+            let mut lacking = Lacking::default();
+            let inode = live.inode()?;
+            self.find_lacking(&inode, blocks.clone(), &mut lacking)?;
+            let need = self.need_of(&inode, &lacking.holes, None);
+            Ok(self.fs.reserve(need.content, false)?)
+        })
+    }
+
+    /// Promises space for the blocks that a mapping needs at worst if extents come to start at `blocks`
+    /// in it, or to end before them: before the first step of a change that must not stop in the middle.
+    /// The file has nothing dirty.
+    pub(super) fn reserve_remapping(
+        &self,
+        live: &Live<'_>,
+        blocks: &BlockSet,
+    ) -> Result<MappingReservation> {
+        self.while_room_is_made(|| {
+            let inode = live.inode()?;
+            // Other mappings never grow where nothing is added.
+            let has_extents = inode.flags().contains(InodeFlags::EXTENTS);
+            let clusters = if has_extents {
+                self.need_of(&inode, blocks, None).mapping
+            } else {
+                0
+            };
+            Ok(self.fs.reserve_for_mapping(clusters, true)?)
+        })
     }
 
     fn try_reserve(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<()> {
-        let mut holes = BlockSet::default();
+        let mut lacking = Lacking::default();
         let _stays = live.map.read();
         let (inode, seen_to) = {
             let mut state = live.state();
             let inode = live.present_in(&mut state)?;
             let mut seen_to = BlockSet::default();
-            for set in [&state.dirty.blocks, &state.dirty.expected] {
+            let dirty = &state.dirty;
+            for set in [&dirty.blocks, &dirty.expected, &dirty.converting] {
                 for run in set.runs_in(blocks.clone()) {
                     seen_to.insert(run);
                 }
@@ -78,16 +121,24 @@ impl Reader {
         };
         let mut at = blocks.start;
         for run in seen_to.runs_in(blocks.clone()) {
-            self.find_holes(&inode, at..run.start, &mut holes)?;
+            self.find_lacking(&inode, at..run.start, &mut lacking)?;
             at = run.end;
         }
-        self.find_holes(&inode, at..blocks.end, &mut holes)?;
-        if holes.is_empty() {
+        self.find_lacking(&inode, at..blocks.end, &mut lacking)?;
+        let Lacking { holes, unwritten } = lacking;
+        if holes.is_empty() && unwritten.is_empty() {
             return Ok(());
         }
-        let need = self.need_of(&inode, &holes, Some(&live.state().dirty));
+        let (need, to_convert) = {
+            let dirty = &live.state().dirty;
+            (
+                self.need_of(&inode, &holes, Some(dirty)),
+                self.need_of(&inode, &unwritten, Some(dirty)).mapping,
+            )
+        };
         let content = self.fs.reserve(need.content, false)?;
-        let mapping = self.fs.reserve_for_mapping(need.mapping)?;
+        let mut mapping = self.fs.reserve_for_mapping(need.mapping, false)?;
+        mapping.add(self.fs.reserve_for_mapping(to_convert, true)?);
         let mut state = live.state();
         let dirty = &mut state.dirty;
         match &mut dirty.reservation {
@@ -101,17 +152,23 @@ impl Reader {
         for run in holes.runs_in(0..u64::MAX) {
             dirty.expected.insert(run);
         }
+        for run in unwritten.runs_in(0..u64::MAX) {
+            dirty.converting.insert(run);
+        }
         Ok(())
     }
 
-    /// Adds to `holes` those of `blocks` that are mapped to nothing.
-    fn find_holes(&self, inode: &Inode, blocks: Range<u64>, holes: &mut BlockSet) -> Result<()> {
+    /// Finds those of `blocks` that are not mapped to content.
+    fn find_lacking(&self, inode: &Inode, blocks: Range<u64>, lacking: &mut Lacking) -> Result<()> {
         let mut at = blocks.start;
         while at < blocks.end {
             let mapping = self.mapping(inode, at..blocks.end)?;
             let end = at + u64::from(mapping.blocks);
-            if mapping.kind == MappingKind::Hole {
-                holes.insert(at..end.min(blocks.end));
+            let run = at..end.min(blocks.end);
+            match mapping.kind {
+                MappingKind::Hole => lacking.holes.insert(run),
+                MappingKind::Unwritten(_) => lacking.unwritten.insert(run),
+                MappingKind::Written(_) => {}
             }
             at = end;
         }
@@ -148,30 +205,35 @@ impl Live<'_> {
     /// The writer is done with `blocks`: what of them did not become dirty needs no space.
     pub(super) fn end_expecting(&self, blocks: Range<u64>) {
         let mut state = self.state();
-        if state
-            .dirty
-            .expected
-            .runs_in(blocks.clone())
-            .next()
-            .is_none()
-        {
+        let dirty = &mut state.dirty;
+        let is_in = |set: &BlockSet| set.runs_in(blocks.clone()).next().is_some();
+        if !is_in(&dirty.expected) && !is_in(&dirty.converting) {
             return;
         }
-        state.dirty.expected.remove(blocks);
+        dirty.expected.remove(blocks.clone());
+        let mut clean = blocks.start;
+        for run in dirty.blocks.runs_in(blocks.clone()) {
+            dirty.converting.remove(clean..run.start);
+            clean = run.end;
+        }
+        dirty.converting.remove(clean..blocks.end);
         self.keep_needed(&mut state);
     }
 
     /// Gives up what is promised beyond what is delayed or expected to be.
     pub(crate) fn keep_needed(&self, state: &mut crate::live::LiveState) {
         let dirty = &state.dirty;
-        let is_needed = !(dirty.delayed.is_empty() && dirty.expected.is_empty());
+        let is_needed = [&dirty.delayed, &dirty.expected, &dirty.converting]
+            .iter()
+            .any(|set| !set.is_empty());
         let need = match state.loaded() {
             Some(inode) if is_needed => {
                 let delayed = self.reader.need_of(&inode, &dirty.delayed, None);
                 let expected = self.reader.need_of(&inode, &dirty.expected, None);
+                let converting = self.reader.need_of(&inode, &dirty.converting, None);
                 Need {
                     content: delayed.content + expected.content,
-                    mapping: delayed.mapping + expected.mapping,
+                    mapping: delayed.mapping + expected.mapping + converting.mapping,
                 }
             }
             _ => Need::default(),
@@ -217,7 +279,7 @@ fn spans(level: MappingLevel, blocks: &BlockSet, promised: Option<&Dirty>) -> u6
         let start = first + (span << span_log2);
         let all = start..start + (1 << span_log2);
         promised.is_some_and(|dirty| {
-            let mut sets = [&dirty.delayed, &dirty.expected].into_iter();
+            let mut sets = [&dirty.delayed, &dirty.expected, &dirty.converting].into_iter();
             sets.any(|set| set.runs_in(all.clone()).next().is_some())
         })
     };

@@ -41,7 +41,7 @@ impl Reader {
             }
             written
         });
-        live.state().dirty.expected.remove(blocks);
+        live.end_expecting(blocks);
         live.settle_reservation();
         written
     }
