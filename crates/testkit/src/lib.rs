@@ -8,6 +8,7 @@ pub mod crash;
 pub mod deal;
 pub mod device;
 pub mod error;
+pub mod full;
 pub mod image;
 pub mod memory;
 pub mod model;

@@ -1,15 +1,14 @@
 //! The smallest sequence that still fails.
 
-use super::Operation;
 use std::fmt;
 
 /// Leaves out of `operations` whatever `fails` does not need: first long pieces, then single
 /// operations, until none can be spared or `attempts` are used up.
-pub fn shrink(
-    operations: &[Operation],
+pub fn shrink<T: Clone>(
+    operations: &[T],
     mut attempts: u32,
-    mut fails: impl FnMut(&[Operation]) -> bool,
-) -> Vec<Operation> {
+    mut fails: impl FnMut(&[T]) -> bool,
+) -> Vec<T> {
     let mut kept = operations.to_vec();
     let mut piece = kept.len().div_ceil(2).max(1);
     loop {
@@ -54,9 +53,9 @@ const SHOWN_CHARACTERS: usize = 200;
 
 /// Operations, numbered, for a message.
 #[derive(Debug)]
-pub struct Listing<'a>(pub &'a [Operation]);
+pub struct Listing<'a, T>(pub &'a [T]);
 
-impl fmt::Display for Listing<'_> {
+impl<T: fmt::Debug> fmt::Display for Listing<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, operation) in self.0.iter().enumerate() {
             let text = format!("{operation:?}");
@@ -70,7 +69,7 @@ impl fmt::Display for Listing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::Slot;
+    use crate::operation::{Operation, Slot};
 
     fn close(slot: u8) -> Operation {
         Operation::Close { slot: Slot(slot) }

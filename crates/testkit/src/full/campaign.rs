@@ -1,0 +1,104 @@
+//! Many sequences, and which of them failed.
+
+use super::{Limits, Mix, Step, Tally, sequence};
+use crate::operation::{Listing, kind_of_failure, shrink};
+use crate::seed::{SEED_VARIABLE, Seed};
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The environment variable that says how many sequences are tried.
+const SEQUENCES_VARIABLE: &str = "LARDER_SEQUENCES";
+/// How many are, without it.
+const SEQUENCES: usize = 3;
+/// Sequences that are tried to find a shorter one that fails.
+const SHRINK_ATTEMPTS: u32 = 200;
+
+/// Sequences, and what became of them.
+#[derive(Clone, Debug)]
+pub struct Campaign<F> {
+    name: String,
+    mix: Mix,
+    limits: Limits,
+    attempt: F,
+    seeds: usize,
+    failures: Vec<(Seed, String)>,
+    /// The calls of those that did not fail.
+    pub tally: Tally,
+}
+
+impl<F: Fn(&[Step]) -> Result<Tally, String>> Campaign<F> {
+    /// Lets `attempt` try the sequences that start at `default_seed`, or the one that the
+    /// environment names.
+    ///
+    /// # Panics
+    /// If the environment variables hold no numbers.
+    pub fn run(name: &str, default_seed: u64, mix: Mix, limits: Limits, attempt: F) -> Self {
+        let count = std::env::var(SEQUENCES_VARIABLE).map_or(SEQUENCES, |count| {
+            count
+                .parse()
+                .unwrap_or_else(|_| panic!("{SEQUENCES_VARIABLE}={count}: not a number"))
+        });
+        let seeds: Vec<_> = Seed::parts_from_environment(default_seed)
+            .take(count)
+            .collect();
+        let mut campaign = Self {
+            name: name.to_owned(),
+            mix,
+            limits,
+            attempt,
+            seeds: seeds.len(),
+            failures: Vec::new(),
+            tally: Tally::default(),
+        };
+        for seed in seeds {
+            match campaign.attempt(&sequence(seed, mix, limits)) {
+                Ok(tally) => campaign.tally.add(tally),
+                Err(what) => campaign.failures.push((seed, what)),
+            }
+        }
+        campaign
+    }
+
+    fn attempt(&self, steps: &[Step]) -> Result<Tally, String> {
+        let attempted = catch_unwind(AssertUnwindSafe(|| (self.attempt)(steps)));
+        attempted.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            Err(format!("panic: {}", text.unwrap_or_default()))
+        })
+    }
+
+    /// How many sequences kept to the model, and how the others did not.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let kept = self.seeds - self.failures.len();
+        let mut text = format!(
+            "{}: {kept} of {} sequences kept to the model ({})",
+            self.name, self.seeds, self.tally
+        );
+        for (seed, what) in &self.failures {
+            let _ = write!(text, "\n{SEED_VARIABLE}={seed}: {what}");
+        }
+        text
+    }
+
+    /// That every sequence kept to the model.
+    ///
+    /// # Panics
+    /// If one did not, with all that repeats it and the smallest sequence like the first of them.
+    pub fn expect_success(&self) {
+        let Some((seed, what)) = self.failures.first() else {
+            return;
+        };
+        let same_kind = |other: String| kind_of_failure(&other) == kind_of_failure(what);
+        let steps = sequence(*seed, self.mix, self.limits);
+        let smallest = shrink(&steps, SHRINK_ATTEMPTS, |rest| {
+            self.attempt(rest).is_err_and(same_kind)
+        });
+        let last = self.attempt(&smallest).err().unwrap_or_default();
+        panic!(
+            "{}\nsmallest sequence of {seed}:\n{}{last}",
+            self.summary(),
+            Listing(&smallest)
+        );
+    }
+}
