@@ -15,7 +15,7 @@ RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
 BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test crash check bench bench-readahead bench-xattr bench-tables real-use dask fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables real-use dask fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ test: deps ## Run every test: unit, models, kernel as oracle, FUSE end to end
 
 crash: deps ## Cut the power at every write and fail every call of the device: 100,000 states and more
 	LARDER_CRASH=full $(CARGO) test --locked --release -p larder --test crash --test faults -- --nocapture
+
+full-images: deps ## Random operations on full images, 50 sequences a layout: ours in process and mounted, and the kernel's
+	LARDER_SEQUENCES=50 $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random -- --include-ignored --nocapture
 
 check: ## Format, lints and docs, warnings denied
 	$(CARGO) fmt --all --check
