@@ -367,3 +367,76 @@ fn ext4_block_with_all_its_users_survives_power_cuts() {
 fn ea_inode_1k_block_with_all_its_users_survives_power_cuts() {
     survive_crowd("ea-inode-1k", 0x4201);
 }
+
+/// Where a file without a name is open.
+const SLOT: Slot = Slot(0);
+
+/// Files with much content, each then replaced by new ones, with and without another name.
+fn replace_files(seed: Seed) -> Vec<Operation> {
+    let mut random = Random::new(seed);
+    let owned = Owned {
+        permissions: 0o640,
+        uid: 7,
+        gid: 8,
+    };
+    let mut operations = Vec::new();
+    for step in 0..60 {
+        let to = member(random.below(4));
+        operations.extend([
+            Operation::MakeUnnamed {
+                parent: NodePath::default(),
+                slot: SLOT,
+                owned,
+            },
+            Operation::Write {
+                file: Target::Open(SLOT),
+                offset_bytes: random.below(2) * 70_000,
+                len_bytes: u32::try_from(random.below(200_000)).unwrap_or(0),
+            },
+            Operation::SetXattr {
+                file: Target::Open(SLOT),
+                name: b"user.step".to_vec(),
+                value: vec![b'x'; usize::try_from(random.below(200)).unwrap_or(0)],
+                mode: XattrMode::Any,
+            },
+            Operation::LinkReplacing {
+                from: Target::Open(SLOT),
+                to: to.clone(),
+            },
+            Operation::Close { slot: SLOT },
+        ]);
+        match random.below(4) {
+            0 => operations.push(Operation::Sync),
+            1 => operations.push(Operation::Link {
+                from: Target::Path(to),
+                to: NodePath::default().join(format!("also-{step}").as_bytes()),
+            }),
+            // Takes over a name from a file that has others, too.
+            2 => operations.push(Operation::LinkReplacing {
+                from: Target::Path(to),
+                to: member(random.below(4)),
+            }),
+            _ => {}
+        }
+    }
+    operations
+}
+
+fn survive_replacing(name: &str, seed: u64) {
+    survive(name, seed, Start::empty, |seed, _| replace_files(seed));
+}
+
+#[test]
+fn ext4_files_that_replace_others_survive_power_cuts() {
+    survive_replacing("ext4", 0x4300);
+}
+
+#[test]
+fn orphan_file_files_that_replace_others_survive_power_cuts() {
+    survive_replacing("orphan-file", 0x4301);
+}
+
+#[test]
+fn inline_data_files_that_replace_others_survive_power_cuts() {
+    survive_replacing("inline-data", 0x4302);
+}

@@ -424,6 +424,86 @@ fn file_without_names_stays_while_it_is_held_and_is_gone_afterwards() {
     }
 }
 
+#[test]
+fn name_goes_from_one_file_to_another_at_once() {
+    for layout in LAYOUTS {
+        let Some(bytes) = image(layout) else { return };
+        let (volume, device) = open(bytes);
+        let free = volume.statfs();
+        let d = dir(&volume, Ino::ROOT, "d");
+        let old = file(&volume, d, "name");
+        volume.write_at(old, &vec![1; 50_000], 0).expect("written");
+        volume.link(old, d, b"other").expect("linked");
+        let held = |made: Result<Metadata, Error>| {
+            let ino = made.expect("unnamed").ino;
+            volume.hold(ino);
+            ino
+        };
+        let device_number = DeviceNumber { major: 1, minor: 3 };
+        let new = [
+            held(volume.make_unnamed(d, &NEW)),
+            held(volume.make_unnamed_symlink(d, b"target", &NEW)),
+            held(volume.make_unnamed_symlink(d, &[b'x'; 200], &NEW)),
+            held(volume.make_unnamed_node(d, FileKind::CharDevice, Some(device_number), &NEW)),
+            held(volume.make_unnamed_node(d, FileKind::Fifo, None, &NEW)),
+        ];
+        volume.write_at(new[0], &[2; 9000], 0).expect("written");
+        for (at, ino) in new.into_iter().enumerate() {
+            let given = volume.link_replacing(ino, d, b"name").expect("replaced");
+            assert_eq!((given.ino, given.links), (ino, 1), "{layout:?}");
+            assert_eq!(volume.lookup(d, b"name").unwrap(), ino);
+            // The other name keeps the old file; what lost its last name is kept by the hold.
+            assert_eq!(links(&volume, old), 1);
+            if at > 0 {
+                assert_eq!(links(&volume, new[at - 1]), 0);
+            }
+        }
+        assert_eq!(
+            names(&volume, d),
+            ["name", "other"].map(str::to_owned).into()
+        );
+        // Once more is nothing; between names of two files, and to a new one.
+        volume.link_replacing(new[4], d, b"name").expect("nothing");
+        volume
+            .link_replacing(new[0], d, b"other")
+            .expect("replaced");
+        assert_eq!(
+            errno(volume.metadata(old)),
+            Some(Errno::STALE),
+            "{layout:?}"
+        );
+        volume.link_replacing(new[0], d, b"third").expect("linked");
+        assert_eq!(links(&volume, new[0]), 2);
+        let mut read = [0; 10];
+        assert_eq!(volume.read_at(new[0], &mut read, 8990).unwrap(), 10);
+        assert_eq!(read, [2; 10]);
+        for (ino, parent, name, expected) in [
+            (new[0], Ino::ROOT, b"d".as_slice(), Errno::ISDIR),
+            (d, Ino::ROOT, b"x", Errno::PERM),
+            (new[0], d, b".", Errno::EXIST),
+            (new[0], new[4], b"x", Errno::NOTDIR),
+        ] {
+            let result = volume.link_replacing(ino, parent, name);
+            assert_eq!(errno(result), Some(expected), "{layout:?}");
+        }
+        for ino in new {
+            volume.release(ino, 1).expect("released");
+        }
+        for name in ["name", "other", "third"] {
+            volume.unlink(d, name.as_bytes()).expect("unlinked");
+        }
+        volume.remove_dir(Ino::ROOT, b"d").expect("removed");
+        volume.sync().expect("durable");
+        let left = volume.statfs();
+        assert_eq!(
+            (left.free_files, left.free_blocks),
+            (free.free_files, free.free_blocks),
+            "{layout:?}"
+        );
+        close(volume, &device, &format!("{layout:?}"));
+    }
+}
+
 /// One thread's random changes of names in `dirs`, with names that the others use too.
 fn change_at_random(volume: &Volume, dirs: &[Ino], mut random: Random) {
     for _ in 0..1500 {
@@ -443,7 +523,11 @@ fn change_at_random(volume: &Volume, dirs: &[Ino], mut random: Random) {
             3 => volume.symlink(from, name, b"target", &NEW).map(drop),
             4 => volume.lookup(from, name).and_then(|ino| {
                 volume.hold(ino);
-                let linked = volume.link(ino, to, other).map(drop);
+                let linked = if pick(2) == 0 {
+                    volume.link(ino, to, other).map(drop)
+                } else {
+                    volume.link_replacing(ino, to, other).map(drop)
+                };
                 volume.release(ino, 1)?;
                 linked
             }),

@@ -430,6 +430,13 @@ fn ordered(run: &Run, number: usize) -> Option<Ordered> {
             }
             Fallocate::Collapse | Fallocate::Insert => change(*offset_bytes..u64::MAX, true),
         },
+        Operation::LinkReplacing { .. } => Some(Ordered {
+            state,
+            node,
+            bytes: 0..0,
+            limits_size: false,
+            writes_back: true,
+        }),
         Operation::Rename { from, to, .. } => {
             // The file is a regular one, and took the place of another.
             let before = &run.states[number];

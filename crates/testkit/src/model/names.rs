@@ -216,15 +216,23 @@ impl Model {
         }
     }
 
-    pub(super) fn link(&mut self, number: u32, from: &Target, to: &NodePath) -> Step {
+    pub(super) fn link(
+        &mut self,
+        number: u32,
+        from: &Target,
+        to: &NodePath,
+        replaces: bool,
+    ) -> Step {
         let Some(id) = self.find(from) else {
             return Ok(Outcome::Skipped);
         };
         let place = place!(self, to);
-        if place.found.is_some() {
-            return Err(Errno::EXIST);
+        match place.found {
+            None => self.may_create(place.parent)?,
+            Some(_) if !replaces => return Err(Errno::EXIST),
+            Some(found) if found == id => return done(id),
+            Some(found) => self.may_delete(place.parent, found, false)?,
         }
-        self.may_create(place.parent)?;
         let node = self.get(id)?;
         if node.has(IMMUTABLE | APPEND) || node.is_directory() {
             return Err(Errno::PERM);
@@ -238,6 +246,9 @@ impl Model {
         self.entries_mut(place.parent)?
             .insert(place.name.to_vec(), id);
         self.touch_directory(number, place.parent)?;
+        if let Some(replaced) = place.found {
+            self.drop_link(number, place.parent, replaced)?;
+        }
         done(id)
     }
 

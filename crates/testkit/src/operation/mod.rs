@@ -110,6 +110,13 @@ pub enum Operation {
         /// The name.
         to: NodePath,
     },
+    /// Gives it the name of another file, if one has it.
+    LinkReplacing {
+        /// What.
+        from: Target,
+        /// The name.
+        to: NodePath,
+    },
     /// Removes a name.
     Unlink {
         /// The name.

@@ -232,6 +232,10 @@ impl Hand<'_> {
                 let (parent, name) = self.place(to);
                 volume.link(self.target(from), parent, name)?;
             }
+            Operation::LinkReplacing { from, to } => {
+                let (parent, name) = self.place(to);
+                volume.link_replacing(self.target(from), parent, name)?;
+            }
             Operation::Unlink { at } => {
                 let (parent, name) = self.place(at);
                 volume.unlink(parent, name)?;

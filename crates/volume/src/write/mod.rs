@@ -12,6 +12,7 @@ mod content;
 mod cut;
 mod delayed;
 mod inline;
+mod link;
 mod names;
 mod pages;
 mod past_cache;

@@ -1,7 +1,7 @@
-//! Operations on names: creating and linking. [`super::unlink`] removes them, [`super::rename`]
-//! moves them.
+//! Operations on names: creating. [`super::link`] adds and replaces them, [`super::unlink`] removes
+//! them, [`super::rename`] moves them.
 //!
-//! Model: `vfs_create`, `vfs_link` and their kin with ext4's side of them. Who may do what the
+//! Model: `vfs_create` and its kin with ext4's side of them. Who may do what the
 //! kernel has decided before FUSE asks; what a directory itself forbids (immutable, append-only,
 //! removed) is decided here.
 //!
@@ -10,7 +10,6 @@
 //! that it is gone. Lookups that miss fill it with the same lock shared.
 
 use super::{DeviceNumber, FileKind, NewFile};
-use crate::live::lock_exclusively;
 use crate::{Error, Ino, Metadata, Result, Volume};
 use larder_cache::dentry::Dentry;
 use larder_ext4::ondisk::features::{Incompat, RoCompat};
@@ -28,7 +27,7 @@ const MAX_NAME_BYTES: usize = 255;
 const MAX_TARGET_BYTES: usize = 4095;
 
 /// The most links of a file, and the most that a directory's count can say.
-const MAX_LINKS: u16 = 65_000;
+pub(super) const MAX_LINKS: u16 = 65_000;
 
 /// What the count of a directory says that has had more subdirectories than it can say.
 const UNCOUNTED_LINKS: u16 = 1;
@@ -77,13 +76,7 @@ impl Volume {
         device: Option<DeviceNumber>,
         new: &NewFile,
     ) -> Result<Metadata> {
-        if matches!(kind, FileKind::Directory | FileKind::Symlink) {
-            return Err(invalid(parent, "directories and links are made otherwise"));
-        }
-        let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-        if is_device != device.is_some() {
-            return Err(invalid(parent, "a device, and only that, has a number"));
-        }
+        check_node(parent, kind, device)?;
         self.make(parent, name, Make::Node(kind, device), new)
     }
 
@@ -106,6 +99,12 @@ impl Volume {
         target: &[u8],
         new: &NewFile,
     ) -> Result<Metadata> {
+        self.check_target(parent, target)?;
+        self.make(parent, name, Make::Symlink(target), &of_symlink(new))
+    }
+
+    /// Refuses what a symbolic link cannot hold.
+    fn check_target(&self, parent: Ino, target: &[u8]) -> Result<()> {
         let block_size_bytes = self.fs().superblock().block_size_bytes() as usize;
         if target.is_empty() {
             return Err(Error::NotFound(String::new()));
@@ -117,12 +116,7 @@ impl Volume {
         if target.contains(&0) {
             return Err(invalid(parent, "target of a link with a zero byte"));
         }
-        let new = NewFile {
-            permissions: 0o777,
-            umask: 0,
-            ..*new
-        };
-        self.make(parent, name, Make::Symlink(target), &new)
+        Ok(())
     }
 
     fn make(&self, parent: Ino, name: &[u8], what: Make<'_>, new: &NewFile) -> Result<Metadata> {
@@ -208,6 +202,39 @@ impl Volume {
     /// # Errors
     /// As [`Volume::create`].
     pub fn make_unnamed(&self, parent: Ino, new: &NewFile) -> Result<Metadata> {
+        self.make_unnamed_node(parent, FileKind::Regular, None, new)
+    }
+
+    /// As [`Volume::make_unnamed`], of any type that [`Volume::make_node`] makes.
+    ///
+    /// # Errors
+    /// As [`Volume::create`].
+    pub fn make_unnamed_node(
+        &self,
+        parent: Ino,
+        kind: FileKind,
+        device: Option<DeviceNumber>,
+        new: &NewFile,
+    ) -> Result<Metadata> {
+        check_node(parent, kind, device)?;
+        self.make_without_name(parent, Make::Node(kind, device), new)
+    }
+
+    /// As [`Volume::make_unnamed`], a symbolic link.
+    ///
+    /// # Errors
+    /// As [`Volume::create`].
+    pub fn make_unnamed_symlink(
+        &self,
+        parent: Ino,
+        target: &[u8],
+        new: &NewFile,
+    ) -> Result<Metadata> {
+        self.check_target(parent, target)?;
+        self.make_without_name(parent, Make::Symlink(target), &of_symlink(new))
+    }
+
+    fn make_without_name(&self, parent: Ino, what: Make<'_>, new: &NewFile) -> Result<Metadata> {
         self.change(|| {
             let dir_live = self.live(parent)?;
             let _names = dir_live.rw.read();
@@ -215,7 +242,6 @@ impl Volume {
             check_changeable(&dir, b"")?;
             let fs = self.fs();
             let mut handle = fs.start(NAME_CREDITS)?;
-            let what = Make::Node(FileKind::Regular, None);
             let mut inode = self.make_inode(&mut handle, &dir, what, new)?;
             inode.set_links(0);
             fs.add_orphan(&mut handle, &mut inode)?;
@@ -224,58 +250,6 @@ impl Volume {
             live.publish(&handle, &inode);
             handle.stop();
             Ok(self.metadata_of(&inode))
-        })
-    }
-
-    /// Gives `ino`, no directory, one more name.
-    ///
-    /// # Errors
-    /// As [`Volume::create`], `EMLINK`, `EPERM`.
-    pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
-        self.change(|| {
-            check_name(parent, name)?;
-            if ino == parent {
-                return Err(if self.inode(ino)?.is_directory() {
-                    Error::NotPermitted(ino, "a directory has one name")
-                } else {
-                    larder_ext4::Error::NotDirectory(ino).into()
-                });
-            }
-            let (dir_live, live) = (self.live(parent)?, self.live(ino)?);
-            let _locked = lock_exclusively([&dir_live, &live]);
-            let (dir, inode) = (dir_live.inode()?, live.inode()?);
-            if inode.is_directory() {
-                return Err(Error::NotPermitted(ino, "a directory has one name"));
-            }
-            check_changeable(&dir, name)?;
-            if inode.flags().intersects(FIXED) {
-                return Err(Error::NotPermitted(ino, IS_FIXED));
-            }
-            if inode.links() >= MAX_LINKS {
-                return Err(larder_ext4::Error::TooManyLinks(ino).into());
-            }
-            check_project(&dir, &inode)?;
-            if self.entry(&dir, name)?.is_some() {
-                return Err(larder_ext4::Error::Exists(parent).into());
-            }
-            let fs = self.fs();
-            let mut handle = fs.start(NAME_CREDITS)?;
-            let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
-            let file_type = FileTypeByte::of(inode.kind());
-            fs.add_entry(&mut handle, &mut dir, name, (ino, file_type))?;
-            if inode.links() == 0 {
-                fs.remove_orphan(&mut handle, &mut inode)?;
-            }
-            inode.set_links(inode.links() + 1);
-            inode.set_ctime(self.now());
-            self.stamp_names(&mut dir);
-            fs.write_inode(&mut handle, &inode)?;
-            fs.write_inode(&mut handle, &dir)?;
-            live.publish_attributes(&handle, &inode);
-            dir_live.publish(&handle, &dir);
-            handle.stop();
-            self.remember(parent, name, Some((ino, file_type)));
-            self.metadata(ino)
         })
     }
 
@@ -340,6 +314,27 @@ impl Volume {
 
     fn metadata_of(&self, inode: &Inode) -> Metadata {
         Metadata::new(inode, self.fs().superblock().block_size_bytes())
+    }
+}
+
+/// Refuses to make as a node what is made otherwise.
+fn check_node(parent: Ino, kind: FileKind, device: Option<DeviceNumber>) -> Result<()> {
+    if matches!(kind, FileKind::Directory | FileKind::Symlink) {
+        return Err(invalid(parent, "directories and links are made otherwise"));
+    }
+    let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+    if is_device != device.is_some() {
+        return Err(invalid(parent, "a device, and only that, has a number"));
+    }
+    Ok(())
+}
+
+/// What a symbolic link starts with: it has no permissions of its own.
+fn of_symlink(new: &NewFile) -> NewFile {
+    NewFile {
+        permissions: 0o777,
+        umask: 0,
+        ..*new
     }
 }
 

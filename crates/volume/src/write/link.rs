@@ -1,0 +1,149 @@
+//! Operations on names: giving a file one more, or that of another file.
+//!
+//! Model: `vfs_link`. That a name is taken over in one step has no counterpart in Linux, where a
+//! program links an unnamed file under a name of its own choice first, and renames that
+//! (`AT_LINK_REPLACE` was proposed for it, but never merged).
+
+use super::names::{
+    FIXED, IS_FIXED, MAX_LINKS, NAME_CREDITS, check_changeable, check_name, check_not_itself,
+    check_project,
+};
+use super::unlink::check_removable;
+use crate::live::{Live, lock_exclusively};
+use crate::write_back::Times;
+use crate::{Error, Ino, Metadata, Result, Volume};
+use larder_ext4::{FileTypeByte, Inode};
+
+impl Volume {
+    /// Gives `ino`, no directory, one more name.
+    ///
+    /// # Errors
+    /// As [`Volume::create`], `EMLINK`, `EPERM`.
+    pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
+        self.give_name(ino, parent, name, false)
+    }
+
+    /// Gives `ino`, no directory, the name of another file, which loses it; where no file has the
+    /// name, as [`Volume::link`].
+    ///
+    /// The content of `ino` is written back first, and the name changes hands in one handle: after
+    /// a crash it belongs to the old file or to `ino` with all its content. Other names of the old
+    /// file keep it; without any, it is deleted when nobody [holds](Volume::hold) it any more.
+    ///
+    /// # Errors
+    /// As [`Volume::link`], `EISDIR` if a directory has the name. Nothing has changed then.
+    pub fn link_replacing(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
+        self.give_name(ino, parent, name, true)
+    }
+
+    fn give_name(&self, ino: Ino, parent: Ino, name: &[u8], may_replace: bool) -> Result<Metadata> {
+        self.change(|| {
+            check_name(parent, name)?;
+            let (dir, live) = (self.live(parent)?, self.live(ino)?);
+            loop {
+                // Not locked yet: looked up again with the locks.
+                let found = if may_replace {
+                    self.lookup_entry(parent, name)?.map(|(old, _)| old)
+                } else {
+                    None
+                };
+                let replaced = found.filter(|old| *old != ino);
+                let replaced = replaced.map(|old| self.live(old)).transpose()?;
+                let _locked = lock_exclusively([&dir, &live].into_iter().chain(&replaced));
+                check_link(&dir.inode()?, name, &live.inode()?)?;
+                let present = self.entry(&dir.inode()?, name)?.map(|(old, _)| old);
+                if present.is_some() && !may_replace {
+                    return Err(larder_ext4::Error::Exists(parent).into());
+                }
+                if present == found {
+                    if present != Some(ino) {
+                        self.link_locked(&dir, name, &live, replaced.as_ref(), may_replace)?;
+                    }
+                    return self.metadata(ino);
+                }
+            }
+        })
+    }
+
+    /// Gives `live` the name, which `replaced` has. All are locked exclusively, and the link checked.
+    fn link_locked(
+        &self,
+        dir: &Live<'_>,
+        name: &[u8],
+        live: &Live<'_>,
+        replaced: Option<&Live<'_>>,
+        may_replace: bool,
+    ) -> Result<()> {
+        if let Some(replaced) = replaced {
+            check_not_itself(replaced.ino(), dir.ino())?;
+            let inode = replaced.inode()?;
+            if inode.is_directory() {
+                return Err(Error::IsDirectory(inode.ino()));
+            }
+            check_removable(&dir.inode()?, name, &inode)?;
+        }
+        if may_replace {
+            // So that no crash shows a file without its content.
+            self.reader
+                .write_back_files(std::slice::from_ref(live), Times::Written)?;
+        }
+        self.change_name(dir, name, live, replaced)
+    }
+
+    /// The change itself, in one handle.
+    fn change_name(
+        &self,
+        dir_live: &Live<'_>,
+        name: &[u8],
+        live: &Live<'_>,
+        replaced: Option<&Live<'_>>,
+    ) -> Result<()> {
+        let fs = self.fs();
+        let mut handle = fs.start(NAME_CREDITS)?;
+        let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
+        let mut old = replaced.map(Live::inode).transpose()?;
+        let entry = (inode.ino(), FileTypeByte::of(inode.kind()));
+        if old.is_some() {
+            fs.set_entry(&mut handle, &mut dir, name, entry)?;
+        } else {
+            fs.add_entry(&mut handle, &mut dir, name, entry)?;
+        }
+        if inode.links() == 0 {
+            fs.remove_orphan(&mut handle, &mut inode)?;
+        }
+        inode.set_links(inode.links() + 1);
+        inode.set_ctime(self.now());
+        self.stamp_names(&mut dir);
+        fs.write_inode(&mut handle, &inode)?;
+        fs.write_inode(&mut handle, &dir)?;
+        if let Some(old) = &mut old {
+            self.drop_name(&mut handle, old)?;
+        }
+        live.publish_attributes(&handle, &inode);
+        dir_live.publish(&handle, &dir);
+        if let (Some(live), Some(inode)) = (replaced, &old) {
+            live.publish_attributes(&handle, inode);
+        }
+        handle.stop();
+        self.remember(dir_live.ino(), name, Some(entry));
+        if let (Some(live), Some(inode)) = (replaced, &old) {
+            self.delete_if_unused(live, inode);
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to link what has to keep its names, or `name` where it cannot be.
+fn check_link(dir: &Inode, name: &[u8], inode: &Inode) -> Result<()> {
+    if inode.is_directory() {
+        return Err(Error::NotPermitted(inode.ino(), "a directory has one name"));
+    }
+    check_changeable(dir, name)?;
+    if inode.flags().intersects(FIXED) {
+        return Err(Error::NotPermitted(inode.ino(), IS_FIXED));
+    }
+    if inode.links() >= MAX_LINKS {
+        return Err(larder_ext4::Error::TooManyLinks(inode.ino()).into());
+    }
+    check_project(dir, inode)
+}
