@@ -358,7 +358,8 @@ pub(crate) struct CatArgs {
 /// Keeps holes, permissions, times, symbolic and hard links and attributes, and owners
 /// and device files: out of an image only as root. Nothing is written outside DEST,
 /// whatever names and links the image holds. A DEST that is a device, a FIFO or a
-/// symbolic link, such as /dev/stdout, is written into.
+/// symbolic link, such as /dev/stdout, is written into. Every other file is replaced
+/// by a whole copy or, if that fails, left as it was.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "larder cp [OPTIONS] <IMAGE> <PATH>... <DEST>\n       \

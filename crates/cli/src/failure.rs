@@ -89,6 +89,11 @@ pub(crate) fn tell_warning(message: &str) {
     tell("warning", message);
 }
 
+/// Prints one line `hint:`.
+pub(crate) fn tell_hint(message: &str) {
+    tell("hint", message);
+}
+
 /// Prints one line `note:`.
 pub(crate) fn tell_note(message: &str) {
     tell("note", message);

@@ -183,16 +183,16 @@ fn put_writes_anew_and_keeps_what_the_file_is() {
     let file = fixture.path("file");
     fs::write(&file, "new\n").unwrap();
     fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
-    larder_ok([
+    let output = larder([
         "put".as_ref(),
         file.as_os_str(),
         place(&fixture, "/hello").as_ref(),
     ]);
-    assert_eq!(
-        cat(&fixture, "/dir/again"),
-        "new\n",
-        "the other name has it too"
-    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(cat(&fixture, "/hello"), "new\n");
+    let note = "note: /hello has the new content; the file's other names in the image (1) keep";
+    assert!(text(&output.stderr).contains(note), "{output:?}");
+    assert_eq!(cat(&fixture, "/dir/again"), "hello, larder\n");
     larder_ok([
         "put".as_ref(),
         file.as_os_str(),
@@ -278,5 +278,298 @@ fn directories_are_made_moved_and_removed() {
     ok(&["rm", "-rf"], &["/dir", "/none", "/a/own"]);
     let listed = larder_ok(["ls".as_ref(), fixture.image().as_os_str(), "/a".as_ref()]);
     assert_eq!(listed, "b\nhello\nlink\nmoved\n");
+    assert_clean(&fixture.image());
+}
+
+/// Makes the fixture's image anew: 8 MiB with `/conf`, which has attributes of its own.
+fn make_small_image(fixture: &Fixture) {
+    let tree = fixture.directory("small", User::Same);
+    fs::write(tree.join("conf"), "precious\n").unwrap();
+    fs::set_permissions(tree.join("conf"), Permissions::from_mode(0o4750)).unwrap();
+    sh(
+        "rm \"$1\"; truncate -s 8M \"$1\"; /sbin/mke2fs -q -F -t ext4 -d \"$2\" \"$1\"",
+        &[&fixture.image(), &tree],
+    );
+    debugfs(
+        fixture,
+        &[
+            "sif /conf uid 7",
+            "sif /conf gid 8",
+            "ea_set /conf user.note kept",
+        ],
+    );
+}
+
+/// Has debugfs change the fixture's image.
+fn debugfs(fixture: &Fixture, requests: &[&str]) {
+    for request in requests {
+        let done = Command::new(support::tool("debugfs"))
+            .args(["-w", "-R", request])
+            .arg(fixture.image())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", text(&done.stderr));
+    }
+}
+
+/// What `larder stat`, `info` and `cat` tell of `/conf` and the space around it.
+fn all_about_conf(fixture: &Fixture) -> String {
+    let image = fixture.image();
+    let stat = larder_ok(["stat".as_ref(), image.as_os_str(), "/conf".as_ref()]);
+    let info = larder_ok(["info".as_ref(), "--json".as_ref(), image.as_os_str()]);
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    let listed = larder_ok([
+        "ls".as_ref(),
+        "-a".as_ref(),
+        image.as_os_str(),
+        "/".as_ref(),
+    ]);
+    let (blocks, inodes) = (&info["blocks_free"], &info["inodes_free"]);
+    let content = cat(fixture, "/conf");
+    format!("{stat}{content}{listed}{blocks} blocks and {inodes} inodes are free")
+}
+
+#[test]
+fn copy_that_fails_changes_nothing() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    make_small_image(&fixture);
+    let large = fixture.path("large");
+    fs::write(&large, support::content(16 << 20)).unwrap();
+    let before = all_about_conf(&fixture);
+    let (large, conf) = (large.as_os_str(), place(&fixture, "/conf"));
+    let new = place(&fixture, "/new");
+    for (command, source, to, part) in [
+        ("cp", large, &conf, "no space left"),
+        ("cp", large, &new, "no space left"),
+        ("put", large, &conf, "no space left"),
+        ("put", large, &new, "no space left"),
+        // Reading it fails.
+        ("put", "/proc/self/mem".as_ref(), &conf, "cannot read"),
+        ("put", "/proc/self/mem".as_ref(), &new, "cannot read"),
+    ] {
+        let output = larder([command.as_ref(), source, to.as_ref()]);
+        assert_fails(&output, 1, &[part]);
+        assert_eq!(
+            all_about_conf(&fixture),
+            before,
+            "{command} {source:?} {to}"
+        );
+        assert_clean(&fixture.image());
+    }
+    let output = larder(["put".as_ref(), large, conf.as_ref()]);
+    assert_fails(&output, 1, &["error: /conf: ", "hint:", "larder rm"]);
+}
+
+#[test]
+fn attribute_that_does_not_fit_leaves_what_was_there() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    make_small_image(&fixture);
+    let source = fixture.path("source");
+    fs::write(&source, "new\n").unwrap();
+    let set = (0..8).try_for_each(|number| {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(&source, format!("user.large{number}"), &[b'x'; 3000], flags)
+    });
+    if set.is_err() {
+        larder_testkit::tell_skipped("files have no large attributes here");
+        return;
+    }
+    let before = all_about_conf(&fixture);
+    for to in ["/conf", "/new"] {
+        let output = larder([
+            "cp".as_ref(),
+            source.as_os_str(),
+            place(&fixture, to).as_ref(),
+        ]);
+        assert_fails(&output, 1, &["cannot set attribute user.large"]);
+        assert_eq!(all_about_conf(&fixture), before);
+    }
+    assert_clean(&fixture.image());
+}
+
+#[test]
+fn killed_put_leaves_what_was_there() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    make_small_image(&fixture);
+    let before = all_about_conf(&fixture);
+    let stored = || fs::metadata(fixture.image()).unwrap().blocks() * 512;
+    let before_bytes = stored();
+    let mut child = command("larder", User::Same)
+        .args(["put", "-", &place(&fixture, "/conf")])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&support::content(4 << 20)).unwrap();
+    // It goes to the image when it is old enough, and what has changed with it.
+    support::wait_until("content on the image", || {
+        stored() > before_bytes + (2 << 20)
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(stdin);
+    assert_eq!(cat(&fixture, "/conf"), "precious\n");
+    // The next command that writes puts all in order.
+    larder_ok([
+        "mkdir".as_ref(),
+        "-p".as_ref(),
+        fixture.image().as_os_str(),
+        "/lost+found".as_ref(),
+    ]);
+    assert_eq!(all_about_conf(&fixture), before);
+    assert_clean(&fixture.image());
+}
+
+#[test]
+fn tree_that_does_not_fit_is_copied_whole_file_by_whole_file() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    make_small_image(&fixture);
+    let tree = fixture.directory("source", User::Same);
+    fs::create_dir(tree.join("dir")).unwrap();
+    for number in 0..4 {
+        fs::write(
+            tree.join(format!("dir/small-{number}")),
+            support::content(9000),
+        )
+        .unwrap();
+        fs::write(
+            tree.join(format!("dir/large-{number}")),
+            support::content(3 << 20),
+        )
+        .unwrap();
+    }
+    sh(
+        "touch -d @-5.25 \"$1/dir/small-0\"; chmod 2751 \"$1/dir\"; touch -d @77 \"$1/dir\"",
+        &[&tree],
+    );
+    let output = larder([
+        "cp".as_ref(),
+        "-r".as_ref(),
+        tree.as_os_str(),
+        place(&fixture, "/").as_ref(),
+    ]);
+    assert_fails(&output, 1, &["no space left", "hint:"]);
+    assert_clean(&fixture.image());
+    let out = fixture.path("out");
+    larder_ok([
+        OsStr::new("cp"),
+        "-r".as_ref(),
+        fixture.image().as_os_str(),
+        "/source".as_ref(),
+        out.as_os_str(),
+    ]);
+    let told_of = |tree: &Path| -> Vec<String> { told(tree).lines().map(str::to_owned).collect() };
+    let (source, copied) = (told_of(&tree), told_of(&out));
+    assert!(copied.len() < source.len());
+    for number in 0..4 {
+        assert!(out.join(format!("dir/small-{number}")).exists());
+    }
+    for line in &source {
+        let path = line.split(' ').next().unwrap().trim_start_matches("./");
+        if copied.contains(line) {
+            if tree.join(path).is_file() {
+                let (from, to) = (tree.join(path), out.join(path));
+                assert!(fs::read(from).unwrap() == fs::read(to).unwrap(), "{path}");
+            }
+        } else {
+            assert!(!out.join(path).exists(), "{line}\n{copied:#?}");
+            assert_fails(&output, 1, &[path]);
+        }
+    }
+}
+
+#[test]
+fn put_leaves_a_new_file_what_the_old_one_had() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    make_small_image(&fixture);
+    // New files in the directory would not record accesses; `/conf` does.
+    debugfs(
+        &fixture,
+        &[
+            "sif / flags 0x80080",
+            "mkdir /etc",
+            "symlink /etc/pointer ../conf",
+        ],
+    );
+    let stat =
+        |path: &str| larder_ok(["stat".as_ref(), fixture.image().as_os_str(), path.as_ref()]);
+    let lines = |stat: &str| -> Vec<String> {
+        let kept = |line: &&str| {
+            ["Type", "Links", "Mode", "Owner", "Flags", "Attributes"]
+                .iter()
+                .any(|field| line.trim_start().starts_with(field))
+        };
+        stat.lines().filter(kept).map(str::to_owned).collect()
+    };
+    let before = stat("/conf");
+    let file = fixture.path("file");
+    fs::write(&file, "new\n").unwrap();
+    for to in ["/conf", "/etc/pointer"] {
+        larder_ok([
+            "put".as_ref(),
+            file.as_os_str(),
+            place(&fixture, to).as_ref(),
+        ]);
+        assert_eq!(cat(&fixture, "/conf"), "new\n");
+        assert_eq!(lines(&stat("/conf")), lines(&before), "{before}");
+        assert!(stat("/etc/pointer").contains("/etc/pointer -> ../conf"));
+    }
+    assert!(
+        before.contains("4750") && before.contains("user.note"),
+        "{before}"
+    );
+    assert_clean(&fixture.image());
+}
+
+#[test]
+fn file_that_does_not_know_its_size_is_copied() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    larder_ok(["cp", "/proc/version", &place(&fixture, "/version")]);
+    assert_eq!(
+        cat(&fixture, "/version"),
+        fs::read_to_string("/proc/version").unwrap()
+    );
+}
+
+#[test]
+fn links_of_a_file_that_is_replaced_meanwhile_stay_one_file() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (one, two) = (
+        fixture.directory("one", User::Same),
+        fixture.directory("two", User::Same),
+    );
+    fs::write(one.join("name"), "linked\n").unwrap();
+    fs::hard_link(one.join("name"), two.join("other")).unwrap();
+    fs::write(two.join("name"), "replaces\n").unwrap();
+    larder_ok([
+        "cp".as_ref(),
+        one.join("name").as_os_str(),
+        two.join("name").as_os_str(),
+        two.join("other").as_os_str(),
+        place(&fixture, "/dir/deep").as_ref(),
+    ]);
+    assert_eq!(cat(&fixture, "/dir/deep/name"), "replaces\n");
+    assert_eq!(cat(&fixture, "/dir/deep/other"), "linked\n");
     assert_clean(&fixture.image());
 }

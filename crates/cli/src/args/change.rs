@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 /// Write a file, or standard input, into an image
 ///
-/// A file that is there is cut and written anew, and keeps its owner, permissions and
-/// names; a new one is yours, with the permissions of the source.
+/// The file appears when it is whole: if anything fails, the image is as it was. It takes
+/// owner, permissions, attributes and flags from the file that it replaces, whose other
+/// names keep the old content; a new file is yours, with the permissions of the source.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -16,6 +16,7 @@ mod stat;
 mod stats;
 mod top;
 mod umount;
+mod unnamed;
 
 use crate::args::{Command, VolumeArgs};
 use crate::failure::{self, Access, Result};

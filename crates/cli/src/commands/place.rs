@@ -120,6 +120,27 @@ impl Target {
         }
     }
 
+    /// Where `path`, which leads to a file that is there, leads through symbolic links at its end.
+    pub(super) fn followed(volume: &Volume, path: &[u8]) -> Result<Self> {
+        let mut path = path.to_vec();
+        // As many links as resolving it followed.
+        loop {
+            let target = Self::of(volume, &path)?;
+            let present = target.present(volume);
+            let present = present.map_err(|error| of_path(&path, &error))?;
+            let Some(link) = present.filter(|file| file.kind == FileKind::Symlink) else {
+                return Ok(target);
+            };
+            let to = volume
+                .read_link(link.ino)
+                .map_err(|error| of_path(&path, &error))?;
+            // From the directory that the link is in, unless it begins with a slash.
+            let directory = split(&path).map_or(0, |(directory, _)| directory.len());
+            path.truncate(if to.starts_with(b"/") { 0 } else { directory });
+            path.extend_from_slice(&to);
+        }
+    }
+
     /// What is there already.
     pub(super) fn present(&self, volume: &Volume) -> larder::Result<Option<larder::Metadata>> {
         match volume.lookup(self.parent, &self.name) {

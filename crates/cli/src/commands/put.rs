@@ -1,10 +1,16 @@
 //! `larder put`: the content of one file, or of standard input, into an image.
+//!
+//! The content goes to a file without a name, which takes the name when it is whole: whatever
+//! fails before, or cuts the command short, leaves the image as it was.
 
 use super::place::{self, Place, Target, new_file};
+use super::unnamed::Unnamed;
 use crate::args::PutArgs;
-use crate::failure::{Failure, Result, of_path};
+use crate::failure::{Failure, Result, of_path, tell_note};
 use crate::name;
-use larder::{FileKind, Ino, Volume};
+use larder::{FileKind, Ino, Metadata, SetAttributes, Volume, XattrMode};
+use larder_ext4::ondisk::inode::InodeFlags;
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +20,16 @@ use std::process::ExitCode;
 
 /// What is read and written at once, in bytes.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Flags that chattr(1) sets, but for those that forbid to replace the file.
+const KEPT_FLAGS: InodeFlags = InodeFlags::SECRM
+    .union(InodeFlags::UNRM)
+    .union(InodeFlags::COMPR)
+    .union(InodeFlags::SYNC)
+    .union(InodeFlags::NODUMP)
+    .union(InodeFlags::NOATIME)
+    .union(InodeFlags::JOURNAL_DATA)
+    .union(InodeFlags::NOTAIL);
 
 /// Where the content comes from.
 struct Source {
@@ -58,29 +74,97 @@ impl Source {
     }
 }
 
-/// A file that is there keeps its owner, permissions and names.
-fn put(volume: &Volume, mut source: Source, path: &[u8]) -> Result<()> {
-    let failed = |error| of_path(path, &error);
-    let ino = match volume.resolve(path) {
+/// A file that is replaced leaves its owner, permissions and attributes to the new one.
+fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
+    let failed = |error: larder::Error| of_path(path, &error);
+    let target = match volume.resolve(path) {
         Ok(ino) if volume.metadata(ino).map_err(failed)?.kind == FileKind::Regular => {
-            volume.truncate(ino, 0).map_err(failed)?;
-            ino
+            Target::followed(volume, path)?
         }
-        _ => {
-            let target = Target::in_or_at(volume, path, source.name.as_deref())?;
-            at_target(volume, &target, source.permissions, path)?
-        }
+        _ => Target::in_or_at(volume, path, source.name.as_deref())?,
     };
+    let replaced = target.present(volume).map_err(failed)?;
+    if let Some(replaced) = &replaced
+        && replaced.kind != FileKind::Regular
+    {
+        return Err(Failure::with_hint(
+            format!(
+                "{}: the image has a file of another type there",
+                name::escaped(&target.name)
+            ),
+            "remove it first: larder rm",
+        ));
+    }
+    let new = new_file(source.permissions);
+    let file = Unnamed::new(volume, |volume| volume.make_unnamed(target.parent, &new));
+    let file = file.map_err(failed)?;
+    let failed = |error: larder::Error| match &replaced {
+        Some(_) if error.errno() == Errno::NOSPC => Failure::with_hint(
+            of_path(path, &error).to_string(),
+            "the file there stays until the new one is whole, so both need room; \
+             larder rm removes it first",
+        ),
+        _ => of_path(path, &error),
+    };
+    if let Some(replaced) = &replaced {
+        keep(volume, replaced, file.ino()).map_err(failed)?;
+    }
+    fill(volume, file.ino(), source.input, failed)?;
+    file.give_name(&target).map_err(failed)?;
+    if let Some(replaced) = replaced.filter(|replaced| replaced.links > 1) {
+        tell_note(&format!(
+            "{} has the new content; the file's other names in the image ({}) keep the old one",
+            name::escaped(path),
+            replaced.links - 1
+        ));
+    }
+    Ok(())
+}
+
+/// Gives the file `new` what `replaced` has beside its content.
+fn keep(volume: &Volume, replaced: &Metadata, new: Ino) -> larder::Result<()> {
+    let owner = SetAttributes {
+        uid: Some(replaced.uid),
+        gid: Some(replaced.gid),
+        ..SetAttributes::default()
+    };
+    volume.set_attributes(new, &owner)?;
+    let names = volume.xattrs(replaced.ino)?;
+    // What it has from the directory.
+    for name in volume.xattrs(new)? {
+        if !names.contains(&name) {
+            volume.remove_xattr(new, &name)?;
+        }
+    }
+    for name in names {
+        if let Some(value) = volume.xattr(replaced.ino, &name)? {
+            volume.set_xattr(new, &name, &value, XattrMode::Any)?;
+        }
+    }
+    let permissions = SetAttributes {
+        permissions: Some(replaced.permissions),
+        ..SetAttributes::default()
+    };
+    let made = volume.set_attributes(new, &permissions)?;
+    let kept = KEPT_FLAGS.bits();
+    volume.set_flags(new, made.flags & !kept | replaced.flags & kept)
+}
+
+/// Writes all of `input` to the empty file `ino`.
+fn fill(
+    volume: &Volume,
+    ino: Ino,
+    mut input: impl Read,
+    failed: impl Fn(larder::Error) -> Failure,
+) -> Result<()> {
     let mut piece = vec![0; PIECE_BYTES];
     let mut offset_bytes = 0;
     loop {
-        let len = fill(&mut source.input, &mut piece)
+        let len = read_piece(&mut input, &mut piece)
             .map_err(|error| Failure::new(format!("cannot read the source: {error}")))?;
-        if len > 0 {
-            volume
-                .write_all_at(ino, &piece[..len], offset_bytes)
-                .map_err(failed)?;
-        }
+        volume
+            .write_all_at(ino, &piece[..len], offset_bytes)
+            .map_err(&failed)?;
         offset_bytes += len as u64;
         if len < piece.len() {
             return Ok(());
@@ -88,30 +172,8 @@ fn put(volume: &Volume, mut source: Source, path: &[u8]) -> Result<()> {
     }
 }
 
-/// The file at `target`, empty: made, or cut.
-fn at_target(volume: &Volume, target: &Target, permissions: u16, path: &[u8]) -> Result<Ino> {
-    let failed = |error| of_path(path, &error);
-    match target.present(volume).map_err(failed)? {
-        None => {
-            let made = volume.create(target.parent, &target.name, &new_file(permissions));
-            made.map(|metadata| metadata.ino).map_err(failed)
-        }
-        Some(present) if present.kind == FileKind::Regular => {
-            volume.truncate(present.ino, 0).map_err(failed)?;
-            Ok(present.ino)
-        }
-        Some(_) => Err(Failure::with_hint(
-            format!(
-                "{} is there, and no regular file",
-                name::escaped(&target.name)
-            ),
-            "remove it first: larder rm",
-        )),
-    }
-}
-
 /// Reads until `piece` is full or the input ends.
-fn fill(input: &mut impl Read, piece: &mut [u8]) -> io::Result<usize> {
+fn read_piece(input: &mut impl Read, piece: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < piece.len() {
         match input.read(&mut piece[done..]) {

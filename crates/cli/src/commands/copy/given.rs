@@ -3,6 +3,7 @@
 //!
 //! No privilege is asked for: who may write an image may write any owner into it.
 
+use crate::failure::without_inode;
 use crate::name;
 use larder::{Ino, SetAttributes, SetTime, Timestamp, Volume, XattrMode};
 use rustix::fs::{lgetxattr, llistxattr};
@@ -16,6 +17,23 @@ use std::path::Path;
 /// The longest list of names, and the longest value, that Linux has.
 const MOST_BYTES: usize = 64 << 10;
 
+/// What could not be kept.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub message: String,
+    /// The image has no room for it.
+    pub is_no_space: bool,
+}
+
+impl Lost {
+    fn of(what: &str, error: &larder::Error) -> Self {
+        Self {
+            message: format!("{what}: {}", without_inode(error)),
+            is_no_space: error.errno() == Errno::NOSPC,
+        }
+    }
+}
+
 /// Sets what `copy` keeps of the file at `path`.
 ///
 /// # Errors
@@ -25,39 +43,56 @@ pub(super) fn set(
     copy: Ino,
     path: &Path,
     metadata: &Metadata,
-) -> Result<(), String> {
-    let failed = |error: larder::Error| format!("cannot write the copy: {error}");
+) -> Result<(), Lost> {
+    let failed = |error: larder::Error| Lost::of("cannot write the copy", &error);
     let owner = SetAttributes {
         uid: Some(metadata.uid()),
         gid: Some(metadata.gid()),
         ..SetAttributes::default()
     };
     volume.set_attributes(copy, &owner).map_err(failed)?;
-    let left_out = set_xattrs(volume, copy, path);
-    let rest = SetAttributes {
+    let lost = set_xattrs(volume, copy, path);
+    let permissions = SetAttributes {
         permissions: (!metadata.is_symlink())
             .then(|| u16::try_from(metadata.mode() & 0o7777).unwrap_or(0)),
+        ..SetAttributes::default()
+    };
+    volume.set_attributes(copy, &permissions).map_err(failed)?;
+    set_times(volume, copy, metadata).map_err(failed)?;
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let messages: Vec<_> = lost.iter().map(|lost| lost.message.as_str()).collect();
+    Err(Lost {
+        message: messages.join(", "),
+        is_no_space: lost.iter().any(|lost| lost.is_no_space),
+    })
+}
+
+/// Sets the times that `copy` keeps.
+pub(super) fn set_times(volume: &Volume, copy: Ino, metadata: &Metadata) -> larder::Result<()> {
+    let times = SetAttributes {
         atime: Some(time(metadata.atime(), metadata.atime_nsec())),
         mtime: Some(time(metadata.mtime(), metadata.mtime_nsec())),
         ..SetAttributes::default()
     };
-    volume.set_attributes(copy, &rest).map_err(failed)?;
-    if left_out.is_empty() {
-        Ok(())
-    } else {
-        Err(left_out.join(", "))
-    }
+    volume.set_attributes(copy, &times).map(drop)
 }
 
 /// Sets all attributes that can be read; says which could not be set.
-fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<String> {
+fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<Lost> {
     let mut list = vec![0; MOST_BYTES];
     let len = match llistxattr(path, list.as_mut_slice()) {
         Ok(len) => len,
         Err(Errno::NOTSUP) => return Vec::new(),
-        Err(errno) => return vec![format!("cannot list its attributes: {errno}")],
+        Err(errno) => {
+            return vec![Lost {
+                message: format!("cannot list its attributes: {errno}"),
+                is_no_space: false,
+            }];
+        }
     };
-    let mut left_out = Vec::new();
+    let mut lost = Vec::new();
     let mut value = vec![0; MOST_BYTES];
     for name in list[..len]
         .split(|&byte| byte == 0)
@@ -68,21 +103,19 @@ fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<String> {
             // Gone since, or not for our eyes.
             Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::NOTSUP) => continue,
             Err(errno) => {
-                left_out.push(format!(
-                    "cannot read attribute {}: {errno}",
-                    name::escaped(name)
-                ));
+                lost.push(Lost {
+                    message: format!("cannot read attribute {}: {errno}", name::escaped(name)),
+                    is_no_space: false,
+                });
                 continue;
             }
         };
         if let Err(error) = volume.set_xattr(copy, name, &value[..len], XattrMode::Any) {
-            left_out.push(format!(
-                "cannot set attribute {} on the copy: {error}",
-                name::escaped(name)
-            ));
+            let what = format!("cannot set attribute {} on the copy", name::escaped(name));
+            lost.push(Lost::of(&what, &error));
         }
     }
-    left_out
+    lost
 }
 
 fn time(seconds: i64, nanoseconds: i64) -> SetTime {

@@ -2,14 +2,16 @@
 //!
 //! Invariants:
 //! 1. A symbolic link of the source is copied, never followed, but for one given by name without `-r`.
-//! 2. What is in the way is removed if it is no directory; a directory in the way is gone into.
+//! 2. A file is made without a name and gets it when it is whole, attributes included. What has the
+//!    name until then is replaced by that if it is no directory; a directory is entered.
 //! 3. The image is not copied into itself.
 
 use super::given;
 use super::progress::Progress;
 use crate::args::CpArgs;
 use crate::commands::place::{self, Place, Target, directory};
-use crate::failure::{Failure, Result, tell_error, without_inode};
+use crate::commands::unnamed::Unnamed;
+use crate::failure::{Failure, Result, tell_error, tell_hint, without_inode};
 use crate::name;
 use larder::{DeviceNumber, FileKind, Ino, NewFile, Volume};
 use rustix::fs::{OFlags, SeekFrom};
@@ -32,10 +34,11 @@ struct InwardCopy<'a> {
     progress: &'a Progress,
     /// The image itself, by device and inode.
     image: Option<(u64, u64)>,
-    /// Files with several names, and their copies.
-    linked: HashMap<(u64, u64), Ino>,
+    /// Files with several names, and their copies, which stay whatever becomes of the names.
+    linked: HashMap<(u64, u64), Unnamed<'a>>,
     piece: Vec<u8>,
     has_failed: bool,
+    has_filled_image: bool,
 }
 
 /// A directory that is being copied.
@@ -82,6 +85,7 @@ fn copy_all(
         linked: HashMap::new(),
         piece: vec![0; PIECE_BYTES],
         has_failed: false,
+        has_filled_image: false,
     };
     for source in sources {
         let source = Path::new(source);
@@ -90,6 +94,12 @@ fn copy_all(
         }
     }
     progress.finish();
+    if copy.has_filled_image {
+        tell_hint(
+            "what is named above is not copied, and a file in its place is as it was: it is replaced \
+             by a whole copy, so both need room; larder rm makes room",
+        );
+    }
     Ok(ExitCode::from(u8::from(copy.has_failed)))
 }
 
@@ -105,7 +115,7 @@ impl Level {
     }
 }
 
-impl InwardCopy<'_> {
+impl<'a> InwardCopy<'a> {
     /// Copies one source, with all that is in it.
     fn source(&mut self, source: &Path, destination: &[u8], is_recursive: bool) -> Result<()> {
         let metadata = if is_recursive {
@@ -178,7 +188,8 @@ impl InwardCopy<'_> {
             parent,
             name: name.to_vec(),
         };
-        let present = target.present(self.volume).map_err(written)?;
+        let present = target.present(self.volume);
+        let present = present.map_err(|error| self.written(&error))?;
         if metadata.is_dir() {
             let copy = match present {
                 Some(present) if present.kind == FileKind::Directory => present.ino,
@@ -189,64 +200,78 @@ impl InwardCopy<'_> {
                 }
                 None => {
                     let made = self.volume.make_dir(parent, name, &new(&metadata));
-                    made.map_err(written)?.ino
+                    made.map_err(|error| self.written(&error))?.ino
                 }
             };
+            // Before anything is in it, so that it is never without them.
+            if let Err(failure) = self.keep(copy, path, &metadata) {
+                self.tell(path, &failure);
+            }
             return Level::enter(path, metadata, copy).map(Some);
         }
-        match present {
-            Some(present) if present.kind == FileKind::Directory => {
-                return Err(Failure::new("cannot replace a directory with a file"));
-            }
-            Some(_) => {
-                self.volume.unlink(parent, name).map_err(written)?;
-            }
-            None => {}
+        if present.is_some_and(|present| present.kind == FileKind::Directory) {
+            return Err(Failure::new("cannot replace a directory with a file"));
         }
-        if let Some(&first) = self.linked.get(&identity(&metadata))
-            && self.volume.link(first, parent, name).is_ok()
+        if let Some(first) = self.linked.get(&identity(&metadata))
+            && first.give_name(&target).is_ok()
         {
             return Ok(None);
         }
-        let copy = self.file(path, &metadata, parent, name)?;
+        let copy = self.file(path, &metadata, parent)?;
+        self.keep(copy.ino(), path, &metadata)?;
+        copy.give_name(&target)
+            .map_err(|error| self.written(&error))?;
         if metadata.nlink() > 1 {
             self.linked.insert(identity(&metadata), copy);
         }
-        given::set(self.volume, copy, path, &metadata).map_err(Failure::new)?;
         Ok(None)
     }
 
-    /// A directory is done: its times would have changed before.
+    /// Sets what `copy` keeps of the file at `path`.
+    fn keep(&mut self, copy: Ino, path: &Path, metadata: &Metadata) -> Result<()> {
+        let what = match given::set(self.volume, copy, path, metadata) {
+            Ok(()) => return Ok(()),
+            Err(what) => what,
+        };
+        self.has_filled_image |= what.is_no_space;
+        Err(Failure::new(what.message))
+    }
+
+    /// A directory is done: what was made in it has changed its times.
     fn leave(&mut self, level: &Level) {
-        if let Err(what) = given::set(self.volume, level.copy, &level.path, &level.metadata) {
-            self.tell(&level.path, &Failure::new(what));
+        if let Err(error) = given::set_times(self.volume, level.copy, &level.metadata) {
+            let failure = self.written(&error);
+            self.tell(&level.path, &failure);
         }
     }
 
-    /// Makes what is no directory.
-    fn file(&mut self, path: &Path, metadata: &Metadata, parent: Ino, name: &[u8]) -> Result<Ino> {
-        let (volume, new) = (self.volume, new(metadata));
+    /// Makes what is no directory, without a name.
+    fn file(&mut self, path: &Path, metadata: &Metadata, parent: Ino) -> Result<Unnamed<'a>> {
+        let new = new(metadata);
         let kind = metadata.file_type();
         if kind.is_file() {
-            return self.regular(path, parent, name, &new);
+            return self.regular(path, parent, &new);
         }
         let made = if kind.is_symlink() {
             let target = fs::read_link(path).map_err(|error| unreadable(&error))?;
-            volume.symlink(parent, name, target.as_os_str().as_bytes(), &new)
+            Unnamed::new(self.volume, |volume| {
+                volume.make_unnamed_symlink(parent, target.as_os_str().as_bytes(), &new)
+            })
         } else {
             let (kind, is_device) = special(kind);
             let device = is_device.then(|| DeviceNumber {
                 major: rustix::fs::major(metadata.rdev()),
                 minor: rustix::fs::minor(metadata.rdev()),
             });
-            volume.make_node(parent, name, kind, device, &new)
+            Unnamed::new(self.volume, |volume| {
+                volume.make_unnamed_node(parent, kind, device, &new)
+            })
         };
-        made.map(|made| made.ino).map_err(written)
+        made.map_err(|error| self.written(&error))
     }
 
-    /// Makes a regular file with the data of another, and its holes. What fails in the middle
-    /// leaves no part of it.
-    fn regular(&mut self, path: &Path, parent: Ino, name: &[u8], new: &NewFile) -> Result<Ino> {
+    /// Makes a regular file with the data of another, and its holes.
+    fn regular(&mut self, path: &Path, parent: Ino, new: &NewFile) -> Result<Unnamed<'a>> {
         // Without NONBLOCK, a FIFO that took the file's place would wait for a writer.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::options()
@@ -259,16 +284,10 @@ impl InwardCopy<'_> {
                 _ => Err(error),
             })
             .map_err(|error| unreadable(&error))?;
-        let made = self.volume.create(parent, name, new).map_err(written)?;
-        match self.content(&file, made.ino) {
-            Ok(()) => Ok(made.ino),
-            Err(failure) => {
-                if let Err(error) = self.volume.unlink(parent, name) {
-                    tracing::warn!("a part of a copy stays: {error}");
-                }
-                Err(failure)
-            }
-        }
+        let copy = Unnamed::new(self.volume, |volume| volume.make_unnamed(parent, new));
+        let copy = copy.map_err(|error| self.written(&error))?;
+        self.content(&file, copy.ino())?;
+        Ok(copy)
     }
 
     fn content(&mut self, file: &File, copy: Ino) -> Result<()> {
@@ -277,7 +296,13 @@ impl InwardCopy<'_> {
         while at_bytes < size_bytes {
             let (start_bytes, end_bytes) = match data_run(file, at_bytes, size_bytes) {
                 Ok(Some(run)) => run,
-                Ok(None) => break,
+                Ok(None) => {
+                    // It ends in a hole.
+                    at_bytes = size_bytes;
+                    let grown = self.volume.truncate(copy, size_bytes);
+                    grown.map_err(|error| self.written(&error))?;
+                    break;
+                }
                 Err(errno) => return Err(unreadable(&errno.into())),
             };
             at_bytes = self.run(file, copy, start_bytes, end_bytes)?;
@@ -286,11 +311,8 @@ impl InwardCopy<'_> {
                 return Ok(());
             }
         }
-        if at_bytes == size_bytes {
-            return Ok(());
-        }
-        // It ends in a hole.
-        self.volume.truncate(copy, size_bytes).map_err(written)
+        // It may have more: it grows, or does not know its size, as files in /proc.
+        self.run(file, copy, at_bytes, u64::MAX).map(drop)
     }
 
     /// Copies a run of data, and returns where it ended.
@@ -305,13 +327,17 @@ impl InwardCopy<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(unreadable(&error)),
             };
-            self.volume
-                .write_all_at(copy, &piece[..len], at_bytes)
-                .map_err(written)?;
+            let written = self.volume.write_all_at(copy, &piece[..len], at_bytes);
+            written.map_err(|error| self.written(&error))?;
             at_bytes += len as u64;
             self.progress.add(len as u64);
         }
         Ok(at_bytes)
+    }
+
+    fn written(&mut self, error: &larder::Error) -> Failure {
+        self.has_filled_image |= error.errno() == Errno::NOSPC;
+        Failure::new(format!("cannot write the copy: {}", without_inode(error)))
     }
 
     fn tell(&mut self, path: &Path, failure: &Failure) {
@@ -391,11 +417,6 @@ fn tree_bytes(root: &Path) -> u64 {
 
 fn unreadable(error: &io::Error) -> Failure {
     Failure::new(format!("cannot read it: {error}"))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is a map_err")]
-fn written(error: larder::Error) -> Failure {
-    Failure::new(format!("cannot write the copy: {}", without_inode(&error)))
 }
 
 #[cfg(test)]
