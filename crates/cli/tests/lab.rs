@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 use std::path::Path;
-use support::{assert_fails, larder, larder_ok};
+use support::{assert_fails, larder, larder_ok, text};
 
 /// A workload that takes no time to simulate.
 const SMALL: [&str; 7] = [
@@ -221,9 +221,51 @@ fn reproduce_kara2016_quick_judges_every_finding_and_says_that_it_is_none() {
 }
 
 #[test]
+fn reproduce_without_output_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let done = support::command("larder", support::User::Same)
+        .args(["lab", "reproduce", "wu2007", "--quick"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains("iozone"));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    // The figures of --timed are in the report alone.
+    let refused = larder(["lab", "reproduce", "wu2007", "--quick", "--timed"]);
+    assert_fails(&refused, 2, &["--output"]);
+}
+
+#[test]
+fn replaced_results_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (csv, plot, report) = (path("figures.csv"), path("plot.svg"), path("report"));
+    let args = small_with(&[
+        "--policy=off",
+        "--csv",
+        &csv,
+        "--plot",
+        &plot,
+        "--output",
+        &report,
+    ]);
+    let first = larder(&args);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(!text(&first.stderr).contains("replaced"), "{first:?}");
+    let again = larder(&args);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    let page = format!("{report}/comparison.md");
+    for file in [&csv, &plot, &page] {
+        let note = format!("note: replaced {file}\n");
+        assert!(text(&again.stderr).contains(&note), "{again:?}");
+    }
+}
+
+#[test]
 fn timed_is_refused_for_what_is_timed_anyway() {
     assert_fails(
-        &larder(["lab", "reproduce", "kara2016", "--timed"]),
+        &larder(["lab", "reproduce", "kara2016", "--timed", "--output=x"]),
         2,
         &["--timed", "wu2007"],
     );

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 /// Measure published tables again, and judge ours beside them
 ///
-/// Writes the report as Markdown, HTML, CSV and JSON with its plots, and prints what
-/// agrees. wu2007 is simulated and takes about half a minute; kara2016 measures this
+/// Prints what agrees; with --output, also writes the report as Markdown, HTML, CSV and
+/// JSON with its plots. wu2007 is simulated and takes about half a minute; kara2016 measures this
 /// machine too, which takes about ten minutes on two processors, and the kernel's ext4
 /// if it may mount it, as root. lever2000 runs recorded scripts on volumes in memory, which
 /// needs mke2fs and 4 GiB, and takes some three minutes of a processor.
@@ -24,9 +24,9 @@ pub(crate) struct ReproduceArgs {
     /// What to reproduce
     #[arg(value_enum)]
     pub document: Document,
-    /// Where the report is written
-    #[arg(long, value_name = "DIR", default_value = "docs/reproduce")]
-    pub output: PathBuf,
+    /// Write the report to DIR, too; replaced files are named
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
     /// What chance is drawn from [default: the document's year]
     #[arg(long, value_name = "N", value_parser = parse_seed)]
     #[arg(allow_hyphen_values = true)]
@@ -34,8 +34,8 @@ pub(crate) struct ReproduceArgs {
     /// Sizes divided by 32, or few cases: shows the report in seconds, but is no reproduction
     #[arg(long)]
     pub quick: bool,
-    /// wu2007: time the processor's part on this machine too, into wu2007-timed.md
-    #[arg(long)]
+    /// wu2007: time the processor's part on this machine too, into wu2007-timed.md of --output
+    #[arg(long, requires = "output")]
     pub timed: bool,
 }
 

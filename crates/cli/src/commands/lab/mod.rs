@@ -15,7 +15,7 @@ mod written;
 pub(crate) mod xattr_bench;
 
 use crate::args::{LabArgs, LabCommand, ResultArgs};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, tell_note};
 use std::fs;
 use std::io::{self, IsTerminal, PipeReader, Write};
 use std::path::Path;
@@ -119,14 +119,19 @@ impl Results<'_> {
     }
 }
 
-/// Writes one file; `option` named it.
+/// Writes one file, which `option` named, and notes if that replaces another.
 fn write(option: &str, path: &Path, content: &str) -> Result<()> {
+    let is_there = fs::metadata(path).is_ok_and(|present| present.is_file());
     fs::write(path, content).map_err(|error| {
         Failure::with_hint(
             format!("cannot write {}: {error}", path.display()),
             format!("{option} must name a file in a folder that can be written"),
         )
-    })
+    })?;
+    if is_there {
+        tell_note(&format!("replaced {}", path.display()));
+    }
+    Ok(())
 }
 
 /// Writes a report into `dir`, which is made if need be.

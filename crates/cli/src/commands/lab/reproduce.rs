@@ -19,11 +19,13 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
         Document::Kara2016 => kara2016(args)?,
         Document::Lever2000 => lever2000(args)?,
     };
-    write_report(&args.output, &files)?;
+    if let Some(dir) = &args.output {
+        write_report(dir, &files)?;
+    }
     let mut out = io::stdout().lock();
     out.write_all(summary.as_bytes())?;
-    if let Some(report) = files.first() {
-        writeln!(out, "\n{}", args.output.join(&report.name).display())?;
+    if let (Some(dir), Some(report)) = (&args.output, files.first()) {
+        writeln!(out, "\n{}", dir.join(&report.name).display())?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
