@@ -15,7 +15,7 @@ RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
 BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
-.PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables real-use dask fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
+.PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables real-use python-tools fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ build: ## Build the larder command into target/release
 demo: deps build ## Make an image of a real tree, mount it, walk and read it, print the stats
 	LARDER=$(LARDER) scripts/demo
 
-test: deps ## Run every test: unit, models, kernel as oracle, FUSE end to end
+test: deps python-tools ## Run every test: unit, models, kernel as oracle, FUSE end to end
 	$(CARGO) build --locked -p larder-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 --lib -- shuttle
 	$(CARGO) test --locked --workspace --no-fail-fast
@@ -60,9 +60,14 @@ bench-xattr: deps bench-deps build ## Measure setxattr(2) by processes beside fu
 bench-tables: ## Measure the table beside other crates' maps
 	$(CARGO) run --release --locked -p larder-benches -- tables $(BENCH_ARGS)
 
-dask: ## Install Dask into target/tools, for the test of the sweep on a cluster
-	test -x target/tools/dask/bin/dask || (python3 -m venv target/tools/dask && \
-		target/tools/dask/bin/pip install -q 'dask[dataframe,distributed]==2026.8.0' 'pyarrow==26.0.1' 'pandas==3.1.1')
+# Made anew when the list of packages changes, or an installation did not end.
+python-tools: ## Install pyarrow, DuckDB, Polars and Dask into target/tools, for the tests of traces
+	@cmp -s scripts/python-tools.txt target/tools/python/installed.txt || { \
+		python3 -c 'import ensurepip, venv' 2>/dev/null || scripts/install-packages python3-venv; \
+		rm -rf target/tools/python; \
+		python3 -m venv target/tools/python; \
+		target/tools/python/bin/pip install -q -r scripts/python-tools.txt; \
+		cp scripts/python-tools.txt target/tools/python/installed.txt; }
 
 FUZZ_SECONDS ?= 60
 FUZZ_LIMITS := -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128

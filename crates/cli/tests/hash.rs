@@ -185,11 +185,13 @@ const FIELDS: [&str; 7] = [
 #[test]
 fn sweep_on_a_cluster_has_the_figures_of_a_sweep_here() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let python: PathBuf = root.join("target/tools/dask/bin/python");
-    if !python.exists() {
-        tell_skipped("there is no target/tools/dask: make dask");
-        return;
-    }
+    let has_dask = |python: &PathBuf| {
+        let imported = Command::new(python).args(["-c", "import dask"]).output();
+        imported.is_ok_and(|output| output.status.success())
+    };
+    let Some(python) = larder_testkit::tool::python().filter(has_dask) else {
+        return tell_skipped("python3 has no dask: make python-tools");
+    };
     let (dir, trace) = traced();
     let output = dir.path().join("sweep.csv");
     let status = Command::new(python)

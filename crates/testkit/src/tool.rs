@@ -25,6 +25,17 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// The Python with the packages that `make python-tools` installs, or else the system's.
+#[must_use]
+pub fn python() -> Option<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/python/bin/python");
+    if own.exists() {
+        Some(own)
+    } else {
+        find("python3")
+    }
+}
+
 /// One run of a tool.
 #[derive(Debug)]
 pub struct Tool {

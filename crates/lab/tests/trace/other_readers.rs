@@ -77,13 +77,13 @@ fn other_readers_read_what_was_written() {
         }),
     ]
     .join(" ");
-    let Some(python) = tool::find("python3") else {
+    let Some(python) = tool::python() else {
         return tell_skipped("python3 is not installed");
     };
     for (name, script) in [("pyarrow", PYARROW), ("duckdb", DUCKDB), ("polars", POLARS)] {
         match read_by(&python, script, &trace) {
             Some(read) => assert_eq!(read, expected, "{name}"),
-            None => tell_skipped(format!("python3 has no {name}")),
+            None => tell_skipped(format!("python3 has no {name}: make python-tools")),
         }
     }
 }

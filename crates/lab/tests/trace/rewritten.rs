@@ -197,7 +197,7 @@ fn trace_that_other_programs_rewrote_is_read() {
         .into_iter()
         .filter(|event| event.cache as u8 == 0)
         .collect();
-    let Some(python) = tool::find("python3") else {
+    let Some(python) = tool::python() else {
         return tell_skipped("python3 is not installed");
     };
     for (name, script) in [("pyarrow", PYARROW), ("duckdb", DUCKDB), ("polars", POLARS)] {
@@ -209,7 +209,7 @@ fn trace_that_other_programs_rewrote_is_read() {
             .unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         if errors.contains("ModuleNotFoundError") {
-            tell_skipped(format!("python3 has no {name}"));
+            tell_skipped(format!("python3 has no {name}: make python-tools"));
             continue;
         }
         assert!(output.status.success(), "{name}: {errors}");
