@@ -425,6 +425,47 @@ fn cp_to_standard_output_goes_down_the_pipe() {
 }
 
 #[test]
+fn cp_that_finds_no_space_leaves_what_was_there() {
+    let name = "cp_that_finds_no_space_leaves_what_was_there";
+    if !can_make_images() || !support::has_root() || !support::in_own_namespace(name) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let out = fixture.directory("out", User::Same);
+    support::sh("mount -t tmpfs -o size=2M none \"$1\"", &[&out]);
+    fs::write(out.join("large"), "precious").unwrap();
+    let image = fixture.image();
+    let copy = |from: &str, to: &Path| {
+        larder([
+            "cp".as_ref(),
+            "-r".as_ref(),
+            image.as_os_str(),
+            from.as_ref(),
+            to.as_os_str(),
+        ])
+    };
+    for to in [out.join("large"), out.join("new")] {
+        assert_fails(
+            &copy("/dir/large", &to),
+            1,
+            &["/dir/large", "No space left"],
+        );
+    }
+    let names = |path: &Path| {
+        let entries = fs::read_dir(path).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect::<BTreeSet<_>>()
+    };
+    assert_eq!(names(&out), BTreeSet::from(["large".to_owned()]));
+    assert_eq!(fs::read(out.join("large")).unwrap(), b"precious");
+    // What fits of a tree is there, and whole.
+    assert_fails(&copy("/dir", &out), 1, &["/dir/large", "No space left"]);
+    let rest = ["again", "deep", "empty"].map(str::to_owned);
+    assert_eq!(names(&out.join("dir")), BTreeSet::from(rest));
+    assert_eq!(fs::read(out.join("dir/again")).unwrap(), b"hello, larder\n");
+}
+
+#[test]
 fn cp_names_the_attribute_that_does_not_fit_and_goes_on() {
     if !can_make_images() {
         return;

@@ -7,8 +7,8 @@
 //! 1. Everything below the destination is reached from an open directory by one
 //!    name, never through a symbolic link, and a name is none of `.`, `..`, empty,
 //!    or with a slash.
-//! 2. What is in the way is removed if it is no directory, never written into; a
-//!    directory in the way is entered only if it really is one. The destination
+//! 2. What is in the way is replaced by a whole copy if it is no directory, never written
+//!    into; a directory in the way is entered only if it really is one. The destination
 //!    itself is the user's choice: a device, a FIFO or a symbolic link there is
 //!    written into, as cp(1) does, and never removed for a regular file.
 //! 3. No directory of the image is entered twice, so that loops end.

@@ -7,11 +7,11 @@ use crate::name;
 use larder::{FileKind, Ino, Metadata, Volume};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, linkat, makedev, mkdirat, mknodat, openat,
-    openat2, symlinkat, unlinkat,
+    openat2, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -176,15 +176,18 @@ impl<'a> TreeCopy<'a> {
             let copy = made_directory(parent, name)?;
             return self.enter(metadata, copy, source, target).map(Some);
         }
-        remove(parent, name)?;
-        if metadata.links > 1 && self.link(ino, parent, name) {
+        check_replaceable(parent, name)?;
+        let unfinished = Unfinished::new(parent);
+        if metadata.links > 1 && self.link(ino, parent, &unfinished.name) {
+            unfinished.give_name(name)?;
             return Ok(None);
         }
         let kept = match metadata.kind {
-            FileKind::Regular => self.regular(&metadata, parent, name)?,
-            FileKind::Symlink => self.symlink(&metadata, parent, name)?,
-            _ => self.special(&metadata, parent, name)?,
+            FileKind::Regular => self.regular(&metadata, parent, &unfinished.name)?,
+            FileKind::Symlink => self.symlink(&metadata, parent, &unfinished.name)?,
+            _ => self.special(&metadata, parent, &unfinished.name)?,
         };
+        unfinished.give_name(name)?;
         if metadata.links > 1 {
             self.linked.insert(ino, target.to_vec());
         }
@@ -341,13 +344,54 @@ fn made_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
     })
 }
 
-/// Removes what is in the way of a file.
-fn remove(parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
-    match unlinkat(parent, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(Errno::ISDIR) => Err(Failure::new("cannot replace a directory with a file")),
-        Err(errno) => Err(written(errno)),
+/// A file that has a name of ours until it is whole; removed when dropped, unless it has got its own.
+struct Unfinished<'d> {
+    parent: BorrowedFd<'d>,
+    name: OsString,
+}
+
+impl<'d> Unfinished<'d> {
+    /// A name that nothing in `parent` has.
+    fn new(parent: BorrowedFd<'d>) -> Self {
+        let process = std::process::id();
+        let mut number = 0_u32;
+        loop {
+            let name = OsString::from(format!(".larder-{process}-{number}"));
+            if statat(parent, &name, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+                return Self { parent, name };
+            }
+            number += 1;
+        }
     }
+
+    /// Gives it its name, and replaces what has that.
+    fn give_name(self, name: &OsStr) -> Result<()> {
+        renameat(self.parent, &self.name, self.parent, name).map_err(|errno| match errno {
+            Errno::ISDIR => replaces_directory(),
+            errno => written(errno),
+        })
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        // Not there any more if it has its name, but for a link to the file that had it.
+        let _ = unlinkat(self.parent, &self.name, AtFlags::empty());
+    }
+}
+
+/// Refuses a file where a directory is, before anything is copied.
+fn check_replaceable(parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+    match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(present) if FileType::from_raw_mode(present.st_mode).is_dir() => {
+            Err(replaces_directory())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn replaces_directory() -> Failure {
+    Failure::new("cannot replace a directory with a file")
 }
 
 fn written(errno: Errno) -> Failure {
@@ -394,14 +438,30 @@ mod tests {
     }
 
     #[test]
-    fn symbolic_link_in_the_way_is_removed_and_its_target_stays() {
+    fn symbolic_link_in_the_way_is_replaced_and_its_target_stays() {
         let dir = tempfile::tempdir().unwrap();
         let outside = tempfile::NamedTempFile::new().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(outside.path(), &link).unwrap();
-        remove(opened(dir.path()).as_fd(), OsStr::new("link")).unwrap();
-        assert!(link.symlink_metadata().is_err());
-        assert!(outside.path().exists());
+        let parent = opened(dir.path());
+        let unfinished = Unfinished::new(parent.as_fd());
+        std::fs::write(dir.path().join(&unfinished.name), "whole").unwrap();
+        unfinished.give_name(OsStr::new("link")).unwrap();
+        assert!(link.symlink_metadata().unwrap().is_file());
+        assert_eq!(std::fs::read(&link).unwrap(), b"whole");
+        assert_eq!(std::fs::read(outside.path()).unwrap(), b"");
+    }
+
+    #[test]
+    fn unfinished_file_has_a_name_of_its_own_and_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let parent = opened(dir.path());
+        let first = Unfinished::new(parent.as_fd());
+        std::fs::write(dir.path().join(&first.name), "").unwrap();
+        let second = Unfinished::new(parent.as_fd());
+        assert_ne!(first.name, second.name);
+        drop((first, second));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
