@@ -32,7 +32,7 @@ const LAYOUTS: [&str; 7] = [
     "no-journal-4k",
 ];
 
-const MIX: Mix = Mix::PLAIN;
+const MIX: Mix = Mix::ALL;
 
 /// Our mount of the file `image` of a folder.
 struct OurMount {

@@ -10,7 +10,7 @@ use larder_testkit::full::{Campaign, FILES, InProcess, Limits, Mix, Session, Ste
 use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped, test_layouts};
 use std::sync::Arc;
 
-const MIX: Mix = Mix::PLAIN;
+const MIX: Mix = Mix::ALL;
 
 /// Takes the steps on a new file system, whose bytes before are `base`.
 fn attempt(base: &Arc<[u8]>, limits: Limits, steps: &[Step]) -> Result<Tally, String> {
