@@ -107,6 +107,8 @@ pub enum Lock<'a> {
     Locked(LockedPage<'a>),
     /// It is being filled or changed.
     Busy(PageWait<'a>),
+    /// It is pinned, and the caller gave up waiting for that.
+    Held,
     /// It is not here.
     Absent,
 }
@@ -167,13 +169,16 @@ impl PageCache {
             .map(NewPage)
     }
 
-    /// The page to change, if it is here and uptodate. Waits for those who look at it: not to be
-    /// called by who does so himself. Counts no lookup, but is a use of the page.
+    /// The page to change, if it is here and uptodate. Waits, without parking, until nobody has it
+    /// pinned, or until `gives_up` returns true: a page that is written to the device is pinned
+    /// for long. Not to be called by a thread that has the page pinned. Counts no lookup, but is
+    /// a use of the page.
     #[must_use]
-    pub fn lock(&self, key: PageKey) -> Lock<'_> {
-        match self.frames.lock(Holder::Page, key.into()) {
+    pub fn lock(&self, key: PageKey, gives_up: impl Fn() -> bool) -> Lock<'_> {
+        match self.frames.lock(Holder::Page, key.into(), gives_up) {
             FrameLock::Locked(frame) => Lock::Locked(LockedPage(frame)),
             FrameLock::Busy(wait) => Lock::Busy(PageWait(wait)),
+            FrameLock::Held => Lock::Held,
             FrameLock::Absent => Lock::Absent,
         }
     }
@@ -252,6 +257,12 @@ impl Page<'_> {
     #[must_use]
     pub fn is_referenced(&self) -> bool {
         self.0.slot().state().has(State::REFERENCED)
+    }
+
+    /// Whether the device does not have the page as it is.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.0.slot().state().has(State::DIRTY)
     }
 
     /// Holds the page in the cache until [`PageCache::set_clean`], pinned or not.

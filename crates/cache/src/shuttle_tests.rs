@@ -245,13 +245,14 @@ fn shuttle_dirty_page_stays_until_one_cleans_it() {
 /// Makes all of page 1 say `value`, in two steps; false if it is not here.
 fn change(pages: &PageCache, value: u64) -> bool {
     loop {
-        match pages.lock(key(1)) {
+        match pages.lock(key(1), || false) {
             Lock::Locked(mut page) => {
                 fill(&mut page, value);
                 page.set_dirty();
                 return true;
             }
             Lock::Busy(wait) => drop(wait.wait()),
+            Lock::Held => unreachable!("never given up"),
             Lock::Absent => return false,
         }
     }

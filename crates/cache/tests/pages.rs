@@ -7,7 +7,7 @@ use larder_cache::dentry::Dentry;
 use larder_cache::frame::{Frames, FramesConfig};
 use larder_cache::inode::InodeCache;
 use larder_cache::mbcache::Variant;
-use larder_cache::page::{Entry, NewPage, PageCache, PageKey};
+use larder_cache::page::{Entry, Lock, NewPage, PageCache, PageKey};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -459,5 +459,30 @@ fn frames_given_up_for_names_pay_for_them() {
     // The first chunk was paid for from the start.
     assert!(given_up + 4096 >= slots, "{given_up} bytes for {slots}");
     assert!(given_up <= slots, "{given_up} bytes for {slots}");
+    caches.check_invariants();
+}
+
+#[test]
+fn lock_of_a_pinned_page_is_given_up_when_the_caller_says_so() {
+    let device = Arc::new(MemoryDevice::new(vec![0; 1 << 20]));
+    let caches: Caches = Caches::new(&BudgetConfig::new(2 << 20, 4096), device).unwrap();
+    let pages = &caches.pages;
+    read(pages, key(1), |page| {
+        page.fill(byte_of(key(1)));
+        true
+    });
+    let pinned = pages.get(key(1)).unwrap();
+    let looks = std::cell::Cell::new(0);
+    let lock = pages.lock(key(1), || {
+        looks.set(looks.get() + 1);
+        looks.get() == 3
+    });
+    assert!(matches!(lock, Lock::Held));
+    assert_eq!(looks.get(), 3);
+    // It is as before: found, pinned once, and free to be locked once nobody looks at it.
+    assert_eq!(pages.get(key(1)).unwrap()[0], byte_of(key(1)));
+    assert_eq!(pinned[0], byte_of(key(1)));
+    drop(pinned);
+    assert!(matches!(pages.lock(key(1), || true), Lock::Locked(_)));
     caches.check_invariants();
 }

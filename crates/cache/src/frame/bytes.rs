@@ -174,14 +174,22 @@ pub(crate) struct LockedFrame<'a> {
 
 impl<'a> LockedFrame<'a> {
     /// For the thread that made the uptodate frame `index` busy, once. Waits for those who have it
-    /// pinned.
-    pub(super) fn new(frames: &'a Frames, holder: Holder, index: u32) -> Self {
-        frames.arena.slot(index).wait_unpinned();
-        Self {
+    /// pinned; `None`, and the frame is as before, if `gives_up` says so meanwhile.
+    pub(super) fn new(
+        frames: &'a Frames,
+        holder: Holder,
+        index: u32,
+        gives_up: impl Fn() -> bool,
+    ) -> Option<Self> {
+        if !frames.arena.slot(index).wait_unpinned(gives_up) {
+            frames.fill(index, 0);
+            return None;
+        }
+        Some(Self {
             frames,
             holder,
             index,
-        }
+        })
     }
 
     /// The frame's slot.

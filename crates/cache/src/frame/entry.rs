@@ -24,6 +24,8 @@ pub(crate) enum FrameLock<'a> {
     Locked(LockedFrame<'a>),
     /// Another is filling or changing it.
     Busy(FrameWait<'a>),
+    /// It is pinned, and the caller gave up waiting for that.
+    Held,
     /// It is not here.
     Absent,
 }
@@ -91,14 +93,21 @@ impl Frames {
         }
     }
 
-    /// The uptodate frame for `key`, for the caller to change. Waits for those who look at it.
-    pub(crate) fn lock(&self, holder: Holder, key: FrameKey) -> FrameLock<'_> {
+    /// The uptodate frame for `key`, for the caller to change. Waits for those who look at it,
+    /// unless `gives_up` says so meanwhile.
+    pub(crate) fn lock(
+        &self,
+        holder: Holder,
+        key: FrameKey,
+        gives_up: impl Fn() -> bool,
+    ) -> FrameLock<'_> {
         match self.index(holder).lock(&key) {
             Some(Taken::Locked(index, before)) => {
                 if before.has(State::READAHEAD) {
                     self.pages_used.fetch_add(1, Relaxed);
                 }
-                FrameLock::Locked(LockedFrame::new(self, holder, index))
+                LockedFrame::new(self, holder, index, gives_up)
+                    .map_or(FrameLock::Held, FrameLock::Locked)
             }
             Some(Taken::Busy(index, seen)) => FrameLock::Busy(FrameWait {
                 frames: self,
@@ -171,7 +180,7 @@ impl Frames {
     /// being filled or changed. Waits for those who look at one.
     pub(crate) fn discard_range(&self, holder: Holder, object: u64, range: Range<u64>) {
         self.each_in(object, range, |key| {
-            if let FrameLock::Locked(frame) = self.lock(holder, key) {
+            if let FrameLock::Locked(frame) = self.lock(holder, key, || false) {
                 frame.discard();
             }
         });

@@ -305,13 +305,19 @@ impl<const W: usize> Slot<W> {
     }
 
     /// Waits until nobody has pinned the entry any more, which the caller has made busy, so that
-    /// no pins join.
-    pub(crate) fn wait_unpinned(&self) {
+    /// no pins join; false if `gives_up` says so before.
+    ///
+    /// The wait does not park: it is for pins that last as long as a copy.
+    pub(crate) fn wait_unpinned(&self, gives_up: impl Fn() -> bool) -> bool {
         let backoff = Backoff::new();
         // The state is acquired: what was read through the pins comes before what the caller does.
         while self.state().pins() > 0 {
+            if gives_up() {
+                return false;
+            }
             backoff.snooze();
         }
+        true
     }
 
     /// Ends the filling of a busy entry with `pins` for the caller; says whether

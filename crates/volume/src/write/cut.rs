@@ -166,7 +166,7 @@ impl Reader {
         pages.discard_range(ino.0.into(), behind);
         let last = key(ino, size_bytes / page_bytes);
         // If somebody fills it, he has yet to look at what it is to hold.
-        if let Lock::Locked(mut page) = pages.lock(last) {
+        if let Lock::Locked(mut page) = pages.lock(last, || false) {
             let kept = usize::try_from(size_bytes % page_bytes).unwrap_or(0);
             page[kept..].fill(0);
         }

@@ -284,13 +284,14 @@ impl Reader {
         let mut rounds = 0;
         loop {
             self.wait_written(live, index);
-            match pages.lock(key) {
+            match pages.lock(key, || self.is_writing(live, index)) {
                 // Perhaps its write-back has begun since, and even let go of it.
                 Lock::Locked(page) if self.is_writing(live, index) => {
                     drop(page);
                     continue;
                 }
                 Lock::Locked(page) => return Ok(Some(OwnPage::Locked(page))),
+                Lock::Held => continue,
                 Lock::Busy(wait) => {
                     drop(wait.wait());
                     continue;
