@@ -19,6 +19,7 @@ mod fs;
 mod htree;
 mod inline;
 mod inode;
+mod invariant;
 pub mod journal;
 mod map;
 mod mmp;

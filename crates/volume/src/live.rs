@@ -363,6 +363,19 @@ impl Live<'_> {
         }
     }
 
+    /// As [`Live::mark_clean`], by write-back, which holds the blocks since it gathered them.
+    pub(crate) fn mark_written_back(&self, blocks: Range<u64>) -> Result<()> {
+        let is_held = {
+            let state = self.state();
+            let writing = state.dirty.writing.as_ref();
+            writing.is_some_and(|held| held.start <= blocks.start && blocks.end <= held.end)
+        };
+        let what = "a block is marked clean that was not held while it was written";
+        self.reader.fs.ensure(is_held, what)?;
+        self.mark_clean(blocks);
+        Ok(())
+    }
+
     fn mark_clean_in(&self, state: &mut LiveState, blocks: Range<u64>) {
         let cleaned: Vec<_> = state.dirty.blocks.runs_in(blocks.clone()).collect();
         let before = state.dirty.blocks.len();

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::live::Live;
 use crate::read::Reader;
 use larder_cache::page::Page;
-use larder_ext4::{FileBlock, FileClaim, FsBlock, Handle, Inode, MappingKind, Reservation};
+use larder_ext4::{FileBlock, FileClaim, FsBlock, Handle, Inode, MappingKind, Place, Reservation};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -101,13 +101,36 @@ impl Reader {
                 }
             };
             let end = (at + u64::from(len.max(1))).min(until);
-            pieces.push(Piece {
+            let piece = Piece {
                 blocks: at..end,
                 target,
-            });
+            };
+            self.check_place(inode, &piece)?;
+            pieces.push(piece);
             at = end;
         }
         Ok(pieces)
+    }
+
+    /// That content may be written where `piece` says, and that a claim is of as many blocks as will
+    /// be written.
+    fn check_place(&self, inode: &Inode, piece: &Piece) -> Result<()> {
+        let (start, blocks) = (piece.start(), piece.blocks.end - piece.blocks.start);
+        let may_hold = self.fs.may_hold_content(start, blocks);
+        match &piece.target {
+            Target::Claimed(claim) => {
+                let is_whole = u64::from(claim.blocks()) == blocks;
+                let what = "a claim of other blocks than are to be written";
+                Ok(self.fs.ensure(may_hold && is_whole, what)?)
+            }
+            // The image says so: damage, not a mistake of ours.
+            _ if !may_hold => {
+                let place = Place::Block(start, inode.ino());
+                let what = "content is mapped to metadata of the file system";
+                Err(larder_ext4::Error::corrupt(place, what).into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Where a piece that starts with block `at` ends at the latest: where content goes through the
@@ -269,6 +292,11 @@ impl Reader {
         }
         let size_bytes = size_bytes.min(file.size_bytes);
         if size_bytes > inode.size_bytes() {
+            let written_to = mapped.last().map_or(0, |last: &Range<u64>| last.end);
+            let known = file.live.peek()?.size_bytes();
+            let is_known = size_bytes <= known.max(written_to * self.block_bytes());
+            let what = "a file would be longer on the image than it is";
+            self.fs.ensure(is_known, what)?;
             self.fs.allow_file_size(handle, size_bytes)?;
             inode.set_size_bytes(size_bytes);
         }
@@ -302,7 +330,15 @@ impl Reader {
             Target::Claimed(claim) => {
                 let too_large = |_| larder_ext4::Error::FileTooLarge(inode.ino());
                 let start = FileBlock(u32::try_from(blocks.start).map_err(too_large)?);
+                let (first, len) = (claim.start(), claim.blocks());
+                let is_whole = u64::from(len) == blocks.end - blocks.start;
+                let what = "other blocks are to be mapped than were written";
+                self.fs.ensure(is_whole, what)?;
                 self.fs.map_claim(handle, inode, start, claim, true)?;
+                let mapping = self.mapping(inode, blocks)?;
+                let is_mapped = mapping.kind == MappingKind::Written(first);
+                let what = "content is not mapped to where it was written";
+                self.fs.ensure(is_mapped, what)?;
                 Ok(None)
             }
         }

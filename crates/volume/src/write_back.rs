@@ -25,7 +25,7 @@ use crate::read::{Reader, key};
 use crate::{Error, Result};
 use larder_cache::page::{Entry, Page};
 use larder_ext4::{Ino, Reservation};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::io::IoSlice;
 use std::ops::Range;
 
@@ -221,9 +221,9 @@ impl Reader {
         for run in runs {
             let run = run.start..run.end.min(end);
             for index in run.start / per_page..run.end.div_ceil(per_page) {
-                pages
-                    .entry(index)
-                    .or_insert_with(|| self.pin_dirty(live.ino(), index));
+                if let btree_map::Entry::Vacant(entry) = pages.entry(index) {
+                    entry.insert(self.pin_dirty(live.ino(), index)?);
+                }
             }
         }
         let (present_bytes, is_last) = size_to_bytes;
@@ -267,24 +267,29 @@ impl Reader {
     }
 
     /// The page, which is dirty, held in place and as it is.
-    pub(crate) fn pin_dirty(&self, ino: Ino, index: u64) -> Page<'_> {
-        loop {
+    pub(crate) fn pin_dirty(&self, ino: Ino, index: u64) -> Result<Page<'_>> {
+        let page = loop {
             match self.caches.pages.get_or_insert(key(ino, index)) {
-                Entry::Uptodate(page) => return page,
+                Entry::Uptodate(page) => break page,
                 Entry::Busy(wait) => {
                     if let Some(page) = wait.wait() {
-                        return page;
+                        break page;
                     }
                 }
-                Entry::New(_) | Entry::Full => unreachable!("a dirty page stays in the cache"),
+                Entry::New(_) | Entry::Full => {
+                    return Err(self.fs.broken("a dirty page left the cache").into());
+                }
             }
-        }
+        };
+        let what = "a page with dirty blocks may be evicted";
+        self.fs.ensure(page.is_dirty(), what)?;
+        Ok(page)
     }
 
     /// Writes the content of a round, maps it, and says that it is clean.
     fn write_round(&self, mut round: Vec<FileRound<'_>>, times: Times) -> Result<()> {
         if !self.journals_content {
-            for write in self.device_writes(&round) {
+            for write in self.device_writes(&round)? {
                 self.device
                     .write_vectored_at(&write.slices, write.offset_bytes)
                     .map_err(|error| self.content_failed(error))?;
@@ -298,8 +303,9 @@ impl Reader {
                 // Who wants to change them waits for the end of the write-back.
                 file.pages.clear();
                 // Overwritten in place: clean already.
-                let in_place = file.pieces.iter().filter(|piece| piece.is_mapped());
-                in_place.for_each(|piece| live.mark_clean(piece.blocks.clone()));
+                for piece in file.pieces.iter().filter(|piece| piece.is_mapped()) {
+                    live.mark_written_back(piece.blocks.clone())?;
+                }
                 file.pieces.retain(|piece| !piece.is_mapped());
             }
             let is_longer = live.inode()?.size_bytes() < file.size_bytes;
@@ -314,25 +320,33 @@ impl Reader {
                 });
             }
         }
+        let mut marked = Ok(());
         self.map_written(to_map, |live, mapped| {
             for blocks in mapped {
-                live.mark_clean(blocks.clone());
+                let clean = live.mark_written_back(blocks.clone());
+                marked = std::mem::replace(&mut marked, Ok(())).and(clean);
             }
-        })
+        })?;
+        marked
     }
 
     /// The device writes that the pieces of `round` make, in the order of their places.
-    fn device_writes<'p>(&self, round: &'p [FileRound<'_>]) -> Vec<DeviceWrite<'p>> {
+    fn device_writes<'p>(&self, round: &'p [FileRound<'_>]) -> Result<Vec<DeviceWrite<'p>>> {
         let block_bytes = self.block_bytes();
         let mut writes: Vec<DeviceWrite<'p>> = Vec::new();
         for file in round {
             for piece in &file.pieces {
                 let slices = self.slices(file, &piece.blocks);
-                writes.push(DeviceWrite {
+                let write = DeviceWrite {
                     offset_bytes: piece.start().0 * block_bytes,
                     len_bytes: slices.iter().map(|slice| slice.len()).sum(),
                     slices,
-                });
+                };
+                let blocks = piece.blocks.end - piece.blocks.start;
+                let what = "other bytes are to be written than will be mapped";
+                self.fs
+                    .ensure(write.len_bytes as u64 == blocks * block_bytes, what)?;
+                writes.push(write);
             }
         }
         writes.sort_by_key(|write| write.offset_bytes);
@@ -349,7 +363,7 @@ impl Reader {
                 _ => merged.push(write),
             }
         }
-        merged
+        Ok(merged)
     }
 
     /// The bytes of `blocks` in the pages of `file`.
@@ -408,4 +422,127 @@ fn first_pages(
         runs.push(run);
     }
     (runs, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::{Piece, Written};
+    use crate::{NewFile, OpenOptions, Volume};
+    use larder_block::{BlockDevice, MemoryDevice};
+    use larder_testkit::crash::LAYOUTS;
+    use larder_testkit::{Requirement, skip};
+    use std::sync::Arc;
+
+    const BLOCK: usize = 4096;
+    const NEW: NewFile = NewFile {
+        permissions: 0o644,
+        umask: 0,
+        uid: 0,
+        gid: 0,
+    };
+
+    /// Writes a durable file and a dirty one, calls `breaks` with the dirty one, and expects that
+    /// writing stops because of `what`, and that what was durable still is.
+    fn broken(what: &str, breaks: impl Fn(&Reader, &Live<'_>) -> Result<()>) {
+        if skip(&["mke2fs"].map(Requirement::Tool)) {
+            return;
+        }
+        let base = LAYOUTS[0].base().unwrap().to_vec();
+        let device = Arc::new(MemoryDevice::new(base));
+        let options = OpenOptions {
+            read_write: true,
+            background: false,
+            ..OpenOptions::default()
+        };
+        let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
+        let kept = volume.create(Ino::ROOT, b"kept", &NEW).unwrap().ino;
+        volume.write_at(kept, &[7; BLOCK], 0).unwrap();
+        volume.sync().unwrap();
+        let ino = volume.create(Ino::ROOT, b"dirty", &NEW).unwrap().ino;
+        volume.write_at(ino, &[8; 4 * BLOCK], 0).unwrap();
+        {
+            let live = volume.live(ino).unwrap();
+            let error = breaks(&volume.reader, &live).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+        }
+        let error = volume.write_at(kept, &[9; BLOCK], 0).unwrap_err();
+        assert_eq!(error.errno(), rustix::io::Errno::ROFS, "{error}");
+        let error = volume.sync_file(kept, false).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+        assert!(volume.close().is_err());
+        drop(volume);
+        let mut bytes = vec![0; usize::try_from(device.size_bytes()).unwrap()];
+        device.read_at(&mut bytes, 0).unwrap();
+        let again = Arc::new(MemoryDevice::new(bytes));
+        let volume = Volume::open_device(again, &options).unwrap();
+        let mut block = [0; BLOCK];
+        assert_eq!(volume.read_at(kept, &mut block, 0).unwrap(), BLOCK);
+        assert_eq!(block, [7; BLOCK]);
+    }
+
+    #[test]
+    fn dirty_page_that_left_the_cache_stops_writing() {
+        broken("a dirty page left the cache", |reader, live| {
+            reader.caches.pages.discard_range(live.ino().0.into(), 0..1);
+            reader.write_back_one(live)
+        });
+    }
+
+    #[test]
+    fn dirty_page_that_may_be_evicted_stops_writing() {
+        broken("may be evicted", |reader, live| {
+            reader.caches.pages.set_clean(key(live.ino(), 1));
+            reader.write_back_one(live)
+        });
+    }
+
+    #[test]
+    fn block_marked_clean_that_was_not_held_stops_writing() {
+        broken("was not held", |_, live| live.mark_written_back(0..1));
+    }
+
+    /// Maps the first block of the file, or `changed`, to be as long as `size_bytes`.
+    fn map(
+        reader: &Reader,
+        live: &Live<'_>,
+        size_bytes: u64,
+        change: impl Fn(&mut Piece),
+    ) -> Result<()> {
+        let _alone = live.writeback.lock();
+        let mut pieces = reader.place(&live.inode()?, 0..2, None)?;
+        pieces.iter_mut().for_each(change);
+        let _map = live.map.write();
+        let written = Written {
+            live,
+            pieces: pieces.into(),
+            size_bytes,
+            content: None,
+        };
+        reader.map_written([written].into(), |_, _| {})
+    }
+
+    #[test]
+    fn mapping_of_more_than_was_written_stops_writing() {
+        broken("other blocks are to be mapped", |reader, live| {
+            map(reader, live, 0, |piece| piece.blocks.end -= 1)
+        });
+    }
+
+    #[test]
+    fn size_that_the_file_does_not_have_stops_writing() {
+        broken("would be longer on the image", |reader, live| {
+            map(reader, live, 100 * BLOCK as u64, |_| {})
+        });
+    }
+
+    #[test]
+    fn device_write_of_less_than_will_be_mapped_stops_writing() {
+        broken("other bytes are to be written", |reader, live| {
+            let _alone = live.writeback.lock();
+            let (mut round, _) = reader.gather(live, 0..4, 4)?;
+            round.pages.pop_last();
+            reader.write_round(vec![round], Times::Written)
+        });
+    }
 }

@@ -28,6 +28,7 @@ mod bits;
 mod blocks;
 mod claim;
 mod claiming;
+mod content_zone;
 mod counts;
 mod inodes;
 mod load;
@@ -90,6 +91,11 @@ impl Allocator {
         Self {
             space: Arc::new(Space::new(sb, was_clean)),
         }
+    }
+
+    /// Blocks of the file system.
+    pub(crate) fn blocks_count(&self) -> u64 {
+        self.space.geometry.blocks_count
     }
 
     fn space(&self) -> &Arc<Space> {

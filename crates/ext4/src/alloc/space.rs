@@ -125,6 +125,9 @@ pub(super) struct GroupState {
     pub(super) summary: Option<Summary>,
     /// What was wrong with it: nothing is claimed or freed in it.
     pub(super) damage: Option<Corrupt>,
+    /// The clusters that metadata takes, once content was written in the group; none if its
+    /// descriptor is damaged.
+    pub(super) system: Option<Arc<[Range<u32>]>>,
 }
 
 #[derive(Clone, Copy, Debug)]

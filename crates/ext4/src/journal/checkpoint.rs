@@ -43,7 +43,7 @@ impl Circle {
     }
 
     /// Blocks from `tail` up to `head`.
-    fn distance(self, tail: u32, head: u32) -> u32 {
+    pub(super) fn distance(self, tail: u32, head: u32) -> u32 {
         if head >= tail {
             head - tail
         } else {

@@ -39,7 +39,8 @@ pub struct Handle<'f> {
     running: MutexGuard<'f, Running>,
     touched: Touched,
     forgotten: Vec<FsBlock>,
-    /// Blocks that it may still change.
+    /// Blocks that it was to change at most, and that it may still change.
+    granted: u32,
     credits: u32,
     /// What it allocated and freed.
     pub(crate) allocation: AllocationChanges,
@@ -61,6 +62,7 @@ impl<'f> Handle<'f> {
             touched: std::mem::take(&mut running.pool.touched),
             running,
             forgotten: Vec::new(),
+            granted: credits,
             credits,
             allocation: AllocationChanges::default(),
             sharing: SharingChanges::default(),
@@ -218,12 +220,19 @@ impl<'f> Handle<'f> {
         self.stopped = true;
         let tid = self.running.tid();
         let running = &mut *self.running;
+        let blocks_before = running.len_blocks();
         self.touched.drain(|block, before, _| {
             running.add(block);
             if let Before::Whole(before) = before {
                 running.pool.put(before);
             }
         });
+        let (blocks, spent) = (running.len_blocks(), self.granted - self.credits);
+        if blocks > running.limit_blocks || blocks > blocks_before.saturating_add(spent) {
+            // Nobody is told of a commit any more: it would not fit into the log.
+            self.fs
+                .broken("a handle changed more blocks than it asked for");
+        }
         for block in &self.forgotten {
             self.running.forget(*block);
             self.fs.buffers().forget_dirty(block.0);

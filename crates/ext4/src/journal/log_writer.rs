@@ -14,7 +14,7 @@
 //! Cost: data is not copied, but for blocks that must be escaped.
 
 use super::checkpoint::Circle;
-use super::file::JournalFile;
+use super::file::{Extent, JournalFile};
 use super::running::Sealed;
 use crate::ondisk::jbd2::{
     Format, JournalSuperblock, MAGIC, SUPERBLOCK_BYTES, Tag, Tid, looks_like_log,
@@ -103,6 +103,11 @@ impl LogWriter {
             file,
             superblock: Mutex::new(OnDisk { bytes, parsed }),
         }
+    }
+
+    /// The blocks of the image that are the journal's.
+    pub(super) fn extent(&self) -> Extent {
+        self.file.extent()
     }
 
     /// Blocks of the log.

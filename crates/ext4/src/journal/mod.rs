@@ -42,6 +42,7 @@ mod checkpoint;
 mod enable;
 mod fast_commit;
 mod file;
+mod guard;
 mod handle;
 mod home;
 mod log;

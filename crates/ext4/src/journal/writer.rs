@@ -17,6 +17,7 @@
 
 use super::RecoveryCounts;
 use super::checkpoint::Logged;
+use super::guard::Guard;
 use super::handle::Handle;
 use super::home::{Homes, write_home};
 use super::log_writer::{LogWriter, Snapshot};
@@ -53,6 +54,7 @@ pub(crate) struct Writer {
     max_blocks: u32,
     pub(super) journals_content: bool,
     homes: Homes,
+    guard: Guard,
     allocator: Allocator,
 }
 
@@ -77,6 +79,12 @@ impl Writer {
             Some(Journal { log, .. }) => log.fitting_blocks(log.len_blocks() / LOG_PART),
             None => NO_JOURNAL_BYTES / block_size_bytes,
         };
+        let guard = Guard {
+            blocks_count: allocator.blocks_count(),
+            block_bytes: block_size_bytes as usize,
+            journal: journal.as_ref().map(|journal| journal.log.extent()),
+            max_blocks,
+        };
         let writer = Self {
             device,
             running: Mutex::new(Running::new(tid, 0)),
@@ -85,6 +93,7 @@ impl Writer {
             max_blocks,
             journals_content: false,
             homes: Homes::default(),
+            guard,
             allocator,
         };
         writer.set_limit(&mut writer.running.lock());
@@ -141,6 +150,8 @@ impl Writer {
             return Ok(());
         };
         transaction.blocks.sort_unstable_by_key(|(block, _)| *block);
+        self.guard
+            .check_transaction(&transaction.blocks, &transaction.revoked)?;
         match &self.journal {
             Some(journal) => self.commit_to_log(journal, &mut transaction)?,
             None => self.commit_home(buffers, &transaction)?,
@@ -157,8 +168,16 @@ impl Writer {
         let Journal { log, logged } = journal;
         logged.retain_logged(&mut transaction.revoked);
         let (head, tid) = logged.head();
-        debug_assert_eq!(tid, transaction.tid, "transactions are committed in order");
+        if tid != transaction.tid {
+            return Err(Error::Invariant("transactions are committed out of order"));
+        }
         let commit_at = log.write_body(head, transaction)?;
+        let blocks = u32::try_from(transaction.blocks.len()).unwrap_or(u32::MAX);
+        if log.circle().distance(head, commit_at) >= log.needed_blocks(blocks) {
+            return Err(Error::Invariant(
+                "a transaction took more of the log than reserved",
+            ));
+        }
         // Content that the transaction maps was written before, and becomes durable here too.
         self.flush()?;
         self.progress.check()?;
@@ -203,6 +222,7 @@ impl Writer {
             .map(|(block, contents)| (*block, Arc::clone(contents)))
             .collect();
         blocks.sort_unstable_by_key(|(block, _)| *block);
+        self.guard.check_blocks(&blocks)?;
         write_home(&*self.device, buffers, &self.progress, &blocks)?;
         self.flush()?;
         log.write_tail(batch.tail, batch.tail_tid)?;

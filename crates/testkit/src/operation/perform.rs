@@ -123,7 +123,10 @@ impl Performer {
                     }
                 }
                 (_, Err(errno)) if excused(errno) => {
-                    self.model = before;
+                    // As with close(2), whoever closed a file has it no longer.
+                    if !matches!(operation, Operation::Close { .. }) {
+                        self.model = before;
+                    }
                     outcome = Outcome::Fails(errno);
                 }
                 (Outcome::Fails(expected), Err(errno)) if is_as_good(expected, errno) => {}

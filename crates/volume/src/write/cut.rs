@@ -115,7 +115,7 @@ impl Reader {
             return Ok(());
         };
         let start_bytes = block * block_bytes;
-        let page = self.pin_dirty(live.ino(), start_bytes / page_bytes);
+        let page = self.pin_dirty(live.ino(), start_bytes / page_bytes)?;
         let in_page = |at: u64| usize::try_from(at % page_bytes).unwrap_or(0);
         let start = in_page(start_bytes);
         let content = &page[start..][..=in_page(block_bytes - 1)];

@@ -1,0 +1,51 @@
+//! What the journal makes sure of before it writes blocks that handles gave it, to the log or home.
+//!
+//! The other half of what [`Handle::stop`](super::Handle::stop) promises: see [`crate::invariant`].
+
+use super::file::Extent;
+use super::home::Version;
+use crate::{Error, FsBlock, Result};
+
+/// Where metadata may be written, and how much at once.
+#[derive(Debug)]
+pub(super) struct Guard {
+    pub(super) blocks_count: u64,
+    pub(super) block_bytes: usize,
+    /// The blocks of the journal, if there is one in the image.
+    pub(super) journal: Option<Extent>,
+    /// The most blocks of a transaction.
+    pub(super) max_blocks: u32,
+}
+
+impl Guard {
+    /// Checks the blocks of a transaction, and those that it freed.
+    pub(super) fn check_transaction(&self, blocks: &[Version], revoked: &[FsBlock]) -> Result<()> {
+        if blocks.len() > self.max_blocks as usize {
+            return Err(Error::Invariant("a transaction has more blocks than fit"));
+        }
+        let is_outside = |block: &FsBlock| block.0 >= self.blocks_count;
+        if revoked.iter().any(is_outside) {
+            return Err(Error::Invariant(
+                "a transaction frees a block that does not exist",
+            ));
+        }
+        self.check_blocks(blocks)
+    }
+
+    /// Checks blocks that are to be written home, now or later.
+    pub(super) fn check_blocks(&self, blocks: &[Version]) -> Result<()> {
+        for (block, contents) in blocks {
+            if block.0 >= self.blocks_count {
+                return Err(Error::Invariant("metadata outside of the file system"));
+            }
+            if contents.len() != self.block_bytes {
+                return Err(Error::Invariant("metadata of another size than a block"));
+            }
+            let journal = self.journal.as_ref();
+            if journal.is_some_and(|journal| journal.contains(*block)) {
+                return Err(Error::Invariant("metadata over the journal"));
+            }
+        }
+        Ok(())
+    }
+}
