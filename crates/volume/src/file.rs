@@ -3,7 +3,7 @@
 //! Model: `struct file`. Several readers of one file each open it, so that each one's readahead
 //! follows its own reads; by inode number alone, all readers of a file share one stream.
 
-use crate::read::{Keep, Reader, check_content};
+use crate::read::{Keep, Reader, check_content, check_same_file};
 use crate::readahead::Readers;
 use crate::stream::{Stream, StreamRef};
 use crate::{Ino, Result};
@@ -14,7 +14,10 @@ use std::sync::Arc;
 
 /// A regular file of a volume, opened by [`Volume::open_file`](crate::Volume::open_file).
 ///
-/// It stays readable when the [`Volume`](crate::Volume) is dropped, whose image then stays open.
+/// It stays the same file, and readable, when it loses its names, and when the
+/// [`Volume`](crate::Volume) is dropped, whose image then stays open. A file without names is deleted
+/// with its last `OpenFile`; after the volume was closed, by the next one that opens the image for
+/// writing.
 /// Threads that read through one `OpenFile` are one reader to readahead.
 ///
 /// ```no_run
@@ -32,32 +35,63 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct OpenFile {
+    /// As it was when it was opened.
     inode: Inode,
     stream: Stream,
+    held: Held,
+}
+
+/// An inode that is held.
+#[derive(Debug)]
+struct Held {
     readers: Arc<Readers>,
+    ino: Ino,
+}
+
+impl Held {
+    fn new(readers: &Arc<Readers>, ino: Ino) -> Result<Self> {
+        readers.reader().hold(ino)?;
+        Ok(Self {
+            readers: Arc::clone(readers),
+            ino,
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let ino = self.ino;
+        if let Err(error) = self.readers.reader().release(ino, 1) {
+            tracing::error!(%ino, %error, "a closed file without names stays an orphan");
+        }
+    }
 }
 
 impl OpenFile {
-    pub(crate) fn new(readers: &Arc<Readers>, inode: Inode) -> Result<Self> {
+    pub(crate) fn new(readers: &Arc<Readers>, ino: Ino) -> Result<Self> {
+        let held = Held::new(readers, ino)?;
+        let inode = readers.reader().inode(ino)?;
         check_content(&inode)?;
         Ok(Self {
             inode,
-            stream: readers.reader().streams.open(inode.ino()),
-            readers: Arc::clone(readers),
+            stream: readers.reader().streams.open(ino),
+            held,
         })
     }
 
     fn reader(&self) -> &Reader {
-        self.readers.reader()
+        self.held.readers.reader()
     }
 
     /// The inode: on a volume that is written to, as it is now.
     fn inode(&self) -> Result<Inode> {
         let reader = self.reader();
-        if reader.live.is_some() {
-            return reader.inode(self.inode.ino());
+        if reader.live.is_none() {
+            return Ok(self.inode);
         }
-        Ok(self.inode)
+        let inode = reader.inode(self.inode.ino())?;
+        check_same_file(&self.inode, &inode)?;
+        Ok(inode)
     }
 
     fn stream(&self) -> StreamRef<'_> {

@@ -196,7 +196,10 @@ impl Reader {
         let Some(table) = &self.live else {
             return run(inode);
         };
-        table.get(self, inode.ino()).with_mapping(run)
+        table.get(self, inode.ino()).with_mapping(|present| {
+            check_same_file(inode, present)?;
+            run(present)
+        })
     }
 
     /// Reads into `buf` from the device. False if that failed, or the cache knows better.
@@ -233,12 +236,13 @@ impl Reader {
             self.copy_inline(inode, buf, offset_bytes)?;
             return Ok(true);
         }
-        self.with_inode(inode.ino(), |inode| {
+        self.with_inode(inode.ino(), |present| {
+            check_same_file(inode, present)?;
             // It may have outgrown the inode since.
-            if inode.has_inline_data() {
-                self.copy_inline(inode, buf, offset_bytes)?;
+            if present.has_inline_data() {
+                self.copy_inline(present, buf, offset_bytes)?;
             }
-            Ok(inode.has_inline_data())
+            Ok(present.has_inline_data())
         })
     }
 
@@ -343,6 +347,14 @@ fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
     is_reserved
         || [sb.journal_ino, sb.orphan_file_ino].contains(&ino)
         || sb.quota_inos.contains(&ino)
+}
+
+/// That `present` is the file that had its number when `before` was read.
+pub(crate) fn check_same_file(before: &Inode, present: &Inode) -> Result<()> {
+    if before.generation() != present.generation() {
+        return Err(larder_ext4::Error::StaleInode(before.ino()).into());
+    }
+    Ok(())
 }
 
 /// That the file has content, and content that can be read.

@@ -253,12 +253,12 @@ impl Volume {
         Ok(Metadata::new(&self.inode(ino)?, block_size_bytes))
     }
 
-    /// Opens a regular file for a reader of its own.
+    /// Opens a regular file for a reader of its own, who [holds](Volume::hold) it.
     ///
     /// # Errors
-    /// [`Error::IsDirectory`], [`Error::NotRegular`], or what is wrong with the image.
+    /// [`Error::IsDirectory`], [`Error::NotRegular`], `ESTALE`, or what is wrong with the image.
     pub fn open_file(&self, ino: Ino) -> Result<OpenFile> {
-        OpenFile::new(&self.readers, self.inode(ino)?)
+        OpenFile::new(&self.readers, ino)
     }
 
     /// Fills `buf` from `offset_bytes` of a regular file and returns the

@@ -140,7 +140,7 @@ fn file_replaced_by_cutting_has_its_content_when_the_log_was_full() {
     volume.write_at(file, &[b'o'; 8192], 0).unwrap();
     volume.sync().unwrap();
     // As a file that is open.
-    volume.hold(file);
+    volume.hold(file).expect("held");
     volume.truncate(file, 0).unwrap();
     volume.write_at(file, &[b'n'; 8192], 0).unwrap();
     for number in 0..900 {

@@ -53,7 +53,7 @@ fn image(is_orphan: bool) -> Vec<u8> {
     let mut bytes = device.to_bytes();
     if is_orphan {
         let (volume, device) = open(bytes, ErrorsMode::Continue);
-        volume.hold(ino.ino);
+        volume.hold(ino.ino).expect("held");
         volume.unlink(Ino::ROOT, b"damaged").expect("unlinked");
         volume.sync().expect("durable");
         bytes = device.to_bytes();
@@ -133,7 +133,7 @@ fn damage_that_a_deletion_finds_is_treated_as_errors_mode_says() {
         });
         check("release", errors, false, |volume| {
             let ino = volume.resolve(b"damaged").expect("file");
-            volume.hold(ino);
+            volume.hold(ino).expect("held");
             volume.unlink(Ino::ROOT, b"damaged").expect("unlinked");
             let released = volume.release(ino, 1).map_err(|error| error.errno());
             assert_eq!(released, Err(Errno::UCLEAN));

@@ -382,8 +382,8 @@ fn file_without_names_stays_while_it_is_held_and_is_gone_afterwards() {
         let d = dir(&volume, Ino::ROOT, "d");
         let f = file(&volume, d, "f");
         volume.write_at(f, &vec![7; 50_000], 0).expect("written");
-        volume.hold(f);
-        volume.hold(d);
+        volume.hold(f).expect("held");
+        volume.hold(d).expect("held");
         volume.unlink(d, b"f").expect("unlinked");
         volume.remove_dir(Ino::ROOT, b"d").expect("removed");
         assert_eq!(links(&volume, f), 0);
@@ -392,9 +392,9 @@ fn file_without_names_stays_while_it_is_held_and_is_gone_afterwards() {
         assert_eq!(read, [7; 10]);
         assert_eq!(errno(volume.create(d, b"x", &NEW)), Some(Errno::NOENT));
         let unnamed = volume.make_unnamed(Ino::ROOT, &NEW).expect("unnamed").ino;
-        volume.hold(unnamed);
+        volume.hold(unnamed).expect("held");
         let linked = volume.make_unnamed(Ino::ROOT, &NEW).expect("unnamed").ino;
-        volume.hold(linked);
+        volume.hold(linked).expect("held");
         volume.link(linked, Ino::ROOT, b"linked").expect("named");
         volume.release(linked, 1).expect("released");
         assert_eq!(links(&volume, linked), 1);
@@ -436,7 +436,7 @@ fn name_goes_from_one_file_to_another_at_once() {
         volume.link(old, d, b"other").expect("linked");
         let held = |made: Result<Metadata, Error>| {
             let ino = made.expect("unnamed").ino;
-            volume.hold(ino);
+            volume.hold(ino).expect("held");
             ino
         };
         let device_number = DeviceNumber { major: 1, minor: 3 };
@@ -522,7 +522,7 @@ fn change_at_random(volume: &Volume, dirs: &[Ino], mut random: Random) {
             2 => volume.make_dir(from, name, &NEW).map(drop),
             3 => volume.symlink(from, name, b"target", &NEW).map(drop),
             4 => volume.lookup(from, name).and_then(|ino| {
-                volume.hold(ino);
+                volume.hold(ino)?;
                 let linked = if pick(2) == 0 {
                     volume.link(ino, to, other).map(drop)
                 } else {

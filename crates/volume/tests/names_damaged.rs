@@ -76,7 +76,7 @@ fn populated(arguments: &str) -> Vec<u8> {
             .create(Ino::ROOT, name.as_bytes(), &NEW)
             .expect("file")
             .ino;
-        volume.hold(ino);
+        volume.hold(ino).expect("held");
         volume.unlink(Ino::ROOT, name.as_bytes()).expect("unlinked");
     }
     volume.sync().expect("durable");

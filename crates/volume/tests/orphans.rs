@@ -88,7 +88,7 @@ fn with_orphans(bytes: Vec<u8>) -> Vec<u8> {
         if number % 10 == 0 {
             volume.write_at(ino, &vec![1; 20_000], 0).expect("written");
         }
-        volume.hold(ino);
+        volume.hold(ino).expect("held");
     }
     volume.sync().expect("durable");
     for number in 0..ORPHANS {

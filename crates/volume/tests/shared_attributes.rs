@@ -230,7 +230,7 @@ fn attribute_changed_within_a_tick_of_the_clock_is_durable_after_fsync() {
     options.clock = Arc::new(Stopped);
     let volume = Volume::open_device(Arc::clone(&device) as _, &options).unwrap();
     let ino = volume.create(Ino::ROOT, b"file", &NEW).unwrap().ino;
-    volume.hold(ino);
+    volume.hold(ino).expect("held");
     for letter in [b'a', b'b'] {
         let value = [letter; 200];
         volume

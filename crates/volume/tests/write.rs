@@ -362,7 +362,7 @@ fn fdatasync_of_overwritten_content_is_one_write_and_one_flush() {
             .create(Ino::ROOT, b"database", &new_file())
             .unwrap()
             .ino;
-        volume.hold(ino);
+        volume.hold(ino).expect("held");
         volume.write_at(ino, &vec![1; 65536], 0).unwrap();
         volume.sync_file(ino, false).unwrap();
         let before = volume.stats().device;

@@ -18,7 +18,7 @@ impl<'a> Unnamed<'a> {
         make: impl FnOnce(&Volume) -> larder::Result<Metadata>,
     ) -> larder::Result<Self> {
         let ino = make(volume)?.ino;
-        volume.hold(ino);
+        volume.hold(ino)?;
         Ok(Self { volume, ino })
     }
 

@@ -153,6 +153,10 @@ impl Filesystem {
         }
         self.make_empty(&mut inode);
         self.edit_inode(handle, ino, |fs, bytes| {
+            if raw::generation(bytes) == inode.generation() {
+                // The number was used before at the same time.
+                inode.set_generation(inode.generation().wrapping_add(1));
+            }
             // Whoever had the number before left attributes, and a time of deletion.
             bytes.fill(0);
             fs.encode_inode(&inode, bytes);

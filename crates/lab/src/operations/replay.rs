@@ -233,7 +233,7 @@ impl User<'_> {
             Ok(_) if how.exclusive => volume.create(parent, name, &NEW)?.ino,
             found => found?,
         };
-        volume.hold(ino);
+        volume.hold(ino)?;
         if how.truncate {
             volume.truncate(ino, 0)?;
         }

@@ -226,10 +226,10 @@ impl Hand<'_> {
             Operation::MakeUnnamed { parent, owned, .. } => {
                 let parent = self.ino(self.model.resolve(parent));
                 let made = volume.make_unnamed(parent, &new_file(*owned))?;
-                volume.hold(made.ino);
+                volume.hold(made.ino)?;
                 return Ok(Some(made));
             }
-            Operation::Open { at, .. } => volume.hold(self.ino(self.model.resolve(at))),
+            Operation::Open { at, .. } => volume.hold(self.ino(self.model.resolve(at)))?,
             Operation::Close { slot } => volume.release(self.target(&Target::Open(*slot)), 1)?,
             Operation::Link { from, to } => {
                 let (parent, name) = self.place(to);

@@ -132,6 +132,8 @@ impl Volume {
                 return Ok(());
             }
             let live = self.live(ino)?;
+            // That it is not deleted.
+            live.inode()?;
             let times = if data_only {
                 Times::Left
             } else {

@@ -8,6 +8,7 @@ use super::names::{
     FIXED, IS_FIXED, NAME_CREDITS, check_changeable, check_name, invalid, remove_subdirectory,
 };
 use crate::live::{Live, lock_exclusively};
+use crate::read::Reader;
 use crate::{Error, Ino, Result, Volume};
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{FileBlocks, Handle, Inode};
@@ -112,98 +113,33 @@ impl Volume {
     /// not one of the operation that removed the name: the file stays an orphan, for the next mount
     /// or e2fsck.
     pub(super) fn delete_if_unused(&self, live: &Live<'_>, inode: &Inode) {
-        if inode.links() > 0 || live.holds() > 0 {
+        if inode.links() > 0 || !live.begin_deletion() {
             return;
         }
-        if let Err(error) = self.change_once(|| self.delete(live)) {
+        if let Err(error) = self.change_once(|| self.reader.delete(live)) {
             let ino = live.ino();
             tracing::error!(%ino, %error, "a file without names is not deleted and stays an orphan");
         }
     }
 
-    /// Somebody uses `ino`: it stays, names or not, until as many [releases](Volume::release).
-    pub fn hold(&self, ino: Ino) {
-        // On a volume that is only read, everything stays.
-        if let Ok(live) = self.live(ino) {
-            live.hold();
-        }
+    /// Somebody keeps the number `ino`: until as many [releases](Volume::release), it is this
+    /// inode's, which stays, names or not. A number that nobody holds may be stale, or another
+    /// file's, by the next call; [`Metadata::generation`](crate::Metadata::generation) tells files
+    /// apart that had the same number.
+    ///
+    /// # Errors
+    /// `ESTALE` if the inode is deleted; it is not held then.
+    pub fn hold(&self, ino: Ino) -> Result<()> {
+        self.reader.hold(ino)
     }
 
-    /// Ends `count` uses of `ino`; without names and uses, it is deleted.
+    /// Ends `count` uses of `ino`; without names and uses, it is deleted. Where the volume is closed
+    /// or turned read-only, the next one that is opened for writing deletes it.
     ///
     /// # Errors
     /// What is wrong with the image.
     pub fn release(&self, ino: Ino, count: u64) -> Result<()> {
-        let Ok(live) = self.live(ino) else {
-            return Ok(());
-        };
-        if live.release(count) > 0 {
-            return Ok(());
-        }
-        self.fs().release_preallocation(ino);
-        self.change_once(|| {
-            if live.present()?.links() > 0 {
-                return Ok(());
-            }
-            let _alone = live.rw.write();
-            // Meanwhile it may have got a name, or a user.
-            if live.holds() == 0 && live.inode()?.links() == 0 {
-                self.delete(&live)?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Deletes a file that is an orphan. Its `rw` is held exclusively.
-    fn delete(&self, live: &Live<'_>) -> Result<()> {
-        live.discard_content();
-        let _no_write_back = live.writeback.lock();
-        let _mapping = live.map.write();
-        let deleted = self.delete_discarded(live);
-        if deleted.is_err() {
-            live.forget();
-        }
-        deleted
-    }
-
-    /// Deletes a file that is an orphan and has no pages, with everything of it locked.
-    fn delete_discarded(&self, live: &Live<'_>) -> Result<()> {
-        let mut blocks = ALL_BLOCKS;
-        let fs = self.fs();
-        loop {
-            let mut handle = fs.start(DELETE_CREDITS)?;
-            let mut inode = live.inode()?;
-            blocks = self.cut_blocks(&mut handle, &mut inode, blocks)?;
-            let is_empty = blocks.is_empty() && fs.drop_xattrs(&mut handle, &mut inode)?;
-            if is_empty {
-                fs.remove_orphan(&mut handle, &mut inode)?;
-                fs.delete_inode(&mut handle, &mut inode, self.now())?;
-                live.forget();
-                handle.stop();
-                return Ok(());
-            }
-            fs.write_inode(&mut handle, &inode)?;
-            live.publish(&handle, &inode);
-            handle.stop();
-        }
-    }
-
-    /// Gives up as many of the blocks of `inode` in `blocks` as fit into the handle; returns which
-    /// are left.
-    fn cut_blocks(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        blocks: FileBlocks,
-    ) -> Result<FileBlocks> {
-        if blocks.is_empty() || !self.fs().has_blocks(inode) {
-            return Ok(0..0);
-        }
-        let left = self.fs().unmap(handle, inode, blocks.clone())?;
-        if left == blocks {
-            return Err(larder_ext4::Error::HandleTooLarge.into());
-        }
-        Ok(left)
+        self.reader.release(ino, count)
     }
 
     /// Deletes and cuts what a crash left to be: to be called before anything else is done with a
@@ -237,7 +173,7 @@ impl Volume {
         let live = self.live(ino)?;
         let _alone = live.rw.write();
         if inode.links() == 0 {
-            self.delete(&live)
+            self.reader.delete(&live)
         } else {
             self.finish_cut(&live)
         }
@@ -253,7 +189,7 @@ impl Volume {
         loop {
             let mut handle = fs.start(DELETE_CREDITS)?;
             let mut inode = live.inode()?;
-            blocks = self.cut_blocks(&mut handle, &mut inode, blocks)?;
+            blocks = self.reader.cut_blocks(&mut handle, &mut inode, blocks)?;
             if blocks.is_empty() {
                 fs.remove_orphan(&mut handle, &mut inode)?;
             }
@@ -264,6 +200,107 @@ impl Volume {
                 return Ok(());
             }
         }
+    }
+}
+
+impl Reader {
+    /// As [`Volume::hold`].
+    pub(crate) fn hold(&self, ino: Ino) -> Result<()> {
+        let Some(table) = &self.live else {
+            // On a volume that is only read, everything stays.
+            return Ok(());
+        };
+        if !table.hold(ino) {
+            return Err(larder_ext4::Error::StaleInode(ino).into());
+        }
+        // Deleted before it was held? What is damaged otherwise is for whoever uses it.
+        match self.inode(ino) {
+            Err(Error::Ext4(stale @ larder_ext4::Error::StaleInode(_))) => {
+                // Another file may have got the number meanwhile, and lost its names.
+                let _ = self.release(ino, 1);
+                Err(stale.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Volume::release`].
+    pub(crate) fn release(&self, ino: Ino, count: u64) -> Result<()> {
+        let Some(table) = &self.live else {
+            return Ok(());
+        };
+        if !table.release(ino, count) {
+            return Ok(());
+        }
+        self.fs.release_preallocation(ino);
+        if self.inode(ino)?.links() > 0 {
+            return Ok(());
+        }
+        let live = self.live(ino)?;
+        let _alone = live.rw.write();
+        let released = self.change_once(|| {
+            // Meanwhile it may have got a name, or a user.
+            if live.inode()?.links() == 0 && live.begin_deletion() {
+                self.delete(&live)?;
+            }
+            Ok(())
+        });
+        match released {
+            Err(Error::Ext4(larder_ext4::Error::ReadOnly(_))) => Ok(()),
+            released => released,
+        }
+    }
+
+    /// Deletes a file that is an orphan. Its `rw` is held exclusively.
+    fn delete(&self, live: &Live<'_>) -> Result<()> {
+        live.discard_content();
+        let _no_write_back = live.writeback.lock();
+        let _mapping = live.map.write();
+        let deleted = self.delete_discarded(live);
+        if deleted.is_err() {
+            live.forget();
+        }
+        deleted
+    }
+
+    /// Deletes a file that is an orphan and has no pages, with everything of it locked.
+    fn delete_discarded(&self, live: &Live<'_>) -> Result<()> {
+        let mut blocks = ALL_BLOCKS;
+        let fs = &self.fs;
+        loop {
+            let mut handle = fs.start(DELETE_CREDITS)?;
+            let mut inode = live.inode()?;
+            blocks = self.cut_blocks(&mut handle, &mut inode, blocks)?;
+            let is_empty = blocks.is_empty() && fs.drop_xattrs(&mut handle, &mut inode)?;
+            if is_empty {
+                fs.remove_orphan(&mut handle, &mut inode)?;
+                fs.delete_inode(&mut handle, &mut inode, self.clock.now())?;
+                live.forget();
+                handle.stop();
+                return Ok(());
+            }
+            fs.write_inode(&mut handle, &inode)?;
+            live.publish(&handle, &inode);
+            handle.stop();
+        }
+    }
+
+    /// Gives up as many of the blocks of `inode` in `blocks` as fit into the handle; returns which
+    /// are left.
+    fn cut_blocks(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        blocks: FileBlocks,
+    ) -> Result<FileBlocks> {
+        if blocks.is_empty() || !self.fs.has_blocks(inode) {
+            return Ok(0..0);
+        }
+        let left = self.fs.unmap(handle, inode, blocks.clone())?;
+        if left == blocks {
+            return Err(larder_ext4::Error::HandleTooLarge.into());
+        }
+        Ok(left)
     }
 }
 

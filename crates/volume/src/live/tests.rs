@@ -1,0 +1,74 @@
+//! What stays in the table.
+
+use super::MOST_IDLE;
+use crate::{Ino, NewFile, OpenOptions, SetAttributes, Volume};
+use larder_block::MemoryDevice;
+use larder_testkit::requirement::{Requirement, skip};
+use larder_testkit::tool::Tool;
+use std::sync::Arc;
+
+const FILES: usize = 2 * MOST_IDLE;
+
+const NEW: NewFile = NewFile {
+    permissions: 0o644,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+};
+
+#[test]
+fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let make = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-N", "10000"]);
+    make.arg(file.path()).arg("32M").run().unwrap();
+    let bytes = std::fs::read(file.path()).unwrap();
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    options.background = false;
+    let volume = Volume::open_device(Arc::new(MemoryDevice::new(bytes)), &options).unwrap();
+    let count = || volume.reader.live.as_ref().unwrap().count();
+    let mut made = Vec::new();
+    for number in 0..FILES {
+        let name = number.to_string();
+        made.push(volume.create(Ino::ROOT, name.as_bytes(), &NEW).unwrap().ino);
+    }
+    assert_eq!(count(), (0, 0));
+    for &ino in &made {
+        volume.hold(ino).unwrap();
+    }
+    assert_eq!(count(), (0, FILES), "what is held is counted only");
+    for &ino in &made {
+        volume
+            .set_attributes(
+                ino,
+                &SetAttributes {
+                    uid: Some(1),
+                    ..SetAttributes::default()
+                },
+            )
+            .unwrap();
+    }
+    assert_eq!(count(), (MOST_IDLE, FILES), "some are kept for fsync");
+    // What is dirty stays, and goes when it is clean.
+    for &ino in &made {
+        volume.write_at(ino, b"dirty", 0).unwrap();
+    }
+    assert_eq!(count(), (FILES, FILES));
+    volume.sync().unwrap();
+    assert_eq!(count(), (MOST_IDLE, FILES));
+    // What has no names stays until it is deleted.
+    for number in 0..FILES {
+        volume
+            .unlink(Ino::ROOT, number.to_string().as_bytes())
+            .unwrap();
+    }
+    assert_eq!(count(), (FILES, FILES));
+    for &ino in &made {
+        volume.release(ino, 1).unwrap();
+    }
+    assert_eq!(count(), (0, 0));
+    volume.close().unwrap();
+}
