@@ -117,11 +117,29 @@ impl Operations {
         self.log.failed(operation, node.0, error)
     }
 
-    /// The kernel is about to be told of a node.
-    pub(crate) fn told(&self, node: NodeId) {
-        if let (Some(lookups), Some(ino)) = (&self.lookups, node.ino()) {
-            lookups.told(ino, &*self.volume);
+    /// The kernel is about to be told of a file, as it was looked up. `ESTALE` if it was deleted
+    /// since, and the kernel must not be told of it.
+    pub(crate) fn told(&self, entry: &Entry) -> Answer<()> {
+        self.told_of(entry.node)?;
+        if !self.can_write() {
+            return Ok(());
         }
+        // From here on the number cannot become another file's.
+        let metadata = self.metadata(entry.node);
+        if metadata.is_ok_and(|now| now.generation == entry.metadata.generation) {
+            return Ok(());
+        }
+        self.forgot(entry.node, 1);
+        Err(Errno::STALE)
+    }
+
+    /// As [`Operations::told`], of whatever the node is.
+    fn told_of(&self, node: NodeId) -> Answer<()> {
+        let (Some(lookups), Some(ino)) = (&self.lookups, node.ino()) else {
+            return Ok(());
+        };
+        let told = lookups.told(ino, &*self.volume);
+        told.map_err(|error| self.failed("lookup", node, &error))
     }
 
     /// The kernel forgot a node, of which it was told `count` times.
@@ -252,15 +270,17 @@ impl Operations {
         }
     }
 
-    /// What is known of the file behind an entry of a listing.
+    /// What is known of the file behind an entry of a listing, of which the kernel is about to be
+    /// told.
     pub(crate) fn listed(&self, entry: &DirEntry<'_>) -> Listed {
         if matches!(entry.name, b"." | b"..") {
             return Listed::Dot;
         }
         let node = child_node(entry.name, entry.ino);
         match self.entry("readdirplus", node) {
-            Ok(entry) => Listed::Known(entry),
-            Err(_) => Listed::Unreadable(node),
+            Ok(entry) if self.told(&entry).is_ok() => Listed::Known(entry),
+            _ if self.told_of(node).is_ok() => Listed::Unreadable(node),
+            _ => Listed::Unreadable(NodeId::INVALID),
         }
     }
 
@@ -333,6 +353,50 @@ fn child_node(name: &[u8], ino: Ino) -> NodeId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder::{NewFile, OpenOptions};
+    use larder_testkit::tool::Tool;
+    use larder_testkit::{Requirement, skip};
+
+    #[test]
+    fn file_deleted_after_its_lookup_is_stale_and_not_counted() {
+        if skip(&[Requirement::Tool("mke2fs")]) {
+            return;
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let make = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4"]);
+        make.arg(file.path()).arg("8M").run().unwrap();
+        let mut options = OpenOptions::default();
+        options.read_write = true;
+        let volume = Arc::new(Volume::open(file.path(), &options).unwrap());
+        let mount = MountOptions {
+            read_write: true,
+            ..MountOptions::default()
+        };
+        let operations = Operations::new(Arc::clone(&volume), &mount);
+        let new = NewFile {
+            permissions: 0o644,
+            umask: 0,
+            uid: 0,
+            gid: 0,
+        };
+        let ino = volume.create(Ino::ROOT, b"a", &new).unwrap().ino;
+        let entry = operations.lookup(NodeId::ROOT, b"a").unwrap().unwrap();
+        volume.unlink(Ino::ROOT, b"a").unwrap();
+        assert_eq!(operations.told(&entry), Err(Errno::STALE), "deleted");
+        let other = volume.create(Ino::ROOT, b"b", &new).unwrap();
+        assert_eq!(other.ino, ino);
+        assert_eq!(operations.told(&entry), Err(Errno::STALE), "another file");
+        volume.unlink(Ino::ROOT, b"b").unwrap();
+        assert!(volume.metadata(ino).is_err(), "nobody holds it");
+
+        volume.create(Ino::ROOT, b"c", &new).unwrap();
+        let entry = operations.lookup(NodeId::ROOT, b"c").unwrap().unwrap();
+        assert_eq!(operations.told(&entry), Ok(()));
+        volume.unlink(Ino::ROOT, b"c").unwrap();
+        assert_eq!(operations.metadata(entry.node).unwrap().links, 0);
+        operations.forgot(entry.node, 1);
+        assert!(operations.metadata(entry.node).is_err());
+    }
 
     #[test]
     fn entry_that_names_the_root_is_invalid_unless_dot_dot() {

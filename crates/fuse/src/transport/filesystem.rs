@@ -132,7 +132,9 @@ impl Requests {
     }
 
     fn reply_entry(&self, reply: ReplyEntry, entry: &Entry) {
-        self.operations.told(entry.node);
+        if let Err(error) = self.operations.told(entry) {
+            return reply.error(errno(error));
+        }
         let (attr, generation) = attr(entry);
         reply.entry(&self.ttl_of(&entry.metadata), &attr, generation);
     }
@@ -191,8 +193,8 @@ impl Requests {
         };
         let name = OsStr::from_bytes(entry.name);
         let is_full = reply.add(attr.ino, entry.next_cookie, name, &ttl, &attr, generation);
-        if let (false, Some(node)) = (is_full, told) {
-            self.operations.told(node);
+        if let (true, Some(node)) = (is_full, told) {
+            self.operations.forgot(node, 1);
         }
         is_full
     }
@@ -686,9 +688,10 @@ impl Filesystem for Requests {
             kind: FileKind::Regular,
             device: None,
         };
-        match self.operations.make(name(parent, file_name), make, &new) {
+        let place = name(parent, file_name);
+        let entry = self.operations.make(place, make, &new);
+        match entry.and_then(|entry| self.operations.told(&entry).map(|()| entry)) {
             Ok(entry) => {
-                self.operations.told(entry.node);
                 let (attr, generation) = attr(&entry);
                 let handle = FileHandle(Handle::NONE.0);
                 let ttl = self.ttl_of(&entry.metadata);
