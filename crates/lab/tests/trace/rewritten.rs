@@ -190,7 +190,9 @@ pl.scan_parquet(sys.argv[1]).filter(pl.col('cache') == 0).collect().write_parque
 #[test]
 fn trace_that_other_programs_rewrote_is_read() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, rewritten) = (dir.path().join("trace"), dir.path().join("rewritten"));
+    // DuckDB knows the format by the extension.
+    let path = dir.path().join("trace.parquet");
+    let rewritten = dir.path().join("rewritten.parquet");
     let events = events(Seed::from_environment(11), 5000);
     write(&path, &events, 2000);
     let pages: Vec<_> = events
