@@ -42,16 +42,21 @@ impl Filesystem {
             home
         };
         let last = GroupNo(space.last_inode_group.load(Ordering::Relaxed));
-        let near = self.flex_groups(preferred).chain([last]);
-        for group in near.chain(self.groups_from(preferred)) {
-            match self.allocate_inode_in(handle, group, is_directory) {
-                Ok(Some(ino)) => {
-                    space.last_inode_group.store(group.0, Ordering::Relaxed);
-                    return Ok(ino);
+        for may_reuse in [false, true] {
+            let near = self.flex_groups(preferred).chain([last]);
+            for group in near.chain(self.groups_from(preferred)) {
+                match self.allocate_inode_in(handle, group, is_directory, may_reuse) {
+                    Ok(Some(ino)) => {
+                        space.last_inode_group.store(group.0, Ordering::Relaxed);
+                        return Ok(ino);
+                    }
+                    // What is damaged is left alone.
+                    Ok(None) | Err(Error::Corrupt(_)) => {}
+                    Err(error) => return Err(error),
                 }
-                // What is damaged is left alone.
-                Ok(None) | Err(Error::Corrupt(_)) => {}
-                Err(error) => return Err(error),
+            }
+            if !handle.waits_for_freed() {
+                break;
             }
         }
         Err(Error::NoInodes)
@@ -90,12 +95,14 @@ impl Filesystem {
         Ok(true)
     }
 
-    /// Takes the lowest free number of `group`, if there is one.
+    /// Takes the lowest free number of `group`, if there is one. `may_reuse` says whether that may
+    /// be one whose old names may come back with a power cut.
     fn allocate_inode_in(
         &self,
         handle: &mut Handle<'_>,
         group: GroupNo,
         is_directory: bool,
+        may_reuse: bool,
     ) -> Result<Option<Ino>> {
         let desc = self.group(group)?;
         if desc.free_inodes == 0 {
@@ -109,7 +116,16 @@ impl Filesystem {
             Some(indices.start).filter(|_| !indices.is_empty())
         } else {
             let bytes = self.inode_bitmap(group, &desc)?;
-            bitmap::first_clear(&bytes, indices.start, indices.end)
+            let free = |from| bitmap::first_clear(&bytes, from, indices.end);
+            let lowest = free(indices.start);
+            let numbers = self.ino_of(group, 0)..self.ino_of(group, indices.end);
+            match handle.last_freed(numbers).filter(|_| !may_reuse) {
+                // Numbers behind all that were freed, without a look at each.
+                Some(last) if lowest.is_some_and(|index| self.ino_of(group, index) <= last) => {
+                    free((last.0 - 1) % self.superblock().inodes_per_group + 1)
+                }
+                _ => lowest,
+            }
         };
         let Some(index) = index else {
             return Ok(None);
@@ -221,7 +237,7 @@ impl Filesystem {
             desc.used_directories = directories.ok_or_else(|| wrong_directories(group))?;
             Ok(())
         })?;
-        handle.allocation.freed_inodes += 1;
+        handle.allocation.freed_inodes.push(ino);
         let space = self.allocator().space();
         space.counts().free_inodes += 1;
         space.give_up_window(ino);

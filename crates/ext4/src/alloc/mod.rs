@@ -45,6 +45,7 @@ use crate::journal::Tid;
 use crate::ondisk::superblock::Superblock;
 use crate::{Error, Filesystem, FsBlock, Ino, Result};
 use space::{Run, Space};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Block groups of a file system that can be written to, at most: 128 TiB in blocks of 4 KiB.
@@ -75,7 +76,14 @@ pub(crate) struct AllocationChanges {
     taken: Vec<Run>,
     freed: Vec<Run>,
     taken_inodes: u32,
-    freed_inodes: u32,
+    freed_inodes: Vec<Ino>,
+}
+
+impl AllocationChanges {
+    /// The inode numbers that were freed.
+    pub(crate) fn freed_inodes(&self) -> impl Iterator<Item = Ino> {
+        self.freed_inodes.iter().copied()
+    }
 }
 
 /// The state of the free space: what is claimed, freed, counted.
@@ -102,6 +110,17 @@ impl Allocator {
         &self.space
     }
 
+    /// The blocks that were allocated.
+    pub(crate) fn taken_blocks(
+        &self,
+        changes: &AllocationChanges,
+    ) -> impl Iterator<Item = Range<u64>> {
+        changes.taken.iter().map(|run| {
+            let (start, blocks) = self.space.blocks_of(*run);
+            start.0..start.0 + u64::from(blocks)
+        })
+    }
+
     /// A handle stopped: what it changed is part of transaction `tid`.
     pub(crate) fn keep(&self, changes: &mut AllocationChanges, tid: Tid) {
         let changes = std::mem::take(changes);
@@ -122,7 +141,8 @@ impl Allocator {
             counts.undo(0, run.len);
         }
         counts.free_inodes += u64::from(changes.taken_inodes);
-        counts.free_inodes -= u64::from(changes.freed_inodes).min(counts.free_inodes);
+        let freed_inodes = changes.freed_inodes.len() as u64;
+        counts.free_inodes -= freed_inodes.min(counts.free_inodes);
         drop(counts);
         for run in changes.taken {
             self.space.release(run);

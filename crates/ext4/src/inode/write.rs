@@ -95,6 +95,7 @@ impl Filesystem {
     ) -> Result<R> {
         let (block, start, _) = self.inode_place(ino)?;
         let range = start..start.saturating_add(usize::from(self.superblock().inode_size_bytes));
+        handle.note_inodes(block);
         handle.update_part(block, ino, range, |bytes| Ok(edit(self, bytes)))
     }
 

@@ -205,6 +205,24 @@ impl<'f> Handle<'f> {
         Ok(())
     }
 
+    /// `block` is one of an inode table.
+    pub(crate) fn note_inodes(&mut self, block: FsBlock) {
+        if let Some(order) = &mut self.running.order {
+            order.add_inodes(block);
+        }
+    }
+
+    /// The last of the inode `numbers` that this transaction freed, where a power cut may leave
+    /// names of it behind: without a journal.
+    pub(crate) fn last_freed(&self, numbers: Range<Ino>) -> Option<Ino> {
+        self.running.order.as_ref()?.last_freed(numbers)
+    }
+
+    /// Whether there is any such number.
+    pub(crate) fn waits_for_freed(&self) -> bool {
+        self.last_freed(Ino(0)..Ino(u32::MAX)).is_some()
+    }
+
     /// The metadata block `block` is freed: what it holds is never written home, and no
     /// replay brings it back.
     pub fn forget(&mut self, block: FsBlock) {
@@ -236,6 +254,13 @@ impl<'f> Handle<'f> {
         for block in &self.forgotten {
             self.running.forget(*block);
             self.fs.buffers().forget_dirty(block.0);
+        }
+        if let Some(order) = &mut self.running.order {
+            let allocator = self.fs.allocator();
+            allocator
+                .taken_blocks(&self.allocation)
+                .for_each(|blocks| order.take(blocks));
+            order.free(self.allocation.freed_inodes());
         }
         self.fs.allocator().keep(&mut self.allocation, tid);
         self.fs.sharing.keep(&mut self.sharing);

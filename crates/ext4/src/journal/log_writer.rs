@@ -15,6 +15,7 @@
 
 use super::checkpoint::Circle;
 use super::file::{Extent, JournalFile};
+use super::order::Order;
 use super::running::Sealed;
 use crate::ondisk::jbd2::{
     Format, JournalSuperblock, MAGIC, SUPERBLOCK_BYTES, Tag, Tid, looks_like_log,
@@ -51,6 +52,8 @@ pub(super) struct Snapshot {
     pub(super) blocks: Vec<(FsBlock, Arc<[u8]>)>,
     /// The blocks that it freed.
     pub(super) revoked: Vec<FsBlock>,
+    /// What the blocks are ordered by; `None` where there is a journal.
+    pub(super) order: Option<Order>,
 }
 
 impl Snapshot {
@@ -65,6 +68,7 @@ impl Snapshot {
             tid: sealed.tid,
             blocks: versions.collect(),
             revoked: sealed.revoked.into_iter().collect(),
+            order: sealed.order,
         }
     }
 }

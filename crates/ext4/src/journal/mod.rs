@@ -34,7 +34,8 @@
 //! - `handle`, `running`: changes, and the transaction that they join;
 //! - `writer`: what the steps from a transaction to its blocks' homes are;
 //! - `progress`: who does them, and who waits;
-//! - `log_writer`, `checkpoint`, `home`: the log, the room in it, and what is to come home.
+//! - `log_writer`, `checkpoint`, `home`: the log, the room in it, and what is to come home;
+//! - `order`: how that comes home where there is no journal.
 
 mod apply;
 mod block_map;
@@ -47,6 +48,7 @@ mod handle;
 mod home;
 mod log;
 mod log_writer;
+mod order;
 mod overlay;
 mod progress;
 mod recover_home;

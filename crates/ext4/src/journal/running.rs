@@ -1,6 +1,7 @@
 //! The running transaction: which blocks the handles since the last commit have changed.
 
 use super::block_map::{BlockMap, BlockSet};
+use super::order::Order;
 use super::touched::Touched;
 use crate::FsBlock;
 pub use crate::ondisk::jbd2::Tid;
@@ -16,6 +17,8 @@ pub(crate) struct Running {
     tid: Tid,
     blocks: BlockSet,
     revoked: BlockSet,
+    /// What its blocks are ordered by; `None` where there is a journal.
+    pub(super) order: Option<Order>,
     /// Blocks that it may come to hold: as many as the log has room for.
     pub(super) limit_blocks: u32,
     /// When the first handle that changed anything stopped.
@@ -38,6 +41,7 @@ pub(super) struct Sealed {
     pub(super) tid: Tid,
     pub(super) blocks: BlockSet,
     pub(super) revoked: BlockSet,
+    pub(super) order: Option<Order>,
 }
 
 impl Running {
@@ -46,6 +50,7 @@ impl Running {
             tid,
             blocks: BlockSet::default(),
             revoked: BlockSet::default(),
+            order: None,
             limit_blocks,
             since: None,
             is_closed: false,
@@ -100,6 +105,7 @@ impl Running {
             tid: self.tid,
             blocks: std::mem::take(&mut self.blocks),
             revoked: std::mem::take(&mut self.revoked),
+            order: self.order.as_mut().map(std::mem::take),
         };
         self.tid = self.tid.next();
         self.since = None;

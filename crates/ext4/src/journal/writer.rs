@@ -5,7 +5,7 @@
 //! ([`super::progress`]), who finds no room in the log makes some. The volume's flusher drives
 //! both by age ([`Filesystem::commit_if_old`]).
 //!
-//! Without a journal, a commit writes the blocks home.
+//! Without a journal, a commit writes the blocks home ([`super::order`]).
 //!
 //! # Locking
 //! ```text
@@ -21,6 +21,7 @@ use super::guard::Guard;
 use super::handle::Handle;
 use super::home::{Homes, write_home};
 use super::log_writer::{LogWriter, Snapshot};
+use super::order::Order;
 use super::progress::Progress;
 use super::running::{Running, Tid};
 use crate::alloc::Allocator;
@@ -85,9 +86,13 @@ impl Writer {
             journal: journal.as_ref().map(|journal| journal.log.extent()),
             max_blocks,
         };
+        let mut running = Running::new(tid, 0);
+        if journal.is_none() {
+            running.order = Some(Order::default());
+        }
         let writer = Self {
             device,
-            running: Mutex::new(Running::new(tid, 0)),
+            running: Mutex::new(running),
             progress: Progress::new(committed),
             journal,
             max_blocks,
@@ -108,6 +113,7 @@ impl Writer {
         let room = running.limit_blocks;
         drop(running);
         self.max_blocks = room;
+        self.guard.max_blocks = room;
     }
 
     /// The most blocks of a transaction.
@@ -154,7 +160,7 @@ impl Writer {
             .check_transaction(&transaction.blocks, &transaction.revoked)?;
         match &self.journal {
             Some(journal) => self.commit_to_log(journal, &mut transaction)?,
-            None => self.commit_home(buffers, &transaction)?,
+            None => self.commit_home(buffers, &mut transaction)?,
         }
         self.allocator.committed(transaction.tid);
         self.progress.set_committed(transaction.tid);
@@ -189,10 +195,14 @@ impl Writer {
             .wait_until(|| !logged.is_in_flight(&transaction.revoked))
     }
 
-    fn commit_home(&self, buffers: &BufferCache, transaction: &Snapshot) -> Result<()> {
+    fn commit_home(&self, buffers: &BufferCache, transaction: &mut Snapshot) -> Result<()> {
+        // Content comes before what maps it.
         self.flush()?;
-        write_home(&*self.device, buffers, &self.progress, &transaction.blocks)?;
-        self.flush()?;
+        let order = transaction.order.take().unwrap_or_default();
+        for class in order.classes(&transaction.blocks) {
+            write_home(&*self.device, buffers, &self.progress, &class)?;
+            self.flush()?;
+        }
         self.homes
             .clean(buffers, transaction.blocks.iter().cloned());
         Ok(())

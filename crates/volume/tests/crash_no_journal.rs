@@ -1,0 +1,353 @@
+//! The power cut at writes to images without a journal: what e2fsck makes of what is left.
+//!
+//! What must hold after `e2fsck -fy`, which must then find nothing more:
+//! 1. What was synced of a file is there, under its name or in `lost+found`, unless the file was
+//!    removed.
+//! 2. No file shows a byte of another one, or of what was free: each eight bytes of content say
+//!    which file and which place they belong to.
+//!
+//! `LARDER_SEED` replaces the seed.
+
+use larder::{FileKind, Ino, NewFile, OpenOptions, RenameFlags, Volume};
+use larder_block::{BlockDevice, OverlayDevice, PowerCuts, RecordingDevice};
+use larder_testkit::crash::{layout, open};
+use larder_testkit::seed::mix;
+use larder_testkit::tool::Tool;
+use larder_testkit::{Random, Requirement, Seed, skip};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+use std::sync::Arc;
+
+const OPERATIONS: u32 = 260;
+const STATES: usize = 24;
+
+/// What file `id` holds from `offset_bytes` on.
+fn content(id: u32, offset_bytes: u64, len: usize) -> Vec<u8> {
+    let words = (offset_bytes / 8..).take(len / 8);
+    words.flat_map(|word| word_of(id, word)).collect()
+}
+
+fn word_of(id: u32, word: u64) -> [u8; 8] {
+    let place = u32::try_from(word).expect("small files");
+    (u64::from(place) << 32 | u64::from(id)).to_le_bytes()
+}
+
+/// A file of the workload.
+#[derive(Debug)]
+struct File {
+    id: u32,
+    ino: Ino,
+    directory: usize,
+    written: Vec<Range<u64>>,
+}
+
+/// What is durable of a file.
+#[derive(Debug)]
+struct Durable {
+    id: u32,
+    written: Vec<Range<u64>>,
+    /// From this change of the device on.
+    since: usize,
+    /// The change with which its removal began.
+    until: usize,
+}
+
+struct Workload<'a> {
+    volume: &'a Volume,
+    position: &'a dyn Fn() -> usize,
+    random: Random,
+    directories: Vec<Ino>,
+    files: Vec<File>,
+    durable: Vec<Durable>,
+    next_id: u32,
+}
+
+fn name(id: u32) -> Vec<u8> {
+    // Long, so that directories grow and are split.
+    format!("{id}-{}", "n".repeat(90)).into_bytes()
+}
+
+fn new_file() -> NewFile {
+    NewFile {
+        permissions: 0o644,
+        umask: 0,
+        uid: 0,
+        gid: 0,
+    }
+}
+
+impl Workload<'_> {
+    fn any(&mut self, count: usize) -> usize {
+        usize::try_from(self.random.below(count as u64)).expect("an index")
+    }
+
+    fn step(&mut self) {
+        let choice = self.random.below(100);
+        if self.files.len() < 4 || choice < 30 {
+            self.create();
+            return;
+        }
+        let at = self.any(self.files.len());
+        match choice {
+            30..55 => self.write(at),
+            55..75 => self.sync(at),
+            75..90 => self.remove(at),
+            90..97 => self.rename(at),
+            _ => {
+                self.volume.sync().expect("sync");
+                for at in 0..self.files.len() {
+                    self.note(at);
+                }
+            }
+        }
+    }
+
+    fn create(&mut self) {
+        let (id, directory) = (self.next_id, self.any(2));
+        self.next_id += 1;
+        let parent = self.directories[directory];
+        let made = self.volume.create(parent, &name(id), &new_file());
+        let ino = made.expect("create").ino;
+        let written = Vec::new();
+        self.files.push(File {
+            id,
+            ino,
+            directory,
+            written,
+        });
+        self.write(self.files.len() - 1);
+    }
+
+    /// Writes some blocks, apart from others, so that the mapping grows.
+    fn write(&mut self, at: usize) {
+        let start = self.random.below(64) * 8192;
+        let len = 1024 * (1 + self.any(8));
+        let file = &mut self.files[at];
+        let bytes = content(file.id, start, len);
+        let written = self.volume.write_all_at(file.ino, &bytes, start);
+        written.expect("write");
+        file.written.push(start..start + len as u64);
+    }
+
+    fn sync(&mut self, at: usize) {
+        self.volume
+            .sync_file(self.files[at].ino, false)
+            .expect("fsync");
+        self.note(at);
+    }
+
+    /// What was written of the file is durable.
+    fn note(&mut self, at: usize) {
+        let file = &self.files[at];
+        self.durable.push(Durable {
+            id: file.id,
+            written: file.written.clone(),
+            since: (self.position)(),
+            until: usize::MAX,
+        });
+    }
+
+    fn remove(&mut self, at: usize) {
+        let file = self.files.swap_remove(at);
+        let position = (self.position)();
+        for durable in self
+            .durable
+            .iter_mut()
+            .filter(|durable| durable.id == file.id)
+        {
+            durable.until = position;
+        }
+        let parent = self.directories[file.directory];
+        self.volume.unlink(parent, &name(file.id)).expect("unlink");
+    }
+
+    fn rename(&mut self, at: usize) {
+        let file = &mut self.files[at];
+        let [from, to] = [file.directory, 1 - file.directory].map(|at| self.directories[at]);
+        file.directory = 1 - file.directory;
+        let name = name(file.id);
+        let renamed = self
+            .volume
+            .rename(from, &name, to, &name, RenameFlags::empty());
+        renamed.expect("rename");
+    }
+}
+
+/// What a volume holds: the content of each file that has any, by who it says that it is of.
+fn contents(volume: &Volume) -> Result<BTreeMap<u32, Vec<u8>>, String> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![Ino::ROOT];
+    let mut seen = BTreeSet::new();
+    while let Some(directory) = left.pop() {
+        let mut entries = Vec::new();
+        let listed = volume.read_dir(directory, 0, &mut |entry| {
+            if !matches!(entry.name, b"." | b"..") {
+                entries.push((entry.name.to_vec(), entry.ino));
+            }
+            ControlFlow::Continue(())
+        });
+        listed.map_err(|error| format!("listing {directory}: {error}"))?;
+        for (name, ino) in entries {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            let failed = |error: larder::Error| format!("{name}: {error}");
+            let metadata = volume.metadata(ino).map_err(failed)?;
+            if metadata.kind == FileKind::Directory {
+                left.push(ino);
+                continue;
+            }
+            if !seen.insert(ino) {
+                continue;
+            }
+            let mut bytes = vec![0; usize::try_from(metadata.size_bytes).expect("small")];
+            let read = volume.read_at(ino, &mut bytes, 0).map_err(failed)?;
+            bytes.truncate(read);
+            let owner = owner(&name, &bytes)?;
+            if let Some(owner) = owner {
+                found.insert(owner, bytes);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whose content `bytes` are, which must be of one file.
+fn owner(name: &str, bytes: &[u8]) -> Result<Option<u32>, String> {
+    let named = name
+        .split_once('-')
+        .and_then(|(id, _)| id.parse::<u32>().ok());
+    let mut owner = named;
+    for (word, found) in (0..).zip(bytes.chunks_exact(8)) {
+        if found.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let id = u32::from_le_bytes([found[0], found[1], found[2], found[3]]);
+        let expected = *owner.get_or_insert(id);
+        if found != word_of(expected, word) {
+            return Err(format!("{name} shows {found:?} in byte {}", word * 8));
+        }
+    }
+    Ok(owner)
+}
+
+/// What is wrong with what a power cut left, once e2fsck has repaired it.
+fn check(state: &OverlayDevice, image: &Path, durable: &[&Durable]) -> Result<(), String> {
+    let mut bytes = vec![0; usize::try_from(state.size_bytes()).expect("small")];
+    state
+        .read_at(&mut bytes, 0)
+        .map_err(|error| error.to_string())?;
+    fs::write(image, bytes).map_err(|error| error.to_string())?;
+    let repaired = Tool::new("e2fsck")
+        .arg("-fy")
+        .accept(1)
+        .accept(2)
+        .arg(image)
+        .run();
+    let repaired = repaired.map_err(|error| error.to_string())?;
+    let checked = Tool::new("e2fsck").arg("-fn").arg(image).run();
+    checked.map_err(|error| format!("e2fsck leaves damage: {error}"))?;
+    let volume = Volume::open(image, &OpenOptions::default());
+    let volume = volume.map_err(|error| error.to_string())?;
+    let found = contents(&volume).map_err(|what| format!("{what}\n{repaired}"))?;
+    for durable in durable {
+        for range in &durable.written {
+            let [start, end] =
+                [range.start, range.end].map(|at| usize::try_from(at).expect("small"));
+            let expected = content(durable.id, range.start, end - start);
+            let there = found
+                .get(&durable.id)
+                .and_then(|bytes| bytes.get(start..end));
+            if there != Some(&expected) {
+                let what = if there.is_some() {
+                    "differs"
+                } else {
+                    "is lost"
+                };
+                let id = durable.id;
+                return Err(format!(
+                    "{start}..{end} of {id}, synced, {what}\n{repaired}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn survive(name: &str, seed: u64) {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let seed = Seed::from_environment(seed);
+    let base = layout(name).expect("layout").base().expect("mke2fs");
+    let base = OverlayDevice::new(base);
+    let recorder = Arc::new(RecordingDevice::new(Arc::new(base.clone())));
+    let volume = open(Arc::clone(&recorder) as _).expect("open");
+    let directories = [b"d0", b"d1"].map(|name| {
+        let made = volume.make_dir(Ino::ROOT, name, &new_file());
+        made.expect("directory").ino
+    });
+    volume.sync().expect("sync");
+    let position = || recorder.change_count();
+    let mut workload = Workload {
+        volume: &volume,
+        position: &position,
+        random: Random::new(seed),
+        directories: directories.to_vec(),
+        files: Vec::new(),
+        durable: Vec::new(),
+        next_id: 1,
+    };
+    for _ in 0..OPERATIONS {
+        workload.step();
+    }
+    let durable = workload.durable;
+    volume.close().expect("close");
+    let changes = recorder.take_changes();
+    let folder = tempfile::tempdir().expect("folder");
+    let image = folder.path().join("image");
+    let mut cuts = PowerCuts::new(&base, &changes).without_tearing(0..u64::MAX);
+    let every = (changes.len() / STATES).max(1);
+    for position in (0..=changes.len()).step_by(every) {
+        let expected: Vec<&Durable> = durable
+            .iter()
+            .filter(|durable| (durable.since..durable.until).contains(&position))
+            .collect();
+        cuts.advance_to(position).expect("changes");
+        for number in 0..3 {
+            let state = match number {
+                0 => cuts.all_written(),
+                _ => cuts
+                    .reordered(seed.0 ^ mix((position as u64) << 8 | number))
+                    .expect("state"),
+            };
+            if let Err(what) = check(&state, &image, &expected) {
+                panic!(
+                    "{name}, seed {seed}, cut after {position} of {} changes, {number}: {what}",
+                    changes.len()
+                );
+            }
+        }
+    }
+    println!(
+        "{name}: {} changes, {} synced",
+        changes.len(),
+        durable.len()
+    );
+    assert!(durable.len() > 20, "{name}: little was synced");
+}
+
+#[test]
+fn ext2_1k_repaired_after_power_cuts_has_what_was_synced() {
+    survive("ext2-1k", 0x4400);
+}
+
+#[test]
+fn ext4_without_journal_repaired_after_power_cuts_has_what_was_synced() {
+    survive("no-journal-4k", 0x4401);
+}
+
+#[test]
+fn ext2_4k_large_inodes_repaired_after_power_cuts_has_what_was_synced() {
+    survive("ext2-4k-large-inodes", 0x4402);
+}
