@@ -423,7 +423,9 @@ fn replace_files(seed: Seed) -> Vec<Operation> {
 }
 
 fn survive_replacing(name: &str, seed: u64) {
-    survive(name, seed, Start::empty, |seed, _| replace_files(seed));
+    survive(name, seed, BREADTH, Start::empty, |seed, _| {
+        replace_files(seed)
+    });
 }
 
 #[test]
