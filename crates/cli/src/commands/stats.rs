@@ -1,7 +1,7 @@
 //! `larder stats`.
 
 use crate::args::StatsArgs;
-use crate::failure::Result;
+use crate::failure::{Result, tell_note};
 use crate::{json, name, size};
 use larder::tables::Finder;
 use larder::{
@@ -34,8 +34,28 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
         print(|out| out.write_all(exposition(&stats, &mountpoint, &labels).as_bytes()))?;
     } else {
         print(|out| print_text(out, &stats))?;
+        if let Some(why) = why_no_lookups(&stats) {
+            tell_note(why);
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why nothing, or no page, was looked up yet.
+fn why_no_lookups(stats: &Stats) -> Option<&'static str> {
+    if stats.caches().iter().all(|(_, cache)| cache.lookups == 0) {
+        Some(
+            "no lookups yet: the kernel answers from its own caches what it knows, and asks larder \
+             for the rest only",
+        )
+    } else if stats.page.lookups == 0 {
+        Some(
+            "no pages were looked up yet: the kernel caches pages itself, and large reads go past \
+             larder's page cache; mount with --direct-io to have larder serve every read",
+        )
+    } else {
+        None
+    }
 }
 
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
