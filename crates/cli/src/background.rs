@@ -7,11 +7,16 @@
 
 use crate::failure::{Failure, Result};
 use rustix::process::setsid;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
+
+/// What the program is called, unless by another name.
+pub(crate) const NAME: &str = "larder";
 
 /// Tells the child that it is the child.
 const MARK: &str = "_LARDER_BACKGROUND";
@@ -31,10 +36,21 @@ pub(crate) fn is_child() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
+/// Names the process as its program was called: the kernel named it `exe`, after the last part of the
+/// path that it was started by.
+pub(crate) fn take_name() {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&program).file_name().unwrap_or(NAME.as_ref());
+    if let Ok(name) = CString::new(name.as_bytes()) {
+        // The name is for people to see: the server runs without it too.
+        let _ = rustix::thread::set_name(&name);
+    }
+}
+
 /// Runs the same command line in a child, until it serves or ends.
 pub(crate) fn run_child() -> io::Result<Child> {
     let mut args = std::env::args_os();
-    let program = args.next().unwrap_or_else(|| OsString::from("larder"));
+    let program = args.next().unwrap_or_else(|| OsString::from(NAME));
     let mut child = Command::new("/proc/self/exe")
         .arg0(program)
         .args(args)

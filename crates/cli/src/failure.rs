@@ -1,7 +1,7 @@
 //! Failures as the user sees them: a line `error:` and, if something can be done
 //! about it, a line `hint:`.
 
-use crate::name;
+use crate::{name, opening};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -212,7 +212,11 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
 /// An image that somebody else uses.
 fn of_lock(image: &Path, access: Access) -> Failure {
     let path = image.display();
-    let who = match larder_block::lock_holder(image) {
+    let holder = larder_block::lock_holder(image);
+    let is_ending = holder
+        .as_ref()
+        .is_some_and(|holder| opening::is_ending(image, holder));
+    let who = match holder {
         Some(holder) if holder.name.is_empty() => format!("process {}", holder.pid),
         Some(holder) => format!(
             "process {} ({})",
@@ -224,6 +228,10 @@ fn of_lock(image: &Path, access: Access) -> Failure {
     Failure::with_hint(
         format!("image {path} is in use by {who}"),
         match access {
+            _ if is_ending => {
+                "it has no mount here: it still writes the image, or files are open on its former mount; \
+                 close them, and try again when it has ended"
+            }
             Access::Write => {
                 "who writes an image has it alone: unmount it where it is mounted \
                  (larder umount, umount), or end what uses it"

@@ -23,6 +23,7 @@ mod mode;
 mod mount_helper;
 mod mount_options;
 mod name;
+mod opening;
 mod recording;
 mod size;
 mod telling_clock;

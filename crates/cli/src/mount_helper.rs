@@ -4,7 +4,7 @@
 //! With it in `/sbin`, `mount -t larder` and lines of fstab(5) work.
 
 use crate::commands::mount;
-use crate::failure::{Failure, tell_note};
+use crate::failure::{Access, Failure, tell_note};
 use crate::mount_options::Options;
 use clap::Parser;
 use std::ffi::OsString;
@@ -70,6 +70,8 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
             return ExitCode::from(USAGE_FAILED);
         }
     }
+    // mount(8) passes `rw` where nobody asked for it, and then falls back to reading itself.
+    options.access = options.access.filter(|access| *access == Access::Read);
     if args.verbose > 0 && (args.no_mtab || args.namespace.is_some() || args.fs_type.is_some()) {
         tell_note("-n, -N and -t make no difference here");
     }

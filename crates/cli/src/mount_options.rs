@@ -1,7 +1,7 @@
 //! The options of a mount: from `-o`, in the style of mount(8), and from flags.
 
 use crate::args::{MountArgs, VolumeArgs};
-use crate::failure::{Failure, Result, tell_note};
+use crate::failure::{Access, Failure, Result, tell_note};
 use crate::{metrics, name, size, threads};
 use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions, PolicyName};
 use larder_fuse::MountOptions;
@@ -94,8 +94,8 @@ pub(crate) struct Options {
     pub metrics: Option<SocketAddr>,
     /// The trace that the caches are recorded to.
     pub record: Option<PathBuf>,
-    /// Only reading was asked for.
-    read_only: bool,
+    /// What was asked for by `ro` or `rw`.
+    pub access: Option<Access>,
 }
 
 impl Options {
@@ -136,7 +136,7 @@ impl Options {
 
     /// Makes what follows from other options fit them. A journal that is ignored cannot be written.
     fn settle(&mut self) {
-        let read_write = !self.read_only && !self.volume.noload;
+        let read_write = self.access != Some(Access::Read) && !self.volume.noload;
         self.volume.read_write = read_write;
         self.mount.read_write = read_write;
         self.mount.kernel_readahead_bytes = self.volume.readahead_max_bytes;
@@ -182,8 +182,8 @@ impl Options {
 
     fn add_switch(&mut self, switch: &str) -> bool {
         match switch {
-            "ro" => self.read_only = true,
-            "rw" => self.read_only = false,
+            "ro" => self.access = Some(Access::Read),
+            "rw" => self.access = Some(Access::Write),
             "sync" | "dirsync" => self.mount.sync = true,
             "async" => self.mount.sync = false,
             "fakeroot" => self.mount.fakeroot = true,

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::{
     Fixture, Mountpoint, User, assert_clean, assert_fails, can_mount, command, content, has_root,
-    in_own_namespace, is_mounted, mount, mount_line, name_of, run, serve, sh, signal, text, tool,
-    umount, wait_until,
+    in_own_namespace, is_mounted, mount, mount_line, name_of, open_fuse_device, run, serve, sh,
+    signal, text, tool, umount, wait_until,
 };
 
 /// The socket of the mount at `mountpoint`, among the directories for `uid`.
@@ -336,19 +336,6 @@ fn killed_server_is_cleaned_up_after() {
     assert_fails(&stats, 1, &["no larder server answers", "hint:"]);
     umount(User::Same, &mountpoint.0);
     assert!(!socket.exists());
-}
-
-/// Opens `/dev/fuse` to all users, in this mount namespace, if it is not open already.
-fn open_fuse_device() {
-    if !support::is_fuse_open() {
-        // As udev would have it.
-        let device = Fixture::new();
-        let node = device.path("fuse");
-        sh(
-            "mknod \"$1\" c 10 229; chmod 666 \"$1\"; mount --bind \"$1\" /dev/fuse",
-            &[&node],
-        );
-    }
 }
 
 /// Makes the binary `/sbin/mount.larder` in this mount namespace.

@@ -115,6 +115,7 @@ fn image_that_may_not_be_written_hints_at_ro() {
         User::Nobody,
         &[
             "mount".as_ref(),
+            "-orw".as_ref(),
             fixture.image().as_ref(),
             mountpoint.0.as_ref(),
         ],

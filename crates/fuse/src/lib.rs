@@ -28,7 +28,7 @@ mod transport;
 pub use error::{Error, Result};
 pub use metrics::Metrics;
 pub use mount::attach::check_mount;
-pub use mount::info::{MountEntry, find_mount, mount_of};
+pub use mount::info::{MountEntry, find_mount, is_mounted, mount_of};
 pub use mount::unmount::{Unmounted, unmount};
 pub use options::MountOptions;
 pub use server::{Server, Unmounter};

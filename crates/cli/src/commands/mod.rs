@@ -19,8 +19,8 @@ mod umount;
 mod unnamed;
 
 use crate::args::{Command, VolumeArgs};
-use crate::failure::{self, Access, Result};
-use crate::{logging, mount_options};
+use crate::failure::Result;
+use crate::{logging, mount_options, opening};
 use larder::Volume;
 use std::path::Path;
 use std::process::ExitCode;
@@ -53,6 +53,5 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
 
 /// Opens an image for the commands that do not mount.
 fn open(image: &Path, args: &VolumeArgs) -> Result<Volume> {
-    Volume::open(image, &mount_options::open_options(args))
-        .map_err(|error| failure::of_image(image, Access::Read, &error))
+    opening::open(image, &mount_options::open_options(args))
 }

@@ -2,12 +2,11 @@
 
 use crate::args::MountArgs;
 use crate::background::{self, Child, Departure};
-use crate::failure::{self, Access, Failure, Result, tell_note};
+use crate::failure::{Failure, Result, tell_note};
 use crate::mount_options::Options;
 use crate::recording::Recording;
 use crate::telling_clock::TellingClock;
-use crate::{logging, metrics};
-use larder::Volume;
+use crate::{logging, metrics, opening};
 use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -36,6 +35,7 @@ pub(crate) fn in_background(
     log: Option<&Path>,
 ) -> Result<u8> {
     if background::is_child() {
+        background::take_name();
         logging::start(log)?;
         serve(image, mountpoint, options, true)?;
         return Ok(0);
@@ -59,7 +59,7 @@ pub(super) fn serve(
         mut mount,
         metrics,
         record,
-        ..
+        access,
     } = options;
     if mount.fs_name.is_empty() {
         mount.fs_name = fs::canonicalize(image)
@@ -70,11 +70,6 @@ pub(super) fn serve(
     // Opening for writing writes: what cannot be mounted is not to be touched.
     check_mount(mountpoint, &mount)?;
     let metrics = metrics.map(metrics::bind).transpose()?;
-    let access = if volume.read_write {
-        Access::Write
-    } else {
-        Access::Read
-    };
     volume.clock = Arc::new(TellingClock);
     let recording = record
         .map(|path| Recording::start(&path, image, mountpoint))
@@ -83,8 +78,12 @@ pub(super) fn serve(
     if let Some(recording) = &recording {
         recording.attach(&mut volume);
     }
-    let volume =
-        Volume::open(image, &volume).map_err(|error| failure::of_image(image, access, &error))?;
+    let opened = match access {
+        Some(_) => opening::open(image, &volume)?,
+        None => opening::open_or_read(image, &mut volume)?,
+    };
+    mount.read_write = volume.read_write;
+    let volume = opened;
     if let Some(recording) = &recording {
         recording.describe(&volume.stats());
     }

@@ -1,10 +1,9 @@
 //! Places in an image, as `IMAGE:/path`, and what the commands that change images share.
 
 use crate::args::VolumeArgs;
-use crate::failure::{self, Access, Failure, Result, of_path};
-use crate::mount_options;
-use crate::name;
+use crate::failure::{Failure, Result, of_path};
 use crate::telling_clock::TellingClock;
+use crate::{mount_options, name, opening};
 use larder::{FileKind, Ino, NewFile, Volume};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -59,8 +58,7 @@ pub(super) fn change(
     let mut options = mount_options::open_options(args);
     options.read_write = true;
     options.clock = Arc::new(TellingClock);
-    let volume = Volume::open(image, &options)
-        .map_err(|error| failure::of_image(image, Access::Write, &error))?;
+    let volume = opening::open(image, &options)?;
     let changed = change(&volume);
     let closed = volume
         .close()

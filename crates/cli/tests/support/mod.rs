@@ -371,3 +371,16 @@ pub fn is_fuse_open() -> bool {
     let mode = fs::metadata("/dev/fuse").map(|metadata| metadata.permissions().mode());
     mode.is_ok_and(|mode| mode & 0o006 == 0o006)
 }
+
+/// Opens `/dev/fuse` to all users, in this mount namespace, if it is not open already.
+pub fn open_fuse_device() {
+    if !is_fuse_open() {
+        // As udev would have it.
+        let device = Fixture::new();
+        let node = device.path("fuse");
+        sh(
+            "mknod \"$1\" c 10 229; chmod 666 \"$1\"; mount --bind \"$1\" /dev/fuse",
+            &[&node],
+        );
+    }
+}

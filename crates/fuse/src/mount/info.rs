@@ -63,6 +63,15 @@ pub fn find_mount(mountpoint: &Path) -> Result<MountEntry> {
     mounted_at(&path)?.ok_or(Error::NotMounted(path))
 }
 
+/// Whether there is a FUSE mount of `source` in this mount namespace.
+///
+/// # Errors
+/// [`Error::MountInfo`].
+pub fn is_mounted(source: &OsStr) -> Result<bool> {
+    let is_it = |entry: &MountEntry| entry.is_fuse() && entry.source == source;
+    Ok(entries()?.iter().any(is_it))
+}
+
 /// The topmost mount at `path`, which must be canonical.
 pub(crate) fn mounted_at(path: &Path) -> Result<Option<MountEntry>> {
     let mut entries = entries()?;

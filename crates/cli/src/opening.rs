@@ -1,0 +1,110 @@
+//! Opening images: waits for a server that is about to end, and falls back to reading.
+
+use crate::commands::fuse2fs;
+use crate::failure::{self, Access, Result, tell_note, tell_warning};
+use crate::{background, mount_helper};
+use larder::{OpenOptions, Volume};
+use larder_block::{Error as DeviceError, LockHolder, lock_holder};
+use larder_ext4::Error as Ext4Error;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a command waits for a server whose mount is gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it looks meanwhile.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Opens `image` as `options` say.
+pub(crate) fn open(image: &Path, options: &OpenOptions) -> Result<Volume> {
+    open_when_free(image, options).map_err(|error| describe(image, options, &error))
+}
+
+/// As [`open`], but an image that cannot be written is opened for reading, with a warning;
+/// `options` then say so.
+pub(crate) fn open_or_read(image: &Path, options: &mut OpenOptions) -> Result<Volume> {
+    let error = match open_when_free(image, options) {
+        Ok(volume) => return Ok(volume),
+        Err(error) => error,
+    };
+    let Some(why) = why_unwritable(&error).filter(|_| options.read_write) else {
+        return Err(describe(image, options, &error));
+    };
+    options.read_write = false;
+    let volume = open(image, options)?;
+    tell_warning(&format!(
+        "image {} is mounted read-only: {why}",
+        image.display()
+    ));
+    Ok(volume)
+}
+
+fn describe(image: &Path, options: &OpenOptions, error: &larder::Error) -> failure::Failure {
+    let access = if options.read_write {
+        Access::Write
+    } else {
+        Access::Read
+    };
+    failure::of_image(image, access, error)
+}
+
+/// Opens `image`, once a server whose mount is gone has written everything to it.
+fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume> {
+    let start = Instant::now();
+    let mut is_told = false;
+    loop {
+        let opened = Volume::open(image, options);
+        let is_locked = matches!(
+            &opened,
+            Err(larder::Error::Ext4(Ext4Error::Device(
+                DeviceError::Locked { .. }
+            )))
+        );
+        if !is_locked || start.elapsed() >= PATIENCE {
+            return opened;
+        }
+        match lock_holder(image) {
+            // It may just have ended.
+            None => return Volume::open(image, options),
+            Some(holder) if !is_ending(image, &holder) => return opened,
+            Some(holder) if !is_told => {
+                is_told = true;
+                tell_note(&format!(
+                    "waiting for process {} ({}) to finish with image {}",
+                    holder.pid,
+                    holder.name,
+                    image.display()
+                ));
+            }
+            Some(_) => {}
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Whether `holder` is larder without a mount of `image`: a server whose mount is gone, and which
+/// still writes or waits for files that are open, or a command that does not mount.
+pub(crate) fn is_ending(image: &Path, holder: &LockHolder) -> bool {
+    let names = [background::NAME, mount_helper::NAME, fuse2fs::NAME];
+    let source = fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
+    names.contains(&holder.name.as_str())
+        && larder_fuse::is_mounted(source.as_os_str()).is_ok_and(|is_mounted| !is_mounted)
+}
+
+/// Why an image can be read at best, if that is what `error` says.
+fn why_unwritable(error: &larder::Error) -> Option<&str> {
+    let larder::Error::Ext4(error) = error else {
+        return None;
+    };
+    match error {
+        Ext4Error::Device(DeviceError::Open { source, .. }) => match source.kind() {
+            io::ErrorKind::PermissionDenied => Some("no permission to write it"),
+            io::ErrorKind::ReadOnlyFilesystem => Some("it is on a read-only file system or device"),
+            _ => None,
+        },
+        Ext4Error::NotWritable(why) => Some(why),
+        Ext4Error::ReadOnly(_) => Some("the device is read-only"),
+        _ => None,
+    }
+}
