@@ -717,7 +717,11 @@ impl Filesystem for Requests {
         let is_unprivileged = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let unprivileged = is_unprivileged.then(|| caller(request));
         let written = self.operations.write(unprivileged, node(ino), data, offset);
+        // Of what it writes back of its cache, mapped stores among it, the kernel does not look at
+        // the count: only an error reaches msync(2) and fsync(2).
+        let is_cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         match written.map(u32::try_from) {
+            Ok(Ok(len)) if is_cached && (len as usize) < data.len() => reply.error(Errno::ENOSPC),
             Ok(Ok(len)) => reply.written(len),
             Ok(Err(_)) => reply.error(Errno::EIO),
             Err(error) => reply.error(errno(error)),
