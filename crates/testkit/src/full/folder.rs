@@ -1,7 +1,7 @@
 //! A mount, through the system calls that programs make.
 
 use super::target::SLACK_CLUSTERS;
-use super::{FILES, FileNo, Target};
+use super::{FILES, FileNo, Limits, Target};
 use crate::mount::{Access, LoopMount};
 use larder::Fallocate;
 use rustix::fs::{
@@ -41,17 +41,20 @@ pub trait Mount: Debug {
 #[derive(Debug)]
 pub struct KernelMount {
     image: PathBuf,
+    options: &'static [&'static str],
     mount: Option<LoopMount>,
 }
 
 impl KernelMount {
-    /// Mounts `image` for writing.
+    /// Mounts `image`, which has these properties, for writing. Without extents, delayed allocation
+    /// is off: the kernel reserves nothing for indirect blocks, and loses content that it accepted.
     ///
     /// # Errors
     /// Why the kernel does not.
-    pub fn new(image: &Path) -> std::result::Result<Self, String> {
+    pub fn new(image: &Path, limits: Limits) -> std::result::Result<Self, String> {
         let mut mount = Self {
             image: image.to_owned(),
+            options: if limits.extents { &[] } else { &["nodelalloc"] },
             mount: None,
         };
         mount.remount()?;
@@ -72,7 +75,7 @@ impl Mount for KernelMount {
         if let Some(mount) = self.mount.take() {
             mount.sync().map_err(|error| error.to_string())?;
         }
-        let mount = LoopMount::new(&self.image, Access::ReadWrite, &[]);
+        let mount = LoopMount::new(&self.image, Access::ReadWrite, self.options);
         self.mount = Some(mount.map_err(|error| error.to_string())?);
         Ok(())
     }

@@ -1,43 +1,25 @@
 //! Sequences that stay at the border of a full image.
 
-use super::{FILES, FILLER, FileNo, Limits, Step};
+use super::{FILES, FILLER, FileNo, Limits, Mix, Step};
 use crate::seed::{Random, Seed};
 use larder::Fallocate;
-
-/// What sequences are made of.
-#[derive(Clone, Copy, Debug)]
-pub struct Mix {
-    /// Direct writes.
-    pub direct: bool,
-    /// Allocating, zeroing and moving ranges, beside punching.
-    pub ranges: bool,
-}
-
-impl Mix {
-    /// Everything.
-    pub const ALL: Self = Self {
-        direct: true,
-        ranges: true,
-    };
-    /// What the kernel's ext4 does without a fault: writes, cuts, holes and copies.
-    pub const PLAIN: Self = Self {
-        direct: false,
-        ranges: false,
-    };
-}
 
 /// Times that space runs out in a sequence.
 const ROUNDS: u64 = 10;
 /// Files end about here; the filler has the rest.
-const REGIONS_BYTES: [u64; 3] = [64 << 10, 1 << 20, 3 << 20];
+const REGIONS_BYTES: [u64; 4] = [64 << 10, 512 << 10, 1 << 20, 3 << 20];
 /// Multiples of these are the borders at which ranges start and end.
 const UNITS_BYTES: [u64; 4] = [1 << 10, 4 << 10, 16 << 10, 64 << 10];
 const PAGE_BYTES: u64 = 4096;
+/// How far before the end of the last change the next one begins.
+const NEAR_BYTES: [u64; 3] = [8 << 10, 128 << 10, 1 << 20];
 
 struct Generator {
     random: Random,
     mix: Mix,
     limits: Limits,
+    /// Where the last change of each file ended that gave it content or space.
+    ends_bytes: [u64; FILES.len()],
     steps: Vec<Step>,
 }
 
@@ -48,9 +30,10 @@ pub fn sequence(seed: Seed, mix: Mix, limits: Limits) -> Vec<Step> {
         random: Random::new(seed),
         mix,
         limits,
+        ends_bytes: [0; FILES.len()],
         steps: Vec::new(),
     };
-    for _ in 0..8 {
+    for _ in 0..4 {
         generator.step();
     }
     for _ in 0..ROUNDS {
@@ -70,6 +53,22 @@ impl Generator {
 
     /// Fills the image, frees a little, and works on what is free.
     fn round(&mut self) {
+        // What fails must have something to destroy.
+        let file = self.file();
+        let len_bytes = (16 << 10) + self.random.below(400 << 10);
+        let kind = self.random.below(6);
+        if kind < 5 {
+            self.steps.push(Step::Free { len_bytes });
+        }
+        match kind {
+            0..3 => self.push_write(file, 0, len_bytes, false),
+            3..5 => {
+                let mode = Fallocate::Allocate { keep_size: true };
+                let offset_bytes = self.offset(file);
+                self.push_range(file, mode, offset_bytes, len_bytes);
+            }
+            _ => {}
+        }
         if !self.one_in(4) {
             self.steps.push(Step::Fill);
         }
@@ -92,7 +91,7 @@ impl Generator {
             2 => self.free(400),
             _ => self.free(8),
         }
-        for _ in 0..3 + self.random.below(8) {
+        for _ in 0..5 + self.random.below(10) {
             self.step();
         }
     }
@@ -117,8 +116,15 @@ impl Generator {
         self.random.below(region / unit) * unit
     }
 
-    /// An offset on or beside a border, or anywhere.
-    fn offset(&mut self) -> u64 {
+    /// An offset in what the file was given last, so that steps meet; or on or beside a border.
+    fn offset(&mut self, file: FileNo) -> u64 {
+        if self.one_in(2) {
+            let end_bytes = self.ends_bytes[file.index()];
+            let most = self.pick(&NEAR_BYTES, PAGE_BYTES).min(end_bytes);
+            let back = self.random.below(most);
+            let unit = self.pick(&[1, 1, 1 << 10, PAGE_BYTES], 1);
+            return (end_bytes - back) / unit * unit;
+        }
         let border = self.border();
         match self.random.below(6) {
             0 => border + 1,
@@ -149,13 +155,13 @@ impl Generator {
         match self.random.below(100) {
             0..27 => self.write(file),
             27..37 => self.write_direct(file),
-            37..49 => {
-                let size_bytes = self.offset();
+            37..45 => {
+                let size_bytes = self.offset(file);
                 self.steps.push(Step::Truncate { file, size_bytes });
             }
-            49..59 => self.range(file, Fallocate::PunchHole),
-            59..66 => self.range(file, Fallocate::ZeroRange { keep_size }),
-            66..73 => self.range(file, Fallocate::Allocate { keep_size }),
+            45..54 => self.range(file, Fallocate::PunchHole),
+            54..63 => self.range(file, Fallocate::ZeroRange { keep_size }),
+            63..73 => self.range(file, Fallocate::Allocate { keep_size }),
             73..75 => self.move_range(file, Fallocate::Collapse),
             75..77 => self.move_range(file, Fallocate::Insert),
             77..88 => self.copy(file),
@@ -169,17 +175,18 @@ impl Generator {
     }
 
     fn write(&mut self, file: FileNo) {
-        let (offset_bytes, len) = (self.offset(), self.len());
+        let (offset_bytes, len) = (self.offset(file), self.len());
         self.push_write(file, offset_bytes, len, false);
     }
 
     fn write_direct(&mut self, file: FileNo) {
-        let offset_bytes = self.border() / PAGE_BYTES * PAGE_BYTES;
+        let offset_bytes = self.offset(file) / PAGE_BYTES * PAGE_BYTES;
         let len = self.len().next_multiple_of(PAGE_BYTES);
         self.push_write(file, offset_bytes, len, self.mix.direct);
     }
 
     fn push_write(&mut self, file: FileNo, offset_bytes: u64, len: u64, direct: bool) {
+        self.ends_bytes[file.index()] = offset_bytes + len;
         self.steps.push(Step::Write {
             file,
             offset_bytes,
@@ -189,7 +196,10 @@ impl Generator {
     }
 
     fn range(&mut self, file: FileNo, mode: Fallocate) {
-        let (offset_bytes, len_bytes) = (self.offset(), self.len());
+        let offset_bytes = self.offset(file);
+        // From content to where the file has no space, often.
+        let extra_bytes = self.pick(&[0, 0, 64 << 10, 512 << 10], 0);
+        let len_bytes = self.len() + extra_bytes;
         self.push_range(file, mode, offset_bytes, len_bytes);
     }
 
@@ -205,6 +215,9 @@ impl Generator {
 
     fn push_range(&mut self, file: FileNo, mode: Fallocate, offset_bytes: u64, len_bytes: u64) {
         if self.mix.ranges || mode == Fallocate::PunchHole {
+            if let Fallocate::Allocate { .. } = mode {
+                self.ends_bytes[file.index()] = offset_bytes + len_bytes;
+            }
             self.steps.push(Step::Range {
                 file,
                 mode,
@@ -216,7 +229,7 @@ impl Generator {
 
     fn copy(&mut self, to: FileNo) {
         let from = self.file();
-        let (from_bytes, to_bytes) = (self.offset(), self.offset());
+        let (from_bytes, to_bytes) = (self.offset(from), self.offset(to));
         let len_bytes = self.len();
         self.steps.push(Step::Copy {
             from,

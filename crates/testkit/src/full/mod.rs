@@ -9,24 +9,32 @@
 //! 6. Content is the same from the caches, from the image, after remounting, and, once synced,
 //!    after a power cut.
 //!
-//! Start with [`Session::run`]. A sequence of [`Step`]s names files by number and ranges by
-//! absolute offsets, so that it stays one whichever of its steps are taken out.
+//! Start with [`Session::run`]. A [`Step`] names files by number and ranges by absolute offsets, so
+//! that any steps can be left out of a sequence to make a failing one smaller.
 
 mod campaign;
 mod files;
 mod folder;
 mod generate;
+mod mix;
 mod promise;
 mod session;
 mod step;
+mod tally;
 mod target;
+mod verify;
 mod volume;
+
+#[cfg(test)]
+mod tests;
 
 pub use campaign::Campaign;
 pub use files::{Files, Limits};
 pub use folder::{Folder, KernelMount, Mount};
-pub use generate::{Mix, sequence};
-pub use session::{Session, Tally};
+pub use generate::sequence;
+pub use mix::Mix;
+pub use session::Session;
 pub use step::{FILES, FILLER, FileNo, Step};
+pub use tally::Tally;
 pub use target::Target;
 pub use volume::InProcess;

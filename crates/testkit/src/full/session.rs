@@ -1,46 +1,13 @@
 //! A sequence of steps on a target, with every outcome held against the model.
 
-use super::{FILES, FILLER, FileNo, Files, Limits, Step, Target};
+use super::{FILES, FILLER, FileNo, Files, Limits, Step, Tally, Target};
 use crate::operation::fill_content;
-use crate::seed::mix;
 use larder::Fallocate;
 use rustix::io::Errno;
-use std::fmt;
 use std::ops::Range;
 
 /// Lengths that are tried in turn by [`Step::Fill`], before single clusters.
 const FILL_BYTES: [u64; 3] = [512 << 10, 64 << 10, 16 << 10];
-
-/// What happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Calls that did all they were to do.
-    pub done: u32,
-    /// Writes and copies with a short count.
-    pub short: u32,
-    /// Calls that failed for want of space.
-    pub refused: u32,
-}
-
-impl Tally {
-    /// Adds another.
-    pub fn add(&mut self, other: Self) {
-        self.done += other.done;
-        self.short += other.short;
-        self.refused += other.refused;
-    }
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            done,
-            short,
-            refused,
-        } = self;
-        write!(f, "{done} done, {short} short, {refused} refused")
-    }
-}
 
 /// A target and what it must hold.
 #[derive(Debug)]
@@ -51,8 +18,10 @@ pub struct Session<T> {
     pub files: Files,
     /// What happened so far.
     pub tally: Tally,
-    limits: Limits,
-    number: u32,
+    pub(super) limits: Limits,
+    /// The step that is taken.
+    pub(super) number: u32,
+    /// What was available while all files were empty.
     empty_bytes: u64,
 }
 
@@ -233,7 +202,7 @@ impl<T: Target> Session<T> {
         }
         let has_space = self.files.has_space(to.0, &(to.1..to.1 + len));
         match self.target.copy(from, to, len) {
-            // A short count is no failure: whoever copies goes on.
+            // copy_file_range(2) may copy less for any reason.
             Ok(count) if count <= len && (count > 0 || len == 0) => {
                 if count > 0 {
                     let bytes = self.files.bytes(from.0, &(from.1..from.1 + count));
@@ -266,98 +235,5 @@ impl<T: Target> Session<T> {
         self.files.remove(file);
         self.target.create(file).map_err(failed)?;
         self.done(&[file])
-    }
-
-    fn evict(&self, file: FileNo) -> Result<(), String> {
-        self.target.evict(file).map_err(|errno| errno.to_string())?;
-        self.compare(file)
-            .map_err(|what| format!("evicted: {what}"))
-    }
-
-    /// A call did all it was to do. Half of these are looked at, so that some go on with what is
-    /// in no cache.
-    fn done(&mut self, files: &[FileNo]) -> Result<(), String> {
-        self.tally.done += 1;
-        let filling = files == [FILLER];
-        if filling || mix(u64::from(self.number)).is_multiple_of(2) {
-            return Ok(());
-        }
-        files.iter().try_for_each(|file| self.compare(*file))
-    }
-
-    /// A call that needs `need_bytes`, or none if `needs_none`, failed.
-    fn refused(&mut self, errno: Errno, needs_none: bool, need_bytes: u64) -> Result<(), String> {
-        if errno != Errno::NOSPC {
-            return Err(errno.to_string());
-        }
-        self.tally.refused += 1;
-        self.must_be_full("refused", needs_none, need_bytes)?;
-        self.compare_after_failure()
-            .map_err(|what| format!("refused: {what}"))
-    }
-
-    fn must_be_full(&self, how: &str, needs_none: bool, need_bytes: u64) -> Result<(), String> {
-        if needs_none {
-            return Err(format!("{how}, although it needs no more space"));
-        }
-        let available = self
-            .target
-            .available_bytes()
-            .map_err(|errno| errno.to_string())?;
-        let cluster_bytes = self.limits.cluster_bytes;
-        let clusters = need_bytes.div_ceil(cluster_bytes);
-        let slack_bytes = self.target.slack_bytes(cluster_bytes);
-        let enough_bytes = (clusters + clusters / 16) * cluster_bytes + slack_bytes;
-        if available >= enough_bytes {
-            return Err(format!(
-                "{how}, although {available} bytes are available, and {enough_bytes} are enough"
-            ));
-        }
-        Ok(())
-    }
-
-    /// Compares everything as it is cached, and every other time as it is on the image too. The
-    /// filler, which takes longest, is compared every fourth time.
-    fn compare_after_failure(&self) -> Result<(), String> {
-        let random = mix(u64::from(self.number));
-        let with_filler = random & 0b1100 == 0;
-        let mut files = FILES
-            .into_iter()
-            .filter(|file| with_filler || *file != FILLER);
-        if random & 0b10 == 0 {
-            return files.try_for_each(|file| self.compare(file));
-        }
-        files.try_for_each(|file| {
-            self.compare(file)?;
-            self.evict(file)
-        })
-    }
-
-    fn compare_all(&self) -> Result<(), String> {
-        FILES.into_iter().try_for_each(|file| self.compare(file))
-    }
-
-    fn compare(&self, file: FileNo) -> Result<(), String> {
-        let found = self
-            .target
-            .content(file)
-            .map_err(|errno| format!("reading {file:?}: {errno}"))?;
-        self.files.expect(file, &found)
-    }
-
-    /// That the files would be there if the power failed now.
-    fn survives(&self, files: &[FileNo]) -> Result<(), String> {
-        let Some(left) = self.target.after_power_cut() else {
-            return Ok(());
-        };
-        let left = left.map_err(|what| format!("after a power cut: {what}"))?;
-        for file in files {
-            let found = left.content(*file);
-            let found = found.map_err(|errno| format!("{file:?} after a power cut: {errno}"))?;
-            self.files
-                .expect(*file, &found)
-                .map_err(|what| format!("after a power cut: {what}"))?;
-        }
-        Ok(())
     }
 }

@@ -9,8 +9,8 @@ pub(super) const SLACK_CLUSTERS: u64 = 16;
 
 /// A way into a file system: the files of its root directory, all held open.
 pub trait Target: Sized {
-    /// What the mapping takes, and what the file system keeps in reserve: while so much more is
-    /// available than a call needs, the image is not full.
+    /// Space for mappings, and what the file system keeps in reserve. The image is full only while
+    /// less than this is available beyond what a call needs.
     fn slack_bytes(&self, cluster_bytes: u64) -> u64 {
         SLACK_CLUSTERS * cluster_bytes
     }

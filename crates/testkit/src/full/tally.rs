@@ -1,0 +1,34 @@
+//! What became of calls.
+
+use std::fmt;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Calls that did all they were to do.
+    pub done: u32,
+    /// Writes and copies with a short count.
+    pub short: u32,
+    /// Calls that failed for want of space.
+    pub refused: u32,
+}
+
+impl Tally {
+    /// Adds another.
+    pub fn add(&mut self, other: Self) {
+        self.done += other.done;
+        self.short += other.short;
+        self.refused += other.refused;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            done,
+            short,
+            refused,
+        } = self;
+        write!(f, "{done} done, {short} short, {refused} refused")
+    }
+}
