@@ -117,7 +117,13 @@ pub fn remove(chain: &mut [u8], name: &[u8]) -> Damaged<bool> {
 }
 
 /// Makes the whole chain one free record.
+///
+/// A chain that is too short for a record has none.
 pub fn clear(chain: &mut [u8]) {
+    if chain.len() < NAME_OFFSET {
+        chain.fill(0);
+        return;
+    }
     let whole = 0..chain.len();
     free(chain, whole);
 }
@@ -272,6 +278,9 @@ mod tests {
         assert!(insert(&mut chain[..16], entry(b"a", 1)).unwrap());
         extend(&mut chain, 16).unwrap();
         assert_eq!(find_room(&chain, 56 - 12 - 8), Ok(Some(0)));
+        let mut short = [1; 5];
+        extend(&mut short, 0).unwrap();
+        assert_eq!(short, [0; 5]);
         let mut empty = vec![0; 20];
         extend(&mut empty, 0).unwrap();
         assert_eq!(find_room(&empty, 12), Ok(Some(0)));
