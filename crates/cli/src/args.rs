@@ -431,7 +431,8 @@ objects, inserted, capacity, lookups, hits, links_on_hits, links_on_misses,
 longest_chain, bytes);
 readahead {policy, max_bytes, threads, windows, pages_ahead, pages_used, pages_wasted};
 device {reads, bytes, writes, written_bytes, flushes};
-on a mount that can be written also writing {dirty_bytes, read_only_because} and
+on a mount that can be written also writing {dirty_bytes,
+dirty_metadata_bytes, read_only_because} and
 attributes {variant, blocks, inodes, shares, saved_bytes} (blocks and inodes each
 entries, limit_entries, buckets, entry_bytes, bytes, lookups, hits, inserted,
 dropped_by_limit, dropped_by_shrinker); on one that is recorded

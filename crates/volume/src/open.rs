@@ -21,6 +21,9 @@ use larder_readahead::{PolicyName, max_pages_from_bytes};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Dirty metadata takes at most this part of the size of the caches, beside it.
+const DIRTY_METADATA_PART: u64 = 4;
+
 /// The file or block device at `path`, from `options.offset_bytes` on.
 pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>> {
     let range = FileRange {
@@ -84,6 +87,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         held = HeldImage::acquire(fs.superblock(), &replayed.device, &options.clock)?;
         let writing = WriteOptions {
             journals_content: options.data == DataMode::Journal,
+            dirty_metadata_bytes: Some(options.cache_size_bytes / DIRTY_METADATA_PART),
             repair: replayed.repair.clone(),
             attributes: Arc::clone(&caches.attributes),
         };

@@ -48,6 +48,10 @@ pub struct DeviceStats {
 pub struct WritingStats {
     /// Content that is not on the device yet, in bytes.
     pub dirty_bytes: u64,
+    /// Metadata that is not in its place on the device yet, in bytes: kept in memory beside the
+    /// caches, at most about a quarter of their size.
+    #[serde(default)]
+    pub dirty_metadata_bytes: u64,
     /// Why nothing is written any more, if something failed.
     pub read_only_because: Option<String>,
 }
@@ -159,6 +163,7 @@ impl Stats {
             }),
             writing: reader.live.is_some().then(|| WritingStats {
                 dirty_bytes: reader.dirty_files.blocks() * reader.block_bytes(),
+                dirty_metadata_bytes: caches.buffers.dirty_count() * reader.block_bytes(),
                 read_only_because: reader.fs.failure().map(|why| why.to_string()),
             }),
             recording: reader.tape.as_ref().and_then(|tape| tape.stats()),

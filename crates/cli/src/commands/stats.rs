@@ -196,8 +196,9 @@ fn print_writing(
     )?;
     writeln!(
         out,
-        "writing    {} to be written yet",
-        size::human(writing.dirty_bytes)
+        "writing    {} to be written yet, and {} of metadata",
+        size::human(writing.dirty_bytes),
+        size::human(writing.dirty_metadata_bytes)
     )?;
     match &writing.read_only_because {
         Some(why) => writeln!(
@@ -367,11 +368,13 @@ recording  12 events to disk.trace, 3 lost
         stats.device.flushes = 7;
         stats.writing = Some(WritingStats {
             dirty_bytes: 5 << 20,
+            dirty_metadata_bytes: 3 << 20,
             read_only_because: Some("the disk is full".to_owned()),
         });
         let text = shown(&stats);
         assert!(
-            text.contains("7 flushes") && text.contains("5.0 MiB"),
+            text.contains("7 flushes")
+                && text.contains("5.0 MiB to be written yet, and 3.0 MiB of metadata"),
             "{text}"
         );
         assert!(

@@ -59,6 +59,7 @@ impl Filesystem {
     ) -> Result<()> {
         let WriteOptions {
             journals_content,
+            dirty_metadata_bytes,
             repair,
             attributes,
         } = options;
@@ -88,6 +89,9 @@ impl Filesystem {
         let allocator = Allocator::new(self.superblock(), !needs_recovery);
         let mut writer = Writer::new(device, block_size_bytes, journal, allocator, tid);
         writer.journals_content = journals_content;
+        if let Some(bytes) = dirty_metadata_bytes {
+            writer.bound_dirty(bytes / u64::from(block_size_bytes));
+        }
         self.writer = Some(writer);
         self.sharing = Sharing::new(attributes, self.superblock());
         self.count_free_unless_known();

@@ -41,6 +41,10 @@ const LOG_PART: u32 = 4;
 /// Bytes of a transaction's blocks without a journal: as much memory is dirty.
 const NO_JOURNAL_BYTES: u32 = 64 << 20;
 
+/// A transaction may hold at least this many blocks, however small the bound on dirty metadata is:
+/// about a quarter of the smallest journal, which the largest handle fits into.
+const LEAST_BLOCKS: u64 = 256;
+
 /// The errno in the journal's superblock when it was aborted: minus `EIO`.
 const ABORTED: u32 = 5_u32.wrapping_neg();
 
@@ -53,6 +57,8 @@ pub(crate) struct Writer {
     journal: Option<Journal>,
     /// The most blocks of a transaction.
     max_blocks: u32,
+    /// The most metadata blocks that are kept in memory because the device lacks them.
+    max_dirty_blocks: u64,
     pub(super) journals_content: bool,
     homes: Homes,
     guard: Guard,
@@ -96,6 +102,7 @@ impl Writer {
             progress: Progress::new(committed),
             journal,
             max_blocks,
+            max_dirty_blocks: u64::MAX,
             journals_content: false,
             homes: Homes::default(),
             guard,
@@ -114,6 +121,18 @@ impl Writer {
         drop(running);
         self.max_blocks = room;
         self.guard.max_blocks = room;
+    }
+
+    /// Keeps at most `blocks` metadata blocks in memory that the device lacks. A transaction gets a
+    /// quarter of them: one runs, one is committed, and checkpoints begin at half.
+    pub(super) fn bound_dirty(&mut self, blocks: u64) {
+        let blocks = blocks.max(4 * LEAST_BLOCKS);
+        self.max_dirty_blocks = blocks;
+        let most = u32::try_from(blocks / 4).unwrap_or(u32::MAX);
+        self.max_blocks = self.max_blocks.min(most);
+        self.guard.max_blocks = self.max_blocks;
+        let mut running = self.running.lock();
+        self.set_limit(&mut running);
     }
 
     /// The most blocks of a transaction.
@@ -250,6 +269,9 @@ impl Writer {
 pub struct WriteOptions {
     /// Whether the content of files goes through handles too, as metadata does: `data=journal`.
     pub journals_content: bool,
+    /// The most bytes of metadata to keep in memory until the device has them, however large
+    /// the journal is; at least 1,024 blocks. `None`: as much as the journal holds.
+    pub dirty_metadata_bytes: Option<u64>,
     /// What is written over a damaged superblock before anything else.
     pub repair: Option<SuperblockRepair>,
     /// What finds attributes that another file has already. Default: nothing.
@@ -355,11 +377,13 @@ impl Filesystem {
             tid,
             || self.failing(writer.commit_running(self.buffers())),
             || self.failing(writer.device.flush().map_err(Error::from)),
-        )
+        )?;
+        // Many small commits may leave as much as large ones.
+        self.checkpoint_if(self.buffers().dirty_count() > writer.max_dirty_blocks / 4 * 3)
     }
 
-    /// Commits the running transaction if it is older than `max_age` or nearly full, and makes
-    /// room in the log once half of it is used. For a thread that calls it every now and
+    /// Commits the running transaction if it is older than `max_age` or nearly full, and checkpoints
+    /// as needed to keep half of the log, and half of the memory for dirty metadata, free. For a thread that calls it every now and
     /// then.
     ///
     /// # Errors
@@ -380,12 +404,19 @@ impl Filesystem {
         self.checkpoint_if_short()
     }
 
-    /// Makes room in the log once half of it is used.
+    /// Checkpoints once half of the log is used, or half of the memory for dirty metadata.
     fn checkpoint_if_short(&self) -> Result<()> {
-        let journal = self.writer()?.journal.as_ref();
-        let is_short = journal
+        let writer = self.writer()?;
+        let is_log_short = writer
+            .journal
+            .as_ref()
             .is_some_and(|journal| journal.logged.free_blocks() < journal.log.len_blocks() / 2);
-        if is_short { self.checkpoint() } else { Ok(()) }
+        let is_memory_short = self.buffers().dirty_count() > writer.max_dirty_blocks / 2;
+        self.checkpoint_if(is_log_short || is_memory_short)
+    }
+
+    fn checkpoint_if(&self, is_due: bool) -> Result<()> {
+        if is_due { self.checkpoint() } else { Ok(()) }
     }
 
     /// Brings home what is committed.

@@ -142,12 +142,18 @@ const DEVICE: [Figure<DeviceStats>; 5] = [
     }),
 ];
 
-const WRITING: [Figure<WritingStats>; 2] = [
+const WRITING: [Figure<WritingStats>; 3] = [
     (
         "larder_writing_dirty_bytes",
         Gauge,
         "Content that is not on the device yet.",
         |w| Some(w.dirty_bytes),
+    ),
+    (
+        "larder_writing_dirty_metadata_bytes",
+        Gauge,
+        "Metadata that is not in its place on the device yet.",
+        |w| Some(w.dirty_metadata_bytes),
     ),
     (
         "larder_writing_read_only",

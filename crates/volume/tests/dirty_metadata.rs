@@ -1,0 +1,98 @@
+//! Dirty metadata stays within its bound, however large the journal is.
+
+use larder::{Ino, NewFile, OpenOptions, Volume};
+use larder_testkit::{Requirement, skip};
+use std::process::Command;
+
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// A quarter of the caches, and what commits add while a checkpoint runs.
+const BOUND_BYTES: u64 = CACHE_BYTES / 4 * 5 / 4;
+
+/// An empty file system with a journal of 512 MiB, sparse.
+fn image(directory: &std::path::Path) -> std::path::PathBuf {
+    let path = directory.join("image");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(2 << 30).unwrap();
+    let made = Command::new("mke2fs")
+        .args(["-q", "-F", "-t", "ext4", "-J", "size=512"])
+        .args(["-E", "lazy_itable_init=1,lazy_journal_init=1"])
+        .arg(&path)
+        .status()
+        .unwrap();
+    assert!(made.success(), "mke2fs failed");
+    path
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    options.cache_size_bytes = CACHE_BYTES;
+    options.background = false;
+    options
+}
+
+/// Makes `count` files, calling `then` after each; returns the most metadata that was dirty.
+fn most_dirty_bytes(volume: &Volume, count: u32, then: impl Fn(Ino)) -> u64 {
+    let new = NewFile {
+        permissions: 0o600,
+        umask: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut most = 0;
+    for number in 0..count {
+        let name = format!("{number:05}{}", "n".repeat(60));
+        let made = volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap();
+        then(made.ino);
+        if number % 16 == 0 {
+            let writing = volume.stats().writing.unwrap();
+            most = most.max(writing.dirty_metadata_bytes);
+        }
+    }
+    most
+}
+
+#[test]
+fn dirty_metadata_with_a_large_journal_stays_within_its_bound() {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = image(directory.path());
+    let volume = Volume::open(&path, &options()).unwrap();
+    let most = most_dirty_bytes(&volume, 24_000, |_| {});
+    println!("at most {most} bytes of metadata were dirty");
+    assert!(
+        most > CACHE_BYTES / 16,
+        "{most} bytes: too few to prove anything"
+    );
+    assert!(most <= BOUND_BYTES, "{most} bytes were dirty");
+    volume.close().unwrap();
+    let checked = Command::new("e2fsck")
+        .arg("-fn")
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
+fn dirty_metadata_after_many_small_commits_stays_within_its_bound() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let volume = Volume::open(image(directory.path()), &options()).unwrap();
+    let most = most_dirty_bytes(&volume, 24_000, |ino| {
+        if ino.0 % 16 == 0 {
+            volume.sync_file(ino, false).unwrap();
+        }
+    });
+    println!("at most {most} bytes of metadata were dirty");
+    assert!(
+        most > CACHE_BYTES / 16,
+        "{most} bytes: too few to prove anything"
+    );
+    assert!(most <= BOUND_BYTES, "{most} bytes were dirty");
+}
