@@ -178,6 +178,7 @@ fn shuttle_freed_block_is_not_overwritten_by_a_checkpoint_in_flight() {
             tid,
             blocks,
             revoked,
+            order: None,
         };
         logged.committed(&snapshot(Tid(0), vec![(BLOCK, Arc::from([1]))], vec![]), 3);
         let checkpoint = {
