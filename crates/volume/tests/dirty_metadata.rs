@@ -1,6 +1,6 @@
 //! Dirty metadata stays within its bound, however large the journal is.
 
-use larder::{Ino, NewFile, OpenOptions, Volume};
+use larder::{DataMode, Ino, NewFile, OpenOptions, Volume};
 use larder_testkit::{Requirement, skip};
 use std::process::Command;
 
@@ -11,11 +11,16 @@ const BOUND_BYTES: u64 = CACHE_BYTES / 4 * 5 / 4;
 
 /// An empty file system with a journal of 512 MiB, sparse.
 fn image(directory: &std::path::Path) -> std::path::PathBuf {
+    image_with(directory, &["-J", "size=512"])
+}
+
+fn image_with(directory: &std::path::Path, options: &[&str]) -> std::path::PathBuf {
     let path = directory.join("image");
     let file = std::fs::File::create(&path).unwrap();
     file.set_len(2 << 30).unwrap();
     let made = Command::new("mke2fs")
-        .args(["-q", "-F", "-t", "ext4", "-J", "size=512"])
+        .args(["-q", "-F", "-t", "ext4"])
+        .args(options)
         .args(["-E", "lazy_itable_init=1,lazy_journal_init=1"])
         .arg(&path)
         .status()
@@ -32,18 +37,19 @@ fn options() -> OpenOptions {
     options
 }
 
+const NEW: NewFile = NewFile {
+    permissions: 0o600,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+};
+
 /// Makes `count` files, calling `then` after each; returns the most metadata that was dirty.
 fn most_dirty_bytes(volume: &Volume, count: u32, then: impl Fn(Ino)) -> u64 {
-    let new = NewFile {
-        permissions: 0o600,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-    };
     let mut most = 0;
     for number in 0..count {
         let name = format!("{number:05}{}", "n".repeat(60));
-        let made = volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap();
+        let made = volume.create(Ino::ROOT, name.as_bytes(), &NEW).unwrap();
         then(made.ino);
         if number % 16 == 0 {
             let writing = volume.stats().writing.unwrap();
@@ -95,4 +101,31 @@ fn dirty_metadata_after_many_small_commits_stays_within_its_bound() {
         "{most} bytes: too few to prove anything"
     );
     assert!(most <= BOUND_BYTES, "{most} bytes were dirty");
+}
+
+#[test]
+fn content_of_large_clusters_is_journaled_with_a_small_cache() {
+    if skip(&[Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let clusters = ["-b", "4096", "-O", "bigalloc", "-C", "1M", "-J", "size=64"];
+    let path = image_with(directory.path(), &clusters);
+    let mut options = options();
+    options.data = DataMode::Journal;
+    let content = vec![0x5A; 3 << 20];
+    {
+        let volume = Volume::open(&path, &options).unwrap();
+        let ino = volume.create(Ino::ROOT, b"file", &NEW).unwrap().ino;
+        volume.write_all_at(ino, &content, 0).unwrap();
+        volume.sync_file(ino, false).unwrap();
+    }
+    let volume = Volume::open(&path, &OpenOptions::default()).unwrap();
+    let mut read = vec![0; content.len() + 1];
+    let ino = volume.resolve(b"/file").unwrap();
+    assert_eq!(volume.read_at(ino, &mut read, 0).unwrap(), content.len());
+    assert!(
+        read[..content.len()] == content,
+        "other content than was written"
+    );
 }

@@ -90,7 +90,13 @@ impl Filesystem {
         let mut writer = Writer::new(device, block_size_bytes, journal, allocator, tid);
         writer.journals_content = journals_content;
         if let Some(bytes) = dirty_metadata_bytes {
-            writer.bound_dirty(bytes / u64::from(block_size_bytes));
+            // Content goes through a handle by the cluster: a part of one, and a whole one.
+            let content_blocks = if journals_content {
+                2 << self.superblock().cluster_blocks_log2
+            } else {
+                0
+            };
+            writer.bound_dirty(bytes / u64::from(block_size_bytes), content_blocks);
         }
         self.writer = Some(writer);
         self.sharing = Sharing::new(attributes, self.superblock());

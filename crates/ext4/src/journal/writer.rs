@@ -41,8 +41,8 @@ const LOG_PART: u32 = 4;
 /// Bytes of a transaction's blocks without a journal: as much memory is dirty.
 const NO_JOURNAL_BYTES: u32 = 64 << 20;
 
-/// A transaction may hold at least this many blocks, however small the bound on dirty metadata is:
-/// about a quarter of the smallest journal, which the largest handle fits into.
+/// A transaction may hold at least this many blocks of metadata, however small the bound on dirty
+/// metadata is: about a quarter of the smallest journal, which the largest handle fits into.
 const LEAST_BLOCKS: u64 = 256;
 
 /// The errno in the journal's superblock when it was aborted: minus `EIO`.
@@ -124,9 +124,10 @@ impl Writer {
     }
 
     /// Keeps at most `blocks` metadata blocks in memory that the device lacks. A transaction gets a
-    /// quarter of them: one runs, one is committed, and checkpoints begin at half.
-    pub(super) fn bound_dirty(&mut self, blocks: u64) {
-        let blocks = blocks.max(4 * LEAST_BLOCKS);
+    /// quarter of them: one runs, one is committed, and checkpoints begin at half. `content_blocks`
+    /// is how much content one handle may journal beside its metadata.
+    pub(super) fn bound_dirty(&mut self, blocks: u64, content_blocks: u64) {
+        let blocks = blocks.max(4 * (LEAST_BLOCKS + content_blocks));
         self.max_dirty_blocks = blocks;
         let most = u32::try_from(blocks / 4).unwrap_or(u32::MAX);
         self.max_blocks = self.max_blocks.min(most);
@@ -383,7 +384,8 @@ impl Filesystem {
     }
 
     /// Commits the running transaction if it is older than `max_age` or nearly full, and checkpoints
-    /// as needed to keep half of the log, and half of the memory for dirty metadata, free. For a thread that calls it every now and
+    /// as needed to keep half of the log, and half of the memory for dirty metadata, free. For a
+    /// thread that calls it every now and
     /// then.
     ///
     /// # Errors

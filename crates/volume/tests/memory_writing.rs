@@ -1,0 +1,85 @@
+//! Resident memory of a volume that is written to, with a large journal and many inodes in use.
+//! Alone in its process, since the kernel counts memory by process.
+//!
+//! `LARDER_INODES` sets the number of inodes; docs/performance.md has the figures of a million.
+
+use larder::{Ino, NewFile, OpenOptions, Volume};
+use larder_testkit::memory::peak_resident_bytes;
+use larder_testkit::{Requirement, skip};
+use std::process::Command;
+
+const CACHE_BYTES: u64 = 32 << 20;
+
+/// Beside the caches and a quarter of them for dirty metadata: what the allocator keeps, maps of
+/// free space, threads.
+const SPARE_BYTES: u64 = 24 << 20;
+
+/// An inode that is merely held: a slot in a hash table, which may be half empty, and for a while
+/// in two tables of which one is twice as large.
+const INODE_BYTES: u64 = 64;
+
+const FILES_IN_DIRECTORY: u32 = 1000;
+
+const NEW: NewFile = NewFile {
+    permissions: 0o700,
+    umask: 0,
+    uid: 0,
+    gid: 0,
+};
+
+#[test]
+fn memory_with_a_journal_of_1_gib_and_inodes_in_use_stays_within_budget() {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
+        return;
+    }
+    let inodes: u32 = std::env::var("LARDER_INODES").map_or(60_000, |count| {
+        count.parse().expect("LARDER_INODES is a number")
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("image");
+    std::fs::File::create(&path)
+        .unwrap()
+        .set_len(8 << 30)
+        .unwrap();
+    let made = Command::new("mke2fs")
+        .args(["-q", "-F", "-t", "ext4", "-J", "size=1024", "-N", "1200000"])
+        .args(["-E", "lazy_itable_init=1,lazy_journal_init=1"])
+        .arg(&path)
+        .status()
+        .unwrap();
+    assert!(made.success(), "mke2fs failed");
+    let before = peak_resident_bytes();
+    let mut options = OpenOptions::default();
+    options.read_write = true;
+    options.cache_size_bytes = CACHE_BYTES;
+    let volume = Volume::open(&path, &options).unwrap();
+    let mut parent = Ino::ROOT;
+    for number in 0..inodes {
+        if number % FILES_IN_DIRECTORY == 0 {
+            let name = format!("{number}");
+            parent = volume
+                .make_dir(Ino::ROOT, name.as_bytes(), &NEW)
+                .unwrap()
+                .ino;
+        }
+        let name = format!("{number:07}{}", "n".repeat(40));
+        let made = volume.create(parent, name.as_bytes(), &NEW).unwrap();
+        volume.hold(made.ino).unwrap();
+    }
+    let growth = peak_resident_bytes() - before;
+    println!(
+        "{inodes} inodes in use, caches of {CACHE_BYTES} bytes: resident memory grew by {growth} bytes at most"
+    );
+    let bound = CACHE_BYTES / 4 * 5 + u64::from(inodes) * INODE_BYTES + SPARE_BYTES;
+    assert!(
+        growth < bound,
+        "{growth} bytes, and {bound} are expected at most"
+    );
+    volume.close().unwrap();
+    let checked = Command::new("e2fsck")
+        .arg("-fn")
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+}
