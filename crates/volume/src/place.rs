@@ -117,20 +117,21 @@ impl Reader {
     fn check_place(&self, inode: &Inode, piece: &Piece) -> Result<()> {
         let (start, blocks) = (piece.start(), piece.blocks.end - piece.blocks.start);
         let may_hold = self.fs.may_hold_content(start, blocks);
-        match &piece.target {
-            Target::Claimed(claim) => {
-                let is_whole = u64::from(claim.blocks()) == blocks;
-                let what = "a claim of other blocks than are to be written";
-                Ok(self.fs.ensure(may_hold && is_whole, what)?)
+        if let Target::Claimed(claim) = &piece.target {
+            let is_whole = u64::from(claim.blocks()) == blocks;
+            let what = "a claim of other blocks than are to be written";
+            self.fs.ensure(is_whole, what)?;
+            if claim.takes_blocks() {
+                return Ok(self.fs.ensure(may_hold, "a claim of blocks of metadata")?);
             }
-            // The image says so: damage, not a mistake of ours.
-            _ if !may_hold => {
-                let place = Place::Block(start, inode.ino());
-                let what = "content is mapped to metadata of the file system";
-                Err(larder_ext4::Error::corrupt(place, what).into())
-            }
-            _ => Ok(()),
         }
+        if may_hold {
+            return Ok(());
+        }
+        // The image says so: damage, not a mistake of ours.
+        let place = Place::Block(start, inode.ino());
+        let what = "content is mapped to metadata of the file system";
+        Err(larder_ext4::Error::corrupt(place, what).into())
     }
 
     /// Where a piece that starts with block `at` ends at the latest: where content goes through the

@@ -51,6 +51,12 @@ impl FileClaim {
         self.blocks
     }
 
+    /// Whether its blocks are free until it is mapped; else the file's mapping led to them.
+    #[must_use]
+    pub fn takes_blocks(&self) -> bool {
+        self.claim.is_some()
+    }
+
     /// What is to be taken, if anything.
     pub(super) fn into_claim(self) -> Option<Claim> {
         self.claim
