@@ -166,7 +166,7 @@ impl Reader {
     pub(crate) fn write_back_and_commit(&self) -> Result<()> {
         let written = self.write_back_all();
         let committed = self.fs.running_tid().and_then(|tid| self.fs.commit(tid));
-        written.and(Ok(committed?))
+        written.and(committed.map_err(Into::into))
     }
 }
 
