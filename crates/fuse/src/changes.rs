@@ -22,6 +22,16 @@ const SET_GROUP_ID: u16 = 0o2000;
 /// The attribute that holds an access control list.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
+/// What the writer makes of the count of bytes written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// It goes on where a short write ended, as programs do.
+    Short,
+    /// It only sees errors: for what the kernel writes back of its cache, mapped stores among it,
+    /// nothing but an error reaches msync(2) and fsync(2).
+    All,
+}
+
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
@@ -172,14 +182,14 @@ impl Operations {
         self.settled(node, metadata)
     }
 
-    /// Writes `buf`, and returns how much of it. `unprivileged` is who wrote it, if the kernel says
+    /// Writes `buf` at an offset in bytes, and returns how much of it. `unprivileged` is who wrote it, if the kernel says
     /// that they may not keep the set-id bits.
     pub(crate) fn write(
         &self,
         unprivileged: Option<Caller>,
         node: NodeId,
-        buf: &[u8],
-        offset_bytes: u64,
+        (buf, offset_bytes): (&[u8], u64),
+        count: Count,
     ) -> Answer<usize> {
         let (volume, ino) = self.inode_to_change(node)?;
         if let Some(caller) = unprivileged {
@@ -190,9 +200,13 @@ impl Operations {
                 .remove_privileges(ino, ChangedBy::Privileged)
                 .map_err(|error| self.failed("write", node, &error))?;
         }
-        volume
-            .write_at(ino, buf, offset_bytes)
-            .map_err(|error| self.failed("write", node, &error))
+        let written = match count {
+            Count::Short => volume.write_at(ino, buf, offset_bytes),
+            Count::All => volume
+                .write_all_at(ino, buf, offset_bytes)
+                .map(|()| buf.len()),
+        };
+        written.map_err(|error| self.failed("write", node, &error))
     }
 
     /// Allocates, removes or moves a range.

@@ -15,7 +15,7 @@
 use super::capabilities::Keeps;
 use super::turns::Turns;
 use super::{attributes, capabilities, ioctl};
-use crate::changes::{Caller, Make, Name};
+use crate::changes::{Caller, Count, Make, Name};
 use crate::node::NodeId;
 use crate::open_files::Handle;
 use crate::operations::{Answer, Entry, FOREVER, Listed, NAME_BYTES, Operations, Seek};
@@ -716,12 +716,15 @@ impl Filesystem for Requests {
         let _turn = self.turns.as_ref().map(Turns::begin);
         let is_unprivileged = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let unprivileged = is_unprivileged.then(|| caller(request));
-        let written = self.operations.write(unprivileged, node(ino), data, offset);
-        // Of what it writes back of its cache, mapped stores among it, the kernel does not look at
-        // the count: only an error reaches msync(2) and fsync(2).
-        let is_cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let how = if write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            Count::All
+        } else {
+            Count::Short
+        };
+        let written = self
+            .operations
+            .write(unprivileged, node(ino), (data, offset), how);
         match written.map(u32::try_from) {
-            Ok(Ok(len)) if is_cached && (len as usize) < data.len() => reply.error(Errno::ENOSPC),
             Ok(Ok(len)) => reply.written(len),
             Ok(Err(_)) => reply.error(Errno::EIO),
             Err(error) => reply.error(errno(error)),
