@@ -96,8 +96,8 @@ fn copy_all(
     progress.finish();
     if copy.has_filled_image {
         tell_hint(
-            "what is named above is not copied, and a file in its place is as it was: it is replaced \
-             by a whole copy, so both need room; larder rm makes room",
+            "nothing in the image was changed for the files named above; a copy needs room beside the \
+             file that it replaces, and larder rm makes room",
         );
     }
     Ok(ExitCode::from(u8::from(copy.has_failed)))
