@@ -81,8 +81,8 @@ pub(super) fn set_times(volume: &Volume, copy: Ino, metadata: &Metadata) -> lard
 
 /// Sets all attributes that can be read; says which could not be set.
 fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<Lost> {
-    let mut list = vec![0; MOST_BYTES];
-    let len = match llistxattr(path, list.as_mut_slice()) {
+    let mut names = vec![0; MOST_BYTES];
+    let len = match llistxattr(path, names.as_mut_slice()) {
         Ok(len) => len,
         Err(Errno::NOTSUP) => return Vec::new(),
         Err(errno) => {
@@ -94,7 +94,7 @@ fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<Lost> {
     };
     let mut lost = Vec::new();
     let mut value = vec![0; MOST_BYTES];
-    for name in list[..len]
+    for name in names[..len]
         .split(|&byte| byte == 0)
         .filter(|name| !name.is_empty())
     {
