@@ -52,8 +52,10 @@ fn folder() -> TempDir {
 fn on_ours<R>(dir: &Path, run: impl Fn(&Path) -> R) -> R {
     let mut options = OpenOptions::default();
     options.read_write = true;
-    let mut mount_options = MountOptions::default();
-    mount_options.read_write = true;
+    let mount_options = MountOptions {
+        read_write: true,
+        ..MountOptions::default()
+    };
     let mounted = Mounted::open(dir, &options, &mount_options);
     let found = run(&mounted.path);
     let volume = Arc::clone(&mounted.volume);
