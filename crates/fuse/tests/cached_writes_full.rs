@@ -41,13 +41,13 @@ fn cached_content_that_finds_no_space_is_an_error_of_fsync() {
     };
     let filler = mounted.volume.create(Ino::ROOT, b"fill", &new).unwrap().ino;
     let mut at = 0;
-    while let Ok(len) = mounted.volume.write_at(filler, &[1; 65536], at) {
+    while let Ok(len) = mounted.volume.write_at(filler, &vec![1; 65536], at) {
         at += len as u64;
     }
     // Some blocks find space, the rest does not.
     mounted.volume.truncate(filler, at - 3 * 4096).unwrap();
     mounted.volume.sync().unwrap();
-    let written = file.write_all_at(&[b'A'; CONTENT_BYTES], 0);
+    let written = file.write_all_at(&vec![b'A'; CONTENT_BYTES], 0);
     let synced = file.sync_all();
     assert!(written.is_err() || synced.is_err(), "lost without an error");
 }

@@ -133,11 +133,11 @@ fn open_file_that_outlives_its_volume_is_deleted_by_the_next_one() {
     for layout in LAYOUTS {
         let (volume, device) = open(image(layout));
         let free = volume.statfs().free_files;
-        let ino = create(&volume, b"a", &[b'a'; 50_000]);
+        let ino = create(&volume, b"a", &vec![b'a'; 50_000]);
         let file = volume.open_file(ino).expect("open");
         volume.unlink(Ino::ROOT, b"a").expect("unlinked");
         drop(volume);
-        assert!(content(&file) == [b'a'; 50_000], "{layout}");
+        assert!(content(&file) == vec![b'a'; 50_000], "{layout}");
         let closed = device.to_bytes();
         drop(file);
         assert!(
@@ -307,7 +307,7 @@ fn number_of_a_file_that_is_deleted_is_stale_in_every_call() {
         let other = create(&volume, b"other", b"other");
         let free = volume.statfs();
         let stale = [
-            ("file", create(&volume, b"f", &[b'f'; 30_000])),
+            ("file", create(&volume, b"f", &vec![b'f'; 30_000])),
             ("small file", create(&volume, b"s", b"small")),
             (
                 "directory",

@@ -25,22 +25,24 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
     let make = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-N", "10000"]);
     make.arg(file.path()).arg("32M").run().unwrap();
     let bytes = std::fs::read(file.path()).unwrap();
-    let mut options = OpenOptions::default();
-    options.read_write = true;
-    options.background = false;
+    let options = OpenOptions {
+        read_write: true,
+        background: false,
+        ..OpenOptions::default()
+    };
     let volume = Volume::open_device(Arc::new(MemoryDevice::new(bytes)), &options).unwrap();
     let count = || volume.reader.live.as_ref().unwrap().count();
-    let mut made = Vec::new();
+    let mut inodes = Vec::new();
     for number in 0..FILES {
         let name = number.to_string();
-        made.push(volume.create(Ino::ROOT, name.as_bytes(), &NEW).unwrap().ino);
+        inodes.push(volume.create(Ino::ROOT, name.as_bytes(), &NEW).unwrap().ino);
     }
     assert_eq!(count(), (0, 0));
-    for &ino in &made {
+    for &ino in &inodes {
         volume.hold(ino).unwrap();
     }
     assert_eq!(count(), (0, FILES), "what is held is counted only");
-    for &ino in &made {
+    for &ino in &inodes {
         volume
             .set_attributes(
                 ino,
@@ -53,7 +55,7 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
     }
     assert_eq!(count(), (MOST_IDLE, FILES), "some are kept for fsync");
     // What is dirty stays, and goes when it is clean.
-    for &ino in &made {
+    for &ino in &inodes {
         volume.write_at(ino, b"dirty", 0).unwrap();
     }
     assert_eq!(count(), (FILES, FILES));
@@ -66,7 +68,7 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
             .unwrap();
     }
     assert_eq!(count(), (FILES, FILES));
-    for &ino in &made {
+    for &ino in &inodes {
         volume.release(ino, 1).unwrap();
     }
     assert_eq!(count(), (0, 0));
