@@ -113,8 +113,8 @@ Options of -o, separated by commas; of two that contradict, the last wins:
   noload, norecovery
         as --noload; implies ro, and rw does not change that
   ro, rw
-        read only, as several may at once; or for writing [default: rw; read only,
-        with a warning, where the image cannot be written]
+        read only, as several may at once; or for writing [default: rw;
+        read only, with a warning, where the image cannot be written]
   commit=SECONDS
         how old changes may get in memory [default: 5, and with 0;
         at most 86400]
