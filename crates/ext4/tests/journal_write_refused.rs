@@ -126,13 +126,13 @@ fn superblock_that_a_replay_brings_is_refused_where_it_lies() {
     }
 }
 
-/// Opens, changes a few blocks, and closes.
+/// Opens, changes a few blocks past the journal, and closes.
 fn use_it(bytes: &[u8]) -> Result<()> {
     let fs = open(bytes)?;
     for number in 0..20_u64 {
         let mut handle = fs.start(10)?;
         for block in 0..10 {
-            let block = FsBlock(9000 + block * 7 + number);
+            let block = FsBlock(15_000 + block * 7 + number);
             handle.create(block, Ino(12), |bytes| {
                 bytes.fill(3);
                 Ok(())
