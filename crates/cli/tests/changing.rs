@@ -312,7 +312,7 @@ fn debugfs(fixture: &Fixture, requests: &[&str]) {
     }
 }
 
-/// What `larder stat`, `info` and `cat` tell of `/conf` and the space around it.
+/// What `larder stat`, `info` and `cat` print for `/conf` and the free space.
 fn all_about_conf(fixture: &Fixture) -> String {
     let image = fixture.image();
     let stat = larder_ok(["stat".as_ref(), image.as_os_str(), "/conf".as_ref()]);

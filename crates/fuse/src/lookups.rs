@@ -48,7 +48,7 @@ impl Lookups {
         &self.shards[ino.0 as usize % SHARDS]
     }
 
-    /// The kernel is being told of `ino`: to be called before it is. On an error it must not be.
+    /// Counts a lookup of `ino` that is about to be answered. On an error, the answer must be that error.
     pub(crate) fn told(&self, ino: Ino, holder: &impl Holder) -> larder::Result<()> {
         match self.shard(ino).lock().entry(ino.0) {
             Entry::Occupied(mut count) => *count.get_mut() = count.get().saturating_add(1),

@@ -19,7 +19,7 @@
 //!
 //! # Cost
 //! A block's size and some 60 bytes a dirty block, outside the memory budget:
-//! who commits bounds their number. Without dirty blocks, a look is one load.
+//! the journal bounds their number. Without dirty blocks, a look is one load.
 
 use crate::number_hash::NumberHash;
 use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex};

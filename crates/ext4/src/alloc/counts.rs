@@ -29,7 +29,7 @@ pub(super) enum Privilege {
     SuperUser,
     /// Metadata, without which what was promised could not be kept.
     Metadata,
-    /// Who is about to change how content is mapped that has its place already.
+    /// A change to the mapping of content that already has its blocks.
     Remapping,
     /// What maps the content of files: what was promised for that is for this.
     Mapping,

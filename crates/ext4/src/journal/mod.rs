@@ -35,7 +35,7 @@
 //! - `writer`: what the steps from a transaction to its blocks' homes are;
 //! - `progress`: who does them, and who waits;
 //! - `log_writer`, `checkpoint`, `home`: the log, the room in it, and what is to come home;
-//! - `order`: how that comes home where there is no journal.
+//! - `order`: the order of writes where there is no journal.
 
 mod apply;
 mod block_map;
