@@ -1,70 +1,81 @@
-//! The journal refuses what no handle may give it: writing stops, and what is committed stays.
+//! Metadata is refused where none can be: it is damage of the image, not a mistake of ours.
 
 mod image;
 
 use larder_block::{BlockDevice, MemoryDevice};
-use larder_ext4::{Error, FileBlock, FsBlock, Ino, MappingKind, WriteOptions};
+use larder_ext4::{
+    Error, FileBlock, FileTypeByte, Filesystem, FsBlock, GroupNo, Ino, MappingKind, WriteOptions,
+};
 use larder_testkit::{Requirement, skip};
 use std::sync::Arc;
 
-/// Commits one change, then one of `block`, and expects that writing stops because of `what`, and
-/// that the first change is found again.
-fn refused(block: impl Fn(&larder_ext4::Filesystem) -> FsBlock, what: &str) {
-    if skip(&["mke2fs", "debugfs"].map(Requirement::Tool)) {
-        return;
+/// Opens an image for writing that `damage` changed, given a block of the journal that holds nothing.
+fn damaged(damage: impl FnOnce(&mut [u8], &Filesystem, FsBlock)) -> Option<Filesystem> {
+    if skip(&["mke2fs"].map(Requirement::Tool)) {
+        return None;
     }
-    let made = image::Image::make("-t ext4 -b 1024", "12M").expect("mke2fs");
-    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(made.bytes()));
+    let arguments = "-t ext3 -b 1024";
+    let made = image::Image::make(arguments, "12M").expect("mke2fs");
+    let mut bytes = made.bytes();
+    let (fs, _) = made.open();
+    let journal = fs.inode(fs.superblock().journal_ino).unwrap();
+    let MappingKind::Written(block) = fs.map(&journal, FileBlock(500), 1).unwrap().kind else {
+        panic!("the journal has a hole");
+    };
+    damage(&mut bytes, &fs, block);
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes));
     let mut fs = image::open(&device);
-    fs.enable_writing(Arc::clone(&device), WriteOptions::default())
-        .unwrap();
+    fs.enable_writing(device, WriteOptions::default()).unwrap();
+    Some(fs)
+}
+
+fn offset(block: FsBlock) -> usize {
+    usize::try_from(block.0).unwrap() * 1024
+}
+
+/// A change that damage led to the wrong block fails; others go on.
+fn assert_damage(fs: &Filesystem, error: &Error, what: &str) {
+    assert!(matches!(error, Error::Corrupt(_)), "{error}");
+    assert!(error.to_string().contains(what), "{error}");
+    assert!(fs.is_writable());
     let mut handle = fs.start(2).unwrap();
     fs.update_superblock(&mut handle, |superblock| superblock.set_label(b"kept"))
         .unwrap();
     fs.commit(handle.stop()).unwrap();
-
-    let mut handle = fs.start(2).unwrap();
-    handle
-        .create(block(&fs), Ino::ROOT, |bytes| {
-            bytes.fill(0xaa);
-            Ok(())
-        })
-        .unwrap();
-    let error = fs.commit(handle.stop()).unwrap_err();
-    assert!(matches!(error, Error::Invariant(_)), "{error}");
-    assert!(error.to_string().contains(what), "{error}");
-    assert!(!fs.is_writable());
-    assert!(matches!(fs.start(1), Err(Error::ReadOnly(Some(_)))));
-    assert!(fs.close().is_err());
-    drop(fs);
-
-    let mut again = image::open(&device);
-    again
-        .enable_writing(Arc::clone(&device), WriteOptions::default())
-        .unwrap();
-    let mut label = [0; 16];
-    device.read_at(&mut label, 1024 + 120).unwrap();
-    again.close().unwrap();
-    device.read_at(&mut label, 1024 + 120).unwrap();
-    assert_eq!(&label[..4], b"kept");
+    fs.close().unwrap();
 }
 
 #[test]
-fn metadata_outside_of_the_file_system_is_refused() {
-    refused(
-        |fs| FsBlock(fs.superblock().blocks_count),
-        "outside of the file system",
-    );
+fn directory_in_the_journal_is_damage() {
+    let fs = damaged(|bytes, fs, in_journal| {
+        let root = fs.inode(Ino::ROOT).unwrap();
+        let MappingKind::Written(block) = fs.map(&root, FileBlock(0), 1).unwrap().kind else {
+            panic!("the root directory is empty");
+        };
+        bytes.copy_within(offset(block)..offset(block) + 1024, offset(in_journal));
+        // The first block pointer of inode 2.
+        let at = offset(fs.group(GroupNo(0)).unwrap().inode_table) + 256 + 40;
+        bytes[at..at + 4].copy_from_slice(&u32::try_from(in_journal.0).unwrap().to_le_bytes());
+    });
+    let Some(fs) = fs else { return };
+    let mut handle = fs.start(20).unwrap();
+    let mut root = fs.inode(Ino::ROOT).unwrap();
+    let target = (Ino(11), FileTypeByte(2));
+    let error = fs
+        .add_entry(&mut handle, &mut root, b"second", target)
+        .unwrap_err();
+    drop(handle);
+    assert_damage(&fs, &error, "over the journal");
 }
 
 #[test]
-fn metadata_over_the_journal_is_refused() {
-    let in_journal = |fs: &larder_ext4::Filesystem| {
-        let journal = fs.inode(fs.superblock().journal_ino).unwrap();
-        match fs.map(&journal, FileBlock(5), 1).unwrap().kind {
-            MappingKind::Written(block) => block,
-            kind => panic!("{kind:?}"),
-        }
+fn block_outside_of_the_file_system_is_damage() {
+    let Some(fs) = damaged(|_, _, _| ()) else {
+        return;
     };
-    refused(in_journal, "over the journal");
+    let outside = FsBlock(fs.superblock().blocks_count);
+    let mut handle = fs.start(2).unwrap();
+    let error = handle.create(outside, Ino::ROOT, |_| Ok(())).unwrap_err();
+    drop(handle);
+    assert_damage(&fs, &error, "outside of the file system");
 }

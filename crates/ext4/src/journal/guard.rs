@@ -32,18 +32,26 @@ impl Guard {
         self.check_blocks(blocks)
     }
 
+    /// Why metadata cannot be in `block`, if it cannot.
+    pub(super) fn refusal(&self, block: FsBlock) -> Option<&'static str> {
+        let journal = self.journal.as_ref();
+        if block.0 >= self.blocks_count {
+            Some("metadata outside of the file system")
+        } else if journal.is_some_and(|journal| journal.contains(block)) {
+            Some("metadata over the journal")
+        } else {
+            None
+        }
+    }
+
     /// Checks blocks that are to be written home, now or later.
     pub(super) fn check_blocks(&self, blocks: &[Version]) -> Result<()> {
         for (block, contents) in blocks {
-            if block.0 >= self.blocks_count {
-                return Err(Error::Invariant("metadata outside of the file system"));
+            if let Some(refusal) = self.refusal(*block) {
+                return Err(Error::Invariant(refusal));
             }
             if contents.len() != self.block_bytes {
                 return Err(Error::Invariant("metadata of another size than a block"));
-            }
-            let journal = self.journal.as_ref();
-            if journal.is_some_and(|journal| journal.contains(*block)) {
-                return Err(Error::Invariant("metadata over the journal"));
             }
         }
         Ok(())

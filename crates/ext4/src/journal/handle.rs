@@ -88,8 +88,8 @@ impl<'f> Handle<'f> {
     /// is not cached, unchecked: who edits has looked at it before.
     ///
     /// # Errors
-    /// The device's error, or `edit`'s; what `edit` did until then is there to see until the
-    /// handle is dropped.
+    /// The device's error, [`Error::Corrupt`] if no metadata can be in `block`, or `edit`'s; what
+    /// `edit` did until then is there to see until the handle is dropped.
     pub fn update<R>(
         &mut self,
         block: FsBlock,
@@ -101,7 +101,7 @@ impl<'f> Handle<'f> {
             // A copy: what was stays as it is, for the undo and for commits.
             let copy = self.running.pool.copy(&contents);
             drop(contents);
-            self.take_over(block, copy)?;
+            self.take_over(block, ino, copy)?;
         }
         self.edit(block, ino, edit)
     }
@@ -166,7 +166,7 @@ impl<'f> Handle<'f> {
     /// Makes `block` a metadata block, all zeros before `fill`. What it held is not read.
     ///
     /// # Errors
-    /// `fill`'s, or for want of credits.
+    /// As [`Handle::replace`], or `fill`'s.
     pub fn create<R>(
         &mut self,
         block: FsBlock,
@@ -174,24 +174,27 @@ impl<'f> Handle<'f> {
         fill: impl FnOnce(&mut [u8]) -> Result<R>,
     ) -> Result<R> {
         let zeros: Arc<[u8]> = vec![0; self.fs.buffers().block_size_bytes()].into();
-        self.replace(block, zeros)?;
+        self.replace(block, ino, zeros)?;
         self.edit(block, ino, fill)
     }
 
-    /// Makes `contents` those of the metadata block `block`. What it held is not read.
+    /// Makes `contents` those of the metadata block `block`, which belongs to `ino`. What it held
+    /// is not read.
     ///
     /// # Errors
-    /// For want of credits.
-    pub fn replace(&mut self, block: FsBlock, contents: Arc<[u8]>) -> Result<()> {
+    /// For want of credits, or [`Error::Corrupt`] if no metadata can be in `block`.
+    pub fn replace(&mut self, block: FsBlock, ino: Ino, contents: Arc<[u8]>) -> Result<()> {
         if self.touched.covers_all(block) {
             self.fs.buffers().set_dirty(block.0, contents);
             return Ok(());
         }
-        self.take_over(block, contents)
+        self.take_over(block, ino, contents)
     }
 
     /// Enters `block` into the handle with these contents.
-    fn take_over(&mut self, block: FsBlock, contents: Arc<[u8]>) -> Result<()> {
+    fn take_over(&mut self, block: FsBlock, ino: Ino, contents: Arc<[u8]>) -> Result<()> {
+        // A damaged image may have led here.
+        self.fs.check_place(block, ino)?;
         if !self.touched.contains(block) {
             self.take_credit()?;
         }
@@ -295,5 +298,25 @@ impl Drop for Handle<'_> {
             }
         }
         self.running.pool.touched = std::mem::take(&mut self.touched);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_image::{assert_stopped, open};
+    use crate::{FsBlock, Ino};
+
+    #[test]
+    fn handle_that_changes_more_than_it_asked_for_stops_writing() {
+        let fs = open();
+        let mut handle = fs.start(2).unwrap();
+        for block in [9000, 9001] {
+            handle
+                .create(FsBlock(block), Ino::ROOT, |_| Ok(()))
+                .unwrap();
+        }
+        handle.granted -= 1;
+        handle.stop();
+        assert_stopped(&fs, "a handle changed more blocks than it asked for");
     }
 }

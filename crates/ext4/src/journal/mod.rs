@@ -55,6 +55,8 @@ mod recover_home;
 mod running;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
+#[cfg(test)]
+mod test_image;
 mod touched;
 mod writer;
 

@@ -28,7 +28,7 @@ use crate::alloc::Allocator;
 use crate::ondisk::superblock::{ErrorCode, ErrorRecord, SuperblockRepair};
 use crate::ondisk::time::Timestamp;
 use crate::sync::{Mutex, lock_after_spinning};
-use crate::{Error, Filesystem, Place, Result};
+use crate::{Error, Filesystem, FsBlock, Ino, Place, Result};
 use larder_block::BlockDevice;
 use larder_cache::buffer::BufferCache;
 use larder_cache::mbcache::AttributeCaches;
@@ -302,6 +302,14 @@ impl Filesystem {
         self.writer.as_ref().ok_or(Error::ReadOnly(None))
     }
 
+    /// Makes sure that the metadata of `ino` can be in `block`.
+    pub(super) fn check_place(&self, block: FsBlock, ino: Ino) -> Result<()> {
+        match self.writer()?.guard.refusal(block) {
+            Some(refusal) => Err(Error::corrupt(Place::Block(block, ino), refusal)),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the content of files goes through handles.
     pub(crate) fn journals_content(&self) -> bool {
         let writer = self.writer.as_ref();
@@ -527,5 +535,66 @@ pub(super) fn now() -> Timestamp {
     Timestamp {
         seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
         nanoseconds: since.subsec_nanos(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_image::{assert_stopped, open};
+    use super::Running;
+    use crate::{Error, Filesystem, FsBlock, Ino};
+
+    /// A block of the last group, which nothing uses.
+    const FREE: FsBlock = FsBlock(9000);
+
+    /// Commits one handle's change of [`FREE`], and expects that writing stops because of `what`.
+    fn assert_refused(fs: &Filesystem, what: &str) {
+        let mut handle = fs.start(1).unwrap();
+        handle.create(FREE, Ino::ROOT, |_| Ok(())).unwrap();
+        let error = fs.commit(handle.stop()).unwrap_err();
+        assert!(matches!(error, Error::Invariant(_)), "{error}");
+        assert_stopped(fs, what);
+    }
+
+    fn running(fs: &Filesystem) -> crate::sync::MutexGuard<'_, Running> {
+        fs.writer.as_ref().unwrap().running.lock()
+    }
+
+    #[test]
+    fn transaction_out_of_order_stops_writing() {
+        let fs = open();
+        let mut running = running(&fs);
+        *running = Running::new(running.tid().next(), running.limit_blocks);
+        drop(running);
+        assert_refused(&fs, "out of order");
+    }
+
+    #[test]
+    fn transaction_that_does_not_fit_stops_writing() {
+        let mut fs = open();
+        fs.writer.as_mut().unwrap().guard.max_blocks = 0;
+        assert_refused(&fs, "more blocks than fit");
+    }
+
+    #[test]
+    fn metadata_where_none_can_be_stops_writing() {
+        let mut fs = open();
+        fs.writer.as_mut().unwrap().guard.blocks_count = FREE.0;
+        // Past the handle's own check.
+        fs.buffers().set_dirty(FREE.0, vec![0; 1024].into());
+        let mut running = running(&fs);
+        running.add(FREE);
+        let tid = running.tid();
+        drop(running);
+        let error = fs.commit(tid).unwrap_err();
+        assert!(matches!(error, Error::Invariant(_)), "{error}");
+        assert_stopped(&fs, "metadata outside of the file system");
+    }
+
+    #[test]
+    fn block_that_is_freed_and_does_not_exist_stops_writing() {
+        let fs = open();
+        running(&fs).forget(FsBlock(fs.superblock().blocks_count));
+        assert_refused(&fs, "frees a block that does not exist");
     }
 }

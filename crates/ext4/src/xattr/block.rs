@@ -124,7 +124,7 @@ impl Filesystem {
         if let Some(hash) = contents.hash {
             handle.sharing.offer(Store::Blocks, hash, block.0);
         }
-        handle.replace(block, contents.bytes)?;
+        handle.replace(block, inode.ino(), contents.bytes)?;
         Ok(counted)
     }
 

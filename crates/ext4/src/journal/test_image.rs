@@ -1,0 +1,33 @@
+//! A small image in memory, open for writing.
+
+use super::WriteOptions;
+use crate::Filesystem;
+use crate::ondisk::superblock::Superblock;
+use larder_block::{BlockDevice, MemoryDevice};
+use larder_cache::buffer::BufferCache;
+use larder_testkit::tool::Tool;
+use std::sync::Arc;
+
+/// One of 12 MiB, with a journal and blocks of 1 KiB.
+pub(super) fn open() -> Filesystem {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let mke2fs = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "1024"]);
+    mke2fs.arg(&path).arg("12M").run().unwrap();
+    let image = MemoryDevice::new(std::fs::read(&path).unwrap());
+    let device: Arc<dyn BlockDevice> = Arc::new(image);
+    let superblock = Superblock::read(&*device).unwrap();
+    let buffers = BufferCache::small(Arc::clone(&device), 1024);
+    let mut fs = Filesystem::new(superblock, Arc::new(buffers), None);
+    fs.enable_writing(device, WriteOptions::default()).unwrap();
+    fs
+}
+
+/// Expects that `fs` stopped writing because of `what`.
+pub(super) fn assert_stopped(fs: &Filesystem, what: &str) {
+    let failure = fs.failure().expect("writing stopped");
+    assert!(failure.contains(what), "{failure}");
+    assert!(!fs.is_writable());
+    assert!(matches!(fs.start(1), Err(crate::Error::ReadOnly(Some(_)))));
+    assert!(fs.close().is_err());
+}
