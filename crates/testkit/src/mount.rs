@@ -13,6 +13,7 @@ use rustix::mount::{
 };
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Whether the kernel may write to the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +27,10 @@ pub enum Access {
 /// An image that the kernel has mounted, until this is dropped.
 #[derive(Debug)]
 pub struct LoopMount {
+    // Fields drop in this order: the mount is closed, then its end is awaited.
     mount: OwnedFd,
     image: PathBuf,
-    device: PathBuf,
+    end: MountEnd,
 }
 
 impl LoopMount {
@@ -64,7 +66,10 @@ impl LoopMount {
         Ok(Self {
             mount,
             image: image.to_owned(),
-            device: device.path.clone(),
+            end: MountEnd {
+                device: device.path.clone(),
+                image: image.canonicalize().context("resolve the path of", image)?,
+            },
         })
     }
 
@@ -82,7 +87,7 @@ impl LoopMount {
     /// The loop device, as in `/dev/loop0`.
     #[must_use]
     pub fn device(&self) -> &Path {
-        &self.device
+        &self.end.device
     }
 
     /// Attaches the mount to `folder`, for programs that cannot work below [`LoopMount::path`]. It
@@ -113,6 +118,44 @@ impl Drop for Attached {
     fn drop(&mut self) {
         if let Err(error) = unmount(&self.0, UnmountFlags::DETACH) {
             eprintln!("cannot detach {}: {error}", self.0.display());
+        }
+    }
+}
+
+/// Waits on drop until the kernel has written the last of a mount and let go of its image.
+///
+/// Closing the mount's descriptor is not enough: a process that another thread is just starting
+/// holds a copy of it until it calls exec(2).
+#[derive(Debug)]
+struct MountEnd {
+    device: PathBuf,
+    image: PathBuf,
+}
+
+impl MountEnd {
+    /// Past this, something else holds the mount, such as a file that is open in it.
+    const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+    /// Whether the loop device still reads and writes the image.
+    fn is_attached(&self) -> bool {
+        let name = self.device.file_name().expect("a device in /dev");
+        let backing_file = Path::new("/sys/block").join(name).join("loop/backing_file");
+        std::fs::read_to_string(backing_file).is_ok_and(|path| {
+            let path = path.trim_end();
+            Path::new(path.strip_suffix(" (deleted)").unwrap_or(path)) == self.image
+        })
+    }
+}
+
+impl Drop for MountEnd {
+    fn drop(&mut self) {
+        let start = Instant::now();
+        while self.is_attached() {
+            if start.elapsed() > Self::LONGEST_WAIT {
+                eprintln!("{} is still mounted", self.image.display());
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

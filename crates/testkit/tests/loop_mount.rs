@@ -1,0 +1,34 @@
+//! A mount that is dropped is over, whoever holds a copy of its descriptor.
+
+use larder_testkit::tool::Tool;
+use larder_testkit::{Access, LoopMount, Requirement, skip};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// As a process has one that another thread is just starting.
+#[test]
+fn drop_waits_for_the_last_copy_of_the_descriptor() {
+    if skip(&[Requirement::LoopMount, Requirement::Tool("mke2fs")]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    let mke2fs = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4"]);
+    mke2fs.arg(&image).arg("8M").run().unwrap();
+
+    let mount = LoopMount::new(&image, Access::ReadWrite, &[]).unwrap();
+    let copy = File::open(mount.path()).unwrap();
+    let is_last_closed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            drop(mount);
+            assert!(is_last_closed.load(Ordering::SeqCst));
+        });
+        // Time to see that the mount has another user. Too little of it fails nothing.
+        for _ in 0..1000 {
+            std::thread::yield_now();
+        }
+        is_last_closed.store(true, Ordering::SeqCst);
+        drop(copy);
+    });
+}
