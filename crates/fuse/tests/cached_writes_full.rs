@@ -14,7 +14,11 @@ const CONTENT_BYTES: usize = 1 << 20;
 
 #[test]
 fn cached_content_that_finds_no_space_is_an_error_of_fsync() {
-    if skip(&[Requirement::Root, Requirement::Tool("mke2fs")]) {
+    if skip(&[
+        Requirement::Root,
+        Requirement::Fuse,
+        Requirement::Tool("mke2fs"),
+    ]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

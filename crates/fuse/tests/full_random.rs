@@ -16,7 +16,7 @@ use larder_testkit::crash::layout;
 use larder_testkit::full::{
     Campaign, Folder, KernelMount, Limits, Mix, Mount, Session, Step, Tally,
 };
-use larder_testkit::{Requirement, skip, tell_skipped, tool::Tool};
+use larder_testkit::{Requirement, skip, tool::Tool};
 use mounted::Mounted;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -134,15 +134,9 @@ fn can_mount() -> bool {
         Requirement::Tool("mke2fs"),
         Requirement::Tool("e2fsck"),
         Requirement::Root,
+        Requirement::Fuse,
     ];
-    if skip(&needed) {
-        return false;
-    }
-    let has_device = Path::new("/dev/fuse").exists();
-    if !has_device {
-        tell_skipped("/dev/fuse does not exist");
-    }
-    has_device
+    !skip(&needed)
 }
 
 fn ours_follows_the_model(name: &str, seed: u64, mix: Mix) {

@@ -23,15 +23,9 @@ fn can_mount() -> bool {
         Requirement::Tool("mke2fs"),
         Requirement::Tool("debugfs"),
         Requirement::Root,
+        Requirement::Fuse,
     ];
-    if skip(&needed) {
-        return false;
-    }
-    let has_device = Path::new("/dev/fuse").exists();
-    if !has_device {
-        larder_testkit::tell_skipped("/dev/fuse does not exist");
-    }
-    has_device
+    !skip(&needed)
 }
 
 /// A folder that everyone can reach, with `tree`, `image` and `mnt`.

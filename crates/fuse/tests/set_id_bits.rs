@@ -6,7 +6,7 @@ mod mounted;
 use larder::{Ino, OpenOptions};
 use larder_fuse::MountOptions;
 use larder_testkit::tool::Tool;
-use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, skip};
 use mounted::Mounted;
 use rustix::fs::{FallocateFlags, Gid, Mode, OFlags, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -146,15 +146,11 @@ const CHANGES: &[(&str, Change)] = &[
 ];
 
 fn can_mount() -> bool {
-    let needed = [Requirement::Tool("mke2fs"), Requirement::LoopMount];
-    if skip(&needed) {
-        return false;
-    }
-    let has_device = Path::new("/dev/fuse").exists();
-    if !has_device {
-        tell_skipped("/dev/fuse does not exist");
-    }
-    has_device
+    !skip(&[
+        Requirement::Tool("mke2fs"),
+        Requirement::LoopMount,
+        Requirement::Fuse,
+    ])
 }
 
 /// A folder with two equal images, `image` and `kernel`, and `mnt`.

@@ -9,7 +9,7 @@ use larder_testkit::attribute_sizes::{file_count, set_all};
 use larder_testkit::deal::{Deal, Rules};
 use larder_testkit::oracle::{DirectorySource, Source};
 use larder_testkit::tool::{Tool, free_space};
-use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, tell_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, Seed, skip};
 use mounted::Mounted;
 use rustix::fs::{XattrFlags, lsetxattr};
 use std::fs::{self, File};
@@ -23,14 +23,7 @@ const DIRECTORY_FILES: usize = 500;
 
 fn can_mount() -> bool {
     let tools = ["mke2fs", "dumpe2fs", "e2fsck"].map(Requirement::Tool);
-    if skip(&tools) || skip(&[Requirement::LoopMount]) {
-        return false;
-    }
-    let has_device = Path::new("/dev/fuse").exists();
-    if !has_device {
-        tell_skipped("/dev/fuse does not exist");
-    }
-    has_device
+    !skip(&tools) && !skip(&[Requirement::LoopMount, Requirement::Fuse])
 }
 
 /// A folder with `image`, made as told, and `mnt`.

@@ -14,6 +14,8 @@ pub enum Requirement {
     Root,
     /// Loop devices and a kernel with ext4.
     LoopMount,
+    /// The kernel's FUSE device.
+    Fuse,
 }
 
 impl Requirement {
@@ -26,6 +28,9 @@ impl Requirement {
                 .then(|| format!("{name} is not installed")),
             Self::Root => (!is_root()).then(|| "needs root".to_owned()),
             Self::LoopMount => missing_loop_mount(),
+            Self::Fuse => {
+                (!Path::new("/dev/fuse").exists()).then(|| "there is no /dev/fuse".to_owned())
+            }
         }
     }
 }

@@ -312,11 +312,7 @@ pub fn can_make_images() -> bool {
 
 /// Says that a test was skipped, unless `user` can mount here.
 pub fn can_mount(user: User) -> bool {
-    if !can_make_images() {
-        return false;
-    }
-    if !Path::new("/dev/fuse").exists() {
-        larder_testkit::tell_skipped("/dev/fuse does not exist");
+    if !can_make_images() || larder_testkit::skip(&[larder_testkit::Requirement::Fuse]) {
         return false;
     }
     if user == User::Same && is_root() {

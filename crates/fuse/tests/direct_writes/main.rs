@@ -7,7 +7,7 @@ mod mounted;
 use larder::OpenOptions;
 use larder_fuse::MountOptions;
 use larder_testkit::tool::Tool;
-use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
+use larder_testkit::{Access, LoopMount, Requirement, skip};
 use mounted::Mounted;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,11 +22,7 @@ const KERNEL_ROUNDS: u32 = 100;
 /// A folder with `image`, `mnt`, and the program that writes and reads; `None` where that cannot run.
 fn folder() -> Option<TempDir> {
     let tools = ["mke2fs", "gcc"].map(Requirement::Tool);
-    if skip(&tools) || skip(&[Requirement::LoopMount]) {
-        return None;
-    }
-    if !Path::new("/dev/fuse").exists() {
-        tell_skipped("/dev/fuse does not exist");
+    if skip(&tools) || skip(&[Requirement::LoopMount, Requirement::Fuse]) {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
