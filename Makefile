@@ -10,9 +10,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LARDER := target/release/larder
 
-# What the tests, the demo and the benches run: image tools and oracles, peers.
+# What the tests, the demo and the benches run: image tools and oracles.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
-BENCH_PACKAGES := fuse2fs tar findutils fio sysbench mariadb-server
+# What the tests of the benches run too.
+TEST_PACKAGES := fuse2fs sysbench
+BENCH_PACKAGES := $(TEST_PACKAGES) tar findutils fio mariadb-server
 USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 
 .PHONY: help build demo test crash full-images check bench bench-readahead bench-xattr bench-tables real-use python-tools fuzz sanitize install install-fuse2fs record-readahead reproduce deps bench-deps clean
@@ -27,6 +29,7 @@ demo: deps build ## Make an image of a real tree, mount it, walk and read it, pr
 	LARDER=$(LARDER) scripts/demo
 
 test: deps python-tools ## Run every test: unit, models, kernel as oracle, FUSE end to end
+	@scripts/install-packages $(TEST_PACKAGES)
 	$(CARGO) build --locked -p larder-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 --lib -- shuttle
 	$(CARGO) test --locked --workspace --no-fail-fast

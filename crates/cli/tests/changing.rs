@@ -370,14 +370,16 @@ fn attribute_that_does_not_fit_leaves_what_was_there() {
     }
     let fixture = Fixture::new();
     make_small_image(&fixture);
-    let source = fixture.path("source");
+    // In memory, where attributes may be larger than on many disks.
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let source = memory.path().join("source");
     fs::write(&source, "new\n").unwrap();
     let set = (0..8).try_for_each(|number| {
         let flags = rustix::fs::XattrFlags::empty();
         rustix::fs::setxattr(&source, format!("user.large{number}"), &[b'x'; 3000], flags)
     });
     if set.is_err() {
-        larder_testkit::tell_skipped("files have no large attributes here");
+        larder_testkit::tell_skipped("files in /dev/shm have no large attributes");
         return;
     }
     let before = all_about_conf(&fixture);
