@@ -1,8 +1,8 @@
-//! How often the kernel was told of each node, on a mount that can be written.
+//! How many lookups the kernel has of each node, on a mount that can be written.
 //!
 //! Model: `nlookup` of the kernel's FUSE inodes. Each answer that names a node counts once, and
-//! the kernel gives the counts back when it forgets the node. Between the two it may use the node,
-//! names or not, so the volume is told to hold the inode.
+//! a `FORGET` takes counts back. Between the two the kernel may use the node, even when it has no
+//! name any more, so the volume holds the inode.
 //!
 //! Cost: 10 to 20 bytes a node, and as much for the volume's count.
 //!
@@ -49,7 +49,7 @@ impl Lookups {
     }
 
     /// Counts a lookup of `ino` that is about to be answered. On an error, the answer must be that error.
-    pub(crate) fn told(&self, ino: Ino, holder: &impl Holder) -> larder::Result<()> {
+    pub(crate) fn remember(&self, ino: Ino, holder: &impl Holder) -> larder::Result<()> {
         match self.shard(ino).lock().entry(ino.0) {
             Entry::Occupied(mut count) => *count.get_mut() = count.get().saturating_add(1),
             Entry::Vacant(none) => {
@@ -60,10 +60,9 @@ impl Lookups {
         Ok(())
     }
 
-    /// The kernel forgot what it was told `count` times. True if it does not know the node any
-    /// more, which is then to be released.
+    /// Takes `count` lookups back. True if none is left: the caller then releases the inode.
     #[must_use]
-    pub(crate) fn forgot(&self, ino: Ino, count: u64) -> bool {
+    pub(crate) fn forget(&self, ino: Ino, count: u64) -> bool {
         let mut shard = self.shard(ino).lock();
         let Entry::Occupied(mut known) = shard.entry(ino.0) else {
             return false;
@@ -83,8 +82,8 @@ impl Lookups {
         }
     }
 
-    /// The kernel is gone: what it still knew, each to be released.
-    pub(crate) fn forgot_all(&self) -> Vec<Ino> {
+    /// Takes all lookups back, once the kernel is gone. The caller releases each inode.
+    pub(crate) fn forget_all(&self) -> Vec<Ino> {
         let shards = self.shards.iter();
         shards
             .flat_map(|shard| std::mem::take(&mut *shard.lock()).into_keys())
@@ -112,12 +111,12 @@ mod tests {
     fn node_is_held_once_until_all_lookups_are_forgotten() {
         let (lookups, held) = (Lookups::default(), Held::default());
         for _ in 0..3 {
-            lookups.told(Ino(12), &held).unwrap();
+            lookups.remember(Ino(12), &held).unwrap();
         }
         assert_eq!(held.0.take(), [Ino(12)]);
-        assert!(!lookups.forgot(Ino(12), 2));
-        assert!(lookups.forgot(Ino(12), 1));
-        lookups.told(Ino(12), &held).unwrap();
+        assert!(!lookups.forget(Ino(12), 2));
+        assert!(lookups.forget(Ino(12), 1));
+        lookups.remember(Ino(12), &held).unwrap();
         assert_eq!(held.0.take(), [Ino(12)]);
     }
 
@@ -130,8 +129,8 @@ mod tests {
             }
         }
         let lookups = Lookups::default();
-        assert!(lookups.told(Ino(12), &Deleted).is_err());
-        assert!(!lookups.forgot(Ino(12), 1));
+        assert!(lookups.remember(Ino(12), &Deleted).is_err());
+        assert!(!lookups.forget(Ino(12), 1));
     }
 
     #[test]
@@ -140,27 +139,27 @@ mod tests {
         let most = u32::MAX;
         lookups.shard(Ino(12)).lock().insert(12, most - 1);
         for _ in 0..3 {
-            lookups.told(Ino(12), &Held::default()).unwrap();
+            lookups.remember(Ino(12), &Held::default()).unwrap();
         }
-        assert!(!lookups.forgot(Ino(12), u64::from(most)));
-        assert!(!lookups.forgot(Ino(12), 2));
-        assert_eq!(lookups.forgot_all(), [Ino(12)]);
+        assert!(!lookups.forget(Ino(12), u64::from(most)));
+        assert!(!lookups.forget(Ino(12), 2));
+        assert_eq!(lookups.forget_all(), [Ino(12)]);
     }
 
     #[test]
-    fn node_that_was_never_told_of_is_not_released() {
-        assert!(!Lookups::default().forgot(Ino(12), 1));
+    fn node_without_lookups_is_not_released() {
+        assert!(!Lookups::default().forget(Ino(12), 1));
     }
 
     #[test]
     fn all_that_is_known_is_forgotten_at_the_end() {
         let (lookups, held) = (Lookups::default(), Held::default());
         for number in 11..300 {
-            lookups.told(Ino(number), &held).unwrap();
+            lookups.remember(Ino(number), &held).unwrap();
         }
-        let mut all = lookups.forgot_all();
+        let mut all = lookups.forget_all();
         all.sort_unstable_by_key(|ino| ino.0);
         assert_eq!(all, held.0.take());
-        assert!(lookups.forgot_all().is_empty());
+        assert!(lookups.forget_all().is_empty());
     }
 }

@@ -117,10 +117,10 @@ impl Operations {
         self.log.failed(operation, node.0, error)
     }
 
-    /// The kernel is about to be told of a file, as it was looked up. `ESTALE` if it was deleted
-    /// since, and the kernel must not be told of it.
-    pub(crate) fn told(&self, entry: &Entry) -> Answer<()> {
-        self.told_of(entry.node)?;
+    /// Counts the lookup of a file that the kernel is about to be answered with. `ESTALE` if it was
+    /// deleted since, and the answer must not name it.
+    pub(crate) fn remember(&self, entry: &Entry) -> Answer<()> {
+        self.remember_node(entry.node)?;
         if !self.can_write() {
             return Ok(());
         }
@@ -129,31 +129,31 @@ impl Operations {
         if metadata.is_ok_and(|now| now.generation == entry.metadata.generation) {
             return Ok(());
         }
-        self.forgot(entry.node, 1);
+        self.forget(entry.node, 1);
         Err(Errno::STALE)
     }
 
-    /// As [`Operations::told`], of whatever the node is.
-    fn told_of(&self, node: NodeId) -> Answer<()> {
+    /// As [`Operations::remember`], whichever file has the node now.
+    fn remember_node(&self, node: NodeId) -> Answer<()> {
         let (Some(lookups), Some(ino)) = (&self.lookups, node.ino()) else {
             return Ok(());
         };
-        let told = lookups.told(ino, &*self.volume);
-        told.map_err(|error| self.failed("lookup", node, &error))
+        let held = lookups.remember(ino, &*self.volume);
+        held.map_err(|error| self.failed("lookup", node, &error))
     }
 
-    /// The kernel forgot a node, of which it was told `count` times.
-    pub(crate) fn forgot(&self, node: NodeId, count: u64) {
+    /// Takes `count` lookups of a node back.
+    pub(crate) fn forget(&self, node: NodeId, count: u64) {
         if let (Some(lookups), Some(ino)) = (&self.lookups, node.ino())
-            && lookups.forgot(ino, count)
+            && lookups.forget(ino, count)
         {
             self.release_inode(ino);
         }
     }
 
-    /// The kernel is gone, and with it all that it knew.
-    pub(crate) fn forgot_all(&self) {
-        for ino in self.lookups.iter().flat_map(Lookups::forgot_all) {
+    /// Takes all lookups back, once the kernel is gone.
+    pub(crate) fn forget_all(&self) {
+        for ino in self.lookups.iter().flat_map(Lookups::forget_all) {
             self.release_inode(ino);
         }
     }
@@ -278,8 +278,8 @@ impl Operations {
         }
         let node = child_node(entry.name, entry.ino);
         match self.entry("readdirplus", node) {
-            Ok(entry) if self.told(&entry).is_ok() => Listed::Known(entry),
-            _ if self.told_of(node).is_ok() => Listed::Unreadable(node),
+            Ok(entry) if self.remember(&entry).is_ok() => Listed::Known(entry),
+            _ if self.remember_node(node).is_ok() => Listed::Unreadable(node),
             _ => Listed::Unreadable(NodeId::INVALID),
         }
     }
@@ -382,19 +382,23 @@ mod tests {
         let ino = volume.create(Ino::ROOT, b"a", &new).unwrap().ino;
         let entry = operations.lookup(NodeId::ROOT, b"a").unwrap().unwrap();
         volume.unlink(Ino::ROOT, b"a").unwrap();
-        assert_eq!(operations.told(&entry), Err(Errno::STALE), "deleted");
+        assert_eq!(operations.remember(&entry), Err(Errno::STALE), "deleted");
         let other = volume.create(Ino::ROOT, b"b", &new).unwrap();
         assert_eq!(other.ino, ino);
-        assert_eq!(operations.told(&entry), Err(Errno::STALE), "another file");
+        assert_eq!(
+            operations.remember(&entry),
+            Err(Errno::STALE),
+            "another file"
+        );
         volume.unlink(Ino::ROOT, b"b").unwrap();
         assert!(volume.metadata(ino).is_err(), "nobody holds it");
 
         volume.create(Ino::ROOT, b"c", &new).unwrap();
         let entry = operations.lookup(NodeId::ROOT, b"c").unwrap().unwrap();
-        assert_eq!(operations.told(&entry), Ok(()));
+        assert_eq!(operations.remember(&entry), Ok(()));
         volume.unlink(Ino::ROOT, b"c").unwrap();
         assert_eq!(operations.metadata(entry.node).unwrap().links, 0);
-        operations.forgot(entry.node, 1);
+        operations.forget(entry.node, 1);
         assert!(operations.metadata(entry.node).is_err());
     }
 

@@ -10,7 +10,7 @@
 //! On a mount that can be written, the kernel collects writes too (`FUSE_WRITEBACK_CACHE`), and
 //! keeps sizes and times of files itself until then. It would make and open a file by one request
 //! (`create`); told that there is none, it makes it by `mknod` and need not tell us of its end.
-//! Every answer that names a node is counted ([`Operations::told`]).
+//! Every answer that names a node is counted ([`Operations::remember`]).
 
 use super::capabilities::Keeps;
 use super::turns::Turns;
@@ -132,7 +132,7 @@ impl Requests {
     }
 
     fn reply_entry(&self, reply: ReplyEntry, entry: &Entry) {
-        if let Err(error) = self.operations.told(entry) {
+        if let Err(error) = self.operations.remember(entry) {
             return reply.error(errno(error));
         }
         let (attr, generation) = attr(entry);
@@ -194,7 +194,7 @@ impl Requests {
         let name = OsStr::from_bytes(entry.name);
         let is_full = reply.add(attr.ino, entry.next_cookie, name, &ttl, &attr, generation);
         if let (true, Some(node)) = (is_full, told) {
-            self.operations.forgot(node, 1);
+            self.operations.forget(node, 1);
         }
         is_full
     }
@@ -274,12 +274,12 @@ impl Filesystem for Requests {
     }
 
     fn destroy(&mut self) {
-        self.operations.forgot_all();
+        self.operations.forget_all();
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
         let _turn = self.turns.as_ref().map(Turns::begin);
-        self.operations.forgot(node(ino), nlookup);
+        self.operations.forget(node(ino), nlookup);
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -690,7 +690,7 @@ impl Filesystem for Requests {
         };
         let place = name(parent, file_name);
         let entry = self.operations.make(place, make, &new);
-        match entry.and_then(|entry| self.operations.told(&entry).map(|()| entry)) {
+        match entry.and_then(|entry| self.operations.remember(&entry).map(|()| entry)) {
             Ok(entry) => {
                 let (attr, generation) = attr(&entry);
                 let handle = FileHandle(Handle::NONE.0);
