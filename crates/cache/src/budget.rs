@@ -14,7 +14,7 @@
 //! resident or not. The slots of dentries, inodes and shared attributes are mapped up to a cap, but
 //! accounted for as they are touched: whenever an arena outgrows what it was
 //! granted by a frame's worth of slots, the pool gives up a frame. At
-//! its cap an arena reuses its own slots. When memory is short and as many slots are free as
+//! its cap an arena reuses its own slots. Inodes in use are accounted for likewise, by their holder. When memory is short and as many slots are free as
 //! a frame holds, an arena gives its last ones back; then the pool has that frame again.
 //!
 //! Outside the budget, some 100 KiB whatever its size: counters and wait queues.
@@ -237,6 +237,10 @@ pub struct Division {
     pub shared_inodes: Option<SharedConfig>,
 }
 
+/// At most one part in so many of the frames is given up for what cannot be evicted because it is
+/// in use: inodes that the kernel or a program holds.
+pub const IN_USE_PART: u32 = 4;
+
 /// The size of a bucket head in bytes.
 const HEAD_BYTES: usize = 4;
 /// The size of a frame's slot in bytes.
@@ -348,7 +352,7 @@ fn frames_of(
         buffer_bits: bits(buffer.size, CacheKind::Buffer, own_buffer_bits),
         page_finder,
         buffer_function: buffer.function,
-        retirable: chunks.min(frames / 2),
+        retirable: chunks.saturating_add(frames / IN_USE_PART).min(frames / 2),
     }
 }
 

@@ -35,7 +35,7 @@
 //! 3. Nobody holds an inode whose deletion began, or can.
 //!
 //! # Cost
-//! 10 to 20 bytes for an inode that is held, and some 450 for one that is in the table. Clean ones
+//! 10 to 20 bytes for an inode that is held, which the caches make room for, and some 450 for one that is in the table. Clean ones
 //! stay there only for what fsync has to know, at most [`MOST_IDLE`].
 //!
 //! # Locking
@@ -44,12 +44,15 @@
 //! inode is loaded, and is taken under a handle too. The locks of the table's shards are innermost,
 //! but for the state of an inode that only the table has.
 
+mod charged;
 #[cfg(test)]
 mod tests;
 
 use crate::dirty::Dirty;
 use crate::read::{Reader, key};
 use crate::{Ino, Result};
+use charged::ChargedCount;
+use larder_cache::table::Charge;
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{FileKind, Handle, Inode, Tid};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockWriteGuard};
@@ -83,6 +86,8 @@ pub(crate) struct LiveInodes {
     /// Held while the tree of directories changes its shape, before all other locks.
     renames: Mutex<()>,
     shards: Box<[Mutex<Shard>]>,
+    /// How many inodes are held: all keys of `holds`.
+    held: ChargedCount,
 }
 
 /// An inode in use.
@@ -138,10 +143,13 @@ pub(crate) struct Live<'r> {
 }
 
 impl LiveInodes {
-    pub(crate) fn new() -> Self {
+    /// None. Those that will be held take the memory of up to `most_frames` frames of `frame_bytes`,
+    /// which `charge` gives up.
+    pub(crate) fn new(charge: Arc<dyn Charge>, most_frames: u32, frame_bytes: u64) -> Self {
         Self {
             renames: Mutex::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            held: ChargedCount::new(charge, most_frames.into(), frame_bytes),
         }
     }
 
@@ -163,6 +171,11 @@ impl LiveInodes {
         }
         let count = shard.holds.entry(ino).or_default();
         *count = count.saturating_add(1);
+        let is_settling_due = *count == 1 && self.held.increment();
+        drop(shard);
+        if is_settling_due {
+            self.held.settle();
+        }
         true
     }
 
@@ -176,6 +189,11 @@ impl LiveInodes {
                 return false;
             }
             holds.remove();
+            let is_settling_due = self.held.decrement();
+            drop(shard);
+            if is_settling_due {
+                self.held.settle();
+            }
         }
         true
     }

@@ -12,6 +12,7 @@ use crate::{DataMode, Error, ErrorsMode, JournalState, OpenOptions, Result};
 use larder_block::{BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
+use larder_cache::budget::IN_USE_PART;
 use larder_cache::mbcache::Variant;
 use larder_ext4::journal::{self, Overlay};
 use larder_ext4::ondisk::features::Incompat;
@@ -99,7 +100,11 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         .unwrap_or_else(|| ErrorsMode::of_superblock(fs.superblock()));
     let reader = Reader {
         fs,
-        live: options.read_write.then(LiveInodes::new),
+        live: options.read_write.then(|| {
+            let frames = caches.pages.frames();
+            let most = frames.capacity() / IN_USE_PART;
+            LiveInodes::new(frames.clone(), most, frames.frame_bytes() as u64)
+        }),
         dirty_files: DirtyFiles::default(),
         errors,
         limits: DirtyLimits::of(&caches, block_size_bytes, options.background),

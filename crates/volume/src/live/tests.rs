@@ -38,9 +38,17 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
         inodes.push(volume.create(Ino::ROOT, name.as_bytes(), &NEW).unwrap().ino);
     }
     assert_eq!(count(), (0, 0));
+    let frames = || volume.reader.caches.pages.frames().capacity();
+    let frames_before = frames();
     for &ino in &inodes {
         volume.hold(ino).unwrap();
     }
+    let given_up = u32::try_from(FILES * 64 / 4096).unwrap();
+    assert_eq!(
+        frames(),
+        frames_before - given_up,
+        "pages make room for holds"
+    );
     assert_eq!(count(), (0, FILES), "what is held is counted only");
     for &ino in &inodes {
         volume
@@ -68,9 +76,11 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
             .unwrap();
     }
     assert_eq!(count(), (FILES, FILES));
+    let frames_before = frames();
     for &ino in &inodes {
         volume.release(ino, 1).unwrap();
     }
     assert_eq!(count(), (0, 0));
+    assert_eq!(frames(), frames_before + given_up);
     volume.close().unwrap();
 }

@@ -1,0 +1,114 @@
+//! A count whose memory the caches make room for.
+//!
+//! What the kernel or a program holds cannot be evicted. So the caches give up a frame for as many
+//! inodes as take the memory of one, as far as [`budget`] allows: pages make room for them, and the
+//! process does not grow.
+//!
+//! [`budget`]: larder_cache::budget
+
+use larder_cache::table::Charge;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How many inodes are held.
+pub(crate) struct ChargedCount {
+    charge: Arc<dyn Charge>,
+    count: AtomicU64,
+    /// Frames given up for it.
+    charged: Mutex<u64>,
+    most: u64,
+    /// Inodes for each frame.
+    per_frame: u64,
+}
+
+impl ChargedCount {
+    /// What a hold takes at most, in this crate's table and in that of a mount together.
+    const HOLD_BYTES: u64 = 64;
+
+    /// A count of 0, for which `charge` gives up at most `most` frames of `frame_bytes`.
+    pub(crate) fn new(charge: Arc<dyn Charge>, most: u64, frame_bytes: u64) -> Self {
+        Self {
+            charge,
+            per_frame: (frame_bytes / Self::HOLD_BYTES).max(1),
+            count: AtomicU64::new(0),
+            charged: Mutex::new(0),
+            most,
+        }
+    }
+
+    /// One more. True if [`ChargedCount::settle`] is due, once no lock is held.
+    pub(crate) fn increment(&self) -> bool {
+        let before = self.count.fetch_add(1, Relaxed);
+        before.is_multiple_of(self.per_frame)
+    }
+
+    /// One less, of those that there are. True as for [`ChargedCount::increment`].
+    pub(crate) fn decrement(&self) -> bool {
+        let before = self.count.fetch_sub(1, Relaxed);
+        before % self.per_frame == 1 || self.per_frame == 1
+    }
+
+    /// Gives up or takes back frames until they fit the count.
+    pub(crate) fn settle(&self) {
+        let mut charged = self.charged.lock();
+        let due = self.count.load(Relaxed).div_ceil(self.per_frame);
+        let due = due.min(self.most);
+        while *charged < due && self.charge.charge() {
+            *charged += 1;
+        }
+        while *charged > due {
+            self.charge.uncharge();
+            *charged -= 1;
+        }
+    }
+}
+
+impl std::fmt::Debug for ChargedCount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChargedCount")
+            .field("count", &self.count)
+            .field("charged", &self.charged)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames left.
+    struct Frames(AtomicU64);
+
+    impl Charge for Frames {
+        fn charge(&self) -> bool {
+            let left = self.0.load(Relaxed);
+            self.0.store(left.saturating_sub(1), Relaxed);
+            left > 0
+        }
+
+        fn uncharge(&self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn frames_follow_the_count() {
+        for (frames, most, given_up) in [(10, 10, 3), (10, 2, 2), (1, 10, 1)] {
+            let pool = Arc::new(Frames(AtomicU64::new(frames)));
+            let count = ChargedCount::new(pool.clone(), most, 4096);
+            for _ in 0..129 {
+                if count.increment() {
+                    count.settle();
+                }
+            }
+            assert_eq!(pool.0.load(Relaxed), frames - given_up);
+            for _ in 0..129 {
+                if count.decrement() {
+                    count.settle();
+                }
+            }
+            assert_eq!(pool.0.load(Relaxed), frames, "all are taken back");
+        }
+    }
+}
