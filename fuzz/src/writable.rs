@@ -2,7 +2,8 @@
 
 use crate::{image_bytes, metadata_offsets, patch};
 use larder::{Clock, OpenOptions, Timestamp, Volume};
-use larder_block::{BlockDevice, OverlayDevice};
+use larder_block::BlockDevice;
+use larder_instruments::OverlayDevice;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Block devices: where an image's bytes come from.
 //!
 //! Everything above this crate reads and writes through [`BlockDevice`], which is
-//! the seam for fault injection, recording and simulation. A device is a flat array of
-//! bytes; offsets and lengths are in bytes and need no alignment.
+//! the seam for fault injection and recording (`larder-instruments`). A device is a flat
+//! array of bytes; offsets and lengths are in bytes and need no alignment.
 //!
 //! | device | bytes from | for |
 //! |---|---|---|
@@ -11,37 +11,24 @@
 //! | [`MemoryDevice`] | a vector | tests, images made in memory |
 //! | [`RemapDevice`] | another device, some blocks from elsewhere on it | journal recovery without writing |
 //! | [`CountingDevice`] | another device, reads and bytes counted | statistics |
-//! | [`RecordingDevice`] | another device, all calls logged | tests of what is read, and of power cuts |
-//! | [`OverlayDevice`] | shared memory, written pages copied | many states of one image |
-//! | [`SimulatedDevice`](simulated::SimulatedDevice) | nowhere: it only takes virtual time | the lab's simulator |
-//! | [`FaultyDevice`] | another device, with planned or seeded faults | tests of what happens then |
 
 #![forbid(unsafe_code)]
 
 mod counting;
 mod direct;
 mod error;
-mod faulty;
 mod file;
 mod lock;
 mod loops;
 mod memory;
-mod overlay;
-mod power_cut;
-mod recording;
 mod remap;
-pub mod simulated;
 
 pub use counting::{CountingDevice, IoCounts};
 pub use direct::DirectDevice;
 pub use error::{Error, Result};
-pub use faulty::FaultyDevice;
 pub use file::{FileDevice, FileRange};
 pub use lock::{LockHolder, lock_holder};
 pub use memory::MemoryDevice;
-pub use overlay::{OVERLAY_PAGE_BYTES, OverlayDevice, OverlayPage};
-pub use power_cut::{PowerCuts, SECTOR_BYTES};
-pub use recording::{ChangeRecord, ReadRecord, RecordingDevice};
 pub use remap::{Redirect, RemapDevice};
 
 use std::fmt::Debug;
@@ -132,17 +119,22 @@ pub trait BlockDevice: Debug + Send + Sync {
 }
 
 /// The length of all of `bufs` together.
-fn gathered_bytes(bufs: &[IoSlice<'_>]) -> u64 {
+#[must_use]
+pub fn gathered_bytes(bufs: &[IoSlice<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
 /// The length of all of `bufs` together.
-fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
+#[must_use]
+pub fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
-/// [`Error::OutOfRange`] unless the range lies inside a device of `size_bytes`.
-fn check_range(size_bytes: u64, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+/// Checks that a range lies inside a device of `size_bytes`.
+///
+/// # Errors
+/// [`Error::OutOfRange`].
+pub fn check_range(size_bytes: u64, offset_bytes: u64, len_bytes: u64) -> Result<()> {
     match offset_bytes.checked_add(len_bytes) {
         Some(end_bytes) if end_bytes <= size_bytes => Ok(()),
         _ => Err(Error::OutOfRange {

@@ -4,10 +4,11 @@
 mod image;
 
 use image::Image;
-use larder_block::{BlockDevice, MemoryDevice, RecordingDevice};
+use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::ondisk::group::DescriptorPlace;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{FileBlock, Filesystem, GroupNo, Ino, Inode, MappingKind};
+use larder_instruments::RecordingDevice;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

@@ -5,8 +5,9 @@ mod image;
 
 use directory::{debugfs_write, dir_block, list, name, one_directory, open_bytes, resolve, target};
 use image::Image;
-use larder_block::{BlockDevice, FaultyDevice};
+use larder_block::BlockDevice;
 use larder_ext4::Ino;
+use larder_instruments::FaultyDevice;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

@@ -5,9 +5,10 @@ mod image;
 mod journal_bed;
 
 use journal_bed::{Bed, Prepared, check_clean, file, needs, recovered, save};
-use larder_block::{BlockDevice, ChangeRecord, OverlayDevice, PowerCuts};
+use larder_block::BlockDevice;
 use larder_ext4::Tid;
 use larder_ext4::ondisk::superblock::Superblock;
+use larder_instruments::{ChangeRecord, OverlayDevice, PowerCuts};
 use larder_testkit::seed::Seed;
 use larder_testkit::tool::Tool;
 use larder_testkit::{Access, LoopMount};

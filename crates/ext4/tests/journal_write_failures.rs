@@ -5,8 +5,9 @@ mod image;
 mod journal_bed;
 
 use journal_bed::{Bed, Prepared, check_clean, needs, recovered, save};
-use larder_block::{BlockDevice, FaultyDevice};
+use larder_block::BlockDevice;
 use larder_ext4::{Error, Ino, Result, Tid};
+use larder_instruments::FaultyDevice;
 use larder_testkit::seed::Seed;
 use larder_testkit::tool::Tool;
 use std::sync::Arc;

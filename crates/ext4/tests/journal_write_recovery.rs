@@ -4,10 +4,11 @@ mod dirty;
 mod image;
 
 use dirty::{Dirty, replayed_by};
-use larder_block::{BlockDevice, FaultyDevice, MemoryDevice};
+use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::journal::RecoveryCounts;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Error, WriteOptions};
+use larder_instruments::FaultyDevice;
 use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use larder_block::simulated::DeviceModel;
+use larder_instruments::simulated::DeviceModel;
 use larder_lab::run_report::RunReport;
 use larder_lab::simulator::{CpuModel, PAGE_BYTES, Simulator, SimulatorConfig};
 use larder_lab::workload::Workload;

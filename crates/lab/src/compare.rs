@@ -1,6 +1,6 @@
 //! One workload under several policies, all else equal.
 
-use larder_block::simulated::DeviceModel;
+use larder_instruments::simulated::DeviceModel;
 use larder_readahead::PolicyName;
 use rayon::prelude::*;
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_block::simulated::DeviceModel;
+use larder_instruments::simulated::DeviceModel;
 use larder_lab::run_report::RunReport;
 use larder_lab::simulator::{CpuModel, Simulator, SimulatorConfig};
 use larder_lab::workload::{Jobs, OpenFileId, Operation, ReaderJob};

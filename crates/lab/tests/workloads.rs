@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use larder_block::simulated::DeviceModel;
+use larder_instruments::simulated::DeviceModel;
 use larder_lab::simulator::{CpuModel, PAGE_BYTES, Simulator, SimulatorConfig};
 use larder_lab::workload::{Jobs, Operation, Workload};
 use larder_readahead::PolicyName;

@@ -371,7 +371,7 @@ fn is_opened(model: &Model, operation: &Operation) -> bool {
 /// Lets the kernel perform `operations` on a new file system of the layout, beside the model.
 fn kernel_follows_the_model(layout: &Layout, operations: &[Operation], seed: Seed) {
     let mut model = Model::new(layout.rules);
-    let device = larder_block::OverlayDevice::new(layout.base().unwrap());
+    let device = larder_instruments::OverlayDevice::new(layout.base().unwrap());
     let image = ImageFile::new(&device).unwrap();
     let mut kernel = Kernel {
         mount: LoopMount::new(image.path(), Access::ReadWrite, &[]).unwrap(),
@@ -444,7 +444,7 @@ fn kernel_copies_within_a_file_what_it_had_before() {
         return;
     }
     let layout = layout("ext3-1k").unwrap();
-    let device = larder_block::OverlayDevice::new(layout.base().unwrap());
+    let device = larder_instruments::OverlayDevice::new(layout.base().unwrap());
     let image = ImageFile::new(&device).unwrap();
     let mount = LoopMount::new(image.path(), Access::ReadWrite, &[]).unwrap();
     let path = mount.path().join("a");

@@ -1,7 +1,7 @@
 //! Attributes at the limits of size, and blocks at the limit of users: as the kernel's mount has it.
 
 use larder::{Ino, NewFile, OpenOptions, Volume, XattrMode};
-use larder_block::OverlayDevice;
+use larder_instruments::OverlayDevice;
 use larder_testkit::attribute_sizes::{file_count, set_all};
 use larder_testkit::crash::{ImageFile, LAYOUTS, Layout, layout};
 use larder_testkit::oracle::{DirectorySource, Source};

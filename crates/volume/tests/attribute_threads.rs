@@ -3,7 +3,7 @@
 //! nothing else is ever read, and e2fsck agrees with every count.
 
 use larder::{ChangedBy, Ino, MbCacheVariant, NewFile, OpenOptions, Volume, XattrMode};
-use larder_block::OverlayDevice;
+use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, layout};
 use larder_testkit::{Random, Requirement, Seed, skip};
 use rustix::io::Errno;

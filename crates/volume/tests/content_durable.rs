@@ -2,7 +2,8 @@
 //! and what a write accepted is kept.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
-use larder_block::{BlockDevice, OverlayDevice};
+use larder_block::BlockDevice;
+use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{LAYOUTS, Layout, layout};
 use larder_testkit::{Requirement, skip};
 use rustix::io::Errno;

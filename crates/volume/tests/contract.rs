@@ -2,7 +2,8 @@
 //! when. What they make of it is tested in their crate, and in `readahead.rs` end to end.
 
 use larder::{Advice, OpenFile, OpenOptions, PolicyName, Volume};
-use larder_block::{BlockDevice, RecordingDevice};
+use larder_block::BlockDevice;
+use larder_instruments::RecordingDevice;
 use larder_testkit::image::LargeFile;
 use larder_testkit::{Requirement, skip};
 use std::io::IoSliceMut;

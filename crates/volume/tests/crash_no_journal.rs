@@ -9,7 +9,8 @@
 //! `LARDER_SEED` replaces the seed.
 
 use larder::{FileKind, Ino, NewFile, OpenOptions, RenameFlags, Volume};
-use larder_block::{BlockDevice, OverlayDevice, PowerCuts, RecordingDevice};
+use larder_block::BlockDevice;
+use larder_instruments::{OverlayDevice, PowerCuts, RecordingDevice};
 use larder_testkit::crash::{layout, open};
 use larder_testkit::seed::mix;
 use larder_testkit::tool::Tool;

@@ -4,7 +4,8 @@
 //!
 //! `LARDER_CRASH=full` (`make crash`) tries every call; else some of them.
 
-use larder_block::{BlockDevice, FaultyDevice, OverlayDevice};
+use larder_block::BlockDevice;
+use larder_instruments::{FaultyDevice, OverlayDevice};
 use larder_testkit::crash::{History, ImageFile, Layout, Run, caught, layout, open, run};
 use larder_testkit::model::Model;
 use larder_testkit::operation::{Generator, Listing, Mix, Operation, kind_of_failure, shrink};

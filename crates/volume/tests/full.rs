@@ -2,7 +2,7 @@
 //! emptied again: nothing is lost, nothing leaks.
 
 use larder::{Fallocate, Ino, NewFile, Volume, XattrMode};
-use larder_block::OverlayDevice;
+use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, Layout, layout, open};
 use larder_testkit::model::{Model, NodeId, Outcome};
 use larder_testkit::operation::{NewNode, NodePath, Operation, Owned, Performer, Target};

@@ -2,7 +2,7 @@
 //! wholly or not at all, and what reads say is what the image has.
 
 use larder::{Fallocate, Ino, NewFile, OpenOptions, Volume, XattrMode};
-use larder_block::OverlayDevice;
+use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, Layout, layout};
 use larder_testkit::{Requirement, skip};
 use rustix::io::Errno;

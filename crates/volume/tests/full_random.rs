@@ -4,7 +4,7 @@
 //! `LARDER_SEED` repeats one sequence, and `LARDER_SEQUENCES` says how many are tried on each
 //! layout; a failure prints the seed and the smallest sequence.
 
-use larder_block::OverlayDevice;
+use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, layout};
 use larder_testkit::full::{Campaign, FILES, InProcess, Limits, Mix, Session, Step, Tally};
 use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped, test_layouts};

@@ -5,7 +5,8 @@
 //! sequence that fails, and the seed; with that in `LARDER_SEED`, this sequence alone is tried.
 
 use larder::{Ino, OpenOptions, Volume};
-use larder_block::{BlockDevice, OverlayDevice};
+use larder_block::BlockDevice;
+use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, Layout, layout, open};
 use larder_testkit::model::{Model, compare_all};
 use larder_testkit::operation::{

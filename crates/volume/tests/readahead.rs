@@ -1,7 +1,8 @@
 //! Every readahead policy over the real caches: the right bytes, and the device reads it promises.
 
 use larder::{Advice, Error, Ino, OpenFile, OpenOptions, PolicyName, Volume};
-use larder_block::{MemoryDevice, ReadRecord, RecordingDevice};
+use larder_block::MemoryDevice;
+use larder_instruments::{ReadRecord, RecordingDevice};
 use larder_testkit::device::fill_pattern;
 use larder_testkit::image::LargeFile;
 use larder_testkit::{Random, Requirement, Seed, skip};

@@ -2,7 +2,7 @@
 //! variant of the cache, by the count of dumpe2fs; then e2fsck, then the kernel's mount.
 
 use larder::{Clock, Ino, MbCacheVariant, NewFile, OpenOptions, Timestamp, Volume, XattrMode};
-use larder_block::OverlayDevice;
+use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
 use larder_testkit::deal::{Deal, Rules, Space};
 use larder_testkit::oracle::{DirectorySource, Source};

@@ -1,7 +1,8 @@
 //! Many threads, little memory, and counted device reads.
 
 use larder::{Ino, OpenOptions, Volume};
-use larder_block::{BlockDevice, CountingDevice, FileDevice, FileRange, RecordingDevice};
+use larder_block::{BlockDevice, CountingDevice, FileDevice, FileRange};
+use larder_instruments::RecordingDevice;
 use larder_testkit::device::fill_pattern;
 use larder_testkit::image::{LargeFile, recipe};
 use larder_testkit::{Image, Random, Requirement, Seed, skip};

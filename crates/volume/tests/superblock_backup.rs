@@ -1,7 +1,8 @@
 //! Superblocks that a power cut left half written, or that are gone: what the backups are for.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
-use larder_block::{BlockDevice, ChangeRecord, OverlayDevice, RecordingDevice, SECTOR_BYTES};
+use larder_block::BlockDevice;
+use larder_instruments::{ChangeRecord, OverlayDevice, RecordingDevice, SECTOR_BYTES};
 use larder_testkit::crash::ImageFile;
 use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};

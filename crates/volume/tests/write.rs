@@ -2,7 +2,8 @@
 //! holds all and one that holds next to nothing; then e2fsck, then the kernel's mount.
 
 use larder::{Advice, DataMode, Error, Fallocate, Ino, NewFile, OpenOptions, Volume};
-use larder_block::{BlockDevice, OverlayDevice};
+use larder_block::BlockDevice;
+use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
 use larder_testkit::seed::Random;
 use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, tell_skipped};

@@ -2,7 +2,8 @@
 //! flusher: what is read is never a mixture, and what is left is whole.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
-use larder_block::{BlockDevice, OverlayDevice};
+use larder_block::BlockDevice;
+use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
 use larder_testkit::{Random, Requirement, Seed, skip};
 use std::sync::Arc;

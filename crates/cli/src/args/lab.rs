@@ -16,7 +16,7 @@ use crate::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use larder::PolicyName;
-use larder_block::simulated::{DEVICE_MODELS, DeviceModel};
+use larder_instruments::simulated::{DEVICE_MODELS, DeviceModel};
 use larder_lab::simulator::PAGE_BYTES;
 use larder_lab::workload::Workload;
 use std::path::PathBuf;

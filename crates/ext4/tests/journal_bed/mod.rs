@@ -5,10 +5,11 @@
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use crate::image::{self, Image};
-use larder_block::{BlockDevice, MemoryDevice, OverlayDevice, RecordingDevice};
+use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::journal::recover;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Filesystem, FsBlock, Ino, Result, Tid, WriteOptions};
+use larder_instruments::{OverlayDevice, RecordingDevice};
 use larder_testkit::seed::{Random, Seed};
 use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use larder_block::simulated::VirtualTime;
+use larder_instruments::simulated::VirtualTime;
 
 use super::run::ReaderId;
 

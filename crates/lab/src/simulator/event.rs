@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use larder_block::simulated::VirtualTime;
+use larder_instruments::simulated::VirtualTime;
 
 use super::run::ReaderId;
 

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use larder_block::simulated::RequestId;
 use larder_cache::page::NewPage;
+use larder_instruments::simulated::RequestId;
 
 use super::FileId;
 use super::run::ReaderId;

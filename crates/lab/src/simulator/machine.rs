@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use larder_block::simulated::{Request as DeviceRequest, RequestId, RequestKind};
-use larder_block::simulated::{SimulatedDevice, VirtualTime};
 use larder_cache::frame::{Frames, FramesConfig};
 use larder_cache::page::{NewPage, PageCache, PageKey};
+use larder_instruments::simulated::{Request as DeviceRequest, RequestId, RequestKind};
+use larder_instruments::simulated::{SimulatedDevice, VirtualTime};
 use larder_readahead::{Policy, max_pages_from_bytes};
 
 use super::in_flight::{InFlight, Reading};

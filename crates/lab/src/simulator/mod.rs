@@ -5,7 +5,7 @@
 //!      | read, write           the contract of larder_readahead::Policy, step by step
 //!   page cache                 larder_cache::page::PageCache, as in the mount
 //!      | in_flight, write_back one device request for each run of pages
-//!   device                     larder_block::simulated::SimulatedDevice
+//!   device                     larder_instruments::simulated::SimulatedDevice
 //! ```
 //!
 //! # What is real, and what is not
@@ -62,7 +62,7 @@ mod write_back;
 
 pub use cpu::CpuModel;
 
-use larder_block::simulated::DeviceModel;
+use larder_instruments::simulated::DeviceModel;
 use larder_readahead::PolicyName;
 
 use crate::run_report::{PageCounts, RunReport};

@@ -8,8 +8,8 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use larder_block::simulated::{RequestId, RequestKind};
 use larder_cache::page::{NewPage, PageCache};
+use larder_instruments::simulated::{RequestId, RequestKind};
 use larder_readahead::{FileState, PageIndex, Read, Residency, Trigger, Window};
 
 use super::FileId;

@@ -21,7 +21,7 @@
 
 use std::collections::BTreeMap;
 
-use larder_block::simulated::{DeviceCounts, VirtualTime};
+use larder_instruments::simulated::{DeviceCounts, VirtualTime};
 use larder_readahead::FileState;
 
 use super::FileId;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_block::simulated::{DeviceCounts, VirtualTime};
+use larder_instruments::simulated::{DeviceCounts, VirtualTime};
 
 use crate::run_report::{Sample, as_f64, ratio};
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use larder_block::simulated::VirtualTime;
+use larder_instruments::simulated::VirtualTime;
 use larder_readahead::FileState;
 
 use super::cpu::Spent;

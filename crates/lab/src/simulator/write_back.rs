@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
-use larder_block::simulated::RequestId;
+use larder_instruments::simulated::RequestId;
 
 use super::FileId;
 use super::page_set::PageSet;

@@ -1,6 +1,6 @@
 //! One seed, one result, to the byte.
 
-use larder_block::simulated::DeviceModel;
+use larder_instruments::simulated::DeviceModel;
 use larder_lab::compare::{CompareConfig, compare};
 use larder_lab::simulator::CpuModel;
 use larder_lab::workload::Workload;

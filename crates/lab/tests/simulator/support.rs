@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use larder_block::simulated::DeviceModel;
+use larder_instruments::simulated::DeviceModel;
 use larder_lab::run_report::RunReport;
 use larder_lab::simulator::{CpuModel, FileId, PAGE_BYTES, Simulator, SimulatorConfig};
 use larder_lab::workload::{Jobs, OpenFileId, Operation, ReaderJob, Workload};

@@ -4,11 +4,10 @@
 
 use crate::error::{Context, Result};
 use crate::tool::Tool;
-use larder_block::{
-    BlockDevice, FileDevice, FileRange, OVERLAY_PAGE_BYTES, OverlayDevice, OverlayPage,
-};
+use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::ondisk::superblock::Superblock;
+use larder_instruments::{OVERLAY_PAGE_BYTES, OverlayDevice, OverlayPage};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -3,7 +3,8 @@
 use super::{Layout, run};
 use crate::model::Model;
 use crate::operation::Operation;
-use larder_block::{BlockDevice, OverlayDevice};
+use larder_block::BlockDevice;
+use larder_instruments::OverlayDevice;
 use std::sync::Arc;
 
 /// A file system.

@@ -3,8 +3,9 @@
 use super::{History, ImageFile, Start, open, run};
 use crate::operation::{Listing, Operation, kind_of_failure, shrink};
 use crate::seed::{Seed, mix};
-use larder_block::{BlockDevice, ChangeRecord, OverlayDevice, PowerCuts, RecordingDevice};
+use larder_block::BlockDevice;
 use larder_ext4::ondisk::superblock::Superblock;
+use larder_instruments::{ChangeRecord, OverlayDevice, PowerCuts, RecordingDevice};
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,7 +3,7 @@
 use super::{FILES, FileNo, Target};
 use crate::crash::open;
 use larder::{Advice, Fallocate, Ino, NewFile, Volume};
-use larder_block::OverlayDevice;
+use larder_instruments::OverlayDevice;
 use rustix::io::{Errno, Result};
 use std::sync::Arc;
 

@@ -4,7 +4,8 @@ use super::{WalkLimits, walk};
 use crate::error::{Error, Result};
 use crate::seed::Random;
 use larder::{OpenOptions, Volume};
-use larder_block::{BlockDevice, RecordingDevice};
+use larder_block::BlockDevice;
+use larder_instruments::RecordingDevice;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use crate::failure::Result;
 use crate::json;
 use larder::tables::Function;
 use larder::{CacheKind, PolicyName};
-use larder_block::simulated::DEVICE_MODELS;
+use larder_instruments::simulated::DEVICE_MODELS;
 use larder_lab::workload::Workload;
 use serde::Serialize;
 use std::io::{self, Write};

@@ -3,7 +3,7 @@
 //!
 //! None of it is judged: the document gives the best second alone.
 
-use larder_block::simulated::ServiceModel;
+use larder_instruments::simulated::ServiceModel;
 use larder_readahead::PolicyName;
 
 use super::machine::{Size, SmallMachine};

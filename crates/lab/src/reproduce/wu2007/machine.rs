@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_block::simulated::DeviceModel;
+use larder_instruments::simulated::DeviceModel;
 use larder_readahead::PolicyName;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;

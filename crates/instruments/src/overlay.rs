@@ -1,6 +1,6 @@
 //! A device in memory over a shared base: only the pages that are written are copied.
 
-use crate::{BlockDevice, Result, check_range};
+use larder_block::{BlockDevice, Result, check_range};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl BlockDevice for OverlayDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use larder_block::Error;
 
     fn read(device: &OverlayDevice, offset_bytes: u64, len: usize) -> Vec<u8> {
         let mut buf = vec![0; len];

@@ -1,7 +1,7 @@
 //! A device that logs what is done to it: reads, for tests of what is read and in what
 //! pieces; writes and flushes, for tests of what a loss of power leaves.
 
-use crate::{BlockDevice, Result, gathered_bytes, total_bytes};
+use larder_block::{BlockDevice, Result, gathered_bytes, total_bytes};
 use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl BlockDevice for RecordingDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryDevice;
+    use larder_block::MemoryDevice;
 
     #[test]
     fn log_taken_twice_holds_only_new_reads() {

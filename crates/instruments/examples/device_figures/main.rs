@@ -1,6 +1,6 @@
 //! Prints what the simulated devices are and do: the tables of `docs/design/devices.md`.
 //!
-//! `cargo run --release -p larder-block --example device_figures`
+//! `cargo run --release -p larder-instruments --example device_figures`
 
 mod measure;
 

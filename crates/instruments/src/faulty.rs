@@ -1,6 +1,6 @@
 //! A device that fails as planned, or at random from a seed.
 
-use crate::{BlockDevice, Error, Result, check_range, gathered_bytes, total_bytes};
+use larder_block::{BlockDevice, Error, Result, check_range, gathered_bytes, total_bytes};
 use rustix::io::Errno;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
@@ -250,7 +250,7 @@ pub(crate) fn split_mix(state: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryDevice;
+    use larder_block::MemoryDevice;
 
     fn device() -> FaultyDevice {
         FaultyDevice::new(Arc::new(MemoryDevice::new(vec![5; 4096])))

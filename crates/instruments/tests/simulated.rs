@@ -7,7 +7,7 @@ mod measure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use larder_block::simulated::{
+use larder_instruments::simulated::{
     Completion, DEVICE_MODELS, DeviceModel, Request, RequestId, RequestKind, SimulatedDevice,
     VirtualTime,
 };

@@ -6,7 +6,8 @@
 //! itself is never torn.
 
 use crate::faulty::split_mix;
-use crate::{BlockDevice, ChangeRecord, OverlayDevice, Result};
+use crate::{ChangeRecord, OverlayDevice};
+use larder_block::{BlockDevice, Result};
 use std::ops::Range;
 
 /// Bytes that reach the medium together or not at all.

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use larder_block::simulated::{
+use larder_instruments::simulated::{
     DEVICE_MODELS, DeviceModel, Figure, Request, RequestKind, SimulatedDevice, VirtualTime,
 };
 use rand::{Rng, SeedableRng};

@@ -1,0 +1,120 @@
+//! What a remapped device reads, and in which pieces.
+
+use std::io::IoSliceMut;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use larder_block::{BlockDevice, Error, MemoryDevice, Redirect, RemapDevice};
+use larder_instruments::RecordingDevice;
+
+const BLOCK: NonZeroU32 = NonZeroU32::new(16).unwrap();
+
+fn redirect(home: u64, source: u64) -> Redirect {
+    Redirect {
+        home,
+        source,
+        first_bytes: None,
+    }
+}
+
+/// Every byte of block n is n.
+fn numbered(blocks: u8) -> Vec<u8> {
+    (0..blocks).flat_map(|block| [block; 16]).collect()
+}
+
+fn device(redirects: Vec<Redirect>) -> (Arc<RecordingDevice>, RemapDevice) {
+    let inner = Arc::new(RecordingDevice::new(Arc::new(MemoryDevice::new(numbered(
+        32,
+    )))));
+    let remap = RemapDevice::new(inner.clone(), BLOCK, redirects).unwrap();
+    (inner, remap)
+}
+
+#[test]
+fn every_range_read_matches_replayed_copy() {
+    let redirects = vec![
+        redirect(3, 20),
+        redirect(4, 21),
+        redirect(5, 25),
+        Redirect {
+            home: 6,
+            source: 26,
+            first_bytes: Some(*b"jbd2"),
+        },
+        redirect(20, 31),
+        redirect(0, 30),
+    ];
+    let mut replayed = numbered(32);
+    for redirect in &redirects {
+        let home = usize::try_from(redirect.home).unwrap() * 16;
+        replayed[home..home + 16].fill(u8::try_from(redirect.source).unwrap());
+        if let Some(bytes) = redirect.first_bytes {
+            replayed[home..home + 4].copy_from_slice(&bytes);
+        }
+    }
+    let (_, device) = device(redirects);
+    for start in 0..replayed.len() {
+        for len in [0, 1, 3, 15, 16, 17, 40, 200, 512] {
+            let Some(expected) = replayed.get(start..start + len) else {
+                continue;
+            };
+            let mut buf = vec![0xff; len];
+            device.read_at(&mut buf, start as u64).unwrap();
+            assert_eq!(buf, expected, "{len} bytes at {start}");
+            let (left, right) = buf.split_at_mut(len / 3);
+            left.fill(0xee);
+            device
+                .read_vectored_at(
+                    &mut [IoSliceMut::new(left), IoSliceMut::new(right)],
+                    start as u64,
+                )
+                .unwrap();
+            assert_eq!(buf, expected, "{len} bytes at {start}, vectored");
+        }
+    }
+}
+
+#[test]
+fn read_without_redirect_is_one_inner_read() {
+    let (inner, device) = device(vec![redirect(1, 9), redirect(30, 9)]);
+    device.read_at(&mut [0; 320], 48).unwrap();
+    let (mut a, mut b) = ([0; 16], [0; 32]);
+    device
+        .read_vectored_at(&mut [IoSliceMut::new(&mut a), IoSliceMut::new(&mut b)], 32)
+        .unwrap();
+    let log = inner.take_log();
+    assert_eq!(log.len(), 2);
+    assert_eq!((log[0].offset_bytes, log[0].len_bytes), (48, 320));
+    assert_eq!((log[1].len_bytes, log[1].buffers), (48, 2));
+}
+
+#[test]
+fn adjoining_sources_are_one_inner_read() {
+    let (inner, device) = device(vec![redirect(4, 20), redirect(5, 21), redirect(6, 22)]);
+    device.read_at(&mut [0; 128], 32).unwrap();
+    let reads: Vec<_> = inner
+        .take_log()
+        .iter()
+        .map(|read| (read.offset_bytes, read.len_bytes))
+        .collect();
+    assert_eq!(reads, [(32, 32), (320, 48), (112, 48)]);
+}
+
+#[test]
+fn home_twice_last_holds() {
+    let (_, device) = device(vec![redirect(4, 20), redirect(4, 21)]);
+    let mut buf = [0; 1];
+    device.read_at(&mut buf, 64).unwrap();
+    assert_eq!(buf, [21]);
+}
+
+#[test]
+fn source_past_end_is_refused() {
+    let inner = Arc::new(MemoryDevice::new(numbered(4)));
+    for source in [4, u64::MAX] {
+        assert!(matches!(
+            RemapDevice::new(inner.clone(), BLOCK, vec![redirect(0, source)]),
+            Err(Error::OutOfRange { .. })
+        ));
+    }
+}
