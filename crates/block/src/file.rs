@@ -301,6 +301,9 @@ fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat
     let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
     match FileType::from_raw_mode(stat.st_mode) {
         // EXCL is for devices alone: it is refused while one is mounted.
+        FileType::BlockDevice if access == Access::Write && is_read_only(stat.st_rdev) => {
+            Err(failed(Errno::ROFS.into()))
+        }
         FileType::BlockDevice if access == Access::Write => match open(flags | OFlags::EXCL) {
             Ok(file) => Ok((file, stat)),
             Err(Errno::BUSY) => Err(Error::Locked {
@@ -315,6 +318,13 @@ fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat
             "neither a regular file nor a block device",
         ))),
     }
+}
+
+/// Whether the block device takes no writes, although it can be opened for them.
+fn is_read_only(device: rustix::fs::Dev) -> bool {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let read_only = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
+    read_only.is_ok_and(|text| text.trim() == "1")
 }
 
 /// Something was written: who writes nothing, and says so without an error, would go on for ever.

@@ -3,10 +3,11 @@
 mod support;
 
 use larder_block::lock_holder;
+use larder_testkit::tool::Tool;
 use rustix::mount::UnmountFlags;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use support::{
     Fixture, Mountpoint, User, assert_clean, assert_fails, can_mount, command, has_root,
@@ -162,6 +163,33 @@ fn image_on_a_read_only_file_system_is_mounted_read_only() {
         ],
     );
     assert_fails(&refused, 1, &["read-only file system", "hint:", "-o ro"]);
+}
+
+#[test]
+fn image_on_a_read_only_device_is_mounted_read_only() {
+    if larder_testkit::skip(&[larder_testkit::Requirement::LoopMount]) {
+        return;
+    }
+    let Some((fixture, mountpoint)) = ready() else {
+        return;
+    };
+    let attach = || Tool::new("losetup").args(["--find", "--show", "--read-only"]);
+    let device = Device(attach().arg(fixture.image()).run().unwrap().trim().into());
+    let output = mount_plainly(User::Same, &device.0, &mountpoint.0);
+    assert_read_only(&output, &mountpoint.0, "read-only file system or device");
+    umount(User::Same, &mountpoint.0);
+}
+
+/// A loop device, detached when dropped.
+struct Device(PathBuf);
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let detached = Tool::new("losetup").arg("--detach").arg(&self.0).run();
+        if let Err(error) = detached {
+            eprintln!("{error}");
+        }
+    }
 }
 
 #[test]
