@@ -396,6 +396,44 @@ fn attribute_that_does_not_fit_leaves_what_was_there() {
 }
 
 #[test]
+fn directory_whose_attributes_do_not_fit_is_not_copied() {
+    if !can_make_images() {
+        return;
+    }
+    let fixture = Fixture::new();
+    make_small_image(&fixture);
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let tree = memory.path().join("tree");
+    fs::create_dir_all(tree.join("large")).unwrap();
+    for name in ["large/below", "beside"] {
+        fs::write(tree.join(name), "content\n").unwrap();
+    }
+    let set = (0..8).try_for_each(|number| {
+        let name = format!("user.large{number}");
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(tree.join("large"), name, &[b'x'; 3000], flags)
+    });
+    if set.is_err() {
+        larder_testkit::tell_skipped("files in /dev/shm have no large attributes");
+        return;
+    }
+    let output = larder([
+        "cp".as_ref(),
+        "-r".as_ref(),
+        tree.as_os_str(),
+        place(&fixture, "/").as_ref(),
+    ]);
+    assert_fails(
+        &output,
+        1,
+        &["cannot set attribute user.large", "were not copied"],
+    );
+    assert_clean(&fixture.image());
+    let listed = larder_ok([OsStr::new("ls"), fixture.image().as_ref(), "/tree".as_ref()]);
+    assert_eq!(listed.trim(), "beside");
+}
+
+#[test]
 fn killed_put_leaves_what_was_there() {
     if !can_make_images() {
         return;

@@ -192,21 +192,19 @@ impl<'a> InwardCopy<'a> {
         let present = present.map_err(|error| self.written(&error))?;
         if metadata.is_dir() {
             let copy = match present {
-                Some(present) if present.kind == FileKind::Directory => present.ino,
+                Some(present) if present.kind == FileKind::Directory => {
+                    if let Err(failure) = self.keep(present.ino, path, &metadata) {
+                        self.tell(path, &failure);
+                    }
+                    present.ino
+                }
                 Some(_) => {
                     return Err(Failure::new(
                         "cannot make a directory where another file is",
                     ));
                 }
-                None => {
-                    let made = self.volume.make_dir(parent, name, &new(&metadata));
-                    made.map_err(|error| self.written(&error))?.ino
-                }
+                None => self.directory(path, &metadata, &target)?,
             };
-            // Before anything is in it, so that it is never without them.
-            if let Err(failure) = self.keep(copy, path, &metadata) {
-                self.tell(path, &failure);
-            }
             return Level::enter(path, metadata, copy).map(Some);
         }
         if present.is_some_and(|present| present.kind == FileKind::Directory) {
@@ -225,6 +223,22 @@ impl<'a> InwardCopy<'a> {
             self.linked.insert(identity(&metadata), copy);
         }
         Ok(None)
+    }
+
+    /// Makes a directory with all that it keeps of the one at `path`, or none.
+    fn directory(&mut self, path: &Path, metadata: &Metadata, target: &Target) -> Result<Ino> {
+        let made = self
+            .volume
+            .make_dir(target.parent, &target.name, &new(metadata));
+        let copy = made.map_err(|error| self.written(&error))?.ino;
+        let Err(failure) = self.keep(copy, path, metadata) else {
+            return Ok(copy);
+        };
+        let removed = self.volume.remove_dir(target.parent, &target.name);
+        removed.map_err(|error| self.written(&error))?;
+        Err(Failure::new(format!(
+            "{failure}; the directory and what is in it were not copied"
+        )))
     }
 
     /// Sets what `copy` keeps of the file at `path`.
