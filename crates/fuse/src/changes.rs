@@ -167,7 +167,8 @@ impl Operations {
         self.settled(new.parent, ())
     }
 
-    /// Sets what stat(2) tells.
+    /// Sets what stat(2) returns. The kernel asks for no attribute, or the time of the change alone,
+    /// where chown(2) is given neither an owner nor a group: that takes set-id bits off too.
     pub(crate) fn set_attributes(
         &self,
         caller: Caller,
@@ -176,8 +177,15 @@ impl Operations {
     ) -> Answer<Metadata> {
         let (volume, ino) = self.inode_to_change(node)?;
         let failed = |error| self.failed("setattr", node, &error);
-        let by = caller.role_for(&volume.metadata(ino).map_err(failed)?);
-        let set = SetAttributes { by, ..*set };
+        let present = volume.metadata(ino).map_err(failed)?;
+        let by = caller.role_for(&present);
+        let ctime = set.ctime;
+        let none = SetAttributes {
+            ctime,
+            ..SetAttributes::default()
+        };
+        let uid = set.uid.or_else(|| (*set == none).then_some(present.uid));
+        let set = SetAttributes { by, uid, ..*set };
         let metadata = volume.set_attributes(ino, &set).map_err(failed)?;
         self.settled(node, metadata)
     }

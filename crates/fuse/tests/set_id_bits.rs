@@ -136,6 +136,9 @@ const CHANGES: &[(&str, Change)] = &[
     ("chown to itself", |f| {
         rustix::fs::fchown(&f.file, Some(Uid::from_raw(OWNER)), None)
     }),
+    ("chown to nobody", |f| {
+        rustix::fs::fchown(&f.file, None, None)
+    }),
     ("chmod", |f| {
         rustix::fs::fchmod(&f.file, Mode::from_raw_mode(0o2640))
     }),
