@@ -46,7 +46,7 @@ impl Reader {
         }
         match mode {
             Fallocate::Allocate { keep_size } => {
-                self.allocate(live, self.blocks_touched(&bytes))?;
+                drop(self.allocate(live, self.blocks_touched(&bytes))?);
                 self.end_allocation(live, bytes.end, keep_size)
             }
             Fallocate::ZeroRange { keep_size } => {
@@ -79,7 +79,8 @@ impl Reader {
     }
 
     /// Maps those of `blocks` that are holes to blocks that hold no content; all of them, or none.
-    fn allocate(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<()> {
+    /// Returns which those were.
+    fn allocate(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<Vec<FileBlocks>> {
         self.write_back_one(live)?;
         let mut reservation = self.reserve_content(live, blocks.clone())?;
         let _alone = live.writeback.lock();
@@ -105,7 +106,7 @@ impl Reader {
                 }
             }
         }
-        Ok(())
+        Ok(allocated)
     }
 
     /// Allocates as much of the hole as follows each other on the image; returns how much.
@@ -251,15 +252,25 @@ impl Reader {
     }
 
     fn zero_range(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
-        self.allocate(live, self.blocks_touched(&bytes))?;
-        let blocks = self.blocks_within(&bytes);
-        if !blocks.is_empty() {
-            let cuts = self.cuts_unwritten(live, &blocks)?;
-            self.remap(live, blocks, &cuts, |handle, inode, left| {
-                self.fs.set_written(handle, inode, left, false)
-            })?;
+        let allocated = self.allocate(live, self.blocks_touched(&bytes))?;
+        if let Err(error) = self.take_content(live, self.blocks_within(&bytes)) {
+            let _alone = live.writeback.lock();
+            let _map = live.map.write();
+            self.give_back(live, allocated);
+            return Err(error);
         }
         self.zero_edges(live, bytes)
+    }
+
+    /// Makes `blocks`, all of which are mapped, hold no content.
+    fn take_content(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<()> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let cuts = self.cuts_unwritten(live, &blocks)?;
+        self.remap(live, blocks, &cuts, |handle, inode, left| {
+            self.fs.set_written(handle, inode, left, false)
+        })
     }
 
     /// Where extents come to start or to end when `blocks`, all of which are mapped, hold no content
