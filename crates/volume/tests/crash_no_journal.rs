@@ -6,7 +6,8 @@
 //! 2. No file shows a byte of another one, or of what was free: each eight bytes of content say
 //!    which file and which place they belong to.
 //!
-//! `LARDER_SEED` replaces the seed.
+//! `LARDER_CRASH=full` (`make crash`) tries 20 workloads of each layout instead of one. A failure
+//! prints the seed; with that in `LARDER_SEED`, a test runs this one workload.
 
 use larder::{FileKind, Ino, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::BlockDevice;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 const OPERATIONS: u32 = 260;
 const STATES: usize = 24;
+const FULL_WORKLOADS: usize = 20;
 
 /// What file `id` holds from `offset_bytes` on.
 fn content(id: u32, offset_bytes: u64, len: usize) -> Vec<u8> {
@@ -279,7 +281,14 @@ fn survive(name: &str, seed: u64) {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
     }
-    let seed = Seed::from_environment(seed);
+    let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
+    let workloads = if is_full { FULL_WORKLOADS } else { 1 };
+    for seed in Seed::parts_from_environment(seed).take(workloads) {
+        survive_workload(name, seed);
+    }
+}
+
+fn survive_workload(name: &str, seed: Seed) {
     let base = layout(name).expect("layout").base().expect("mke2fs");
     let base = OverlayDevice::new(base);
     let recorder = Arc::new(RecordingDevice::new(Arc::new(base.clone())));
