@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use larder_cache::frame::{FrameKey, FrameLayout};
 use larder_cache::hash::HashKey;
+use larder_cache::page::{PageKey, PageLayout};
 use larder_cache::table::{Arena, Found, Growth, Hash64, Slot, Table};
 
 /// What a batch of lookups found.
@@ -55,7 +55,7 @@ pub trait Session {
 }
 
 /// Our table, with values in the slots' half words.
-pub type Ours = Table<FrameLayout, Hash64, 2>;
+pub type Ours = Table<PageLayout, Hash64, 2>;
 
 /// Our table with room for so many objects, and two to four buckets for each: it takes no more memory
 /// than the map for one thread, which has as much room to spare.
@@ -70,9 +70,9 @@ pub fn ours(objects: u32) -> io::Result<Ours> {
 }
 
 #[inline]
-fn frame(key: HashKey) -> FrameKey {
-    FrameKey {
-        object: key.object,
+fn frame(key: HashKey) -> PageKey {
+    PageKey {
+        ino: key.object,
         index: key.index,
     }
 }

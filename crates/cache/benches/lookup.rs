@@ -10,8 +10,7 @@ use larder_block::MemoryDevice;
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
 use larder_cache::dentry::Dentry;
-use larder_cache::frame::{FrameKey, FrameLayout};
-use larder_cache::page::{Entry, PageCache, PageKey};
+use larder_cache::page::{Entry, PageCache, PageKey, PageLayout};
 use larder_cache::table::{Arena, Growth, Hash64, Inserted, Table};
 use rate::{Random, rate};
 use std::collections::HashMap;
@@ -23,9 +22,9 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 /// A file of 1000 pages, and the next.
-fn key(i: u64) -> FrameKey {
-    FrameKey {
-        object: i / 1000,
+fn key(i: u64) -> PageKey {
+    PageKey {
+        ino: i / 1000,
         index: i % 1000,
     }
 }
@@ -46,7 +45,7 @@ impl std::hash::Hasher for Golden {
 }
 
 fn map(keys: u32, lookups: u64) {
-    let map: HashMap<FrameKey, u64, BuildHasherDefault<Golden>> =
+    let map: HashMap<PageKey, u64, BuildHasherDefault<Golden>> =
         (0..u64::from(keys)).map(|i| (key(i), i)).collect();
     let rate = rate(1, lookups, |_| {
         let mut random = Random(0x1234_5678);
@@ -61,7 +60,7 @@ fn map(keys: u32, lookups: u64) {
 
 fn table(keys: u32, lookups: u64) {
     let arena = Arc::new(Arena::new(keys, Growth::Prepaid).expect("memory"));
-    let table: Table<FrameLayout, Hash64, 2> =
+    let table: Table<PageLayout, Hash64, 2> =
         Table::new(arena, keys.next_power_of_two().ilog2(), 0, Hash64).expect("memory");
     for i in 0..u64::from(keys) {
         let vacant = table.take().expect("a slot");

@@ -22,8 +22,8 @@
 //! # Tunables
 //! See [`BudgetConfig`].
 
-use crate::frame::FramesConfig;
 use crate::mbcache::{Config, Sizes, Variant};
+use crate::page::FramesConfig;
 use crate::page_trees::NODE_BYTES;
 use crate::tables::{Finder, Memory, Pages, TableChoice, TableSize, Tables};
 use crate::tape::CacheKind;

@@ -3,9 +3,9 @@
 use crate::budget::{BudgetConfig, Division, SharedConfig, Shrinker, Shrinkers};
 use crate::buffer::BufferCache;
 use crate::dentry::DentryCache;
-use crate::frame::Frames;
 use crate::inode::{InodeCache, RAW_INODE_WORDS};
 use crate::mbcache::{self, AttributeCaches, Config};
+use crate::page::Frames;
 use crate::page::PageCache;
 use crate::table::{Charge, Growth};
 use crate::tables::Shrinking;

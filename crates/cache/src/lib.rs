@@ -10,7 +10,7 @@
 //! | [`mbcache`] | who has the same attributes | their hash | pins the entry |
 //!
 //! No hit takes a lock, but in variants of `mbcache` and in red-black trees of pages, which are there to compare; [`tables`] says
-//! which those are, and which functions and sizes tables have. [`table`] says how that works, [`frame`] where pages and
+//! which those are, and which functions and sizes tables have. [`table`] says how that works, [`page`] where pages and
 //! buffers live, [`budget`] how all of it stays within a given memory. [`hash`] names hash functions,
 //! [`tape`] tells what the tables are asked.
 //! [`Caches`] makes all of them together.
@@ -19,7 +19,6 @@ pub mod budget;
 pub mod buffer;
 mod caches;
 pub mod dentry;
-pub mod frame;
 pub mod hash;
 pub mod inode;
 pub mod mbcache;

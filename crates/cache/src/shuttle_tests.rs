@@ -7,9 +7,8 @@
 //!
 //! A failure prints the schedule that led to it, for `shuttle::replay`.
 
-use crate::frame::{Frames, FramesConfig};
 use crate::hash::HashKey;
-use crate::page::{Entry, Lock, PageCache, PageKey};
+use crate::page::{Entry, Frames, FramesConfig, Lock, PageCache, PageKey};
 use crate::sync::{AtomicU32, Relaxed};
 use crate::tape::{Event, Operation, Tape};
 use std::collections::HashSet;

@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! `BH_Dirty` and jbd2's copies of a buffer, by other means. A frame's bytes never
-//! change while anyone may look at them ([`crate::frame`]), so what a block becomes
+//! change while anyone may look at them ([`crate::page`]), so what a block becomes
 //! lies beside the frames, one immutable array for each version: whoever holds a
 //! version (a reader, a transaction being committed) keeps it while the next one is
 //! made. So a commit needs no frozen copy, and a reader no lock.

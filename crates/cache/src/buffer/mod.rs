@@ -21,14 +21,13 @@
 //! device's error.
 //!
 //! # Cost
-//! A hit is a lookup that pins, and no lock; for the rest see [`crate::frame`].
+//! A hit is a lookup that pins, and no lock; for the rest see [`crate::page`].
 
 mod dirty;
 
-use crate::frame::{Frame, FrameEntry, FrameKey, Frames, FramesConfig, Holder, NewFrame};
+use crate::page::{Entry, Frames, FramesConfig, NewPage, Page, PageCache, PageKey};
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
-use crate::tape::CacheKind;
 use dirty::DirtyBuffers;
 use larder_block::BlockDevice;
 use std::io::IoSliceMut;
@@ -49,7 +48,7 @@ const PREFETCH_MAX_BYTES: usize = 1 << 20;
 pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
     block_size_bytes: usize,
-    frames: Arc<Frames>,
+    pages: PageCache,
     dirty: DirtyBuffers,
 }
 
@@ -63,22 +62,11 @@ pub struct Buffer<'a> {
 
 #[derive(Debug)]
 enum Contents<'a> {
-    Cached(Frame<'a>),
+    Cached(Page<'a>),
     /// Read past the cache.
     Own(Box<[u8]>),
     /// As it was changed.
     Dirty(Arc<[u8]>),
-}
-
-impl Buffer<'_> {
-    /// The contents, to keep: of a dirty block without a copy.
-    #[must_use]
-    pub fn to_shared(&self) -> Arc<[u8]> {
-        match &self.contents {
-            Contents::Dirty(bytes) => Arc::clone(bytes),
-            Contents::Cached(_) | Contents::Own(_) => Arc::from(&**self),
-        }
-    }
 }
 
 impl Deref for Buffer<'_> {
@@ -127,7 +115,7 @@ impl BufferCache {
         Self {
             device,
             block_size_bytes,
-            frames,
+            pages: PageCache::of_buffers(frames),
             dirty: DirtyBuffers::new(),
         }
     }
@@ -168,19 +156,19 @@ impl BufferCache {
                 block: 0..self.block_size_bytes,
             });
         }
-        let buffer = match self.frames.get(Holder::Buffer, key) {
+        let buffer = match self.pages.get(key) {
             // The end of the device may cut the frame, and so the block.
             Some(frame) if self.is_inside(block) => place.buffer(frame),
             _ => self.read_slow(block, &place)?,
         };
         let verified = match &buffer.contents {
-            Contents::Cached(frame) => frame.slot().aux() & place.bit != 0,
+            Contents::Cached(frame) => frame.has_aux_bits(place.bit),
             Contents::Own(_) | Contents::Dirty(_) => false,
         };
         if !verified {
             verify(&buffer)?;
             if let Contents::Cached(frame) = &buffer.contents {
-                frame.slot().set_aux_bits(place.bit);
+                frame.set_aux_bits(place.bit);
             }
         }
         Ok(buffer)
@@ -190,16 +178,14 @@ impl BufferCache {
     #[must_use]
     pub fn contains(&self, block: u64) -> bool {
         let frame = self.place(block).frame;
-        self.frames
-            .index(Holder::Buffer)
-            .contains(&frame_key(frame))
+        self.pages.contains(frame_key(frame))
     }
 
     /// Hints that `count` blocks from `block` on will be read soon: they are
     /// read from the device together if they are not cached. Errors are left
     /// for [`BufferCache::read`] to find. Long ranges are cut.
     pub fn prefetch(&self, block: u64, count: u32) {
-        let frame_bytes = self.frames.frame_bytes();
+        let frame_bytes = self.pages.page_bytes();
         let Some(last) = u64::from(count)
             .checked_sub(1)
             .and_then(|more| block.checked_add(more))
@@ -208,17 +194,17 @@ impl BufferCache {
         };
         // Not so much that it pushes itself out.
         let most = (PREFETCH_MAX_BYTES / frame_bytes)
-            .min(self.frames.capacity() as usize / 4)
+            .min(self.pages.frames().capacity() as usize / 4)
             .max(1);
         let first = self.place(block).frame;
         let frames = first..=self.place(last).frame;
-        let mut run: Vec<NewFrame> = Vec::new();
+        let mut run: Vec<NewPage> = Vec::new();
         let mut run_start = first;
         for frame in frames.take(most) {
             if self.offset_bytes(frame) >= self.device.size_bytes() {
                 break;
             }
-            match self.frames.insert_absent(Holder::Buffer, frame_key(frame)) {
+            match self.pages.insert_absent(frame_key(frame)) {
                 Some(new) => {
                     if run.is_empty() {
                         run_start = frame;
@@ -275,12 +261,12 @@ impl BufferCache {
     /// Caches `contents` of `block`, which the device has too, so that they need not be read again; if there
     /// is room, and the frame has no other blocks.
     fn keep(&self, block: u64, contents: &[u8]) {
-        if self.block_size_bytes != self.frames.frame_bytes() {
+        if self.block_size_bytes != self.pages.page_bytes() {
             return;
         }
         let place = self.place(block);
         let key = frame_key(place.frame);
-        if let Some(mut new) = self.frames.insert_absent(Holder::Buffer, key) {
+        if let Some(mut new) = self.pages.insert_absent(key) {
             new.copy_from_slice(contents);
             new.set_aux_bits(place.bit);
             new.complete();
@@ -298,19 +284,19 @@ impl BufferCache {
     /// somebody holds it.
     fn drop_frame(&self, block: u64) -> bool {
         let key = frame_key(self.place(block).frame);
-        self.frames.remove(Holder::Buffer, key) || !self.frames.index(Holder::Buffer).contains(&key)
+        self.pages.remove(key) || !self.pages.contains(key)
     }
 
     /// The table's size and what lookups cost. Looks at no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
-        self.frames.stats(Holder::Buffer)
+        self.pages.stats()
     }
 
     /// The histogram of chain lengths. Looks at every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
-        self.frames.index(Holder::Buffer).report(CacheKind::Buffer)
+        self.pages.report()
     }
 
     #[cold]
@@ -323,20 +309,17 @@ impl BufferCache {
             return Ok(self.read_alone(block)?);
         }
         loop {
-            match self
-                .frames
-                .get_or_insert(Holder::Buffer, frame_key(place.frame))
-            {
-                FrameEntry::Uptodate(frame) => return Ok(place.buffer(frame)),
-                FrameEntry::Busy(wait) => {
+            match self.pages.get_or_insert(frame_key(place.frame)) {
+                Entry::Uptodate(frame) => return Ok(place.buffer(frame)),
+                Entry::Busy(wait) => {
                     if let Some(frame) = wait.wait() {
                         return Ok(place.buffer(frame));
                     }
                 }
-                FrameEntry::Full => return Ok(self.read_alone(block)?),
-                FrameEntry::New(mut new) => {
+                Entry::Full => return Ok(self.read_alone(block)?),
+                Entry::New(mut new) => {
                     if self.read_frame(&mut new, place.frame).is_ok() {
-                        return Ok(place.buffer(new.complete_pinned(&self.frames)));
+                        return Ok(place.buffer(self.pages.complete(new)));
                     }
                     drop(new);
                     return Ok(self.read_alone(block)?);
@@ -366,7 +349,7 @@ impl BufferCache {
 
     /// Fills neighbouring frames with one device read. On failure they are
     /// dropped, and so taken back.
-    fn fill(&self, mut run: Vec<NewFrame>, first: u64) {
+    fn fill(&self, mut run: Vec<NewPage>, first: u64) {
         if run.is_empty() {
             return;
         }
@@ -380,13 +363,13 @@ impl BufferCache {
             .device
             .read_vectored_at(&mut parts, self.offset_bytes(first));
         if read.is_ok() {
-            run.into_iter().for_each(NewFrame::complete);
+            run.into_iter().for_each(NewPage::complete);
         }
     }
 
     /// Where frame number `frame` starts on the device, or beyond every device.
     fn offset_bytes(&self, frame: u64) -> u64 {
-        frame.saturating_mul(self.frames.frame_bytes() as u64)
+        frame.saturating_mul(self.pages.page_bytes() as u64)
     }
 
     /// How much of frame number `frame` lies on the device.
@@ -397,7 +380,7 @@ impl BufferCache {
             .saturating_sub(self.offset_bytes(frame));
         usize::try_from(left)
             .unwrap_or(usize::MAX)
-            .min(self.frames.frame_bytes())
+            .min(self.pages.page_bytes())
     }
 
     /// Whether all of `block` lies on the device.
@@ -410,7 +393,7 @@ impl BufferCache {
     fn place(&self, block: u64) -> Place {
         let block_bytes = self.block_size_bytes;
         // Both are powers of two.
-        let shift = (self.frames.frame_bytes() / block_bytes).trailing_zeros();
+        let shift = (self.pages.page_bytes() / block_bytes).trailing_zeros();
         let within = block & ((1 << shift) - 1);
         let start = usize::try_from(within).unwrap_or_default() * block_bytes;
         Place {
@@ -433,7 +416,7 @@ struct Place {
 
 impl Place {
     #[inline]
-    fn buffer<'a>(&self, frame: Frame<'a>) -> Buffer<'a> {
+    fn buffer<'a>(&self, frame: Page<'a>) -> Buffer<'a> {
         Buffer {
             contents: Contents::Cached(frame),
             block: self.block.clone(),
@@ -442,9 +425,6 @@ impl Place {
 }
 
 #[inline]
-fn frame_key(index: u64) -> FrameKey {
-    FrameKey {
-        object: DEVICE,
-        index,
-    }
+fn frame_key(index: u64) -> PageKey {
+    PageKey { ino: DEVICE, index }
 }

@@ -4,7 +4,7 @@ mod published;
 mod todays;
 
 use super::*;
-use crate::frame::FrameKey;
+use crate::page::PageKey;
 use crate::table::Hash64;
 use crate::tape::CacheKind;
 use proptest::prelude::*;
@@ -84,7 +84,7 @@ fn mixer_of_known_input_gives_known_output() {
 #[test]
 fn golden_of_frame_key_gives_bucket_of_frame_table() {
     for index in [0, 1, 4096, u64::MAX] {
-        let key = FrameKey { object: 11, index };
+        let key = PageKey { ino: 11, index };
         let bucket = Hash64.bucket(key, 17);
         assert_eq!(Function::Golden.bucket(key.into(), 17), bucket);
     }

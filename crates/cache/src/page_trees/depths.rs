@@ -5,7 +5,7 @@
 //! removed in between may be counted or not.
 
 use super::PageTrees;
-use crate::frame::FrameLayout;
+use crate::page::PageLayout;
 use crate::table::Layout as _;
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ impl PageTrees {
         }
         let locked = self.roots.lock(chain);
         self.roots_from(locked.first())
-            .map(|root| FrameLayout::hashed_in(self.arena.slot(root)).object)
+            .map(|root| PageLayout::hashed_in(self.arena.slot(root)).ino)
             .collect()
     }
 
@@ -91,6 +91,6 @@ impl PageTrees {
             at = self.nodes.next(node, depth);
         }
         let (node, _) = at?;
-        Some(FrameLayout::hashed_in(self.arena.slot(node)).index)
+        Some(PageLayout::hashed_in(self.arena.slot(node)).index)
     }
 }

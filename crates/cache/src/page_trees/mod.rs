@@ -32,8 +32,8 @@ mod tests;
 pub use depths::TreeDepths;
 pub use red_black::NODE_BYTES;
 
-use crate::frame::{FRAME_WORDS, FrameKey, FrameLayout};
 use crate::hash::HashKey;
+use crate::page::{PAGE_WORDS, PageKey, PageLayout};
 use crate::table::{
     Arena, Buckets, Counters, Counts, Found, Hash64, HashFunction as _, Inserted, Layout as _,
     Link, Locked, Slot, State, Taken, Vacant, Visit,
@@ -47,7 +47,7 @@ use std::sync::Arc;
 /// Red-black trees over the frames of an arena.
 #[derive(Debug)]
 pub struct PageTrees {
-    arena: Arc<Arena<FRAME_WORDS>>,
+    arena: Arc<Arena<PAGE_WORDS>>,
     /// The roots of inodes whose numbers hash alike, each linked to the next by its slot.
     roots: Buckets,
     nodes: Nodes,
@@ -82,7 +82,7 @@ impl PageTrees {
     ///
     /// # Errors
     /// The kernel's, for want of memory.
-    pub fn new(arena: Arc<Arena<FRAME_WORDS>>, bits: u32) -> io::Result<Self> {
+    pub fn new(arena: Arc<Arena<PAGE_WORDS>>, bits: u32) -> io::Result<Self> {
         Ok(Self {
             roots: Buckets::new(bits, 0)?,
             nodes: Nodes::new(arena.capacity())?,
@@ -116,7 +116,7 @@ impl PageTrees {
     }
 
     /// Finds the page and pins it. A page that is busy counts as a hit.
-    pub fn get(&self, key: &FrameKey) -> Option<Found<'_, FRAME_WORDS>> {
+    pub fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
         let (found, links) = self.walk(key, |index, state| self.arena.pin(index, state));
         if found.is_some() {
             self.counters.hit(links);
@@ -130,25 +130,25 @@ impl PageTrees {
     }
 
     /// [`PageTrees::get`] without counting.
-    pub(crate) fn get_again(&self, key: &FrameKey) -> Option<Found<'_, FRAME_WORDS>> {
+    pub(crate) fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
         self.walk(key, |index, state| self.arena.pin(index, state))
             .0
     }
 
-    pub(crate) fn contains(&self, key: &FrameKey) -> bool {
+    pub(crate) fn contains(&self, key: &PageKey) -> bool {
         self.walk(key, |index, state| self.arena.see(index, state))
             .0
             .is_some()
     }
 
     /// Clears `flag` of the page; says whether this call cleared it.
-    pub(crate) fn take_flag(&self, key: &FrameKey, flag: u64) -> bool {
+    pub(crate) fn take_flag(&self, key: &PageKey, flag: u64) -> bool {
         let take = |index, state| self.arena.take_flag(index, state, flag);
         self.walk(key, take).0.unwrap_or(false)
     }
 
     /// Finds the page and makes it busy, unless it is.
-    pub(crate) fn lock(&self, key: &FrameKey) -> Option<Taken> {
+    pub(crate) fn lock(&self, key: &PageKey) -> Option<Taken> {
         self.walk(key, |index, state| self.arena.lock(index, state))
             .0
     }
@@ -156,19 +156,19 @@ impl PageTrees {
     /// Puts the page into `vacant` unless it is in its tree already.
     pub fn get_or_insert<'a>(
         &'a self,
-        key: &FrameKey,
-        vacant: Vacant<'a, FRAME_WORDS>,
+        key: &PageKey,
+        vacant: Vacant<'a, PAGE_WORDS>,
         flags: u64,
-        fill: impl FnOnce(&Slot<FRAME_WORDS>),
-    ) -> Inserted<'a, FRAME_WORDS> {
-        let mut tree = self.lock_tree(key.object);
+        fill: impl FnOnce(&Slot<PAGE_WORDS>),
+    ) -> Inserted<'a, PAGE_WORDS> {
+        let mut tree = self.lock_tree(key.ino);
         let place = tree.find(key.index);
         let see = |index, state| self.arena.pin(index, state);
         if let Some(found) = place.node.and_then(|node| self.visit(node, see)) {
             return Inserted::Existing(found);
         }
         let slot = vacant.slot();
-        FrameLayout::store(key, slot);
+        PageLayout::store(key, slot);
         fill(slot);
         match place.node {
             // Evicted, and about to be unlinked by who did.
@@ -186,13 +186,13 @@ impl PageTrees {
     }
 
     /// Takes the page out; false if it is not there, or held.
-    pub fn remove(&self, key: &FrameKey) -> bool {
+    pub fn remove(&self, key: &PageKey) -> bool {
         self.take_out(key).is_some()
     }
 
     /// [`PageTrees::remove`] that returns the state the page had.
-    pub(crate) fn take_out(&self, key: &FrameKey) -> Option<State> {
-        let mut tree = self.lock_tree(key.object);
+    pub(crate) fn take_out(&self, key: &PageKey) -> Option<State> {
+        let mut tree = self.lock_tree(key.ino);
         let node = tree.find(key.index).node?;
         let state = self.arena.claim(node)?;
         tree.change(|tree| tree.remove(node));
@@ -205,8 +205,8 @@ impl PageTrees {
     /// Takes the slot `index`, which the caller has claimed, out of its tree, unless a new page of its
     /// key has done so.
     pub(crate) fn unlink(&self, index: u32) {
-        let key = FrameLayout::hashed_in(self.arena.slot(index));
-        let mut tree = self.lock_tree(key.object);
+        let key = PageLayout::hashed_in(self.arena.slot(index));
+        let mut tree = self.lock_tree(key.ino);
         if self.nodes.is_linked(index) {
             tree.change(|tree| tree.remove(index));
             self.note_removed(key);
@@ -214,7 +214,7 @@ impl PageTrees {
     }
 
     /// Counts a page that went, whose tree is locked, and tells of it.
-    fn note_removed(&self, key: FrameKey) {
+    fn note_removed(&self, key: PageKey) {
         self.counters.remove();
         self.tracepoint
             .tell(Operation::Remove, || HashKey::from(key));
@@ -238,15 +238,15 @@ impl PageTrees {
         let mut inodes = std::collections::HashSet::new();
         for chain in 0..self.roots.count() {
             for root in self.roots_from(self.roots.first(chain)) {
-                let inode = FrameLayout::hashed_in(self.arena.slot(root)).object;
+                let inode = PageLayout::hashed_in(self.arena.slot(root)).ino;
                 assert!(inodes.insert(inode), "inode {inode} has one tree");
                 assert_eq!(self.chain_of(inode), chain, "the chain of inode {inode}");
                 let mut before = None;
                 self.nodes.check(Some(root), &mut |node| {
                     let slot = self.arena.slot(node);
-                    let key = FrameLayout::hashed_in(slot);
+                    let key = PageLayout::hashed_in(slot);
                     assert!(slot.state().has(State::LIVE), "page {key:?} is live");
-                    assert_eq!(key.object, inode, "page {key:?} is in its inode's tree");
+                    assert_eq!(key.ino, inode, "page {key:?} is in its inode's tree");
                     assert!(
                         before < Some(key.index),
                         "page {key:?} comes after {before:?}"
@@ -279,7 +279,7 @@ impl PageTrees {
         let chain = self.roots.lock(self.chain_of(inode));
         let (mut before, mut root) = (None, None);
         for other in self.roots_from(chain.first()) {
-            if FrameLayout::hashed_in(self.arena.slot(other)).object == inode {
+            if PageLayout::hashed_in(self.arena.slot(other)).ino == inode {
                 root = Some(other);
                 break;
             }
@@ -297,8 +297,8 @@ impl PageTrees {
 
     /// Lets `visit` judge the page of `key`, with its tree locked. Returns its finding and the nodes
     /// visited.
-    fn walk<T>(&self, key: &FrameKey, visit: impl Fn(u32, State) -> Visit<T>) -> (Option<T>, u64) {
-        let tree = self.lock_tree(key.object);
+    fn walk<T>(&self, key: &PageKey, visit: impl Fn(u32, State) -> Visit<T>) -> (Option<T>, u64) {
+        let tree = self.lock_tree(key.ino);
         let place = tree.find(key.index);
         let found = place.node.and_then(|node| self.visit(node, visit));
         (found, place.links)
@@ -322,7 +322,7 @@ impl LockedTree<'_> {
         let (mut at, mut under, mut links) = (self.root, None, 0);
         while let Some(node) = at {
             links += 1;
-            let side = match index.cmp(&FrameLayout::hashed_in(trees.arena.slot(node)).index) {
+            let side = match index.cmp(&PageLayout::hashed_in(trees.arena.slot(node)).index) {
                 Ordering::Less => Side::Left,
                 Ordering::Greater => Side::Right,
                 Ordering::Equal => break,
@@ -343,7 +343,7 @@ impl LockedTree<'_> {
         let (mut at, mut depth, mut found) = (self.root, 0, None);
         while let Some(node) = at {
             depth += 1;
-            let side = if index <= FrameLayout::hashed_in(trees.arena.slot(node)).index {
+            let side = if index <= PageLayout::hashed_in(trees.arena.slot(node)).index {
                 found = Some((node, depth));
                 Side::Left
             } else {

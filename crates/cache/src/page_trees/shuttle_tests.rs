@@ -4,8 +4,8 @@ use super::*;
 use crate::shuttle_tests::{Follower, check};
 use crate::table::Growth;
 
-fn key(index: u64) -> FrameKey {
-    FrameKey { object: 12, index }
+fn key(index: u64) -> PageKey {
+    PageKey { ino: 12, index }
 }
 
 /// Trees in one chain with these pages.
@@ -18,7 +18,7 @@ fn trees(frames: u32, indexes: &[u64]) -> Arc<PageTrees> {
 }
 
 /// Inserts the page, where the hand frees a slot if need be.
-fn put(trees: &PageTrees, key: FrameKey) {
+fn put(trees: &PageTrees, key: PageKey) {
     let vacant = trees.arena.take_free().or_else(|| {
         evict(trees);
         trees.arena.take_free()
@@ -85,13 +85,7 @@ fn shuttle_page_put_again_while_it_is_evicted_is_found() {
             |trees| {
                 trees.take_out(&key(1));
                 put(trees, key(2));
-                put(
-                    trees,
-                    FrameKey {
-                        object: 13,
-                        index: 2,
-                    },
-                );
+                put(trees, PageKey { ino: 13, index: 2 });
             },
         );
     });
@@ -110,7 +104,7 @@ fn shuttle_pinned_page_is_not_evicted_from_its_tree() {
             |trees| {
                 if let Some(Found::Pinned(pin, _)) = trees.get(&key(1)) {
                     shuttle::thread::yield_now();
-                    assert_eq!(FrameLayout::hashed_in(pin.slot()), key(1));
+                    assert_eq!(PageLayout::hashed_in(pin.slot()), key(1));
                     assert!(pin.slot().state().has(State::LIVE));
                 }
             },

@@ -89,7 +89,7 @@ fn trees(frames: u32, bits: u32) -> PageTrees {
     PageTrees::new(arena, bits).unwrap()
 }
 
-fn insert(trees: &PageTrees, key: FrameKey) {
+fn insert(trees: &PageTrees, key: PageKey) {
     let vacant = trees.arena.take_free().expect("a free slot");
     let inserted = trees.get_or_insert(&key, vacant, 0, |_| {});
     assert!(matches!(inserted, Inserted::New(_)));
@@ -99,8 +99,8 @@ fn insert(trees: &PageTrees, key: FrameKey) {
 fn pages_in_a_row_are_found_in_as_many_links_as_a_balanced_tree_is_high() {
     const PAGES: u32 = 4096;
     let trees = trees(PAGES, 4);
-    let key = |index: u32| FrameKey {
-        object: 12,
+    let key = |index: u32| PageKey {
+        ino: 12,
         index: index.into(),
     };
     (0..PAGES).for_each(|index| insert(&trees, key(index)));
@@ -118,16 +118,16 @@ fn depths_are_the_links_that_lookups_walk() {
     // More pages than are looked at in one piece, with gaps, and a chain of several trees.
     let trees = trees(4000, 1);
     let sizes = [1u64, 2, 513, 2049];
-    for (object, pages) in (1..).zip(sizes) {
+    for (ino, pages) in (1..).zip(sizes) {
         (0..pages).for_each(|page| {
-            let index = page * 3 + object;
-            insert(&trees, FrameKey { object, index });
+            let index = page * 3 + ino;
+            insert(&trees, PageKey { ino, index });
         });
     }
     let mut expected = Vec::new();
-    for (object, pages) in (1..).zip(sizes) {
-        for index in (0..pages).map(|page| page * 3 + object) {
-            let (found, links) = trees.walk(&FrameKey { object, index }, |_, _| Visit::Found(()));
+    for (ino, pages) in (1..).zip(sizes) {
+        for index in (0..pages).map(|page| page * 3 + ino) {
+            let (found, links) = trees.walk(&PageKey { ino, index }, |_, _| Visit::Found(()));
             assert!(found.is_some());
             expected.resize(expected.len().max(usize::try_from(links).unwrap()), 0);
             expected[usize::try_from(links).unwrap() - 1] += 1;
@@ -143,15 +143,12 @@ fn depths_are_the_links_that_lookups_walk() {
 #[test]
 fn page_that_was_evicted_but_not_unlinked_makes_way_for_a_new_one() {
     let trees = trees(8, 0);
-    let key = FrameKey {
-        object: 12,
-        index: 7,
-    };
-    insert(&trees, FrameKey { index: 8, ..key });
+    let key = PageKey { ino: 12, index: 7 };
+    insert(&trees, PageKey { index: 8, ..key });
     insert(&trees, key);
     // The hand claims both, and another thread comes before it unlinks the second.
     trees.arena.scan(2, |index, _| {
-        let slot_key = FrameLayout::hashed_in(trees.arena.slot(index));
+        let slot_key = PageLayout::hashed_in(trees.arena.slot(index));
         if slot_key == key {
             assert!(trees.get(&key).is_none(), "an evicted page is not found");
             insert(&trees, key);
@@ -165,15 +162,15 @@ fn page_that_was_evicted_but_not_unlinked_makes_way_for_a_new_one() {
 
 #[derive(Clone, Copy, Debug)]
 enum Use {
-    Insert(FrameKey),
-    Get(FrameKey),
-    TakeOut(FrameKey),
+    Insert(PageKey),
+    Get(PageKey),
+    TakeOut(PageKey),
     Evict(u32),
 }
 
 fn any_use() -> impl Strategy<Value = Use> {
     // Few inodes, in fewer chains.
-    let key = || (1u64..6, 0u64..12).prop_map(|(object, index)| FrameKey { object, index });
+    let key = || (1u64..6, 0u64..12).prop_map(|(ino, index)| PageKey { ino, index });
     prop_oneof![
         4 => key().prop_map(Use::Insert),
         3 => key().prop_map(Use::Get),
@@ -186,13 +183,13 @@ proptest! {
     #[test]
     fn trees_hold_what_a_map_holds(uses in proptest::collection::vec(any_use(), 1..300)) {
         let trees = trees(60, 1);
-        let mut model: BTreeMap<FrameKey, u64> = BTreeMap::new();
+        let mut model: BTreeMap<PageKey, u64> = BTreeMap::new();
         for (number, action) in (1..).zip(uses) {
             match action {
                 Use::Insert(key) => {
                     let Some(vacant) = trees.arena.take_free() else { continue };
                     // What the slot has beside the key tells one entry from the next.
-                    let fill = |slot: &Slot<FRAME_WORDS>| slot.set_aux(number);
+                    let fill = |slot: &Slot<PAGE_WORDS>| slot.set_aux(number);
                     match trees.get_or_insert(&key, vacant, 0, fill) {
                         Inserted::New(_) => {
                             prop_assert_eq!(model.insert(key, number.into()), None);
@@ -213,7 +210,7 @@ proptest! {
                 }
                 Use::Evict(count) => {
                     trees.arena.scan(count, |index, _| {
-                        let key = FrameLayout::hashed_in(trees.arena.slot(index));
+                        let key = PageLayout::hashed_in(trees.arena.slot(index));
                         assert!(model.remove(&key).is_some(), "{key:?} was there");
                         trees.unlink(index);
                     });

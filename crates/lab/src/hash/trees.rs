@@ -10,7 +10,7 @@
 
 use super::replay::Index;
 use super::step::Key;
-use larder_cache::frame::{FRAME_WORDS, FrameKey};
+use larder_cache::page::{PAGE_WORDS, PageKey};
 use larder_cache::page_trees::PageTrees;
 use larder_cache::table::{Arena, Counts, Growth, Histogram};
 use std::io;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The trees, and the slots of their pages.
 #[derive(Debug)]
 pub(super) struct Trees {
-    arena: Arc<Arena<FRAME_WORDS>>,
+    arena: Arc<Arena<PAGE_WORDS>>,
     trees: PageTrees,
 }
 
@@ -33,9 +33,9 @@ impl Trees {
 }
 
 /// The key that a mount has for the page; inodes of other devices are other trees.
-fn frame(key: &Key) -> FrameKey {
-    FrameKey {
-        object: key.hashed.object ^ (u64::from(key.device) << 32),
+fn frame(key: &Key) -> PageKey {
+    PageKey {
+        ino: key.hashed.object ^ (u64::from(key.device) << 32),
         index: key.hashed.index,
     }
 }

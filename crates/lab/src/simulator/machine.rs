@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use larder_cache::frame::{Frames, FramesConfig};
-use larder_cache::page::{NewPage, PageCache, PageKey};
+use larder_cache::page::{Frames, FramesConfig, NewPage, PageCache, PageKey};
 use larder_instruments::simulated::{Request as DeviceRequest, RequestId, RequestKind};
 use larder_instruments::simulated::{SimulatedDevice, VirtualTime};
 use larder_readahead::{Policy, max_pages_from_bytes};

@@ -8,8 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use larder_cache::frame::{Frames, FramesConfig};
-use larder_cache::page::{PageCache, PageKey};
+use larder_cache::page::{Frames, FramesConfig, PageCache, PageKey};
 use larder_readahead::{
     FileState, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window,
     max_pages_from_bytes,

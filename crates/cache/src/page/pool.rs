@@ -1,124 +1,38 @@
-//! Frames: the memory that pages and buffers share.
+//! The pool of frames: the memory that pages and buffers share.
 //!
-//! # Model
-//! Linux keeps metadata blocks in the page cache of the block device, so that
-//! file pages and buffers come from one pool and one reclaim. Here too: slot
-//! `i` of one arena describes frame `i` of one mapping, whether it holds a page
-//! or a buffer; each kind has a hash table of its own over that arena, or pages have trees
-//! ([`page_trees`](crate::page_trees)). So
-//! memory moves between the two with nothing to move, one clock hand judges both
-//! by the same measure, and a slot needs no frame number.
-//!
-//! # A frame's life
-//! ```text
-//!           take          get_or_insert        complete, unlock
-//!   free ---------> vacant ----------> busy <----------> uptodate
-//!    ^ ^                                 |     lock         |
-//!    | +---------------------------------+                  |
-//!    |         read failed, or discarded                    |
-//!    +------------------------------------------------------+
-//!                  evicted by the clock hand: unpinned, unreferenced, clean
-//! ```
-//! Busy: [`NewFrame`] alone may write the bytes, or [`LockedFrame`], which exists only
-//! when those who had pinned the frame before have let go of it. Uptodate: whoever pins
-//! may read them. Vacant and free: nobody looks.
+//! Slot `i` of one arena describes frame `i` of one mapping, whether it holds a page of a file
+//! or buffers; each kind has an index of its own over that arena. So memory moves between the
+//! two with nothing to move, one clock hand judges both by the same measure, and a slot needs
+//! no frame number.
 //!
 //! # Invariants
 //! 1. Every touched slot is free, vacant, busy, uptodate or retired.
 //! 2. A frame's bytes change only while it is busy.
 //! 3. A dirty frame is uptodate, or was and is being changed.
-//!
-//! # Cost
-//! 32 bytes for the slot and, by our own sizes, 4 to 7 for buckets, a frame.
 
-mod bytes;
-mod entry;
-mod index;
-mod memory;
-
-pub(crate) use bytes::{Frame, LockedFrame, NewFrame};
-pub(crate) use entry::{FrameEntry, FrameLock, FrameWait};
-
+use super::index::FrameIndex;
+use super::key::PAGE_WORDS;
+use super::memory::FrameMemory;
 use crate::budget::{Shrinker, Shrinkers, reclaim};
-use crate::hash::{Function, HashKey};
+use crate::hash::Function;
 use crate::page_trees::PageTrees;
-use crate::stats::CacheStats;
-use crate::table::{Arena, Charge, Growth, Hash64, Layout, Slot, State, Table, Vacant};
+use crate::table::{Arena, Charge, Growth, Hash64, State, Table, Vacant};
 use crate::tables::{Finder, TableHash};
 use crate::tape::{CacheKind, Tape};
 use crate::wait::WaitQueues;
-use index::FrameIndex;
-use memory::FrameMemory;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// Words of a frame's slot.
-pub const FRAME_WORDS: usize = 2;
-
-/// What a frame holds: part of what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FrameKey {
-    /// An inode number, or a device's.
-    pub object: u64,
-    /// Which frame's worth of it.
-    pub index: u64,
-}
-
-impl From<FrameKey> for HashKey {
-    #[inline]
-    fn from(FrameKey { object, index }: FrameKey) -> Self {
-        Self { object, index }
-    }
-}
-
-impl From<FrameKey> for u64 {
-    #[inline]
-    fn from(key: FrameKey) -> Self {
-        HashKey::from(key).word()
-    }
-}
-
-/// [`FrameKey`] in a slot's two words.
-#[derive(Debug)]
-pub struct FrameLayout;
-
-impl Layout<FRAME_WORDS> for FrameLayout {
-    type Key<'k> = FrameKey;
-    type Hashed = FrameKey;
-
-    #[inline]
-    fn hashed(key: &FrameKey) -> FrameKey {
-        *key
-    }
-
-    fn hashed_in(slot: &Slot<FRAME_WORDS>) -> FrameKey {
-        FrameKey {
-            object: slot.word(0),
-            index: slot.word(1),
-        }
-    }
-
-    #[inline]
-    fn matches(key: &FrameKey, slot: &Slot<FRAME_WORDS>) -> bool {
-        slot.word(1) == key.index && slot.word(0) == key.object
-    }
-
-    fn store(key: &FrameKey, slot: &Slot<FRAME_WORDS>) {
-        slot.set_word(0, key.object);
-        slot.set_word(1, key.index);
-    }
-}
-
 /// Which cache a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(super) enum Holder {
     Page,
     Buffer,
 }
 
 impl Holder {
-    fn flags(self) -> u64 {
+    pub(super) fn flags(self) -> u64 {
         match self {
             Self::Page => 0,
             Self::Buffer => State::BUFFER,
@@ -161,32 +75,21 @@ impl FramesConfig {
     }
 }
 
-/// What became of pages read ahead.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadaheadCounts {
-    /// Pages read before anyone asked for them.
-    pub pages_ahead: u64,
-    /// Of these, pages that were used.
-    pub pages_used: u64,
-    /// Of these, pages that were evicted before use.
-    pub pages_wasted: u64,
-}
-
 /// The pool of frames, with the tables of those who use it.
 #[derive(Debug)]
 pub struct Frames {
-    arena: Arc<Arena<FRAME_WORDS>>,
-    memory: FrameMemory,
+    pub(super) arena: Arc<Arena<PAGE_WORDS>>,
+    pub(super) memory: FrameMemory,
     pages: FrameIndex,
     buffers: FrameIndex,
-    waits: WaitQueues,
+    pub(super) waits: WaitQueues,
     retirable: AtomicU32,
     retired: AtomicU32,
     /// What else can give memory back.
     others: OnceLock<Shrinkers>,
-    pages_ahead: AtomicU64,
-    pages_used: AtomicU64,
-    pages_wasted: AtomicU64,
+    pub(super) pages_ahead: AtomicU64,
+    pub(super) pages_used: AtomicU64,
+    pub(super) pages_wasted: AtomicU64,
 }
 
 impl Frames {
@@ -250,23 +153,6 @@ impl Frames {
             .saturating_sub(self.retired.load(Relaxed))
     }
 
-    /// The figures of one of the two tables.
-    pub(crate) fn stats(&self, holder: Holder) -> CacheStats {
-        let capacity = self.capacity().into();
-        self.index(holder)
-            .stats(capacity, self.frame_bytes() as u64)
-    }
-
-    /// What became of pages read ahead.
-    #[must_use]
-    pub fn readahead_counts(&self) -> ReadaheadCounts {
-        ReadaheadCounts {
-            pages_ahead: self.pages_ahead.load(Relaxed),
-            pages_used: self.pages_used.load(Relaxed),
-            pages_wasted: self.pages_wasted.load(Relaxed),
-        }
-    }
-
     /// Tells `tape` of what happens to pages and buffers from now on.
     pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
         self.pages.set_tape(Arc::clone(tape), CacheKind::Page);
@@ -280,7 +166,7 @@ impl Frames {
     }
 
     #[inline]
-    pub(crate) fn index(&self, holder: Holder) -> &FrameIndex {
+    pub(super) fn index(&self, holder: Holder) -> &FrameIndex {
         match holder {
             Holder::Page => &self.pages,
             Holder::Buffer => &self.buffers,
@@ -288,7 +174,7 @@ impl Frames {
     }
 
     /// A frame to use; `None` if all are held, however hard the pool was asked.
-    fn take(&self) -> Option<Vacant<'_, FRAME_WORDS>> {
+    pub(super) fn take(&self) -> Option<Vacant<'_, PAGE_WORDS>> {
         /// Rounds lost to other threads that took what this one freed.
         const ROUNDS: u32 = 16;
         /// Most frames to free at once, for others that come soon.
@@ -319,6 +205,19 @@ impl Frames {
         }
     }
 
+    /// Ends the filling of frame `index`, with `pins` for the caller.
+    pub(super) fn fill(&self, index: u32, pins: u32) {
+        if self.arena.slot(index).fill(pins) {
+            self.waits.wake(index);
+        }
+    }
+
+    /// Takes back the frame `index`, which was to be filled.
+    pub(super) fn abandon(&self, holder: Holder, index: u32) {
+        if self.index(holder).abandon(index) {
+            self.waits.wake(index);
+        }
+    }
     /// Checks the invariants. Only when nobody else uses the pool.
     ///
     /// # Panics
@@ -387,6 +286,7 @@ impl Charge for Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::PageKey;
     use crate::table::HashFunction;
 
     #[test]
@@ -398,8 +298,8 @@ mod tests {
                 let mut lengths = vec![0u64; 1 << BITS];
                 let mut links = 0;
                 for i in 0..1u64 << BITS {
-                    let key = FrameKey {
-                        object: 12 + i / pages * step,
+                    let key = PageKey {
+                        ino: 12 + i / pages * step,
                         index: i % pages,
                     };
                     let length = &mut lengths[Hash64.bucket(key, BITS) as usize];

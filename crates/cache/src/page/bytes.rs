@@ -1,42 +1,43 @@
 //! From frames to slices: the second place with unsafe code, and the last.
 //!
 //! What makes it sound is the life of a frame as [`super`] draws it:
-//! - a frame's bytes are written only through its [`NewFrame`] or [`LockedFrame`], of
+//! - a frame's bytes are written only through its [`NewPage`] or [`LockedPage`], of
 //!   which one exists while the slot is busy: for the thread whose exchange of the state
 //!   word made it so; a busy slot cannot be pinned or evicted, nor made busy again;
-//! - they are read only through [`Frame`], which holds a pin; a pinned slot
-//!   cannot be evicted. It can become busy, but its [`LockedFrame`] is not made before the
+//! - they are read only through [`Page`], which holds a pin; a pinned slot
+//!   cannot be evicted. It can become busy, but its [`LockedPage`] is not made before the
 //!   last pin is gone;
 //! - filling and changing end with a release of the state word that pinning and locking acquire,
 //!   and unpinning with a release that eviction and the wait for the last pin acquire, so
 //!   writes and reads of different threads are ordered.
 #![allow(unsafe_code, reason = "makes slices of frames")]
 
-use super::{FRAME_WORDS, Frames, Holder};
+use super::key::PAGE_WORDS;
+use super::pool::{Frames, Holder};
 use crate::sync::Relaxed;
 use crate::table::{Pin, Slot, State};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// An uptodate frame, pinned while this lives.
+/// An uptodate page, held in place while this lives.
 ///
 /// Holds a pointer, not a slice: a slice would have to stay valid until the
 /// drop has returned, while the pin already ends inside it.
 #[derive(Debug)]
-pub(crate) struct Frame<'a> {
-    pin: Pin<'a, FRAME_WORDS>,
+pub struct Page<'a> {
+    pin: Pin<'a, PAGE_WORDS>,
     bytes: NonNull<[u8]>,
 }
 
 // SAFETY: as for the `&[u8]` that `bytes` stands for; the pin may be sent.
-unsafe impl Send for Frame<'_> {}
+unsafe impl Send for Page<'_> {}
 // SAFETY: as for `Send`: sharing a frame lends out shared slices only.
-unsafe impl Sync for Frame<'_> {}
+unsafe impl Sync for Page<'_> {}
 
-impl<'a> Frame<'a> {
+impl<'a> Page<'a> {
     #[inline]
-    pub(super) fn new(frames: &'a Frames, pin: Pin<'a, FRAME_WORDS>) -> Self {
+    pub(super) fn new(frames: &'a Frames, pin: Pin<'a, PAGE_WORDS>) -> Self {
         let start = frames.memory.address(pin.index());
         let bytes = NonNull::slice_from_raw_parts(start, frames.frame_bytes());
         Self { pin, bytes }
@@ -44,12 +45,12 @@ impl<'a> Frame<'a> {
 
     /// The frame's slot.
     #[inline]
-    pub(crate) fn slot(&self) -> &'a Slot<FRAME_WORDS> {
+    pub(super) fn slot(&self) -> &'a Slot<PAGE_WORDS> {
         self.pin.slot()
     }
 }
 
-impl Deref for Frame<'_> {
+impl Deref for Page<'_> {
     type Target = [u8];
 
     #[inline]
@@ -62,17 +63,19 @@ impl Deref for Frame<'_> {
     }
 }
 
-/// A frame to fill, the holder's alone. Dropped before [`NewFrame::complete`],
-/// it is taken back, as after a failed read, and who waits for it tries in turn.
+/// A page to fill. It may be sent to another thread. Dropped before
+/// [`NewPage::complete`], it is taken out again, as after a failed read, and
+/// the threads that wait for it are woken.
 #[derive(Debug)]
-pub(crate) struct NewFrame {
+#[must_use]
+pub struct NewPage {
     frames: Arc<Frames>,
     holder: Holder,
     index: u32,
     complete: bool,
 }
 
-impl NewFrame {
+impl NewPage {
     /// For the thread that inserted `index` as busy, once.
     pub(super) fn new(frames: &Arc<Frames>, holder: Holder, index: u32) -> Self {
         Self {
@@ -83,43 +86,18 @@ impl NewFrame {
         }
     }
 
-    /// Marks the page as one that triggers the next readahead.
-    pub(crate) fn set_marker(&mut self) {
-        self.slot().set_flags(State::MARKER);
-    }
-
-    /// Marks the page as read before anyone asked for it.
-    pub(crate) fn set_readahead(&mut self) {
-        self.slot().set_flags(State::READAHEAD);
-    }
-
-    /// Marks the page as read for who is about to use it.
-    pub(crate) fn set_wanted(&mut self) {
-        self.slot().set_flags(State::WANTED);
-    }
-
-    /// Marks the frame as one that the device does not have as it is.
-    pub(crate) fn set_dirty(&mut self) {
-        self.slot().set_flags(State::DIRTY);
-    }
-
-    /// Notes of the contents what [`Slot::aux`] says.
-    pub(crate) fn set_aux_bits(&mut self, bits: u32) {
-        self.slot().set_aux_bits(bits);
-    }
-
-    /// The frame is filled: whoever wants it may have it.
-    pub(crate) fn complete(self) {
+    /// Makes the page, which is filled, uptodate.
+    pub fn complete(self) {
         self.fill(0);
     }
 
-    /// [`NewFrame::complete`], and a pin for the caller. `frames` must be the
+    /// [`NewPage::complete`], and a pin for the caller. `frames` must be the
     /// pool that the frame is from.
-    pub(crate) fn complete_pinned(self, frames: &Arc<Frames>) -> Frame<'_> {
+    pub(super) fn complete_pinned(self, frames: &Arc<Frames>) -> Page<'_> {
         assert!(Arc::ptr_eq(&self.frames, frames), "a frame of another pool");
         let index = self.index;
         self.fill(1);
-        Frame::new(frames, Pin::adopt(frames.arena.slot(index), index))
+        Page::new(frames, Pin::adopt(frames.arena.slot(index), index))
     }
 
     /// Ends the filling, with `pins` for the caller.
@@ -131,12 +109,12 @@ impl NewFrame {
         self.frames.fill(self.index, pins);
     }
 
-    fn slot(&self) -> &Slot<FRAME_WORDS> {
+    pub(super) fn slot(&self) -> &Slot<PAGE_WORDS> {
         self.frames.arena.slot(self.index)
     }
 }
 
-impl Drop for NewFrame {
+impl Drop for NewPage {
     fn drop(&mut self) {
         if !self.complete {
             self.frames.abandon(self.holder, self.index);
@@ -144,7 +122,7 @@ impl Drop for NewFrame {
     }
 }
 
-impl Deref for NewFrame {
+impl Deref for NewPage {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -154,7 +132,7 @@ impl Deref for NewFrame {
     }
 }
 
-impl DerefMut for NewFrame {
+impl DerefMut for NewPage {
     fn deref_mut(&mut self) -> &mut [u8] {
         let start = self.frames.memory.address(self.index);
         // SAFETY: the frame lies inside the mapping, which `self.frames` keeps. The
@@ -164,15 +142,15 @@ impl DerefMut for NewFrame {
     }
 }
 
-/// An uptodate frame to change, the holder's alone until it is dropped.
+/// An uptodate page to change: nobody else has it pinned while this lives.
 #[derive(Debug)]
-pub(crate) struct LockedFrame<'a> {
+pub struct LockedPage<'a> {
     frames: &'a Frames,
     holder: Holder,
     index: u32,
 }
 
-impl<'a> LockedFrame<'a> {
+impl<'a> LockedPage<'a> {
     /// For the thread that made the uptodate frame `index` busy, once. Waits for those who have it
     /// pinned; `None`, and the frame is as before, if `gives_up` says so meanwhile.
     pub(super) fn new(
@@ -193,25 +171,26 @@ impl<'a> LockedFrame<'a> {
     }
 
     /// The frame's slot.
-    pub(crate) fn slot(&self) -> &'a Slot<FRAME_WORDS> {
+    #[inline]
+    pub(super) fn slot(&self) -> &'a Slot<PAGE_WORDS> {
         self.frames.arena.slot(self.index)
     }
 
     /// Drops the frame from the cache, dirty or not.
-    pub(crate) fn discard(self) {
+    pub(super) fn discard(self) {
         let (frames, holder, index) = (self.frames, self.holder, self.index);
         std::mem::forget(self);
         frames.abandon(holder, index);
     }
 }
 
-impl Drop for LockedFrame<'_> {
+impl Drop for LockedPage<'_> {
     fn drop(&mut self) {
         self.frames.fill(self.index, 0);
     }
 }
 
-impl Deref for LockedFrame<'_> {
+impl Deref for LockedPage<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -221,7 +200,7 @@ impl Deref for LockedFrame<'_> {
     }
 }
 
-impl DerefMut for LockedFrame<'_> {
+impl DerefMut for LockedPage<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         let start = self.frames.memory.address(self.index);
         // SAFETY: the frame lies inside the mapping, which outlives `'a`. The slot is busy until

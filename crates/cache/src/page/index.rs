@@ -1,6 +1,6 @@
 //! What finds the frames of a cache: a hash table, or trees.
 
-use super::{FRAME_WORDS, FrameKey, FrameLayout};
+use super::key::{PAGE_WORDS, PageKey, PageLayout};
 use crate::page_trees::PageTrees;
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
@@ -10,7 +10,7 @@ use crate::tape::{CacheKind, Tape};
 use std::sync::Arc;
 
 /// A hash table over frames.
-pub(crate) type FrameTable = Table<FrameLayout, TableHash<Hash64>, FRAME_WORDS>;
+pub(crate) type FrameTable = Table<PageLayout, TableHash<Hash64>, PAGE_WORDS>;
 
 /// What finds the frames of a cache.
 #[derive(Debug)]
@@ -32,43 +32,43 @@ macro_rules! either {
 impl FrameIndex {
     /// See [`Table::get`].
     #[inline]
-    pub fn get(&self, key: &FrameKey) -> Option<Found<'_, FRAME_WORDS>> {
+    pub fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
         either!(self, index => index.get(key))
     }
 
     /// See [`Table::get_again`].
-    pub fn get_again(&self, key: &FrameKey) -> Option<Found<'_, FRAME_WORDS>> {
+    pub fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
         either!(self, index => index.get_again(key))
     }
 
     /// See [`Table::contains`].
-    pub fn contains(&self, key: &FrameKey) -> bool {
+    pub fn contains(&self, key: &PageKey) -> bool {
         either!(self, index => index.contains(key))
     }
 
     /// See [`Table::take_flag`].
-    pub fn take_flag(&self, key: &FrameKey, flag: u64) -> bool {
+    pub fn take_flag(&self, key: &PageKey, flag: u64) -> bool {
         either!(self, index => index.take_flag(key, flag))
     }
 
     /// See [`Table::lock`].
-    pub fn lock(&self, key: &FrameKey) -> Option<Taken> {
+    pub fn lock(&self, key: &PageKey) -> Option<Taken> {
         either!(self, index => index.lock(key))
     }
 
     /// See [`Table::get_or_insert`].
     pub fn get_or_insert<'a>(
         &'a self,
-        key: &FrameKey,
-        vacant: Vacant<'a, FRAME_WORDS>,
+        key: &PageKey,
+        vacant: Vacant<'a, PAGE_WORDS>,
         flags: u64,
-        fill: impl FnOnce(&Slot<FRAME_WORDS>),
-    ) -> Inserted<'a, FRAME_WORDS> {
+        fill: impl FnOnce(&Slot<PAGE_WORDS>),
+    ) -> Inserted<'a, PAGE_WORDS> {
         either!(self, index => index.get_or_insert(key, vacant, flags, fill))
     }
 
     /// See [`Table::take_out`].
-    pub fn take_out(&self, key: &FrameKey) -> Option<State> {
+    pub fn take_out(&self, key: &PageKey) -> Option<State> {
         either!(self, index => index.take_out(key))
     }
 
@@ -114,7 +114,7 @@ impl FrameIndex {
                 finder: Finder::RedBlackTrees,
                 inserted: trees.inserted(),
                 bytes: trees.overhead_bytes()
-                    + trees.objects() * (size_of::<Slot<FRAME_WORDS>>() as u64 + frame_bytes),
+                    + trees.objects() * (size_of::<Slot<PAGE_WORDS>>() as u64 + frame_bytes),
                 ..CacheStats::of_lookups(trees.counts(), trees.objects(), capacity)
             },
         }
@@ -124,7 +124,7 @@ impl FrameIndex {
     pub fn check_invariants(&self) {
         match self {
             Self::Table(table) => {
-                let key = FrameLayout::hashed_in;
+                let key = PageLayout::hashed_in;
                 table.check_invariants(|a, b| key(a) == key(b));
             }
             Self::Trees(trees) => trees.check_invariants(),
