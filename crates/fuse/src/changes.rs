@@ -167,8 +167,10 @@ impl Operations {
         self.settled(new.parent, ())
     }
 
-    /// Sets what stat(2) returns. The kernel asks for no attribute, or the time of the change alone,
-    /// where chown(2) is given neither an owner nor a group: that takes set-id bits off too.
+    /// Sets what stat(2) returns. Where chown(2) is given neither an owner nor a group, the kernel asks
+    /// for no attribute, or for the time of the change alone: for the owner, that takes set-id bits
+    /// off. It asks the same of others, whom ext4 would refuse, and before root's writes, which
+    /// take none off.
     pub(crate) fn set_attributes(
         &self,
         caller: Caller,
@@ -184,7 +186,9 @@ impl Operations {
             ctime,
             ..SetAttributes::default()
         };
-        let uid = set.uid.or_else(|| (*set == none).then_some(present.uid));
+        let is_chown_to_nobody =
+            *set == none && by != ChangedBy::Privileged && caller.uid == present.uid;
+        let uid = set.uid.or(is_chown_to_nobody.then_some(present.uid));
         let set = SetAttributes { by, uid, ..*set };
         let metadata = volume.set_attributes(ino, &set).map_err(failed)?;
         self.settled(node, metadata)
