@@ -40,10 +40,11 @@ crash: deps ## Cut the power at every write and fail every call of the device: 1
 full-images: deps ## Random operations on full images, 50 sequences a layout: ours in process and mounted, and the kernel's
 	LARDER_SEQUENCES=50 $(CARGO) test --locked --release --no-fail-fast -p larder -p larder-fuse --test full_random -- --include-ignored --nocapture
 
-check: ## Format, lints and docs, warnings denied
+check: ## Format, lints, docs, warnings denied; no cycles among the modules of a crate
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+	$(CARGO) run --locked -p xtask -- module-cycles
 
 real-use: deps build ## Use a writable mount hard, as root: fsx, pjdfstest, stress-ng, git, cargo, databases, rsync, overlayfs, kill -9
 	@scripts/install-packages $(USE_PACKAGES)

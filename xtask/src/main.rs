@@ -8,7 +8,12 @@
 //! And what tests compare with:
 //!
 //! - `xtask record-readahead DIR [GROUP…]`: what this machine's kernel reads ahead.
+//!
+//! And a check of the sources:
+//!
+//! - `xtask module-cycles [CRATE…]`: cycles among the files of a crate.
 
+mod module_cycles;
 mod record;
 
 use clap::builder::Resettable;
@@ -46,6 +51,11 @@ enum Task {
         /// Only these groups of patterns
         groups: Vec<String>,
     },
+    /// Fail if files of a crate depend on each other in a cycle
+    ModuleCycles {
+        /// Folders below crates/ [default: those that are free of cycles]
+        crates: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -53,6 +63,7 @@ fn main() -> ExitCode {
         Task::Man { dir } => manual_pages(&dir),
         Task::Completions { dir } => completions(&dir),
         Task::RecordReadahead { dir, groups } => record::readahead(&dir, &groups),
+        Task::ModuleCycles { crates } => module_cycles::check(&crates),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

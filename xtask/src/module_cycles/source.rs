@@ -1,0 +1,378 @@
+//! The modules of a crate: what each defines, imports and names.
+
+use super::graph::{Edge, Edges};
+use super::located;
+use proc_macro2::{TokenStream, TokenTree};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::mem;
+use std::path::{Path, PathBuf};
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{Attribute, ImplItem, Item, ItemMacro, ItemMod, ItemUse, Macro, UseTree, Visibility};
+
+/// Imports that are followed from one path, at most: those of macros lead to themselves.
+const MOST_IMPORTS: u32 = 32;
+
+type ReadFile<'r> = &'r dyn Fn(&Path) -> io::Result<String>;
+
+/// A module, in a file of its own or in a part of one.
+#[derive(Debug, Default)]
+struct Module {
+    /// Of the file, from the crate's directory of sources on.
+    file: PathBuf,
+    parent: usize,
+    children: HashMap<String, usize>,
+    items: HashSet<String>,
+    imports: HashMap<String, Vec<String>>,
+    globs: Vec<Vec<String>>,
+}
+
+/// A path in a module.
+#[derive(Debug)]
+struct Mention {
+    module: usize,
+    line: usize,
+    path: Vec<String>,
+}
+
+/// What a path names.
+enum Target<'s> {
+    Module(usize),
+    /// An item, or a part of one, in this file.
+    Item(&'s Path),
+    /// Something of another crate.
+    External,
+}
+
+/// The modules of a crate, of which the first is its root.
+#[derive(Debug, Default)]
+pub struct Sources {
+    modules: Vec<Module>,
+    mentions: Vec<Mention>,
+}
+
+impl Sources {
+    /// Parses `lib.rs` in `dir` and the modules that it declares.
+    ///
+    /// # Errors
+    /// A file cannot be read or parsed.
+    pub fn load(dir: &Path, read: ReadFile<'_>) -> io::Result<Self> {
+        let mut sources = Self::default();
+        let root = sources.add(Module {
+            file: PathBuf::from("lib.rs"),
+            ..Module::default()
+        });
+        sources.load_file(dir, read, root, Path::new(""))?;
+        Ok(sources)
+    }
+
+    fn add(&mut self, module: Module) -> usize {
+        self.modules.push(module);
+        self.modules.len() - 1
+    }
+
+    /// Parses the file of `module`, whose children are in `folder`.
+    fn load_file(
+        &mut self,
+        dir: &Path,
+        read: ReadFile<'_>,
+        module: usize,
+        folder: &Path,
+    ) -> io::Result<()> {
+        let path = dir.join(&self.modules[module].file);
+        let file = syn::parse_file(&read(&path)?).map_err(|error| located(&path, &error))?;
+        let mut collector = Collector {
+            sources: self,
+            module,
+            folder: folder.to_owned(),
+            declared: Vec::new(),
+        };
+        collector.visit_file(&file);
+        for (child, file, folder) in mem::take(&mut collector.declared) {
+            let own_folder = folder.join("mod.rs");
+            let is_own_folder = read(&dir.join(&file)).is_err();
+            self.modules[child].file = if is_own_folder { own_folder } else { file };
+            self.load_file(dir, read, child, &folder)?;
+        }
+        Ok(())
+    }
+
+    /// What each file needs of each other file.
+    pub fn edges(&self) -> Edges {
+        let mut edges = Edges::new();
+        for Mention { module, line, path } in &self.mentions {
+            let from = self.modules[*module].file.as_path();
+            if let Some(Target::Item(to)) = self.resolve(*module, path, 0)
+                && to != from
+            {
+                let edge = || Edge {
+                    line: *line,
+                    path: path.join("::"),
+                };
+                let files = (from.to_owned(), to.to_owned());
+                edges.entry(files).or_insert_with(edge);
+            }
+        }
+        edges
+    }
+
+    fn resolve(&self, module: usize, path: &[String], imports: u32) -> Option<Target<'_>> {
+        let (mut at, mut is_inside) = (module, true);
+        for (index, name) in path.iter().enumerate() {
+            match name.as_str() {
+                "crate" => at = 0,
+                "self" => {}
+                "super" => at = self.modules[at].parent,
+                name => {
+                    let is_last = index + 1 == path.len();
+                    match self.member(at, name, is_last, imports) {
+                        Some(Target::Module(child)) => at = child,
+                        // What a macro defines is not seen: it is in the module that is named.
+                        None if index > 0 => return Some(Target::Item(&self.modules[at].file)),
+                        other => return other,
+                    }
+                }
+            }
+            is_inside = false;
+        }
+        (!is_inside).then_some(Target::Module(at))
+    }
+
+    /// What `name` is in `module`.
+    fn member(&self, module: usize, name: &str, is_last: bool, imports: u32) -> Option<Target<'_>> {
+        let within = &self.modules[module];
+        let child = within
+            .children
+            .get(name)
+            .map(|child| Target::Module(*child));
+        let item = within.items.get(name).map(|_| Target::Item(&within.file));
+        let defined = if is_last {
+            item.or(child)
+        } else {
+            child.or(item)
+        };
+        if defined.is_some() || imports == MOST_IMPORTS {
+            return defined;
+        }
+        if let Some(path) = within.imports.get(name) {
+            let imported = self.resolve(module, path, imports + 1);
+            return Some(imported.unwrap_or(Target::External));
+        }
+        within
+            .globs
+            .iter()
+            .find_map(|path| match self.resolve(module, path, imports + 1) {
+                Some(Target::Module(from)) if from != module => {
+                    self.member(from, name, is_last, imports + 1)
+                }
+                _ => None,
+            })
+    }
+}
+
+/// Collects what one file has.
+struct Collector<'s> {
+    sources: &'s mut Sources,
+    module: usize,
+    /// Where the files of the module's children are.
+    folder: PathBuf,
+    /// Modules in other files: with the file that it is in unless that does not exist, and the
+    /// folder of its children.
+    declared: Vec<(usize, PathBuf, PathBuf)>,
+}
+
+impl Collector<'_> {
+    fn module(&mut self) -> &mut Module {
+        &mut self.sources.modules[self.module]
+    }
+
+    fn mention(&mut self, line: usize, path: Vec<String>) {
+        let module = self.module;
+        self.sources.mentions.push(Mention { module, line, path });
+    }
+
+    fn use_tree(&mut self, tree: &UseTree, path: &[String]) {
+        let and = |name: String| [path, &[name]].concat();
+        let line = tree.span().start().line;
+        match tree {
+            UseTree::Path(tree) => self.use_tree(&tree.tree, &and(tree.ident.to_string())),
+            UseTree::Group(group) => {
+                for tree in &group.items {
+                    self.use_tree(tree, path);
+                }
+            }
+            UseTree::Name(name) => self.import(line, and(name.ident.to_string()), None),
+            UseTree::Rename(rename) => {
+                let alias = rename.rename.to_string();
+                self.import(line, and(rename.ident.to_string()), Some(alias));
+            }
+            UseTree::Glob(_) => {
+                self.module().globs.push(path.to_vec());
+                self.mention(line, path.to_vec());
+            }
+        }
+    }
+
+    fn import(&mut self, line: usize, mut path: Vec<String>, alias: Option<String>) {
+        path.retain({
+            let is_group = path.len() > 1;
+            move |name| !is_group || name != "self"
+        });
+        let alias = alias.or_else(|| path.last().cloned()).unwrap_or_default();
+        self.module().imports.insert(alias, path.clone());
+        self.mention(line, path);
+    }
+
+    /// The paths in what a macro is called with.
+    fn tokens(&mut self, tokens: TokenStream) {
+        let mut path: Vec<String> = Vec::new();
+        let (mut line, mut colons, mut is_field) = (0, 0, false);
+        for token in tokens {
+            match token {
+                TokenTree::Ident(ident) => {
+                    if colons != 2 {
+                        self.end_path(line, &mut path);
+                        line = ident.span().start().line;
+                    }
+                    if !is_field {
+                        path.push(ident.to_string());
+                    }
+                    (colons, is_field) = (0, false);
+                }
+                TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
+                other => {
+                    self.end_path(line, &mut path);
+                    colons = 0;
+                    is_field = matches!(&other, TokenTree::Punct(punct) if punct.as_char() == '.');
+                    if let TokenTree::Group(group) = other {
+                        self.tokens(group.stream());
+                    }
+                }
+            }
+        }
+        self.end_path(line, &mut path);
+    }
+
+    fn end_path(&mut self, line: usize, path: &mut Vec<String>) {
+        if !path.is_empty() {
+            self.mention(line, mem::take(path));
+        }
+    }
+
+    fn item_mod(&mut self, item: &ItemMod) {
+        let name = item.ident.to_string();
+        let folder = self.folder.join(&name);
+        let file = match item.content {
+            Some(_) => self.module().file.clone(),
+            None => PathBuf::new(),
+        };
+        let child = self.sources.add(Module {
+            file,
+            parent: self.module,
+            ..Module::default()
+        });
+        self.module().children.insert(name, child);
+        if let Some((_, items)) = &item.content {
+            let module = mem::replace(&mut self.module, child);
+            let outer = mem::replace(&mut self.folder, folder);
+            items.iter().for_each(|item| self.visit_item(item));
+            (self.module, self.folder) = (module, outer);
+        } else {
+            self.declared
+                .push((child, folder.with_extension("rs"), folder));
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Collector<'_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let (attrs, name) = attributes_and_name(item);
+        if is_for_tests(attrs) {
+            return;
+        }
+        if let Some(name) = name {
+            self.module().items.insert(name);
+        }
+        match item {
+            Item::Mod(item) => self.item_mod(item),
+            item => visit::visit_item(self, item),
+        }
+    }
+
+    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
+        let attrs = match item {
+            ImplItem::Const(item) => &item.attrs,
+            ImplItem::Fn(item) => &item.attrs,
+            ImplItem::Type(item) => &item.attrs,
+            ImplItem::Macro(item) => &item.attrs,
+            _ => return,
+        };
+        if !is_for_tests(attrs) {
+            visit::visit_impl_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        self.use_tree(&item.tree, &[]);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let line = path.span().start().line;
+        let names = path
+            .segments
+            .iter()
+            .map(|segment| segment.ident.to_string());
+        self.mention(line, names.collect());
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'ast Macro) {
+        self.visit_path(&call.path);
+        self.tokens(call.tokens.clone());
+    }
+
+    fn visit_attribute(&mut self, _: &'ast Attribute) {}
+
+    fn visit_visibility(&mut self, _: &'ast Visibility) {}
+}
+
+/// The attributes of `item`, and the name that it has in its module unless it is a module.
+fn attributes_and_name(item: &Item) -> (&[Attribute], Option<String>) {
+    let (attrs, name) = match item {
+        Item::Const(item) => (&item.attrs, Some(&item.ident)),
+        Item::Enum(item) => (&item.attrs, Some(&item.ident)),
+        Item::Fn(item) => (&item.attrs, Some(&item.sig.ident)),
+        Item::Impl(item) => (&item.attrs, None),
+        Item::Macro(ItemMacro { attrs, ident, .. }) => (attrs, ident.as_ref()),
+        Item::Mod(item) => (&item.attrs, None),
+        Item::Static(item) => (&item.attrs, Some(&item.ident)),
+        Item::Struct(item) => (&item.attrs, Some(&item.ident)),
+        Item::Trait(item) => (&item.attrs, Some(&item.ident)),
+        Item::Type(item) => (&item.attrs, Some(&item.ident)),
+        Item::Union(item) => (&item.attrs, Some(&item.ident)),
+        Item::Use(item) => (&item.attrs, None),
+        _ => return (&[], None),
+    };
+    (attrs, name.map(ToString::to_string))
+}
+
+/// Whether `attrs` have a `cfg` that asks for tests.
+fn is_for_tests(attrs: &[Attribute]) -> bool {
+    attrs.iter().any(|attr| {
+        let cfg = attr
+            .path()
+            .is_ident("cfg")
+            .then(|| attr.meta.require_list());
+        let names = |list: &syn::MetaList| has_test(list.tokens.clone());
+        cfg.and_then(Result::ok).is_some_and(names)
+    })
+}
+
+fn has_test(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(name) => name == "test",
+        TokenTree::Group(group) => has_test(group.stream()),
+        _ => false,
+    })
+}
