@@ -1,19 +1,18 @@
 //! Advice on how a file will be used: `posix_fadvise(2)` and, for faults, `madvise(2)`.
 //!
 //! Model: Linux. `Normal`, `Sequential` and `Random` are a mode of the open file, remembered in
-//! its [`FileState`]; `WillNeed` and `DontNeed` are done at once and leave no trace in it, so here
-//! they are two pure questions: [`FileState::will_need`] says which windows to bring in, and
+//! its [`FileState`](crate::FileState); `WillNeed` and `DontNeed` are done at once and leave no trace in it, so here
+//! they are two pure questions: [`FileState::will_need`](crate::FileState::will_need) says which windows to bring in, and
 //! [`pages_inside`] which pages to drop.
 //!
 //! | advice | effect |
 //! |---|---|
-//! | `Normal` | windows of at most [`FileState::max_pages`] |
+//! | `Normal` | windows of at most [`FileState::max_pages`](crate::FileState::max_pages) |
 //! | `Sequential` | the limit is doubled, until `Normal` is advised |
 //! | `Random` | a read brings in what it asks for; on a mapping, a fault brings in one page |
 //! | `WillNeed` | the range is read at once, no further than the device takes in one request |
 //! | `DontNeed` | the whole pages of the range are dropped; a part of a page is kept, except at the end of the file |
 
-use crate::{FileState, PageIndex, Window};
 use std::ops::Range;
 
 /// How the user of a file will use it.
@@ -30,49 +29,6 @@ pub enum Advice {
     WillNeed,
     /// A range will not be wanted again soon.
     DontNeed,
-}
-
-/// A range is brought in by windows of at most this: 2 MiB in pages of 4 KiB.
-const FORCED_WINDOW_PAGES: u64 = 512;
-
-impl FileState {
-    /// Takes advice on reads of the file. `WillNeed` and `DontNeed` change nothing here.
-    pub fn advise(&mut self, advice: Advice) {
-        match advice {
-            Advice::Normal => self.doubled = false,
-            Advice::Sequential => self.doubled = true,
-            Advice::Random => {}
-            Advice::WillNeed | Advice::DontNeed => return,
-        }
-        self.advice = advice;
-    }
-
-    /// What to bring in on the advice that `pages` will be needed, in a file of `file_pages`.
-    ///
-    /// As in Linux this is the beginning of the range only, as much as the largest window or the
-    /// largest request of the device, whichever is more.
-    pub fn will_need(
-        &self,
-        pages: Range<u64>,
-        file_pages: u64,
-    ) -> impl Iterator<Item = Window> + use<> {
-        let most = u64::from(self.max_pages().max(self.io_pages()));
-        let end = pages
-            .end
-            .min(file_pages)
-            .min(pages.start.saturating_add(most));
-        let mut next = pages.start;
-        std::iter::from_fn(move || {
-            let size = end.checked_sub(next)?.min(FORCED_WINDOW_PAGES);
-            let window = Window {
-                start: PageIndex(next),
-                size: u32::try_from(size).ok().filter(|size| *size > 0)?,
-                async_size: 0,
-            };
-            next += size;
-            Some(window)
-        })
-    }
 }
 
 /// The pages that bytes of a file touch: what `WillNeed` is about. `len_bytes` of 0 means to the
@@ -115,6 +71,7 @@ fn range_end(offset_bytes: u64, len_bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FileState;
 
     #[test]
     fn limit_doubled_for_sequential_reads_stays_so_until_they_are_normal() {

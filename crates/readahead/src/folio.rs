@@ -3,7 +3,7 @@
 //! Model: Linux's page cache holds a file in folios of 2^order pages, aligned to their size, where
 //! the file system lets it. Our page cache has single pages; this is here so that `modern` can be
 //! held against any Linux, and to measure what folios change. It is behind a setting,
-//! [`FileState::set_largest_folio`]. What of it is public is hidden from the documentation and
+//! [`FileState::set_largest_folio`](crate::FileState::set_largest_folio). What of it is public is hidden from the documentation and
 //! no promise: it is for the tests that replay a kernel's recordings, which no caller does.
 //!
 //! ```text
@@ -24,23 +24,23 @@
 //! 3. A window that the end of the file cuts keeps its marker's place, where one of single pages
 //!    keeps the size of its asynchronous part.
 //! 4. A folio in whose place a page is cached already cannot be: the kernel reads the rest of the
-//!    window in single pages, as a second window ([`FileState::rest_in_single_pages`]).
+//!    window in single pages, as a second window ([`FileState::rest_in_single_pages`](crate::FileState::rest_in_single_pages)).
 
-use crate::{FileState, PageIndex, Window, modern};
+use crate::PageIndex;
 
 /// The folios of a window grow by this at each window: to four times the pages.
 const GROWTH: u8 = 2;
 
 /// No folio has more than 2 to the power of this pages: 128 MiB in pages of 4 KiB.
-const LARGEST_ORDER: u8 = 15;
+pub(crate) const LARGEST_ORDER: u8 = 15;
 
 /// How large the folios of a stream are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Growth {
     /// The order of the last window's folios.
-    order: u8,
+    pub(crate) order: u8,
     /// The largest order that the page cache has; 0 for single pages.
-    largest: u8,
+    pub(crate) largest: u8,
 }
 
 impl Growth {
@@ -100,58 +100,10 @@ impl Folio {
     }
 }
 
-#[doc(hidden)] // Only tests/kernel sets and asks for these; see the module.
-impl FileState {
-    /// Sets the order of the largest folio that the page cache has; 0, the default, for single
-    /// pages.
-    pub fn set_largest_folio(&mut self, order: u8) {
-        self.modern.growth.largest = order.min(LARGEST_ORDER);
-    }
-
-    /// True if the window that [`Modern`](crate::Modern) has just decided on is a stream's, which
-    /// is read in large folios where there are any; a request as it is never is.
-    #[must_use]
-    pub fn reads_in_folios(&self) -> bool {
-        self.modern.in_folios
-    }
-
-    /// The folios in which a window is read that [`Modern`](crate::Modern) has just decided on.
-    pub fn folios(&self, window: Window) -> impl Iterator<Item = Folio> + use<> {
-        let most = if self.modern.in_folios {
-            self.modern.growth.order
-        } else {
-            0
-        };
-        let end = window.end().0;
-        let mut next = window.start.0;
-        std::iter::from_fn(move || {
-            let room = end.checked_sub(next)?.checked_ilog2()?;
-            let order = room.min(next.trailing_zeros()).min(most.into());
-            let folio = Folio {
-                start: PageIndex(next),
-                order: u8::try_from(order).ok()?,
-            };
-            next = folio.end().0;
-            Some(folio)
-        })
-    }
-
-    /// The rest of the stream's last window, where it cannot go on in large folios at `from`.
-    #[must_use]
-    pub fn rest_in_single_pages(&self, from: PageIndex, file_pages: u64) -> Option<Window> {
-        let rest = self.window.end().0.saturating_sub(from.0);
-        let window = Window {
-            start: from,
-            size: u32::try_from(rest).ok().filter(|size| *size > 0)?,
-            async_size: self.window.async_size,
-        };
-        modern::clip_single_pages(window, file_pages)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{FileState, Window};
 
     fn layout(order: u8, start: u64, size: u32) -> Vec<(u64, u8)> {
         let mut state = FileState::default();

@@ -76,6 +76,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod by_name;
 mod folio;
 mod legacy;
 mod modern;

@@ -62,58 +62,21 @@
 //! and advice; `docs/design/readahead-oracle.md` tells how it was recorded. Properties are in
 //! `tests/policies`.
 
-use crate::{Advice, FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows};
-use crate::{PageIndex, folio, sizes};
+use crate::folio::LARGEST_ORDER;
+use crate::{
+    Advice, FileState, Folio, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window,
+    Windows, sizes,
+};
 
 /// Readahead of today's Linux.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Modern;
-
-/// What only this policy remembers of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct State {
-    /// The largest request that the device takes; 0 for the largest window.
-    pub(crate) io_pages: u32,
-    /// Faults that missed, less those that hit, down to 0.
-    mmap_miss: u16,
-    /// The advice on faults.
-    mapping: Advice,
-    /// How large the folios of the stream have grown.
-    pub(crate) growth: folio::Growth,
-    /// The last decision was a stream's window, which is read in folios of that size.
-    pub(crate) in_folios: bool,
-}
 
 /// Read-around stops while more faults than this have missed.
 const MANY_MISSES: u16 = 100;
 
 /// No more misses than this are counted.
 const MOST_MISSES: u16 = 10 * MANY_MISSES;
-
-impl FileState {
-    /// Takes advice on faults of a mapping of the file.
-    pub fn advise_mapping(&mut self, advice: Advice) {
-        match advice {
-            Advice::Normal | Advice::Sequential | Advice::Random => self.modern.mapping = advice,
-            Advice::WillNeed | Advice::DontNeed => {}
-        }
-    }
-
-    /// Sets the largest request that the device takes at once, in pages. A request that is larger
-    /// than the largest window gets a window up to this. 0, the default, means that the device
-    /// takes no more than the largest window.
-    pub fn set_io_pages(&mut self, io_pages: u32) {
-        self.modern.io_pages = io_pages.min(crate::MAX_PAGES_LIMIT);
-    }
-
-    /// The largest request that the device takes at once, in pages.
-    pub(crate) fn io_pages(&self) -> u32 {
-        match self.modern.io_pages {
-            0 => self.max_pages(),
-            pages => pages,
-        }
-    }
-}
 
 impl Policy for Modern {
     fn name(&self) -> PolicyName {
@@ -286,7 +249,7 @@ fn clip(state: &FileState, window: Window, file_pages: u64) -> Option<Window> {
 
 /// What of a window of single pages lies within the file. The asynchronous part keeps its size, so
 /// that the marker moves back; if that is more than what is left, there is none.
-pub(crate) fn clip_single_pages(window: Window, file_pages: u64) -> Option<Window> {
+fn clip_single_pages(window: Window, file_pages: u64) -> Option<Window> {
     let clipped = window.clip(file_pages)?;
     let async_size = match window.async_size {
         pages if pages <= clipped.size => pages,
@@ -296,6 +259,55 @@ pub(crate) fn clip_single_pages(window: Window, file_pages: u64) -> Option<Windo
         async_size,
         ..clipped
     })
+}
+
+#[doc(hidden)] // Only tests/kernel sets and asks for these; see the module.
+impl FileState {
+    /// Sets the order of the largest folio that the page cache has; 0, the default, for single
+    /// pages.
+    pub fn set_largest_folio(&mut self, order: u8) {
+        self.modern.growth.largest = order.min(LARGEST_ORDER);
+    }
+
+    /// True if the window that [`Modern`] has just decided on is a stream's, which
+    /// is read in large folios where there are any; a request as it is never is.
+    #[must_use]
+    pub fn reads_in_folios(&self) -> bool {
+        self.modern.in_folios
+    }
+
+    /// The folios in which a window is read that [`Modern`] has just decided on.
+    pub fn folios(&self, window: Window) -> impl Iterator<Item = Folio> + use<> {
+        let most = if self.modern.in_folios {
+            self.modern.growth.order
+        } else {
+            0
+        };
+        let end = window.end().0;
+        let mut next = window.start.0;
+        std::iter::from_fn(move || {
+            let room = end.checked_sub(next)?.checked_ilog2()?;
+            let order = room.min(next.trailing_zeros()).min(most.into());
+            let folio = Folio {
+                start: PageIndex(next),
+                order: u8::try_from(order).ok()?,
+            };
+            next = folio.end().0;
+            Some(folio)
+        })
+    }
+
+    /// The rest of the stream's last window, where it cannot go on in large folios at `from`.
+    #[must_use]
+    pub fn rest_in_single_pages(&self, from: PageIndex, file_pages: u64) -> Option<Window> {
+        let rest = self.window.end().0.saturating_sub(from.0);
+        let window = Window {
+            start: from,
+            size: u32::try_from(rest).ok().filter(|size| *size > 0)?,
+            async_size: self.window.async_size,
+        };
+        clip_single_pages(window, file_pages)
+    }
 }
 
 #[cfg(test)]

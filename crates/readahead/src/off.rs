@@ -1,6 +1,6 @@
 //! No readahead: the reader brings in what it was asked for and nothing else.
 
-use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows};
+use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Windows};
 
 /// The policy that never reads ahead.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +15,6 @@ impl Policy for Off {
         if read.trigger != Trigger::Miss {
             return Windows::NONE;
         }
-        Window::as_asked(read).clip(read.file_pages).into()
+        read.as_asked().clip(read.file_pages).into()
     }
 }

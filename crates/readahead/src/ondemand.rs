@@ -91,7 +91,7 @@ impl Policy for OnDemand {
             let request = read.rest_pages();
             let oversize = request > state.max_pages();
             if !at_marker && !oversize && !state.is_sequential(read.index) {
-                Window::as_asked(read)
+                read.as_asked()
             } else {
                 state.window = open(read, request, state.max_pages());
                 state.window

@@ -1,6 +1,6 @@
 //! What a policy sees: one read, why it is asked now, and what is resident.
 
-use crate::{Folio, PageIndex};
+use crate::{Folio, PageIndex, Window};
 
 /// Why the policy is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +51,15 @@ impl Read {
     pub fn last_page(&self) -> PageIndex {
         self.request_start
             .plus(u64::from(self.request_pages.max(1) - 1))
+    }
+
+    /// The window of the rest of the request as it is, with nothing read ahead.
+    pub(crate) fn as_asked(&self) -> Window {
+        Window {
+            start: self.index,
+            size: self.rest_pages(),
+            async_size: 0,
+        }
     }
 }
 

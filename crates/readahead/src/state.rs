@@ -8,7 +8,10 @@
 //! Tunables: `max_pages`, the largest window in pages. Default [`DEFAULT_MAX_BYTES`] of 4 KiB
 //! pages, which is also Linux's (`read_ahead_kb` = 128). 0 switches readahead off for the file.
 
-use crate::{Advice, PageIndex, Window, legacy, modern, read_around, sizes};
+use crate::folio::Growth;
+use crate::legacy::windows;
+use crate::{Advice, PageIndex, Window, read_around, sizes};
+use std::ops::Range;
 
 /// The largest window by default, in bytes: 128 KiB, as in Linux.
 pub const DEFAULT_MAX_BYTES: u64 = 128 * 1024;
@@ -27,6 +30,24 @@ pub fn max_pages_from_bytes(bytes: u64, page_size_bytes: u32) -> u32 {
     u32::try_from(pages).map_or(MAX_PAGES_LIMIT, |pages| pages.min(MAX_PAGES_LIMIT))
 }
 
+/// A range is brought in by windows of at most this: 2 MiB in pages of 4 KiB.
+const FORCED_WINDOW_PAGES: u64 = 512;
+
+/// What only [`Modern`](crate::Modern) remembers of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct ModernState {
+    /// The largest request that the device takes; 0 for the largest window.
+    io_pages: u32,
+    /// Faults that missed, less those that hit, down to 0.
+    pub(crate) mmap_miss: u16,
+    /// The advice on faults.
+    pub(crate) mapping: Advice,
+    /// How large the folios of the stream have grown.
+    pub(crate) growth: Growth,
+    /// The last decision was a stream's window, which is read in folios of that size.
+    pub(crate) in_folios: bool,
+}
+
 /// What a policy remembers of one open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileState {
@@ -37,11 +58,11 @@ pub struct FileState {
     /// The last read ended inside that page, not with it.
     pub(crate) previous_ends_inside: bool,
     /// What `legacy` remembers instead of `window` and `previous`.
-    pub(crate) legacy: legacy::State,
+    pub(crate) legacy: windows::State,
     /// How faults fare, for the policies that read around them.
     pub(crate) read_around: read_around::State,
     /// What `modern` remembers besides `window` and `previous`.
-    pub(crate) modern: modern::State,
+    pub(crate) modern: ModernState,
     /// The advice on reads: normal, sequential or random.
     pub(crate) advice: Advice,
     /// Sequential reads were advised, and nothing normal since.
@@ -61,9 +82,9 @@ impl FileState {
             },
             previous: PageIndex(u64::MAX),
             previous_ends_inside: false,
-            legacy: legacy::State::NEW,
+            legacy: windows::State::NEW,
             read_around: read_around::State::default(),
-            modern: modern::State::default(),
+            modern: ModernState::default(),
             advice: Advice::Normal,
             doubled: false,
             max_pages: max_pages.min(MAX_PAGES_LIMIT),
@@ -117,6 +138,67 @@ impl FileState {
             async_size: size,
         };
         self.window
+    }
+
+    /// Takes advice on reads of the file. `WillNeed` and `DontNeed` change nothing here.
+    pub fn advise(&mut self, advice: Advice) {
+        match advice {
+            Advice::Normal => self.doubled = false,
+            Advice::Sequential => self.doubled = true,
+            Advice::Random => {}
+            Advice::WillNeed | Advice::DontNeed => return,
+        }
+        self.advice = advice;
+    }
+
+    /// What to bring in on the advice that `pages` will be needed, in a file of `file_pages`.
+    ///
+    /// As in Linux this is the beginning of the range only, as much as the largest window or the
+    /// largest request of the device, whichever is more.
+    pub fn will_need(
+        &self,
+        pages: Range<u64>,
+        file_pages: u64,
+    ) -> impl Iterator<Item = Window> + use<> {
+        let most = u64::from(self.max_pages().max(self.io_pages()));
+        let end = pages
+            .end
+            .min(file_pages)
+            .min(pages.start.saturating_add(most));
+        let mut next = pages.start;
+        std::iter::from_fn(move || {
+            let size = end.checked_sub(next)?.min(FORCED_WINDOW_PAGES);
+            let window = Window {
+                start: PageIndex(next),
+                size: u32::try_from(size).ok().filter(|size| *size > 0)?,
+                async_size: 0,
+            };
+            next += size;
+            Some(window)
+        })
+    }
+
+    /// Takes advice on faults of a mapping of the file.
+    pub fn advise_mapping(&mut self, advice: Advice) {
+        match advice {
+            Advice::Normal | Advice::Sequential | Advice::Random => self.modern.mapping = advice,
+            Advice::WillNeed | Advice::DontNeed => {}
+        }
+    }
+
+    /// Sets the largest request that the device takes at once, in pages. A request that is larger
+    /// than the largest window gets a window up to this. 0, the default, means that the device
+    /// takes no more than the largest window.
+    pub fn set_io_pages(&mut self, io_pages: u32) {
+        self.modern.io_pages = io_pages.min(MAX_PAGES_LIMIT);
+    }
+
+    /// The largest request that the device takes at once, in pages.
+    pub(crate) fn io_pages(&self) -> u32 {
+        match self.modern.io_pages {
+            0 => self.max_pages(),
+            pages => pages,
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! The window: a run of pages to bring in, and the marker that asks for the one behind it.
 
-use crate::Read;
 use std::fmt;
 
 /// Index of a page in its file, counted in pages from the start.
@@ -66,15 +65,6 @@ impl Window {
     #[must_use]
     pub const fn contains(&self, page: PageIndex) -> bool {
         page.0 >= self.start.0 && page.0 < self.end().0
-    }
-
-    /// The rest of the request as it is, with nothing read ahead.
-    pub(crate) fn as_asked(read: &Read) -> Self {
-        Self {
-            start: read.index,
-            size: read.rest_pages(),
-            async_size: 0,
-        }
     }
 
     /// One page, with nothing read ahead.

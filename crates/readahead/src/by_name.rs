@@ -1,0 +1,29 @@
+//! The policies by name.
+
+use crate::{Legacy, Modern, Off, OnDemand, Policy, PolicyName};
+
+impl PolicyName {
+    /// The policy of this name.
+    #[must_use]
+    pub fn policy(self) -> &'static dyn Policy {
+        match self {
+            Self::Off => &Off,
+            Self::Legacy => &Legacy,
+            Self::OnDemand => &OnDemand,
+            Self::Modern => &Modern,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_each_policy_parses_back_and_selects_it() {
+        for name in PolicyName::ALL {
+            assert_eq!(name.to_string().parse(), Ok(*name));
+            assert_eq!(name.policy().name(), *name);
+        }
+    }
+}

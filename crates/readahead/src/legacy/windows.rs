@@ -1,0 +1,219 @@
+//! The current and the ahead window of an open file, and how a request moves them.
+
+use crate::{PageIndex, Read, Residency, Window, Windows, sizes};
+
+/// No ahead window is smaller than this after thrashing, unless the largest is: 16 KiB in pages
+/// of 4 KiB.
+const LEAST_PAGES: u32 = 4;
+
+/// So many pages found in the cache, with none read between, switch readahead off.
+const CACHED_PAGES: u32 = 256;
+
+/// A run of pages that was, or is to be, brought in; not clipped to the file. None if `size` is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Run {
+    start: PageIndex,
+    size: u32,
+}
+
+impl Run {
+    const NONE: Self = Self {
+        start: PageIndex(0),
+        size: 0,
+    };
+
+    fn end(self) -> PageIndex {
+        self.start.plus(u64::from(self.size))
+    }
+}
+
+/// What is remembered of one open file. In parentheses, what 2.6.20 called it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    /// (`start`, `size`)
+    current: Run,
+    /// (`ahead_start`, `ahead_size`)
+    ahead: Run,
+    /// The last page accounted for; `u64::MAX` before the first, so that page 0 is next.
+    /// (`prev_page`)
+    previous: PageIndex,
+    /// Pages that readahead found there, since it last read one. (`cache_hit`)
+    cached_pages: u32,
+    /// Readahead is switched off, since the file is cached. (`RA_FLAG_INCACHE`)
+    is_cached: bool,
+    /// A page was missing: the next window shall be smaller. (`RA_FLAG_MISS`)
+    has_missed: bool,
+}
+
+impl State {
+    /// The state of a file that was just opened.
+    pub(crate) const NEW: Self = Self {
+        current: Run::NONE,
+        ahead: Run::NONE,
+        previous: PageIndex(u64::MAX),
+        cached_pages: 0,
+        is_cached: false,
+        has_missed: false,
+    };
+
+    pub(super) fn next_page(&self) -> PageIndex {
+        PageIndex(self.previous.0.wrapping_add(1))
+    }
+
+    fn check_invariants(&self) {
+        debug_assert!(
+            self.ahead.size == 0 || self.ahead.start == self.current.end(),
+            "invariant 1: {self:?}"
+        );
+        debug_assert!(
+            !self.is_cached || (self.current.size == 0 && self.ahead.size == 0),
+            "invariant 2: {self:?}"
+        );
+    }
+
+    fn forget_windows(&mut self) {
+        self.current = Run::NONE;
+        self.ahead = Run::NONE;
+        self.has_missed = false;
+    }
+
+    pub(super) fn miss(&mut self) {
+        self.has_missed = true;
+        self.is_cached = false;
+        self.cached_pages = 0;
+    }
+
+    pub(super) fn window_read(&mut self, window: Window, new_pages: u32) {
+        if new_pages > 0 {
+            self.cached_pages = 0;
+            return;
+        }
+        // What lay behind the end of the file counts too.
+        let run = [self.current, self.ahead]
+            .into_iter()
+            .find(|run| run.start == window.start && run.size > 0);
+        self.found_cached(run.map_or(window.size, |run| run.size));
+    }
+
+    /// Takes note that a readahead of `pages` pages had nothing to read.
+    fn found_cached(&mut self, pages: u32) {
+        self.cached_pages = self.cached_pages.saturating_add(pages);
+        if self.cached_pages >= CACHED_PAGES {
+            self.forget_windows();
+            self.is_cached = true;
+        }
+    }
+
+    /// Size of the window behind the current one.
+    fn next_size(&mut self, max_pages: u32) -> u32 {
+        if std::mem::take(&mut self.has_missed) {
+            let less = self.current.size.saturating_sub(2);
+            return less.max(LEAST_PAGES).min(max_pages);
+        }
+        sizes::next(self.current.size, max_pages)
+    }
+}
+
+/// One decision while it is made.
+pub(super) struct Decision<'a> {
+    pub(super) state: &'a mut State,
+    pub(super) read: &'a Read,
+    pub(super) resident: &'a dyn Residency,
+    pub(super) max_pages: u32,
+    pub(super) windows: Windows,
+}
+
+impl Decision<'_> {
+    pub(super) fn access(mut self) -> Windows {
+        let mut index = self.read.index;
+        let mut request = self.read.rest_pages();
+        if index == self.state.previous {
+            request -= 1;
+            if request > 0 {
+                index = index.plus(1);
+            }
+        }
+        let is_sequential = index == self.state.next_page();
+        self.state.previous = index;
+        let pages = request.min(self.max_pages);
+        self.state.check_invariants();
+        if pages == 0 || self.state.is_cached {
+            return Windows::NONE;
+        }
+        self.state.previous = index.plus(u64::from(pages - 1));
+        if !is_sequential {
+            self.state.forget_windows();
+            self.bring_in(Run {
+                start: index,
+                size: pages,
+            });
+        } else if self.state.current.size == 0 {
+            self.open(index, pages, request);
+        } else {
+            self.advance();
+        }
+        self.state.check_invariants();
+        self.windows
+    }
+
+    /// Opens the current window of a stream.
+    fn open(&mut self, start: PageIndex, pages: u32, request: u32) {
+        let size = sizes::initial(pages, self.max_pages);
+        self.state.current = Run { start, size };
+        if self.bring_in(self.state.current) && request >= self.max_pages {
+            self.look_ahead(true);
+        }
+    }
+
+    /// Follows the reader, who has a current window.
+    fn advance(&mut self) {
+        if self.state.ahead.size == 0 && !self.look_ahead(false) {
+            return;
+        }
+        if self.state.previous < self.state.ahead.start {
+            return;
+        }
+        self.state.current = self.state.ahead;
+        if self.look_ahead(false) {
+            // The rest of the request is another call's.
+            let last = self.state.ahead.end().minus(1);
+            self.state.previous = self.state.previous.min(last);
+        }
+    }
+
+    /// Opens the ahead window, whose pages are waited for if `forced` or if the request reaches
+    /// them. False if there is none: for congestion, or because readahead was switched off.
+    fn look_ahead(&mut self, forced: bool) -> bool {
+        let start = self.state.current.end();
+        let size = self.state.next_size(self.max_pages);
+        let waited_for = forced || self.state.previous >= start;
+        if self.read.congested && !waited_for {
+            self.state.ahead = Run::NONE;
+            return false;
+        }
+        self.state.ahead = Run { start, size };
+        self.bring_in(self.state.ahead)
+    }
+
+    /// Adds what of `run` lies within the file to the answer. False if all of it is there
+    /// already, and readahead was switched off for that.
+    fn bring_in(&mut self, run: Run) -> bool {
+        let window = Window {
+            start: run.start,
+            size: run.size,
+            async_size: 0,
+        }
+        .clip(self.read.file_pages);
+        match window {
+            Some(window) if !self.ends_readahead(run, window) => self.windows.push(window),
+            _ => self.state.found_cached(run.size),
+        }
+        !self.state.is_cached
+    }
+
+    /// True if all of `run` is there already, and that switches readahead off.
+    fn ends_readahead(&self, run: Run, window: Window) -> bool {
+        self.state.cached_pages.saturating_add(run.size) >= CACHED_PAGES
+            && self.resident.next_hole(window.start, window.size).is_none()
+    }
+}
