@@ -13,6 +13,7 @@
 
 use crate::lock::{self, Access};
 use crate::loops;
+use crate::retry::retry;
 use crate::{BlockDevice, Error, Result, check_range, gathered_bytes, total_bytes};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -333,16 +334,6 @@ fn some(written: usize) -> rustix::io::Result<usize> {
         Err(Errno::IO)
     } else {
         Ok(written)
-    }
-}
-
-/// Calls again as long as a signal interrupts.
-pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            outcome => return outcome,
-        }
     }
 }
 

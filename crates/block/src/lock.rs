@@ -3,7 +3,7 @@
 //! Model: flock(2) on the image: shared to read, exclusive to write. The lock ends with the
 //! process, however it ends. It is advisory: losetup, the kernel's mount and e2fsck do not look.
 
-use crate::file::retry;
+use crate::retry::retry;
 use crate::{Error, Result};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
