@@ -14,6 +14,7 @@
 mod changes;
 mod error;
 mod error_log;
+mod hint;
 mod lookups;
 pub mod metrics;
 mod mount;
