@@ -12,13 +12,33 @@ use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
 use crate::ondisk::inode::checksum_is_right;
 use crate::ondisk::superblock::Superblock;
 use crate::xattr::Sharing;
-use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result, ShareCounts, Statfs};
+use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result, ShareCounts};
 use larder_cache::buffer::{Buffer, BufferCache};
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
 /// Blocks of an inode table that are read ahead together, aligned.
 const INODE_READAHEAD_BLOCKS: u64 = 32;
+
+/// The numbers of statfs(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statfs {
+    /// Bytes of a block, the unit of the following three.
+    pub block_size_bytes: u32,
+    /// Blocks for files, used and free.
+    pub blocks: u64,
+    /// Free blocks.
+    pub free_blocks: u64,
+    /// Free blocks that ordinary users may fill.
+    pub available_blocks: u64,
+    /// Inodes, used and free.
+    pub files: u64,
+    /// Free inodes.
+    pub free_files: u64,
+    /// Identifies the file system.
+    pub fsid: u64,
+}
 
 /// A file system that can be read.
 #[derive(Debug)]

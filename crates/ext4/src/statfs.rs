@@ -12,7 +12,7 @@
 use crate::alloc::{GROUPS_MAX, clusters_for_metadata};
 use crate::ondisk::features::{Compat, Incompat};
 use crate::ondisk::group::DescriptorPlace;
-use crate::{Filesystem, GroupNo};
+use crate::{Filesystem, GroupNo, Statfs};
 
 /// Group descriptors that are read for the free counts. Beyond, the superblock's counts are
 /// taken.
@@ -20,26 +20,6 @@ const GROUPS_READ_MAX: u32 = GROUPS_MAX;
 
 /// Groups whose descriptors are read ahead together.
 const GROUPS_AHEAD: u32 = 4096;
-
-/// The numbers of statfs(2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Statfs {
-    /// Bytes of a block, the unit of the following three.
-    pub block_size_bytes: u32,
-    /// Blocks for files, used and free.
-    pub blocks: u64,
-    /// Free blocks.
-    pub free_blocks: u64,
-    /// Free blocks that ordinary users may fill.
-    pub available_blocks: u64,
-    /// Inodes, used and free.
-    pub files: u64,
-    /// Free inodes.
-    pub free_files: u64,
-    /// Identifies the file system.
-    pub fsid: u64,
-}
 
 impl Filesystem {
     /// The numbers of statfs(2). Where group descriptors are damaged, the free

@@ -4,7 +4,7 @@ use super::bits::Bits;
 use super::claim::Claim;
 use super::counts::Privilege;
 use super::load::is_uninitialised;
-use super::space::Run;
+use super::run::Run;
 use super::{Goal, NO_INO};
 use crate::error::Place;
 use crate::journal::Handle;

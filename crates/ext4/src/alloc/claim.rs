@@ -1,6 +1,7 @@
 //! Blocks kept for an owner, in memory only. Dropped, they are free again.
 
-use super::space::{Run, Space};
+use super::run::Run;
+use super::space::Space;
 use crate::FsBlock;
 use std::sync::Arc;
 

@@ -2,8 +2,9 @@
 
 use super::claim::{Claim, MappingReservation, Reservation};
 use super::counts::Privilege;
+use super::run::Run;
 use super::search::Wanted;
-use super::space::{Run, Space};
+use super::space::Space;
 use super::{Goal, NO_INO};
 use crate::error::Place;
 use crate::{Error, FileKind, Filesystem, FsBlock, GroupNo, Ino, Inode, Result};

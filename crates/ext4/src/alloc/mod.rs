@@ -24,6 +24,7 @@
 //! # Damage
 //! Nothing is allocated in a group whose bitmap or descriptor is damaged, nor freed.
 
+mod allocator;
 mod bits;
 mod blocks;
 mod claim;
@@ -33,20 +34,19 @@ mod counts;
 mod inodes;
 mod load;
 mod orlov;
+mod run;
 mod search;
 mod space;
 mod trim;
 mod window;
 
+pub(crate) use allocator::{AllocationChanges, Allocator};
 pub use claim::{Claim, MappingReservation, Reservation};
 pub(crate) use counts::clusters_for_metadata;
 
-use crate::journal::Tid;
 use crate::ondisk::superblock::Superblock;
 use crate::{Error, Filesystem, FsBlock, Ino, Result};
-use space::{Run, Space};
-use std::ops::Range;
-use std::sync::Arc;
+use space::Space;
 
 /// Block groups of a file system that can be written to, at most: 128 TiB in blocks of 4 KiB.
 pub(crate) const GROUPS_MAX: u32 = 1 << 20;
@@ -68,94 +68,6 @@ pub(crate) fn check_geometry(sb: &Superblock, device_size_bytes: u64) -> Result<
         return Err(Error::NotWritable(what));
     }
     Ok(())
-}
-
-/// What a handle allocated and freed, to be kept or undone with it.
-#[derive(Debug, Default)]
-pub(crate) struct AllocationChanges {
-    taken: Vec<Run>,
-    freed: Vec<Run>,
-    taken_inodes: u32,
-    freed_inodes: Vec<Ino>,
-}
-
-impl AllocationChanges {
-    /// The inode numbers that were freed.
-    pub(crate) fn freed_inodes(&self) -> impl Iterator<Item = Ino> {
-        self.freed_inodes.iter().copied()
-    }
-}
-
-/// The state of the free space: what is claimed, freed, counted.
-#[derive(Debug)]
-pub(crate) struct Allocator {
-    space: Arc<Space>,
-}
-
-impl Allocator {
-    /// For the file system of `sb`, as it was before it was marked as in use: if it
-    /// was left clean, and there was nothing to recover, its counts are trusted.
-    pub(crate) fn new(sb: &Superblock, was_clean: bool) -> Self {
-        Self {
-            space: Arc::new(Space::new(sb, was_clean)),
-        }
-    }
-
-    /// Blocks of the file system.
-    pub(crate) fn blocks_count(&self) -> u64 {
-        self.space.geometry.blocks_count
-    }
-
-    fn space(&self) -> &Arc<Space> {
-        &self.space
-    }
-
-    /// The blocks that were allocated.
-    pub(crate) fn taken_blocks(
-        &self,
-        changes: &AllocationChanges,
-    ) -> impl Iterator<Item = Range<u64>> {
-        changes.taken.iter().map(|run| {
-            let (start, blocks) = self.space.blocks_of(*run);
-            start.0..start.0 + u64::from(blocks)
-        })
-    }
-
-    /// A handle stopped: what it changed is part of transaction `tid`.
-    pub(crate) fn keep(&self, changes: &mut AllocationChanges, tid: Tid) {
-        let changes = std::mem::take(changes);
-        for run in changes.taken {
-            self.space.settle(run);
-        }
-        self.space.wait_for_commit(tid, changes.freed);
-    }
-
-    /// A handle failed: what it changed was not.
-    pub(crate) fn undo(&self, changes: &mut AllocationChanges) {
-        let changes = std::mem::take(changes);
-        let mut counts = self.space.counts();
-        for run in &changes.taken {
-            counts.undo(run.len, 0);
-        }
-        for run in &changes.freed {
-            counts.undo(0, run.len);
-        }
-        counts.free_inodes += u64::from(changes.taken_inodes);
-        let freed_inodes = changes.freed_inodes.len() as u64;
-        counts.free_inodes -= freed_inodes.min(counts.free_inodes);
-        drop(counts);
-        for run in changes.taken {
-            self.space.release(run);
-        }
-        for run in changes.freed {
-            self.space.settle(run);
-        }
-    }
-
-    /// Transaction `tid` is committed: what it freed can be claimed.
-    pub(crate) fn committed(&self, tid: Tid) {
-        self.space.committed(tid);
-    }
 }
 
 /// Where blocks are wanted, and what for.

@@ -17,7 +17,8 @@
 //! clusters by its descriptor is not looked at.
 
 use super::bits::Bits;
-use super::space::{GroupState, Map, Run};
+use super::run::Run;
+use super::space::{GroupState, Map};
 use crate::{Filesystem, GroupNo};
 use std::ops::Range;
 use std::sync::atomic::Ordering;

@@ -22,6 +22,7 @@
 
 use super::bits::Bits;
 use super::counts::Counts;
+use super::run::Run;
 use super::window::Windows;
 use crate::error::Corrupt;
 use crate::ondisk::superblock::Superblock;
@@ -37,13 +38,6 @@ const MAPS_MAX_BYTES: u32 = 16 << 20;
 
 /// Places where streams of content go on.
 const STREAMS: usize = 4;
-
-/// Clusters of one group that follow each other, counted from the file system's first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) start: u64,
-    pub(super) len: u32,
-}
 
 /// Where clusters lie.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! Discarding free space, so that the file or disk below can give it back.
 
-use super::space::{GroupState, Run, Space};
+use super::run::Run;
+use super::space::{GroupState, Space};
 use crate::{Error, Filesystem, GroupNo, Ino, Result};
 use std::ops::Range;
 

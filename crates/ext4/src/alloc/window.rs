@@ -5,7 +5,7 @@
 //! others, in memory only, so that files that grow at the same time stay in few pieces. Given up
 //! when the file is closed or deleted, when there are too many, or when space is short.
 
-use super::space::Run;
+use super::run::Run;
 use crate::Ino;
 use std::collections::{HashMap, VecDeque};
 

@@ -3,7 +3,7 @@
 //! Entries that fast commits removed or replaced are left out, names that no
 //! file can have are damage, and the first error is kept for the end.
 
-use super::{COOKIE_DAMAGE, COOKIE_OVERLAY, DirEntry, Target};
+use super::entry::{COOKIE_DAMAGE, COOKIE_OVERLAY, DirEntry, Target};
 use crate::error::Place;
 use crate::ondisk::dir::{Dirent, Dirents};
 use crate::{Error, Filesystem, Ino};

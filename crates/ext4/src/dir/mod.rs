@@ -18,6 +18,7 @@
 //! was damage before, so that a listing in many calls does not forget it.
 
 mod blocks;
+mod entry;
 mod hint;
 mod inline;
 mod leaf;
@@ -29,31 +30,17 @@ use crate::htree::Indexed;
 use crate::ondisk::dir::{Dirent, Dirents, FileTypeByte};
 use crate::ondisk::features::Incompat;
 use crate::ondisk::inode::InodeFlags;
-use crate::{Error, Filesystem, FsBlock, Ino, Inode, Result};
+use crate::{Error, Filesystem, Ino, Inode, Result};
 use blocks::DirBlocks;
+pub use entry::DirEntry;
+pub(crate) use entry::{Block, Target};
+use entry::{COOKIE_DAMAGE, COOKIE_OVERLAY};
 pub(crate) use hint::RoomHints;
 pub(crate) use listing::Listing;
 use std::ops::ControlFlow;
 
-/// In a cookie: the rest counts the overlay's entries.
-const COOKIE_OVERLAY: u64 = 1 << 61;
-/// In a cookie: a block before was damaged.
-const COOKIE_DAMAGE: u64 = 1 << 62;
 /// The longest name.
 const MAX_NAME_BYTES: usize = 255;
-
-/// An entry of a directory, as a listing shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirEntry<'a> {
-    /// The name: no slash, no zero byte, not empty.
-    pub name: &'a [u8],
-    /// The inode that it leads to.
-    pub ino: Ino,
-    /// The file's type, if the entry has it.
-    pub file_type: FileTypeByte,
-    /// Continues a listing behind this entry. Less than 2^63.
-    pub next_cookie: u64,
-}
 
 /// How a listing goes through a directory.
 #[derive(Clone, Copy, Debug)]
@@ -62,18 +49,6 @@ enum Order {
     ForUsers,
     /// By position: every block, whatever an index says.
     Blocks,
-}
-
-/// What a name leads to.
-pub(crate) type Target = (Ino, FileTypeByte);
-
-/// A block of a directory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
-    /// Its number in the directory.
-    pub number: u32,
-    /// Where it lies.
-    pub at: FsBlock,
 }
 
 impl Filesystem {

@@ -10,11 +10,11 @@
 //! [`Inode::words`] and finds them by the inode number.
 
 mod change;
+mod known_orphans;
 mod orphan;
-mod write;
+pub(crate) mod write;
 
-pub(crate) use orphan::Orphans;
-pub use write::NewInode;
+pub(crate) use known_orphans::Orphans;
 
 use crate::error::Place;
 use crate::ondisk::features::{Incompat, RoCompat};

@@ -13,72 +13,16 @@
 //! # Locking
 //! The state's lock is taken under a handle, and for no longer than a change.
 
+use super::known_orphans::{Known, Neighbours, Slot};
 use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::features::Compat;
 use crate::ondisk::{inode as raw, orphan_file};
-use crate::{Error, FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
-use parking_lot::Mutex;
-use std::collections::{BTreeSet, HashMap};
+use crate::{Error, FileBlock, Filesystem, Ino, Inode, MappingKind, Result};
 
 /// Blocks that an orphan file may have: as many as the tools make at most.
 const MAX_FILE_BLOCKS: u64 = 512;
-
-/// What is known of the orphans.
-#[derive(Debug, Default)]
-pub(crate) struct Orphans {
-    known: Mutex<Option<Known>>,
-}
-
-/// The orphans that the image has.
-#[derive(Debug, Default)]
-struct Known {
-    /// The first of the list.
-    head: Option<Ino>,
-    list: HashMap<Ino, Neighbours>,
-    file: HashMap<Ino, Slot>,
-    free_slots: BTreeSet<Slot>,
-    /// The start of the checksums of the orphan file's blocks, if they have any.
-    file_seed: Option<Crc32c>,
-}
-
-/// Where an orphan is in the list.
-#[derive(Clone, Copy, Debug)]
-struct Neighbours {
-    before: Option<Ino>,
-    behind: Option<Ino>,
-}
-
-/// A place in the orphan file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Slot {
-    block: FsBlock,
-    index: usize,
-}
-
-impl Orphans {
-    /// A handle that may have changed them was undone.
-    pub(crate) fn forget(&self) {
-        *self.known.lock() = None;
-    }
-}
-
-impl Known {
-    /// In the order in which they are to be finished.
-    fn all(&self) -> Vec<Ino> {
-        let mut all = Vec::new();
-        let mut next = self.head;
-        while let Some(ino) = next {
-            all.push(ino);
-            next = self.list.get(&ino).and_then(|at| at.behind);
-        }
-        let mut in_file: Vec<_> = self.file.iter().collect();
-        in_file.sort_unstable_by_key(|(_, slot)| **slot);
-        all.extend(in_file.into_iter().map(|(ino, _)| *ino));
-        all
-    }
-}
 
 impl Filesystem {
     /// Enters `inode` into the orphan file or list, so that its deletion (no links) or

@@ -16,8 +16,7 @@
 //!    the log, but for those revoked.
 //! 2. Used and reserved blocks are less than the log: head and tail never meet from behind.
 
-use super::log_writer::Snapshot;
-use super::running::Versions;
+use super::running::{Snapshot, Versions};
 use crate::FsBlock;
 use crate::ondisk::jbd2::Tid;
 use crate::sync::Mutex;

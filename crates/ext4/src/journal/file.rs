@@ -1,7 +1,7 @@
 //! The journal as a file: from its blocks to the image's.
 
 use crate::error::Place;
-use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
+use crate::{Error, FsBlock, Result};
 use larder_block::BlockDevice;
 use std::io::IoSlice;
 use std::ops::Range;
@@ -12,60 +12,21 @@ use std::sync::Arc;
 /// Cost: 16 bytes for each run of adjoining blocks.
 #[derive(Clone, Debug)]
 pub(super) struct JournalFile {
-    device: Arc<dyn BlockDevice>,
-    block_size_bytes: u32,
-    length_blocks: u32,
-    runs: Vec<Run>,
+    pub(super) device: Arc<dyn BlockDevice>,
+    pub(super) block_size_bytes: u32,
+    pub(super) length_blocks: u32,
+    pub(super) runs: Vec<Run>,
 }
 
 #[derive(Clone, Debug)]
-struct Run {
+pub(super) struct Run {
     /// The run's first block, counted from the start of the journal.
-    start: u32,
+    pub(super) start: u32,
     /// That block's place in the image.
-    physical: FsBlock,
+    pub(super) physical: FsBlock,
 }
 
 impl JournalFile {
-    /// Maps the first `length_blocks` blocks, at least one, of the journal in
-    /// `inode`.
-    pub(super) fn map(
-        fs: &Filesystem,
-        device: Arc<dyn BlockDevice>,
-        inode: &Inode,
-        length_blocks: u32,
-    ) -> Result<Self> {
-        let corrupt = |block, what| Err(Error::corrupt(Place::Journal(block), what));
-        let block_size_bytes = fs.superblock().block_size_bytes();
-        if inode.size_bytes() / u64::from(block_size_bytes) < u64::from(length_blocks) {
-            return corrupt(0, "the journal is longer than its file");
-        }
-        if u64::from(length_blocks) > fs.present_blocks() {
-            return corrupt(0, "the journal is longer than the file system");
-        }
-        let mut runs: Vec<Run> = Vec::new();
-        let mut start = 0;
-        while start < length_blocks {
-            let mapping = fs.map(inode, FileBlock(start), length_blocks - start)?;
-            let MappingKind::Written(physical) = mapping.kind else {
-                return corrupt(start, "the journal's file has a hole");
-            };
-            let adjoins = runs.last().is_some_and(|last| {
-                last.physical.0.checked_add(u64::from(start - last.start)) == Some(physical.0)
-            });
-            if !adjoins {
-                runs.push(Run { start, physical });
-            }
-            start = start.saturating_add(mapping.blocks.max(1));
-        }
-        Ok(Self {
-            device,
-            block_size_bytes,
-            length_blocks,
-            runs,
-        })
-    }
-
     /// Bytes of a block.
     pub(super) fn block_size_bytes(&self) -> usize {
         self.block_size_bytes as usize

@@ -24,7 +24,6 @@
 //!
 //! Cost: time in proportion to the log; about 40 bytes a block that is to be replayed.
 
-use super::RecoveryCounts;
 use super::file::JournalFile;
 use crate::error::Place;
 use crate::ondisk::jbd2::{
@@ -33,6 +32,21 @@ use crate::ondisk::jbd2::{
 use crate::ondisk::superblock::Superblock;
 use crate::{Error, FsBlock, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// How much a journal left to be replayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryCounts {
+    /// Completed transactions.
+    pub transactions: u32,
+    /// Blocks in them, those that later ones replaced or revoked included.
+    pub blocks: u64,
+    /// Revocations in them.
+    pub revocations: u64,
+    /// Blocks that are read from the journal instead of from home, or were brought home.
+    pub redirected_blocks: u64,
+    /// Completed fast commits behind the transactions.
+    pub fast_commits: u32,
+}
 
 /// The most blocks of the journal that one read takes.
 const READ_BLOCKS: u32 = 64;

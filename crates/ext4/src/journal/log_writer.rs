@@ -15,15 +15,13 @@
 
 use super::checkpoint::Circle;
 use super::file::{Extent, JournalFile};
-use super::order::Order;
-use super::running::Sealed;
+use super::running::Snapshot;
+use crate::Result;
 use crate::ondisk::jbd2::{
     Format, JournalSuperblock, MAGIC, SUPERBLOCK_BYTES, Tag, Tid, looks_like_log,
 };
-use crate::{FsBlock, Result};
 use parking_lot::Mutex;
 use std::io::IoSlice;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The log of a file system that is written to.
@@ -42,35 +40,6 @@ pub(super) struct LogWriter {
 struct OnDisk {
     bytes: Box<[u8; SUPERBLOCK_BYTES]>,
     parsed: JournalSuperblock,
-}
-
-/// A transaction as it is committed.
-#[derive(Debug)]
-pub(super) struct Snapshot {
-    pub(super) tid: Tid,
-    /// The blocks and what they hold, sorted.
-    pub(super) blocks: Vec<(FsBlock, Arc<[u8]>)>,
-    /// The blocks that it freed.
-    pub(super) revoked: Vec<FsBlock>,
-    /// What the blocks are ordered by; `None` where there is a journal.
-    pub(super) order: Option<Order>,
-}
-
-impl Snapshot {
-    /// The versions of `sealed`'s blocks that `version` knows: one that it does not was freed, or
-    /// is on the device already.
-    pub(super) fn new(sealed: Sealed, version: impl Fn(FsBlock) -> Option<Arc<[u8]>>) -> Self {
-        let versions = sealed
-            .blocks
-            .into_iter()
-            .filter_map(|block| Some((block, version(block)?)));
-        Self {
-            tid: sealed.tid,
-            blocks: versions.collect(),
-            revoked: sealed.revoked.into_iter().collect(),
-            order: sealed.order,
-        }
-    }
 }
 
 /// A block of the log.

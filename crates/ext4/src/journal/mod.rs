@@ -18,7 +18,7 @@
 //!
 //! - `log`: the walk over full transactions.
 //! - `fast_commit`: the walk over fast commits, which makes the overlay.
-//! - `file`: where the journal's blocks lie.
+//! - `file`, `map_file`: where the journal's blocks lie.
 //!
 //! # Writing
 //! [`Filesystem::enable_writing`] writes home what the journal left. From then on every change
@@ -33,6 +33,7 @@
 //! - `recover_home`, `apply`: the replay onto the image, fast commits included;
 //! - `handle`, `running`: changes, and the transaction that they join;
 //! - `writer`: what the steps from a transaction to its blocks' homes are;
+//! - `transactions`: when a file system takes them;
 //! - `progress`: who does them, and who waits;
 //! - `log_writer`, `checkpoint`, `home`: the log, the room in it, and what is to come home;
 //! - `order`: the order of writes where there is no journal.
@@ -48,6 +49,7 @@ mod handle;
 mod home;
 mod log;
 mod log_writer;
+mod map_file;
 mod order;
 mod overlay;
 mod progress;
@@ -58,9 +60,11 @@ mod shuttle_tests;
 #[cfg(test)]
 mod test_image;
 mod touched;
+mod transactions;
 mod writer;
 
 pub use handle::Handle;
+pub use log::RecoveryCounts;
 pub use running::Tid;
 pub use writer::WriteOptions;
 pub(crate) use writer::Writer;
@@ -107,21 +111,6 @@ pub struct Recovery {
     pub overlay: Option<Overlay>,
     /// How much was found.
     pub counts: RecoveryCounts,
-}
-
-/// How much a journal left to be replayed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RecoveryCounts {
-    /// Completed transactions.
-    pub transactions: u32,
-    /// Blocks in them, those that later ones replaced or revoked included.
-    pub blocks: u64,
-    /// Revocations in them.
-    pub revocations: u64,
-    /// Blocks that are read from the journal instead of from home, or were brought home.
-    pub redirected_blocks: u64,
-    /// Completed fast commits behind the transactions.
-    pub fast_commits: u32,
 }
 
 /// Finds what the journal of the file system on `device` left to be replayed.

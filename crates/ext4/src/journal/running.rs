@@ -44,6 +44,35 @@ pub(super) struct Sealed {
     pub(super) order: Option<Order>,
 }
 
+/// A transaction as it is committed.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub(super) tid: Tid,
+    /// The blocks and what they hold, sorted.
+    pub(super) blocks: Vec<(FsBlock, Arc<[u8]>)>,
+    /// The blocks that it freed.
+    pub(super) revoked: Vec<FsBlock>,
+    /// What the blocks are ordered by; `None` where there is a journal.
+    pub(super) order: Option<Order>,
+}
+
+impl Snapshot {
+    /// The versions of `sealed`'s blocks that `version` knows: one that it does not was freed, or
+    /// is on the device already.
+    pub(super) fn new(sealed: Sealed, version: impl Fn(FsBlock) -> Option<Arc<[u8]>>) -> Self {
+        let versions = sealed
+            .blocks
+            .into_iter()
+            .filter_map(|block| Some((block, version(block)?)));
+        Self {
+            tid: sealed.tid,
+            blocks: versions.collect(),
+            revoked: sealed.revoked.into_iter().collect(),
+            order: sealed.order,
+        }
+    }
+}
+
 impl Running {
     pub(super) fn new(tid: Tid, limit_blocks: u32) -> Self {
         Self {

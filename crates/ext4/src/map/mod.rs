@@ -8,15 +8,12 @@
 //! Cost: no allocation; at most five metadata blocks a walk.
 
 mod blocks;
-mod claim;
+pub(crate) mod claim;
 mod extents;
 mod freeing;
 mod leaf;
 mod tree;
-mod write;
-
-pub use claim::FileClaim;
-pub use write::{FileBlocks, MappingLevel};
+pub(crate) mod write;
 
 use crate::error::Place;
 use crate::journal::RangeEdit;
@@ -26,6 +23,9 @@ use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Inode, Result};
 use larder_cache::buffer::Buffer;
 use std::ops::Range;
+
+/// Blocks of a file, from its start; up to 2^32.
+pub type FileBlocks = Range<u64>;
 
 /// What a run of a file's blocks is mapped to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,8 @@
 //! goes on in another handle. Each step leaves a mapping that is whole. A handle with
 //! `map_credits` for one block always gets on.
 
-use super::FileClaim;
+use super::FileBlocks;
+use super::claim::FileClaim;
 use super::extents::END;
 use super::freeing::signed;
 use crate::journal::Handle;
@@ -20,10 +21,6 @@ use crate::ondisk::features::RoCompat;
 use crate::ondisk::indirect;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Inode, Result};
-use std::ops::Range;
-
-/// Blocks of a file, from its start; up to 2^32.
-pub type FileBlocks = Range<u64>;
 
 /// Extents in the inode itself.
 const ROOT_EXTENTS: u64 = 4;

@@ -15,11 +15,10 @@ mod places;
 mod share;
 mod store;
 mod value_inode;
-mod write;
+pub(crate) mod write;
 
 pub use share::{ShareCounts, XattrOffer};
 pub(crate) use share::{Sharing, SharingChanges};
-pub use write::{XattrChange, XattrMode};
 
 use crate::error::Place;
 use crate::ondisk::acl::Acl;

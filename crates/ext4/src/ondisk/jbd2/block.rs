@@ -1,6 +1,6 @@
 //! The blocks of the log: descriptor, revoke and commit blocks.
 
-use super::{Features, MAGIC, Tid, be16, be32, zeroed};
+use super::header::{Features, MAGIC, Tid, be16, be32, zeroed};
 use crate::FsBlock;
 use crate::ondisk::checksum::Crc32c;
 

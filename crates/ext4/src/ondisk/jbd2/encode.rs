@@ -1,10 +1,10 @@
 //! Making the blocks of the log.
 
 use super::block::{
-    BlockKind, COMMIT_CHECKSUM, HEADER_BYTES, TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID, TAIL_BYTES,
-    UUID_BYTES,
+    BlockKind, COMMIT_CHECKSUM, Format, HEADER_BYTES, TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID,
+    TAIL_BYTES, Tag, UUID_BYTES,
 };
-use super::{Features, Format, MAGIC, Tag, Tid, zeroed};
+use super::header::{Features, MAGIC, Tid, zeroed};
 use crate::FsBlock;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! The journal's superblock: its first block.
 
-use super::{Format, MAGIC, Tid, be32, zeroed};
+use super::block::Format;
+use super::header::{Features, MAGIC, Tid, be32, zeroed};
 use crate::error::Place;
 use crate::ondisk::checksum::Crc32c;
 use crate::{Error, Result};
-use bitflags::bitflags;
 
 /// Bytes of the journal's superblock.
 pub const SUPERBLOCK_BYTES: usize = 1024;
@@ -27,25 +27,6 @@ const S_CHECKSUM: usize = 0xfc;
 const MIN_BLOCKS: u32 = 1024;
 /// Blocks of the fast-commit area where the superblock does not say.
 const DEFAULT_FAST_COMMIT_BLOCKS: u32 = 256;
-
-bitflags! {
-    /// Features of a journal that a reader must know.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Features: u32 {
-        /// There may be revoke blocks.
-        const REVOKE = 0x1;
-        /// Block numbers of 64 bits.
-        const BIT64 = 0x2;
-        /// Commit blocks are written without waiting for what they commit.
-        const ASYNC_COMMIT = 0x4;
-        /// Checksums, 16 bits of them in tags.
-        const CSUM_V2 = 0x8;
-        /// Checksums, all 32 bits of them in tags.
-        const CSUM_V3 = 0x10;
-        /// The last blocks are for fast commits.
-        const FAST_COMMIT = 0x20;
-    }
-}
 
 /// Compatible feature: commit blocks hold a CRC-32 of the transaction.
 const COMPAT_CHECKSUM: u32 = 0x1;

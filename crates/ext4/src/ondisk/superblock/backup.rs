@@ -7,8 +7,9 @@
 //! What is restored passes the same checks as any superblock, and says that the journal is to be
 //! recovered: whether it was so is not known.
 
+use super::decoded::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, Superblock};
+use super::edit::SuperblockEdit;
 use super::raw::{self, RawSuperblock};
-use super::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, Superblock, SuperblockEdit};
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
 use crate::{Error, GroupNo, Result};
 use bitflags::Flags;

@@ -1,7 +1,7 @@
 //! Changing fields of a superblock where it lies, and its checksum after them.
 
+use super::decoded::{SUPERBLOCK_BYTES, State};
 use super::raw::RawSuperblock;
-use super::{SUPERBLOCK_BYTES, State};
 use crate::error::Place;
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::features::{Compat, Incompat, RoCompat};

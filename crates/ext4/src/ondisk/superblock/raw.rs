@@ -1,11 +1,12 @@
 //! The superblock as it lies on the disk, and the checks of its numbers.
 
-use super::{SUPERBLOCK_BYTES, State, Superblock};
+use super::decoded::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, State, Superblock};
 use crate::error::Place;
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
 use crate::ondisk::time::Timestamp;
 use crate::{Error, FsBlock, GroupNo, Ino, Result};
+use larder_block::BlockDevice;
 use uuid::Uuid;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -19,14 +20,33 @@ const BLOCKS_MAX: u64 = 1 << 48;
 /// The largest offset in a device, so that byte offsets of blocks do not overflow.
 const SIZE_MAX_BYTES: u64 = i64::MAX.cast_unsigned();
 
-/// See [`Superblock::parse`].
-pub(super) fn parse(bytes: &[u8]) -> Result<Superblock> {
-    let raw = readable(bytes)?;
-    raw.check_seal()?;
-    raw.decoded()
+impl Superblock {
+    /// Reads and parses the superblock of `device`.
+    ///
+    /// # Errors
+    /// As [`Superblock::parse`], or the device's error.
+    pub fn read(device: &dyn BlockDevice) -> Result<Self> {
+        let mut bytes = [0; SUPERBLOCK_BYTES];
+        if device.size_bytes() < SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES as u64 {
+            return Err(Error::NotExt);
+        }
+        device.read_at(&mut bytes, SUPERBLOCK_OFFSET_BYTES)?;
+        Self::parse(&bytes)
+    }
+
+    /// Parses a superblock and checks that its numbers fit each other.
+    ///
+    /// # Errors
+    /// [`Error::NotExt`] without the magic number, [`Error::UnsupportedFeature`],
+    /// or [`Error::Corrupt`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let raw = readable(bytes)?;
+        raw.check_seal()?;
+        raw.decoded()
+    }
 }
 
-/// As [`parse`], whatever the checksum is.
+/// As [`Superblock::parse`], whatever the checksum is.
 pub(super) fn parse_unsealed(bytes: &[u8]) -> Result<Superblock> {
     readable(bytes)?.decoded()
 }

@@ -4,8 +4,10 @@
 //! in an inode of its own. A block's hash is of its entries' hashes. Entries of a block are
 //! sorted by class, length of the name, name.
 
-use super::header::{BLOCKS_AT, HASH_AT, REFERENCES_AT};
-use super::{ENTRY_BYTES, HEADER_BYTES, MAGIC, MAGIC_BYTES, NameIndex, ValuePlace, XattrEntry};
+use super::entry::{
+    ENTRY_BYTES, HEADER_BYTES, MAGIC, MAGIC_BYTES, NameIndex, ValuePlace, XattrEntry,
+};
+use super::header::{BLOCKS_AT, HASH_AT, REFERENCES_AT, put};
 use crate::Ino;
 use crate::ondisk::checksum::Crc32c;
 
@@ -217,10 +219,6 @@ fn put_attribute(
     put(entry, 12, hash);
     names[..name.len()].copy_from_slice(name);
     *at += (ENTRY_BYTES + name.len()).next_multiple_of(4);
-}
-
-pub(super) fn put(bytes: &mut [u8], at: usize, number: u32) {
-    bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! else. So a change of the number of users changes the checksum by at most 32 exclusive ors,
 //! and the rest of the block is not looked at.
 
-use super::{CHECKSUM_OFFSET, encode::put};
+use super::entry::CHECKSUM_OFFSET;
 use crate::ondisk::checksum::Crc32c;
 use std::ops::Range;
 
@@ -31,6 +31,10 @@ impl BlockHeader {
             hash: get(block, HASH_AT)?,
         })
     }
+}
+
+pub(super) fn put(bytes: &mut [u8], at: usize, number: u32) {
+    bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
 }
 
 fn get(block: &[u8], at: usize) -> Option<u32> {

@@ -1,0 +1,97 @@
+//! The state of free space in memory, and what handles change of it.
+
+use super::run::Run;
+use super::space::Space;
+use crate::Ino;
+use crate::journal::Tid;
+use crate::ondisk::superblock::Superblock;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What a handle allocated and freed, to be kept or undone with it.
+#[derive(Debug, Default)]
+pub(crate) struct AllocationChanges {
+    pub(super) taken: Vec<Run>,
+    pub(super) freed: Vec<Run>,
+    pub(super) taken_inodes: u32,
+    pub(super) freed_inodes: Vec<Ino>,
+}
+
+impl AllocationChanges {
+    /// The inode numbers that were freed.
+    pub(crate) fn freed_inodes(&self) -> impl Iterator<Item = Ino> {
+        self.freed_inodes.iter().copied()
+    }
+}
+
+/// The state of the free space: what is claimed, freed, counted.
+#[derive(Debug)]
+pub(crate) struct Allocator {
+    space: Arc<Space>,
+}
+
+impl Allocator {
+    /// For the file system of `sb`, as it was before it was marked as in use: if it
+    /// was left clean, and there was nothing to recover, its counts are trusted.
+    pub(crate) fn new(sb: &Superblock, was_clean: bool) -> Self {
+        Self {
+            space: Arc::new(Space::new(sb, was_clean)),
+        }
+    }
+
+    /// Blocks of the file system.
+    pub(crate) fn blocks_count(&self) -> u64 {
+        self.space.geometry.blocks_count
+    }
+
+    pub(super) fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
+    /// The blocks that were allocated.
+    pub(crate) fn taken_blocks(
+        &self,
+        changes: &AllocationChanges,
+    ) -> impl Iterator<Item = Range<u64>> {
+        changes.taken.iter().map(|run| {
+            let (start, blocks) = self.space.blocks_of(*run);
+            start.0..start.0 + u64::from(blocks)
+        })
+    }
+
+    /// A handle stopped: what it changed is part of transaction `tid`.
+    pub(crate) fn keep(&self, changes: &mut AllocationChanges, tid: Tid) {
+        let changes = std::mem::take(changes);
+        for run in changes.taken {
+            self.space.settle(run);
+        }
+        self.space.wait_for_commit(tid, changes.freed);
+    }
+
+    /// A handle failed: what it changed was not.
+    pub(crate) fn undo(&self, changes: &mut AllocationChanges) {
+        let changes = std::mem::take(changes);
+        let mut counts = self.space.counts();
+        for run in &changes.taken {
+            counts.undo(run.len, 0);
+        }
+        for run in &changes.freed {
+            counts.undo(0, run.len);
+        }
+        counts.free_inodes += u64::from(changes.taken_inodes);
+        let freed_inodes = changes.freed_inodes.len() as u64;
+        counts.free_inodes -= freed_inodes.min(counts.free_inodes);
+        drop(counts);
+        for run in changes.taken {
+            self.space.release(run);
+        }
+        for run in changes.freed {
+            self.space.settle(run);
+        }
+    }
+
+    /// Transaction `tid` is committed: what it freed can be claimed.
+    pub(crate) fn committed(&self, tid: Tid) {
+        self.space.committed(tid);
+    }
+}

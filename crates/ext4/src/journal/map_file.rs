@@ -1,0 +1,48 @@
+//! Finding out where the journal lies.
+
+use super::file::{JournalFile, Run};
+use crate::error::Place;
+use crate::{Error, FileBlock, Filesystem, Inode, MappingKind, Result};
+use larder_block::BlockDevice;
+use std::sync::Arc;
+
+impl JournalFile {
+    /// Maps the first `length_blocks` blocks, at least one, of the journal in
+    /// `inode`.
+    pub(super) fn map(
+        fs: &Filesystem,
+        device: Arc<dyn BlockDevice>,
+        inode: &Inode,
+        length_blocks: u32,
+    ) -> Result<Self> {
+        let corrupt = |block, what| Err(Error::corrupt(Place::Journal(block), what));
+        let block_size_bytes = fs.superblock().block_size_bytes();
+        if inode.size_bytes() / u64::from(block_size_bytes) < u64::from(length_blocks) {
+            return corrupt(0, "the journal is longer than its file");
+        }
+        if u64::from(length_blocks) > fs.present_blocks() {
+            return corrupt(0, "the journal is longer than the file system");
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        let mut start = 0;
+        while start < length_blocks {
+            let mapping = fs.map(inode, FileBlock(start), length_blocks - start)?;
+            let MappingKind::Written(physical) = mapping.kind else {
+                return corrupt(start, "the journal's file has a hole");
+            };
+            let adjoins = runs.last().is_some_and(|last| {
+                last.physical.0.checked_add(u64::from(start - last.start)) == Some(physical.0)
+            });
+            if !adjoins {
+                runs.push(Run { start, physical });
+            }
+            start = start.saturating_add(mapping.blocks.max(1));
+        }
+        Ok(Self {
+            device,
+            block_size_bytes,
+            length_blocks,
+            runs,
+        })
+    }
+}

@@ -1,0 +1,337 @@
+//! Transactions of a file system: opening a handle, commit and checkpoint, and the end of writing.
+
+use super::handle::Handle;
+use super::log::RecoveryCounts;
+use super::running::Tid;
+use super::writer::{Journal, Writer};
+use crate::alloc::Allocator;
+use crate::ondisk::superblock::{ErrorCode, ErrorRecord};
+use crate::ondisk::time::Timestamp;
+use crate::sync::lock_after_spinning;
+use crate::{Error, Filesystem, FsBlock, Ino, Place, Result};
+use larder_block::BlockDevice;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// The errno in the journal's superblock when it was aborted: minus `EIO`.
+const ABORTED: u32 = 5_u32.wrapping_neg();
+
+impl Filesystem {
+    /// Whether the file system was opened for writing and has not failed since.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.writer.is_some() && self.failure().is_none()
+    }
+
+    /// Why nothing is written any more, if something failed.
+    #[must_use]
+    pub fn failure(&self) -> Option<Arc<str>> {
+        self.writer.as_ref()?.progress.failure().cloned()
+    }
+
+    /// What the journal had left when the file system was opened for writing.
+    #[must_use]
+    pub fn recovered(&self) -> RecoveryCounts {
+        self.recovered
+    }
+
+    fn writer(&self) -> Result<&Writer> {
+        self.writer.as_ref().ok_or(Error::ReadOnly(None))
+    }
+
+    /// Makes sure that the metadata of `ino` can be in `block`.
+    pub(super) fn check_place(&self, block: FsBlock, ino: Ino) -> Result<()> {
+        match self.writer()?.guard.refusal(block) {
+            Some(refusal) => Err(Error::corrupt(Place::Block(block, ino), refusal)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the content of files goes through handles.
+    pub(crate) fn journals_content(&self) -> bool {
+        let writer = self.writer.as_ref();
+        writer.is_some_and(|writer| writer.journals_content)
+    }
+
+    /// The device that is written to.
+    pub(crate) fn writing_device(&self) -> Result<&dyn BlockDevice> {
+        Ok(&*self.writer()?.device)
+    }
+
+    pub(crate) fn allocator(&self) -> &Allocator {
+        &self.writer.as_ref().expect("a handle is open").allocator
+    }
+
+    /// Opens a handle that may change `credits` blocks. Waits while another is open, and, where
+    /// the log has no room, for a commit and a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], [`Error::HandleTooLarge`].
+    pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
+        let writer = self.writer()?;
+        loop {
+            if let Some(reason) = writer.progress.failure() {
+                return Err(Error::ReadOnly(Some(Arc::clone(reason))));
+            }
+            let running = lock_after_spinning(&writer.running);
+            if running.is_closed {
+                return Err(Error::ReadOnly(None));
+            }
+            if running.admits(credits) {
+                return Ok(Handle::new(self, running, credits));
+            }
+            let tid = running.tid();
+            let is_full = running.len_blocks().saturating_add(credits) > writer.max_blocks;
+            drop(running);
+            if credits > writer.max_blocks {
+                return Err(Error::HandleTooLarge);
+            }
+            self.wait_for_room(writer, tid, is_full)?;
+        }
+    }
+
+    /// Makes room for a handle that did not fit into transaction `tid`, because that `is_full`, or
+    /// else because the log is.
+    #[cold]
+    fn wait_for_room(&self, writer: &Writer, tid: Tid, is_full: bool) -> Result<()> {
+        let logged = writer.journal.as_ref().map(|journal| &journal.logged);
+        let made = if is_full {
+            // Others go on meanwhile, in the next transaction.
+            self.commit(tid).and_then(|()| self.checkpoint_if_short())
+        } else if logged.is_some_and(|logged| !logged.is_empty()) {
+            self.checkpoint()
+        } else {
+            // A transaction that is being committed keeps what room there is.
+            writer.progress.wait_for_commit()
+        };
+        match made {
+            Err(Error::Aborted(reason)) => Err(Error::ReadOnly(Some(reason))),
+            made => made,
+        }
+    }
+
+    /// Commits transaction `tid` if it is the running one, and waits until it is durable. If it
+    /// is already, the device is flushed nevertheless: what was written past the journal becomes
+    /// durable.
+    ///
+    /// # Errors
+    /// What went wrong, [`Error::Aborted`] if it went wrong earlier; the file system is then
+    /// read-only.
+    pub fn commit(&self, tid: Tid) -> Result<()> {
+        let writer = self.writer()?;
+        writer.progress.wait_for(
+            tid,
+            || self.failing(writer.commit_running(self.buffers())),
+            || self.failing(writer.device.flush().map_err(Error::from)),
+        )?;
+        // Many small commits may leave as much as large ones.
+        self.checkpoint_if(self.buffers().dirty_count() > writer.max_dirty_blocks / 4 * 3)
+    }
+
+    /// Commits the running transaction if it is older than `max_age` or nearly full, and checkpoints
+    /// as needed to keep half of the log, and half of the memory for dirty metadata, free. For a
+    /// thread that calls it every now and
+    /// then.
+    ///
+    /// # Errors
+    /// As [`Filesystem::commit`].
+    pub fn commit_if_old(&self, max_age: Duration) -> Result<()> {
+        let writer = self.writer()?;
+        let due = {
+            let running = writer.running.lock();
+            let is_old = running
+                .since()
+                .is_some_and(|since| since.elapsed() >= max_age);
+            let is_large = running.len_blocks() > running.limit_blocks / 4 * 3;
+            (is_old || is_large).then(|| running.tid())
+        };
+        if let Some(tid) = due {
+            self.commit(tid)?;
+        }
+        self.checkpoint_if_short()
+    }
+
+    /// Checkpoints once half of the log is used, or half of the memory for dirty metadata.
+    fn checkpoint_if_short(&self) -> Result<()> {
+        let writer = self.writer()?;
+        let is_log_short = writer
+            .journal
+            .as_ref()
+            .is_some_and(|journal| journal.logged.free_blocks() < journal.log.len_blocks() / 2);
+        let is_memory_short = self.buffers().dirty_count() > writer.max_dirty_blocks / 2;
+        self.checkpoint_if(is_log_short || is_memory_short)
+    }
+
+    fn checkpoint_if(&self, is_due: bool) -> Result<()> {
+        if is_due { self.checkpoint() } else { Ok(()) }
+    }
+
+    /// Brings home what is committed.
+    pub(super) fn checkpoint(&self) -> Result<()> {
+        self.failing(self.writer()?.checkpoint(self.buffers()))
+    }
+
+    /// The transaction that a handle opened now would belong to.
+    pub fn running_tid(&self) -> Result<Tid> {
+        Ok(self.writer()?.running.lock().tid())
+    }
+
+    /// Commits, checkpoints, and says on the image that it was left clean. Nothing can be
+    /// written afterwards.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn close(&self) -> Result<()> {
+        let writer = self.writer()?;
+        writer.progress.check()?;
+        let tid = {
+            let mut running = writer.running.lock();
+            if std::mem::replace(&mut running.is_closed, true) {
+                return Ok(());
+            }
+            running.tid()
+        };
+        self.commit(tid)?;
+        self.checkpoint()?;
+        self.failing(self.mark_clean(writer))
+    }
+
+    fn mark_clean(&self, writer: &Writer) -> Result<()> {
+        if let Some(Journal { log, logged }) = &writer.journal {
+            log.write_tail(0, logged.head().1)?;
+            writer.device.flush()?;
+        }
+        let (free_blocks, free_inodes) = self.free_counts()?;
+        self.mark_closed(&*writer.device, now(), free_blocks, free_inodes)
+    }
+
+    /// Passes `outcome` on; an error is the last thing that is written of.
+    fn failing<T>(&self, outcome: Result<T>) -> Result<T> {
+        if let Err(error) = &outcome {
+            self.abort(error);
+        }
+        outcome
+    }
+
+    /// Stops all writing because of `error`: the running transaction is given up, whoever waits
+    /// for a commit gets an error, and what still can be said of it on the image is.
+    pub fn abort(&self, error: &Error) {
+        let Some(writer) = &self.writer else { return };
+        if !writer.progress.fail(&error.to_string()) {
+            return;
+        }
+        tracing::error!("the file system is read-only from now on: {error}");
+        if matches!(error, Error::InUse(_)) {
+            // It is somebody else's.
+            return;
+        }
+        let journal = writer.journal.as_ref();
+        let in_journal = journal.map_or(Ok(()), |journal| journal.log.write_error(ABORTED));
+        let in_superblock = self.record_error(&*writer.device, &record_of(error));
+        if let Err(error) = in_journal.and(in_superblock) {
+            tracing::error!("the image does not say that it failed: {error}");
+        }
+    }
+
+    /// Records in the superblock, at once, that the image is damaged as `error` says.
+    ///
+    /// # Errors
+    /// As [`Filesystem::record_error`].
+    pub fn record_damage(&self, error: &Error) -> Result<()> {
+        self.record_error(&*self.writer()?.device, &record_of(error))
+    }
+}
+
+/// What the superblock is to say of `error`.
+fn record_of(error: &Error) -> ErrorRecord<'static> {
+    let mut record = ErrorRecord {
+        time: now(),
+        function: "journal",
+        ino: None,
+        block: None,
+        code: ErrorCode::Device,
+    };
+    if let Error::Invariant(_) = error {
+        (record.function, record.code) = ("invariant", ErrorCode::Other);
+    }
+    if let Error::Corrupt(damage) = error {
+        (record.function, record.code) = ("change", ErrorCode::Corrupt);
+        (record.ino, record.block) = match damage.place {
+            Place::Inode(ino) => (Some(ino), None),
+            Place::Block(block, ino) => (Some(ino), Some(block)),
+            _ => (None, None),
+        };
+    }
+    record
+}
+
+/// The time, for the superblock.
+pub(super) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let since = since.unwrap_or_default();
+    Timestamp {
+        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        nanoseconds: since.subsec_nanos(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::running::Running;
+    use super::super::test_image::{assert_stopped, open};
+    use crate::{Error, Filesystem, FsBlock, Ino};
+
+    /// A block of the last group, which nothing uses.
+    const FREE: FsBlock = FsBlock(9000);
+
+    /// Commits one handle's change of [`FREE`], and expects that writing stops because of `what`.
+    fn assert_refused(fs: &Filesystem, what: &str) {
+        let mut handle = fs.start(1).unwrap();
+        handle.create(FREE, Ino::ROOT, |_| Ok(())).unwrap();
+        let error = fs.commit(handle.stop()).unwrap_err();
+        assert!(matches!(error, Error::Invariant(_)), "{error}");
+        assert_stopped(fs, what);
+    }
+
+    fn running(fs: &Filesystem) -> crate::sync::MutexGuard<'_, Running> {
+        fs.writer.as_ref().unwrap().running.lock()
+    }
+
+    #[test]
+    fn transaction_out_of_order_stops_writing() {
+        let fs = open();
+        let mut running = running(&fs);
+        *running = Running::new(running.tid().next(), running.limit_blocks);
+        drop(running);
+        assert_refused(&fs, "out of order");
+    }
+
+    #[test]
+    fn transaction_that_does_not_fit_stops_writing() {
+        let mut fs = open();
+        fs.writer.as_mut().unwrap().guard.max_blocks = 0;
+        assert_refused(&fs, "more blocks than fit");
+    }
+
+    #[test]
+    fn metadata_where_none_can_be_stops_writing() {
+        let mut fs = open();
+        fs.writer.as_mut().unwrap().guard.blocks_count = FREE.0;
+        // Past the handle's own check.
+        fs.buffers().set_dirty(FREE.0, vec![0; 1024].into());
+        let mut running = running(&fs);
+        running.add(FREE);
+        let tid = running.tid();
+        drop(running);
+        let error = fs.commit(tid).unwrap_err();
+        assert!(matches!(error, Error::Invariant(_)), "{error}");
+        assert_stopped(&fs, "metadata outside of the file system");
+    }
+
+    #[test]
+    fn block_that_is_freed_and_does_not_exist_stops_writing() {
+        let fs = open();
+        running(&fs).forget(FsBlock(fs.superblock().blocks_count));
+        assert_refused(&fs, "frees a block that does not exist");
+    }
+}

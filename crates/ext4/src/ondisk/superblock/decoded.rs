@@ -1,0 +1,408 @@
+//! A superblock whose numbers fit each other.
+
+use crate::ondisk::checksum::{Crc32c, crc16};
+use crate::ondisk::features::{Compat, Incompat, RoCompat};
+use crate::ondisk::time::Timestamp;
+use crate::{FsBlock, GroupNo, Ino};
+use bitflags::bitflags;
+use uuid::Uuid;
+
+/// Where the superblock starts, in bytes, whatever the block size.
+pub const SUPERBLOCK_OFFSET_BYTES: u64 = 1024;
+/// Bytes of a superblock.
+pub const SUPERBLOCK_BYTES: usize = 1024;
+
+bitflags! {
+    /// How the file system was left (`s_state`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct State: u16 {
+        /// Unmounted cleanly.
+        const VALID = 0x1;
+        /// The kernel found errors.
+        const ERROR = 0x2;
+        /// Orphans are being cleaned up.
+        const ORPHAN = 0x4;
+        /// Fast commits are being replayed.
+        const FC_REPLAY = 0x20;
+    }
+}
+
+/// A superblock whose numbers fit each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Superblock {
+    /// Inodes, used and free.
+    pub inodes_count: u32,
+    /// Blocks, used and free.
+    pub blocks_count: u64,
+    /// Blocks that only the super-user may fill.
+    pub reserved_blocks_count: u64,
+    /// What to do when damage is found: 1 goes on, 2 turns read-only, 3 panics.
+    pub errors: u16,
+    /// Free blocks by the superblock, which may be behind the group descriptors.
+    pub free_blocks_count: u64,
+    /// Free inodes by the superblock, which may be behind the group descriptors.
+    pub free_inodes_count: u32,
+    /// First block of group 0: 1 where blocks have 1 KiB, else 0.
+    pub first_data_block: u32,
+    /// Binary logarithm of the block size: 10 to 16.
+    pub block_size_log2: u8,
+    /// Blocks in a cluster, as a binary logarithm; 0 without bigalloc.
+    pub cluster_blocks_log2: u8,
+    /// Blocks in each group but the last.
+    pub blocks_per_group: u32,
+    /// Inodes in each group.
+    pub inodes_per_group: u32,
+    /// Number of block groups.
+    pub groups_count: u32,
+    /// Revision: 0 has fixed sizes and no features.
+    pub revision: u32,
+    /// How the file system was left.
+    pub state: State,
+    /// Bytes of an inode in the inode tables.
+    pub inode_size_bytes: u16,
+    /// Bytes of a group descriptor: 32, or 64 and more with 64bit.
+    pub descriptor_size_bytes: u16,
+    /// First inode that is not reserved.
+    pub first_ino: Ino,
+    /// Compatible features.
+    pub compat: Compat,
+    /// Incompatible features.
+    pub incompat: Incompat,
+    /// Read-only compatible features.
+    pub ro_compat: RoCompat,
+    /// Identifies the file system.
+    pub uuid: Uuid,
+    /// The label, up to the first NUL.
+    pub label: Vec<u8>,
+    /// Where the file system was mounted last, up to the first NUL.
+    pub last_mounted: Vec<u8>,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was mounted last.
+    pub mounted: Timestamp,
+    /// When it was written last.
+    pub written: Timestamp,
+    /// When it was checked last.
+    pub checked: Timestamp,
+    /// Mounts since the last check.
+    pub mount_count: u16,
+    /// Errors that the kernel has found since the last check.
+    pub error_count: u32,
+    /// When the kernel found the first of them.
+    pub first_error: Timestamp,
+    /// When the kernel found the last of them.
+    pub last_error: Timestamp,
+    /// The inode of the journal; 0 if it is on another device or there is none.
+    pub journal_ino: Ino,
+    /// The UUID of the journal's superblock if it is on another device.
+    pub journal_uuid: Uuid,
+    /// First of the list of inodes that are to be deleted.
+    pub last_orphan: Ino,
+    /// The inode of the orphan file; 0 without the feature.
+    pub orphan_file_ino: Ino,
+    /// Seed of directory hashes.
+    pub hash_seed: [u32; 4],
+    /// Hash version of new directories.
+    pub default_hash_version: u8,
+    /// Whether directory hashes take the bytes of a name as unsigned.
+    pub hash_unsigned: bool,
+    /// First block group of descriptors that lie in their own groups.
+    pub first_meta_bg: u32,
+    /// Groups whose bitmaps and inode tables lie together, as a binary logarithm.
+    pub flex_bg_groups_log2: u8,
+    /// Blocks kept after the descriptors for more of them.
+    pub reserved_descriptor_blocks: u16,
+    /// The two groups that hold backups with `sparse_super2`; 0 means none.
+    pub backup_groups: [GroupNo; 2],
+    /// The block that guards against being mounted twice.
+    pub mmp_block: FsBlock,
+    /// Seconds between updates of that block.
+    pub mmp_interval_seconds: u16,
+    /// Clusters of metadata as counted when the file system was made; 0: unknown.
+    pub overhead_clusters: u32,
+    /// Character encoding of names that ignore case.
+    pub encoding: u16,
+    /// Flags of that encoding.
+    pub encoding_flags: u16,
+    /// Hidden inodes of user, group and project quota; 0 for none.
+    pub quota_inos: [Ino; 3],
+    /// Start of every checksum but the superblock's own.
+    pub checksum_seed: Crc32c,
+}
+
+impl Superblock {
+    /// Bytes of a block.
+    #[must_use]
+    pub fn block_size_bytes(&self) -> u32 {
+        1 << self.block_size_log2
+    }
+
+    /// Bytes of a cluster: of a block, without bigalloc.
+    #[must_use]
+    pub fn cluster_size_bytes(&self) -> u64 {
+        u64::from(self.block_size_bytes()) << self.cluster_blocks_log2
+    }
+
+    /// Bytes of the file system.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.blocks_count << self.block_size_log2
+    }
+
+    /// Bytes of the file system that a device of `device_size_bytes` lacks: not
+    /// zero if the image was cut off. Such an image can be read up to the cut.
+    #[must_use]
+    pub fn missing_bytes(&self, device_size_bytes: u64) -> u64 {
+        self.size_bytes().saturating_sub(device_size_bytes)
+    }
+
+    /// Blocks of one group's inode table.
+    #[must_use]
+    pub fn inode_table_blocks(&self) -> u32 {
+        let bytes = u64::from(self.inodes_per_group) * u64::from(self.inode_size_bytes);
+        let blocks = bytes.div_ceil(u64::from(self.block_size_bytes()));
+        u32::try_from(blocks).unwrap_or(u32::MAX)
+    }
+
+    /// Whether metadata carries a CRC-32C.
+    #[must_use]
+    pub fn has_metadata_checksums(&self) -> bool {
+        self.ro_compat.contains(RoCompat::METADATA_CSUM)
+    }
+
+    /// Whether group descriptors carry a checksum, of either kind.
+    #[must_use]
+    pub fn has_descriptor_checksums(&self) -> bool {
+        self.ro_compat
+            .intersects(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM)
+    }
+
+    /// The start of the checksum of an inode and of the blocks that belong to it.
+    #[must_use]
+    pub fn inode_checksum_seed(&self, ino: Ino, generation: u32) -> Crc32c {
+        self.checksum_seed.u32(ino.0).u32(generation)
+    }
+
+    /// The CRC-16 of the UUID, with which a descriptor's CRC-16 starts.
+    pub(crate) fn descriptor_crc16_seed(&self) -> u16 {
+        crc16(!0, self.uuid.as_bytes())
+    }
+
+    /// Whether the `blocks` blocks from `start` on can be what a file or an
+    /// inode table is made of: behind the superblock, and inside the file system.
+    #[must_use]
+    pub fn contains_blocks(&self, start: FsBlock, blocks: u64) -> bool {
+        start.0 > u64::from(self.first_data_block)
+            && start
+                .0
+                .checked_add(blocks)
+                .is_some_and(|end| end <= self.blocks_count)
+    }
+
+    /// First block of `group`.
+    #[must_use]
+    pub fn group_first_block(&self, group: GroupNo) -> FsBlock {
+        let offset = u64::from(group.0) * u64::from(self.blocks_per_group);
+        FsBlock(u64::from(self.first_data_block) + offset)
+    }
+
+    /// Whether `group` starts with a superblock: the first one or a backup.
+    #[must_use]
+    pub fn group_has_superblock(&self, group: GroupNo) -> bool {
+        if group.0 == 0 {
+            return true;
+        }
+        if self.compat.contains(Compat::SPARSE_SUPER2) {
+            return self.backup_groups.contains(&group);
+        }
+        if group.0 == 1 || !self.ro_compat.contains(RoCompat::SPARSE_SUPER) {
+            return true;
+        }
+        [3, 5, 7].iter().any(|&base| is_power_of(base, group.0))
+    }
+}
+
+/// Whether `number` is a power of `base`, 1 included.
+fn is_power_of(base: u32, number: u32) -> bool {
+    let mut rest = number;
+    while rest > 1 && rest.is_multiple_of(base) {
+        rest /= base;
+    }
+    rest == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::raw::MAGIC;
+    use super::*;
+    use crate::Error;
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+
+    /// The superblock of a file system of 8 MiB with blocks of 1 KiB.
+    fn small() -> Vec<u8> {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        for (at, value) in [
+            (0x00, 64_u32), // inodes
+            (0x04, 8192),   // blocks
+            (0x14, 1),      // first data block
+            (0x20, 8192),   // blocks in a group
+            (0x24, 8192),   // clusters in a group
+            (0x28, 64),     // inodes in a group
+            (0x4C, 1),      // revision
+            (0x54, 11),     // first inode
+            (0x58, 256),    // inode size
+        ] {
+            put(&mut bytes, at, value);
+        }
+        bytes[0x38..0x3A].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes
+    }
+
+    fn put(bytes: &mut [u8], at: usize, value: u32) {
+        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    #[test]
+    fn superblock_small_is_accepted() {
+        let sb = Superblock::parse(&small()).unwrap();
+        assert_eq!(sb.groups_count, 1);
+        assert_eq!(sb.inode_table_blocks(), 16);
+        assert_eq!(sb.size_bytes(), 8 << 20);
+        assert_eq!(sb.missing_bytes(1 << 20), 7 << 20);
+    }
+
+    #[test]
+    fn superblock_numbers_that_do_not_fit_are_refused() {
+        let bit64 = Incompat::BIT64.bits();
+        let bigalloc = RoCompat::BIGALLOC.bits();
+        let table: &[(&str, &[(usize, u32)])] = &[
+            ("no inodes", &[(0x00, 0)]),
+            ("more inodes than the groups have", &[(0x00, 65)]),
+            ("no blocks", &[(0x04, 0)]),
+            ("too many groups", &[(0x04, u32::MAX), (0x20, 0)]),
+            ("first block behind the last", &[(0x14, 9000)]),
+            ("first block 1 in blocks of 4 KiB", &[(0x18, 2)]),
+            ("blocks of 128 KiB", &[(0x18, 7), (0x14, 0)]),
+            ("blocks of 2^32 KiB", &[(0x18, u32::MAX), (0x14, 0)]),
+            (
+                "more blocks in a group than bits in a block",
+                &[(0x20, 8193)],
+            ),
+            ("no inodes in a group", &[(0x28, 0)]),
+            (
+                "more inodes in a group than bits in a block",
+                &[(0x28, 8193)],
+            ),
+            ("inodes of 64 bytes", &[(0x58, 64)]),
+            ("inodes of 192 bytes", &[(0x58, 192)]),
+            ("inodes larger than a block", &[(0x58, 2048)]),
+            ("descriptors of 0 bytes", &[(0x60, bit64)]),
+            (
+                "descriptors of 96 bytes",
+                &[(0x60, bit64), (0xFC, 96 << 16)],
+            ),
+            (
+                "2^63 blocks",
+                &[(0x60, bit64), (0xFC, 64 << 16), (0x150, 1 << 31)],
+            ),
+            (
+                "clusters smaller than a block",
+                &[(0x64, bigalloc), (0x18, 1), (0x14, 0)],
+            ),
+            ("clusters of 2^42 bytes", &[(0x64, bigalloc), (0x1C, 32)]),
+            (
+                "clusters that do not fit the blocks",
+                &[(0x64, bigalloc), (0x1C, 2)],
+            ),
+            (
+                "a checksum of no known type",
+                &[(0x64, RoCompat::METADATA_CSUM.bits())],
+            ),
+        ];
+        for (what, changes) in table {
+            let mut bytes = small();
+            for &(at, value) in *changes {
+                put(&mut bytes, at, value);
+            }
+            let result = Superblock::parse(&bytes);
+            assert!(
+                matches!(result, Err(Error::Corrupt(_))),
+                "{what}: {result:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn superblock_without_magic_or_cut_off_is_no_file_system() {
+        let mut bytes = small();
+        assert!(matches!(
+            Superblock::parse(&bytes[..1023]),
+            Err(Error::NotExt)
+        ));
+        bytes[0x38] = 0;
+        assert!(matches!(Superblock::parse(&bytes), Err(Error::NotExt)));
+    }
+
+    #[test]
+    fn group_backups_follow_the_sparse_rules() {
+        let mut bytes = small();
+        put(&mut bytes, 0x64, RoCompat::SPARSE_SUPER.bits());
+        let sb = Superblock::parse(&bytes).unwrap();
+        let with: Vec<u32> = (0..130)
+            .filter(|&group| sb.group_has_superblock(GroupNo(group)))
+            .collect();
+        assert_eq!(with, [0, 1, 3, 5, 7, 9, 25, 27, 49, 81, 125]);
+
+        put(&mut bytes, 0x5C, Compat::SPARSE_SUPER2.bits());
+        put(&mut bytes, 0x24C, 1);
+        put(&mut bytes, 0x250, 99);
+        let sb = Superblock::parse(&bytes).unwrap();
+        let with: Vec<u32> = (0..130)
+            .filter(|&group| sb.group_has_superblock(GroupNo(group)))
+            .collect();
+        assert_eq!(with, [0, 1, 99]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(0),
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn superblock_arbitrary_fields_are_survived(
+            changes in proptest::collection::vec((0_usize..255, any::<u32>(), 0_u32..32), 1..6),
+        ) {
+            let mut bytes = small();
+            for (word, value, shift) in changes {
+                put(&mut bytes, word * 4, value >> shift);
+            }
+            bytes[0x38..0x3A].copy_from_slice(&MAGIC.to_le_bytes());
+            if let Ok(sb) = Superblock::parse(&bytes) {
+                let last = GroupNo(sb.groups_count - 1);
+                prop_assert!(sb.group_first_block(last).0 < sb.blocks_count);
+                prop_assert!(sb.inode_table_blocks() <= sb.blocks_per_group);
+                prop_assert!(u64::from(sb.inodes_count)
+                    <= u64::from(sb.groups_count) * u64::from(sb.inodes_per_group));
+                prop_assert_eq!(sb.size_bytes() >> sb.block_size_log2, sb.blocks_count);
+                let _ = (sb.cluster_size_bytes(), sb.group_has_superblock(last));
+                let desc = [0xFF; 1024];
+                let _ = crate::ondisk::group::GroupDesc::parse(&sb, last, &desc);
+                let place = crate::ondisk::group::DescriptorPlace::of(&sb, last);
+                prop_assert!(place.offset_bytes < 65536);
+            }
+        }
+
+        #[test]
+        fn superblock_arbitrary_bytes_are_survived(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..1100),
+        ) {
+            if let Some(magic) = bytes.get_mut(0x38..0x3A) {
+                magic.copy_from_slice(&MAGIC.to_le_bytes());
+            }
+            let _ = Superblock::parse(&bytes);
+        }
+    }
+}
