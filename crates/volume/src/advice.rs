@@ -19,7 +19,7 @@ impl Reader {
         advice: Advice,
     ) {
         let state = self.streams.advise(stream, advice);
-        let page_bytes = self.page_bytes();
+        let page_bytes = self.inodes.page_bytes();
         let size_bytes = inode.size_bytes();
         let len_bytes = range.end.saturating_sub(range.start);
         // Empty, as the range is; to `pages_touched` and `pages_inside`, 0 is all of the file.
@@ -36,7 +36,7 @@ impl Reader {
             Advice::DontNeed => {
                 let pages = pages_inside(range.start, len_bytes, size_bytes, page_bytes);
                 let ino = inode.ino().0.into();
-                self.caches.pages.remove_range(ino, pages);
+                self.inodes.caches.pages.remove_range(ino, pages);
             }
             Advice::Normal | Advice::Sequential | Advice::Random => {}
         }

@@ -25,7 +25,10 @@ pub(crate) fn spawn(
             // No lock is poisoned, and what a guard protects is whole again once it is dropped.
             if catch_unwind(AssertUnwindSafe(|| work(&reader))).is_err() {
                 tracing::error!("{panicked}");
-                reader.fs.abort(&larder_ext4::Error::Invariant(panicked));
+                reader
+                    .inodes
+                    .fs
+                    .abort(&larder_ext4::Error::Invariant(panicked));
             }
         })
         .map_err(Error::Thread)

@@ -19,8 +19,9 @@
 //! readers wait for each other.
 
 use crate::Result;
-use crate::read::{Reader, Request, key};
-use crate::readahead::Job;
+use crate::live::key;
+use crate::queue::Job;
+use crate::read::{Reader, Request};
 use larder_cache::page::{Entry, NewPage, Page};
 use larder_ext4::{Ino, Inode};
 use larder_readahead::{PageIndex, Read, Residency, Trigger, Window, Windows};
@@ -69,6 +70,7 @@ impl Reader {
         let has_page = |window: Window| window.contains(PageIndex(index));
         if windows.into_iter().any(has_page) {
             let page = self
+                .inodes
                 .caches
                 .pages
                 .insert_absent(key(request.inode.ino(), index));
@@ -88,7 +90,7 @@ impl Reader {
     pub(crate) fn bring_in(&self, request: &Request<'_>, index: u64) -> Result<Option<Page<'_>>> {
         let key = key(request.inode.ino(), index);
         let page = loop {
-            match self.caches.pages.get_or_insert(key) {
+            match self.inodes.caches.pages.get_or_insert(key) {
                 Entry::Uptodate(page) => return Ok(Some(page)),
                 Entry::Busy(wait) => {
                     if wait.take_marker() {
@@ -109,7 +111,7 @@ impl Reader {
             .decide(request.stream, &read, &self.cached(request.inode));
         let mut own = OwnPages::of(index, page);
         self.bring_in_windows(request, &read, windows, &mut own);
-        let complete = |first| self.caches.pages.complete(first);
+        let complete = |first| self.inodes.caches.pages.complete(first);
         self.fill_each(request.inode, index, own.pages, complete)
             .map(Some)
     }
@@ -198,6 +200,7 @@ impl Reader {
         while own.has_room() && own.indexes().end < pages.end {
             let next = own.indexes().end;
             let Some(mut page) = self
+                .inodes
                 .caches
                 .pages
                 .insert_absent(key(request.inode.ino(), next))
@@ -232,7 +235,12 @@ impl Reader {
         let mut run: Vec<NewPage> = Vec::new();
         let end = pages.end;
         for index in pages {
-            if let Some(mut page) = self.caches.pages.insert_absent(key(inode.ino(), index)) {
+            if let Some(mut page) = self
+                .inodes
+                .caches
+                .pages
+                .insert_absent(key(inode.ino(), index))
+            {
                 page.set_readahead();
                 if marker == Some(PageIndex(index)) {
                     page.set_marker();
@@ -279,8 +287,8 @@ impl Reader {
         mut pages: Vec<NewPage>,
         complete_first: impl FnOnce(NewPage) -> R,
     ) -> Result<R> {
-        let page_bytes = self.page_bytes();
-        self.with_mapping(inode, |inode| {
+        let page_bytes = self.inodes.page_bytes();
+        self.inodes.with_mapping(inode, |inode| {
             let together = self.fill(inode, index * page_bytes, &mut pages).is_ok();
             let mut filled = (index..).zip(pages).map(|(index, mut page)| {
                 if !together {
@@ -322,7 +330,11 @@ struct CachedPages<'a> {
 
 impl Residency for CachedPages<'_> {
     fn is_resident(&self, page: PageIndex) -> bool {
-        self.reader.caches.pages.contains(key(self.ino, page.0))
+        self.reader
+            .inodes
+            .caches
+            .pages
+            .contains(key(self.ino, page.0))
     }
 }
 

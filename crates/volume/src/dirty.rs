@@ -6,6 +6,7 @@
 //!
 //! Cost: some 50 bytes for each run of blocks.
 
+use larder_cache::Caches;
 use larder_ext4::{Ino, MappingReservation, Reservation};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,6 +176,32 @@ impl DirtyFiles {
     /// The files, in the order of their numbers: neighbours lie near each other.
     pub(crate) fn files(&self) -> Vec<Ino> {
         self.files.lock().iter().copied().collect()
+    }
+}
+
+/// How many blocks may be dirty.
+#[derive(Debug)]
+pub(crate) struct DirtyLimits {
+    /// The flusher writes back when more are dirty.
+    pub(crate) background_blocks: u64,
+    /// Writers write back themselves when more are dirty.
+    pub(crate) writer_blocks: u64,
+}
+
+impl DirtyLimits {
+    pub(crate) fn of(caches: &Caches, block_size_bytes: usize, has_flusher: bool) -> Self {
+        let frames = u64::from(caches.pages.frames().capacity());
+        let per_page = caches.pages.page_bytes() / block_size_bytes.max(1);
+        let blocks = frames * u64::try_from(per_page).unwrap_or(1).max(1);
+        let background_blocks = blocks / 4;
+        Self {
+            background_blocks,
+            writer_blocks: if has_flusher {
+                blocks / 2
+            } else {
+                background_blocks
+            },
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! Model: `struct file`. Several readers of one file each open it, so that each one's readahead
 //! follows its own reads; by inode number alone, all readers of a file share one stream.
 
-use crate::read::{Keep, Reader, check_content, check_same_file};
+use crate::live::check_same_file;
+use crate::read::{Keep, Reader, check_content};
 use crate::readahead::Readers;
 use crate::stream::{Stream, StreamRef};
 use crate::{Ino, Result};
@@ -70,7 +71,7 @@ impl Drop for Held {
 impl OpenFile {
     pub(crate) fn new(readers: &Arc<Readers>, ino: Ino) -> Result<Self> {
         let held = Held::new(readers, ino)?;
-        let inode = readers.reader().inode(ino)?;
+        let inode = readers.reader().inodes.inode(ino)?;
         check_content(&inode)?;
         Ok(Self {
             inode,
@@ -86,10 +87,10 @@ impl OpenFile {
     /// The inode: on a volume that is written to, as it is now.
     fn inode(&self) -> Result<Inode> {
         let reader = self.reader();
-        if reader.live.is_none() {
+        if reader.inodes.live.is_none() {
             return Ok(self.inode);
         }
-        let inode = reader.inode(self.inode.ino())?;
+        let inode = reader.inodes.inode(self.inode.ino())?;
         check_same_file(&self.inode, &inode)?;
         Ok(inode)
     }

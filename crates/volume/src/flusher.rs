@@ -11,83 +11,14 @@
 //! | `commit_seconds` | seconds | 5 | 5; 30 for content |
 
 use crate::read::Reader;
+use crate::wakeup::FlusherSignal;
 use crate::{Result, background};
-use larder_cache::Caches;
-use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The longest time between two checks of the transaction's age and of the room in the log.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How many blocks may be dirty.
-#[derive(Debug)]
-pub(crate) struct DirtyLimits {
-    /// The flusher writes back when more are dirty.
-    background_blocks: u64,
-    /// Writers write back themselves when more are dirty.
-    writer_blocks: u64,
-}
-
-impl DirtyLimits {
-    pub(crate) fn of(caches: &Caches, block_size_bytes: usize, has_flusher: bool) -> Self {
-        let frames = u64::from(caches.pages.frames().capacity());
-        let per_page = caches.pages.page_bytes() / block_size_bytes.max(1);
-        let blocks = frames * u64::try_from(per_page).unwrap_or(1).max(1);
-        let background_blocks = blocks / 4;
-        Self {
-            background_blocks,
-            writer_blocks: if has_flusher {
-                blocks / 2
-            } else {
-                background_blocks
-            },
-        }
-    }
-}
-
-/// What the flusher was last asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum FlusherSignal {
-    #[default]
-    None,
-    /// Too much is dirty.
-    WriteBack,
-    Stop,
-}
-
-/// Wakes the flusher.
-#[derive(Debug, Default)]
-pub(crate) struct FlusherWakeup {
-    signal: Mutex<FlusherSignal>,
-    condvar: Condvar,
-}
-
-impl FlusherWakeup {
-    fn send(&self, signal: FlusherSignal) {
-        let mut current = self.signal.lock();
-        if *current != FlusherSignal::Stop {
-            *current = signal;
-            self.condvar.notify_one();
-        }
-    }
-
-    /// Waits for a signal, until `deadline`, and takes it.
-    fn wait(&self, deadline: Instant) -> FlusherSignal {
-        let mut current = self.signal.lock();
-        while *current == FlusherSignal::None {
-            if self.condvar.wait_until(&mut current, deadline).timed_out() {
-                break;
-            }
-        }
-        let signal = *current;
-        if signal == FlusherSignal::WriteBack {
-            *current = FlusherSignal::None;
-        }
-        signal
-    }
-}
 
 /// What the flusher does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +68,7 @@ impl Schedule {
 impl Reader {
     /// Writes back if too much is dirty. Writers call it after a write, with no lock held.
     pub(crate) fn balance_dirty(&self) {
-        let dirty = self.dirty_files.blocks();
+        let dirty = self.inodes.dirty_files.blocks();
         if dirty > self.limits.writer_blocks {
             self.write_back_for_room();
         } else if dirty > self.limits.background_blocks {
@@ -165,7 +96,11 @@ impl Reader {
     /// The first error.
     pub(crate) fn write_back_and_commit(&self) -> Result<()> {
         let written = self.write_back_all();
-        let committed = self.fs.running_tid().and_then(|tid| self.fs.commit(tid));
+        let committed = self
+            .inodes
+            .fs
+            .running_tid()
+            .and_then(|tid| self.inodes.fs.commit(tid));
         written.and(committed.map_err(Into::into))
     }
 }
@@ -201,7 +136,7 @@ fn run(reader: &Reader, interval: Duration) {
     loop {
         let deadline = schedule.deadline(Instant::now());
         let signal = reader.flusher_wakeup.wait(deadline);
-        let check = || Ok(reader.fs.commit_if_old(interval)?);
+        let check = || Ok(reader.inodes.fs.commit_if_old(interval)?);
         let done = match schedule.next(Instant::now(), signal) {
             Action::Stop => return,
             Action::Commit => reader.write_back_and_commit(),
@@ -211,7 +146,7 @@ fn run(reader: &Reader, interval: Duration) {
         if let Err(error) = done {
             // Whoever syncs gets it too.
             reader.background_failed(&error);
-            if !reader.fs.is_writable() {
+            if !reader.inodes.fs.is_writable() {
                 return;
             }
         }
@@ -270,16 +205,5 @@ mod tests {
         let mut schedule = Schedule::new(INTERVAL, start);
         let action = schedule.next(start + 2 * INTERVAL, FlusherSignal::Stop);
         assert_eq!(action, Action::Stop);
-    }
-
-    #[test]
-    fn stop_is_not_replaced_by_a_later_signal() {
-        let wakeup = FlusherWakeup::default();
-        wakeup.send(FlusherSignal::WriteBack);
-        assert_eq!(wakeup.wait(Instant::now()), FlusherSignal::WriteBack);
-        assert_eq!(wakeup.wait(Instant::now()), FlusherSignal::None);
-        wakeup.send(FlusherSignal::Stop);
-        wakeup.send(FlusherSignal::WriteBack);
-        assert_eq!(wakeup.wait(Instant::now()), FlusherSignal::Stop);
     }
 }

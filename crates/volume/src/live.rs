@@ -36,7 +36,7 @@
 //!
 //! # Cost
 //! 10 to 20 bytes for an inode that is held, which the caches make room for, and some 450 for one that is in the table. Clean ones
-//! stay there only for what fsync has to know, at most [`MOST_IDLE`].
+//! stay there only for what fsync has to know, at most [`MOST_IDLE`](table::MOST_IDLE).
 //!
 //! # Locking
 //! `rw`, `writeback` and `map` in this order, before the handle; what each is for, the design of
@@ -45,235 +45,136 @@
 //! but for the state of an inode that only the table has.
 
 mod charged;
+mod promises;
+mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::dirty::Dirty;
-use crate::read::{Reader, key};
+use crate::dirty::DirtyFiles;
 use crate::{Ino, Result};
-use charged::ChargedCount;
-use larder_cache::table::Charge;
+use larder_cache::Caches;
+use larder_cache::page::PageKey;
+use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::ondisk::time::Timestamp;
-use larder_ext4::{FileKind, Handle, Inode, Tid};
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockWriteGuard};
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet, VecDeque};
+use larder_ext4::{FileBlock, FileKind, Filesystem, Handle, Inode, Place, Tid};
+use parking_lot::{MutexGuard, RwLockWriteGuard};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use table::{LiveInode, Times};
+pub(crate) use table::{LiveInodes, LiveState};
 
-/// Parts of the table, each with its lock.
-const SHARDS: usize = 64;
-
-/// The most clean inodes that stay in the table for a while although no operation needs them.
-const MOST_IDLE: usize = 4096;
-
-/// A part of the table.
-#[derive(Debug, Default)]
-struct Shard {
-    inodes: HashMap<Ino, Arc<LiveInode>>,
-    /// How many uses that outlast an operation each inode has: none that has 0.
-    holds: HashMap<Ino, u32>,
-    /// Inodes whose deletion began.
-    deleting: HashSet<Ino>,
-    /// Inodes that are idle, or were: the first is the next to go.
-    idle: VecDeque<Ino>,
-}
-
-/// The inodes in use.
+/// The inodes of a volume: those in the image, as they are now, and those in use.
 #[derive(Debug)]
-pub(crate) struct LiveInodes {
-    /// Held while the tree of directories changes its shape, before all other locks.
-    renames: Mutex<()>,
-    shards: Box<[Mutex<Shard>]>,
-    /// How many inodes are held: all keys of `holds`.
-    held: ChargedCount,
-}
-
-/// An inode in use.
-#[derive(Debug)]
-pub(crate) struct LiveInode {
-    ino: Ino,
-    /// Names of a directory: shared to look them up, exclusive to change them. Content and
-    /// attributes of other files: exclusive to change them, shared to read what is no page.
-    pub(crate) rw: RwLock<()>,
-    /// Held during one write-back, and to cut the file.
-    pub(crate) writeback: Mutex<()>,
-    /// Shared while pages are filled, exclusive to change the mapping.
-    pub(crate) map: RwLock<()>,
-    state: Mutex<LiveState>,
-    /// Whether it is among the idle ones of its shard, whose lock is held to change it.
-    is_listed: AtomicBool,
-}
-
-/// What is known of an inode in use.
-#[derive(Debug, Default)]
-pub(crate) struct LiveState {
-    /// As handles left it; `None` if nobody has asked yet.
-    image: Option<Inode>,
-    /// The size, where it is not the image's.
-    size_bytes: Option<u64>,
-    /// Changes of content and inode that no handle has written.
-    times: Option<Times>,
-    /// Content that is not on the device.
-    pub(crate) dirty: Dirty,
-    /// The transactions that fsync and fdatasync have to wait for. `None` since the inode is in
-    /// use: they take the running one.
-    sync: Option<Tid>,
-    data_sync: Option<Tid>,
-    /// It had content and was cut to nothing: what is written to it is written back at once, until
-    /// somebody made it durable, so that no commit shows it empty for longer than its
-    /// writer has it so.
-    pub(crate) is_replaced: bool,
-}
-
-/// When the content, and the inode, were changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Times {
-    modified: Timestamp,
-    changed: Timestamp,
+pub(crate) struct Inodes {
+    pub(crate) fs: Filesystem,
+    pub(crate) caches: Caches,
+    /// Those in use, if the volume was opened for writing.
+    pub(crate) live: Option<LiveInodes>,
+    pub(crate) dirty_files: DirtyFiles,
 }
 
 /// An inode in use, for one operation.
 #[derive(Debug)]
 pub(crate) struct Live<'r> {
-    pub(crate) reader: &'r Reader,
+    pub(crate) inodes: &'r Inodes,
     table: &'r LiveInodes,
     inode: Arc<LiveInode>,
 }
 
-impl LiveInodes {
-    /// None. Those that will be held take the memory of up to `most_frames` frames of `frame_bytes`,
-    /// which `charge` gives up.
-    pub(crate) fn new(charge: Arc<dyn Charge>, most_frames: u32, frame_bytes: u64) -> Self {
-        Self {
-            renames: Mutex::default(),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            held: ChargedCount::new(charge, most_frames.into(), frame_bytes),
+impl Inodes {
+    /// The inode `ino`, to be changed.
+    pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
+        let table = self.live.as_ref();
+        let table = table.ok_or(larder_ext4::Error::ReadOnly(None))?;
+        if belongs_to_file_system(self.fs.superblock(), ino) {
+            let what = "a name leads to it, but it belongs to the file system itself";
+            return Err(larder_ext4::Error::corrupt(Place::Inode(ino), what).into());
+        }
+        Ok(self.in_use(table, ino))
+    }
+
+    /// The inode `ino` as it is now.
+    pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
+        let inodes = &self.caches.inodes;
+        if let Some(words) = inodes.get(ino.0) {
+            return Ok(Inode::from_words(ino, words));
+        }
+        if let Some(table) = &self.live {
+            return self.in_use(table, ino).present();
+        }
+        let inode = self.fs.inode(ino)?;
+        inodes.insert(ino.0, &inode.words());
+        Ok(inode)
+    }
+
+    pub(crate) fn page_bytes(&self) -> u64 {
+        self.caches.pages.page_bytes() as u64
+    }
+
+    pub(crate) fn block_size_log2(&self) -> u8 {
+        self.fs.superblock().block_size_log2
+    }
+
+    pub(crate) fn block_bytes(&self) -> u64 {
+        u64::from(self.fs.superblock().block_size_bytes())
+    }
+
+    /// The blocks that `bytes` touch.
+    pub(crate) fn blocks_touched(&self, bytes: &Range<u64>) -> Range<u64> {
+        let block_bytes = self.block_bytes();
+        bytes.start / block_bytes..bytes.end.div_ceil(block_bytes)
+    }
+
+    /// How the first of `blocks` are mapped.
+    pub(crate) fn mapping(
+        &self,
+        inode: &Inode,
+        blocks: Range<u64>,
+    ) -> Result<larder_ext4::Mapping> {
+        let too_large = |_| larder_ext4::Error::FileTooLarge(inode.ino());
+        let start = u32::try_from(blocks.start).map_err(too_large)?;
+        let most = u32::try_from(blocks.end - blocks.start).unwrap_or(u32::MAX);
+        Ok(self.fs.map(inode, FileBlock(start), most)?)
+    }
+
+    /// The inode `ino` of `table`.
+    pub(crate) fn in_use<'r>(&'r self, table: &'r LiveInodes, ino: Ino) -> Live<'r> {
+        Live {
+            inodes: self,
+            table,
+            inode: table.begin_use(ino),
         }
     }
 
-    /// Keeps the tree of directories as it is.
-    pub(crate) fn lock_renames(&self) -> MutexGuard<'_, ()> {
-        self.renames.lock()
-    }
-
-    fn shard(&self, ino: Ino) -> MutexGuard<'_, Shard> {
-        self.shards[ino.0 as usize % SHARDS].lock()
-    }
-
-    /// One more use of `ino` that outlasts an operation. False if its deletion began.
-    #[must_use]
-    pub(crate) fn hold(&self, ino: Ino) -> bool {
-        let mut shard = self.shard(ino);
-        if shard.deleting.contains(&ino) {
-            return false;
-        }
-        let count = shard.holds.entry(ino).or_default();
-        *count = count.saturating_add(1);
-        let is_settling_due = *count == 1 && self.held.increment();
-        drop(shard);
-        if is_settling_due {
-            self.held.settle();
-        }
-        true
-    }
-
-    /// Ends `count` such uses. False if there are others.
-    pub(crate) fn release(&self, ino: Ino, count: u64) -> bool {
-        let mut shard = self.shard(ino);
-        if let Entry::Occupied(mut holds) = shard.holds.entry(ino) {
-            let left = u64::from(*holds.get()).saturating_sub(count);
-            if let Some(left) = u32::try_from(left).ok().filter(|left| *left > 0) {
-                *holds.get_mut() = left;
-                return false;
-            }
-            holds.remove();
-            let is_settling_due = self.held.decrement();
-            drop(shard);
-            if is_settling_due {
-                self.held.settle();
-            }
-        }
-        true
-    }
-
-    /// How many inodes are in the table, and how many are held.
-    #[cfg(test)]
-    fn count(&self) -> (usize, usize) {
-        let shards = self.shards.iter().map(|shard| shard.lock());
-        shards.fold((0, 0), |(inodes, held), shard| {
-            (inodes + shard.inodes.len(), held + shard.holds.len())
+    /// Calls `run` with the present state of `inode`, whose mapping does not change meanwhile. Pages
+    /// that are filled by it must be complete when `run` returns.
+    pub(crate) fn with_mapping<R>(
+        &self,
+        inode: &Inode,
+        run: impl FnOnce(&Inode) -> Result<R>,
+    ) -> Result<R> {
+        let Some(table) = &self.live else {
+            return run(inode);
+        };
+        self.in_use(table, inode.ino()).with_mapping(|present| {
+            check_same_file(inode, present)?;
+            run(present)
         })
     }
 
-    /// Nobody can hold `ino` until [`Live::forget`]. False if somebody does.
-    #[must_use]
-    pub(crate) fn begin_deletion(&self, ino: Ino) -> bool {
-        let mut shard = self.shard(ino);
-        let is_held = shard.holds.contains_key(&ino);
-        if !is_held {
-            shard.deleting.insert(ino);
-        }
-        !is_held
-    }
-
-    /// The inode `ino`, in use from now on.
-    pub(crate) fn get<'r>(&'r self, reader: &'r Reader, ino: Ino) -> Live<'r> {
-        let mut shard = self.shard(ino);
-        let inode = shard.inodes.entry(ino).or_insert_with(|| {
-            Arc::new(LiveInode {
-                ino,
-                rw: RwLock::default(),
-                writeback: Mutex::default(),
-                map: RwLock::default(),
-                state: Mutex::default(),
-                is_listed: AtomicBool::default(),
-            })
-        });
-        Live {
-            reader,
-            table: self,
-            inode: Arc::clone(inode),
-        }
-    }
-}
-
-impl LiveState {
-    /// Whether the image says all that is known.
-    fn is_clean(&self) -> bool {
-        self.size_bytes.is_none() && self.times.is_none() && self.dirty.is_empty()
-    }
-
-    /// Whether nothing is known that cannot be found out again.
-    fn is_idle(&self, is_held: bool) -> bool {
-        // What has no names cannot be told from what is deleted by its inode on the image.
-        let is_orphan = self.image.is_some_and(|image| image.links() == 0);
-        self.is_clean() && !is_orphan && !(is_held && self.is_replaced)
-    }
-
-    /// Whether it is known which transactions fsync waits for.
-    fn has_sync_tids(&self) -> bool {
-        self.sync.is_some() || self.data_sync.is_some()
-    }
-
-    /// The size that the image has, if anybody has asked.
-    fn image_size(&self) -> Option<u64> {
-        self.image.map(|image| image.size_bytes())
-    }
-
-    /// As handles left it, if anybody has asked.
-    pub(crate) fn loaded(&self) -> Option<Inode> {
-        self.image
-    }
-
-    /// `image` with the times of what was written since.
-    fn with_times(&self, mut image: Inode) -> Inode {
-        if let Some(times) = self.times {
-            image.set_mtime(times.modified);
-            image.set_ctime(times.changed);
-        }
-        image
+    /// Calls `run` with the present state of inode `ino`, and on a volume that is written to with
+    /// its `rw` shared: names, attributes and links stay as they are meanwhile.
+    pub(crate) fn with_inode<R>(
+        &self,
+        ino: Ino,
+        run: impl FnOnce(&Inode) -> Result<R>,
+    ) -> Result<R> {
+        let Some(table) = &self.live else {
+            return run(&self.inode(ino)?);
+        };
+        let live = self.in_use(table, ino);
+        let _stays = live.rw.read();
+        run(&live.peek()?)
     }
 }
 
@@ -300,11 +201,11 @@ impl Live<'_> {
             return Ok(image);
         }
         let ino = self.ino();
-        let inodes = &self.reader.caches.inodes;
+        let inodes = &self.inodes.caches.inodes;
         let image = match inodes.get(ino.0) {
             // Idle until now: what is present is what is on the image.
             Some(words) => Inode::from_words(ino, words),
-            None => self.reader.fs.inode(ino)?,
+            None => self.inodes.fs.inode(ino)?,
         };
         state.image = Some(image);
         Ok(image)
@@ -322,7 +223,7 @@ impl Live<'_> {
     pub(crate) fn present(&self) -> Result<Inode> {
         let mut state = self.state();
         let present = self.present_in(&mut state)?;
-        self.reader
+        self.inodes
             .caches
             .inodes
             .insert(self.ino().0, &present.words());
@@ -343,7 +244,7 @@ impl Live<'_> {
 
     /// Whether the page cache has content in `bytes` that the device lacks.
     pub(crate) fn is_dirty_in(&self, bytes: Range<u64>) -> bool {
-        let log2 = self.reader.fs.superblock().block_size_log2;
+        let log2 = self.inodes.fs.superblock().block_size_log2;
         let blocks = bytes.start >> log2..(bytes.end.saturating_sub(1) >> log2) + 1;
         let state = self.state();
         state.dirty.blocks.runs_in(blocks).next().is_some()
@@ -357,7 +258,7 @@ impl Live<'_> {
         }
         let delayed = state.dirty.delayed_blocks();
         if delayed > 0 {
-            let block_size_bytes = self.reader.fs.superblock().block_size_bytes();
+            let block_size_bytes = self.inodes.fs.superblock().block_size_bytes();
             let delayed = i64::try_from(delayed).unwrap_or(i64::MAX);
             present.add_blocks(delayed, block_size_bytes, true);
         }
@@ -420,14 +321,14 @@ impl Live<'_> {
         if state.size_bytes <= Some(inode.size_bytes()) {
             state.size_bytes = None;
         }
-        let dirty_files = &self.reader.dirty_files;
+        let dirty_files = &self.inodes.dirty_files;
         dirty_files.remove(self.ino(), 0, state.is_clean());
         self.refresh(state);
     }
 
     /// Puts the present state into the inode cache. `state` is loaded.
     pub(crate) fn refresh(&self, state: &mut LiveState) {
-        let inodes = &self.reader.caches.inodes;
+        let inodes = &self.inodes.caches.inodes;
         match self.present_in(state) {
             Ok(present) => inodes.insert(self.ino().0, &present.words()),
             Err(_) => drop(inodes.remove(self.ino().0)),
@@ -451,7 +352,7 @@ impl Live<'_> {
         if Some(end_bytes) > state.size_bytes.or(state.image_size()) {
             state.size_bytes = Some(end_bytes);
         }
-        self.reader.dirty_files.add(self.ino(), more, was_clean);
+        self.inodes.dirty_files.add(self.ino(), more, was_clean);
     }
 
     /// The content of `blocks` is on the device, or nowhere any more, and their pages are the
@@ -473,7 +374,7 @@ impl Live<'_> {
             writing.is_some_and(|held| held.start <= blocks.start && blocks.end <= held.end)
         };
         let what = "a block is marked clean that was not held while it was written";
-        self.reader.fs.ensure(is_held, what)?;
+        self.inodes.fs.ensure(is_held, what)?;
         self.mark_clean(blocks);
         Ok(())
     }
@@ -488,14 +389,14 @@ impl Live<'_> {
         if state.dirty.delayed.is_empty() {
             self.keep_needed(state);
         }
-        let reader = self.reader;
-        let per_page = reader.page_bytes() >> reader.fs.superblock().block_size_log2;
+        let inodes = self.inodes;
+        let per_page = inodes.page_bytes() >> inodes.fs.superblock().block_size_log2;
         for run in cleaned {
             for index in state.dirty.pages_left(run, per_page).into_iter().flatten() {
-                reader.caches.pages.set_clean(key(self.ino(), index));
+                inodes.caches.pages.set_clean(key(self.ino(), index));
             }
         }
-        reader
+        inodes
             .dirty_files
             .remove(self.ino(), fewer, state.is_clean());
     }
@@ -508,7 +409,7 @@ impl Live<'_> {
             modified: now,
             changed: now,
         });
-        self.reader.dirty_files.add(self.ino(), 0, was_clean);
+        self.inodes.dirty_files.add(self.ino(), 0, was_clean);
         self.refresh(&mut state);
     }
 
@@ -562,9 +463,9 @@ impl Live<'_> {
             Ok(_) => 0,
             Err(_) => u64::MAX,
         };
-        let pages = 0..end_bytes.div_ceil(self.reader.page_bytes());
+        let pages = 0..end_bytes.div_ceil(self.inodes.page_bytes());
         let ino = self.ino().0.into();
-        self.reader.caches.pages.discard_range(ino, pages);
+        self.inodes.caches.pages.discard_range(ino, pages);
     }
 
     /// The inode was deleted, or its making undone: nothing of it is known any more. Its pages are
@@ -574,11 +475,11 @@ impl Live<'_> {
         self.discard_pages();
         let mut state = self.state();
         let fewer = state.dirty.blocks.len();
-        self.reader.dirty_files.remove(self.ino(), fewer, true);
+        self.inodes.dirty_files.remove(self.ino(), fewer, true);
         *state = LiveState::default();
-        self.reader.caches.inodes.remove(self.ino().0);
+        self.inodes.caches.inodes.remove(self.ino().0);
         drop(state);
-        self.table.shard(self.ino()).deleting.remove(&self.ino());
+        self.table.end_deletion(self.ino());
     }
 }
 
@@ -596,45 +497,29 @@ pub(crate) fn lock_exclusively<'l, 'r: 'l>(
 
 impl Drop for Live<'_> {
     fn drop(&mut self) {
-        let mut shard = self.table.shard(self.ino());
-        // The table's and this one: nobody else can come by another but through the shard.
-        if Arc::strong_count(&self.inode) > 2 {
-            return;
-        }
-        let is_held = shard.holds.contains_key(&self.ino());
-        let state = self.inode.state.lock();
-        if !state.is_idle(is_held) {
-            return;
-        }
-        if is_held && state.has_sync_tids() {
-            shard.keep_for_a_while(&self.inode);
-        } else {
-            shard.inodes.remove(&self.inode.ino);
-        }
+        self.table.end_use(&self.inode);
     }
 }
 
-impl Shard {
-    /// Keeps `inode`, which is idle, until enough others are: fsync waits for the running transaction
-    /// then, rather than for the last one that changed it.
-    fn keep_for_a_while(&mut self, inode: &LiveInode) {
-        if inode.is_listed.swap(true, Relaxed) {
-            return;
-        }
-        self.idle.push_back(inode.ino);
-        if self.idle.len() <= MOST_IDLE / SHARDS {
-            return;
-        }
-        let Some(first) = self.idle.pop_front() else {
-            return;
-        };
-        let is_held = self.holds.contains_key(&first);
-        if let Some(inode) = self.inodes.get(&first) {
-            inode.is_listed.store(false, Relaxed);
-            // The table's alone: its state is not locked.
-            if Arc::strong_count(inode) == 1 && inode.state.lock().is_idle(is_held) {
-                self.inodes.remove(&first);
-            }
-        }
+/// Whether no name may lead to an inode: who wrote to the journal as to a file would destroy it.
+fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
+    let is_reserved = ino.0 < sb.first_ino.0 && ino != Ino::ROOT;
+    is_reserved
+        || [sb.journal_ino, sb.orphan_file_ino].contains(&ino)
+        || sb.quota_inos.contains(&ino)
+}
+
+/// That `present` is the file that had its number when `before` was read.
+pub(crate) fn check_same_file(before: &Inode, present: &Inode) -> Result<()> {
+    if before.generation() != present.generation() {
+        return Err(larder_ext4::Error::StaleInode(before.ino()).into());
+    }
+    Ok(())
+}
+
+pub(crate) fn key(ino: Ino, index: u64) -> PageKey {
+    PageKey {
+        ino: ino.0.into(),
+        index,
     }
 }

@@ -120,7 +120,7 @@ fn keep(reader: &Reader, held: &HeldImage, over: &Over) {
         match held.mmp.tick(&held.host) {
             Ok(()) => {}
             Err(error @ larder_ext4::Error::InUse(_)) => {
-                reader.fs.abort(&error);
+                reader.inodes.fs.abort(&error);
                 return;
             }
             // The next time may do; others wait for longer than one interval.

@@ -1,13 +1,13 @@
 //! Opening an image: the device, the journal, the superblock, the caches.
 
 use crate::bring_in::BATCH_PAGES;
-use crate::dirty::DirtyFiles;
-use crate::flusher::{DirtyLimits, FlusherWakeup};
-use crate::live::LiveInodes;
+use crate::dirty::{DirtyFiles, DirtyLimits};
+use crate::live::{Inodes, LiveInodes};
 use crate::mmp::HeldImage;
+use crate::queue::Queue;
 use crate::read::Reader;
-use crate::readahead::Queue;
 use crate::stream::Streams;
+use crate::wakeup::FlusherWakeup;
 use crate::{DataMode, Error, ErrorsMode, JournalState, OpenOptions, Result};
 use larder_block::{BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
 use larder_cache::Caches;
@@ -98,29 +98,29 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     let errors = options
         .errors
         .unwrap_or_else(|| ErrorsMode::of_superblock(fs.superblock()));
-    let reader = Reader {
-        fs,
+    let limits = DirtyLimits::of(&caches, block_size_bytes, options.background);
+    let cache_frames = caches.pages.frames().capacity();
+    let inodes = Inodes {
         live: options.read_write.then(|| {
             let frames = caches.pages.frames();
             let most = frames.capacity() / IN_USE_PART;
             LiveInodes::new(frames.clone(), most, frames.frame_bytes() as u64)
         }),
         dirty_files: DirtyFiles::default(),
+        fs,
+        caches,
+    };
+    let reader = Reader {
+        inodes,
         errors,
-        limits: DirtyLimits::of(&caches, block_size_bytes, options.background),
+        limits,
         journals_content: options.data == DataMode::Journal,
         flusher_wakeup: FlusherWakeup::default(),
         clock: Arc::clone(&options.clock),
-        streams: Streams::new(
-            policy.policy(),
-            max_pages,
-            BATCH_PAGES,
-            caches.pages.frames().capacity(),
-        ),
+        streams: Streams::new(policy.policy(), max_pages, BATCH_PAGES, cache_frames),
         queue: Queue::new(options.readahead_threads, cache_pages),
         device: replayed.device,
         counting,
-        caches,
         cache_size_bytes: options.cache_size_bytes,
         tables: options.tables,
         tape: options.tape.clone(),

@@ -88,7 +88,7 @@ impl Reader {
         let mut at = blocks.start;
         while at < blocks.end {
             let until = self.piece_end(at, blocks.end);
-            let mapping = self.mapping(inode, at..until)?;
+            let mapping = self.inodes.mapping(inode, at..until)?;
             let (target, len) = match mapping.kind {
                 MappingKind::Written(block) => (Target::Written(block), mapping.blocks),
                 MappingKind::Unwritten(block) => (Target::Unwritten(block), mapping.blocks),
@@ -116,13 +116,16 @@ impl Reader {
     /// be written.
     fn check_place(&self, inode: &Inode, piece: &Piece) -> Result<()> {
         let (start, blocks) = (piece.start(), piece.blocks.end - piece.blocks.start);
-        let may_hold = self.fs.may_hold_content(start, blocks);
+        let may_hold = self.inodes.fs.may_hold_content(start, blocks);
         if let Target::Claimed(claim) = &piece.target {
             let is_whole = u64::from(claim.blocks()) == blocks;
             let what = "a claim of other blocks than are to be written";
-            self.fs.ensure(is_whole, what)?;
+            self.inodes.fs.ensure(is_whole, what)?;
             if claim.takes_blocks() {
-                return Ok(self.fs.ensure(may_hold, "a claim of blocks of metadata")?);
+                return Ok(self
+                    .inodes
+                    .fs
+                    .ensure(may_hold, "a claim of blocks of metadata")?);
             }
         }
         if may_hold {
@@ -141,7 +144,7 @@ impl Reader {
         if !self.journals_content {
             return end;
         }
-        let cluster_blocks = 1 << self.fs.superblock().cluster_blocks_log2;
+        let cluster_blocks = 1 << self.inodes.fs.superblock().cluster_blocks_log2;
         end.min((at + JOURNAL_BLOCKS).next_multiple_of(cluster_blocks))
     }
 
@@ -156,7 +159,7 @@ impl Reader {
     ) -> Result<FileClaim> {
         self.while_room_comes(|| {
             let reservation = reservation.as_deref_mut();
-            Ok(self.fs.claim_for(inode, start, want, reservation)?)
+            Ok(self.inodes.fs.claim_for(inode, start, want, reservation)?)
         })
     }
 
@@ -169,7 +172,7 @@ impl Reader {
         mut done: impl FnMut(&Live<'r>, &[Range<u64>]),
     ) -> Result<()> {
         while !files.is_empty() {
-            let mut handle = self.fs.start(self.credits_for(&files)?)?;
+            let mut handle = self.inodes.fs.start(self.credits_for(&files)?)?;
             let mut changes: Vec<Change<'r>> = Vec::new();
             while let Some(file) = files.front_mut() {
                 let Some((change, is_complete)) = self.map_some(&mut handle, file)? else {
@@ -203,7 +206,7 @@ impl Reader {
         for file in files {
             let inode = file.live.inode()?;
             // The superblock, for the first large file.
-            let mut needed = self.fs.map_credits(&inode, 1) + 1;
+            let mut needed = self.inodes.fs.map_credits(&inode, 1) + 1;
             for piece in &file.pieces {
                 needed = needed.saturating_add(self.piece_credits(file, &inode, piece));
                 if needed > HANDLE_CREDITS {
@@ -221,7 +224,8 @@ impl Reader {
     /// Credits for one piece: with its content, if that goes through the journal.
     fn piece_credits(&self, file: &Written<'_>, inode: &Inode, piece: &Piece) -> u32 {
         let content = file.content.map_or(0, |_| piece.len());
-        self.fs
+        self.inodes
+            .fs
             .map_credits(inode, piece.len())
             .saturating_add(content)
     }
@@ -234,7 +238,7 @@ impl Reader {
         pages: &BTreeMap<u64, Page<'_>>,
         piece: &Piece,
     ) -> Result<()> {
-        let (block_bytes, page_bytes) = (self.block_bytes(), self.page_bytes());
+        let (block_bytes, page_bytes) = (self.inodes.block_bytes(), self.inodes.page_bytes());
         for (block, target) in piece.blocks.clone().zip(piece.start().0..) {
             let at = block * block_bytes;
             let start = usize::try_from(at % page_bytes).unwrap_or(0);
@@ -258,7 +262,7 @@ impl Reader {
     ) -> Result<Option<(Change<'r>, bool)>> {
         let mut inode = file.live.inode()?;
         // For the inode and the superblock, in the end.
-        let kept = self.fs.map_credits(&inode, 1) + 1;
+        let kept = self.inodes.fs.map_credits(&inode, 1) + 1;
         if handle.credits() < kept {
             return Ok(None);
         }
@@ -281,7 +285,7 @@ impl Reader {
                 return Err(larder_ext4::Error::HandleTooLarge.into());
             }
             mapped.push(start..until);
-            size_bytes = until * self.block_bytes();
+            size_bytes = until * self.inodes.block_bytes();
             if let Some(left) = left {
                 file.pieces.push_front(left);
                 break;
@@ -295,13 +299,13 @@ impl Reader {
         if size_bytes > inode.size_bytes() {
             let written_to = mapped.last().map_or(0, |last: &Range<u64>| last.end);
             let known = file.live.peek()?.size_bytes();
-            let is_known = size_bytes <= known.max(written_to * self.block_bytes());
+            let is_known = size_bytes <= known.max(written_to * self.inodes.block_bytes());
             let what = "a file would be longer on the image than it is";
-            self.fs.ensure(is_known, what)?;
-            self.fs.allow_file_size(handle, size_bytes)?;
+            self.inodes.fs.ensure(is_known, what)?;
+            self.inodes.fs.allow_file_size(handle, size_bytes)?;
             inode.set_size_bytes(size_bytes);
         }
-        self.fs.write_inode(handle, &inode)?;
+        self.inodes.fs.write_inode(handle, &inode)?;
         let live = file.live;
         let change = Change {
             live,
@@ -322,7 +326,10 @@ impl Reader {
         match target {
             Target::Written(_) => Ok(None),
             Target::Unwritten(first) => {
-                let left = self.fs.set_written(handle, inode, blocks.clone(), true)?;
+                let left = self
+                    .inodes
+                    .fs
+                    .set_written(handle, inode, blocks.clone(), true)?;
                 Ok((!left.is_empty()).then(|| Piece {
                     target: Target::Unwritten(FsBlock(first.0 + (left.start - blocks.start))),
                     blocks: left,
@@ -334,12 +341,14 @@ impl Reader {
                 let (first, len) = (claim.start(), claim.blocks());
                 let is_whole = u64::from(len) == blocks.end - blocks.start;
                 let what = "other blocks are to be mapped than were written";
-                self.fs.ensure(is_whole, what)?;
-                self.fs.map_claim(handle, inode, start, claim, true)?;
-                let mapping = self.mapping(inode, blocks)?;
+                self.inodes.fs.ensure(is_whole, what)?;
+                self.inodes
+                    .fs
+                    .map_claim(handle, inode, start, claim, true)?;
+                let mapping = self.inodes.mapping(inode, blocks)?;
                 let is_mapped = mapping.kind == MappingKind::Written(first);
                 let what = "content is not mapped to where it was written";
-                self.fs.ensure(is_mapped, what)?;
+                self.inodes.fs.ensure(is_mapped, what)?;
                 Ok(None)
             }
         }

@@ -4,43 +4,37 @@
 //! a miss and a readahead marker set off is in [`crate::bring_in`].
 
 use crate::clock::Clock;
-use crate::dirty::DirtyFiles;
+use crate::dirty::DirtyLimits;
 use crate::fill::fill;
-use crate::flusher::{DirtyLimits, FlusherWakeup};
-use crate::live::{Live, LiveInodes};
-use crate::readahead::Queue;
+use crate::live::{Inodes, LiveInodes, check_same_file, key};
+use crate::queue::Queue;
 use crate::stream::{StreamRef, Streams};
+use crate::wakeup::FlusherWakeup;
 use crate::{Error, ErrorsMode, FileKind, Result};
 use larder_block::{BlockDevice, CountingDevice};
-use larder_cache::Caches;
-use larder_cache::page::{Page, PageKey};
+use larder_cache::page::Page;
 use larder_cache::tables::Tables;
 use larder_cache::tape::Tape;
+use larder_ext4::Inode;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::ondisk::superblock::Superblock;
-use larder_ext4::{Filesystem, Ino, Inode, Place};
 use larder_readahead::{PageIndex, Read, Trigger};
 use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
-/// The caches of a volume and what fills them. Shared with the readahead threads.
+/// What reads and writes the content of a volume's files. Shared with the readahead threads.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    pub(crate) fs: Filesystem,
+    pub(crate) inodes: Inodes,
     /// The image, with what its journal holds in place.
     pub(crate) device: Arc<dyn BlockDevice>,
     /// The image below, as it is.
     pub(crate) counting: Arc<CountingDevice>,
-    pub(crate) caches: Caches,
     pub(crate) cache_size_bytes: u64,
     pub(crate) tables: Tables,
     /// Who is told what the caches are asked, if anybody is.
     pub(crate) tape: Option<Arc<dyn Tape>>,
     pub(crate) streams: Streams,
     pub(crate) queue: Queue,
-    /// The inodes in use, if the volume was opened for writing.
-    pub(crate) live: Option<LiveInodes>,
-    pub(crate) dirty_files: DirtyFiles,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: DirtyLimits,
     /// What happens when the image turns out to be damaged.
@@ -88,35 +82,6 @@ impl Request<'_> {
 }
 
 impl Reader {
-    /// The inode `ino`, to be changed.
-    pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
-        let table = self.live.as_ref();
-        let table = table.ok_or(larder_ext4::Error::ReadOnly(None))?;
-        if belongs_to_file_system(self.fs.superblock(), ino) {
-            let what = "a name leads to it, but it belongs to the file system itself";
-            return Err(larder_ext4::Error::corrupt(Place::Inode(ino), what).into());
-        }
-        Ok(table.get(self, ino))
-    }
-
-    /// The inode `ino` as it is now.
-    pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
-        let inodes = &self.caches.inodes;
-        if let Some(words) = inodes.get(ino.0) {
-            return Ok(Inode::from_words(ino, words));
-        }
-        if let Some(table) = &self.live {
-            return table.get(self, ino).present();
-        }
-        let inode = self.fs.inode(ino)?;
-        inodes.insert(ino.0, &inode.words());
-        Ok(inode)
-    }
-
-    pub(crate) fn page_bytes(&self) -> u64 {
-        self.caches.pages.page_bytes() as u64
-    }
-
     /// Fills `buf` from `offset_bytes` of the file; less only at its end.
     pub(crate) fn read_at(
         &self,
@@ -147,10 +112,15 @@ impl Reader {
         if buf.is_empty() || self.read_inline(inode, buf, offset_bytes)? {
             return Ok(buf.len());
         }
-        let (page_bytes, mut done) = (self.page_bytes(), 0);
+        let (page_bytes, mut done) = (self.inodes.page_bytes(), 0);
         while done < buf.len() {
             let at = offset_bytes + done as u64;
-            let Some(page) = self.caches.pages.get(key(inode.ino(), at / page_bytes)) else {
+            let Some(page) = self
+                .inodes
+                .caches
+                .pages
+                .get(key(inode.ino(), at / page_bytes))
+            else {
                 break;
             };
             let from = usize::try_from(at % page_bytes).unwrap_or(0);
@@ -159,7 +129,7 @@ impl Reader {
             done += len;
         }
         let (at, rest) = (offset_bytes + done as u64, &mut buf[done..]);
-        let block_bytes = u64::from(self.fs.superblock().block_size_bytes());
+        let block_bytes = u64::from(self.inodes.fs.superblock().block_size_bytes());
         let is_read = rest.is_empty()
             || at.is_multiple_of(block_bytes) && self.fill_past_cache(inode, at, rest);
         if !is_read {
@@ -171,60 +141,31 @@ impl Reader {
 
     /// Fills `pages` with the content of `inode` from `start_bytes` on, as it is mapped just now.
     /// On a volume that is written to, what lies behind the end of the file becomes zeros, and
-    /// `inode` is as [`Reader::with_mapping`] has it.
+    /// `inode` is as [`Inodes::with_mapping`] has it.
     pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
         &self,
         inode: &Inode,
         start_bytes: u64,
         pages: &mut [P],
     ) -> Result<()> {
-        let (fs, device) = (&self.fs, &*self.device);
+        let (fs, device) = (&self.inodes.fs, &*self.device);
         fill(fs, device, inode, start_bytes, pages, self.journals_content)?;
-        if self.live.is_some() {
+        if self.inodes.live.is_some() {
             zero_behind(pages, inode.size_bytes().saturating_sub(start_bytes));
         }
         Ok(())
     }
 
-    /// Calls `run` with the present state of `inode`, whose mapping does not change meanwhile. Pages
-    /// that are filled by it must be complete when `run` returns.
-    pub(crate) fn with_mapping<R>(
-        &self,
-        inode: &Inode,
-        run: impl FnOnce(&Inode) -> Result<R>,
-    ) -> Result<R> {
-        let Some(table) = &self.live else {
-            return run(inode);
-        };
-        table.get(self, inode.ino()).with_mapping(|present| {
-            check_same_file(inode, present)?;
-            run(present)
-        })
-    }
-
     /// Reads into `buf` from the device. False if that failed, or the cache knows better.
     fn fill_past_cache(&self, inode: &Inode, at_bytes: u64, buf: &mut [u8]) -> bool {
         let bytes = at_bytes..at_bytes + buf.len() as u64;
-        let is_dirty = |table: &LiveInodes| table.get(self, inode.ino()).is_dirty_in(bytes);
-        !self.live.as_ref().is_some_and(is_dirty)
+        let is_dirty =
+            |table: &LiveInodes| self.inodes.in_use(table, inode.ino()).is_dirty_in(bytes);
+        !self.inodes.live.as_ref().is_some_and(is_dirty)
             && self
+                .inodes
                 .with_mapping(inode, |inode| self.fill(inode, at_bytes, &mut [buf]))
                 .is_ok()
-    }
-
-    /// Calls `run` with the present state of inode `ino`, and on a volume that is written to with
-    /// its `rw` shared: names, attributes and links stay as they are meanwhile.
-    pub(crate) fn with_inode<R>(
-        &self,
-        ino: Ino,
-        run: impl FnOnce(&Inode) -> Result<R>,
-    ) -> Result<R> {
-        let Some(table) = &self.live else {
-            return run(&self.inode(ino)?);
-        };
-        let live = table.get(self, ino);
-        let _stays = live.rw.read();
-        run(&live.peek()?)
     }
 
     /// Reads content that lies in the inode; false if it does not.
@@ -232,11 +173,11 @@ impl Reader {
         if !inode.has_inline_data() {
             return Ok(false);
         }
-        if self.live.is_none() {
+        if self.inodes.live.is_none() {
             self.copy_inline(inode, buf, offset_bytes)?;
             return Ok(true);
         }
-        self.with_inode(inode.ino(), |present| {
+        self.inodes.with_inode(inode.ino(), |present| {
             check_same_file(inode, present)?;
             // It may have outgrown the inode since.
             if present.has_inline_data() {
@@ -247,7 +188,7 @@ impl Reader {
     }
 
     fn copy_inline(&self, inode: &Inode, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
-        let data = self.fs.inline_data(inode)?;
+        let data = self.inodes.fs.inline_data(inode)?;
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         // The part of the file behind what is stored reads as zeros.
         buf.fill(0);
@@ -266,7 +207,7 @@ impl Reader {
         offset_bytes: u64,
         keep: Keep,
     ) -> Result<()> {
-        let page_bytes = self.page_bytes();
+        let page_bytes = self.inodes.page_bytes();
         let end = offset_bytes + buf.len() as u64;
         let request = Request {
             inode,
@@ -279,7 +220,7 @@ impl Reader {
         for index in request.pages.clone() {
             let from =
                 usize::try_from(offset_bytes.saturating_sub(index * page_bytes)).unwrap_or(0);
-            let len = rest.len().min(self.caches.pages.page_bytes() - from);
+            let len = rest.len().min(self.inodes.caches.pages.page_bytes() - from);
             let (part, behind) = rest.split_at_mut(len);
             rest = behind;
             match self.page(&request, index)? {
@@ -290,7 +231,7 @@ impl Reader {
                         from == 0 && (len == page.len() || end_bytes == inode.size_bytes());
                     if keep == Keep::UsedAgain && is_whole && !page.is_referenced() {
                         drop(page);
-                        self.caches.pages.remove(key(inode.ino(), index));
+                        self.inodes.caches.pages.remove(key(inode.ino(), index));
                     }
                 }
                 None => self.read_uncached(inode, index, part, from)?,
@@ -307,7 +248,12 @@ impl Reader {
         if self.streams.wants_every_page() {
             self.access(request, index);
         }
-        let page = match self.caches.pages.get(key(request.inode.ino(), index)) {
+        let page = match self
+            .inodes
+            .caches
+            .pages
+            .get(key(request.inode.ino(), index))
+        {
             Some(page) => Some(page),
             None => self.bring_in(request, index)?,
         };
@@ -321,9 +267,9 @@ impl Reader {
 
     /// Reads a part of page `index` past the cache.
     fn read_uncached(&self, inode: &Inode, index: u64, part: &mut [u8], from: usize) -> Result<()> {
-        let mut page = vec![0; self.caches.pages.page_bytes()];
-        let start_bytes = index * self.page_bytes();
-        self.with_mapping(inode, |inode| {
+        let mut page = vec![0; self.inodes.caches.pages.page_bytes()];
+        let start_bytes = index * self.inodes.page_bytes();
+        self.inodes.with_mapping(inode, |inode| {
             self.fill(inode, start_bytes, std::slice::from_mut(&mut page))
         })?;
         part.copy_from_slice(&page[from..from + part.len()]);
@@ -339,22 +285,6 @@ fn zero_behind<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
         page[kept..].fill(0);
         left -= kept;
     }
-}
-
-/// Whether no name may lead to an inode: who wrote to the journal as to a file would destroy it.
-fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
-    let is_reserved = ino.0 < sb.first_ino.0 && ino != Ino::ROOT;
-    is_reserved
-        || [sb.journal_ino, sb.orphan_file_ino].contains(&ino)
-        || sb.quota_inos.contains(&ino)
-}
-
-/// That `present` is the file that had its number when `before` was read.
-pub(crate) fn check_same_file(before: &Inode, present: &Inode) -> Result<()> {
-    if before.generation() != present.generation() {
-        return Err(larder_ext4::Error::StaleInode(before.ino()).into());
-    }
-    Ok(())
 }
 
 /// That the file has content, and content that can be read.
@@ -376,11 +306,4 @@ fn content_within<'b>(inode: &Inode, buf: &'b mut [u8], offset_bytes: u64) -> Re
     let left = inode.size_bytes().saturating_sub(offset_bytes);
     let len = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
     Ok(&mut buf[..len])
-}
-
-pub(crate) fn key(ino: Ino, index: u64) -> PageKey {
-    PageKey {
-        ino: ino.0.into(),
-        index,
-    }
 }

@@ -18,10 +18,10 @@ impl Reader {
     /// nothing half-done where it fails, and hold no handle.
     pub(crate) fn while_room_comes<R>(&self, mut run: impl FnMut() -> Result<R>) -> Result<R> {
         for _ in 1..MOST_TRIES {
-            let since = self.fs.releases();
+            let since = self.inodes.fs.releases();
             match run() {
                 Err(Error::Ext4(Ext4::NoSpace | Ext4::NoInodes))
-                    if self.fs.commit_freed(since)? => {}
+                    if self.inodes.fs.commit_freed(since)? => {}
                 done => return done,
             }
         }

@@ -124,7 +124,7 @@ impl Stats {
 
     /// What is counted, with no look at the buckets: the longest chains stay unknown.
     pub(crate) fn counted(reader: &Reader) -> Self {
-        let caches = &reader.caches;
+        let caches = &reader.inodes.caches;
         let ahead = caches.pages.readahead_counts();
         let device = reader.counting.counts();
         Self {
@@ -136,7 +136,7 @@ impl Stats {
             inode: caches.inodes.stats(),
             readahead: ReadaheadStats {
                 policy: reader.streams.policy_name(),
-                max_bytes: u64::from(reader.streams.max_pages()) * reader.page_bytes(),
+                max_bytes: u64::from(reader.streams.max_pages()) * reader.inodes.page_bytes(),
                 threads: reader.queue.threads(),
                 windows: reader.streams.windows(),
                 pages_ahead: ahead.pages_ahead,
@@ -150,9 +150,9 @@ impl Stats {
                 written_bytes: device.written_bytes,
                 flushes: device.flushes,
             },
-            attributes: reader.live.is_some().then(|| {
+            attributes: reader.inodes.live.is_some().then(|| {
                 let caches = &caches.attributes;
-                let counts = reader.fs.share_counts();
+                let counts = reader.inodes.fs.share_counts();
                 AttributeStats {
                     variant: caches.blocks.variant(),
                     blocks: caches.blocks.stats(),
@@ -161,10 +161,10 @@ impl Stats {
                     saved_bytes: counts.saved_bytes,
                 }
             }),
-            writing: reader.live.is_some().then(|| WritingStats {
-                dirty_bytes: reader.dirty_files.blocks() * reader.block_bytes(),
-                dirty_metadata_bytes: caches.buffers.dirty_count() * reader.block_bytes(),
-                read_only_because: reader.fs.failure().map(|why| why.to_string()),
+            writing: reader.inodes.live.is_some().then(|| WritingStats {
+                dirty_bytes: reader.inodes.dirty_files.blocks() * reader.inodes.block_bytes(),
+                dirty_metadata_bytes: caches.buffers.dirty_count() * reader.inodes.block_bytes(),
+                read_only_because: reader.inodes.fs.failure().map(|why| why.to_string()),
             }),
             recording: reader.tape.as_ref().and_then(|tape| tape.stats()),
         }

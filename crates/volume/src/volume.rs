@@ -101,12 +101,12 @@ impl Volume {
     }
 
     pub(crate) fn fs(&self) -> &Filesystem {
-        &self.reader.fs
+        &self.reader.inodes.fs
     }
 
     /// The inode `ino`, to be changed.
     pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
-        self.reader.live(ino)
+        self.reader.inodes.live(ino)
     }
 
     /// What changes made now are stamped with.
@@ -218,7 +218,7 @@ impl Volume {
         parent: Ino,
         name: &[u8],
     ) -> Result<Option<(Ino, FileTypeByte)>> {
-        let dentries = &self.reader.caches.dentries;
+        let dentries = &self.reader.inodes.caches.dentries;
         match dentries.get(parent.0, name) {
             Some(Dentry::Positive { ino, file_type }) => {
                 return Ok(Some((Ino(ino), FileTypeByte(file_type))));
@@ -226,7 +226,7 @@ impl Volume {
             Some(Dentry::Negative) => return Ok(None),
             None => {}
         }
-        self.reader.with_inode(parent, |directory| {
+        self.reader.inodes.with_inode(parent, |directory| {
             let found = self.fs().lookup(directory, name)?;
             dentries.insert(
                 parent.0,
@@ -241,7 +241,7 @@ impl Volume {
     }
 
     pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
-        self.reader.inode(ino)
+        self.reader.inodes.inode(ino)
     }
 
     /// What stat(2) tells.
@@ -325,7 +325,7 @@ impl Volume {
         cookie: u64,
         emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        if self.reader.live.is_some() {
+        if self.reader.inodes.live.is_some() {
             return self.read_changing_dir(ino, cookie, emit);
         }
         let directory = self.inode(ino)?;
@@ -349,7 +349,7 @@ impl Volume {
     ) -> Result<()> {
         loop {
             let mut part = Vec::new();
-            let read = self.reader.with_inode(ino, |directory| {
+            let read = self.reader.inodes.with_inode(ino, |directory| {
                 Ok(self.fs().read_dir(directory, cookie, &mut |entry| {
                     let kind = entry.file_type.kind();
                     part.push((entry.name.to_vec(), entry.ino, kind, entry.next_cookie));
@@ -385,6 +385,7 @@ impl Volume {
     /// What is wrong with the image, or that it is no link.
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
         self.reader
+            .inodes
             .with_inode(ino, |inode| Ok(self.fs().read_link(inode)?))
     }
 
@@ -393,7 +394,7 @@ impl Volume {
     /// # Errors
     /// What is wrong with the image.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.reader.with_inode(ino, |inode| {
+        self.reader.inodes.with_inode(ino, |inode| {
             Ok(self.fs().xattr(inode, name, XattrOffer::UnderLock)?)
         })
     }
@@ -403,7 +404,7 @@ impl Volume {
     /// # Errors
     /// What is wrong with the image.
     pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.reader.with_inode(ino, |inode| {
+        self.reader.inodes.with_inode(ino, |inode| {
             Ok(self.fs().xattrs(inode, XattrOffer::UnderLock)?)
         })
     }
@@ -451,7 +452,7 @@ impl Volume {
     /// one after the other.
     #[must_use]
     pub fn histogram(&self, cache: CacheKind) -> HistogramReport {
-        let caches = &self.reader.caches;
+        let caches = &self.reader.inodes.caches;
         match cache {
             CacheKind::Page => caches.pages.report(),
             CacheKind::Buffer => caches.buffers.report(),

@@ -19,9 +19,9 @@
 //! mapping can be looked at without `map`. That is taken, exclusively, around the handle.
 
 use crate::dirty::BlockSet;
-use crate::live::Live;
+use crate::live::{Live, key};
 use crate::place::{Piece, Written};
-use crate::read::{Reader, key};
+use crate::read::Reader;
 use crate::{Error, Result};
 use larder_cache::page::{Entry, Page};
 use larder_ext4::{Ino, Reservation};
@@ -82,7 +82,7 @@ impl Reader {
     /// # Errors
     /// The first error; what other files have is written nevertheless.
     pub(crate) fn write_back_all(&self) -> Result<()> {
-        self.write_back_numbered(&self.dirty_files.files())
+        self.write_back_numbered(&self.inodes.dirty_files.files())
     }
 
     /// Writes back the files of these numbers, which ascend.
@@ -91,7 +91,7 @@ impl Reader {
         for group in files.chunks(ROUND_FILES) {
             let mut lives = Vec::with_capacity(group.len());
             for ino in group {
-                match self.live(*ino) {
+                match self.inodes.live(*ino) {
                     Ok(live) => lives.push(live),
                     Err(error) => result = result.and(Err(error)),
                 }
@@ -109,7 +109,7 @@ impl Reader {
     /// Content could not be written: nothing that depends on it may be committed.
     pub(crate) fn content_failed(&self, error: larder_block::Error) -> Error {
         let error = larder_ext4::Error::from(error);
-        self.fs.abort(&error);
+        self.inodes.fs.abort(&error);
         error.into()
     }
 
@@ -130,7 +130,7 @@ impl Reader {
             match self.write_next_round(&mut queue, &mut begun, times) {
                 Ok(Some(next)) => queue.push_front(next),
                 Ok(None) => {}
-                Err(error) if !self.fs.is_writable() => return result.and(Err(error)),
+                Err(error) if !self.inodes.fs.is_writable() => return result.and(Err(error)),
                 // One of them cannot be written, and the others can.
                 Err(_) => {
                     for (live, blocks) in begun {
@@ -181,7 +181,7 @@ impl Reader {
     }
 
     fn round_pages(&self) -> usize {
-        let most = self.caches.pages.frames().capacity() / 8;
+        let most = self.inodes.caches.pages.frames().capacity() / 8;
         most.clamp(1, ROUND_PAGES) as usize
     }
 
@@ -193,7 +193,7 @@ impl Reader {
         blocks: Range<u64>,
         room: usize,
     ) -> Result<(FileRound<'r>, Option<u64>)> {
-        let per_page = (self.page_bytes() / self.block_bytes()).max(1);
+        let per_page = (self.inodes.page_bytes() / self.inodes.block_bytes()).max(1);
         let (runs, next, size_to_bytes, mut reservation) = {
             let mut state = live.state();
             let present_bytes = live.present_in(&mut state)?.size_bytes();
@@ -236,7 +236,7 @@ impl Reader {
             size_bytes: if is_last {
                 present_bytes
             } else {
-                present_bytes.min(written_to.saturating_mul(self.block_bytes()))
+                present_bytes.min(written_to.saturating_mul(self.inodes.block_bytes()))
             },
         };
         Ok((file, stopped_at.or(next)))
@@ -250,7 +250,7 @@ impl Reader {
         runs: &[Range<u64>],
         mut reservation: Option<&mut Reservation>,
     ) -> Result<(VecDeque<Piece>, Option<u64>)> {
-        let cluster_log2 = self.fs.superblock().cluster_blocks_log2;
+        let cluster_log2 = self.inodes.fs.superblock().cluster_blocks_log2;
         let inode = live.inode()?;
         let mut pieces: VecDeque<Piece> = VecDeque::new();
         for run in runs {
@@ -269,7 +269,7 @@ impl Reader {
     /// The page, which is dirty, held in place and as it is.
     pub(crate) fn pin_dirty(&self, ino: Ino, index: u64) -> Result<Page<'_>> {
         let page = loop {
-            match self.caches.pages.get_or_insert(key(ino, index)) {
+            match self.inodes.caches.pages.get_or_insert(key(ino, index)) {
                 Entry::Uptodate(page) => break page,
                 Entry::Busy(wait) => {
                     if let Some(page) = wait.wait() {
@@ -277,12 +277,12 @@ impl Reader {
                     }
                 }
                 Entry::New(_) | Entry::Full => {
-                    return Err(self.fs.broken("a dirty page left the cache").into());
+                    return Err(self.inodes.fs.broken("a dirty page left the cache").into());
                 }
             }
         };
         let what = "a page with dirty blocks may be evicted";
-        self.fs.ensure(page.is_dirty(), what)?;
+        self.inodes.fs.ensure(page.is_dirty(), what)?;
         Ok(page)
     }
 
@@ -332,7 +332,7 @@ impl Reader {
 
     /// The device writes that the pieces of `round` make, in the order of their places.
     fn device_writes<'p>(&self, round: &'p [FileRound<'_>]) -> Result<Vec<DeviceWrite<'p>>> {
-        let block_bytes = self.block_bytes();
+        let block_bytes = self.inodes.block_bytes();
         let mut writes: Vec<DeviceWrite<'p>> = Vec::new();
         for file in round {
             for piece in &file.pieces {
@@ -344,7 +344,8 @@ impl Reader {
                 };
                 let blocks = piece.blocks.end - piece.blocks.start;
                 let what = "other bytes are to be written than will be mapped";
-                self.fs
+                self.inodes
+                    .fs
                     .ensure(write.len_bytes as u64 == blocks * block_bytes, what)?;
                 writes.push(write);
             }
@@ -368,7 +369,7 @@ impl Reader {
 
     /// The bytes of `blocks` in the pages of `file`.
     fn slices<'p>(&self, file: &'p FileRound<'_>, blocks: &Range<u64>) -> Vec<IoSlice<'p>> {
-        let (block_bytes, page_bytes) = (self.block_bytes(), self.page_bytes());
+        let (block_bytes, page_bytes) = (self.inodes.block_bytes(), self.inodes.page_bytes());
         let bytes = blocks.start * block_bytes..blocks.end * block_bytes;
         let indexes = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
         let pages = file.pages.range(indexes);
@@ -484,7 +485,11 @@ mod tests {
     #[test]
     fn dirty_page_that_left_the_cache_stops_writing() {
         broken("a dirty page left the cache", |reader, live| {
-            reader.caches.pages.discard_range(live.ino().0.into(), 0..1);
+            reader
+                .inodes
+                .caches
+                .pages
+                .discard_range(live.ino().0.into(), 0..1);
             reader.write_back_one(live)
         });
     }
@@ -492,7 +497,7 @@ mod tests {
     #[test]
     fn dirty_page_that_may_be_evicted_stops_writing() {
         broken("may be evicted", |reader, live| {
-            reader.caches.pages.set_clean(key(live.ino(), 1));
+            reader.inodes.caches.pages.set_clean(key(live.ino(), 1));
             reader.write_back_one(live)
         });
     }

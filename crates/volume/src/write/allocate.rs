@@ -34,7 +34,7 @@ impl Reader {
             FIXED
         };
         self.check_changeable(&inode, fixed)?;
-        if bytes.end > self.fs.max_file_bytes(&inode) {
+        if bytes.end > self.inodes.fs.max_file_bytes(&inode) {
             return Err(Error::FileTooLarge(live.ino()).into());
         }
         if inode.has_inline_data() {
@@ -46,7 +46,7 @@ impl Reader {
         }
         match mode {
             Fallocate::Allocate { keep_size } => {
-                drop(self.allocate(live, self.blocks_touched(&bytes))?);
+                drop(self.allocate(live, self.inodes.blocks_touched(&bytes))?);
                 self.end_allocation(live, bytes.end, keep_size)
             }
             Fallocate::ZeroRange { keep_size } => {
@@ -68,7 +68,7 @@ impl Reader {
     /// Commits what moved content, so that a write to where it lies now cannot show, after a crash,
     /// where it lay before. If that fails, nothing is written any more.
     fn commit_shift(&self) -> Result<()> {
-        Ok(self.fs.commit(self.fs.running_tid()?)?)
+        Ok(self.inodes.fs.commit(self.inodes.fs.running_tid()?)?)
     }
 
     /// Stamps the file, which is to be `end_bytes` long at least unless `keep_size` says otherwise.
@@ -89,7 +89,7 @@ impl Reader {
         let mut at = blocks.start;
         while at < blocks.end {
             let until = blocks.end.min(at + CLAIM_BLOCKS);
-            let mapping = self.mapping(&live.inode()?, at..until)?;
+            let mapping = self.inodes.mapping(&live.inode()?, at..until)?;
             if mapping.kind != MappingKind::Hole {
                 at += u64::from(mapping.blocks);
                 continue;
@@ -118,14 +118,18 @@ impl Reader {
     ) -> Result<u32> {
         let reserved = reservation.clusters();
         let claim = self
+            .inodes
             .fs
             .claim_for(&live.inode()?, start, blocks, Some(reservation))?;
         let (len, claimed) = (claim.blocks(), reserved - reservation.clusters());
         let mapped = self.change_mapping(live, len, |handle, inode| {
-            Ok(self.fs.map_claim(handle, inode, start, claim, false)?)
+            Ok(self
+                .inodes
+                .fs
+                .map_claim(handle, inode, start, claim, false)?)
         });
         if mapped.is_err() {
-            reservation.add(self.fs.reserve_again(claimed)?);
+            reservation.add(self.inodes.fs.reserve_again(claimed)?);
         }
         mapped.map(|()| len)
     }
@@ -138,7 +142,7 @@ impl Reader {
                 while !left.is_empty() {
                     let mut rest = left.clone();
                     self.change_mapping(live, 1, |handle, inode| {
-                        rest = self.fs.unmap(handle, inode, rest.clone())?;
+                        rest = self.inodes.fs.unmap(handle, inode, rest.clone())?;
                         Ok(())
                     })?;
                     left = rest;
@@ -161,13 +165,14 @@ impl Reader {
         blocks: u32,
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
-        let credits = self.fs.map_credits(&live.inode()?, blocks);
+        let credits = self.inodes.fs.map_credits(&live.inode()?, blocks);
         let mut handle = self
+            .inodes
             .fs
             .start(credits.max(self.cut_credits(live)?) + INODE_CREDITS)?;
         let mut inode = live.inode()?;
         change(&mut handle, &mut inode)?;
-        self.fs.write_inode(&mut handle, &inode)?;
+        self.inodes.fs.write_inode(&mut handle, &inode)?;
         live.publish(&handle, &inode);
         handle.stop();
         Ok(())
@@ -175,14 +180,14 @@ impl Reader {
 
     /// The blocks that `bytes` have whole.
     fn blocks_within(&self, bytes: &Range<u64>) -> FileBlocks {
-        let block_bytes = self.block_bytes();
+        let block_bytes = self.inodes.block_bytes();
         let (first, end) = (bytes.start.div_ceil(block_bytes), bytes.end / block_bytes);
         first..end.max(first)
     }
 
     /// Makes zeros of the parts of blocks at both ends of `bytes`.
     fn zero_edges(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
-        let block_bytes = self.block_bytes();
+        let block_bytes = self.inodes.block_bytes();
         let first = bytes.start.next_multiple_of(block_bytes);
         let last = bytes.end / block_bytes * block_bytes;
         if first > last {
@@ -210,12 +215,15 @@ impl Reader {
         let _promise = self.reserve_remapping(live, &starts)?;
         let _alone = live.writeback.lock();
         let _map = live.map.write();
-        let block_bytes = self.block_bytes();
+        let block_bytes = self.inodes.block_bytes();
         let bytes = blocks.start * block_bytes..blocks.end.saturating_mul(block_bytes);
-        let page_bytes = self.page_bytes();
+        let page_bytes = self.inodes.page_bytes();
         // Written back, so that pages at the edges can go too.
         let pages = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
-        self.caches.pages.discard_range(live.ino().0.into(), pages);
+        self.inodes
+            .caches
+            .pages
+            .discard_range(live.ino().0.into(), pages);
         let mut left = blocks;
         while !left.is_empty() {
             // What was promised may have to be committed before it can be had.
@@ -236,14 +244,14 @@ impl Reader {
         let end = bytes.end.min(
             live.peek()?
                 .size_bytes()
-                .next_multiple_of(self.block_bytes()),
+                .next_multiple_of(self.inodes.block_bytes()),
         );
         let bytes = bytes.start.min(end)..end;
         let blocks = self.blocks_within(&bytes);
         if !blocks.is_empty() {
             let cuts = [blocks.start, blocks.end];
             self.remap(live, blocks, &cuts, |handle, inode, left| {
-                self.fs.unmap(handle, inode, left)
+                self.inodes.fs.unmap(handle, inode, left)
             })?;
         }
         self.zero_edges(live, bytes)?;
@@ -252,7 +260,7 @@ impl Reader {
     }
 
     fn zero_range(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
-        let allocated = self.allocate(live, self.blocks_touched(&bytes))?;
+        let allocated = self.allocate(live, self.inodes.blocks_touched(&bytes))?;
         if let Err(error) = self.take_content(live, self.blocks_within(&bytes)) {
             let _alone = live.writeback.lock();
             let _map = live.map.write();
@@ -269,7 +277,7 @@ impl Reader {
         }
         let cuts = self.cuts_unwritten(live, &blocks)?;
         self.remap(live, blocks, &cuts, |handle, inode, left| {
-            self.fs.set_written(handle, inode, left, false)
+            self.inodes.fs.set_written(handle, inode, left, false)
         })
     }
 
@@ -280,7 +288,7 @@ impl Reader {
         let mut cuts = vec![blocks.start, blocks.end];
         let mut at = blocks.start;
         while at < blocks.end {
-            let mapping = self.mapping(&live.inode()?, at..blocks.end)?;
+            let mapping = self.inodes.mapping(&live.inode()?, at..blocks.end)?;
             at += u64::from(mapping.blocks);
             if u64::from(mapping.blocks) > CLAIM_BLOCKS {
                 cuts.push(at - 1);
@@ -291,7 +299,7 @@ impl Reader {
 
     /// That `bytes` are whole clusters, as moving what follows needs.
     fn check_whole(&self, live: &Live<'_>, bytes: &Range<u64>) -> Result<()> {
-        let cluster_bytes = self.fs.superblock().cluster_size_bytes();
+        let cluster_bytes = self.inodes.fs.superblock().cluster_size_bytes();
         if bytes.start.is_multiple_of(cluster_bytes) && bytes.end.is_multiple_of(cluster_bytes) {
             return Ok(());
         }
@@ -304,7 +312,7 @@ impl Reader {
         if bytes.end >= size_bytes {
             return Err(Error::Invalid(live.ino(), "range reaches the end of the file").into());
         }
-        let blocks = self.blocks_touched(&bytes);
+        let blocks = self.inodes.blocks_touched(&bytes);
         let by = i64::try_from(blocks.end - blocks.start).unwrap_or(i64::MAX);
         let size_bytes = size_bytes - (bytes.end - bytes.start);
         let cuts = [blocks.start, blocks.end];
@@ -314,14 +322,14 @@ impl Reader {
             // In one handle, unless there is too much of it.
             let mut rest_of_hole = hole.clone();
             if !hole.is_empty() {
-                rest_of_hole = self.fs.unmap(handle, inode, hole.clone())?;
+                rest_of_hole = self.inodes.fs.unmap(handle, inode, hole.clone())?;
                 if !rest_of_hole.is_empty() {
                     hole = rest_of_hole;
                     return Ok(left);
                 }
             }
             let behind = left.start.max(blocks.end)..left.end;
-            let rest = self.fs.shift(handle, inode, behind, -by)?;
+            let rest = self.inodes.fs.shift(handle, inode, behind, -by)?;
             if rest.is_empty() {
                 inode.set_size_bytes(size_bytes);
             }
@@ -331,8 +339,11 @@ impl Reader {
         })?;
         // Filled since the shift, the last page has what was behind the end.
         let _map = live.map.write();
-        let pages = bytes.start / self.page_bytes()..u64::MAX;
-        self.caches.pages.discard_range(live.ino().0.into(), pages);
+        let pages = bytes.start / self.inodes.page_bytes()..u64::MAX;
+        self.inodes
+            .caches
+            .pages
+            .discard_range(live.ino().0.into(), pages);
         Ok(())
     }
 
@@ -344,20 +355,20 @@ impl Reader {
             return Err(Error::Invalid(live.ino(), "range starts behind the file").into());
         }
         let longer = size_bytes + len_bytes;
-        if longer > self.fs.max_file_bytes(&live.peek()?) {
+        if longer > self.inodes.fs.max_file_bytes(&live.peek()?) {
             return Err(Error::FileTooLarge(live.ino()).into());
         }
         self.zero_tail(live, size_bytes)?;
         self.write_back_one(live)?;
-        let blocks = self.blocks_touched(&bytes);
+        let blocks = self.inodes.blocks_touched(&bytes);
         let by = i64::try_from(blocks.end - blocks.start).unwrap_or(i64::MAX);
         let (all, cuts) = (blocks.start..FILE_BLOCKS, [blocks.start]);
         self.remap(live, all, &cuts, |handle, inode, left| {
             if inode.size_bytes() < longer {
-                self.fs.allow_file_size(handle, longer)?;
+                self.inodes.fs.allow_file_size(handle, longer)?;
                 inode.set_size_bytes(longer);
             }
-            self.fs.shift(handle, inode, left, by)
+            self.inodes.fs.shift(handle, inode, left, by)
         })
     }
 }

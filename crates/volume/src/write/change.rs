@@ -40,17 +40,17 @@ impl Reader {
         let Error::Ext4(error @ Ext4::Corrupt(_)) = error else {
             return;
         };
-        if !self.fs.is_writable() {
+        if !self.inodes.fs.is_writable() {
             return;
         }
         tracing::error!(%error, "the image is damaged");
         match self.errors {
             ErrorsMode::Continue => {
-                if let Err(error) = self.fs.record_damage(error) {
+                if let Err(error) = self.inodes.fs.record_damage(error) {
                     tracing::error!(%error, "recording the damage failed");
                 }
             }
-            ErrorsMode::RemountReadOnly | ErrorsMode::Abort => self.fs.abort(error),
+            ErrorsMode::RemountReadOnly | ErrorsMode::Abort => self.inodes.fs.abort(error),
         }
     }
 }

@@ -128,7 +128,7 @@ impl Volume {
     /// `EIO`, and whatever went wrong earlier in the background.
     pub fn sync_file(&self, ino: Ino, data_only: bool) -> Result<()> {
         self.change_once(|| {
-            if self.reader.live.is_none() {
+            if self.reader.inodes.live.is_none() {
                 return Ok(());
             }
             let live = self.live(ino)?;
@@ -158,7 +158,7 @@ impl Volume {
     /// As [`Volume::sync_file`].
     pub fn sync(&self) -> Result<()> {
         self.change_once(|| {
-            if self.reader.live.is_none() {
+            if self.reader.inodes.live.is_none() {
                 return Ok(());
             }
             self.reader.write_back_and_commit()
@@ -171,7 +171,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::sync_file`].
     pub fn close(&self) -> Result<()> {
-        if self.reader.live.is_none() || self.is_closed.swap(true, Relaxed) {
+        if self.reader.inodes.live.is_none() || self.is_closed.swap(true, Relaxed) {
             return Ok(());
         }
         // The flusher may be at it, but begins nothing new.

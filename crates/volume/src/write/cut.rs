@@ -5,8 +5,8 @@
 
 use super::names::FIXED;
 use crate::Result;
-use crate::live::Live;
-use crate::read::{Reader, key};
+use crate::live::{Live, key};
+use crate::read::Reader;
 use larder_cache::page::Lock;
 use larder_ext4::{Error, FileBlocks, Handle, Inode, MappingKind};
 
@@ -25,7 +25,7 @@ impl Reader {
     pub(crate) fn truncate(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, FIXED)?;
-        if size_bytes > self.fs.max_file_bytes(&inode) {
+        if size_bytes > self.inodes.fs.max_file_bytes(&inode) {
             return Err(Error::FileTooLarge(live.ino()).into());
         }
         if inode.has_inline_data() && self.resize_inline(live, size_bytes)? {
@@ -51,7 +51,7 @@ impl Reader {
         self.write_back_one(live)?;
         self.change_inode(live, |handle, inode| {
             self.stamp(inode);
-            self.fs.allow_file_size(handle, size_bytes)?;
+            self.inodes.fs.allow_file_size(handle, size_bytes)?;
             inode.set_size_bytes(size_bytes);
             Ok(())
         })
@@ -63,10 +63,10 @@ impl Reader {
         live: &Live<'_>,
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
-        let mut handle = self.fs.start(INODE_CREDITS)?;
+        let mut handle = self.inodes.fs.start(INODE_CREDITS)?;
         let mut inode = live.inode()?;
         change(&mut handle, &mut inode)?;
-        self.fs.write_inode(&mut handle, &inode)?;
+        self.inodes.fs.write_inode(&mut handle, &inode)?;
         live.publish(&handle, &inode);
         handle.stop();
         Ok(())
@@ -76,20 +76,23 @@ impl Reader {
     fn cut(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let _alone = live.writeback.lock();
         let _map = live.map.write();
-        let blocks = size_bytes.div_ceil(self.block_bytes())..FILE_BLOCKS;
+        let blocks = size_bytes.div_ceil(self.inodes.block_bytes())..FILE_BLOCKS;
         let before = live.peek()?.size_bytes();
         self.write_tail(live, size_bytes)?;
-        let mut handle = self.fs.start(self.cut_credits(live)?)?;
+        let mut handle = self.inodes.fs.start(self.cut_credits(live)?)?;
         let mut inode = live.inode()?;
         self.stamp(&mut inode);
         // Not as far as content is in memory alone.
         inode.set_size_bytes(size_bytes.min(inode.size_bytes()));
-        self.fs.add_orphan(&mut handle, &mut inode)?;
-        let left = self.fs.unmap(&mut handle, &mut inode, blocks.clone())?;
+        self.inodes.fs.add_orphan(&mut handle, &mut inode)?;
+        let left = self
+            .inodes
+            .fs
+            .unmap(&mut handle, &mut inode, blocks.clone())?;
         if left.is_empty() {
             self.end_cut(&mut handle, &mut inode)?;
         }
-        self.fs.write_inode(&mut handle, &inode)?;
+        self.inodes.fs.write_inode(&mut handle, &inode)?;
         live.publish_size(&handle, &inode, size_bytes);
         handle.stop();
         live.mark_clean(blocks);
@@ -104,13 +107,13 @@ impl Reader {
     /// zeros must not come later than the cut, or a crash could show what was cut off where
     /// the file grows again. With `writeback` held, and `rw`, so that the page stays as it is.
     fn write_tail(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
-        let (block_bytes, page_bytes) = (self.block_bytes(), self.page_bytes());
+        let (block_bytes, page_bytes) = (self.inodes.block_bytes(), self.inodes.page_bytes());
         let block = size_bytes / block_bytes;
         let is_dirty = live.state().dirty.blocks.contains(block);
         if size_bytes.is_multiple_of(block_bytes) || !is_dirty {
             return Ok(());
         }
-        let mapping = self.mapping(&live.inode()?, block..block + 1)?;
+        let mapping = self.inodes.mapping(&live.inode()?, block..block + 1)?;
         let MappingKind::Written(on_device) = mapping.kind else {
             return Ok(());
         };
@@ -129,13 +132,13 @@ impl Reader {
     /// Takes the rest of what is to be cut off out of the mapping of a file that is an orphan.
     fn unmap_rest(&self, live: &Live<'_>, mut left: FileBlocks) -> Result<()> {
         while !left.is_empty() {
-            let mut handle = self.fs.start(self.cut_credits(live)?)?;
+            let mut handle = self.inodes.fs.start(self.cut_credits(live)?)?;
             let mut inode = live.inode()?;
-            left = self.fs.unmap(&mut handle, &mut inode, left)?;
+            left = self.inodes.fs.unmap(&mut handle, &mut inode, left)?;
             if left.is_empty() {
                 self.end_cut(&mut handle, &mut inode)?;
             }
-            self.fs.write_inode(&mut handle, &inode)?;
+            self.inodes.fs.write_inode(&mut handle, &inode)?;
             live.publish(&handle, &inode);
             handle.stop();
         }
@@ -145,14 +148,14 @@ impl Reader {
     /// The file is no orphan any more, unless it has lost its last name.
     fn end_cut(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         if inode.links() > 0 {
-            self.fs.remove_orphan(handle, inode)?;
+            self.inodes.fs.remove_orphan(handle, inode)?;
         }
         Ok(())
     }
 
     pub(super) fn cut_credits(&self, live: &Live<'_>) -> Result<u32> {
         let inode = live.inode()?;
-        let one = self.fs.map_credits(&inode, 1);
+        let one = self.inodes.fs.map_credits(&inode, 1);
         Ok(one.saturating_add(CREDITS + INODE_CREDITS))
     }
 
@@ -160,8 +163,8 @@ impl Reader {
     /// behind it; what was behind the end is zeros. With `map`
     /// held exclusively, so that nothing comes back as it was.
     fn drop_pages(&self, live: &Live<'_>, size_bytes: u64, before_bytes: u64) {
-        let page_bytes = self.page_bytes();
-        let (ino, pages) = (live.ino(), &self.caches.pages);
+        let page_bytes = self.inodes.page_bytes();
+        let (ino, pages) = (live.ino(), &self.inodes.caches.pages);
         let behind = size_bytes.div_ceil(page_bytes)..before_bytes.div_ceil(page_bytes);
         pages.discard_range(ino.0.into(), behind);
         let last = key(ino, size_bytes / page_bytes);

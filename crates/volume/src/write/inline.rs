@@ -24,11 +24,11 @@ impl Reader {
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         let end = start.saturating_add(buf.len());
         let size = usize::try_from(inode.size_bytes()).unwrap_or(usize::MAX);
-        if end.max(size) > self.fs.inline_capacity(&inode)? {
+        if end.max(size) > self.inodes.fs.inline_capacity(&inode)? {
             self.outgrow_inode(live)?;
             return Ok(false);
         }
-        let mut data = self.fs.inline_data(&inode)?;
+        let mut data = self.inodes.fs.inline_data(&inode)?;
         data.resize(end.max(size), 0);
         data[start..end].copy_from_slice(buf);
         self.set_inline(live, &data)?;
@@ -40,21 +40,23 @@ impl Reader {
     pub(super) fn resize_inline(&self, live: &Live<'_>, size_bytes: u64) -> Result<bool> {
         let inode = live.inode()?;
         let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
-        if size > self.fs.inline_capacity(&inode)? {
+        if size > self.inodes.fs.inline_capacity(&inode)? {
             self.outgrow_inode(live)?;
             return Ok(false);
         }
-        let mut data = self.fs.inline_data(&inode)?;
+        let mut data = self.inodes.fs.inline_data(&inode)?;
         data.resize(size, 0);
         self.set_inline(live, &data)?;
         Ok(true)
     }
 
     fn set_inline(&self, live: &Live<'_>, data: &[u8]) -> Result<()> {
-        let mut handle = self.fs.start(CREDITS)?;
+        let mut handle = self.inodes.fs.start(CREDITS)?;
         let mut inode = live.inode()?;
         self.stamp(&mut inode);
-        self.fs.set_inline_data(&mut handle, &mut inode, data)?;
+        self.inodes
+            .fs
+            .set_inline_data(&mut handle, &mut inode, data)?;
         live.publish(&handle, &inode);
         handle.stop();
         Ok(())
@@ -65,13 +67,17 @@ impl Reader {
         let _alone = live.writeback.lock();
         let _map = live.map.write();
         let mut inode = live.inode()?;
-        let credits = self.fs.map_credits(&inode, 1).saturating_add(CREDITS);
-        let mut handle = self.fs.start(credits)?;
-        let data = self.fs.remove_inline_data(&mut handle, &mut inode)?;
+        let credits = self
+            .inodes
+            .fs
+            .map_credits(&inode, 1)
+            .saturating_add(CREDITS);
+        let mut handle = self.inodes.fs.start(credits)?;
+        let data = self.inodes.fs.remove_inline_data(&mut handle, &mut inode)?;
         if !data.is_empty() {
-            let claim = self.fs.claim_for(&inode, FileBlock(0), 1, None)?;
+            let claim = self.inodes.fs.claim_for(&inode, FileBlock(0), 1, None)?;
             let mut block = data;
-            let block_bytes = usize::try_from(self.block_bytes()).unwrap_or(0);
+            let block_bytes = usize::try_from(self.inodes.block_bytes()).unwrap_or(0);
             if block.len() > block_bytes {
                 return Err(Error::FileTooLarge(live.ino()).into());
             }
@@ -83,13 +89,14 @@ impl Reader {
                 })?;
             } else {
                 self.device
-                    .write_at(&block, claim.start().0 * self.block_bytes())
+                    .write_at(&block, claim.start().0 * self.inodes.block_bytes())
                     .map_err(|error| self.content_failed(error))?;
             }
-            self.fs
+            self.inodes
+                .fs
                 .map_claim(&mut handle, &mut inode, FileBlock(0), claim, true)?;
         }
-        self.fs.write_inode(&mut handle, &inode)?;
+        self.inodes.fs.write_inode(&mut handle, &inode)?;
         live.publish(&handle, &inode);
         handle.stop();
         Ok(())

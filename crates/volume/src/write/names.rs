@@ -255,7 +255,7 @@ impl Volume {
 
     /// What `name` stands for in `dir`, whose `rw` is held.
     pub(super) fn entry(&self, dir: &Inode, name: &[u8]) -> Result<Option<Entry>> {
-        match self.reader.caches.dentries.get(dir.ino().0, name) {
+        match self.reader.inodes.caches.dentries.get(dir.ino().0, name) {
             Some(Dentry::Positive { ino, file_type }) => {
                 Ok(Some((Ino(ino), FileTypeByte(file_type))))
             }
@@ -283,12 +283,16 @@ impl Volume {
             },
             None => Dentry::Negative,
         };
-        self.reader.caches.dentries.insert(dir.0, name, dentry);
+        self.reader
+            .inodes
+            .caches
+            .dentries
+            .insert(dir.0, name, dentry);
     }
 
     /// Forgets what ".." stands for in `dir`.
     pub(super) fn forget_parent(&self, dir: Ino) {
-        self.reader.caches.dentries.remove(dir.0, b"..");
+        self.reader.inodes.caches.dentries.remove(dir.0, b"..");
     }
 
     /// The names of `dir` were changed.

@@ -13,8 +13,8 @@
 //! written back.
 
 use super::names::IS_FIXED;
-use crate::live::Live;
-use crate::read::{Reader, check_content, key};
+use crate::live::{Live, key};
+use crate::read::{Reader, check_content};
 use crate::{Ino, Result};
 use larder_cache::page::{Entry, Lock, LockedPage, NewPage};
 use larder_ext4::ondisk::inode::InodeFlags;
@@ -120,26 +120,12 @@ impl DerefMut for OwnPage<'_> {
 }
 
 impl Reader {
-    pub(crate) fn block_size_log2(&self) -> u8 {
-        self.fs.superblock().block_size_log2
-    }
-
-    pub(crate) fn block_bytes(&self) -> u64 {
-        u64::from(self.fs.superblock().block_size_bytes())
-    }
-
-    /// The blocks that `bytes` touch.
-    pub(crate) fn blocks_touched(&self, bytes: &Range<u64>) -> Range<u64> {
-        let block_bytes = self.block_bytes();
-        bytes.start / block_bytes..bytes.end.div_ceil(block_bytes)
-    }
-
     /// Writes what is left of `writing` into the regular file `ino`.
     ///
     /// # Errors
     /// Also after a part of it was written: `writing` says how much.
     pub(crate) fn write(&self, ino: Ino, writing: &mut Writing<'_>) -> Result<()> {
-        let live = self.live(ino)?;
+        let live = self.inodes.live(ino)?;
         let alone = live.rw.write();
         let written = self.write_alone(&live, writing);
         let is_replaced = live.state().is_replaced;
@@ -162,7 +148,7 @@ impl Reader {
         }
         let end_bytes = start_bytes.checked_add(left.len() as u64);
         let end_bytes = end_bytes
-            .filter(|end| *end <= self.fs.max_file_bytes(&inode))
+            .filter(|end| *end <= self.inodes.fs.max_file_bytes(&inode))
             .ok_or(Error::FileTooLarge(live.ino()))?;
         if inode.has_inline_data() && self.write_inline(live, left, start_bytes)? {
             writing.advance_to(end_bytes);
@@ -180,8 +166,8 @@ impl Reader {
     /// volume that was not turned read-only by an error.
     pub(super) fn check_changeable(&self, inode: &Inode, fixed: InodeFlags) -> Result<()> {
         check_content(inode)?;
-        if !self.fs.is_writable() {
-            return Err(Error::ReadOnly(self.fs.failure()).into());
+        if !self.inodes.fs.is_writable() {
+            return Err(Error::ReadOnly(self.inodes.fs.failure()).into());
         }
         if inode.flags().intersects(fixed) {
             return Err(crate::Error::NotPermitted(inode.ino(), IS_FIXED));
@@ -196,7 +182,7 @@ impl Reader {
         writing: &mut Writing<'_>,
         end_bytes: u64,
     ) -> Result<()> {
-        let page_bytes = self.page_bytes();
+        let page_bytes = self.inodes.page_bytes();
         let whole = writing.at().next_multiple_of(page_bytes)..end_bytes / page_bytes * page_bytes;
         let large = whole.end.saturating_sub(whole.start);
         if large >= LARGE_BYTES && !self.journals_content {
@@ -213,10 +199,11 @@ impl Reader {
     /// Writes what is left of `writing`, up to `until` in the file, into pages.
     fn write_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         while writing.at() < until {
-            let blocks = self.blocks_touched(&(writing.at()..until));
+            let blocks = self.inodes.blocks_touched(&(writing.at()..until));
             // What is written here gives back what was promised too much, for the next round.
             let end = self.reserve_first_holes(live, blocks.clone())?;
-            let written = self.change_pages(live, writing, until.min(end * self.block_bytes()));
+            let written =
+                self.change_pages(live, writing, until.min(end * self.inodes.block_bytes()));
             live.end_expecting(blocks.start..end);
             written?;
         }
@@ -225,7 +212,7 @@ impl Reader {
 
     /// As [`Reader::write_pages`], with space for what is mapped to nothing.
     fn change_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
-        let page_bytes = self.page_bytes();
+        let page_bytes = self.inodes.page_bytes();
         while writing.at() < until {
             let start = writing.at();
             let end = until.min((start / page_bytes + 1) * page_bytes);
@@ -248,10 +235,10 @@ impl Reader {
         edit: &mut dyn FnMut(&mut [u8]),
     ) -> Result<()> {
         let Change { bytes, size_bytes } = change;
-        let page_bytes = self.page_bytes();
+        let page_bytes = self.inodes.page_bytes();
         let index = bytes.start / page_bytes;
         let start = index * page_bytes;
-        let blocks = self.blocks_touched(&bytes);
+        let blocks = self.inodes.blocks_touched(&bytes);
         let in_page = |at: u64| usize::try_from(at - start).unwrap_or(0);
         let is_whole = bytes.end - bytes.start == page_bytes;
         if let Some(mut page) = self.own_page(live, index, is_whole)? {
@@ -266,7 +253,7 @@ impl Reader {
             return Err(Error::HandleTooLarge.into());
         }
         // No room in the cache, even now that nothing is dirty: its blocks alone, past it.
-        let block_bytes = self.block_bytes();
+        let block_bytes = self.inodes.block_bytes();
         let around = blocks.start * block_bytes..blocks.end * block_bytes;
         let mut buf = vec![0; usize::try_from(around.end - around.start).unwrap_or(0)];
         live.with_mapping(|inode| self.fill(inode, around.start, &mut [&mut buf[..]]))?;
@@ -279,7 +266,7 @@ impl Reader {
     /// Page `index` to change: as it is cached, or filled, unless `is_whole` says that all of it will
     /// be changed. `None` if there is no room for it.
     fn own_page(&self, live: &Live<'_>, index: u64, is_whole: bool) -> Result<Option<OwnPage<'_>>> {
-        let pages = &self.caches.pages;
+        let pages = &self.inodes.caches.pages;
         let key = key(live.ino(), index);
         let mut rounds = 0;
         loop {
@@ -303,7 +290,7 @@ impl Reader {
                 Entry::Busy(wait) => drop(wait.wait()),
                 Entry::New(mut page) => {
                     if !is_whole {
-                        let start_bytes = index * self.page_bytes();
+                        let start_bytes = index * self.inodes.page_bytes();
                         let alone = std::slice::from_mut(&mut page);
                         live.with_mapping(|inode| self.fill(inode, start_bytes, alone))?;
                     }
@@ -326,7 +313,7 @@ impl Reader {
     }
 
     fn is_writing(&self, live: &Live<'_>, index: u64) -> bool {
-        let per_page = (self.page_bytes() / self.block_bytes()).max(1);
+        let per_page = (self.inodes.page_bytes() / self.inodes.block_bytes()).max(1);
         let blocks = index * per_page..(index + 1) * per_page;
         let state = live.state();
         let writing = state.dirty.writing.as_ref();
@@ -339,10 +326,10 @@ impl Reader {
         if bytes.is_empty() {
             return Ok(());
         }
-        let block = bytes.start / self.block_bytes();
+        let block = bytes.start / self.inodes.block_bytes();
         let is_content = {
             let _stays = live.map.read();
-            let mapping = self.mapping(&live.inode()?, block..block + 1)?;
+            let mapping = self.inodes.mapping(&live.inode()?, block..block + 1)?;
             matches!(mapping.kind, MappingKind::Written(_))
         };
         if is_content || live.state().dirty.blocks.contains(block) {
@@ -359,7 +346,7 @@ impl Reader {
     /// Makes zeros of what the block at the end of a file of `size_bytes` has behind that, so that
     /// it is not seen when the file grows.
     pub(crate) fn zero_tail(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
-        let end = size_bytes.next_multiple_of(self.block_bytes());
+        let end = size_bytes.next_multiple_of(self.inodes.block_bytes());
         self.zero_in_block(live, size_bytes..end)
     }
 }

@@ -31,7 +31,7 @@ impl Reader {
             // The size is not to pass content that is not on the device.
             self.write_back_one(live)?;
         }
-        let blocks = self.blocks_touched(&(writing.at()..until));
+        let blocks = self.inodes.blocks_touched(&(writing.at()..until));
         self.reserve_holes(live, blocks.clone())?;
         let _alone = live.writeback.lock();
         let written = self.while_room_comes(|| {
@@ -55,7 +55,7 @@ impl Reader {
         size_bytes: u64,
     ) -> Result<()> {
         let bytes = writing.at()..until;
-        let blocks = self.blocks_touched(&bytes);
+        let blocks = self.inodes.blocks_touched(&bytes);
         let mut reservation = live.state().dirty.reservation.take();
         let placed = self.place(&live.inode()?, blocks.clone(), reservation.as_mut());
         live.state().dirty.reservation = reservation;
@@ -75,12 +75,15 @@ impl Reader {
             end = mapped.last().map_or(end, |last| last.end);
         });
         live.mark_clean(blocks.start..end);
-        writing.advance_to(end * self.block_bytes());
+        writing.advance_to(end * self.inodes.block_bytes());
         // What is dirty still is what the file has.
-        let per_page = (self.page_bytes() / self.block_bytes()).max(1);
+        let per_page = (self.inodes.page_bytes() / self.inodes.block_bytes()).max(1);
         let stale = live.state().dirty.pages_left(blocks, per_page);
         for pages in stale {
-            self.caches.pages.discard_range(live.ino().0.into(), pages);
+            self.inodes
+                .caches
+                .pages
+                .discard_range(live.ino().0.into(), pages);
         }
         mapped
     }
@@ -93,7 +96,7 @@ impl Reader {
         buf: &[u8],
         start_bytes: u64,
     ) -> Result<()> {
-        let block_bytes = self.block_bytes();
+        let block_bytes = self.inodes.block_bytes();
         let mut at = 0;
         while let Some(first) = pieces.get(at) {
             let mut end = first.blocks.end;

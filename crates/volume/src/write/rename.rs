@@ -76,7 +76,7 @@ impl Volume {
             dir: new_parent,
             name: new_name,
         };
-        let live = self.reader.live.as_ref();
+        let live = self.reader.inodes.live.as_ref();
         let live = live.ok_or(larder_ext4::Error::ReadOnly(None))?;
         self.change(|| {
             let mut may_move_directories = parent != new_parent;

@@ -138,7 +138,7 @@ impl Volume {
             ChangedBy::Other => without_set_id(mode, false),
         };
         self.change(|| {
-            let is_privileged = self.reader.with_inode(ino, |inode| {
+            let is_privileged = self.reader.inodes.with_inode(ino, |inode| {
                 let has_bits = without(inode.mode()) != inode.mode();
                 let capability = || self.fs().xattr(inode, CAPABILITY, XattrOffer::UnderLock);
                 Ok(inode.kind() == FileKind::Regular && (has_bits || capability()?.is_some()))

@@ -169,7 +169,11 @@ impl Volume {
     fn finish_orphan(&self, ino: Ino) -> Result<()> {
         let inode = self.fs().orphan_inode(ino)?;
         // Where a live inode that nobody has asked for yet is loaded from.
-        self.reader.caches.inodes.insert(ino.0, &inode.words());
+        self.reader
+            .inodes
+            .caches
+            .inodes
+            .insert(ino.0, &inode.words());
         let live = self.live(ino)?;
         let _alone = live.rw.write();
         if inode.links() == 0 {
@@ -206,7 +210,7 @@ impl Volume {
 impl Reader {
     /// As [`Volume::hold`].
     pub(crate) fn hold(&self, ino: Ino) -> Result<()> {
-        let Some(table) = &self.live else {
+        let Some(table) = &self.inodes.live else {
             // On a volume that is only read, everything stays.
             return Ok(());
         };
@@ -214,7 +218,7 @@ impl Reader {
             return Err(larder_ext4::Error::StaleInode(ino).into());
         }
         // Deleted before it was held? What is damaged otherwise is for whoever uses it.
-        match self.inode(ino) {
+        match self.inodes.inode(ino) {
             Err(Error::Ext4(stale @ larder_ext4::Error::StaleInode(_))) => {
                 // Another file may have got the number meanwhile, and lost its names.
                 let _ = self.release(ino, 1);
@@ -226,17 +230,17 @@ impl Reader {
 
     /// As [`Volume::release`].
     pub(crate) fn release(&self, ino: Ino, count: u64) -> Result<()> {
-        let Some(table) = &self.live else {
+        let Some(table) = &self.inodes.live else {
             return Ok(());
         };
         if !table.release(ino, count) {
             return Ok(());
         }
-        self.fs.release_preallocation(ino);
-        if self.inode(ino)?.links() > 0 {
+        self.inodes.fs.release_preallocation(ino);
+        if self.inodes.inode(ino)?.links() > 0 {
             return Ok(());
         }
-        let live = self.live(ino)?;
+        let live = self.inodes.live(ino)?;
         let _alone = live.rw.write();
         let released = self.change_once(|| {
             // Meanwhile it may have got a name, or a user.
@@ -266,7 +270,7 @@ impl Reader {
     /// Deletes a file that is an orphan and has no pages, with everything of it locked.
     fn delete_discarded(&self, live: &Live<'_>) -> Result<()> {
         let mut blocks = ALL_BLOCKS;
-        let fs = &self.fs;
+        let fs = &self.inodes.fs;
         loop {
             let mut handle = fs.start(DELETE_CREDITS)?;
             let mut inode = live.inode()?;
@@ -293,10 +297,10 @@ impl Reader {
         inode: &mut Inode,
         blocks: FileBlocks,
     ) -> Result<FileBlocks> {
-        if blocks.is_empty() || !self.fs.has_blocks(inode) {
+        if blocks.is_empty() || !self.inodes.fs.has_blocks(inode) {
             return Ok(0..0);
         }
-        let left = self.fs.unmap(handle, inode, blocks.clone())?;
+        let left = self.inodes.fs.unmap(handle, inode, blocks.clone())?;
         if left == blocks {
             return Err(larder_ext4::Error::HandleTooLarge.into());
         }

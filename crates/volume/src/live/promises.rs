@@ -1,0 +1,79 @@
+//! What is promised to the blocks of an inode in use that have no place yet, given back as far as it
+//! is not needed.
+
+use super::{Live, LiveState};
+use crate::dirty::BlockSet;
+use crate::need::{Need, need_of};
+use larder_ext4::Reservation;
+use std::ops::Range;
+
+impl Live<'_> {
+    /// The writer is done with `blocks`: what of them did not become dirty needs no space.
+    pub(crate) fn end_expecting(&self, blocks: Range<u64>) {
+        let mut state = self.state();
+        let dirty = &mut state.dirty;
+        let is_in = |set: &BlockSet| set.runs_in(blocks.clone()).next().is_some();
+        if !is_in(&dirty.expected) && !is_in(&dirty.converting) {
+            return;
+        }
+        dirty.expected.remove(blocks.clone());
+        let mut clean = blocks.start;
+        for run in dirty.blocks.runs_in(blocks.clone()) {
+            dirty.converting.remove(clean..run.start);
+            clean = run.end;
+        }
+        dirty.converting.remove(clean..blocks.end);
+        self.keep_needed(&mut state);
+    }
+
+    /// Gives up what is promised beyond what is delayed or expected to be.
+    pub(crate) fn keep_needed(&self, state: &mut LiveState) {
+        let dirty = &state.dirty;
+        let is_needed = [&dirty.delayed, &dirty.expected, &dirty.converting]
+            .iter()
+            .any(|set| !set.is_empty());
+        let need = match state.loaded() {
+            Some(inode) if is_needed => {
+                let delayed = need_of(&self.inodes.fs, &inode, &dirty.delayed, None);
+                let expected = need_of(&self.inodes.fs, &inode, &dirty.expected, None);
+                let converting = need_of(&self.inodes.fs, &inode, &dirty.converting, None);
+                Need {
+                    content: delayed.content + expected.content,
+                    mapping: delayed.mapping + expected.mapping + converting.mapping,
+                }
+            }
+            _ => Need::default(),
+        };
+        let dirty = &mut state.dirty;
+        if !is_needed {
+            dirty.reservation = None;
+            dirty.for_mapping = None;
+        }
+        if let Some(reservation) = &mut dirty.reservation {
+            reservation.keep(need.content);
+        }
+        if let Some(for_mapping) = &mut dirty.for_mapping {
+            for_mapping.keep(need.mapping);
+        }
+    }
+
+    /// Promises again what was claimed for delayed blocks and not mapped, and gives up what
+    /// is promised beyond what is needed. With `writeback` held.
+    pub(crate) fn settle_reservation(&self) {
+        let mut state = self.state();
+        if let Some(inode) = state.loaded() {
+            let needed = need_of(&self.inodes.fs, &inode, &state.dirty.delayed, None);
+            let reservation = &mut state.dirty.reservation;
+            let reserved = reservation.as_ref().map_or(0, Reservation::clusters);
+            if reserved < needed.content
+                && let Ok(again) = self.inodes.fs.reserve_again(needed.content - reserved)
+            {
+                match reservation {
+                    Some(left) => left.add(again),
+                    None => *reservation = Some(again),
+                }
+            }
+        }
+        self.keep_needed(&mut state);
+    }
+}

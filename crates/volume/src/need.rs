@@ -1,0 +1,102 @@
+//! How much space blocks need that have no place yet.
+
+use crate::dirty::{BlockSet, Dirty};
+use larder_ext4::{Filesystem, Inode, MappingLevel};
+
+/// What is promised for some blocks, in clusters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Need {
+    pub(crate) content: u64,
+    pub(crate) mapping: u64,
+}
+
+/// What `blocks` of the file need, beyond what `promised` has already.
+pub(crate) fn need_of(
+    fs: &Filesystem,
+    inode: &Inode,
+    blocks: &BlockSet,
+    promised: Option<&Dirty>,
+) -> Need {
+    let clusters = MappingLevel {
+        first: 0,
+        span_log2: fs.superblock().cluster_blocks_log2.into(),
+    };
+    let levels = fs.mapping_levels(inode).into_iter();
+    Need {
+        content: spans(clusters, blocks, promised),
+        mapping: levels.map(|level| spans(level, blocks, promised)).sum(),
+    }
+}
+
+/// How many spans of `level` the `blocks` touch in which nothing has a promise.
+fn spans(level: MappingLevel, blocks: &BlockSet, promised: Option<&Dirty>) -> u64 {
+    let MappingLevel { first, span_log2 } = level;
+    let is_promised = |span: u64| {
+        let start = first + (span << span_log2);
+        let all = start..start + (1 << span_log2);
+        promised.is_some_and(|dirty| {
+            let mut sets = [&dirty.delayed, &dirty.expected, &dirty.converting].into_iter();
+            sets.any(|set| set.runs_in(all.clone()).next().is_some())
+        })
+    };
+    let mut count = 0;
+    // The span behind the last that was looked at.
+    let mut next = 0;
+    for run in blocks.runs_in(first..u64::MAX) {
+        let touched =
+            ((run.start - first) >> span_log2).max(next)..((run.end - 1 - first) >> span_log2) + 1;
+        next = touched.end.max(next);
+        let is_apart = promised.is_none() || span_log2 == 0;
+        count += if is_apart {
+            // A block has no promise that it shares with others.
+            touched.end.saturating_sub(touched.start)
+        } else {
+            touched.filter(|span| !is_promised(*span)).count() as u64
+        };
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(runs: &[(u64, u64)]) -> BlockSet {
+        let mut set = BlockSet::default();
+        for &(start, end) in runs {
+            set.insert(start..end);
+        }
+        set
+    }
+
+    #[test]
+    fn spans_that_blocks_touch_are_counted_once() {
+        let level = MappingLevel {
+            first: 12,
+            span_log2: 8,
+        };
+        assert_eq!(spans(level, &set(&[(0, 12)]), None), 0);
+        assert_eq!(spans(level, &set(&[(0, 13)]), None), 1);
+        assert_eq!(
+            spans(level, &set(&[(20, 30), (40, 50), (267, 269)]), None),
+            2
+        );
+        assert_eq!(spans(level, &set(&[(12, 12 + 256 * 5)]), None), 5);
+    }
+
+    #[test]
+    fn span_in_which_something_is_promised_is_not_counted() {
+        let level = MappingLevel {
+            first: 12,
+            span_log2: 8,
+        };
+        let mut dirty = Dirty {
+            delayed: set(&[(30, 31)]),
+            ..Dirty::default()
+        };
+        assert_eq!(spans(level, &set(&[(40, 41)]), Some(&dirty)), 0);
+        assert_eq!(spans(level, &set(&[(40, 41), (300, 301)]), Some(&dirty)), 1);
+        dirty.expected = set(&[(301, 302)]);
+        assert_eq!(spans(level, &set(&[(40, 41), (300, 301)]), Some(&dirty)), 0);
+    }
+}
