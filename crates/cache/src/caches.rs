@@ -1,14 +1,15 @@
 //! The caches of a volume, on one budget.
 
-use crate::budget::{BudgetConfig, Division, SharedConfig, Shrinker, Shrinkers};
+use crate::budget::{BudgetConfig, Division, SharedConfig};
 use crate::buffer::BufferCache;
 use crate::dentry::DentryCache;
 use crate::inode::{InodeCache, RAW_INODE_WORDS};
 use crate::mbcache::{self, AttributeCaches, Config};
-use crate::page::Frames;
-use crate::page::PageCache;
+use crate::page::{Frames, PageCache};
+use crate::research::page_trees::PageTrees;
+use crate::shrink::{Shrinker, Shrinkers};
 use crate::table::{Charge, Growth};
-use crate::tables::Shrinking;
+use crate::tables::{Pages, Shrinking};
 use crate::tape::Tape;
 use larder_block::BlockDevice;
 use std::sync::Arc;
@@ -83,7 +84,13 @@ impl<const W: usize> Caches<W> {
         device: Arc<dyn BlockDevice>,
         config: &BudgetConfig,
     ) -> std::io::Result<Self> {
-        let frames = Arc::new(Frames::new(&division.frames)?);
+        let frames = Arc::new(match config.tables.page {
+            Pages::Hashed(_) => Frames::new(&division.frames)?,
+            Pages::RedBlackTrees => Frames::with_page_index(&division.frames, |arena| {
+                let trees = PageTrees::new(arena, division.frames.page_bits)?;
+                Ok(Box::new(trees))
+            })?,
+        });
         let charge = || -> Arc<dyn Charge> { frames.clone() };
         let shared = |variant, shared: Option<SharedConfig>| {
             let Some(SharedConfig {

@@ -9,9 +9,10 @@
 //! | [`inode`] | a raw inode | inode number | copies it |
 //! | [`mbcache`] | who has the same attributes | their hash | pins the entry |
 //!
-//! No hit takes a lock, but in variants of `mbcache` and in red-black trees of pages, which are there to compare; [`tables`] says
-//! which those are, and which functions and sizes tables have. [`table`] says how that works, [`page`] where pages and
-//! buffers live, [`budget`] how all of it stays within a given memory. [`hash`] names hash functions,
+//! No hit takes a lock, except of attributes by the published variants of `mbcache`, and of pages in
+//! red-black trees ([`research`]). [`table`] describes how that works, [`page`] the memory that pages and
+//! buffers share, [`budget`] and [`shrink`] how all of it stays within a given memory, and [`tables`] which
+//! hash functions and sizes the tables have. [`hash`] names hash functions,
 //! [`tape`] tells what the tables are asked.
 //! [`Caches`] makes all of them together.
 
@@ -25,7 +26,8 @@ pub mod mbcache;
 mod memory;
 pub mod number_hash;
 pub mod page;
-pub mod page_trees;
+pub mod research;
+pub mod shrink;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
 mod stats;

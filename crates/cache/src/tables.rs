@@ -37,8 +37,8 @@ pub use size::TableSize;
 
 pub use crate::hash::Function;
 use crate::hash::HashKey;
-pub use crate::page_trees::TreeDepths;
 use crate::table::HashFunction;
+pub use crate::table::TreeDepths;
 use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;

@@ -24,8 +24,9 @@ mod name_hash;
 
 pub use name_hash::name_hash;
 
-use crate::budget::{ArenaConfig, Shrinker};
+use crate::budget::ArenaConfig;
 use crate::hash::Function;
+use crate::shrink::Shrinker;
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
 use crate::table::{Arena, Charge, Growth, SeededHash, Slot, Table};

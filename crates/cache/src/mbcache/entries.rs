@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The entries of one cache, in slots of `W` words.
 #[derive(Debug)]
-pub(super) struct Entries<P: Probe, const W: usize> {
+pub(crate) struct Entries<P: Probe, const W: usize> {
     pub arena: Arc<Arena<W>>,
     pub probe: P,
     /// Entries at most in a chain of those with equal or colliding keys.

@@ -16,14 +16,14 @@ use crate::table::{Arena, Slot, State};
 const NONE: u32 = (1 << 28) - 1;
 
 /// Entries at most: what 28 bits number.
-pub(super) const ENTRIES_MAX: u32 = NONE;
+pub(crate) const ENTRIES_MAX: u32 = NONE;
 
 /// Lists at most, beside none: what 8 bits number.
-pub(super) const LISTS_MAX: usize = (1 << 8) - 1;
+pub(crate) const LISTS_MAX: usize = (1 << 8) - 1;
 
 /// The second word of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Links {
+pub(crate) struct Links {
     before: u32,
     after: u32,
     /// The number of the list.
@@ -59,7 +59,7 @@ impl Links {
 
 /// A list: its ends, and how many entries it has.
 #[derive(Debug)]
-pub(super) struct List {
+pub(crate) struct List {
     first: u32,
     last: u32,
     len: u32,

@@ -18,7 +18,9 @@
 //! | [`clock`](Variant::Clock) | in the [`table`](crate::table), without a lock | a clock hand over the arena, and the referenced bit |
 //! | [`off`](Variant::Off) | never | |
 //!
-//! `clock` is ours. All keep their entries in an [`Arena`](crate::table::Arena), whose memory comes
+//! A mount uses `referenced` unless another is chosen. `old` and `clock`, which is ours, are in
+//! [`research`](crate::research), `lru` and `list-lru` differ from `referenced` in
+//! `rewrite/lists.rs` alone. All keep their entries in an [`Arena`](crate::table::Arena), whose memory comes
 //! out of the budget and goes back to it.
 //!
 //! # What callers may rely on
@@ -47,12 +49,11 @@
 //! waits until an entry is unused ([`Held::wait_unused`]) must hold nothing that the other holders
 //! need before they let go.
 
-mod clock;
-mod entries;
-mod list;
+mod build;
+pub(crate) mod entries;
+pub(crate) mod list;
 mod off;
-mod old;
-mod probe;
+pub(crate) mod probe;
 mod rewrite;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
@@ -61,14 +62,13 @@ mod sizes;
 mod tests;
 mod variant;
 
+pub use build::build;
 pub use probe::{Probe, Touch};
 pub(crate) use sizes::Sizes;
 pub use variant::{UnknownVariant, Variant};
 
-use crate::budget::Shrinker;
-use crate::table::Growth;
+use crate::shrink::Shrinker;
 use std::fmt::Debug;
-use std::io;
 use std::sync::Arc;
 
 /// The sizes of a cache.
@@ -155,10 +155,10 @@ pub trait MbCache: Shrinker {
 /// An entry that stays where it is while this lives.
 #[derive(Debug)]
 pub struct Held<'c> {
-    cache: &'c dyn holds::Holds,
-    index: u32,
-    key: u32,
-    value: u64,
+    pub(crate) cache: &'c dyn holds::Holds,
+    pub(crate) index: u32,
+    pub(crate) key: u32,
+    pub(crate) value: u64,
 }
 
 impl Held<'_> {
@@ -197,7 +197,7 @@ impl Drop for Held<'_> {
 }
 
 /// What [`Held`] asks of its cache.
-mod holds {
+pub(crate) mod holds {
     use std::fmt::Debug;
 
     /// By the number of an entry that the caller holds.
@@ -251,27 +251,5 @@ impl Default for AttributeCaches {
             blocks: Arc::new(off::Off),
             inodes: Arc::new(off::Off),
         }
-    }
-}
-
-/// A cache of the given variant and size, whose entries' memory `growth` accounts for. `probe` is
-/// told what it locks and writes.
-///
-/// # Errors
-/// The kernel's, for want of address space most likely.
-pub fn build<P: Probe>(
-    variant: Variant,
-    config: Config,
-    growth: Growth,
-    probe: P,
-) -> io::Result<Box<dyn MbCache>> {
-    match variant {
-        Variant::Old => Ok(Box::new(old::Old::new(config, growth, probe)?)),
-        Variant::Lru | Variant::ListLru | Variant::Referenced => {
-            let rewrite = rewrite::Rewrite::new(variant, config, growth, probe)?;
-            Ok(Box::new(rewrite))
-        }
-        Variant::Clock => Ok(Box::new(clock::Clock::new(config, growth, probe)?)),
-        Variant::Off => Ok(Box::new(off::Off)),
     }
 }

@@ -1,7 +1,7 @@
 //! No cache: nothing is found, nothing is kept.
 
 use super::{Deleted, Held, Inserted, MbCache, Stats, Variant};
-use crate::budget::Shrinker;
+use crate::shrink::Shrinker;
 
 /// See the module.
 #[derive(Debug)]

@@ -64,7 +64,7 @@ pub trait Probe: Clone + Debug + Send + Sync + 'static {
 impl Probe for () {}
 
 /// The numbers of places. See the [module](self).
-pub(super) mod place {
+pub(crate) mod place {
     pub const GLOBAL: u64 = 2 << 32;
     pub const COUNT: u64 = 5 << 32;
 
@@ -87,7 +87,7 @@ pub(super) mod place {
 
 /// A lock that the probe is told of: held as long as this lives.
 #[derive(Debug)]
-pub(super) struct Locked<'a, T, P: Probe> {
+pub(crate) struct Locked<'a, T, P: Probe> {
     // Dropped first: the probe hears of it before others can take the lock.
     told: Told<'a, P>,
     guard: MutexGuard<'a, T>,

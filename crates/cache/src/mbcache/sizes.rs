@@ -1,6 +1,6 @@
 //! What the memory of a cache is made of.
 
-use super::{Config, Variant, clock, old, rewrite};
+use super::Config;
 
 /// The sizes of a variant that keeps entries. Each says its own.
 #[derive(Clone, Copy, Debug)]
@@ -16,16 +16,6 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Those of `variant`; `None` if it keeps no entries.
-    pub fn of(variant: Variant) -> Option<Self> {
-        match variant {
-            Variant::Old => Some(old::SIZES),
-            Variant::Lru | Variant::ListLru | Variant::Referenced => Some(rewrite::SIZES),
-            Variant::Clock => Some(clock::SIZES),
-            Variant::Off => None,
-        }
-    }
-
     /// Slots of a cache with so many entries at most.
     pub fn slots(self, limit_entries: u32) -> u32 {
         limit_entries * self.slots_per_entry + self.spare_slots

@@ -214,8 +214,7 @@ impl PageCache {
     fn insert(&self, key: PageKey) -> Option<Inserted<'_, PAGE_WORDS>> {
         let vacant = self.frames.take()?;
         let flags = State::BUSY | self.holder.flags();
-        let reset = |slot: &crate::table::Slot<PAGE_WORDS>| slot.set_aux(0);
-        Some(self.index().get_or_insert(&key, vacant, flags, reset))
+        Some(self.index().get_or_insert(&key, vacant, flags))
     }
 
     fn new_page(&self, index: u32) -> NewPage {

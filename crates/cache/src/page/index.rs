@@ -1,22 +1,47 @@
-//! What finds the frames of a cache: a hash table, or trees.
+//! What finds the frames of a cache: a hash table, or what is chosen in its place.
 
 use super::key::{PAGE_WORDS, PageKey, PageLayout};
-use crate::page_trees::PageTrees;
 use crate::stats::CacheStats;
 use crate::table::histogram::Report;
-use crate::table::{Found, Hash64, Inserted, Layout, Slot, State, Table, Taken, Vacant};
-use crate::tables::{Finder, TableHash};
+use crate::table::{Found, Hash64, Inserted, Layout, State, Table, Taken, Vacant};
+use crate::tables::TableHash;
 use crate::tape::{CacheKind, Tape};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 /// A hash table over frames.
 pub(crate) type FrameTable = Table<PageLayout, TableHash<Hash64>, PAGE_WORDS>;
 
-/// What finds the frames of a cache.
+/// What finds pages in place of a hash table. Each method is as the one of [`Table`] of its name.
+pub(crate) trait PageIndex: Debug + Send + Sync {
+    fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
+    fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>>;
+    fn contains(&self, key: &PageKey) -> bool;
+    fn take_flag(&self, key: &PageKey, flag: u64) -> bool;
+    fn lock(&self, key: &PageKey) -> Option<Taken>;
+    /// [`Table::get_or_insert`], which clears the half word of a new page.
+    fn get_or_insert<'a>(
+        &'a self,
+        key: &PageKey,
+        vacant: Vacant<'a, PAGE_WORDS>,
+        flags: u64,
+    ) -> Inserted<'a, PAGE_WORDS>;
+    fn take_out(&self, key: &PageKey) -> Option<State>;
+    fn unlink(&self, frame: u32);
+    fn abandon(&self, frame: u32) -> bool;
+    fn set_tape(&self, tape: Arc<dyn Tape>);
+    fn objects(&self) -> u64;
+    fn report(&self) -> Report;
+    /// The figures, where `capacity` pages of `page_bytes` fit.
+    fn stats(&self, capacity: u64, page_bytes: u64) -> CacheStats;
+    fn check_invariants(&self);
+}
+
+/// What finds the frames of a cache. The table, which is the rule, is called directly.
 #[derive(Debug)]
 pub(crate) enum FrameIndex {
     Table(FrameTable),
-    Trees(PageTrees),
+    Other(Box<dyn PageIndex>),
 }
 
 /// Hands a call on to either.
@@ -24,7 +49,7 @@ macro_rules! either {
     ($self:ident, $index:ident => $call:expr) => {
         match $self {
             FrameIndex::Table($index) => $call,
-            FrameIndex::Trees($index) => $call,
+            FrameIndex::Other($index) => $call,
         }
     };
 }
@@ -62,9 +87,11 @@ impl FrameIndex {
         key: &PageKey,
         vacant: Vacant<'a, PAGE_WORDS>,
         flags: u64,
-        fill: impl FnOnce(&Slot<PAGE_WORDS>),
     ) -> Inserted<'a, PAGE_WORDS> {
-        either!(self, index => index.get_or_insert(key, vacant, flags, fill))
+        match self {
+            Self::Table(table) => table.get_or_insert(key, vacant, flags, |slot| slot.set_aux(0)),
+            Self::Other(other) => other.get_or_insert(key, vacant, flags),
+        }
     }
 
     /// See [`Table::take_out`].
@@ -86,8 +113,8 @@ impl FrameIndex {
     pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         match self {
             Self::Table(table) => table.set_tape(tape, cache),
-            // Only pages have trees.
-            Self::Trees(trees) => trees.set_tape(tape),
+            // Only of pages: buffers are in a table.
+            Self::Other(other) => other.set_tape(tape),
         }
     }
 
@@ -100,7 +127,7 @@ impl FrameIndex {
     pub fn report(&self, cache: CacheKind) -> Report {
         match self {
             Self::Table(table) => Report::of(cache, [(table.counts(), table.histogram())]),
-            Self::Trees(trees) => Report::of_trees(trees.counts(), trees.depths()),
+            Self::Other(other) => other.report(),
         }
     }
 
@@ -110,13 +137,7 @@ impl FrameIndex {
             Self::Table(table) => {
                 CacheStats::of(table, table.hash().finder(), capacity, frame_bytes)
             }
-            Self::Trees(trees) => CacheStats {
-                finder: Finder::RedBlackTrees,
-                inserted: trees.inserted(),
-                bytes: trees.overhead_bytes()
-                    + trees.objects() * (size_of::<Slot<PAGE_WORDS>>() as u64 + frame_bytes),
-                ..CacheStats::of_lookups(trees.counts(), trees.objects(), capacity)
-            },
+            Self::Other(other) => other.stats(capacity, frame_bytes),
         }
     }
 
@@ -127,7 +148,7 @@ impl FrameIndex {
                 let key = PageLayout::hashed_in;
                 table.check_invariants(|a, b| key(a) == key(b));
             }
-            Self::Trees(trees) => trees.check_invariants(),
+            Self::Other(other) => other.check_invariants(),
         }
     }
 }

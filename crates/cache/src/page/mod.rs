@@ -74,5 +74,6 @@ mod pool;
 
 pub use bytes::{LockedPage, NewPage, Page};
 pub use cache::{Entry, Lock, PageCache, PageWait, ReadaheadCounts};
+pub(crate) use index::PageIndex;
 pub use key::{PAGE_WORDS, PageKey, PageLayout};
 pub use pool::{Frames, FramesConfig};

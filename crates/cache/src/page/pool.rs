@@ -10,14 +10,13 @@
 //! 2. A frame's bytes change only while it is busy.
 //! 3. A dirty frame is uptodate, or was and is being changed.
 
-use super::index::FrameIndex;
+use super::index::{FrameIndex, PageIndex};
 use super::key::PAGE_WORDS;
 use super::memory::FrameMemory;
-use crate::budget::{Shrinker, Shrinkers, reclaim};
 use crate::hash::Function;
-use crate::page_trees::PageTrees;
+use crate::shrink::{Shrinker, Shrinkers, reclaim};
 use crate::table::{Arena, Charge, Growth, Hash64, State, Table, Vacant};
-use crate::tables::{Finder, TableHash};
+use crate::tables::TableHash;
 use crate::tape::{CacheKind, Tape};
 use crate::wait::WaitQueues;
 use std::io;
@@ -51,8 +50,8 @@ pub struct FramesConfig {
     pub page_bits: u32,
     /// The buffer table has 2^`buffer_bits` buckets.
     pub buffer_bits: u32,
-    /// What finds pages.
-    pub page_finder: Finder,
+    /// The hash function of the page table; ours if none.
+    pub page_function: Option<Function>,
     /// The hash function of the buffer table; ours if none.
     pub buffer_function: Option<Function>,
     /// Frames that may be given up for other uses of memory.
@@ -68,7 +67,7 @@ impl FramesConfig {
             frames,
             page_bits,
             buffer_bits: 0,
-            page_finder: Finder::Larder,
+            page_function: None,
             buffer_function: None,
             retirable: 0,
         }
@@ -92,6 +91,17 @@ pub struct Frames {
     pub(super) pages_wasted: AtomicU64,
 }
 
+/// A table of 2^`bits` buckets over `arena`, by the given hash function, or ours.
+fn table(
+    arena: &Arc<Arena<PAGE_WORDS>>,
+    bits: u32,
+    first_bucket: u32,
+    function: Option<Function>,
+) -> io::Result<FrameIndex> {
+    let hash = TableHash::new(function, Hash64);
+    Table::new(Arc::clone(arena), bits, first_bucket, hash).map(FrameIndex::Table)
+}
+
 impl Frames {
     /// A pool of frames, none of them resident yet.
     ///
@@ -99,28 +109,38 @@ impl Frames {
     /// The kernel's, for want of address space most likely.
     ///
     /// # Panics
-    /// If the sizes are none that [`FramesConfig`] allows.
+    /// If the sizes are not as [`FramesConfig`] allows.
     pub fn new(config: &FramesConfig) -> io::Result<Self> {
+        Self::with_pages(config, |arena| {
+            table(arena, config.page_bits, 0, config.page_function)
+        })
+    }
+
+    /// [`Frames::new`], where pages are found by what `index` makes.
+    pub(crate) fn with_page_index(
+        config: &FramesConfig,
+        index: impl FnOnce(Arc<Arena<PAGE_WORDS>>) -> io::Result<Box<dyn PageIndex>>,
+    ) -> io::Result<Self> {
+        Self::with_pages(config, |arena| {
+            index(Arc::clone(arena)).map(FrameIndex::Other)
+        })
+    }
+
+    fn with_pages(
+        config: &FramesConfig,
+        pages: impl FnOnce(&Arc<Arena<PAGE_WORDS>>) -> io::Result<FrameIndex>,
+    ) -> io::Result<Self> {
         assert!(
             config.frame_bytes.is_power_of_two() && config.frame_bytes >= 4096 && config.frames > 0,
             "sizes as documented: {config:?}"
         );
         let arena = Arc::new(Arena::new(config.frames, Growth::Prepaid)?);
-        let table = |bits, first_bucket, function| {
-            let hash = TableHash::new(function, Hash64);
-            Table::new(Arc::clone(&arena), bits, first_bucket, hash).map(FrameIndex::Table)
-        };
-        let pages = match config.page_finder {
-            Finder::Larder => table(config.page_bits, 0, None)?,
-            Finder::Function(function) => table(config.page_bits, 0, Some(function))?,
-            Finder::RedBlackTrees => {
-                let trees = PageTrees::new(Arc::clone(&arena), config.page_bits)?;
-                FrameIndex::Trees(trees)
-            }
-        };
+        let pages = pages(&arena)?;
+        let first_bucket = 1 << config.page_bits;
         let buffers = table(
+            &arena,
             config.buffer_bits,
-            1 << config.page_bits,
+            first_bucket,
             config.buffer_function,
         )?;
         Ok(Self {

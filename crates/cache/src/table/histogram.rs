@@ -2,8 +2,7 @@
 //! (Histograms 1 to 5 of "Linux Kernel Hash Table Behavior", 2000), and how far
 //! they are from what a perfect hash function would give.
 
-use super::Counts;
-use crate::page_trees::TreeDepths;
+use super::{Counts, TreeDepths};
 use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

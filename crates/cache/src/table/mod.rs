@@ -62,6 +62,7 @@ mod shuttle_tests;
 mod slot;
 #[cfg(all(test, not(shuttle)))]
 pub(crate) mod tests;
+mod tree_depths;
 
 pub use arena::{Arena, Charge, Growth, Vacant};
 pub(crate) use chain_bound::Room;
@@ -80,6 +81,7 @@ pub(crate) use link::Link;
 pub use link::NUMBERS;
 pub(crate) use same_hash::{Added, Removed};
 pub use slot::{Slot, State};
+pub use tree_depths::TreeDepths;
 
 use crate::hash::HashKey;
 use crate::tape::{CacheKind, Operation, Tape, Tracepoint};

@@ -9,7 +9,7 @@
 //! moves may for a moment not be found.
 
 use super::{HashFunction, Layout, Table};
-use crate::budget::Shrinker;
+use crate::shrink::Shrinker;
 
 impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Shrinker for Table<L, H, W>
 where

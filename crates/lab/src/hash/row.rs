@@ -5,7 +5,7 @@ use super::survey::{Links, Survey};
 use super::sweep::Outcome;
 use super::timing::{LookupTime, Timing};
 use crate::run_report::{as_f64, ratio};
-use larder_cache::page_trees::NODE_BYTES;
+use larder_cache::research::page_trees::NODE_BYTES;
 use larder_cache::table::histogram::ChiSquare;
 use larder_cache::table::{Counts, Histogram};
 use larder_cache::tables::Finder;

@@ -11,7 +11,7 @@
 use super::replay::Index;
 use super::step::Key;
 use larder_cache::page::{PAGE_WORDS, PageKey};
-use larder_cache::page_trees::PageTrees;
+use larder_cache::research::page_trees::PageTrees;
 use larder_cache::table::{Arena, Counts, Growth, Histogram};
 use std::io;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ use super::list::ENTRIES_MAX;
 use super::probe::Probe;
 use super::sizes::Sizes;
 use super::{Config, Deleted, Held, Inserted, MbCache, Stats, Variant};
-use crate::budget::Shrinker;
+use crate::shrink::Shrinker;
 use crate::sync::Relaxed;
 use crate::table::{Counters, Growth, Room, Slot, State, Vacant};
 use buckets::{Buckets, Chain};

@@ -7,7 +7,7 @@ mod model;
 mod sizes;
 
 use super::*;
-use crate::table::Charge;
+use crate::table::{Charge, Growth};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// Memory for so many chunks more.

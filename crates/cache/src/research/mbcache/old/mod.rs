@@ -33,13 +33,12 @@
 
 mod index;
 
-use super::entries::Entries;
-use super::holds::Holds;
-use super::list::{ENTRIES_MAX, List};
-use super::probe::{Locked, Probe, Touch, place};
-use super::sizes::Sizes;
-use super::{Config, Deleted, Held, Inserted, MbCache, Stats, Variant};
-use crate::budget::Shrinker;
+use crate::mbcache::entries::Entries;
+use crate::mbcache::holds::Holds;
+use crate::mbcache::list::{ENTRIES_MAX, List};
+use crate::mbcache::probe::{Locked, Probe, Touch, place};
+use crate::mbcache::{Config, Deleted, Held, Inserted, MbCache, Sizes, Stats, Variant};
+use crate::shrink::Shrinker;
 use crate::sync::{Condvar, Mutex, Relaxed};
 use crate::table::{Counters, Growth, Room, Slot, State, Vacant};
 use index::Index;
@@ -47,7 +46,7 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 
 /// A bucket of each index.
-pub(super) const SIZES: Sizes = Sizes {
+pub(crate) const SIZES: Sizes = Sizes {
     entry_bytes: size_of::<Slot<3>>(),
     bucket_bytes: 2 * size_of::<u32>(),
     slots_per_entry: 1,
@@ -56,7 +55,7 @@ pub(super) const SIZES: Sizes = Sizes {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Old<P: Probe> {
+pub(crate) struct Old<P: Probe> {
     entries: Entries<P, 3>,
     indexes: Mutex<Indexes>,
     let_go: Condvar,

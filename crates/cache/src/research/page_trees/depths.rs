@@ -6,48 +6,10 @@
 
 use super::PageTrees;
 use crate::page::PageLayout;
-use crate::table::Layout as _;
-use serde::{Deserialize, Serialize};
+use crate::table::{Layout as _, TreeDepths};
 
 /// Pages that are looked at while their tree is locked.
 const PIECE_PAGES: usize = 512;
-
-/// How many pages lie how deep in the trees of a cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TreeDepths {
-    /// Trees: inodes with pages.
-    pub trees: u64,
-    /// Pages of the largest tree.
-    pub largest: u64,
-    /// Pages by depth, from the roots, which lie one deep.
-    pub pages: Vec<u64>,
-}
-
-impl TreeDepths {
-    /// Pages in all trees.
-    #[must_use]
-    pub fn objects(&self) -> u64 {
-        self.pages.iter().sum()
-    }
-
-    /// The depth of the deepest page.
-    #[must_use]
-    pub fn deepest(&self) -> u64 {
-        self.pages.len() as u64
-    }
-
-    /// Each depth, from 1, and how many pages lie there.
-    pub fn rows(&self) -> impl Iterator<Item = (u64, u64)> {
-        (1..).zip(self.pages.iter().copied())
-    }
-
-    fn add(&mut self, depth: usize) {
-        if self.pages.len() < depth {
-            self.pages.resize(depth, 0);
-        }
-        self.pages[depth - 1] += 1;
-    }
-}
 
 impl PageTrees {
     /// How deep the pages lie. Looks at every page.

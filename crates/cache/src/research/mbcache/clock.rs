@@ -14,11 +14,10 @@
 //! 24 bytes an entry, and 4 for its bucket. A search that finds an entry at once exchanges its
 //! state word once, and letting go once more.
 
-use super::entries::Entries;
-use super::probe::{Probe, Touch, place};
-use super::sizes::Sizes;
-use super::{Config, Deleted, Held, Inserted, MbCache, Stats, Variant};
-use crate::budget::Shrinker;
+use crate::mbcache::entries::Entries;
+use crate::mbcache::probe::{Probe, Touch, place};
+use crate::mbcache::{Config, Deleted, Held, Inserted, MbCache, Sizes, Stats, Variant};
+use crate::shrink::Shrinker;
 use crate::table::{Added, Growth, Hash64, Layout, Pin, Removed, Slot, State, Table, Vacant};
 use std::cell::Cell;
 use std::io;
@@ -26,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A bucket is the number of its first slot.
-pub(super) const SIZES: Sizes = Sizes {
+pub(crate) const SIZES: Sizes = Sizes {
     entry_bytes: size_of::<Slot<1>>(),
     bucket_bytes: size_of::<u32>(),
     slots_per_entry: 1,
@@ -71,7 +70,7 @@ impl Layout<1> for EntryLayout {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Clock<P: Probe> {
+pub(crate) struct Clock<P: Probe> {
     entries: Entries<P, 1>,
     table: Table<EntryLayout, Hash64, 1>,
 }

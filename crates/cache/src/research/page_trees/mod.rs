@@ -29,15 +29,17 @@ mod shuttle_tests;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-pub use depths::TreeDepths;
 pub use red_black::NODE_BYTES;
 
 use crate::hash::HashKey;
-use crate::page::{PAGE_WORDS, PageKey, PageLayout};
+use crate::page::{PAGE_WORDS, PageIndex, PageKey, PageLayout};
+use crate::stats::CacheStats;
+use crate::table::histogram::Report;
 use crate::table::{
     Arena, Buckets, Counters, Counts, Found, Hash64, HashFunction as _, Inserted, Layout as _,
     Link, Locked, Slot, State, Taken, Vacant, Visit,
 };
+use crate::tables::Finder;
 use crate::tape::{CacheKind, Operation, Tape, Tracepoint};
 use red_black::{Nodes, Side};
 use std::cmp::Ordering;
@@ -73,11 +75,6 @@ struct Place {
 }
 
 impl PageTrees {
-    /// See [`Table::set_tape`](crate::table::Table::set_tape).
-    pub(crate) fn set_tape(&self, tape: Arc<dyn Tape>) {
-        self.tracepoint.enable(tape, CacheKind::Page);
-    }
-
     /// Trees over `arena`, whose roots lie in 2^`bits` chains.
     ///
     /// # Errors
@@ -98,21 +95,10 @@ impl PageTrees {
         self.counters.objects()
     }
 
-    /// Pages inserted so far.
-    pub(crate) fn inserted(&self) -> u64 {
-        self.counters.inserted()
-    }
-
     /// What lookups did so far; links are nodes visited.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.sum()
-    }
-
-    /// Bytes of what there is beside the slots: the chains, and the nodes of all frames.
-    pub(crate) fn overhead_bytes(&self) -> u64 {
-        let chains = u64::from(self.roots.count()) * size_of::<u32>() as u64;
-        chains + u64::from(self.arena.capacity()) * NODE_BYTES
     }
 
     /// Finds the page and pins it. A page that is busy counts as a hit.
@@ -127,30 +113,6 @@ impl PageTrees {
         self.tracepoint
             .tell(Operation::Lookup { hit }, || HashKey::from(*key));
         found
-    }
-
-    /// [`PageTrees::get`] without counting.
-    pub(crate) fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
-        self.walk(key, |index, state| self.arena.pin(index, state))
-            .0
-    }
-
-    pub(crate) fn contains(&self, key: &PageKey) -> bool {
-        self.walk(key, |index, state| self.arena.see(index, state))
-            .0
-            .is_some()
-    }
-
-    /// Clears `flag` of the page; says whether this call cleared it.
-    pub(crate) fn take_flag(&self, key: &PageKey, flag: u64) -> bool {
-        let take = |index, state| self.arena.take_flag(index, state, flag);
-        self.walk(key, take).0.unwrap_or(false)
-    }
-
-    /// Finds the page and makes it busy, unless it is.
-    pub(crate) fn lock(&self, key: &PageKey) -> Option<Taken> {
-        self.walk(key, |index, state| self.arena.lock(index, state))
-            .0
     }
 
     /// Puts the page into `vacant` unless it is in its tree already.
@@ -190,73 +152,11 @@ impl PageTrees {
         self.take_out(key).is_some()
     }
 
-    /// [`PageTrees::remove`] that returns the state the page had.
-    pub(crate) fn take_out(&self, key: &PageKey) -> Option<State> {
-        let mut tree = self.lock_tree(key.ino);
-        let node = tree.find(key.index).node?;
-        let state = self.arena.claim(node)?;
-        tree.change(|tree| tree.remove(node));
-        self.note_removed(*key);
-        drop(tree);
-        drop(self.arena.vacant(node));
-        Some(state)
-    }
-
-    /// Takes the slot `index`, which the caller has claimed, out of its tree, unless a new page of its
-    /// key has done so.
-    pub(crate) fn unlink(&self, index: u32) {
-        let key = PageLayout::hashed_in(self.arena.slot(index));
-        let mut tree = self.lock_tree(key.ino);
-        if self.nodes.is_linked(index) {
-            tree.change(|tree| tree.remove(index));
-            self.note_removed(key);
-        }
-    }
-
     /// Counts a page that went, whose tree is locked, and tells of it.
     fn note_removed(&self, key: PageKey) {
         self.counters.remove();
         self.tracepoint
             .tell(Operation::Remove, || HashKey::from(key));
-    }
-
-    /// Takes back the busy page `index`, which the caller was to fill. Returns whether somebody is
-    /// parked on it.
-    pub(crate) fn abandon(&self, index: u32) -> bool {
-        let state = self.arena.claim_busy(index);
-        self.unlink(index);
-        drop(self.arena.vacant(index));
-        state.has(State::WAITERS)
-    }
-
-    /// Checks the invariants. Only when nobody else uses the trees.
-    ///
-    /// # Panics
-    /// If one does not hold.
-    pub(crate) fn check_invariants(&self) {
-        let mut objects = 0;
-        let mut inodes = std::collections::HashSet::new();
-        for chain in 0..self.roots.count() {
-            for root in self.roots_from(self.roots.first(chain)) {
-                let inode = PageLayout::hashed_in(self.arena.slot(root)).ino;
-                assert!(inodes.insert(inode), "inode {inode} has one tree");
-                assert_eq!(self.chain_of(inode), chain, "the chain of inode {inode}");
-                let mut before = None;
-                self.nodes.check(Some(root), &mut |node| {
-                    let slot = self.arena.slot(node);
-                    let key = PageLayout::hashed_in(slot);
-                    assert!(slot.state().has(State::LIVE), "page {key:?} is live");
-                    assert_eq!(key.ino, inode, "page {key:?} is in its inode's tree");
-                    assert!(
-                        before < Some(key.index),
-                        "page {key:?} comes after {before:?}"
-                    );
-                    before = Some(key.index);
-                    objects += 1;
-                });
-            }
-        }
-        assert_eq!(objects, self.objects(), "pages counted");
     }
 
     fn chain_of(&self, inode: u64) -> u32 {
@@ -313,6 +213,119 @@ impl PageTrees {
                 Visit::Raced => {}
             }
         }
+    }
+}
+
+impl PageIndex for PageTrees {
+    fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
+        self.get(key)
+    }
+
+    fn get_or_insert<'a>(
+        &'a self,
+        key: &PageKey,
+        vacant: Vacant<'a, PAGE_WORDS>,
+        flags: u64,
+    ) -> Inserted<'a, PAGE_WORDS> {
+        self.get_or_insert(key, vacant, flags, |slot| slot.set_aux(0))
+    }
+
+    fn objects(&self) -> u64 {
+        self.objects()
+    }
+
+    fn set_tape(&self, tape: Arc<dyn Tape>) {
+        self.tracepoint.enable(tape, CacheKind::Page);
+    }
+
+    fn report(&self) -> Report {
+        Report::of_trees(self.counts(), self.depths())
+    }
+
+    fn stats(&self, capacity: u64, page_bytes: u64) -> CacheStats {
+        let chains = u64::from(self.roots.count()) * size_of::<u32>() as u64;
+        let nodes = u64::from(self.arena.capacity()) * NODE_BYTES;
+        let pages = self.objects() * (size_of::<Slot<PAGE_WORDS>>() as u64 + page_bytes);
+        CacheStats {
+            finder: Finder::RedBlackTrees,
+            inserted: self.counters.inserted(),
+            bytes: chains + nodes + pages,
+            ..CacheStats::of_lookups(self.counts(), self.objects(), capacity)
+        }
+    }
+
+    fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
+        self.walk(key, |index, state| self.arena.pin(index, state))
+            .0
+    }
+
+    fn contains(&self, key: &PageKey) -> bool {
+        self.walk(key, |index, state| self.arena.see(index, state))
+            .0
+            .is_some()
+    }
+
+    fn take_flag(&self, key: &PageKey, flag: u64) -> bool {
+        let take = |index, state| self.arena.take_flag(index, state, flag);
+        self.walk(key, take).0.unwrap_or(false)
+    }
+
+    fn lock(&self, key: &PageKey) -> Option<Taken> {
+        self.walk(key, |index, state| self.arena.lock(index, state))
+            .0
+    }
+
+    fn take_out(&self, key: &PageKey) -> Option<State> {
+        let mut tree = self.lock_tree(key.ino);
+        let node = tree.find(key.index).node?;
+        let state = self.arena.claim(node)?;
+        tree.change(|tree| tree.remove(node));
+        self.note_removed(*key);
+        drop(tree);
+        drop(self.arena.vacant(node));
+        Some(state)
+    }
+
+    fn unlink(&self, index: u32) {
+        let key = PageLayout::hashed_in(self.arena.slot(index));
+        let mut tree = self.lock_tree(key.ino);
+        if self.nodes.is_linked(index) {
+            tree.change(|tree| tree.remove(index));
+            self.note_removed(key);
+        }
+    }
+
+    fn abandon(&self, index: u32) -> bool {
+        let state = self.arena.claim_busy(index);
+        self.unlink(index);
+        drop(self.arena.vacant(index));
+        state.has(State::WAITERS)
+    }
+
+    fn check_invariants(&self) {
+        let mut objects = 0;
+        let mut inodes = std::collections::HashSet::new();
+        for chain in 0..self.roots.count() {
+            for root in self.roots_from(self.roots.first(chain)) {
+                let inode = PageLayout::hashed_in(self.arena.slot(root)).ino;
+                assert!(inodes.insert(inode), "inode {inode} has one tree");
+                assert_eq!(self.chain_of(inode), chain, "the chain of inode {inode}");
+                let mut before = None;
+                self.nodes.check(Some(root), &mut |node| {
+                    let slot = self.arena.slot(node);
+                    let key = PageLayout::hashed_in(slot);
+                    assert!(slot.state().has(State::LIVE), "page {key:?} is live");
+                    assert_eq!(key.ino, inode, "page {key:?} is in its inode's tree");
+                    assert!(
+                        before < Some(key.index),
+                        "page {key:?} comes after {before:?}"
+                    );
+                    before = Some(key.index);
+                    objects += 1;
+                });
+            }
+        }
+        assert_eq!(objects, self.objects(), "pages counted");
     }
 }
 

@@ -1,0 +1,43 @@
+//! From a variant to the cache: the one place that knows them all.
+
+use super::off::Off;
+use super::rewrite::{self, Rewrite};
+use super::sizes::Sizes;
+use super::{Config, MbCache, Probe, Variant};
+use crate::research::mbcache::{clock, old};
+use crate::table::Growth;
+use std::io;
+
+impl Sizes {
+    /// Those of `variant`; `None` if it keeps no entries.
+    pub fn of(variant: Variant) -> Option<Self> {
+        match variant {
+            Variant::Old => Some(old::SIZES),
+            Variant::Lru | Variant::ListLru | Variant::Referenced => Some(rewrite::SIZES),
+            Variant::Clock => Some(clock::SIZES),
+            Variant::Off => None,
+        }
+    }
+}
+
+/// A cache of the given variant and size, whose entries' memory `growth` accounts for. `probe` is
+/// told what it locks and writes.
+///
+/// # Errors
+/// The kernel's, for want of address space most likely.
+pub fn build<P: Probe>(
+    variant: Variant,
+    config: Config,
+    growth: Growth,
+    probe: P,
+) -> io::Result<Box<dyn MbCache>> {
+    match variant {
+        Variant::Old => Ok(Box::new(old::Old::new(config, growth, probe)?)),
+        Variant::Lru | Variant::ListLru | Variant::Referenced => {
+            let rewrite = Rewrite::new(variant, config, growth, probe)?;
+            Ok(Box::new(rewrite))
+        }
+        Variant::Clock => Ok(Box::new(clock::Clock::new(config, growth, probe)?)),
+        Variant::Off => Ok(Box::new(Off)),
+    }
+}

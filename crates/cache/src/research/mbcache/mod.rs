@@ -1,0 +1,4 @@
+//! Variants of [`mbcache`](crate::mbcache) that a mount does not use by default.
+
+pub(crate) mod clock;
+pub(crate) mod old;
