@@ -16,6 +16,7 @@
 use crate::mbcache::{Config, Sizes, Variant};
 use crate::page::FramesConfig;
 use crate::research::page_trees::NODE_BYTES;
+use crate::table::ArenaConfig;
 use crate::tables::{Memory, Pages, TableChoice, TableSize, Tables};
 use crate::tape::CacheKind;
 use std::hash::{BuildHasher, RandomState};
@@ -60,19 +61,6 @@ impl BudgetConfig {
             tables: Tables::LARDER,
         }
     }
-}
-
-/// The sizes of an arena whose slots are accounted for as they are touched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArenaConfig {
-    /// Slots at most.
-    pub slots: u32,
-    /// Slots for each frame given up.
-    pub chunk: u32,
-    /// The table has 2^`bits` buckets.
-    pub bits: u32,
-    /// The size of a bucket in bytes.
-    pub bucket_bytes: usize,
 }
 
 impl ArenaConfig {

@@ -11,10 +11,10 @@
 //! # Cost
 //! 16 bytes and 8 a word: 176 bytes for a raw inode of 160, and 4 for a bucket.
 
-use crate::budget::ArenaConfig;
 use crate::hash::{Function, HashKey};
 use crate::shrink::Shrinker;
 use crate::stats::CacheStats;
+use crate::table::ArenaConfig;
 use crate::table::histogram::Report;
 use crate::table::{Arena, Charge, Growth, Hash64, Layout, Slot, Table};
 use crate::tables::TableHash;

@@ -3,9 +3,9 @@
 //! The arena may not grow, and every entry is found again between two steps of the clock hand, so
 //! that no slot becomes free: readers that are as fast as the hand do the same.
 
-use larder_cache::budget::ArenaConfig;
 use larder_cache::dentry::{Dentry, DentryCache};
 use larder_cache::inode::InodeCache;
+use larder_cache::table::ArenaConfig;
 use larder_cache::table::Charge;
 use std::sync::{Arc, OnceLock};
 

@@ -24,10 +24,10 @@ mod name_hash;
 
 pub use name_hash::name_hash;
 
-use crate::budget::ArenaConfig;
 use crate::hash::Function;
 use crate::shrink::Shrinker;
 use crate::stats::CacheStats;
+use crate::table::ArenaConfig;
 use crate::table::histogram::Report;
 use crate::table::{Arena, Charge, Growth, SeededHash, Slot, Table};
 use crate::tables::TableHash;

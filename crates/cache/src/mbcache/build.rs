@@ -7,6 +7,26 @@ use super::{Config, MbCache, Probe, Variant};
 use crate::research::mbcache::{clock, old};
 use crate::table::Growth;
 use std::io;
+use std::sync::Arc;
+
+/// The caches of a volume's attributes.
+#[derive(Debug)]
+pub struct AttributeCaches {
+    /// Attribute blocks, by the hash in their headers.
+    pub blocks: Arc<dyn MbCache>,
+    /// Inodes that hold values, by the value's checksum.
+    pub inodes: Arc<dyn MbCache>,
+}
+
+impl Default for AttributeCaches {
+    /// Nothing is shared.
+    fn default() -> Self {
+        Self {
+            blocks: Arc::new(Off),
+            inodes: Arc::new(Off),
+        }
+    }
+}
 
 impl Sizes {
     /// Those of `variant`; `None` if it keeps no entries.

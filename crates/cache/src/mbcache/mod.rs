@@ -62,14 +62,13 @@ mod sizes;
 mod tests;
 mod variant;
 
-pub use build::build;
+pub use build::{AttributeCaches, build};
 pub use probe::{Probe, Touch};
 pub(crate) use sizes::Sizes;
 pub use variant::{UnknownVariant, Variant};
 
 use crate::shrink::Shrinker;
 use std::fmt::Debug;
-use std::sync::Arc;
 
 /// The sizes of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,23 +232,4 @@ pub struct Stats {
     pub dropped_by_limit: u64,
     /// Entries that went because memory was short.
     pub dropped_by_shrinker: u64,
-}
-
-/// The caches of a volume's attributes.
-#[derive(Debug)]
-pub struct AttributeCaches {
-    /// Attribute blocks, by the hash in their headers.
-    pub blocks: Arc<dyn MbCache>,
-    /// Inodes that hold values, by the value's checksum.
-    pub inodes: Arc<dyn MbCache>,
-}
-
-impl Default for AttributeCaches {
-    /// Nothing is shared.
-    fn default() -> Self {
-        Self {
-            blocks: Arc::new(off::Off),
-            inodes: Arc::new(off::Off),
-        }
-    }
 }

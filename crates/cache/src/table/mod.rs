@@ -43,6 +43,7 @@
 //! referenced. 4 bytes a bucket.
 
 mod arena;
+mod arena_config;
 mod buckets;
 mod chain_bound;
 mod counters;
@@ -65,6 +66,7 @@ pub(crate) mod tests;
 mod tree_depths;
 
 pub use arena::{Arena, Charge, Growth, Vacant};
+pub use arena_config::ArenaConfig;
 pub(crate) use chain_bound::Room;
 pub(crate) use counters::Counters;
 pub use counters::Counts;

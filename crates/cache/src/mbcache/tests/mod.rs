@@ -8,6 +8,7 @@ mod sizes;
 
 use super::*;
 use crate::table::{Charge, Growth};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// Memory for so many chunks more.

@@ -1,0 +1,14 @@
+//! How large an arena is, and its table.
+
+/// The sizes of an arena whose slots are accounted for as they are touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArenaConfig {
+    /// Slots at most.
+    pub slots: u32,
+    /// Slots for each frame given up.
+    pub chunk: u32,
+    /// The table has 2^`bits` buckets.
+    pub bits: u32,
+    /// The size of a bucket in bytes.
+    pub bucket_bytes: usize,
+}
