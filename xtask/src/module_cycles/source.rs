@@ -276,7 +276,9 @@ impl Collector<'_> {
         if let Some((_, items)) = &item.content {
             let module = mem::replace(&mut self.module, child);
             let outer = mem::replace(&mut self.folder, folder);
-            items.iter().for_each(|item| self.visit_item(item));
+            for item in items {
+                self.visit_item(item);
+            }
             (self.module, self.folder) = (module, outer);
         } else {
             self.declared
