@@ -29,10 +29,10 @@
 //!   again by the next request.
 //! - A page that is missing when it is looked up, though accounted for, was reclaimed before it
 //!   was read (thrashing). It is read alone, and the next ahead window is two pages smaller
-//!   than the last one instead of larger, but not below [`LEAST_PAGES`](windows::LEAST_PAGES). The windows do not turn
-//!   back for the pages lost.
-//! - Once readahead has found [`CACHED_PAGES`](windows::CACHED_PAGES) pages in a row to be there already, it is switched
-//!   off for the file, until a page is missing.
+//!   than the last one instead of larger, but not below [`LEAST_PAGES`](windows::LEAST_PAGES). The
+//!   windows do not turn back for the pages lost.
+//! - Once readahead has found [`CACHED_PAGES`](windows::CACHED_PAGES) pages in a row to be there
+//!   already, it is switched off for the file, until a page is missing.
 //! - Advice of random reads makes the largest window 0 pages: each page is read alone.
 //!
 //! Deliberate differences:

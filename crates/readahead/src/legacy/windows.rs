@@ -4,10 +4,10 @@ use crate::{PageIndex, Read, Residency, Window, Windows, sizes};
 
 /// No ahead window is smaller than this after thrashing, unless the largest is: 16 KiB in pages
 /// of 4 KiB.
-const LEAST_PAGES: u32 = 4;
+pub(super) const LEAST_PAGES: u32 = 4;
 
 /// So many pages found in the cache, with none read between, switch readahead off.
-const CACHED_PAGES: u32 = 256;
+pub(super) const CACHED_PAGES: u32 = 256;
 
 /// A run of pages that was, or is to be, brought in; not clipped to the file. None if `size` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -149,7 +149,7 @@ impl LiveInodes {
         })
     }
 
-    /// Nobody can hold `ino` until [`Live::forget`]. False if somebody does.
+    /// Nobody can hold `ino` until [`Live::forget`](super::Live::forget). False if somebody does.
     #[must_use]
     pub(crate) fn begin_deletion(&self, ino: Ino) -> bool {
         let mut shard = self.shard(ino);
