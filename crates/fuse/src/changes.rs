@@ -182,12 +182,12 @@ impl Operations {
         let present = volume.metadata(ino).map_err(failed)?;
         let by = caller.role_for(&present);
         let ctime = set.ctime;
-        let none = SetAttributes {
+        let times_alone = SetAttributes {
             ctime,
             ..SetAttributes::default()
         };
         let is_chown_to_nobody =
-            *set == none && by != ChangedBy::Privileged && caller.uid == present.uid;
+            *set == times_alone && by != ChangedBy::Privileged && caller.uid == present.uid;
         let uid = set.uid.or(is_chown_to_nobody.then_some(present.uid));
         let set = SetAttributes { by, uid, ..*set };
         let metadata = volume.set_attributes(ino, &set).map_err(failed)?;

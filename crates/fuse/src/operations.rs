@@ -7,7 +7,7 @@
 //!    decided here, request by request (`allow_root`).
 //! 2. On a read-only mount no node is ever forgotten, since nothing is remembered: see
 //!    [`crate::node`]. On one that can be written, every node that an answer names is counted
-//!    before the answer goes out ([`Operations::told`]).
+//!    before the answer goes out ([`Operations::remember_node`]).
 
 use crate::MountOptions;
 use crate::error_log::ErrorLog;
