@@ -2,7 +2,8 @@
 #![no_main]
 
 use larder_fuzz::sealed_trace;
-use larder_lab::trace::{Batch, Tolerance, TraceReader};
+use larder_lab::trace::{Tolerance, TraceReader};
+use larder_trace::Batch;
 use libfuzzer_sys::fuzz_target;
 use std::io::Write;
 use std::os::unix::fs::FileExt;

@@ -12,11 +12,10 @@ use anyhow::{Result, ensure};
 use larder::{OpenOptions, Volume};
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::trace::{
-    Batch, Overflow, Tolerance, TraceReader, TraceRecorder, columns::name_of_cache,
-};
+use larder_lab::trace::{Tolerance, TraceReader};
 use larder_testkit::requirement::Requirement;
 use larder_testkit::tool::Tool;
+use larder_trace::{Batch, Overflow, TraceRecorder};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -68,7 +67,7 @@ pub(super) fn keys(
         !keys.lookups.is_empty(),
         "{} has no lookups of the {} cache",
         trace.display(),
-        cache.map_or("", name_of_cache)
+        cache.map_or("", CacheKind::as_str)
     );
     let recorded: Vec<HashKey> = keys.lookups.clone();
     keys.lookups = recorded.into_iter().cycle().take(lookups).collect();

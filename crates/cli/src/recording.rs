@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use larder::{OpenOptions, Stats};
-use larder_lab::trace::{Error, Overflow, TableInfo, TraceRecorder};
+use larder_trace::{Error, Overflow, TableInfo, TraceRecorder};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

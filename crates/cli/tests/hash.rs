@@ -4,8 +4,8 @@ mod support;
 
 use larder::CacheKind;
 use larder_lab::hash::{KeyKind, Keys, Source};
-use larder_lab::trace::{TraceInfo, TraceWriter};
 use larder_testkit::tell_skipped;
+use larder_trace::{TraceInfo, TraceWriter};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{assert_fails, larder, larder_ok};

@@ -8,7 +8,7 @@ use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::hash::{
     Combination, Error, KeyKind, Keys, Room, Source, Surveys, Wanted, replay, survey,
 };
-use larder_lab::trace::TraceEvent;
+use larder_trace::TraceEvent;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Tables that are replayed beside one: what they take more is their replaying alone, and no decoding.

@@ -7,8 +7,8 @@
 use larder::{Ino, OpenOptions, Volume};
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation, Tape};
-use larder_lab::trace::{Overflow, TraceRecorder};
 use larder_testkit::{Random, Requirement, Seed, skip, tool};
+use larder_trace::{Overflow, TraceRecorder};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::process::Command;

@@ -6,7 +6,8 @@
 //! than `OBJECTS`, however many `EVENTS`.
 
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::trace::{Error, TraceEvent, TraceInfo, TraceWriter};
+use larder_lab::trace::Error;
+use larder_trace::{TraceEvent, TraceInfo, TraceWriter};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::env::args;
@@ -68,5 +69,5 @@ fn write(path: &Path, events: u64, objects: u64) -> Result<(), Error> {
             name_hash: 0,
         })?;
     }
-    writer.finish()
+    Ok(writer.finish()?)
 }

@@ -15,8 +15,9 @@ use larder_lab::hash::{
     Combination, Error, HashReport, KeyKind, Keys, Outcome, Room, Source, Survey, TraceFile,
     Wanted, p_value, replay, survey,
 };
-use larder_lab::trace::{Overflow, Tolerance, TraceEvent, TraceRecorder};
+use larder_lab::trace::Tolerance;
 use larder_testkit::{Random, Seed};
+use larder_trace::{Overflow, TraceEvent, TraceRecorder};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@
 use larder_cache::hash::Function;
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::hash::{Combination, Error, Room, Source, Wanted, replay, survey};
-use larder_lab::trace::TraceEvent;
 use larder_testkit::memory::{peak_resident_bytes, resident_bytes};
+use larder_trace::TraceEvent;
 
 /// Objects at a time.
 const OBJECTS: u64 = 1000;

@@ -1,10 +1,10 @@
 //! The kernel's caches, recorded end to end: a file system of its own, a file whose pages are known.
 
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::trace::TraceEvent;
 use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
 use larder_testkit::tool::Tool;
 use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
+use larder_trace::TraceEvent;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -2,9 +2,10 @@
 //! memory is looked at.
 
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::trace::{Batch, Tolerance, TraceEvent, TraceInfo, TraceReader, TraceWriter};
+use larder_lab::trace::{Tolerance, TraceReader};
 use larder_testkit::memory::{peak_resident_bytes, resident_bytes};
 use larder_testkit::{Random, Seed};
+use larder_trace::{Batch, TraceEvent, TraceInfo, TraceWriter};
 
 /// As many as take 20 times the memory that is allowed, as rows.
 const EVENTS: u64 = 20_000_000;

@@ -8,10 +8,10 @@ use larder_lab::hash::{
     Combination, Error, KeyKind, Keys, Outcome, Room, SEGMENTS, Source, Surveys, Wanted, replay,
     survey, survey_from,
 };
-use larder_lab::trace::TraceEvent;
 use larder_lab::tune::{Advice, Conditions, mount_option, tune};
 use larder_testkit::image::recipe;
 use larder_testkit::{Image, Requirement, skip};
+use larder_trace::TraceEvent;
 
 const CACHE: CacheKind = CacheKind::Buffer;
 const MEMORY: u64 = 16 << 20;

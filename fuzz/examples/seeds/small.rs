@@ -5,7 +5,7 @@ use larder_cache::hash::HashKey;
 use larder_cache::tables::Tables;
 use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_fuzz::{EVENT_FORMAT, PAGE_HEADER};
-use larder_lab::trace::{TraceEvent, TraceInfo, TraceWriter};
+use larder_trace::{TraceEvent, TraceInfo, TraceWriter};
 use std::fs;
 
 /// The files that imports are tested with, in the order of the formats.

@@ -6,7 +6,7 @@ use crate::{count, size};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use larder::CacheKind;
-use larder_lab::hash::{Functions, KeyKind, Sizes, cache_name};
+use larder_lab::hash::{Functions, KeyKind, Sizes};
 use std::path::PathBuf;
 
 /// Compare hash functions and table sizes under the keys of a trace
@@ -100,10 +100,10 @@ fn parse_memory(text: &str) -> Result<u64, String> {
 
 /// The names that `--cache` takes.
 fn cache_names() -> impl TypedValueParser<Value = CacheKind> {
-    let names = CacheKind::ALL.map(cache_name);
+    let names = CacheKind::ALL.map(CacheKind::as_str);
     PossibleValuesParser::new(names).try_map(|name| {
         let mut caches = CacheKind::ALL.into_iter();
-        let found = caches.find(|cache| cache_name(*cache) == name);
+        let found = caches.find(|cache| cache.as_str() == name);
         found.ok_or("no such cache")
     })
 }

@@ -29,15 +29,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The trace says nothing of a cache that is to be replayed.
-    #[error("the trace has no lookups of the {} cache", cache_name(*.0))]
+    #[error("the trace has no lookups of the {} cache", .0.as_str())]
     NoLookups(CacheKind),
     /// The trace has no lookups at all.
     #[error("the trace has no lookups")]
     Empty,
-}
-
-/// The name of a cache.
-#[must_use]
-pub fn cache_name(cache: CacheKind) -> &'static str {
-    trace::columns::CACHES[cache as usize]
 }

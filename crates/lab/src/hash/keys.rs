@@ -2,10 +2,10 @@
 
 use super::error::Error;
 use super::source::Source;
-use crate::trace::TraceEvent;
 use crate::workload::chance::generator;
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation};
+use larder_trace::TraceEvent;
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::fmt;

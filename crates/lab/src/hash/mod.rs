@@ -26,7 +26,7 @@ mod timing;
 mod trees;
 
 pub use choice::{Functions, Sizes, own_function};
-pub use error::{Error, cache_name};
+pub use error::Error;
 pub use keys::{KeyKind, Keys};
 pub(crate) use replay::BUCKET_BYTES;
 pub use report::{CacheReport, HashReport};

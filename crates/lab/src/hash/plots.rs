@@ -1,6 +1,5 @@
 //! Plots of a sweep: how many links functions walk, how long that takes, how long chains are.
 
-use super::error::cache_name;
 use super::report::CacheReport;
 use super::row::Row;
 use crate::output::{BarPlot, LinePlot, ReportFile, Scale, Series};
@@ -15,7 +14,7 @@ const LENGTHS: u64 = 16;
 
 /// The plots of a cache.
 pub(super) fn of_cache(of: &CacheReport) -> Vec<ReportFile> {
-    let cache = cache_name(of.cache);
+    let cache = of.cache.as_str();
     let plots = [
         ("links", links(of)),
         ("time", times(of)),
@@ -46,7 +45,7 @@ fn links(of: &CacheReport) -> Option<String> {
     });
     let groups = functions.iter().map(ToString::to_string);
     let plot = BarPlot {
-        title: format!("{} cache: links of a lookup", cache_name(of.cache)),
+        title: format!("{} cache: links of a lookup", of.cache.as_str()),
         value: "links".to_owned(),
         groups: groups.chain(["chance".to_owned()]).collect(),
         series: series.collect(),
@@ -70,7 +69,7 @@ fn times(of: &CacheReport) -> Option<String> {
     let plot = LinePlot {
         title: format!(
             "{} cache: time of a lookup, with the fewest links",
-            cache_name(of.cache)
+            of.cache.as_str()
         ),
         x: "buckets".to_owned(),
         y: "ns".to_owned(),
@@ -115,7 +114,7 @@ fn chains(of: &CacheReport) -> Option<String> {
     let plot = LinePlot {
         title: format!(
             "{} cache: objects by the length of their chains, {} bits",
-            cache_name(of.cache),
+            of.cache.as_str(),
             best.bits
         ),
         x: "chain length".to_owned(),

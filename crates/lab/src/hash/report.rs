@@ -4,7 +4,6 @@
 use super::choice::own_function;
 use super::cost::Costs;
 use super::counters::uncounted;
-use super::error::cache_name;
 use super::plots;
 use super::row::{Chains, Row};
 use super::source::{Source, Wanted};
@@ -105,7 +104,7 @@ impl HashReport {
     pub fn to_csv(&self) -> io::Result<String> {
         let rows = self.caches.iter().flat_map(|of| {
             let rows = of.rows.iter();
-            rows.map(|row| csv_line(cache_name(of.cache), row))
+            rows.map(|row| csv_line(of.cache.as_str(), row))
         });
         let head = CSV_HEAD.map(str::to_owned).to_vec();
         csv_text([head].into_iter().chain(rows))
@@ -167,7 +166,7 @@ impl HashReport {
             text.push_str(COMPLETED);
         }
         for of in &self.caches {
-            let name = cache_name(of.cache);
+            let name = of.cache.as_str();
             let _ = writeln!(text, "\n## {name} cache\n\n{}\n", of.title());
             let _ = writeln!(text, "{}", of.full_table().to_markdown());
             if let Some(verdict) = of.verdict() {
@@ -180,7 +179,7 @@ impl HashReport {
         let _ = writeln!(text, "{COST_COLUMNS}{}", self.costs_table().to_markdown());
         let _ = writeln!(text, "{}\n", self.uncounted);
         for of in &self.caches {
-            let _ = writeln!(text, "## {} cache, histograms\n", cache_name(of.cache));
+            let _ = writeln!(text, "## {} cache, histograms\n", of.cache.as_str());
             for (heading, histogram) in of.histograms() {
                 let _ = writeln!(text, "### {heading}\n\n```text\n{histogram}```\n");
             }
@@ -305,7 +304,7 @@ impl CacheReport {
         format!(
             "{} cache: {lookups} lookups, {hit_rate:.1}% hit, up to {peak_objects} \
              objects{contradictions}",
-            cache_name(self.cache)
+            self.cache.as_str()
         )
     }
 

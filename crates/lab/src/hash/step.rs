@@ -1,8 +1,8 @@
 //! What replaying a trace asks of one table.
 
-use crate::trace::TraceEvent;
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Operation};
+use larder_trace::TraceEvent;
 
 /// What tells the objects of one table apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

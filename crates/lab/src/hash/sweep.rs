@@ -10,7 +10,7 @@
 //! # Cost
 //! A decoding for each group; a gigabyte for the tables, or one table if that is larger.
 
-use super::error::{Error, cache_name};
+use super::error::Error;
 use super::replay::{self, BUCKET_BYTES, OBJECT_BYTES, Replay};
 use super::source::{Source, Wanted, stream};
 use super::step::{Key, Steps};
@@ -57,7 +57,7 @@ impl fmt::Display for Combination {
             function,
             bits,
         } = self;
-        write!(f, "{}={function}/{bits}", cache_name(*cache))
+        write!(f, "{}={function}/{bits}", cache.as_str())
     }
 }
 

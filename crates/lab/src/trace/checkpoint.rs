@@ -1,30 +1,13 @@
-//! Checkpoints: what stands behind each row group, so that a trace without a footer can be read.
-//!
-//! # Layout
-//! What a Parquet footer would say if the row group in front were the only one, and behind it, in
-//! little endian:
-//!
-//! | bytes | what |
-//! |---|---|
-//! | 8 | where the row group starts, which is where the checkpoint before it ends |
-//! | 4 | length of the footer |
-//! | 4 | CRC-32C of the footer and these fields, without it and the mark |
-//! | 8 | [`MARK`] |
-//!
-//! So checkpoints are a list, from the last to the first. A footer that knew of all row groups, each
-//! time, would take bytes by the square of their number.
+//! Finding the checkpoints of a trace without a footer.
 
-use super::footer::{self, Footer, MAGIC};
-use super::{Error, TraceInfo};
-use parquet::file::metadata::RowGroupMetaData;
+use super::Error;
+use super::footer::{self, Footer};
+use larder_trace::checkpoint::{MARK, TAIL_BYTES};
+use larder_trace::footer::MAGIC;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// What a checkpoint ends with.
-const MARK: &[u8; 8] = b"larderRG";
-/// Length of the fields behind the footer.
-const TAIL_BYTES: usize = 24;
 /// Longer than the footer of any one row group.
 const FOOTER_BYTES: u32 = 1 << 20;
 /// How many marks are looked at in search of the last checkpoint: damage makes none, and a file that
@@ -32,22 +15,6 @@ const FOOTER_BYTES: u32 = 1 << 20;
 const MARKS: usize = 1 << 10;
 /// How much is read at once in search of the last checkpoint.
 const SEARCH_BYTES: usize = 1 << 20;
-
-/// The bytes to write behind a row group that starts at `start` and has the CRC-32C `sum`.
-pub(super) fn encode(
-    row_group: RowGroupMetaData,
-    start: u64,
-    sum: u32,
-    info: &TraceInfo,
-) -> Result<Vec<u8>, Error> {
-    let mut bytes = footer::encode(vec![row_group], &[sum], info)?;
-    let footer_bytes = u32::try_from(bytes.len()).map_err(Error::damaged)?;
-    bytes.extend(start.to_le_bytes());
-    bytes.extend(footer_bytes.to_le_bytes());
-    bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
-    bytes.extend(MARK);
-    Ok(bytes)
-}
 
 /// A checkpoint that is whole.
 #[derive(Debug)]

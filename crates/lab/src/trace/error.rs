@@ -1,9 +1,8 @@
 //! What keeps a trace from being written or read.
 
 use super::import::Foreign;
-use super::info::VERSION;
+use larder_trace::info::VERSION;
 use parquet::basic::Type;
-use parquet::errors::ParquetError;
 use std::fmt::Display;
 use std::io;
 
@@ -62,19 +61,16 @@ pub enum Error {
     /// What was to be imported has no lookup in the format that it was said to have.
     #[error(transparent)]
     Foreign(#[from] Foreign),
-    /// Parquet's writer refused.
-    #[error("cannot write the trace: {0}")]
-    Write(ParquetError),
+    /// The trace cannot be written.
+    #[error(transparent)]
+    Write(larder_trace::Error),
 }
 
-impl From<ParquetError> for Error {
-    /// What the system refused is told in its own words.
-    fn from(error: ParquetError) -> Self {
+impl From<larder_trace::Error> for Error {
+    /// What the system refused is the same error, whether it was reading or writing.
+    fn from(error: larder_trace::Error) -> Self {
         match error {
-            ParquetError::External(source) => match source.downcast::<io::Error>() {
-                Ok(refused) => Self::Io(*refused),
-                Err(source) => Self::Write(ParquetError::External(source)),
-            },
+            larder_trace::Error::Io(refused) => Self::Io(refused),
             other => Self::Write(other),
         }
     }
@@ -83,9 +79,5 @@ impl From<ParquetError> for Error {
 impl Error {
     pub(super) fn damaged(reason: impl Display) -> Self {
         Self::Damaged(reason.to_string())
-    }
-
-    pub(super) fn encode(error: serde_json::Error) -> Self {
-        Self::Io(error.into())
     }
 }

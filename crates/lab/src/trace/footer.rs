@@ -1,30 +1,16 @@
-//! The footer: what a trace says of itself and of its row groups, as Parquet has it.
-//!
-//! # Layout
-//! In front of the footer, where Parquet's readers do not look: its CRC-32C, in little endian, and
-//! [`MARK`]. One that we wrote must have them. Another tool writes neither, and may have copied the sums of
-//! the row groups that it read, which are not those of the ones that it wrote.
+//! Reading the footer of a trace.
 
-use super::columns::{self, CREATED_BY, Columns, WRITER};
+use super::columns::{self, Columns};
 use super::row_group::RowGroup;
-use super::{Error, TraceInfo};
+use super::{Error, info};
+use larder_trace::TraceInfo;
+use larder_trace::columns::WRITER;
+use larder_trace::footer::{END_BYTES, MAGIC, MARK, SUM_BYTES};
 use parquet::file::metadata::{
-    FileMetaData, FooterTail, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter,
-    RowGroupMetaData,
+    FooterTail, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
-use parquet::schema::types::SchemaDescriptor;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-
-/// What a file of Parquet starts and ends with.
-pub(super) const MAGIC: &[u8; 4] = b"PAR1";
-/// What stands in front of a footer, behind its sum.
-const MARK: &[u8; 4] = b"lard";
-/// Length of what ends a file: the footer's length, and [`MAGIC`].
-const END_BYTES: usize = 8;
-/// Length of sum and mark.
-const SUM_BYTES: usize = 8;
 
 /// A footer, made sense of.
 #[derive(Debug)]
@@ -41,50 +27,6 @@ impl Footer {
         row_groups.append(&mut next.row_groups);
         Self { row_groups, ..next }
     }
-}
-
-/// A footer, without what ends a file.
-pub(super) fn encode(
-    row_groups: Vec<RowGroupMetaData>,
-    sums: &[u32],
-    info: &TraceInfo,
-) -> Result<Vec<u8>, Error> {
-    let mut bytes = with_end(row_groups, sums, info)?;
-    bytes.truncate(bytes.len() - END_BYTES);
-    Ok(bytes)
-}
-
-/// A footer, with all that is to end a trace.
-pub(super) fn encode_end(
-    row_groups: Vec<RowGroupMetaData>,
-    sums: &[u32],
-    info: &TraceInfo,
-) -> Result<Vec<u8>, Error> {
-    let footer = with_end(row_groups, sums, info)?;
-    let sum = crc32c::crc32c(&footer).to_le_bytes();
-    Ok([&sum[..], MARK, &footer].concat())
-}
-
-fn with_end(
-    row_groups: Vec<RowGroupMetaData>,
-    sums: &[u32],
-    info: &TraceInfo,
-) -> Result<Vec<u8>, Error> {
-    let rows = row_groups.iter().map(RowGroupMetaData::num_rows).sum();
-    let schema = Arc::new(SchemaDescriptor::new(columns::schema()?));
-    let pairs = info.to_metadata(sums)?;
-    let file = FileMetaData::new(
-        1,
-        rows,
-        Some(CREATED_BY.to_owned()),
-        Some(pairs),
-        schema,
-        None,
-    );
-    let metadata = ParquetMetaData::new(file, row_groups);
-    let mut bytes = Vec::new();
-    ParquetMetaDataWriter::new(&mut bytes, &metadata).finish()?;
-    Ok(bytes)
 }
 
 /// Makes sense of a footer without what ends a file, which we wrote.
@@ -107,7 +49,7 @@ fn parse(bytes: &[u8]) -> Result<ParquetMetaData, Error> {
 fn describe(metadata: &ParquetMetaData) -> Result<(Footer, Vec<u32>), Error> {
     let file = metadata.file_metadata();
     let columns = columns::find(file.schema_descr())?;
-    let (info, sums) = TraceInfo::of_metadata(file.key_value_metadata())?;
+    let (info, sums) = info::of_metadata(file.key_value_metadata())?;
     let row_group = |metadata: &RowGroupMetaData| RowGroup {
         metadata: metadata.clone(),
         sum: None,

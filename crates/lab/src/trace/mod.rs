@@ -1,53 +1,27 @@
-//! Traces: what caches were asked, kept in a Parquet file, a row an event.
-//!
-//! # Model
-//! `perf record`, for the tables of caches: recorded once ([`TraceRecorder`] from our own caches),
-//! read by anything that reads Parquet, replayed as often as one likes.
-//!
-//! # Layout
-//!
-//! ```text
-//! PAR1 | row group | checkpoint | row group | checkpoint | ... | footer | PAR1
-//! ```
-//!
-//! The columns are those of [`columns`]. A [`checkpoint`] describes the row group in front of it, so
-//! that a trace whose writer was killed, and which has no footer, can be read up to the last whole
-//! row group. Readers of Parquet start from the footer and see no checkpoints. Footer and checkpoints
-//! have the CRC-32C of row groups, and one of their own: what was damaged is told, not decoded.
+//! Traces: reading the format of [`larder_trace`], importing what other programs recorded,
+//! and recording the kernel.
 //!
 //! # Cost
-//! Writing and reading keep one row group of 512 Ki rows and its pages, some 50 MB, however long the
-//! trace is, and a kilobyte for each row group.
+//! Reading keeps one row group and its pages, some 50 MB, however long the trace is, and a kilobyte
+//! for each row group.
 
-mod batch;
 mod checkpoint;
-pub mod columns;
+mod columns;
 mod error;
-mod event;
 pub mod export;
 mod footer;
 pub mod import;
 mod info;
 pub mod kernel;
-mod lanes;
 mod losses;
 mod reader;
-mod recorder;
 mod row_group;
 mod salvage;
 mod summary;
-mod writer;
 
-pub use batch::Batch;
 pub use error::Error;
-pub use event::TraceEvent;
-pub use info::{TableInfo, TraceInfo};
-pub use lanes::Overflow;
-pub use larder_cache::tape::{CacheKind, Operation};
 pub use losses::Losses;
 pub use reader::{Tolerance, TraceReader};
-pub use recorder::{Recorded, TraceRecorder};
 pub use row_group::BATCH_ROWS;
 pub use salvage::{Salvaged, salvage};
 pub use summary::{CacheEvents, TraceSummary};
-pub use writer::{ROW_GROUP_ROWS, TraceWriter};

@@ -1,9 +1,11 @@
 //! Reading a trace, a batch at a time.
 
 use super::columns::Columns;
-use super::footer::{Footer, MAGIC};
+use super::footer::Footer;
 use super::row_group::{RowGroup, Rows};
-use super::{Batch, Error, Losses, TraceInfo, checkpoint, footer};
+use super::{Error, Losses, checkpoint, footer};
+use larder_trace::footer::MAGIC;
+use larder_trace::{Batch, TraceInfo};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;

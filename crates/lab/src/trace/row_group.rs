@@ -1,7 +1,9 @@
 //! Reading one row group: its columns side by side, and their codes made sense of.
 
-use super::columns::{Columns, cache_of_code, operation_of_code};
-use super::{Batch, Error};
+use super::Error;
+use super::columns::Columns;
+use larder_trace::Batch;
+use larder_trace::columns::{cache_of_code, operation_of_code};
 use parquet::basic::Compression;
 use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
@@ -215,8 +217,8 @@ fn text(error: impl Display) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::columns::schema;
     use super::*;
+    use larder_trace::columns::schema;
     use parquet::basic::ZstdLevel;
     use parquet::schema::types::SchemaDescriptor;
 

@@ -1,6 +1,7 @@
 //! Salvage: a whole trace of what a damaged one still holds.
 
-use super::{Batch, Error, Tolerance, TraceReader, TraceWriter};
+use super::{Error, Tolerance, TraceReader};
+use larder_trace::{Batch, TraceWriter};
 use std::path::Path;
 
 /// What was salvaged.

@@ -1,8 +1,9 @@
 //! What a trace holds, counted.
 
-use super::{Batch, Error, TraceInfo, TraceReader};
+use super::{Error, TraceReader};
 use crate::output::{Align, Table};
 use larder_cache::tape::{CacheKind, Operation};
+use larder_trace::{Batch, TraceInfo};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -97,7 +98,7 @@ impl TraceSummary {
         for (cache, of) in &self.caches {
             let recorded = self.info.tables.get(cache);
             table.push(vec![
-                super::columns::name_of_cache(*cache).to_owned(),
+                cache.as_str().to_owned(),
                 of.lookups.to_string(),
                 of.hits.to_string(),
                 of.inserts.to_string(),

@@ -30,7 +30,7 @@ pub use shrinking::ShrinkingAdvice;
 
 use crate::hash::{
     Combination, Error, LookupTime, Outcome, Prefix, Room, SEGMENTS, Source, Survey, Timing,
-    Wanted, cache_name, replay, room_of, segment_end, survey, survey_from,
+    Wanted, replay, room_of, segment_end, survey, survey_from,
 };
 use crate::run_report::{as_f64, ratio};
 use crate::trace::Losses;
@@ -292,7 +292,7 @@ pub fn mount_option(caches: &[CacheAdvice], shrinking: Option<&ShrinkingAdvice>)
     let mut option = "tables=larder".to_owned();
     for advice in caches.iter().filter(|advice| advice.is_worth_it) {
         let Judged { function, bits, .. } = advice.best;
-        let cache = cache_name(advice.cache);
+        let cache = advice.cache.as_str();
         // Writing to a string does not fail.
         let _ = write!(option, "+{cache}={function}/{bits}");
     }

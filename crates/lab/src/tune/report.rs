@@ -1,7 +1,6 @@
 //! Advice as people and programs read it.
 
 use super::{Advice, CacheAdvice, Judged};
-use crate::hash::cache_name;
 use crate::output::{Align, Table, csv_text, json_text};
 use crate::output::{BarPlot, Report, ReportFile, Series};
 use std::io;
@@ -22,7 +21,7 @@ impl Advice {
         let numbers = ["ns", "links", "links by chance"].map(|title| (title, Align::Right));
         let mut table = Table::new(text.into_iter().chain(numbers));
         for advice in &self.caches {
-            let cache = cache_name(advice.cache);
+            let cache = advice.cache.as_str();
             table.push(row(cache, "today", &advice.today));
             if advice.is_another() {
                 table.push(row(cache, "best", &advice.best));
@@ -59,7 +58,7 @@ impl Advice {
             "is_worth_it",
         ];
         let line = |advice: &CacheAdvice| {
-            let mut line = vec![cache_name(advice.cache).to_owned()];
+            let mut line = vec![advice.cache.as_str().to_owned()];
             let known =
                 |figure: Option<f64>| figure.map_or_else(String::new, |one| one.to_string());
             for table in [advice.best, advice.today] {
@@ -123,7 +122,7 @@ impl Advice {
             title: "Links of a lookup, in the second half of the trace".to_owned(),
             value: "links".to_owned(),
             groups: caches
-                .map(|advice| cache_name(advice.cache).to_owned())
+                .map(|advice| advice.cache.as_str().to_owned())
                 .collect(),
             series: vec![
                 series("best", |advice| advice.best.links),

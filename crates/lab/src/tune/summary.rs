@@ -1,7 +1,7 @@
 //! Advice in words: what to change, what it gains, and how sure that is.
 
 use super::{Advice, CacheAdvice, Interval, ShrinkingAdvice};
-use crate::hash::{cache_name, own_function};
+use crate::hash::own_function;
 use larder_cache::tables::Finder;
 use larder_cache::tape::CacheKind;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ impl Advice {
             let _ = writeln!(text, "Incomplete: {}.", self.losses);
         }
         for advice in &self.caches {
-            let _ = writeln!(text, "{}: {}.", cache_name(advice.cache), verdict(advice));
+            let _ = writeln!(text, "{}: {}.", advice.cache.as_str(), verdict(advice));
         }
         if let Some(shrinking) = &self.shrinking {
             let what = of_shrinking(shrinking);

@@ -5,10 +5,11 @@
 
 use larder_cache::dentry::name_hash;
 use larder_cache::tape::{CacheKind, Operation};
+use larder_lab::trace::Error;
 use larder_lab::trace::import::{Foreign, Format, Looks, Skipped, import};
-use larder_lab::trace::{Error, TraceEvent};
 use larder_testkit::Seed;
 use larder_testkit::seed::Random;
+use larder_trace::TraceEvent;
 use std::fmt::Write as _;
 
 /// The files, and their formats.

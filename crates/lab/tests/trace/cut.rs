@@ -1,8 +1,9 @@
 //! Traces whose writer was killed, and files that were cut.
 
 use super::{events, info, read, read_rest, write};
-use larder_lab::trace::{Error, Tolerance, TraceEvent, TraceReader, TraceWriter};
+use larder_lab::trace::{Error, Tolerance, TraceReader};
 use larder_testkit::Seed;
+use larder_trace::{TraceEvent, TraceWriter};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;

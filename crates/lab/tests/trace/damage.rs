@@ -3,9 +3,10 @@
 use super::{events, read, write};
 use larder_cache::tape::Operation;
 use larder_lab::hash::{Error, Source as _, TraceFile};
-use larder_lab::trace::{Tolerance, TraceEvent};
+use larder_lab::trace::Tolerance;
 use larder_lab::tune::{Conditions, tune};
 use larder_testkit::{Random, Seed};
+use larder_trace::TraceEvent;
 use std::fs;
 
 const ROWS: usize = 200;

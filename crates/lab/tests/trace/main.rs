@@ -10,8 +10,9 @@ mod rewritten;
 mod round_trip;
 
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::trace::{Batch, Error, Tolerance, TraceEvent, TraceInfo, TraceReader, TraceWriter};
+use larder_lab::trace::{Error, Tolerance, TraceReader};
 use larder_testkit::{Random, Seed};
+use larder_trace::{Batch, TraceEvent, TraceInfo, TraceWriter};
 use std::path::Path;
 
 /// Events as a cache tells them: numbers near those before, each kind.

@@ -56,7 +56,7 @@ fn other_readers_read_what_was_written() {
         .iter()
         .filter(|event| event.cache == CacheKind::Page && is_hit(event.operation))
         .count();
-    let sum = |column: fn(&larder_lab::trace::TraceEvent) -> u64| {
+    let sum = |column: fn(&larder_trace::TraceEvent) -> u64| {
         let weighed = (1..)
             .zip(&events)
             .map(|(weight, event)| weight * u128::from(column(event)));

@@ -3,7 +3,8 @@
 use super::read_rest;
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation};
-use larder_lab::trace::{Error, Overflow, Tolerance, TraceReader, TraceRecorder};
+use larder_lab::trace::{Tolerance, TraceReader};
+use larder_trace::{Error, Overflow, TraceRecorder};
 use std::thread;
 
 const THREADS: u64 = 4;
@@ -19,7 +20,7 @@ fn insert(cache: CacheKind, object: u64, index: u64) -> Event {
 
 /// Has threads tell of numbers: each of its own, and now and then one of a common row, which a
 /// lock puts in order as that of a bucket does.
-fn record(overflow: Overflow) -> (TraceReader, larder_lab::trace::Recorded) {
+fn record(overflow: Overflow) -> (TraceReader, larder_trace::Recorded) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
     let recorder = TraceRecorder::start(&path, "a test", overflow).unwrap();

@@ -2,8 +2,9 @@
 
 use super::{events, info, read_rest, write};
 use larder_cache::tape::Operation;
-use larder_lab::trace::{Error, Tolerance, TraceEvent, TraceReader, TraceSummary};
+use larder_lab::trace::{Error, Tolerance, TraceReader, TraceSummary};
 use larder_testkit::{Random, Seed, tell_skipped, tool};
+use larder_trace::TraceEvent;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
 use parquet::file::metadata::KeyValue;

@@ -2,11 +2,9 @@
 
 use super::{events, info, read, write};
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::trace::{
-    Batch, Error, ROW_GROUP_ROWS, TableInfo, Tolerance, TraceEvent, TraceInfo, TraceReader,
-    TraceWriter,
-};
+use larder_lab::trace::{Tolerance, TraceReader};
 use larder_testkit::Seed;
+use larder_trace::{Batch, Error, ROW_GROUP_ROWS, TableInfo, TraceEvent, TraceInfo, TraceWriter};
 use proptest::prelude::*;
 use std::io;
 use std::os::unix::fs::PermissionsExt;

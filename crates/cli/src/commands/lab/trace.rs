@@ -4,12 +4,12 @@ use super::rewritten_hint;
 use crate::args::{TraceArgs, TraceCommand, TraceInfoArgs, TraceSalvageArgs, TraceShowArgs};
 use crate::failure::{Failure, Result, tell_note};
 use crate::{json, time};
+use larder::Operation;
 use larder::Timestamp;
 use larder_lab::output::{Align, Table};
-use larder_lab::trace::columns::{name_of_cache, name_of_operation};
-use larder_lab::trace::{
-    self, Batch, Error, Operation, Tolerance, TraceEvent, TraceReader, TraceSummary,
-};
+use larder_lab::trace::{self, Error, Tolerance, TraceReader, TraceSummary};
+use larder_trace::columns::name_of_operation;
+use larder_trace::{Batch, TraceEvent};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -123,7 +123,7 @@ fn cells(event: &TraceEvent) -> Vec<String> {
     };
     vec![
         format!("{}.{:09}", time.as_secs(), time.subsec_nanos()),
-        name_of_cache(event.cache).to_owned(),
+        event.cache.as_str().to_owned(),
         operation.to_owned(),
         format!("{}:{}", event.device >> 20, event.device & 0xf_ffff),
         event.inode.to_string(),

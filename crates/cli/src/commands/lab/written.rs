@@ -2,7 +2,8 @@
 
 use crate::failure::{Failure, Result};
 use larder::CacheKind;
-use larder_lab::trace::{Error, TraceEvent, TraceInfo, TraceWriter};
+use larder_lab::trace::Error;
+use larder_trace::{TraceEvent, TraceInfo, TraceWriter};
 use serde::Serialize;
 use std::io;
 use std::path::Path;
@@ -27,8 +28,8 @@ pub(super) struct Rows {
 impl Written {
     /// Makes the trace at `path`; `option` named it.
     pub(super) fn create(option: &str, path: &Path, info: &TraceInfo) -> Result<Self> {
-        let writer =
-            TraceWriter::create(path, info).map_err(|error| not_made(option, path, &error))?;
+        let writer = TraceWriter::create(path, info)
+            .map_err(|error| not_made(option, path, &error.into()))?;
         Ok(Self {
             writer,
             rows: Rows::default(),
@@ -42,7 +43,7 @@ impl Written {
             CacheKind::Dentry => &mut self.rows.dentry,
             CacheKind::Inode => &mut self.rows.inode,
         } += 1;
-        self.writer.push(event)
+        Ok(self.writer.push(event)?)
     }
 
     /// Ends the trace, of which `lost` events are missing.

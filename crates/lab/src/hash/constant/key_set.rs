@@ -1,6 +1,6 @@
 //! Keys, as the numbers that the published multiplicative functions multiply.
 
-use crate::hash::{Error, KeyKind, Keys, Source, cache_name};
+use crate::hash::{Error, KeyKind, Keys, Source};
 use larder_cache::hash::multiplicand;
 use larder_cache::number_hash::NumberHash;
 use larder_cache::tape::CacheKind;
@@ -56,7 +56,7 @@ impl KeySet {
         let sets = sets.filter(|(_, words)| !words.is_empty());
         Ok(sets
             .map(|(cache, words)| Self {
-                name: cache_name(cache).to_owned(),
+                name: cache.as_str().to_owned(),
                 words: words.into_iter().collect(),
             })
             .collect())

@@ -15,10 +15,11 @@
 //! # Cost
 //! Each pass reads the file and writes it. Memory for [`ENTRIES`] entries, some 300 MB, at most.
 
+use crate::trace::Error;
 use crate::trace::import::{RECORD_BYTES, Record};
-use crate::trace::{Error, TraceEvent};
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Operation};
+use larder_trace::TraceEvent;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};

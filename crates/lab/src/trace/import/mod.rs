@@ -38,9 +38,10 @@ pub use format::{Format, UnknownFormat};
 pub(super) use oracle_general::{RECORD_BYTES, Record};
 pub use skipped::{Skipped, SkippedLines};
 
-use super::{Error, TraceEvent};
+use super::Error;
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation};
+use larder_trace::TraceEvent;
 use std::io::BufRead;
 
 /// Where imported events go.

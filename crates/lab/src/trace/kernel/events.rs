@@ -23,8 +23,8 @@
 
 use super::resident::{Key, Resident};
 use super::tracepoint::{FIELDS, Tracepoint};
-use crate::trace::TraceEvent;
 use larder_cache::tape::{CacheKind, Operation};
+use larder_trace::TraceEvent;
 use std::collections::{HashMap, HashSet};
 
 /// The largest folio is of 2^`MAX_ORDER` pages: more is no order.

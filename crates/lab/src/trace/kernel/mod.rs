@@ -34,9 +34,9 @@ pub use damaged::events_in_page;
 pub use error::Error;
 pub use events::DeviceCounts;
 
-use super::TraceEvent;
 use events::Translator;
 use instance::Tracefs;
+use larder_trace::TraceEvent;
 use rustix::time::{ClockId, clock_gettime};
 use source::{Raw, Source};
 use std::path::{Path, PathBuf};

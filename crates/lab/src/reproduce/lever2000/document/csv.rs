@@ -1,6 +1,5 @@
 //! The figures as CSV.
 
-use crate::hash::cache_name;
 use crate::output::csv_text;
 use crate::reproduce::lever2000::Lever2000;
 use crate::reproduce::lever2000::measure::{Load, Row};
@@ -61,7 +60,7 @@ fn push_lines(lines: &mut Vec<Vec<String>>, table: u32, row: &Row, load: &Load) 
     }
     for figures in &load.caches {
         let cells = [
-            cache_name(figures.cache).to_owned(),
+            figures.cache.as_str().to_owned(),
             figures.lookups.to_string(),
             figures.hits.to_string(),
             figures.links.to_string(),

@@ -1,7 +1,6 @@
 //! Findings that counts of links decide.
 
 use super::{Observed, Verdict, load};
-use crate::hash::cache_name;
 use crate::reproduce::lever2000::Lever2000;
 use crate::reproduce::lever2000::measure::CacheFigures;
 use larder::CacheKind;
@@ -112,7 +111,7 @@ pub(super) fn word_size(results: &Lever2000) -> Option<Observed> {
     for cache in CacheKind::ALL {
         let [narrow, wide] = [narrow, wide].map(|load| load.cache(cache).links_a_lookup());
         // Writing to a string does not fail.
-        let _ = write!(text, " {} {narrow:.3} and {wide:.3};", cache_name(cache));
+        let _ = write!(text, " {} {narrow:.3} and {wide:.3};", cache.as_str());
     }
     Some((
         text.trim_end_matches(';').to_owned(),

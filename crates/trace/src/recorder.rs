@@ -1,17 +1,17 @@
 //! Recording from our own caches: a tape whose events a thread of its own writes to a trace.
 //!
 //! # Model
-//! `perf record`: the threads that use the caches fill [`lanes`](super::lanes), one thread empties
+//! `perf record`: the threads that use the caches fill [`lanes`](crate::lanes), one thread empties
 //! them into the file. What it cannot keep up with is lost and counted, or, if asked for, waited for.
 //! Where the file cannot be written any more, the trace ends there; those who use the caches go on, and what
 //! they tell is counted.
 //!
 //! # Cost
-//! To those who use the caches, what [`lanes`](super::lanes) cost; the writer encodes. What was told
+//! To those who use the caches, what [`lanes`](crate::lanes) cost; the writer encodes. What was told
 //! is in the file [`ROW_GROUP_AGE`] later, and stays there if the process is killed.
 
-use super::lanes::{Lanes, Overflow};
-use super::{Error, TableInfo, TraceEvent, TraceInfo, TraceWriter};
+use crate::lanes::{Lanes, Overflow};
+use crate::{Error, TableInfo, TraceEvent, TraceInfo, TraceWriter};
 use larder_cache::tape::{CacheKind, Event, RecordingStats, Tape};
 use std::collections::BTreeMap;
 use std::path::Path;

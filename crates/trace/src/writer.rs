@@ -1,7 +1,7 @@
 //! Writing a trace, a row group at a time.
 
-use super::columns::{code_of_cache, code_of_operation, properties, schema};
-use super::{Batch, Error, TraceEvent, TraceInfo, checkpoint, footer};
+use crate::columns::{code_of_cache, code_of_operation, properties, schema};
+use crate::{Batch, Error, TraceEvent, TraceInfo, checkpoint, footer};
 use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -113,7 +113,7 @@ impl TraceWriter {
     }
 
     /// Events in the row groups that are whole in the file: all that are left if it can be written no more.
-    pub(super) fn kept(&self) -> u64 {
+    pub(crate) fn kept(&self) -> u64 {
         self.kept
     }
 
@@ -123,7 +123,7 @@ impl TraceWriter {
     ///
     /// # Errors
     /// The system's. Then there is no footer.
-    pub(super) fn cut_short(&mut self, lost: u64) -> Result<(), Error> {
+    pub(crate) fn cut_short(&mut self, lost: u64) -> Result<(), Error> {
         self.info.lost = lost;
         self.info.is_cut_short = true;
         let whole = self.file.flushed_row_groups().iter().take(self.sums.len());
@@ -145,7 +145,7 @@ impl TraceWriter {
     }
 
     /// What [`Self::finish`] does, for whom it may fail.
-    pub(super) fn write_end(&mut self) -> Result<(), Error> {
+    pub(crate) fn write_end(&mut self) -> Result<(), Error> {
         self.write_row_group()?;
         let row_groups = self.file.flushed_row_groups().to_vec();
         let end = footer::encode_end(row_groups, &self.sums, &self.info)?;
@@ -215,8 +215,8 @@ impl Write for Summed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Tolerance, TraceReader};
     use larder_cache::tape::{CacheKind, Operation};
+    use larder_lab::trace::{self, Tolerance, TraceReader};
     use rustix::fd::AsRawFd as _;
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
     use std::path::PathBuf;
@@ -256,7 +256,7 @@ mod tests {
         // Not even a footer has room.
         writer.cut_short(5).unwrap_err();
         let opened = TraceReader::open(&path, Tolerance::Whole);
-        assert!(matches!(opened, Err(Error::CutShort)), "{opened:?}");
+        assert!(matches!(opened, Err(trace::Error::CutShort)), "{opened:?}");
         let reader = TraceReader::open(&path, Tolerance::UpToLastRowGroup).unwrap();
         assert_eq!(reader.rows(), 10);
     }

@@ -1,18 +1,25 @@
 //! Rows of a trace, column by column.
 
-use super::TraceEvent;
+use crate::TraceEvent;
 use larder_cache::tape::{CacheKind, Operation};
 
 /// Events, each column on its own, as Parquet has them.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    pub(super) time: Vec<i64>,
-    pub(super) cache: Vec<CacheKind>,
-    pub(super) operation: Vec<Operation>,
-    pub(super) device: Vec<i32>,
-    pub(super) inode: Vec<i64>,
-    pub(super) index: Vec<i64>,
-    pub(super) name_hash: Vec<i64>,
+    /// Nanoseconds since the recording began.
+    pub time: Vec<i64>,
+    /// The cache.
+    pub cache: Vec<CacheKind>,
+    /// What happened.
+    pub operation: Vec<Operation>,
+    /// The device.
+    pub device: Vec<i32>,
+    /// The inode.
+    pub inode: Vec<i64>,
+    /// Page, block, or inode of the directory.
+    pub index: Vec<i64>,
+    /// The hash of the name.
+    pub name_hash: Vec<i64>,
 }
 
 impl Batch {
@@ -53,7 +60,7 @@ impl Batch {
 
     /// Adds `event` at the end.
     #[inline]
-    pub(super) fn push(&mut self, event: &TraceEvent) {
+    pub(crate) fn push(&mut self, event: &TraceEvent) {
         self.time.push(event.time_ns.cast_signed());
         self.cache.push(event.cache);
         self.operation.push(event.operation);

@@ -56,14 +56,14 @@ pub enum Overflow {
 
 /// An event, and when it was told.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timed {
-    pub(super) time_ns: u64,
-    pub(super) event: Event,
+pub(crate) struct Timed {
+    pub(crate) time_ns: u64,
+    pub(crate) event: Event,
 }
 
 /// All lanes.
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(crate) struct Lanes {
     began: Instant,
     overflow: Overflow,
     all: [Lane; LANES],
@@ -134,7 +134,7 @@ fn thread_number() -> usize {
 }
 
 impl Lanes {
-    pub(super) fn new(overflow: Overflow) -> Self {
+    pub(crate) fn new(overflow: Overflow) -> Self {
         Self {
             began: Instant::now(),
             overflow,
@@ -150,7 +150,7 @@ impl Lanes {
 
     /// Takes `event`. Calls `hurry` if whoever collects is to do so soon. What comes when nothing is taken
     /// any more is lost.
-    pub(super) fn put(&self, event: Event, hurry: impl Fn()) {
+    pub(crate) fn put(&self, event: Event, hurry: impl Fn()) {
         let lane = &self.all[thread_number() % LANES];
         let mut held = lane.lock();
         if self.is_closed() {
@@ -216,7 +216,7 @@ impl Lanes {
     }
 
     /// Takes nothing any more, and lets nobody wait; what is held is still to be collected.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.is_closed.store(true, Release);
         for lane in &self.all {
             // Whoever found it open waits by now.
@@ -225,13 +225,13 @@ impl Lanes {
         }
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Acquire)
     }
 
     /// Moves all that the lanes hold to `late`, sorted by time, and returns how many of these, from the
     /// first on, have none before them that is still to come.
-    pub(super) fn collect(&self, late: &mut Vec<Timed>, spare: &mut Vec<Timed>) -> usize {
+    pub(crate) fn collect(&self, late: &mut Vec<Timed>, spare: &mut Vec<Timed>) -> usize {
         let until = self.now_ns();
         for lane in &self.all {
             let mut held = lane.lock();
@@ -248,7 +248,7 @@ impl Lanes {
     }
 
     /// Events that were lost so far.
-    pub(super) fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.all.iter().map(|lane| lane.lock().lost).sum()
     }
 }

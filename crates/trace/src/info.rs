@@ -1,0 +1,62 @@
+//! What a trace says of itself, in the key-value metadata of its footer.
+
+use crate::Error;
+use crate::columns::{CACHES, OPERATIONS};
+use larder_cache::tape::CacheKind;
+use parquet::file::metadata::KeyValue;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The schema's version. A trace of another one is refused.
+pub const VERSION: &str = "1";
+
+/// The key of [`VERSION`].
+pub const VERSION_KEY: &str = "larder.trace.version";
+/// The key of a [`TraceInfo`], in JSON.
+pub const INFO_KEY: &str = "larder.trace";
+const CACHES_KEY: &str = "larder.trace.cache";
+const OPERATIONS_KEY: &str = "larder.trace.operation";
+/// The key of the CRC-32C of each row group, in JSON.
+pub const SUMS_KEY: &str = "larder.trace.crc32c";
+
+/// What was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TraceInfo {
+    /// From what, for people.
+    pub source: String,
+    /// When the recording began, in seconds since 1970; `None` if it is not known.
+    pub began_unix_s: Option<i64>,
+    /// Whether inserts and removals are told of, too: a cache can then be followed to the letter.
+    pub tells_changes: bool,
+    /// The tables that were asked; those not known are missing.
+    pub tables: BTreeMap<CacheKind, TableInfo>,
+    /// Events that were not kept, since they came faster than they were written.
+    pub lost: u64,
+    /// Whether the end is missing: the trace was salvaged.
+    pub is_cut_short: bool,
+}
+
+/// A table that was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableInfo {
+    /// Its hash function, by name.
+    pub function: String,
+    /// It has 2^`bits` buckets.
+    pub bits: u32,
+}
+
+impl TraceInfo {
+    /// As metadata, with the sums of the row groups that it is for.
+    pub(crate) fn to_metadata(&self, sums: &[u32]) -> Result<Vec<KeyValue>, Error> {
+        let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
+        let json = |what: serde_json::Result<String>| what.map_err(|error| Error::Io(error.into()));
+        Ok(vec![
+            pair(VERSION_KEY, VERSION.to_owned()),
+            pair(INFO_KEY, json(serde_json::to_string(self))?),
+            pair(CACHES_KEY, CACHES.join(",")),
+            pair(OPERATIONS_KEY, OPERATIONS.join(",")),
+            pair(SUMS_KEY, json(serde_json::to_string(sums))?),
+        ])
+    }
+}
