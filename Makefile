@@ -9,6 +9,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
 LARDER := target/release/larder
+PROGRAMS := $(LARDER) target/release/larder-lab
 
 # What the tests, the demo and the benches run: image tools and oracles.
 RUN_PACKAGES := e2fsprogs fuse3 util-linux tmux strace gcc ed groff spell
@@ -22,15 +23,15 @@ USE_PACKAGES := git rsync sqlite3 stress-ng mariadb-server sysbench procps
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build the larder command into target/release
-	$(CARGO) build --release --locked -p larder-cli
+build: ## Build the commands larder and larder-lab into target/release
+	$(CARGO) build --release --locked -p larder-cli -p larder-lab-cli
 
 demo: deps build ## Make an image of a real tree, mount it, walk and read it, print the stats
 	LARDER=$(LARDER) scripts/demo
 
 test: deps python-tools ## Run every test: unit, models, kernel as oracle, FUSE end to end
 	@scripts/install-packages $(TEST_PACKAGES)
-	$(CARGO) build --locked -p larder-cli
+	$(CARGO) build --locked -p larder-cli -p larder-lab-cli
 	RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=target/shuttle $(CARGO) test --locked -p larder-cache -p larder-ext4 --lib -- shuttle
 	$(CARGO) test --locked --workspace --no-fail-fast
 
@@ -82,8 +83,8 @@ fuzz: deps ## Fuzz every parser of bytes from outside, and volumes that are writ
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) $(FUZZ_LIMITS); done
 
-install: build ## Install the command, mount.larder, man pages and completions (PREFIX, DESTDIR)
-	install -Dm755 $(LARDER) $(DESTDIR)$(PREFIX)/bin/larder
+install: build ## Install the commands, mount.larder, man pages and completions (PREFIX, DESTDIR)
+	install -Dm755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
 	install -d $(DESTDIR)/sbin
 	ln -sf $(PREFIX)/bin/larder $(DESTDIR)/sbin/mount.larder
 	$(CARGO) run --release --locked -p xtask -- man $(DESTDIR)$(PREFIX)/share/man/man1
@@ -96,9 +97,9 @@ record-readahead: deps ## Record anew what this machine's kernel reads ahead (ro
 	$(CARGO) run --locked -p xtask -- record-readahead crates/readahead/tests/golden
 
 reproduce: deps ## Make the published tables again, simulated and, as root, beside the kernel (10 minutes); writes docs/reproduce
-	$(CARGO) run --release --locked -p larder-cli -- lab reproduce wu2007 --output docs/reproduce
-	$(CARGO) run --release --locked -p larder-cli -- lab reproduce kara2016 --output docs/reproduce
-	$(CARGO) run --release --locked -p larder-cli -- lab reproduce lever2000 --output docs/reproduce
+	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce wu2007 --output docs/reproduce
+	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce kara2016 --output docs/reproduce
+	$(CARGO) run --release --locked -p larder-lab-cli -- reproduce lever2000 --output docs/reproduce
 
 deps:
 	@scripts/install-packages $(RUN_PACKAGES)

@@ -1,5 +1,5 @@
 //! Makes what is generated. What is installed beside the binary, from the same
-//! definition of the command line that the binary parses:
+//! definitions of the command lines that the programs parse:
 //!
 //! - `xtask man DIR`: manual pages, `larder.1` and `larder-mount.1` and so on;
 //! - `xtask completions DIR`: completions of bash, zsh and fish, in the places
@@ -74,9 +74,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// The command line of larder with that of larder-lab as its subcommand `lab`.
+fn command() -> Command {
+    larder_cli::command().mut_subcommand("lab", |_| {
+        larder_lab_cli::command().name("lab").version(None)
+    })
+}
+
 fn manual_pages(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
-    let mut larder = larder_cli::command().disable_help_subcommand(true);
+    let mut larder = command().disable_help_subcommand(true);
     larder.build();
     manual_page(&larder, dir)
 }
@@ -128,7 +135,7 @@ fn completions(dir: &Path) -> io::Result<()> {
             fs::create_dir_all(parent)?;
         }
         let mut file = File::create(path)?;
-        generate(shell, &mut larder_cli::command(), "larder", &mut file);
+        generate(shell, &mut command(), "larder", &mut file);
     }
     Ok(())
 }
@@ -150,7 +157,7 @@ mod tests {
     fn completions_offer_every_command_and_none_that_people_do_not_run() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut script = Vec::new();
-            generate(shell, &mut larder_cli::command(), "larder", &mut script);
+            generate(shell, &mut command(), "larder", &mut script);
             let script = String::from_utf8(script).unwrap();
             assert!(script.contains("xattr-bench"), "{shell}");
             assert!(!script.contains("worker"), "{shell}");

@@ -1,46 +1,21 @@
 //! The command line.
 
 mod change;
-mod constant;
-mod export;
-mod hash;
-mod import;
-mod lab;
-mod names;
-mod record;
-mod reproduce;
-mod results;
-mod sdm;
 mod top;
-mod trace;
-mod tune;
-mod xattr_bench;
 
 use crate::commands::fuse2fs::Fuse2fsArgs;
-use crate::{metrics, size, threads};
+use crate::{metrics, threads};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use larder::{CacheKind, PolicyName};
+use clap::{Args, Parser, Subcommand};
+use larder::PolicyName;
+use larder_console::{Cache, size};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 pub(crate) use change::{MkdirArgs, MvArgs, PutArgs, RmArgs};
-pub(crate) use constant::ConstantArgs;
-pub(crate) use export::ExportArgs;
-pub(crate) use hash::{HashArgs, KeysArgs};
-pub(crate) use import::ImportArgs;
-pub(crate) use lab::{LabArgs, LabCommand, ListArgs, ReadaheadArgs};
-pub(crate) use names::Names;
-pub(crate) use record::RecordArgs;
-pub(crate) use reproduce::{Document, ReproduceArgs};
-pub(crate) use results::ResultArgs;
-pub(crate) use sdm::SdmArgs;
 pub(crate) use top::TopArgs;
-pub(crate) use trace::{TraceArgs, TraceCommand, TraceInfoArgs, TraceSalvageArgs, TraceShowArgs};
-pub(crate) use tune::TuneArgs;
-pub(crate) use xattr_bench::{TargetName, XattrBenchArgs};
 
 /// Mount, read and write ext2, ext3 and ext4 images, without root.
 #[derive(Debug, Parser)]
@@ -94,6 +69,15 @@ pub(crate) struct VolumeArgs {
     /// Ignore the journal, even if it needs recovery
     #[arg(long)]
     pub noload: bool,
+}
+
+/// Compare what caches and readahead do, reproduce published results
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct LabArgs {
+    /// The arguments of larder-lab
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub args: Vec<OsString>,
 }
 
 /// Mount an image
@@ -462,36 +446,12 @@ pub(crate) struct StatsArgs {
     pub histogram: Option<Cache>,
 }
 
-/// One of the four caches.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Cache {
-    /// File pages
-    Page,
-    /// Metadata blocks
-    Buffer,
-    /// Names
-    Dentry,
-    /// Inodes
-    Inode,
-}
-
-impl From<Cache> for CacheKind {
-    fn from(cache: Cache) -> Self {
-        match cache {
-            Cache::Page => Self::Page,
-            Cache::Buffer => Self::Buffer,
-            Cache::Dentry => Self::Dentry,
-            Cache::Inode => Self::Inode,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
-    use larder::Tables;
     use larder::tables::TableChoice;
+    use larder::{CacheKind, Tables};
 
     #[test]
     fn definition_is_consistent() {
@@ -502,10 +462,10 @@ mod tests {
     fn every_command_has_examples() {
         let mut cli = Cli::command();
         cli.build();
-        let lab = cli.find_subcommand("lab").expect("there is a lab");
-        let of_lab = lab.get_subcommands().filter(|c| c.get_name() != "help");
-        let commands = cli.get_subcommands().filter(|c| c.get_name() != "help");
-        for command in commands.chain(of_lab) {
+        // The program larder-lab has its own.
+        let others = ["help", "lab"];
+        let commands = cli.get_subcommands();
+        for command in commands.filter(|command| !others.contains(&command.get_name())) {
             let help = command.get_after_help().map(ToString::to_string);
             assert!(
                 help.is_some_and(|text| text.contains("Examples:")),

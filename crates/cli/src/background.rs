@@ -5,7 +5,7 @@
 //! standard error that both share, and ends. When it has mounted, it writes a
 //! line to the pipe, leaves its terminal, and the parent ends.
 
-use crate::failure::{Failure, Result};
+use larder_console::{Failure, Result};
 use rustix::process::setsid;
 use std::ffi::{CString, OsString};
 use std::fs::File;

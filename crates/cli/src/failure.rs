@@ -1,127 +1,9 @@
-//! Failures as the user sees them: a line `error:` and, if something can be done
-//! about it, a line `hint:`.
+//! Failures of images and of paths inside them, as the user sees them.
 
-use crate::{name, opening};
-use std::io::{self, Write};
+use crate::opening;
+use larder_console::{Failure, name};
+use std::io;
 use std::path::Path;
-use std::process::ExitCode;
-
-/// Why a command ends early.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// Something to tell.
-    Told {
-        /// What failed.
-        message: String,
-        /// What can be done about it.
-        hint: Option<String>,
-    },
-    /// Arguments that make no sense together.
-    Usage {
-        /// What is wrong with them.
-        message: String,
-        /// What can be done about it.
-        hint: Option<String>,
-    },
-    /// Whoever read our output has had enough.
-    BrokenPipe,
-}
-
-/// The result of a command.
-pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
-
-impl Failure {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self::Told {
-            message: message.into(),
-            hint: None,
-        }
-    }
-
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::Usage {
-            message: message.into(),
-            hint: None,
-        }
-    }
-
-    pub(crate) fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Told {
-            message: message.into(),
-            hint: Some(hint.into()),
-        }
-    }
-
-    /// The same failure, with the path inside the image that it befell.
-    pub(crate) fn at(self, path: &[u8]) -> Self {
-        match self {
-            Self::Told { message, hint } => Self::Told {
-                message: format!("{}: {message}", name::escaped(path)),
-                hint,
-            },
-            other => other,
-        }
-    }
-
-    /// Tells the user, and returns the exit code; `failed` is the one for plain failures.
-    pub(crate) fn tell(&self, failed: u8) -> ExitCode {
-        match self {
-            Self::Told { message, hint } | Self::Usage { message, hint } => {
-                tell_error(message);
-                if let Some(hint) = hint {
-                    tell("hint", hint);
-                }
-                let is_usage = matches!(self, Self::Usage { .. });
-                ExitCode::from(if is_usage { 2 } else { failed })
-            }
-            Self::BrokenPipe => ExitCode::SUCCESS,
-        }
-    }
-}
-
-/// Prints one line `error:` and lets the command go on.
-pub(crate) fn tell_error(message: &str) {
-    tell("error", message);
-}
-
-/// Prints one line `warning:`.
-pub(crate) fn tell_warning(message: &str) {
-    tell("warning", message);
-}
-
-/// Prints one line `hint:`.
-pub(crate) fn tell_hint(message: &str) {
-    tell("hint", message);
-}
-
-/// Prints one line `note:`.
-pub(crate) fn tell_note(message: &str) {
-    tell("note", message);
-}
-
-fn tell(what: &str, message: &str) {
-    // There is nowhere left to report that standard error is closed.
-    let _ = writeln!(io::stderr(), "{what}: {message}");
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            Self::BrokenPipe
-        } else {
-            Self::new(error.to_string())
-        }
-    }
-}
-
-impl From<larder_fuse::Error> for Failure {
-    fn from(error: larder_fuse::Error) -> Self {
-        Self::Told {
-            message: error.to_string(),
-            hint: error.hint(),
-        }
-    }
-}
 
 /// What to do with an image that cannot be written.
 const READ_IT: &str =
@@ -277,13 +159,4 @@ pub(crate) fn without_inode(error: &larder::Error) -> String {
         .and_then(|rest| rest.split_once(": "))
         .map(|(_, what)| what.to_owned());
     plain.unwrap_or(message)
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Told { message, .. } | Self::Usage { message, .. } => f.write_str(message),
-            Self::BrokenPipe => f.write_str("broken pipe"),
-        }
-    }
 }

@@ -1,12 +1,10 @@
 //! What `--json` writes: stable keys, one object.
 
-use crate::failure::Result;
 use crate::mode;
 use larder::tables::TreeDepths;
 use larder::{FileKind, HistogramReport, Metadata, Timestamp};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 /// A name: as text, and if it is none, the bytes too.
 #[derive(Debug, Serialize)]
@@ -181,14 +179,6 @@ impl Histogram {
             }),
         }
     }
-}
-
-/// Writes one object and ends the line.
-pub(crate) fn print(value: &impl Serialize) -> Result<()> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
-    out.write_all(b"\n")?;
-    Ok(out.flush()?)
 }
 
 #[cfg(test)]

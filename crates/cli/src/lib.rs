@@ -14,24 +14,20 @@
 mod args;
 mod background;
 mod commands;
-mod count;
 mod failure;
 mod json;
-mod logging;
 mod metrics;
 mod mode;
 mod mount_helper;
 mod mount_options;
-mod name;
 mod opening;
 mod recording;
-mod size;
 mod telling_clock;
 mod threads;
-mod time;
 
 use clap::{CommandFactory, Parser};
-use commands::lab::xattr_bench;
+use commands::lab;
+use larder_console::tell_usage;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -52,28 +48,20 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if program == Some(OsStr::new(commands::fuse2fs::NAME)) {
         return commands::fuse2fs::run_standalone(args);
     }
-    if let [_, first, job] = &*args
-        && first == xattr_bench::WORKER
+    // What `larder help lab` prints is larder-lab's to know.
+    let done = if let [_, help, name, rest @ ..] = &*args
+        && help == "help"
+        && name == lab::NAME
     {
-        return xattr_bench::work(job);
-    }
-    let cli = match args::Cli::try_parse_from(args) {
-        Ok(cli) => cli,
-        Err(error) => return tell_usage(&error),
+        lab::run(&[std::slice::from_ref(help), rest].concat())
+    } else {
+        match args::Cli::try_parse_from(args) {
+            Ok(cli) => commands::run(cli.command),
+            Err(error) => return tell_usage(&error),
+        }
     };
-    match commands::run(cli.command) {
+    match done {
         Ok(code) => code,
         Err(failure) => failure.tell(1),
-    }
-}
-
-/// Prints what clap has to say: help and version to standard output.
-fn tell_usage(error: &clap::Error) -> ExitCode {
-    // A closed pipe is no failure.
-    let _ = error.print();
-    if error.use_stderr() {
-        ExitCode::from(2)
-    } else {
-        ExitCode::SUCCESS
     }
 }

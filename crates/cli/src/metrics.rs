@@ -1,6 +1,6 @@
 //! Where the metrics of a mount are served.
 
-use crate::failure::{Result, tell_note};
+use larder_console::{Result, tell_note};
 use larder_fuse::Metrics;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

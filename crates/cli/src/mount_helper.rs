@@ -4,9 +4,10 @@
 //! With it in `/sbin`, `mount -t larder` and lines of fstab(5) work.
 
 use crate::commands::mount;
-use crate::failure::{Access, Failure, tell_note};
+use crate::failure::Access;
 use crate::mount_options::Options;
 use clap::Parser;
+use larder_console::{Failure, tell_note};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;

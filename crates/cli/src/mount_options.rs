@@ -1,9 +1,10 @@
 //! The options of a mount: from `-o`, in the style of mount(8), and from flags.
 
 use crate::args::{MountArgs, VolumeArgs};
-use crate::failure::{Access, Failure, Result, tell_note};
-use crate::{metrics, name, size, threads};
+use crate::failure::Access;
+use crate::{metrics, threads};
 use larder::{DataMode, ErrorsMode, MbCacheVariant, OpenOptions, PolicyName};
+use larder_console::{Failure, Result, name, size, tell_note};
 use larder_fuse::MountOptions;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;

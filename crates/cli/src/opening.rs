@@ -1,10 +1,11 @@
 //! Opening images: waits for a server that is about to end, and falls back to reading.
 
 use crate::commands::fuse2fs;
-use crate::failure::{self, Access, Result, tell_note, tell_warning};
+use crate::failure::{self, Access};
 use crate::{background, mount_helper};
 use larder::{OpenOptions, Volume};
 use larder_block::{Error as DeviceError, LockHolder, lock_holder};
+use larder_console::{Failure, Result, tell_note, tell_warning};
 use larder_ext4::Error as Ext4Error;
 use std::fs;
 use std::io;
@@ -40,7 +41,7 @@ pub(crate) fn open_or_read(image: &Path, options: &mut OpenOptions) -> Result<Vo
     Ok(volume)
 }
 
-fn describe(image: &Path, options: &OpenOptions, error: &larder::Error) -> failure::Failure {
+fn describe(image: &Path, options: &OpenOptions, error: &larder::Error) -> Failure {
     let access = if options.read_write {
         Access::Write
     } else {

@@ -1,7 +1,7 @@
 //! A mount's recording: `--record`.
 
-use crate::failure::{Failure, Result};
 use larder::{OpenOptions, Stats};
+use larder_console::{Failure, Result};
 use larder_trace::{Error, Overflow, TableInfo, TraceRecorder};
 use std::fs;
 use std::io;

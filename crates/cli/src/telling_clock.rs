@@ -1,7 +1,7 @@
 //! The system's clock, for opening images to be written: waiting is told.
 
-use crate::failure::tell_note;
 use larder::{Clock, SystemClock, Timestamp};
+use larder_console::tell_note;
 use std::time::Duration;
 
 /// As [`SystemClock`], but who waits at the terminal is told why.

@@ -1,272 +1,88 @@
-//! `larder lab`: simulations, which need no image, no root and no FUSE.
+//! `larder lab`, which runs the program larder-lab: here a script that prints its arguments.
 
 mod support;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use support::{assert_fails, larder, larder_ok, text};
+use std::process::{Command, Output};
+use support::{assert_fails, binary, text};
+use tempfile::TempDir;
 
-/// A workload that takes no time to simulate.
-const SMALL: [&str; 7] = [
-    "lab",
-    "readahead",
-    "--workload",
-    "sequential:file=16M",
-    "--device",
-    "sata-2007",
-    "--memory=8M",
-];
-
-fn small_with<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    SMALL.iter().chain(more).copied().collect()
+/// A directory with a copy of larder, and another that is all of PATH.
+struct Installed {
+    beside: TempDir,
+    path: TempDir,
 }
 
-#[test]
-fn readahead_prints_a_row_for_each_policy_and_the_same_each_time() {
-    let text = larder_ok(SMALL);
-    for policy in ["off", "legacy", "ondemand", "modern"] {
-        let rows = text.lines().filter(|line| line.starts_with(policy));
-        assert_eq!(rows.count(), 1, "{policy}: {text}");
+impl Installed {
+    fn new() -> Self {
+        let installed = Self {
+            beside: tempfile::tempdir().unwrap(),
+            path: tempfile::tempdir().unwrap(),
+        };
+        fs::copy(binary(), installed.beside.path().join("larder")).unwrap();
+        installed
     }
-    assert_eq!(larder_ok(SMALL), text);
-    assert_eq!(larder_ok(small_with(&["--policy", "all,legacy"])), text);
-    let two = larder_ok(small_with(&["--policy", "legacy,modern"]));
-    assert!(two.contains("legacy") && !two.contains("ondemand"), "{two}");
-}
 
-#[test]
-fn readahead_prints_json_with_every_figure() {
-    let text = larder_ok(small_with(&["--json", "--policy=ondemand"]));
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(json["device"], "sata-2007");
-    assert_eq!(json["reports"][0]["policy"], "ondemand");
-    assert_eq!(json["reports"][0]["bytes_read"], 16 << 20);
-    for rate in ["throughput_bytes_s", "hit_rate", "mean_device_read_bytes"] {
-        assert!(json["reports"][0][rate].as_f64().unwrap() > 0.0, "{rate}");
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(self.beside.path().join("larder"))
+            .args(args)
+            .env("PATH", self.path.path())
+            .output()
+            .unwrap()
     }
 }
 
-#[test]
-fn readahead_writes_csv_plot_and_report_where_it_is_told_to() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name);
-    let (csv, plot, report) = (path("x.csv"), path("x.svg"), path("new/report"));
-    larder_ok(small_with(&[
-        "--csv",
-        csv.to_str().unwrap(),
-        "--plot",
-        plot.to_str().unwrap(),
-        "--output",
-        report.to_str().unwrap(),
-    ]));
-    assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 5);
-    assert!(fs::read_to_string(&plot).unwrap().starts_with("<svg"));
-    for extension in ["md", "html", "csv", "json", "svg"] {
-        let file = report.join("comparison").with_extension(extension);
-        assert!(file.exists(), "{}", file.display());
-    }
+/// Makes a larder-lab in `dir` that prints `name` and its arguments, and exits with 7.
+fn install_lab(dir: &Path, name: &str) {
+    let lab = dir.join("larder-lab");
+    let script = format!("#!/bin/sh\necho {name} \"$#:$*\"\nexit 7\n");
+    fs::write(&lab, script).unwrap();
+    fs::set_permissions(&lab, Permissions::from_mode(0o755)).unwrap();
+}
+
+#[track_caller]
+fn assert_ran(output: &Output, printed: &str) {
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).trim_end(), printed);
 }
 
 #[test]
-fn names_that_are_unknown_are_told_with_the_flag_and_those_that_are_known() {
-    for (args, parts) in [
-        (
-            &["--workload", "dance"][..],
-            &["--workload", "dance", "sequential"][..],
-        ),
-        (
-            &["--workload", "sequential:colour=red"],
-            &["--workload", "colour", "request"],
-        ),
-        (
-            &["--workload", "sequential", "--device", "floppy"],
-            &["--device", "floppy", "nvme"],
-        ),
-        (
-            &["--workload", "sequential", "--policy", "legacy,psychic"],
-            &["--policy", "psychic", "ondemand", "all"],
-        ),
-        (
-            &["--workload", "sequential", "--memory", "lots"],
-            &["--memory", "lots"],
-        ),
-        (
-            &["--workload", "sequential", "--memory", "-1"],
-            &["--memory", "`-1` is not a size"],
-        ),
-        (
-            &["--workload", "sequential", "--seed", "-1"],
-            &["--seed", "`-1` is not a seed", "18446744073709551615"],
-        ),
-        (
-            &["--workload", "sequential", "--readahead-max", "100"],
-            &["--readahead-max", "100 bytes", "4096", "--policy off"],
-        ),
-        (
-            &["--workload", "sequential", "--readahead-max", "-1"],
-            &["--readahead-max", "`-1` is not a size"],
-        ),
-        (
-            &["--workload", "sequential:file=1G,file=2G"],
-            &["--workload", "`file` twice"],
-        ),
-        (
-            &["--workload", "interleaved:streams=64,file=1"],
-            &["--workload", "a page for each of streams=64", "256K"],
-        ),
-    ] {
-        let args = ["lab", "readahead"].iter().chain(args).copied();
-        assert_fails(&larder(args.collect::<Vec<_>>()), 2, parts);
+fn lab_runs_larder_lab_beside_larder_or_else_in_path_with_all_arguments() {
+    let installed = Installed::new();
+    install_lab(installed.path.path(), "path");
+    let args = ["lab", "record", "--kernel", "--", "sh", "-c", "true; false"];
+    assert_ran(
+        &installed.run(&args),
+        "path 6:record --kernel -- sh -c true; false",
+    );
+    install_lab(installed.beside.path(), "beside");
+    assert_ran(&installed.run(&["lab"]), "beside 0:");
+    for help in [&["lab", "--help"][..], &["lab", "-h"]] {
+        assert_ran(&installed.run(help), &format!("beside 1:{}", help[1]));
     }
-    assert_fails(
-        &larder(["lab", "reproduce", "wu2008"]),
-        2,
-        &["wu2008", "wu2007"],
+    assert_ran(&installed.run(&["lab", "help"]), "beside 1:help");
+    assert_ran(&installed.run(&["help", "lab"]), "beside 1:help");
+    assert_ran(
+        &installed.run(&["help", "lab", "hash"]),
+        "beside 2:help hash",
     );
 }
 
 #[test]
-fn file_that_cannot_be_written_is_told_with_its_flag() {
-    let args = small_with(&["--policy=off", "--csv", "/nonexistent/x.csv"]);
-    assert_fails(&larder(args), 1, &["/nonexistent/x.csv", "hint:", "--csv"]);
-    let args = small_with(&["--policy=off", "--output", "/proc/nonexistent"]);
-    assert_fails(
-        &larder(args),
-        1,
-        &["/proc/nonexistent", "hint:", "--output"],
-    );
-}
-
-#[test]
-fn files_larger_than_the_device_are_told_with_what_helps() {
-    let args = [
-        "lab",
-        "readahead",
-        "--workload=sequential:file=1T",
-        "--device=sata-2007",
-    ];
-    let output = larder(args);
-    assert_ne!(output.status.code(), Some(0));
-    assert_fails(&output, output.status.code().unwrap(), &["--workload"]);
-}
-
-#[test]
-fn list_names_workloads_devices_policies_and_functions() {
-    let text = larder_ok(["lab", "list"]);
-    for name in [
-        "interleaved",
-        "streams=",
-        "sata-2007",
-        "object-30ms",
-        "modern",
-        "buffer-steiner",
-    ] {
-        assert!(text.contains(name), "{name}: {text}");
+fn lab_without_larder_lab_says_what_to_install() {
+    let installed = Installed::new();
+    for args in [&["lab", "list"][..], &["help", "lab"]] {
+        assert_fails(&installed.run(args), 1, &["larder-lab", "hint: install"]);
     }
-    let json: serde_json::Value =
-        serde_json::from_str(&larder_ok(["lab", "list", "--json"])).unwrap();
-    assert!(json["workloads"][0]["parameters"][0]["default"].is_string());
+    assert!(installed.run(&["--help"]).status.success());
 }
 
 #[test]
-fn reproduce_quick_writes_the_report_and_says_that_it_is_none() {
-    let dir = tempfile::tempdir().unwrap();
-    let text = larder_ok([
-        "lab".as_ref(),
-        "reproduce".as_ref(),
-        "wu2007".as_ref(),
-        "--quick".as_ref(),
-        "--output".as_ref(),
-        dir.path().as_os_str(),
-    ]);
-    assert!(
-        text.contains("iozone") && text.contains("wu2007.md"),
-        "{text}"
-    );
-    let report = fs::read_to_string(Path::new(dir.path()).join("wu2007.md")).unwrap();
-    assert!(report.contains("no reproduction"));
-}
-
-#[test]
-fn reproduce_kara2016_quick_judges_every_finding_and_says_that_it_is_none() {
-    let dir = tempfile::tempdir().unwrap();
-    let text = larder_ok([
-        "lab".as_ref(),
-        "reproduce".as_ref(),
-        "kara2016".as_ref(),
-        "--quick".as_ref(),
-        "--output".as_ref(),
-        dir.path().as_os_str(),
-    ]);
-    assert!(
-        text.contains("the rewrite is not slower") && text.contains("kara2016.md"),
-        "{text}"
-    );
-    assert!(
-        text.contains("no reproduction") && text.contains("verdict    not judged"),
-        "{text}"
-    );
-    let report = fs::read_to_string(dir.path().join("kara2016.md")).unwrap();
-    assert!(report.contains("no reproduction"));
-    let json = fs::read_to_string(dir.path().join("kara2016.json")).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let not_measured = json["not_measured"].as_array().unwrap();
-    for part in not_measured {
-        larder_testkit::tell_skipped(part);
-    }
-    let tables = json["ours"].as_array().unwrap().len() + not_measured.len();
-    assert_eq!(tables, 4, "simulated, volume, engine, kernel");
-    assert_eq!(json["findings"].as_array().unwrap().len(), 9);
-    assert_eq!(json["entries"].as_array().unwrap().len(), 5, "all but off");
-}
-
-#[test]
-fn reproduce_without_output_writes_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let done = support::command("larder", support::User::Same)
-        .args(["lab", "reproduce", "wu2007", "--quick"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    assert!(text(&done.stdout).contains("iozone"));
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-    // The figures of --timed are in the report alone.
-    let refused = larder(["lab", "reproduce", "wu2007", "--quick", "--timed"]);
-    assert_fails(&refused, 2, &["--output"]);
-}
-
-#[test]
-fn replaced_results_are_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let (csv, plot, report) = (path("figures.csv"), path("plot.svg"), path("report"));
-    let args = small_with(&[
-        "--policy=off",
-        "--csv",
-        &csv,
-        "--plot",
-        &plot,
-        "--output",
-        &report,
-    ]);
-    let first = larder(&args);
-    assert!(first.status.success(), "{}", text(&first.stderr));
-    assert!(!text(&first.stderr).contains("replaced"), "{first:?}");
-    let again = larder(&args);
-    assert!(again.status.success(), "{}", text(&again.stderr));
-    let page = format!("{report}/comparison.md");
-    for file in [&csv, &plot, &page] {
-        let note = format!("note: replaced {file}\n");
-        assert!(text(&again.stderr).contains(&note), "{again:?}");
-    }
-}
-
-#[test]
-fn timed_is_refused_for_what_is_timed_anyway() {
-    assert_fails(
-        &larder(["lab", "reproduce", "kara2016", "--timed", "--output=x"]),
-        2,
-        &["--timed", "wu2007"],
-    );
+fn larder_lab_that_cannot_be_run_is_named() {
+    let installed = Installed::new();
+    fs::write(installed.beside.path().join("larder-lab"), "").unwrap();
+    let output = installed.run(&["lab", "list"]);
+    assert_fails(&output, 1, &["cannot run", "larder-lab", "denied"]);
 }

@@ -1,8 +1,7 @@
 //! The command line of `larder top`.
 
-use super::Cache;
-use crate::count;
 use clap::Args;
+use larder_console::{Cache, count};
 use std::path::PathBuf;
 use std::time::Duration;
 

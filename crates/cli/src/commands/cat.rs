@@ -2,8 +2,9 @@
 
 use super::open;
 use crate::args::CatArgs;
-use crate::failure::{Failure, Result, of_path};
+use crate::failure::of_path;
 use larder::Volume;
+use larder_console::{Failure, Result};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;

@@ -5,10 +5,9 @@
 //! the journal is written, and the image is locked.
 
 use super::mount;
-use crate::failure::{Failure, Result};
-use crate::logging;
 use crate::mount_options::Options;
 use clap::{Args, Parser};
+use larder_console::{Failure, Result, logging};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;

@@ -2,16 +2,15 @@
 
 use super::open;
 use crate::args::InfoArgs;
-use crate::failure::Result;
-use crate::{json, name, size};
 use larder::{Info, JournalState};
+use larder_console::{Result, name, size, write_json};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
     let info = open(&args.image, &args.volume)?.info();
     if args.json {
-        json::print(&info)?;
+        write_json(&info)?;
     } else {
         print_text(&info)?;
     }

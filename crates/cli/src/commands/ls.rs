@@ -2,10 +2,11 @@
 
 use super::open;
 use crate::args::LsArgs;
-use crate::failure::{Result, of_path};
-use crate::name::Names;
-use crate::{failure, json, mode, time};
+use crate::failure::of_path;
+use crate::{failure, json, mode};
 use larder::{FileKind, Ino, Metadata, Volume};
+use larder_console::name::Names;
+use larder_console::{Result, time, write_json};
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -156,7 +157,7 @@ struct JsonListing {
 }
 
 fn print_json(path: &[u8], entries: &[Entry]) -> Result<()> {
-    json::print(&JsonListing {
+    write_json(&JsonListing {
         path: String::from_utf8_lossy(path).into_owned(),
         entries: entries
             .iter()

@@ -2,9 +2,9 @@
 
 use super::place::{self, Target, new_file};
 use crate::args::MkdirArgs;
-use crate::failure::{Failure, Result, of_path};
-use crate::name;
+use crate::failure::of_path;
 use larder::{FileKind, Ino, Volume};
+use larder_console::{Failure, Result, name};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 

@@ -19,22 +19,23 @@ mod umount;
 mod unnamed;
 
 use crate::args::{Command, VolumeArgs};
-use crate::failure::Result;
-use crate::{logging, mount_options, opening};
+use crate::{mount_options, opening};
 use larder::Volume;
+use larder_console::{Result, logging};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs one subcommand.
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
-    // A server chooses its log itself.
+    // A server and larder-lab choose their logs themselves.
     match &command {
         Command::Mount(args) => return mount::run(args),
         Command::Fuse2fs(args) => return fuse2fs::run(args),
+        Command::Lab(args) => return lab::run(&args.args),
         _ => logging::start(None)?,
     }
     match command {
-        Command::Mount(_) | Command::Fuse2fs(_) => Ok(ExitCode::SUCCESS),
+        Command::Mount(_) | Command::Fuse2fs(_) | Command::Lab(_) => Ok(ExitCode::SUCCESS),
         Command::Umount(args) => umount::run(&args),
         Command::Ls(args) => ls::run(&args),
         Command::Stat(args) => stat::run(&args),
@@ -47,7 +48,6 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
         Command::Info(args) => info::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Top(args) => top::run(&args),
-        Command::Lab(args) => lab::run(&args),
     }
 }
 

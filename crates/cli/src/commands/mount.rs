@@ -2,11 +2,11 @@
 
 use crate::args::MountArgs;
 use crate::background::{self, Child, Departure};
-use crate::failure::{Failure, Result, tell_note};
 use crate::mount_options::Options;
 use crate::recording::Recording;
 use crate::telling_clock::TellingClock;
-use crate::{logging, metrics, opening};
+use crate::{metrics, opening};
+use larder_console::{Failure, Result, logging, tell_note};
 use larder_fuse::{Server, Unmounted, Unmounter, check_mount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -2,9 +2,9 @@
 
 use super::place::{self, Target, directory};
 use crate::args::MvArgs;
-use crate::failure::{Failure, Result, of_path};
-use crate::name;
+use crate::failure::of_path;
 use larder::{RenameFlags, Volume};
+use larder_console::{Failure, Result, name};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;

@@ -1,10 +1,11 @@
 //! Places in an image, as `IMAGE:/path`, and what the commands that change images share.
 
 use crate::args::VolumeArgs;
-use crate::failure::{Failure, Result, of_path};
+use crate::failure::of_path;
 use crate::telling_clock::TellingClock;
-use crate::{mount_options, name, opening};
+use crate::{mount_options, opening};
 use larder::{FileKind, Ino, NewFile, Volume};
+use larder_console::{Failure, Result, name};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

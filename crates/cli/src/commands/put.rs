@@ -6,9 +6,9 @@
 use super::place::{self, Place, Target, new_file};
 use super::unnamed::Unnamed;
 use crate::args::PutArgs;
-use crate::failure::{Failure, Result, of_path, tell_note};
-use crate::name;
+use crate::failure::of_path;
 use larder::{FileKind, Ino, Metadata, SetAttributes, Volume, XattrMode};
+use larder_console::{Failure, Result, name, tell_note};
 use larder_ext4::ondisk::inode::InodeFlags;
 use rustix::io::Errno;
 use std::fs::File;

@@ -2,9 +2,9 @@
 
 use super::place::{self, split};
 use crate::args::RmArgs;
-use crate::failure::{self, Failure, Result, of_path};
-use crate::name;
+use crate::failure::of_path;
 use larder::{FileKind, Ino, Volume};
+use larder_console::{Failure, Result, name, tell_error};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
@@ -91,7 +91,7 @@ fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8])
         match volume.metadata(ino) {
             Ok(metadata) if metadata.kind == FileKind::Directory => {
                 if !entered.insert(ino) {
-                    failure::tell_error(&format!(
+                    tell_error(&format!(
                         "{}: has two names: the image is damaged, see what e2fsck says",
                         name::escaped(&path)
                     ));

@@ -2,9 +2,10 @@
 
 use super::open;
 use crate::args::StatArgs;
-use crate::failure::{Result, of_path};
-use crate::{json, mode, name, time};
+use crate::failure::of_path;
+use crate::{json, mode};
 use larder::{FileKind, Metadata};
+use larder_console::{Result, name, time, write_json};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -102,7 +103,7 @@ fn print_json(
     target: Option<&[u8]>,
     xattrs: &[Vec<u8>],
 ) -> Result<()> {
-    json::print(&JsonStat {
+    write_json(&JsonStat {
         path: String::from_utf8_lossy(path).into_owned(),
         file: json::File::new(metadata, target),
         xattrs: xattrs

@@ -1,13 +1,13 @@
 //! `larder stats`.
 
 use crate::args::StatsArgs;
-use crate::failure::{Result, tell_note};
-use crate::{json, name, size};
+use crate::json;
 use larder::tables::Finder;
 use larder::{
     AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, RecordingStats, Stats,
     WritingStats,
 };
+use larder_console::{Result, name, size, tell_note, write_json};
 use larder_fuse::find_mount;
 use larder_fuse::metrics::exposition;
 use larder_fuse::stats::{histogram, stats};
@@ -18,7 +18,7 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
     if let Some(cache) = args.histogram {
         let report = histogram(&args.mountpoint, cache.into())?;
         if args.json {
-            json::print(&json::Histogram::new(&report))?;
+            write_json(&json::Histogram::new(&report))?;
         } else {
             print(|out| write!(out, "{report}"))?;
         }
@@ -26,7 +26,7 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
     }
     let stats = stats(&args.mountpoint)?;
     if args.json {
-        json::print(&stats)?;
+        write_json(&stats)?;
     } else if args.prometheus {
         let mountpoint = find_mount(&args.mountpoint)?.mountpoint;
         let mountpoint = mountpoint.to_string_lossy();

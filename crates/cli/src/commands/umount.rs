@@ -1,7 +1,7 @@
 //! `larder umount`.
 
 use crate::args::UmountArgs;
-use crate::failure::{Result, tell_note};
+use larder_console::{Result, tell_note};
 use larder_fuse::{Unmounted, unmount};
 use std::process::ExitCode;
 

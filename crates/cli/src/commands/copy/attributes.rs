@@ -5,8 +5,8 @@
 //! out, and set-id bits with the owner that they would have stood for. An
 //! attribute that does not fit is told, once all else is set.
 
-use crate::name;
 use larder::{Metadata, Timestamp, Volume};
+use larder_console::name;
 use rustix::fs::{
     AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat, fchmod, fchown,
     fsetxattr, futimens, lsetxattr, utimensat,

@@ -4,8 +4,8 @@
 //! No privilege is asked for: who may write an image may write any owner into it.
 
 use crate::failure::without_inode;
-use crate::name;
 use larder::{Ino, SetAttributes, SetTime, Timestamp, Volume, XattrMode};
+use larder_console::name;
 use rustix::fs::{lgetxattr, llistxattr};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -6,8 +6,8 @@
 
 use super::content;
 use super::progress::Progress;
-use crate::failure::{Failure, Result};
 use larder::{FileKind, Metadata, Volume};
+use larder_console::{Failure, Result};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};

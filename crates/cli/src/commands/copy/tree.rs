@@ -2,9 +2,8 @@
 
 use super::progress::Progress;
 use super::{attributes, content};
-use crate::failure::{Failure, Result};
-use crate::name;
 use larder::{FileKind, Ino, Metadata, Volume};
+use larder_console::{Failure, Result, name};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, linkat, makedev, mkdirat, mknodat, openat,
     openat2, renameat, statat, symlinkat, unlinkat,
@@ -324,7 +323,7 @@ impl<'a> TreeCopy<'a> {
         self.has_failed = true;
         let source = name::escaped(source);
         self.progress
-            .suspend(|| crate::failure::tell_error(&format!("{source}: {failure}")));
+            .suspend(|| larder_console::tell_error(&format!("{source}: {failure}")));
     }
 }
 

@@ -1,9 +1,9 @@
 //! A refresh as a line of JSON.
 
 use super::change::{CacheChange, Change};
-use crate::failure::Result;
 use crate::json;
 use larder::{CacheKind, Stats};
+use larder_console::Result;
 use serde::Serialize;
 use std::io::{self, Write};
 

@@ -19,9 +19,9 @@ mod tests;
 mod view;
 
 use crate::args::TopArgs;
-use crate::failure::Result;
 use asker::{Asker, Sample};
 use change::Change;
+use larder_console::Result;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::Widget;

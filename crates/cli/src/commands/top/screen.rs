@@ -3,8 +3,8 @@
 use super::change::{Change, as_f64, misses, ratio};
 use super::help::HELP;
 use super::histogram::{bars, cells, depth_bars};
-use crate::{name, size};
 use larder::{RecordingStats, Stats};
+use larder_console::{name, size};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect, Size};
 use ratatui::style::{Color, Style, Stylize};

@@ -1,0 +1,30 @@
+//! `larder lab`: runs the program larder-lab, as git does with its subcommands.
+
+use larder_console::{Failure, Result};
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// The name of the subcommand.
+pub(crate) const NAME: &str = "lab";
+
+const PROGRAM: &str = "larder-lab";
+
+/// Replaces this process by larder-lab, from the directory of this program or else from PATH.
+pub(crate) fn run(args: &[OsString]) -> Result<ExitCode> {
+    let beside = std::env::current_exe()?.with_file_name(PROGRAM);
+    for program in [beside.as_os_str(), PROGRAM.as_ref()] {
+        let error = Command::new(program).args(args).exec();
+        if error.kind() != ErrorKind::NotFound {
+            return Err(Failure::new(format!(
+                "cannot run {}: {error}",
+                program.display()
+            )));
+        }
+    }
+    Err(Failure::with_hint(
+        "larder lab needs the program larder-lab, which is neither beside larder nor in PATH",
+        "install larder-lab, or add its directory to PATH; make install installs both",
+    ))
+}

@@ -1,0 +1,140 @@
+//! Failures as the user sees them: a line `error:` and, if something can be done
+//! about it, a line `hint:`.
+
+use crate::name;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something to tell.
+    Told {
+        /// What failed.
+        message: String,
+        /// What can be done about it.
+        hint: Option<String>,
+    },
+    /// Arguments that make no sense together.
+    Usage {
+        /// What is wrong with them.
+        message: String,
+        /// What can be done about it.
+        hint: Option<String>,
+    },
+    /// Whoever read our output has had enough.
+    BrokenPipe,
+}
+
+/// The result of a command.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    /// A failure of a command.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::Told {
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Arguments that make no sense.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::Usage {
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// A failure, and what can be done about it.
+    pub fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Told {
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
+    }
+
+    /// The same failure, with the path inside the image that it befell.
+    #[must_use]
+    pub fn at(self, path: &[u8]) -> Self {
+        match self {
+            Self::Told { message, hint } => Self::Told {
+                message: format!("{}: {message}", name::escaped(path)),
+                hint,
+            },
+            other => other,
+        }
+    }
+
+    /// Tells the user, and returns the exit code; `failed` is the one for plain failures.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "the caller may have an exit code of its own"
+    )]
+    pub fn tell(&self, failed: u8) -> ExitCode {
+        match self {
+            Self::Told { message, hint } | Self::Usage { message, hint } => {
+                tell_error(message);
+                if let Some(hint) = hint {
+                    tell("hint", hint);
+                }
+                let is_usage = matches!(self, Self::Usage { .. });
+                ExitCode::from(if is_usage { 2 } else { failed })
+            }
+            Self::BrokenPipe => ExitCode::SUCCESS,
+        }
+    }
+}
+
+/// Prints one line `error:` and lets the command go on.
+pub fn tell_error(message: &str) {
+    tell("error", message);
+}
+
+/// Prints one line `warning:`.
+pub fn tell_warning(message: &str) {
+    tell("warning", message);
+}
+
+/// Prints one line `hint:`.
+pub fn tell_hint(message: &str) {
+    tell("hint", message);
+}
+
+/// Prints one line `note:`.
+pub fn tell_note(message: &str) {
+    tell("note", message);
+}
+
+fn tell(what: &str, message: &str) {
+    // There is nowhere left to report that standard error is closed.
+    let _ = writeln!(io::stderr(), "{what}: {message}");
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::BrokenPipe
+        } else {
+            Self::new(error.to_string())
+        }
+    }
+}
+
+impl From<larder_fuse::Error> for Failure {
+    fn from(error: larder_fuse::Error) -> Self {
+        Self::Told {
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Told { message, .. } | Self::Usage { message, .. } => f.write_str(message),
+            Self::BrokenPipe => f.write_str("broken pipe"),
+        }
+    }
+}

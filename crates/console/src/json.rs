@@ -1,0 +1,13 @@
+//! What `--json` writes.
+
+use crate::Result;
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Writes one object and ends the line.
+pub fn write_json(value: &impl Serialize) -> Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,40 @@
+//! The log: to standard error, or to a file.
+
+use crate::{Failure, Result};
+use std::env::VarError;
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{fmt, util::SubscriberInitExt};
+
+/// What is logged, as in `info` or `larder_fuse=debug`.
+pub const VARIABLE: &str = "LARDER_LOG";
+
+/// Starts the log. Without a file, it ends when a server leaves its terminal.
+pub fn start(file: Option<&Path>) -> Result<()> {
+    let filter = match std::env::var(VARIABLE) {
+        Ok(value) if !value.is_empty() => value.parse(),
+        Ok(_) | Err(VarError::NotPresent) => Ok(Targets::new().with_default(LevelFilter::WARN)),
+        Err(error) => return Err(Failure::new(format!("{VARIABLE}: {error}"))),
+    }
+    .map_err(|error| Failure::new(format!("{VARIABLE}: {error}")))?;
+    let log = tracing_subscriber::registry().with(filter);
+    let lines = fmt::layer().with_target(false).with_ansi(false);
+    let started = if let Some(path) = file {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(|error| {
+                Failure::new(format!("cannot open the log {}: {error}", path.display()))
+            })?;
+        log.with(lines.with_writer(Mutex::new(file))).try_init()
+    } else {
+        log.with(lines.without_time().with_writer(io::stderr))
+            .try_init()
+    };
+    started.map_err(|error| Failure::new(format!("cannot start the log: {error}")))
+}

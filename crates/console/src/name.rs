@@ -1,0 +1,86 @@
+//! Names from an image: any bytes, so that some of them would confuse a terminal.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+
+/// The name with everything that is not printable text escaped, as `ls -b` does:
+/// `\n`, `\033`, `\\`.
+#[must_use]
+pub fn escaped(name: &[u8]) -> String {
+    let mut text = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                '\n' => text.push_str("\\n"),
+                '\t' => text.push_str("\\t"),
+                '\r' => text.push_str("\\r"),
+                c if is_unsafe_to_show(c) => {
+                    let mut bytes = [0; 4];
+                    escape_bytes(&mut text, c.encode_utf8(&mut bytes).as_bytes());
+                }
+                c => text.push(c),
+            }
+        }
+        escape_bytes(&mut text, chunk.invalid());
+    }
+    text
+}
+
+/// Control characters, and those that turn the direction of what follows.
+fn is_unsafe_to_show(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn escape_bytes(text: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "\\{byte:03o}");
+    }
+}
+
+/// How names are written to standard output.
+#[derive(Clone, Copy, Debug)]
+pub struct Names {
+    is_terminal: bool,
+}
+
+impl Names {
+    /// Escaped on a terminal, as they are otherwise.
+    #[must_use]
+    pub fn for_stdout() -> Self {
+        Self {
+            is_terminal: io::stdout().is_terminal(),
+        }
+    }
+
+    /// Writes one name.
+    pub fn write(self, out: &mut impl Write, name: &[u8]) -> io::Result<()> {
+        if self.is_terminal {
+            out.write_all(escaped(name).as_bytes())
+        } else {
+            out.write_all(name)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_names_stay_as_they_are() {
+        for name in ["hello.txt", "två ord", "日本語", "a'b\"c"] {
+            assert_eq!(escaped(name.as_bytes()), name);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_escaped() {
+        assert_eq!(escaped(b"a\xffb"), "a\\377b");
+        assert_eq!(escaped(b"\x1b[31m"), "\\033[31m");
+        assert_eq!(escaped(b"a\nb\\c"), "a\\nb\\\\c");
+        assert_eq!(escaped("a\u{202e}b".as_bytes()), "a\\342\\200\\256b");
+    }
+}

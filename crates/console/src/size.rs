@@ -1,0 +1,103 @@
+//! Sizes: `256M` and back.
+
+/// Reads a number of bytes with an optional suffix: K, M, G or T, in powers of
+/// 1024, upper or lower case, also as `KiB` or `KB`.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("`{text}` is not a size: write a number of bytes, or as in 256M"))?;
+    let suffix = text[digits.len()..].trim().to_ascii_lowercase();
+    let unit = suffix.strip_suffix("ib").or(suffix.strip_suffix('b'));
+    let shift = match unit.unwrap_or(&suffix) {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => {
+            return Err(format!(
+                "`{text}` is not a size: the suffix may be K, M, G or T"
+            ));
+        }
+    };
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// The smallest memory for caches that is taken.
+const MIN_CACHE_BYTES: u64 = 1 << 20;
+
+/// Reads the size of the caches.
+pub fn parse_cache(text: &str) -> Result<u64, String> {
+    match parse(text)? {
+        bytes if bytes < MIN_CACHE_BYTES => {
+            Err(format!("`{text}` is too little: the minimum is 1M (1 MiB)"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+/// Writes a number of bytes for people: `1.5 GiB`.
+#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+#[must_use]
+pub fn human(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = "KiB";
+    for larger in ["MiB", "GiB", "TiB"] {
+        // What would be shown as 1024.0 is 1.0 of the next.
+        if value < 1023.95 {
+            break;
+        }
+        value /= 1024.0;
+        unit = larger;
+    }
+    format!("{value:.1} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_with_suffixes_are_read() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("4k", 4096),
+            ("4K", 4096),
+            ("4KiB", 4096),
+            ("4kB", 4096),
+            ("256M", 256 << 20),
+            ("3g", 3 << 30),
+            ("1T", 1 << 40),
+            (" 7 M ", 7 << 20),
+            ("100B", 100),
+        ] {
+            assert_eq!(parse(text), Ok(bytes), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_make_no_sense_are_refused() {
+        for text in ["", "M", "-1", "1.5G", "1X", "1Mi", "99999999999G", "0x10"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_written_for_people() {
+        assert_eq!(human(0), "0 B");
+        assert_eq!(human(1023), "1023 B");
+        assert_eq!(human(1024), "1.0 KiB");
+        assert_eq!(human((1 << 20) - 1), "1.0 MiB");
+        assert_eq!(human(256 << 20), "256.0 MiB");
+        assert_eq!(human(3 << 29), "1.5 GiB");
+        assert_eq!(human(5 << 40), "5.0 TiB");
+    }
+}

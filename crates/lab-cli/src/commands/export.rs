@@ -1,0 +1,111 @@
+//! `larder lab export`.
+
+use super::rewritten_hint;
+use super::written::not_made;
+use crate::args::ExportArgs;
+use larder::CacheKind;
+use larder_console::{Failure, Result, tell_warning, write_json};
+use larder_lab::trace::export::oracle_general::OracleGeneralWriter;
+use larder_lab::trace::{Error, Tolerance, TraceReader, TraceSummary};
+use larder_trace::Batch;
+use serde::Serialize;
+use std::fs;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+#[derive(Debug, Serialize)]
+struct Summary {
+    output: String,
+    records: u64,
+}
+
+pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
+    let tolerance = if args.salvage {
+        Tolerance::UpToLastRowGroup
+    } else {
+        Tolerance::Whole
+    };
+    let failed = |error: &Error| failure(args, error);
+    let open = || TraceReader::open(&args.trace, tolerance).map_err(|error| failed(&error));
+    let summary = TraceSummary::of(&mut open()?).map_err(|error| failed(&error))?;
+    let cache = choose(args, &summary)?;
+    let mut reader = open()?;
+    let writer = OracleGeneralWriter::create(&args.output, cache)
+        .map_err(|error| not_made("OUTPUT", &args.output, &Error::Io(error)))?;
+    let records = export(&mut reader, writer).map_err(|error| {
+        // Half of an export has no next accesses.
+        let _ = fs::remove_file(&args.output);
+        failed(&error)
+    })?;
+    if args.json {
+        write_json(&Summary {
+            output: args.output.display().to_string(),
+            records,
+        })?;
+    } else {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}: records: {records}", args.output.display())?;
+        out.flush()?;
+    }
+    let losses = reader.losses();
+    if !losses.are_none() {
+        tell_warning(&format!("{}: {losses}", args.trace.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The cache whose lookups are exported: the one that was asked for, or the only one there is.
+fn choose(args: &ExportArgs, summary: &TraceSummary) -> Result<CacheKind> {
+    let caches = summary.caches.iter();
+    let there: Vec<_> = caches.filter(|(_, events)| events.lookups > 0).collect();
+    let trace = args.trace.display();
+    let lookups = there
+        .iter()
+        .map(|(cache, events)| format!("{} {}", cache.as_str(), events.lookups));
+    let lookups = lookups.collect::<Vec<_>>().join(", ");
+    match (args.cache.map(CacheKind::from), &there[..]) {
+        (_, []) => Err(Failure::new(format!(
+            "cannot export {trace}: it has no lookups"
+        ))),
+        (Some(cache), _) if there.iter().any(|(one, _)| **one == cache) => Ok(cache),
+        (Some(cache), _) => Err(Failure::with_hint(
+            format!(
+                "cannot export {trace}: it has no lookups of the {} cache",
+                cache.as_str()
+            ),
+            format!("it has these: {lookups}"),
+        )),
+        (None, [(cache, _)]) => Ok(**cache),
+        (None, _) => Err(Failure::Usage {
+            message: format!("{trace} has lookups of several caches: {lookups}"),
+            hint: Some("choose one with --cache".to_owned()),
+        }),
+    }
+}
+
+fn export(reader: &mut TraceReader, mut writer: OracleGeneralWriter) -> Result<u64, Error> {
+    let mut batch = Batch::default();
+    while reader.read(&mut batch)? {
+        for event in batch.events() {
+            writer.push(&event)?;
+        }
+    }
+    writer.finish()
+}
+
+fn failure(args: &ExportArgs, error: &Error) -> Failure {
+    let message = format!("cannot export {}: {error}", args.trace.display());
+    if let Some(hint) = rewritten_hint(error) {
+        return Failure::with_hint(message, hint);
+    }
+    match error {
+        Error::CutShort | Error::RowGroup { .. } if !args.salvage => {
+            Failure::with_hint(message, "--salvage reads it up to the last whole row group")
+        }
+        Error::NotParquet | Error::Column { .. } => Failure::with_hint(
+            message,
+            "larder lab record and larder lab import make traces",
+        ),
+        _ => Failure::new(message),
+    }
+}

@@ -1,0 +1,151 @@
+//! The subcommands, one module each.
+
+mod constant;
+mod export;
+mod hash;
+mod import;
+mod list;
+mod readahead;
+mod record;
+mod reproduce;
+mod sdm;
+mod trace;
+mod tune;
+mod written;
+pub(crate) mod xattr_bench;
+
+use crate::args::{Command, ResultArgs};
+use larder_console::{Failure, Result, logging, tell_note};
+use std::fs;
+use std::io::{self, IsTerminal, PipeReader, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use larder_lab::output::ReportFile;
+use larder_lab::trace::Error;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+
+/// Runs one subcommand.
+pub(crate) fn run(command: &Command) -> Result<ExitCode> {
+    logging::start(None)?;
+    match command {
+        Command::Readahead(args) => readahead::run(args),
+        Command::Hash(args) => hash::run(args),
+        Command::Tune(args) => tune::run(args),
+        Command::Record(args) => record::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Constant(args) => constant::run(args),
+        Command::Trace(args) => trace::run(args),
+        Command::XattrBench(args) => xattr_bench::run(args),
+        Command::Sdm(args) => sdm::run(args),
+        Command::Reproduce(args) => reproduce::run(args),
+        Command::List(args) => list::run(args),
+    }
+}
+
+/// What to do with a trace that another program has written anew, if that is why it cannot be read.
+fn rewritten_hint(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::NoVersion => Some(
+            "have that program keep the key larder.trace.version: docs/traces.md, \"Rewriting a trace\", \
+             says how",
+        ),
+        Error::Codec(_) => Some("have that program compress it by Snappy, or not at all"),
+        _ => None,
+    }
+}
+
+/// A pipe that can be read from once this program is asked to end: files are to be removed then.
+fn interrupt() -> io::Result<PipeReader> {
+    let (reader, writer) = io::pipe()?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        pipe::register(signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
+}
+
+/// A bar of `total` runs, 0 if that is not known yet, on standard error, if that is a terminal.
+fn progress(total: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("preparing, {elapsed}") {
+        bar.set_style(style);
+    }
+    if total > 0 {
+        set_total(&bar, total);
+    }
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar
+}
+
+/// How many runs there will be, once it is known.
+fn set_total(bar: &ProgressBar, total: u64) {
+    if bar.length() == Some(total) {
+        return;
+    }
+    bar.set_length(total);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} runs, {elapsed}") {
+        bar.set_style(style);
+    }
+}
+
+/// What a command measured, in the forms that it is asked for in.
+struct Results<'r> {
+    json: String,
+    csv: String,
+    report: Vec<ReportFile>,
+    /// Prints the tables.
+    text: &'r dyn Fn(&mut dyn Write) -> io::Result<()>,
+}
+
+impl Results<'_> {
+    fn write(&self, args: &ResultArgs) -> Result<()> {
+        if let Some(path) = &args.csv {
+            write("--csv", path, &self.csv)?;
+        }
+        if let Some(dir) = &args.output {
+            write_report(dir, &self.report)?;
+        }
+        let mut out = io::stdout().lock();
+        if args.json {
+            out.write_all(self.json.as_bytes())?;
+        } else {
+            (self.text)(&mut out)?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+/// Writes one file, which `option` named, and notes if that replaces another.
+fn write(option: &str, path: &Path, content: &str) -> Result<()> {
+    let is_there = fs::metadata(path).is_ok_and(|present| present.is_file());
+    fs::write(path, content).map_err(|error| {
+        Failure::with_hint(
+            format!("cannot write {}: {error}", path.display()),
+            format!("{option} must name a file in a folder that can be written"),
+        )
+    })?;
+    if is_there {
+        tell_note(&format!("replaced {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Writes a report into `dir`, which is made if need be.
+fn write_report(dir: &Path, files: &[ReportFile]) -> Result<()> {
+    fs::create_dir_all(dir).map_err(|error| {
+        Failure::with_hint(
+            format!("cannot make {}: {error}", dir.display()),
+            "--output must name a folder that is there or can be made",
+        )
+    })?;
+    for file in files {
+        write("--output", &dir.join(&file.name), &file.content)?;
+    }
+    Ok(())
+}

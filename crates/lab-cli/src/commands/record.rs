@@ -1,0 +1,270 @@
+//! `larder lab record`.
+
+use super::interrupt;
+use super::written::{Rows, Written, now_unix_s};
+use crate::args::RecordArgs;
+use larder_console::{Failure, Result, size, tell_note, tell_warning, write_json};
+use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
+use larder_trace::TraceInfo;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use std::io::{self, IsTerminal, PipeReader, Read, Write};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// How long a command that is asked to end may take.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Serialize)]
+struct Summary<'a> {
+    output: String,
+    events: Rows,
+    kernel_events: u64,
+    lost: u64,
+    device: Device,
+    windows: Windows,
+    missing_tracepoints: &'a [&'static str],
+}
+
+#[derive(Debug, Serialize)]
+struct Device {
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    written_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Windows {
+    sync: u64,
+    r#async: u64,
+}
+
+pub(super) fn run(args: &RecordArgs) -> Result<ExitCode> {
+    let processes = match (&*args.pid, &*args.command) {
+        (_, [_, ..]) => Processes::Spawned,
+        ([], _) => Processes::All,
+        (pids, _) => Processes::Trees(pids.to_vec()),
+    };
+    let config = KernelConfig {
+        mount: args.mount.clone(),
+        processes,
+        buffer_bytes: args.buffer,
+    };
+    let interrupt = interrupt()?;
+    let recorder = KernelRecorder::start(&config).map_err(|error| failure(&error))?;
+    let mut written = Written::create("--output", &args.output, &info(args))?;
+    let mut end = End {
+        interrupt,
+        deadline: args
+            .seconds
+            .map(|s| Instant::now() + Duration::from_secs(s)),
+        child: spawn(args, &recorder)?,
+        status: None,
+    };
+    if args.command.is_empty() && args.seconds.is_none() && io::stderr().is_terminal() {
+        tell_note("recording until Ctrl-C");
+    }
+    let outcome = recorder.run(&mut |wait| end.has_come(wait), &mut |event| {
+        written.push(&event)
+    });
+    let status = end.finish_child()?;
+    let summary = outcome.map_err(|error| failure(&error))?;
+    let rows = written
+        .finish(summary.lost)
+        .map_err(|error| failure(&Error::Trace(error)))?;
+    print(args, rows, &summary)?;
+    if summary.lost > 0 {
+        tell_warning(&format!(
+            "{} events of the kernel were lost, since its buffers were full; give more with --buffer",
+            summary.lost
+        ));
+    }
+    if rows.is_empty() {
+        tell_warning(&nothing(args, &summary));
+    }
+    Ok(status.map_or(ExitCode::SUCCESS, exit_code))
+}
+
+fn spawn(args: &RecordArgs, recorder: &KernelRecorder) -> Result<Option<Child>> {
+    let [program, arguments @ ..] = &*args.command else {
+        return Ok(None);
+    };
+    let child = recorder.spawn(Command::new(program).args(arguments));
+    child.map(Some).map_err(|error| {
+        // Nothing was recorded.
+        let _ = std::fs::remove_file(&args.output);
+        failure(&error)
+    })
+}
+
+fn info(args: &RecordArgs) -> TraceInfo {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let mut source = format!("kernel {release}");
+    if let Some(mount) = &args.mount {
+        source = format!("{source}, mount {}", mount.display());
+    }
+    for pid in &args.pid {
+        source = format!("{source}, process {pid}");
+    }
+    if let Some(command) = args.command.first() {
+        source = format!("{source}, command {}", command.display());
+    }
+    TraceInfo {
+        source,
+        began_unix_s: now_unix_s(),
+        tells_changes: true,
+        ..TraceInfo::default()
+    }
+}
+
+/// What a recording ends with.
+struct End {
+    interrupt: PipeReader,
+    deadline: Option<Instant>,
+    child: Option<Child>,
+    status: Option<ExitStatus>,
+}
+
+impl End {
+    /// Waits for `wait` at most, and says whether the end has come.
+    fn has_come(&mut self, wait: Duration) -> bool {
+        let left = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let wait = left.map_or(wait, |left| left.min(wait));
+        let mut interrupt = [PollFd::new(&self.interrupt, PollFlags::IN)];
+        let timeout = Timespec {
+            tv_sec: wait.as_secs().cast_signed(),
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        // A poll that is interrupted by the signal finds the pipe readable the next time.
+        let is_interrupted = matches!(poll(&mut interrupt, Some(&timeout)), Ok(1..));
+        if is_interrupted {
+            // A byte is a signal; the next one is to be told from it.
+            let _ = self.interrupt.read(&mut [0]);
+        }
+        if let Some(child) = &mut self.child {
+            self.status = child.try_wait().ok().flatten();
+        }
+        is_interrupted || left.is_some_and(|left| left.is_zero()) || self.status.is_some()
+    }
+
+    /// Ends the command, if it runs on: who recorded it was asked to end. It is killed if it does not
+    /// end in time, or at the next signal.
+    fn finish_child(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none()
+            && let Some(child) = &self.child
+            && let Some(pid) = Pid::from_raw(child.id().cast_signed())
+        {
+            // It may have ended meanwhile.
+            let _ = kill_process(pid, Signal::TERM);
+            self.deadline = Some(Instant::now() + GRACE);
+            while !self.has_come(LOOK) {}
+        }
+        let Some(child) = &mut self.child else {
+            return Ok(None);
+        };
+        if self.status.is_none() {
+            child.kill()?;
+        }
+        child.wait().map(Some)
+    }
+}
+
+/// The command's exit code, as a shell tells it.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// Why there may be nothing in the trace.
+fn nothing(args: &RecordArgs, summary: &KernelSummary) -> String {
+    let mut reasons = vec!["nothing was read or written meanwhile"];
+    if args.mount.is_some() {
+        reasons.push("it was read or written on another file system than that of --mount");
+    }
+    if !args.pid.is_empty() {
+        reasons.push("other processes than those of --pid did it");
+    }
+    reasons
+        .push("it was done in ways that the kernel does not tell (names, pages that are mapped)");
+    if !summary.missing.is_empty() {
+        reasons.push("this kernel lacks the tracepoints for it");
+    }
+    format!(
+        "no events were recorded: {}; see docs/traces.md, \"Recording the kernel\"",
+        reasons.join(", or ")
+    )
+}
+
+fn print(args: &RecordArgs, rows: Rows, summary: &KernelSummary) -> Result<()> {
+    let counts = summary.counts;
+    if args.json {
+        return write_json(&Summary {
+            output: args.output.display().to_string(),
+            events: rows,
+            kernel_events: summary.events,
+            lost: summary.lost,
+            device: Device {
+                reads: counts.reads,
+                read_bytes: counts.read_bytes,
+                writes: counts.writes,
+                written_bytes: counts.written_bytes,
+            },
+            windows: Windows {
+                sync: counts.sync_windows,
+                r#async: counts.async_windows,
+            },
+            missing_tracepoints: &summary.missing,
+        });
+    }
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}: events: {}", args.output.display(), rows.to_text())?;
+    writeln!(
+        out,
+        "the kernel's events: {}, lost: {}",
+        summary.events, summary.lost
+    )?;
+    writeln!(
+        out,
+        "device: {} reads of {}, {} writes of {}; readahead: {} windows, {} from markers",
+        counts.reads,
+        size::human(counts.read_bytes),
+        counts.writes,
+        size::human(counts.written_bytes),
+        counts.sync_windows + counts.async_windows,
+        counts.async_windows
+    )?;
+    for name in &summary.missing {
+        writeln!(out, "this kernel has no tracepoint {name}")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// What a kernel that cannot be recorded means for the command line.
+fn failure(error: &Error) -> Failure {
+    let message = error.to_string();
+    let hint = match error {
+        Error::NotRoot => {
+            "run it as root; with no root, a mount of your own records itself (larder mount \
+             --record FILE), and larder lab import strace reads what strace saw"
+        }
+        Error::NoTracefs(_) | Error::NoTracepoint(_) => {
+            "the kernel must be built with CONFIG_FTRACE and CONFIG_EVENT_TRACING; blktrace or \
+             strace may do: see larder lab import"
+        }
+        Error::Mount { .. } => "--mount must name a path on the file system that is to be recorded",
+        Error::NoProcess(_) => "--pid must name processes that run",
+        Error::Command { .. } => "COMMAND must be a program that can be run",
+        _ => return Failure::new(message),
+    };
+    Failure::with_hint(message, hint)
+}

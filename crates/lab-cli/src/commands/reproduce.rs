@@ -1,0 +1,106 @@
+//! `larder lab reproduce`.
+
+use super::{progress, set_total, write_report, xattr_bench};
+use crate::args::{Document, ReproduceArgs};
+use indicatif::ProgressBar;
+use larder_console::{Failure, Result};
+use larder_lab::mke2fs;
+use larder_lab::output::ReportFile;
+use larder_lab::reproduce::{Reproduction, kara2016, lever2000, wu2007};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// What sizes are divided by for a quick look.
+const QUICK_DIVISOR: u64 = 32;
+
+pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
+    let (files, summary) = match args.document {
+        Document::Wu2007 => wu2007(args)?,
+        Document::Kara2016 => kara2016(args)?,
+        Document::Lever2000 => lever2000(args)?,
+    };
+    if let Some(dir) = &args.output {
+        write_report(dir, &files)?;
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(summary.as_bytes())?;
+    if let (Some(dir), Some(report)) = (&args.output, files.first()) {
+        writeln!(out, "\n{}", dir.join(&report.name).display())?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The files of a report, the text first, and what is printed of it.
+type Report = (Vec<ReportFile>, String);
+
+fn wu2007(args: &ReproduceArgs) -> Result<Report> {
+    let size = wu2007::Size {
+        divisor: if args.quick { QUICK_DIVISOR } else { 1 },
+        seed: args.seed.unwrap_or(2007),
+    };
+    let failed = |error: larder_lab::simulator::Error| Failure::new(error.to_string());
+    let bar = progress(0);
+    let results = wu2007::reproduce(size, |_, total| advance(&bar, total));
+    bar.finish_and_clear();
+    let results = results.map_err(failed)?;
+    let mut files = results.report()?;
+    if args.timed {
+        files.push(wu2007::timed_report(size).map_err(failed)?);
+    }
+    Ok((files, results.summary()))
+}
+
+fn kara2016(args: &ReproduceArgs) -> Result<Report> {
+    check_untimed(args, "kara2016")?;
+    let seed = args.seed.unwrap_or(2016);
+    let size = if args.quick {
+        kara2016::Size::quick(seed)
+    } else {
+        kara2016::Size::full(seed)
+    };
+    let bar = progress(0);
+    let results = kara2016::reproduce(size, &xattr_bench::worker()?, |_, total| {
+        advance(&bar, total);
+    });
+    bar.finish_and_clear();
+    let results = results.map_err(|error| Failure::new(error.to_string()))?;
+    Ok((results.report()?, results.summary()))
+}
+
+fn lever2000(args: &ReproduceArgs) -> Result<Report> {
+    check_untimed(args, "lever2000")?;
+    let seed = args.seed.unwrap_or(2000);
+    let size = if args.quick {
+        lever2000::Size::quick(seed)
+    } else {
+        lever2000::Size::full(seed)
+    };
+    let bar = progress(0);
+    let results = lever2000::reproduce(size, |_, total| advance(&bar, total));
+    bar.finish_and_clear();
+    let results = results.map_err(|error| match error {
+        lever2000::Error::Mke2fs(mke2fs::Error::Missing) => {
+            Failure::with_hint(error.to_string(), "install e2fsprogs")
+        }
+        _ => Failure::new(error.to_string()),
+    })?;
+    Ok((results.report()?, results.summary()))
+}
+
+/// Refuses `--timed` for a document that is timed as it is.
+fn check_untimed(args: &ReproduceArgs, document: &str) -> Result<()> {
+    if !args.timed {
+        return Ok(());
+    }
+    Err(Failure::Usage {
+        message: format!("--timed goes with wu2007: {document} is timed as it is"),
+        hint: None,
+    })
+}
+
+/// One more run of `total` is done.
+fn advance(bar: &ProgressBar, total: usize) {
+    set_total(bar, u64::try_from(total).unwrap_or(u64::MAX));
+    bar.inc(1);
+}

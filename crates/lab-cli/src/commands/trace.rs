@@ -1,0 +1,170 @@
+//! `larder lab trace`.
+
+use super::rewritten_hint;
+use crate::args::{TraceArgs, TraceCommand, TraceInfoArgs, TraceSalvageArgs, TraceShowArgs};
+use larder::Operation;
+use larder::Timestamp;
+use larder_console::{Failure, Result, tell_note, time, write_json};
+use larder_lab::output::{Align, Table};
+use larder_lab::trace::{self, Error, Tolerance, TraceReader, TraceSummary};
+use larder_trace::columns::name_of_operation;
+use larder_trace::{Batch, TraceEvent};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
+    match &args.command {
+        TraceCommand::Info(args) => info(args),
+        TraceCommand::Show(args) => show(args),
+        TraceCommand::Salvage(args) => salvage(args),
+    }
+}
+
+/// What to do with a trace that is not whole.
+const SALVAGE: &str = "if it is still being recorded, wait until it is unmounted or ended; else larder lab \
+                       trace salvage writes what is left to a new trace";
+
+fn info(args: &TraceInfoArgs) -> Result<ExitCode> {
+    let path = &args.file;
+    let failed = |error| failure(path, &error);
+    let mut reader = TraceReader::open(path, Tolerance::UpToLastRowGroup).map_err(failed)?;
+    let summary = TraceSummary::of(&mut reader).map_err(failed)?;
+    if args.json {
+        write_json(&summary)?;
+    } else {
+        let mut out = io::stdout().lock();
+        print_text(&mut out, &summary)?;
+        out.flush()?;
+    }
+    match &summary.shortened {
+        None => Ok(ExitCode::SUCCESS),
+        Some(why) => Err(Failure::with_hint(
+            format!("{}: {why}", path.display()),
+            SALVAGE,
+        )),
+    }
+}
+
+fn print_text(out: &mut impl Write, summary: &TraceSummary) -> io::Result<()> {
+    let info = &summary.info;
+    writeln!(out, "Recorded   {}", info.source)?;
+    if let Some(seconds) = info.began_unix_s {
+        let began = time::short(Timestamp {
+            seconds,
+            nanoseconds: 0,
+        });
+        writeln!(out, "Began      {began}")?;
+    }
+    let span = Duration::from_nanos(summary.last_ns - summary.first_ns);
+    writeln!(
+        out,
+        "Events     {} in {} row groups, over {:.3} s",
+        summary.events,
+        summary.row_groups,
+        span.as_secs_f64()
+    )?;
+    match (&summary.shortened, info.is_cut_short) {
+        (None, false) => writeln!(out, "Lost       {}", info.lost)?,
+        (None, true) => writeln!(out, "Lost       {}; the end is missing", info.lost)?,
+        (Some(_), _) => writeln!(
+            out,
+            "Lost       {} up to the last whole row group; what came then, nobody knows",
+            info.lost
+        )?,
+    }
+    if !summary.is_summed {
+        writeln!(
+            out,
+            "Unsummed   another program has written it: what was damaged since is not noticed"
+        )?;
+    }
+    write!(out, "\n{}", summary.table().to_text())
+}
+
+fn show(args: &TraceShowArgs) -> Result<ExitCode> {
+    let failed = |error| failure(&args.file, &error);
+    let mut reader = TraceReader::open(&args.file, Tolerance::Whole).map_err(failed)?;
+    let titles = [
+        "time (s)",
+        "cache",
+        "operation",
+        "device",
+        "inode",
+        "index",
+        "name hash",
+    ];
+    let mut table = Table::new(titles.map(|title| match title {
+        "cache" | "operation" => (title, Align::Left),
+        _ => (title, Align::Right),
+    }));
+    let mut batch = Batch::default();
+    let mut left = args.rows;
+    while left > 0 && reader.read(&mut batch).map_err(failed)? {
+        for event in batch.events().take(left) {
+            table.push(cells(&event));
+        }
+        left = left.saturating_sub(batch.len());
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(table.to_text().as_bytes())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cells(event: &TraceEvent) -> Vec<String> {
+    let time = Duration::from_nanos(event.time_ns);
+    let operation = match event.operation {
+        Operation::Lookup { hit: true } => "lookup, hit",
+        Operation::Lookup { hit: false } => "lookup, miss",
+        other => name_of_operation(other),
+    };
+    vec![
+        format!("{}.{:09}", time.as_secs(), time.subsec_nanos()),
+        event.cache.as_str().to_owned(),
+        operation.to_owned(),
+        format!("{}:{}", event.device >> 20, event.device & 0xf_ffff),
+        event.inode.to_string(),
+        event.index.to_string(),
+        format!("{:x}", event.name_hash),
+    ]
+}
+
+fn salvage(args: &TraceSalvageArgs) -> Result<ExitCode> {
+    let salvaged = trace::salvage(&args.file, &args.output).map_err(|error| match &error {
+        Error::Io(source) if source.kind() == io::ErrorKind::AlreadyExists => Failure::with_hint(
+            format!("{}: {error}", args.output.display()),
+            "name a new file: nothing is overwritten",
+        ),
+        _ => failure(&args.file, &error),
+    })?;
+    let why = salvaged.shortened.as_deref();
+    tell_note(&format!(
+        "{} events in {}; {}: {}",
+        salvaged.events,
+        args.output.display(),
+        args.file.display(),
+        why.unwrap_or("the trace is whole"),
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a trace that cannot be read means for the command line.
+fn failure(path: &Path, error: &Error) -> Failure {
+    let message = format!("{}: {error}", path.display());
+    if let Some(hint) = rewritten_hint(error) {
+        return Failure::with_hint(message, hint);
+    }
+    match error {
+        Error::CutShort | Error::Damaged(_) | Error::RowGroup { .. } => {
+            Failure::with_hint(message, SALVAGE)
+        }
+        Error::NotParquet | Error::Column { .. } => Failure::with_hint(
+            message,
+            "traces come from larder mount --record and larder lab record; larder lab import makes them of \
+             other tools' recordings",
+        ),
+        _ => Failure::new(message),
+    }
+}

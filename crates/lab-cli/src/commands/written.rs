@@ -1,0 +1,100 @@
+//! A trace that a command writes.
+
+use larder::CacheKind;
+use larder_console::{Failure, Result};
+use larder_lab::trace::Error;
+use larder_trace::{TraceEvent, TraceInfo, TraceWriter};
+use serde::Serialize;
+use std::io;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The trace, and how many rows it has.
+#[derive(Debug)]
+pub(super) struct Written {
+    writer: TraceWriter,
+    rows: Rows,
+}
+
+/// Rows of each cache.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Rows {
+    page: u64,
+    buffer: u64,
+    dentry: u64,
+    inode: u64,
+}
+
+impl Written {
+    /// Makes the trace at `path`; `option` named it.
+    pub(super) fn create(option: &str, path: &Path, info: &TraceInfo) -> Result<Self> {
+        let writer = TraceWriter::create(path, info)
+            .map_err(|error| not_made(option, path, &error.into()))?;
+        Ok(Self {
+            writer,
+            rows: Rows::default(),
+        })
+    }
+
+    pub(super) fn push(&mut self, event: &TraceEvent) -> Result<(), Error> {
+        *match event.cache {
+            CacheKind::Page => &mut self.rows.page,
+            CacheKind::Buffer => &mut self.rows.buffer,
+            CacheKind::Dentry => &mut self.rows.dentry,
+            CacheKind::Inode => &mut self.rows.inode,
+        } += 1;
+        Ok(self.writer.push(event)?)
+    }
+
+    /// Ends the trace, of which `lost` events are missing.
+    pub(super) fn finish(mut self, lost: u64) -> Result<Rows, Error> {
+        self.writer.info_mut().lost = lost;
+        self.writer.finish()?;
+        Ok(self.rows)
+    }
+}
+
+impl Rows {
+    pub(super) fn is_empty(self) -> bool {
+        self.page + self.buffer + self.dentry + self.inode == 0
+    }
+
+    /// `12 pages, …` for people; those that there are none of are left out.
+    pub(super) fn to_text(self) -> String {
+        let all = [
+            ("page", self.page),
+            ("buffer", self.buffer),
+            ("dentry", self.dentry),
+            ("inode", self.inode),
+        ];
+        let some = all.iter().filter(|(_, rows)| *rows > 0);
+        let texts: Vec<String> = some
+            .map(|(cache, rows)| format!("{cache} {rows}"))
+            .collect();
+        if texts.is_empty() {
+            "none".to_owned()
+        } else {
+            texts.join(", ")
+        }
+    }
+}
+
+/// Now, as traces have it.
+pub(super) fn now_unix_s() -> Option<i64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok()
+}
+
+/// A file that cannot be made; `option` named it.
+pub(super) fn not_made(option: &str, path: &Path, error: &Error) -> Failure {
+    let message = format!("cannot write {}: {error}", path.display());
+    let exists = matches!(error, Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists);
+    let hint = if exists {
+        format!(
+            "{option} must name a file that is not there yet: what was recorded is not written over"
+        )
+    } else {
+        format!("{option} must name a file in a folder that can be written")
+    };
+    Failure::with_hint(message, hint)
+}

@@ -1,0 +1,39 @@
+//! The command `larder-lab`, which `larder lab` runs: arguments and output, nothing else.
+//!
+//! A library so that the manual pages and the shells' completions are made from
+//! the same definition, [`command`], that parses. Exit codes and failures are those of `larder`.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+
+use clap::{CommandFactory, Parser};
+use commands::xattr_bench;
+use larder_console::tell_usage;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// The definition of the command line, for manual pages and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    args::Cli::command()
+}
+
+/// Runs the command with `args`, the first of which is the program's name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let [_, first, job] = &*args
+        && first == xattr_bench::WORKER
+    {
+        return xattr_bench::work(job);
+    }
+    let cli = match args::Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => return tell_usage(&error),
+    };
+    match commands::run(&cli.command) {
+        Ok(code) => code,
+        Err(failure) => failure.tell(1),
+    }
+}

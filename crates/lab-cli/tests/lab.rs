@@ -1,0 +1,259 @@
+//! `larder lab`: simulations, which need no image, no root and no FUSE.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use support::{assert_fails, lab, lab_ok, text};
+
+/// A workload that takes no time to simulate.
+const SMALL: [&str; 6] = [
+    "readahead",
+    "--workload",
+    "sequential:file=16M",
+    "--device",
+    "sata-2007",
+    "--memory=8M",
+];
+
+fn small_with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    SMALL.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn readahead_prints_a_row_for_each_policy_and_the_same_each_time() {
+    let text = lab_ok(SMALL);
+    for policy in ["off", "legacy", "ondemand", "modern"] {
+        let rows = text.lines().filter(|line| line.starts_with(policy));
+        assert_eq!(rows.count(), 1, "{policy}: {text}");
+    }
+    assert_eq!(lab_ok(SMALL), text);
+    assert_eq!(lab_ok(small_with(&["--policy", "all,legacy"])), text);
+    let two = lab_ok(small_with(&["--policy", "legacy,modern"]));
+    assert!(two.contains("legacy") && !two.contains("ondemand"), "{two}");
+}
+
+#[test]
+fn readahead_prints_json_with_every_figure() {
+    let text = lab_ok(small_with(&["--json", "--policy=ondemand"]));
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["device"], "sata-2007");
+    assert_eq!(json["reports"][0]["policy"], "ondemand");
+    assert_eq!(json["reports"][0]["bytes_read"], 16 << 20);
+    for rate in ["throughput_bytes_s", "hit_rate", "mean_device_read_bytes"] {
+        assert!(json["reports"][0][rate].as_f64().unwrap() > 0.0, "{rate}");
+    }
+}
+
+#[test]
+fn readahead_writes_csv_plot_and_report_where_it_is_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let (csv, plot, report) = (path("x.csv"), path("x.svg"), path("new/report"));
+    lab_ok(small_with(&[
+        "--csv",
+        csv.to_str().unwrap(),
+        "--plot",
+        plot.to_str().unwrap(),
+        "--output",
+        report.to_str().unwrap(),
+    ]));
+    assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 5);
+    assert!(fs::read_to_string(&plot).unwrap().starts_with("<svg"));
+    for extension in ["md", "html", "csv", "json", "svg"] {
+        let file = report.join("comparison").with_extension(extension);
+        assert!(file.exists(), "{}", file.display());
+    }
+}
+
+#[test]
+fn names_that_are_unknown_are_told_with_the_flag_and_those_that_are_known() {
+    for (args, parts) in [
+        (
+            &["--workload", "dance"][..],
+            &["--workload", "dance", "sequential"][..],
+        ),
+        (
+            &["--workload", "sequential:colour=red"],
+            &["--workload", "colour", "request"],
+        ),
+        (
+            &["--workload", "sequential", "--device", "floppy"],
+            &["--device", "floppy", "nvme"],
+        ),
+        (
+            &["--workload", "sequential", "--policy", "legacy,psychic"],
+            &["--policy", "psychic", "ondemand", "all"],
+        ),
+        (
+            &["--workload", "sequential", "--memory", "lots"],
+            &["--memory", "lots"],
+        ),
+        (
+            &["--workload", "sequential", "--memory", "-1"],
+            &["--memory", "`-1` is not a size"],
+        ),
+        (
+            &["--workload", "sequential", "--seed", "-1"],
+            &["--seed", "`-1` is not a seed", "18446744073709551615"],
+        ),
+        (
+            &["--workload", "sequential", "--readahead-max", "100"],
+            &["--readahead-max", "100 bytes", "4096", "--policy off"],
+        ),
+        (
+            &["--workload", "sequential", "--readahead-max", "-1"],
+            &["--readahead-max", "`-1` is not a size"],
+        ),
+        (
+            &["--workload", "sequential:file=1G,file=2G"],
+            &["--workload", "`file` twice"],
+        ),
+        (
+            &["--workload", "interleaved:streams=64,file=1"],
+            &["--workload", "a page for each of streams=64", "256K"],
+        ),
+    ] {
+        let args = ["readahead"].iter().chain(args).copied();
+        assert_fails(&lab(args.collect::<Vec<_>>()), 2, parts);
+    }
+    assert_fails(&lab(["reproduce", "wu2008"]), 2, &["wu2008", "wu2007"]);
+}
+
+#[test]
+fn file_that_cannot_be_written_is_told_with_its_flag() {
+    let args = small_with(&["--policy=off", "--csv", "/nonexistent/x.csv"]);
+    assert_fails(&lab(args), 1, &["/nonexistent/x.csv", "hint:", "--csv"]);
+    let args = small_with(&["--policy=off", "--output", "/proc/nonexistent"]);
+    assert_fails(&lab(args), 1, &["/proc/nonexistent", "hint:", "--output"]);
+}
+
+#[test]
+fn files_larger_than_the_device_are_told_with_what_helps() {
+    let args = [
+        "readahead",
+        "--workload=sequential:file=1T",
+        "--device=sata-2007",
+    ];
+    let output = lab(args);
+    assert_ne!(output.status.code(), Some(0));
+    assert_fails(&output, output.status.code().unwrap(), &["--workload"]);
+}
+
+#[test]
+fn list_names_workloads_devices_policies_and_functions() {
+    let text = lab_ok(["list"]);
+    for name in [
+        "interleaved",
+        "streams=",
+        "sata-2007",
+        "object-30ms",
+        "modern",
+        "buffer-steiner",
+    ] {
+        assert!(text.contains(name), "{name}: {text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&lab_ok(["list", "--json"])).unwrap();
+    assert!(json["workloads"][0]["parameters"][0]["default"].is_string());
+}
+
+#[test]
+fn reproduce_quick_writes_the_report_and_says_that_it_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = lab_ok([
+        "reproduce".as_ref(),
+        "wu2007".as_ref(),
+        "--quick".as_ref(),
+        "--output".as_ref(),
+        dir.path().as_os_str(),
+    ]);
+    assert!(
+        text.contains("iozone") && text.contains("wu2007.md"),
+        "{text}"
+    );
+    let report = fs::read_to_string(Path::new(dir.path()).join("wu2007.md")).unwrap();
+    assert!(report.contains("no reproduction"));
+}
+
+#[test]
+fn reproduce_kara2016_quick_judges_every_finding_and_says_that_it_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = lab_ok([
+        "reproduce".as_ref(),
+        "kara2016".as_ref(),
+        "--quick".as_ref(),
+        "--output".as_ref(),
+        dir.path().as_os_str(),
+    ]);
+    assert!(
+        text.contains("the rewrite is not slower") && text.contains("kara2016.md"),
+        "{text}"
+    );
+    assert!(
+        text.contains("no reproduction") && text.contains("verdict    not judged"),
+        "{text}"
+    );
+    let report = fs::read_to_string(dir.path().join("kara2016.md")).unwrap();
+    assert!(report.contains("no reproduction"));
+    let json = fs::read_to_string(dir.path().join("kara2016.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let not_measured = json["not_measured"].as_array().unwrap();
+    for part in not_measured {
+        larder_testkit::tell_skipped(part);
+    }
+    let tables = json["ours"].as_array().unwrap().len() + not_measured.len();
+    assert_eq!(tables, 4, "simulated, volume, engine, kernel");
+    assert_eq!(json["findings"].as_array().unwrap().len(), 9);
+    assert_eq!(json["entries"].as_array().unwrap().len(), 5, "all but off");
+}
+
+#[test]
+fn reproduce_without_output_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let done = support::command(support::User::Same)
+        .args(["reproduce", "wu2007", "--quick"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains("iozone"));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    // The figures of --timed are in the report alone.
+    let refused = lab(["reproduce", "wu2007", "--quick", "--timed"]);
+    assert_fails(&refused, 2, &["--output"]);
+}
+
+#[test]
+fn replaced_results_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (csv, plot, report) = (path("figures.csv"), path("plot.svg"), path("report"));
+    let args = small_with(&[
+        "--policy=off",
+        "--csv",
+        &csv,
+        "--plot",
+        &plot,
+        "--output",
+        &report,
+    ]);
+    let first = lab(&args);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(!text(&first.stderr).contains("replaced"), "{first:?}");
+    let again = lab(&args);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    let page = format!("{report}/comparison.md");
+    for file in [&csv, &plot, &page] {
+        let note = format!("note: replaced {file}\n");
+        assert!(text(&again.stderr).contains(&note), "{again:?}");
+    }
+}
+
+#[test]
+fn timed_is_refused_for_what_is_timed_anyway() {
+    assert_fails(
+        &lab(["reproduce", "kara2016", "--timed", "--output=x"]),
+        2,
+        &["--timed", "wu2007"],
+    );
+}
