@@ -2,14 +2,12 @@
 
 use super::word::{Word32, Word64};
 use super::{
-    FunctionVisitor, HashKey, UnknownFunction, buffer, crc, dentry, golden, inode, mixer, page,
-    random_table,
+    FunctionVisitor, HashKey, buffer, crc, dentry, golden, inode, mixer, page, random_table,
 };
 use crate::table::HashFunction;
 use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::str::FromStr;
 
 const PAGE: &[CacheKind] = &[CacheKind::Page];
 const BUFFER: &[CacheKind] = &[CacheKind::Buffer];
@@ -195,20 +193,6 @@ functions! {
 }
 
 impl Function {
-    /// The function that users of `cache` call `name`: its whole name, or without the cache's
-    /// (`mult` for `page-mult`).
-    ///
-    /// # Errors
-    /// A function that was not published for this cache, or none at all.
-    pub fn of_cache(cache: CacheKind, name: &str) -> Result<Self, UnknownFunction> {
-        let of_cache = Self::ALL.iter().filter(|one| one.caches().contains(&cache));
-        let found = of_cache
-            .clone()
-            .find(|one| one.as_str() == name || one.short_name() == name);
-        let unknown = || UnknownFunction::new(name, of_cache.copied());
-        found.copied().ok_or_else(unknown)
-    }
-
     /// Its name without that of the cache that it was published for.
     pub(super) fn short_name(self) -> &'static str {
         let name = self.as_str();
@@ -220,15 +204,5 @@ impl Function {
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Function {
-    type Err = UnknownFunction;
-
-    fn from_str(name: &str) -> Result<Self, UnknownFunction> {
-        let found = Self::ALL.iter().find(|one| one.as_str() == name);
-        let unknown = || UnknownFunction::new(name, Self::ALL.iter().copied());
-        found.copied().ok_or_else(unknown)
     }
 }

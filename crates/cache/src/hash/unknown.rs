@@ -1,8 +1,9 @@
-//! A name that no function has: what there is, and what may have been meant.
+//! From a name to its function. For an unknown name: what there is, and what may have been meant.
 
 use super::Function;
 use crate::tape::CacheKind;
 use std::fmt;
+use std::str::FromStr;
 
 /// A name that no function has. Displayed, it has lines for each cache's functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ const COLUMNS: usize = 78;
 
 impl UnknownFunction {
     /// `name`, where one of `choice` was to be named.
-    pub(super) fn new(name: &str, choice: impl IntoIterator<Item = Function>) -> Self {
+    fn new(name: &str, choice: impl IntoIterator<Item = Function>) -> Self {
         Self {
             name: name.to_owned(),
             choice: choice.into_iter().collect(),
@@ -96,3 +97,29 @@ impl fmt::Display for UnknownFunction {
 }
 
 impl std::error::Error for UnknownFunction {}
+
+impl Function {
+    /// The function that users of `cache` call `name`: its whole name, or without the cache's
+    /// (`mult` for `page-mult`).
+    ///
+    /// # Errors
+    /// A function that was not published for this cache, or none at all.
+    pub fn of_cache(cache: CacheKind, name: &str) -> Result<Self, UnknownFunction> {
+        let of_cache = Self::ALL.iter().filter(|one| one.caches().contains(&cache));
+        let found = of_cache
+            .clone()
+            .find(|one| one.as_str() == name || one.short_name() == name);
+        let unknown = || UnknownFunction::new(name, of_cache.copied());
+        found.copied().ok_or_else(unknown)
+    }
+}
+
+impl FromStr for Function {
+    type Err = UnknownFunction;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFunction> {
+        let found = Self::ALL.iter().find(|one| one.as_str() == name);
+        let unknown = || UnknownFunction::new(name, Self::ALL.iter().copied());
+        found.copied().ok_or_else(unknown)
+    }
+}
