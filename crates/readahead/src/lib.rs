@@ -1,9 +1,10 @@
-//! Readahead policies as pure state machines: no I/O, no clock, no allocation.
+//! Readahead policies as pure state machines (no I/O, no clock, no allocation), and the [`driver`]
+//! that carries out their windows.
 //!
 //! A reader that finds a page missing, or finds the page that carries the marker, hands the
 //! [`Policy`] one [`Read`] and gets back the [`Windows`] to bring in. Fetching the pages, setting
-//! and clearing the marker, and waiting are the caller's; the same policy therefore runs under a
-//! mount, under a simulator and under the tests of this crate.
+//! and clearing the marker, and waiting are the driver's, which is generic over cache and device;
+//! the same code therefore runs under a mount, under a simulator and under the tests of this crate.
 //!
 //! | policy | after | asked about | what it remembers |
 //! |---|---|---|---|
@@ -32,14 +33,13 @@
 //! are still `async_size` pages to consume, so that the device and the reader work at once.
 //! [`Legacy`], which is older than the marker, sees every request instead.
 //!
-//! # What a caller does
+//! # One decision
 //!
 //! ```
 //! use larder_readahead::{FileState, PageIndex, PolicyName, Read, Trigger, DEFAULT_MAX_PAGES};
-//! # use larder_readahead::{Residency, Window};
+//! # use larder_readahead::Residency;
 //! # struct Cache;
 //! # impl Residency for Cache { fn is_resident(&self, _: PageIndex) -> bool { false } }
-//! # impl Cache { fn start_reading(&self, window: Window) -> u32 { window.size } }
 //! # let cache = Cache;
 //! let policy = "ondemand".parse::<PolicyName>()?.policy();
 //! let mut state = FileState::new(DEFAULT_MAX_PAGES);
@@ -59,11 +59,6 @@
 //! let window = windows.first().expect("a first read opens a window");
 //! assert_eq!((window.start, window.size, window.async_size), (PageIndex(0), 4, 2));
 //! assert_eq!(window.marker(), Some(PageIndex(2)));
-//! for window in windows {
-//!     let new_pages = cache.start_reading(window); // skips what is resident or in flight
-//!     policy.window_read(&mut state, window, new_pages);
-//! }
-//! policy.end_read(&mut state, &read);
 //! # Ok::<(), larder_readahead::UnknownPolicy>(())
 //! ```
 //!
@@ -77,6 +72,7 @@
 
 mod advice;
 mod by_name;
+pub mod driver;
 mod folio;
 mod legacy;
 mod modern;

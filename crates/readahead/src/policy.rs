@@ -7,22 +7,7 @@ use crate::{FileState, Read, Residency, Window, Windows};
 
 /// A readahead policy: one read in, windows out.
 ///
-/// # What the caller does
-/// 1. If the policy [wants every page](Policy::wants_every_page), it asks, before it looks a page
-///    up, with [`Trigger::Access`](crate::Trigger::Access), wherever the policy
-///    [wants to know](Policy::wants_access), and brings in the windows of the answer.
-/// 2. Page missing: asks with [`Trigger::Miss`](crate::Trigger::Miss), brings in the windows of
-///    the answer, and the page itself if it lies in none of them. It waits for this page, and
-///    looks for the next one of its request as for this.
-/// 3. Page there with the marker: takes the marker off and asks with
-///    [`Trigger::Marker`](crate::Trigger::Marker). Otherwise a hit costs no call at all. This goes
-///    for each page that the reader gets, also one that is still in flight or that its own miss
-///    has just brought in: where a request fills its window, the marker is on the first page.
-/// 4. Brings in those pages of a window that are neither resident nor in flight, puts the marker
-///    on [`Window::marker`](crate::Window::marker) if that page is one of them, and reports their
-///    number with [`Policy::window_read`], also if there are none. Only pages of the request are
-///    waited for.
-/// 5. After the read, calls [`Policy::end_read`].
+/// What happens around a decision, in which order, is in [`driver`](crate::driver).
 ///
 /// # What the policy does
 /// It answers with at most two windows, each within the file and within [`FileState::max_pages`]

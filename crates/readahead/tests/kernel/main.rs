@@ -1,8 +1,8 @@
 //! The `modern` policy against the kernel: the same reads must choose the same windows.
 //!
 //! What the kernel chose is in `tests/golden`, one file for a group of patterns, written by
-//! `make record-readahead`. The replay plays the rest of the kernel: page cache, reads, faults
-//! and advice, by the contract of [`Policy`](larder_readahead::Policy).
+//! `make record-readahead`. The replay plays the rest of the kernel, page cache, reads, faults
+//! and advice, through the [driver](larder_readahead::driver).
 
 mod cache;
 mod replay;

@@ -1,9 +1,12 @@
 //! Plays the kernel around the policy: a page cache, and what reads, faults and advice do to it.
 
 use crate::cache::Cache;
+use larder_readahead::driver::{
+    CachedFile, Claim, Driver, Found, Insert, Request, Run, start_pages,
+};
 use larder_readahead::{
-    Advice, FileState, Folio, Modern, PageIndex, Policy, Read, Residency, Trigger, Window,
-    pages_inside, pages_touched,
+    Advice, FileState, Folio, Modern, PageIndex, Read, Residency, Trigger, Window, pages_inside,
+    pages_touched,
 };
 use larder_testkit::readahead::{
     Action, Folios, KernelWindow, Operation, Outcome, PAGE_BYTES, Pattern,
@@ -89,56 +92,47 @@ impl Replay {
         }
         let asked = pages_touched(offset, len, PAGE_BYTES);
         let got = pages_touched(offset, end - offset, PAGE_BYTES);
-        let mut read = Read {
-            trigger: Trigger::Miss,
-            index: PageIndex(got.start),
-            request_start: PageIndex(asked.start),
-            request_pages: u32::try_from(asked.end - asked.start).unwrap(),
+        let request = Request {
+            pages: asked,
             ends_inside_page: !end.is_multiple_of(PAGE_BYTES),
             by_fault: false,
             file_pages: self.file_pages(),
-            congested: false,
         };
+        let driver = Driver::new(&Modern);
+        let mut file = self.reader(stream, false);
         for page in got {
-            read.index = PageIndex(page);
-            if !self.cache.is_resident(read.index) {
-                self.ask(stream, Trigger::Miss, &read);
-                self.bring_in_alone(page, false);
-            }
-            if self.cache.unmark(read.index) {
-                self.ask(stream, Trigger::Marker, &read);
-            }
+            driver.page(&mut file, &request, PageIndex(page));
         }
-        Modern.end_read(&mut self.streams[stream].state, &read);
+        driver.end_read(&mut file, &request);
     }
 
-    /// A fault that misses is retried once its page is there, and the retry is a hit. Where faults
-    /// are advised to be random, the kernel leaves markers alone.
+    /// A fault that misses is retried once its page is there, and the retry is a hit.
     fn fault(&mut self, stream: usize, page: u64) {
-        let read = Read {
-            trigger: Trigger::Access,
-            index: PageIndex(page),
-            request_start: PageIndex(page),
-            request_pages: 1,
+        let request = Request {
+            pages: page..page + 1,
             ends_inside_page: false,
             by_fault: true,
             file_pages: self.file_pages(),
-            congested: false,
         };
-        if !self.cache.is_resident(read.index) {
-            self.ask(stream, Trigger::Miss, &read);
-            self.bring_in_alone(page, false);
-            self.ask(stream, Trigger::Access, &read);
-            return;
-        }
-        self.ask(stream, Trigger::Access, &read);
-        if !self.streams[stream].random_faults && self.cache.unmark(read.index) {
-            self.ask(stream, Trigger::Marker, &read);
+        let driver = Driver::new(&Modern);
+        let misses = !self.cache.is_resident(PageIndex(page));
+        let mut file = self.reader(stream, true);
+        driver.page(&mut file, &request, PageIndex(page));
+        if misses {
+            driver.page(&mut file, &request, PageIndex(page));
         }
     }
 
-    fn advise(&mut self, stream: usize, advice: Advice, offset: u64, len: u64) {
-        let stream = &mut self.streams[stream];
+    fn reader(&mut self, stream: usize, by_fault: bool) -> Reader<'_> {
+        Reader {
+            leaves_markers: by_fault && self.streams[stream].random_faults,
+            replay: self,
+            stream,
+        }
+    }
+
+    fn advise(&mut self, index: usize, advice: Advice, offset: u64, len: u64) {
+        let stream = &mut self.streams[index];
         stream.state.advise(advice);
         match advice {
             Advice::WillNeed => {
@@ -147,7 +141,7 @@ impl Replay {
                     .state
                     .will_need(pages, self.file_bytes.div_ceil(PAGE_BYTES));
                 for window in windows {
-                    self.bring_in(window);
+                    self.reader(index, false).start_single(window);
                 }
             }
             Advice::DontNeed => {
@@ -159,84 +153,16 @@ impl Replay {
         }
     }
 
-    fn ask(&mut self, stream: usize, trigger: Trigger, read: &Read) {
-        let read = Read { trigger, ..*read };
-        let Stream {
-            state,
-            random_reads,
-            ..
-        } = &mut self.streams[stream];
-        if trigger == Trigger::Access && !Modern.wants_access(state, &read) {
-            return;
-        }
-        let forced = *random_reads && trigger == Trigger::Miss && !read.by_fault;
-        for window in Modern.decide(state, &read, &self.cache) {
-            if forced {
-                self.bring_in_pieces(window);
-            } else if self.large && self.streams[stream].state.reads_in_folios() {
-                self.bring_in_folios(stream, window);
-            } else {
-                self.bring_in(window);
-            }
-        }
-    }
-
-    /// The kernel tells of what is forced in pieces of 2 MiB; the policy answers with one window.
-    fn bring_in_pieces(&mut self, window: Window) {
-        let mut start = window.start;
-        while start < window.end() {
-            let size = u32::try_from(window.end().0 - start.0).unwrap().min(512);
-            self.bring_in(Window {
-                start,
-                size,
-                async_size: 0,
-            });
-            start = start.plus(size.into());
-        }
-    }
-
-    /// Brings in the pages of a window that are not there, one by one.
-    fn bring_in(&mut self, window: Window) {
-        self.tell(window, None);
-        for page in window.start.0..window.end().0 {
-            self.bring_in_alone(page, window.marker() == Some(PageIndex(page)));
-        }
-    }
-
-    /// Brings in a window in large folios. Where one does not fit between what is cached, the rest
-    /// of the window comes in single pages.
-    fn bring_in_folios(&mut self, stream: usize, window: Window) {
-        self.tell(window, Some(0));
-        for folio in self.streams[stream].state.folios(window) {
-            if self.cache.overlaps(folio) {
-                let state = &self.streams[stream].state;
-                if let Some(rest) = state.rest_in_single_pages(folio.start, self.file_pages()) {
-                    self.bring_in(rest);
-                }
-                return;
-            }
-            let marked = window.marker().is_some_and(|page| folio.contains(page));
-            self.cache.insert(folio, marked);
-            self.outcome.add(folio.start.0, folio.order);
-        }
-    }
-
-    fn bring_in_alone(&mut self, page: u64, marked: bool) {
-        let folio = Folio {
-            start: PageIndex(page),
-            order: 0,
-        };
-        if !self.cache.overlaps(folio) {
-            self.cache.insert(folio, marked);
-            self.outcome.add(page, 0);
-        }
-    }
-
     /// Drops the folios that lie wholly in the range.
     fn drop_pages(&mut self, pages: Range<u64>) {
         for folio in self.cache.drop_inside(pages) {
             self.outcome.dropped_pages += folio.pages();
         }
+    }
+
+    fn insert(&mut self, folio: Folio, marked: bool) {
+        self.cache.insert(folio, marked);
+        self.outcome.add(folio.start.0, folio.order);
     }
 
     fn tell(&mut self, window: Window, order: Option<u8>) {
@@ -246,6 +172,125 @@ impl Replay {
             async_size: window.async_size.into(),
             order,
         });
+    }
+}
+
+/// The file, as one stream reads it.
+struct Reader<'a> {
+    replay: &'a mut Replay,
+    stream: usize,
+    /// Where faults are advised to be random, the kernel leaves markers alone.
+    leaves_markers: bool,
+}
+
+impl Reader<'_> {
+    fn stream(&self) -> &Stream {
+        &self.replay.streams[self.stream]
+    }
+
+    fn take_marker(&mut self, page: PageIndex) -> bool {
+        !self.leaves_markers && self.replay.cache.unmark(page)
+    }
+
+    /// Brings in the pages of a window that are not there, one by one.
+    fn start_single(&mut self, window: Window) -> u32 {
+        self.replay.tell(window, None);
+        start_pages(self, window.start.0..window.end().0, window.marker())
+    }
+
+    /// The kernel tells of what is forced in pieces of 2 MiB; the policy answers with one window.
+    fn start_pieces(&mut self, window: Window) -> u32 {
+        let (mut start, mut new_pages) = (window.start, 0);
+        while start < window.end() {
+            let size = u32::try_from(window.end().0 - start.0).unwrap().min(512);
+            new_pages += self.start_single(Window {
+                start,
+                size,
+                async_size: 0,
+            });
+            start = start.plus(size.into());
+        }
+        new_pages
+    }
+
+    /// Brings in a window in large folios. Where one does not fit between what is cached, the rest
+    /// of the window comes in single pages.
+    fn start_folios(&mut self, window: Window) -> u32 {
+        self.replay.tell(window, Some(0));
+        let mut new_pages = 0;
+        for folio in self.stream().state.folios(window) {
+            if self.replay.cache.overlaps(folio) {
+                let file_pages = self.replay.file_pages();
+                let state = &self.stream().state;
+                let rest = state.rest_in_single_pages(folio.start, file_pages);
+                return new_pages + rest.map_or(0, |rest| self.start_single(rest));
+            }
+            let marked = window.marker().is_some_and(|page| folio.contains(page));
+            self.replay.insert(folio, marked);
+            new_pages += u32::try_from(folio.pages()).unwrap();
+        }
+        new_pages
+    }
+}
+
+impl CachedFile for Reader<'_> {
+    type Page = ();
+    type NewPage = Folio;
+
+    fn with_state<R>(&mut self, run: impl FnOnce(&mut FileState, &dyn Residency) -> R) -> R {
+        let state = &mut self.replay.streams[self.stream].state;
+        run(state, &self.replay.cache)
+    }
+
+    fn get(&mut self, page: PageIndex) -> Option<Found<()>> {
+        self.replay.cache.is_resident(page).then(|| Found {
+            page: (),
+            is_marked: self.take_marker(page),
+        })
+    }
+
+    fn claim(&mut self, _: PageIndex) -> Claim<()> {
+        Claim::Missing
+    }
+
+    fn bring_in_page(&mut self, page: PageIndex) -> bool {
+        start_pages(self, page.0..page.0 + 1, None);
+        self.take_marker(page)
+    }
+
+    fn wait(&mut self, _: PageIndex) -> Option<Found<()>> {
+        Some(Found {
+            page: (),
+            is_marked: false,
+        })
+    }
+
+    fn start(&mut self, read: &Read, window: Window) -> u32 {
+        let forced = self.stream().random_reads && read.trigger == Trigger::Miss && !read.by_fault;
+        if forced {
+            self.start_pieces(window)
+        } else if self.replay.large && self.stream().state.reads_in_folios() {
+            self.start_folios(window)
+        } else {
+            self.start_single(window)
+        }
+    }
+
+    fn insert(&mut self, page: PageIndex) -> Insert<Folio> {
+        let folio = Folio {
+            start: page,
+            order: 0,
+        };
+        if self.replay.cache.overlaps(folio) {
+            return Insert::Present;
+        }
+        Insert::New(folio)
+    }
+
+    fn submit(&mut self, run: Run<Folio>) {
+        for folio in run.pages {
+            self.replay.insert(folio, run.marker == Some(folio.start));
+        }
     }
 }
 

@@ -1,10 +1,13 @@
-//! A page cache reduced to which pages of one file are there, in flight and marked, and a reader
-//! that follows the contract of [`Policy`] step by step.
+//! A page cache reduced to which pages of one file are there, in flight and marked, read by the
+//! driver.
 
 use std::collections::BTreeSet;
 
+use larder_readahead::driver::{
+    CachedFile, Claim, Driver, Found, Insert, Request, Run, start_pages,
+};
 use larder_readahead::{
-    Advice, FileState, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window,
+    Advice, FileState, PageIndex, PolicyName, Read, Residency, Window, Windows,
 };
 
 /// One window of an answer: start, size, asynchronous size.
@@ -45,7 +48,7 @@ pub struct Log {
 /// A file, its pages in the cache, and its reader.
 #[derive(Debug)]
 pub struct ToyFile {
-    policy: &'static dyn Policy,
+    driver: Driver,
     state: FileState,
     file_pages: u64,
     congested: bool,
@@ -70,7 +73,7 @@ impl Residency for Resident {
 impl ToyFile {
     pub fn new(policy: PolicyName, file_pages: u64, max_pages: u32) -> Self {
         Self {
-            policy: policy.policy(),
+            driver: Driver::new(policy.policy()),
             state: FileState::new(max_pages),
             file_pages,
             congested: false,
@@ -137,79 +140,98 @@ impl ToyFile {
 
     fn request(&mut self, start: u64, pages: u32, by_fault: bool) -> &[Asked] {
         let before = self.log.windows.len();
-        let read = Read {
-            trigger: Trigger::Access,
-            index: PageIndex(start),
-            request_start: PageIndex(start),
-            request_pages: pages,
+        let end = start + u64::from(pages);
+        let request = Request {
+            pages: start..end,
             ends_inside_page: false,
             by_fault,
             file_pages: self.file_pages,
-            congested: self.congested,
         };
-        let end = (start + u64::from(pages)).min(self.file_pages);
-        for page in (start..end).map(PageIndex) {
-            self.read_page(Read {
-                index: page,
-                ..read
-            });
+        let driver = self.driver;
+        for page in start..end.min(self.file_pages) {
+            driver.page(self, &request, PageIndex(page));
         }
-        self.policy.end_read(&mut self.state, &read);
+        driver.end_read(self, &request);
         &self.log.windows[before..]
     }
 
-    fn read_page(&mut self, access: Read) {
-        let page = access.index.0;
-        let because = |trigger| Read { trigger, ..access };
-        let tell = self.policy.wants_every_page(access.by_fault)
-            && self.policy.wants_access(&self.state, &access);
-        if tell {
-            self.ask(&access);
-        }
-        if !self.resident.0.contains(&page) {
-            self.log.misses += 1;
-            self.ask(&because(Trigger::Miss));
-            self.resident.0.insert(page);
-        }
-        // The reader waits for this page, and time passes.
-        self.in_flight.remove(&page);
+    /// The reader waits for the page, and time passes.
+    fn arrive(&mut self, page: PageIndex) -> Found<()> {
+        self.in_flight.remove(&page.0);
         match &mut self.arrivals {
             None => self.in_flight.clear(),
             Some(random) => self.in_flight.retain(|_| random.below(32) > 0),
         }
-        if self.marked.remove(&page) {
-            self.ask(&because(Trigger::Marker));
+        Found {
+            page: (),
+            is_marked: self.marked.remove(&page.0),
         }
     }
+}
 
-    fn ask(&mut self, read: &Read) {
+impl CachedFile for ToyFile {
+    type Page = ();
+    type NewPage = ();
+
+    fn with_state<R>(&mut self, run: impl FnOnce(&mut FileState, &dyn Residency) -> R) -> R {
+        run(&mut self.state, &self.resident)
+    }
+
+    fn is_congested(&self) -> bool {
+        self.congested
+    }
+
+    fn get(&mut self, page: PageIndex) -> Option<Found<()>> {
+        self.resident.is_resident(page).then(|| self.arrive(page))
+    }
+
+    fn claim(&mut self, _: PageIndex) -> Claim<()> {
+        self.log.misses += 1;
+        Claim::Missing
+    }
+
+    fn bring_in_page(&mut self, page: PageIndex) -> bool {
+        self.resident.0.insert(page.0);
+        self.marked.remove(&page.0)
+    }
+
+    fn wait(&mut self, page: PageIndex) -> Option<Found<()>> {
+        Some(self.arrive(page))
+    }
+
+    fn decided(&mut self, read: &Read, windows: Windows) {
         self.log.decisions += 1;
-        let is_there = self.resident.0.contains(&read.index.0);
-        self.log.stalls += u32::from(!is_there);
+        self.log.stalls += u32::from(!self.resident.is_resident(read.index));
         let mut asked_to = 0;
-        for window in self.policy.decide(&mut self.state, read, &self.resident) {
+        for window in windows {
             check(window, read, self.state.max_pages());
             assert!(
                 window.start.0 >= asked_to,
                 "{window:?} asks for pages of the window before it, which ends at {asked_to}"
             );
             asked_to = window.end().0;
-            let mut new_pages = 0;
-            for page in window.start.0..window.end().0 {
-                if !self.resident.0.insert(page) {
-                    self.log.pages_asked_again += 1;
-                    continue;
-                }
-                new_pages += 1;
-                self.in_flight.insert(page);
-                if window.marker() == Some(PageIndex(page)) {
-                    self.marked.insert(page);
-                }
-            }
-            self.policy.window_read(&mut self.state, window, new_pages);
             let asked = (window.start.0, window.size, window.async_size);
             self.log.windows.push(asked);
         }
+    }
+
+    fn start(&mut self, _: &Read, window: Window) -> u32 {
+        let new_pages = start_pages(self, window.start.0..window.end().0, window.marker());
+        self.log.pages_asked_again += u64::from(window.size - new_pages);
+        new_pages
+    }
+
+    fn insert(&mut self, page: PageIndex) -> Insert<()> {
+        if self.resident.0.insert(page.0) {
+            Insert::New(())
+        } else {
+            Insert::Present
+        }
+    }
+
+    fn submit(&mut self, run: Run<()>) {
+        self.in_flight.extend(run.indexes());
+        self.marked.extend(run.marker.map(|page| page.0));
     }
 }
 
