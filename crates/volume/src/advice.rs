@@ -3,6 +3,7 @@
 //! Model: `posix_fadvise(2)` on Linux. The modes are the stream's; `WillNeed` and `DontNeed` act on
 //! the page cache at once.
 
+use crate::bring_in::StreamedFile;
 use crate::read::Reader;
 use crate::stream::StreamRef;
 use larder_ext4::Inode;
@@ -29,8 +30,9 @@ impl Reader {
         match advice {
             Advice::WillNeed => {
                 let pages = pages_touched(range.start, len_bytes, page_bytes);
+                let mut file = StreamedFile::new(self, inode, stream);
                 for window in state.will_need(pages, size_bytes.div_ceil(page_bytes)) {
-                    self.queue_pages(inode, window.start.0..window.end().0, window.marker());
+                    file.queue(window.start.0..window.end().0, window.marker());
                 }
             }
             Advice::DontNeed => {

@@ -1,14 +1,14 @@
-//! Pages on their way into the page cache: what the readahead policy answers, and who reads it.
+//! The page cache and the device of a file, as the readahead driver sees them.
 //!
-//! Model: `filemap_get_pages` and `page_cache_ra_unbounded`. Of the policy's windows, a reader
-//! reads the one that has its missing page itself, in one device read of at most [`BATCH_PAGES`]
-//! and up to a page that is there, and of the others what its request goes on into. The rest is
-//! for the readahead threads.
+//! Model: `page_cache_ra_unbounded`. Of the windows for a missing page, a reader reads the one that
+//! contains the page itself, in one device read of at most [`BATCH_PAGES`] and up to a page that is
+//! resident, and of the other window what its request continues into. The rest is queued for the
+//! readahead threads.
 //!
 //! ```text
 //!   request:                 |-----------|
 //!   windows:                 |----------------------|-----------------|
-//!   pages that are there:                      |--|
+//!   resident pages:                            |--|
 //!   read by:                 |     reader      |    threads ...       |
 //! ```
 //!
@@ -21,10 +21,12 @@
 use crate::Result;
 use crate::live::key;
 use crate::queue::Job;
-use crate::read::{Reader, Request};
-use larder_cache::page::{Entry, NewPage, Page};
+use crate::read::Reader;
+use crate::stream::StreamRef;
+use larder_cache::page::{Entry, NewPage, Page, PageKey, PageWait};
 use larder_ext4::{Ino, Inode};
-use larder_readahead::{PageIndex, Read, Residency, Trigger, Window, Windows};
+use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Run, start_pages};
+use larder_readahead::{FileState, PageIndex, Read, Residency, Trigger, Window};
 use std::ops::Range;
 
 /// The most pages that one reader reads at once.
@@ -36,14 +38,17 @@ pub(crate) const BATCH_PAGES: u32 = 256;
 struct OwnPages {
     first: u64,
     pages: Vec<NewPage>,
+    /// The first page carries the marker.
+    is_marked: bool,
 }
 
 impl OwnPages {
-    fn of(index: u64, mut page: NewPage) -> Self {
+    fn of(index: PageIndex, mut page: NewPage) -> Self {
         page.set_wanted();
         Self {
-            first: index,
+            first: index.0,
             pages: vec![page],
+            is_marked: false,
         }
     }
 
@@ -56,221 +61,240 @@ impl OwnPages {
     }
 }
 
-impl Reader {
-    /// Brings in what a policy that wants every page wants before page `index` is looked up.
-    pub(crate) fn access(&self, request: &Request<'_>, index: u64) {
-        let read = request.read(Trigger::Access, index, self.queue.is_congested());
-        let windows = self
-            .streams
-            .access(request.stream, &read, &self.cached(request.inode));
-        if windows.is_empty() {
-            return;
-        }
-        let mut own = OwnPages::default();
-        let has_page = |window: Window| window.contains(PageIndex(index));
-        if windows.into_iter().any(has_page) {
-            let page = self
-                .inodes
-                .caches
-                .pages
-                .insert_absent(key(request.inode.ino(), index));
-            own = page.map_or(own, |page| OwnPages::of(index, page));
-        }
-        self.bring_in_windows(request, &read, windows, &mut own);
-        self.run(Job {
-            inode: *request.inode,
-            first: own.first,
-            pages: own.pages,
-        });
-    }
+/// A file, read through one stream.
+pub(crate) struct StreamedFile<'r> {
+    reader: &'r Reader,
+    inode: &'r Inode,
+    stream: StreamRef<'r>,
+    own: OwnPages,
+    /// A page that another reader or a thread is reading.
+    in_flight: Option<PageWait<'r>>,
+}
 
-    /// Reads page `index`, which is missing, and what the policy wants with it. `None` if there is
-    /// no room for it.
-    #[cold]
-    pub(crate) fn bring_in(&self, request: &Request<'_>, index: u64) -> Result<Option<Page<'_>>> {
-        let key = key(request.inode.ino(), index);
-        let page = loop {
-            match self.inodes.caches.pages.get_or_insert(key) {
-                Entry::Uptodate(page) => return Ok(Some(page)),
-                Entry::Busy(wait) => {
-                    if wait.take_marker() {
-                        self.read_ahead(request, index);
-                    }
-                    if let Some(page) = wait.wait() {
-                        return Ok(Some(page));
-                    }
-                    // Whoever read it failed: it is gone, and ours to try.
-                }
-                Entry::New(page) => break page,
-                Entry::Full => return Ok(None),
-            }
-        };
-        let read = request.read(Trigger::Miss, index, self.queue.is_congested());
-        let windows = self
-            .streams
-            .decide(request.stream, &read, &self.cached(request.inode));
-        let mut own = OwnPages::of(index, page);
-        self.bring_in_windows(request, &read, windows, &mut own);
-        let complete = |first| self.inodes.caches.pages.complete(first);
-        self.fill_each(request.inode, index, own.pages, complete)
-            .map(Some)
-    }
-
-    /// Brings in the answer to `read`: `own`, locked on return, by the reader, the rest by the
-    /// threads.
-    fn bring_in_windows(
-        &self,
-        request: &Request<'_>,
-        read: &Read,
-        windows: Windows,
-        own: &mut OwnPages,
-    ) {
-        for window in windows {
-            self.bring_in_window(request, read, window, own);
-        }
-        let is_marked = |window: Window| window.marker() == Some(read.index);
-        if !own.pages.is_empty() && windows.into_iter().any(is_marked) {
-            // The request fills its window: the next one goes before the wait for this one.
-            self.read_ahead(request, read.index.0);
+impl<'r> StreamedFile<'r> {
+    pub(crate) fn new(reader: &'r Reader, inode: &'r Inode, stream: StreamRef<'r>) -> Self {
+        Self {
+            reader,
+            inode,
+            stream,
+            own: OwnPages::default(),
+            in_flight: None,
         }
     }
 
-    /// Sets off what the marker of page `index`, which was taken off, calls for.
-    #[cold]
-    pub(crate) fn read_ahead(&self, request: &Request<'_>, index: u64) {
-        let read = request.read(Trigger::Marker, index, self.queue.is_congested());
-        let windows = self
-            .streams
-            .decide(request.stream, &read, &self.cached(request.inode));
-        for window in windows {
-            let pages = window.start.0..window.end().0;
-            let queued = self.queue_pages(request.inode, pages, window.marker());
-            self.streams
-                .window_read(request.stream, window, queued, queued);
-        }
+    fn key(&self, index: u64) -> PageKey {
+        key(self.inode.ino(), index)
     }
 
-    /// Brings in what of `window` is neither cached nor being read: pages that follow on `own` join
-    /// those, the others are for the threads.
-    ///
-    /// A policy that answers a miss with the request as it is (no asynchronous part) is asked again
-    /// at the next miss, so what of that is behind `own` is left till then.
-    fn bring_in_window(
-        &self,
-        request: &Request<'_>,
-        read: &Read,
-        window: Window,
-        own: &mut OwnPages,
-    ) {
-        let pages = window.start.0..window.end().0;
-        let for_reader = if window.contains(read.index) {
-            pages.clone()
-        } else {
-            overlap(&request.pages, &pages)
-        };
-        let mut behind = self.take_own(request, for_reader.clone(), window, own);
-        if read.trigger == Trigger::Miss && window.async_size == 0 {
-            behind = for_reader.end;
+    /// Queues those of `pages` that are neither resident nor in flight; returns how many. None once
+    /// the queue is closed.
+    pub(crate) fn queue(&mut self, pages: Range<u64>, marker: Option<PageIndex>) -> u32 {
+        if self.reader.queue.is_closed() {
+            return 0;
         }
-        let marker = window.marker();
-        let queued = self.queue_pages(request.inode, pages.start..for_reader.start, marker)
-            + self.queue_pages(request.inode, behind..pages.end, marker);
-        let taken = overlap(&own.indexes(), &pages);
-        let ahead = request.pages.end.clamp(taken.start, taken.end)..taken.end;
-        self.streams.window_read(
-            request.stream,
-            window,
-            count(&taken) + queued,
-            count(&ahead) + queued,
-        );
+        start_pages(self, pages, marker)
     }
 
     /// Adds to `own` those of `pages` that follow on it, up to one that is there. Returns the first
     /// page that it did not look at.
-    fn take_own(
-        &self,
-        request: &Request<'_>,
-        pages: Range<u64>,
-        window: Window,
-        own: &mut OwnPages,
-    ) -> u64 {
-        if !pages.contains(&own.indexes().end) {
-            return own.indexes().end.clamp(pages.start, pages.end);
+    fn take_own(&mut self, read: &Read, pages: &Range<u64>, marker: Option<PageIndex>) -> u64 {
+        if !pages.contains(&self.own.indexes().end) {
+            return self.own.indexes().end.clamp(pages.start, pages.end);
         }
-        while own.has_room() && own.indexes().end < pages.end {
-            let next = own.indexes().end;
+        while self.own.has_room() && self.own.indexes().end < pages.end {
+            let next = self.own.indexes().end;
             let Some(mut page) = self
+                .reader
                 .inodes
                 .caches
                 .pages
-                .insert_absent(key(request.inode.ino(), next))
+                .insert_absent(self.key(next))
             else {
                 break;
             };
-            if next < request.pages.end {
+            if next <= read.last_page().0 {
                 page.set_wanted();
             } else {
                 page.set_readahead();
             }
-            if window.marker() == Some(PageIndex(next)) {
+            if marker == Some(PageIndex(next)) {
                 page.set_marker();
             }
-            own.pages.push(page);
+            self.own.pages.push(page);
         }
-        own.indexes().end
+        self.own.indexes().end
     }
 
-    /// Queues those of `pages` that are neither cached nor being read; returns how many. None once
-    /// the queue is closed.
-    pub(crate) fn queue_pages(
-        &self,
-        inode: &Inode,
-        pages: Range<u64>,
-        marker: Option<PageIndex>,
-    ) -> u32 {
-        if self.queue.is_closed() {
-            return 0;
-        }
-        let mut queued = 0;
-        let mut run: Vec<NewPage> = Vec::new();
-        let end = pages.end;
-        for index in pages {
-            if let Some(mut page) = self
+    /// Brings in what of `window` is neither cached nor being read: pages that follow on `own` join
+    /// those, the others are for the threads. Returns how many, and how many of them are read
+    /// ahead.
+    ///
+    /// A policy that answers a miss with the request as it is (no asynchronous part) is consulted
+    /// again at the next miss, so what of that is behind `own` is left till then.
+    fn start_with_own(&mut self, read: &Read, window: Window) -> (u32, u32) {
+        let pages = window.start.0..window.end().0;
+        let marker = window.marker();
+        let has_page = window.contains(read.index);
+        if has_page && self.own.pages.is_empty() {
+            let page = self
+                .reader
                 .inodes
                 .caches
                 .pages
-                .insert_absent(key(inode.ino(), index))
-            {
-                page.set_readahead();
-                if marker == Some(PageIndex(index)) {
-                    page.set_marker();
-                }
-                run.push(page);
-                queued += 1;
-            } else {
-                self.queue_run(inode, index, &mut run);
+                .insert_absent(self.key(read.index.0));
+            self.own = page.map_or_else(OwnPages::default, |page| OwnPages::of(read.index, page));
+        }
+        self.own.is_marked |= marker == Some(read.index);
+        let request_end = read.last_page().0 + 1;
+        let for_reader = if has_page {
+            pages.clone()
+        } else {
+            overlap(&(read.request_start.0..request_end), &pages)
+        };
+        let mut behind = self.take_own(read, &for_reader, marker);
+        if read.trigger == Trigger::Miss && window.async_size == 0 {
+            behind = for_reader.end;
+        }
+        let queued = self.queue(pages.start..for_reader.start, marker)
+            + self.queue(behind..pages.end, marker);
+        let taken = overlap(&self.own.indexes(), &pages);
+        let ahead = request_end.clamp(taken.start, taken.end)..taken.end;
+        (count(&taken) + queued, count(&ahead) + queued)
+    }
+}
+
+impl<'r> CachedFile for StreamedFile<'r> {
+    /// `None` if there is no room for it.
+    type Page = Result<Option<Page<'r>>>;
+    type NewPage = NewPage;
+
+    fn with_state<R>(&mut self, run: impl FnOnce(&mut FileState, &dyn Residency) -> R) -> R {
+        let resident = CachedPages {
+            reader: self.reader,
+            ino: self.inode.ino(),
+        };
+        run(&mut self.reader.streams.lock(self.stream), &resident)
+    }
+
+    fn is_congested(&self) -> bool {
+        self.reader.queue.is_congested()
+    }
+
+    #[inline]
+    fn get(&mut self, page: PageIndex) -> Option<Found<Self::Page>> {
+        self.reader
+            .inodes
+            .caches
+            .pages
+            .get(self.key(page.0))
+            .map(found)
+    }
+
+    fn claim(&mut self, page: PageIndex) -> Claim<Self::Page> {
+        match self
+            .reader
+            .inodes
+            .caches
+            .pages
+            .get_or_insert(self.key(page.0))
+        {
+            Entry::Uptodate(page) => Claim::Found(found(page)),
+            Entry::Busy(wait) => {
+                let is_marked = wait.take_marker();
+                self.in_flight = Some(wait);
+                Claim::InFlight { is_marked }
             }
-        }
-        self.queue_run(inode, end, &mut run);
-        queued
-    }
-
-    /// Queues the pages of `run`, which end before page `end`.
-    fn queue_run(&self, inode: &Inode, end: u64, run: &mut Vec<NewPage>) {
-        if !run.is_empty() {
-            self.queue.push(Job {
-                inode: *inode,
-                first: end - run.len() as u64,
-                pages: std::mem::take(run),
-            });
+            Entry::New(new) => {
+                self.own = OwnPages::of(page, new);
+                Claim::Missing
+            }
+            Entry::Full => Claim::Found(Found {
+                page: Ok(None),
+                is_marked: false,
+            }),
         }
     }
 
-    /// Reads the pages of `job`. An error is for whoever asks for the page.
-    pub(crate) fn run(&self, job: Job) {
-        if job.pages.is_empty() {
+    fn bring_in_page(&mut self, _: PageIndex) -> bool {
+        self.own.is_marked
+    }
+
+    fn wait(&mut self, _: PageIndex) -> Option<Found<Self::Page>> {
+        if let Some(in_flight) = self.in_flight.take() {
+            // Without a page, its read failed: it is gone, and this reader's to try.
+            return in_flight.wait().map(found);
+        }
+        let OwnPages { first, pages, .. } = std::mem::take(&mut self.own);
+        let complete = |page| self.reader.inodes.caches.pages.complete(page);
+        let page = self.reader.fill_each(self.inode, first, pages, complete);
+        Some(Found {
+            page: page.map(Some),
+            is_marked: false,
+        })
+    }
+
+    fn start(&mut self, read: &Read, window: Window) -> u32 {
+        let (new_pages, ahead_pages) = if read.trigger == Trigger::Marker {
+            let queued = self.queue(window.start.0..window.end().0, window.marker());
+            (queued, queued)
+        } else {
+            self.start_with_own(read, window)
+        };
+        self.reader.streams.read_ahead(self.stream, ahead_pages);
+        new_pages
+    }
+
+    fn access_started(&mut self) {
+        if self.own.pages.is_empty() {
             return;
         }
+        let OwnPages { first, pages, .. } = std::mem::take(&mut self.own);
+        self.reader.run(Job {
+            inode: *self.inode,
+            first,
+            pages,
+        });
+    }
+
+    fn insert(&mut self, page: PageIndex) -> Insert<NewPage> {
+        match self
+            .reader
+            .inodes
+            .caches
+            .pages
+            .insert_absent(self.key(page.0))
+        {
+            Some(mut page) => {
+                page.set_readahead();
+                Insert::New(page)
+            }
+            None => Insert::Present,
+        }
+    }
+
+    fn submit(&mut self, mut run: Run<NewPage>) {
+        if let Some(page) = run.marked() {
+            page.set_marker();
+        }
+        self.reader.queue.push(Job {
+            inode: *self.inode,
+            first: run.first,
+            pages: run.pages,
+        });
+    }
+}
+
+#[inline]
+fn found(page: Page<'_>) -> Found<Result<Option<Page<'_>>>> {
+    Found {
+        is_marked: page.take_marker(),
+        page: Ok(Some(page)),
+    }
+}
+
+impl Reader {
+    /// Reads the pages of `job`. An error is for whoever asks for the page.
+    pub(crate) fn run(&self, job: Job) {
         let ino = job.inode.ino();
         if let Err(error) = self.fill_each(&job.inode, job.first, job.pages, NewPage::complete) {
             tracing::debug!(%ino, %error, "readahead failed");
@@ -301,13 +325,6 @@ impl Reader {
             filled.flatten().for_each(NewPage::complete);
             first.map(complete_first)
         })
-    }
-
-    fn cached(&self, inode: &Inode) -> CachedPages<'_> {
-        CachedPages {
-            reader: self,
-            ino: inode.ino(),
-        }
     }
 }
 

@@ -3,22 +3,23 @@
 //! Model: `filemap_read`. A page that is cached is pinned, copied and released, with no lock. What
 //! a miss and a readahead marker set off is in [`crate::bring_in`].
 
+use crate::bring_in::StreamedFile;
 use crate::clock::Clock;
 use crate::dirty::DirtyLimits;
 use crate::fill::fill;
 use crate::live::{Inodes, LiveInodes, check_same_file, key};
 use crate::queue::Queue;
-use crate::stream::{StreamRef, Streams};
+use crate::stream::{End, StreamRef, Streams};
 use crate::wakeup::FlusherWakeup;
 use crate::{Error, ErrorsMode, FileKind, Result};
 use larder_block::{BlockDevice, CountingDevice};
-use larder_cache::page::Page;
 use larder_cache::tables::Tables;
 use larder_cache::tape::Tape;
 use larder_ext4::Inode;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_readahead::{PageIndex, Read, Trigger};
-use std::ops::{DerefMut, Range};
+use larder_readahead::PageIndex;
+use larder_readahead::driver::Request;
+use std::ops::DerefMut;
 use std::sync::Arc;
 
 /// What reads and writes the content of a volume's files. Shared with the readahead threads.
@@ -53,32 +54,6 @@ pub(crate) enum Keep {
     /// keeps them, and their frames, still in the processor's cache, are the
     /// next to be filled.
     UsedAgain,
-}
-
-/// One reader's request, in pages.
-pub(crate) struct Request<'a> {
-    pub(crate) inode: &'a Inode,
-    pub(crate) stream: StreamRef<'a>,
-    pub(crate) pages: Range<u64>,
-    ends_inside_page: bool,
-    file_pages: u64,
-}
-
-impl Request<'_> {
-    /// Page `index` of it, as a policy sees it.
-    pub(crate) fn read(&self, trigger: Trigger, index: u64, congested: bool) -> Read {
-        let pages = self.pages.end - self.pages.start;
-        Read {
-            trigger,
-            index: PageIndex(index),
-            request_start: PageIndex(self.pages.start),
-            request_pages: u32::try_from(pages).unwrap_or(u32::MAX),
-            ends_inside_page: self.ends_inside_page,
-            by_fault: false,
-            file_pages: self.file_pages,
-            congested,
-        }
-    }
 }
 
 impl Reader {
@@ -210,12 +185,13 @@ impl Reader {
         let page_bytes = self.inodes.page_bytes();
         let end = offset_bytes + buf.len() as u64;
         let request = Request {
-            inode,
-            stream,
             pages: offset_bytes / page_bytes..end.div_ceil(page_bytes),
             ends_inside_page: !end.is_multiple_of(page_bytes),
+            by_fault: false,
             file_pages: inode.size_bytes().div_ceil(page_bytes),
         };
+        let driver = self.streams.driver();
+        let mut file = StreamedFile::new(self, inode, stream);
         let mut rest = buf;
         for index in request.pages.clone() {
             let from =
@@ -223,7 +199,7 @@ impl Reader {
             let len = rest.len().min(self.inodes.caches.pages.page_bytes() - from);
             let (part, behind) = rest.split_at_mut(len);
             rest = behind;
-            match self.page(&request, index)? {
+            match driver.page(&mut file, &request, PageIndex(index))? {
                 Some(page) => {
                     part.copy_from_slice(&page[from..from + len]);
                     let end_bytes = index * page_bytes + (from + len) as u64;
@@ -237,32 +213,16 @@ impl Reader {
                 None => self.read_uncached(inode, index, part, from)?,
             }
         }
-        let read = request.read(Trigger::Access, request.pages.end - 1, false);
-        self.streams.end_read(stream, &read);
+        if driver.wants_every_page(false) {
+            driver.end_read(&mut file, &request);
+        } else {
+            let end = End {
+                page: PageIndex(request.pages.end - 1),
+                is_inside: request.ends_inside_page,
+            };
+            stream.set_end(end);
+        }
         Ok(())
-    }
-
-    /// The page `index`, cached or brought in; `None` if there is no room for it.
-    #[inline]
-    fn page(&self, request: &Request<'_>, index: u64) -> Result<Option<Page<'_>>> {
-        if self.streams.wants_every_page() {
-            self.access(request, index);
-        }
-        let page = match self
-            .inodes
-            .caches
-            .pages
-            .get(key(request.inode.ino(), index))
-        {
-            Some(page) => Some(page),
-            None => self.bring_in(request, index)?,
-        };
-        if let Some(page) = &page
-            && page.take_marker()
-        {
-            self.read_ahead(request, index);
-        }
-        Ok(page)
     }
 
     /// Reads a part of page `index` past the cache.

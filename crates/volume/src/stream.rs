@@ -12,9 +12,8 @@
 
 use crate::share::{LastTurn, Shares};
 use larder_ext4::Ino;
-use larder_readahead::{
-    Advice, FileState, PageIndex, Policy, PolicyName, Read, Residency, Window, Windows,
-};
+use larder_readahead::driver::Driver;
+use larder_readahead::{Advice, FileState, PageIndex, Policy, PolicyName};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -39,23 +38,25 @@ pub(crate) struct StreamRef<'s> {
     ino: Ino,
 }
 
+impl StreamRef<'_> {
+    /// Records where a request ended: with no lock, for the next decision.
+    pub(crate) fn set_end(self, end: End) {
+        if self.stream.ino.load(Relaxed) == self.ino.0 {
+            self.stream.end.store(end.packed(), Relaxed);
+        }
+    }
+}
+
 /// Where a read ended: its last page, and whether inside that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct End {
-    page: PageIndex,
-    is_inside: bool,
+pub(crate) struct End {
+    pub(crate) page: PageIndex,
+    pub(crate) is_inside: bool,
 }
 
 impl End {
     /// Before the first read.
     const NONE: u64 = u64::MAX;
-
-    fn of(read: &Read) -> Self {
-        Self {
-            page: read.last_page(),
-            is_inside: read.ends_inside_page,
-        }
-    }
 
     /// In one word. No file has pages enough to lose a bit here, or to look like [`End::NONE`].
     fn packed(self) -> u64 {
@@ -74,9 +75,7 @@ impl End {
 #[derive(Debug)]
 pub(crate) struct Streams {
     by_ino: Box<[Stream]>,
-    policy: &'static dyn Policy,
-    /// Asked once, since it stands in the way of every hit.
-    wants_every_page: bool,
+    driver: Driver,
     /// The state of a stream before its first read.
     fresh: FileState,
     shares: Shares,
@@ -97,8 +96,7 @@ impl Streams {
         let streams = std::iter::repeat_with(|| Stream::new(Ino(0), fresh));
         Self {
             by_ino: streams.take(STREAMS).collect(),
-            policy,
-            wants_every_page: policy.wants_every_page(false),
+            driver: Driver::new(policy),
             fresh,
             shares: Shares::new(cache_pages, max_pages),
             windows: AtomicU64::new(0),
@@ -116,62 +114,17 @@ impl Streams {
         Stream::new(ino, self.fresh)
     }
 
-    /// Whether [`Streams::access`] is to be told of each page before it is looked up.
+    /// The driver that reads through the streams.
     #[inline]
-    pub(crate) fn wants_every_page(&self) -> bool {
-        self.wants_every_page
+    pub(crate) fn driver(&self) -> Driver {
+        self.driver
     }
 
-    /// What to bring in before the page of `read` is looked up.
-    pub(crate) fn access(
-        &self,
-        of: StreamRef<'_>,
-        read: &Read,
-        resident: &dyn Residency,
-    ) -> Windows {
-        let mut state = self.lock(of);
-        if self.policy.wants_access(&state, read) {
-            self.policy.decide(&mut state, read, resident)
-        } else {
-            Windows::NONE
-        }
-    }
-
-    /// What to bring in for `read`, which missed or met the marker.
-    pub(crate) fn decide(
-        &self,
-        of: StreamRef<'_>,
-        read: &Read,
-        resident: &dyn Residency,
-    ) -> Windows {
-        let mut state = self.lock(of);
-        self.policy.decide(&mut state, read, resident)
-    }
-
-    /// Takes note that `new_pages` of `window` are being read, of which `ahead_pages` by the
-    /// threads.
-    pub(crate) fn window_read(
-        &self,
-        of: StreamRef<'_>,
-        window: Window,
-        new_pages: u32,
-        ahead_pages: u32,
-    ) {
-        if ahead_pages > 0 {
+    /// Records that of a window for this stream, `pages` are being read ahead.
+    pub(crate) fn read_ahead(&self, of: StreamRef<'_>, pages: u32) {
+        if pages > 0 {
             self.windows.fetch_add(1, Relaxed);
-            self.shares.read_ahead(&of.stream.last_turn, ahead_pages);
-        }
-        let mut state = self.lock(of);
-        self.policy.window_read(&mut state, window, new_pages);
-    }
-
-    /// Takes note that a reader has got all that `read` asks for.
-    pub(crate) fn end_read(&self, of: StreamRef<'_>, read: &Read) {
-        if self.wants_every_page {
-            let mut state = self.lock(of);
-            self.policy.end_read(&mut state, read);
-        } else if of.stream.ino.load(Relaxed) == of.ino.0 {
-            of.stream.end.store(End::of(read).packed(), Relaxed);
+            self.shares.read_ahead(&of.stream.last_turn, pages);
         }
     }
 
@@ -184,7 +137,7 @@ impl Streams {
 
     /// The policy that judges all streams.
     pub(crate) fn policy_name(&self) -> PolicyName {
-        self.policy.name()
+        self.driver.policy().name()
     }
 
     /// The largest window of a stream on which nothing was advised.
@@ -198,7 +151,7 @@ impl Streams {
     }
 
     /// The state of `ino`'s stream, which begins anew if another file had it.
-    fn lock<'s>(&self, of: StreamRef<'s>) -> MutexGuard<'s, FileState> {
+    pub(crate) fn lock<'s>(&self, of: StreamRef<'s>) -> MutexGuard<'s, FileState> {
         let StreamRef { stream, ino } = of;
         let mut state = stream.state.lock();
         if stream.ino.load(Relaxed) != ino.0 {
