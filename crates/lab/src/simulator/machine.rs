@@ -8,7 +8,8 @@ use std::sync::Arc;
 use larder_cache::page::{Frames, FramesConfig, NewPage, PageCache, PageKey};
 use larder_instruments::simulated::{Request as DeviceRequest, RequestId, RequestKind};
 use larder_instruments::simulated::{SimulatedDevice, VirtualTime};
-use larder_readahead::{Policy, max_pages_from_bytes};
+use larder_readahead::driver::Driver;
+use larder_readahead::max_pages_from_bytes;
 
 use super::in_flight::{InFlight, Reading};
 use super::run::ReaderId;
@@ -32,7 +33,7 @@ impl File {
 /// The machine. Its parts are open to the paths of reading and writing beside it.
 #[derive(Debug)]
 pub(super) struct Machine {
-    pub(super) policy: &'static dyn Policy,
+    pub(super) driver: Driver,
     pub(super) max_pages: u32,
     /// No request to the device is larger: as large as its commands may be.
     pub(super) max_request_pages: u64,
@@ -90,7 +91,7 @@ impl Machine {
             .map_or(u64::MAX, |most| (most.value / PAGE_BYTES).max(1));
         let write_back = WriteBack::new(frames.into(), max_request_pages, queue.nr_requests.value);
         Ok(Self {
-            policy: config.policy.policy(),
+            driver: Driver::new(config.policy.policy()),
             max_request_pages,
             max_pages: max_pages_from_bytes(config.readahead_max_bytes, page_bytes),
             pages: PageCache::new(Arc::new(pool)),
@@ -175,7 +176,7 @@ impl Machine {
     }
 
     /// Gives a vector of [`Self::page_vec`] back.
-    pub(super) fn recycle(&mut self, pages: Vec<NewPage>) {
+    fn recycle(&mut self, pages: Vec<NewPage>) {
         self.spare.push(pages);
     }
 

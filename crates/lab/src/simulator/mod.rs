@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   readers (run, task)        what each does next, and when: workload
-//!      | read, write           the contract of larder_readahead::Policy, step by step
+//!      | read, write           larder_readahead::driver, as in the mount
 //!   page cache                 larder_cache::page::PageCache, as in the mount
 //!      | in_flight, write_back one device request for each run of pages
 //!   device                     larder_instruments::simulated::SimulatedDevice
@@ -13,10 +13,10 @@
 //! and so is the processor ([`CpuModel`]). Bytes are neither read nor copied: pages have frames
 //! that nobody touches, so simulated memory costs 40 bytes a page.
 //!
-//! Pages of a window that a miss calls for carry the same flags as in the mount: those of the
-//! request are wanted, the others read ahead. Of a window that a marker calls for, the mount takes
-//! all pages for read ahead, and the simulator those that the request does not reach. One part of
-//! the policies' contract is heeded here and not by the mount:
+//! Pages of a window for a miss carry the same flags as in the mount: those of the request are
+//! wanted, the others read ahead. Of a window for a marker, the mount takes all pages for read
+//! ahead, and the simulator those that the request does not reach. One part of a policy is
+//! heeded here and not by the mount:
 //! [`copies_state`](larder_readahead::Policy::copies_state). It matters where readers share an
 //! open file.
 //!

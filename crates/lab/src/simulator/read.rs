@@ -1,5 +1,5 @@
-//! Reading a page: the contract of [`larder_readahead::Policy`], step by step, up to where a
-//! reader has to wait.
+//! Reading a page, up to where a reader has to wait: the page cache and the device of a file, as
+//! the readahead driver sees them.
 //!
 //! A window becomes one device request for each contiguous run of pages that are neither cached
 //! nor in flight, cut where the device's commands would be. Where the memory is all in use, the rest of the
@@ -8,25 +8,15 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use larder_cache::page::{NewPage, PageCache};
+use larder_cache::page::{NewPage, Page, PageCache};
 use larder_instruments::simulated::{RequestId, RequestKind};
-use larder_readahead::{FileState, PageIndex, Read, Residency, Trigger, Window};
+use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Request, Run, start_pages};
+use larder_readahead::{FileState, PageIndex, Read, Residency, Window, Windows};
 
 use super::FileId;
 use super::cpu::Spent;
 use super::in_flight::Reading;
 use super::machine::{Machine, key};
-
-/// Pages of a file that a reader asks for at once.
-#[derive(Clone, Debug)]
-pub(super) struct PageRequest {
-    pub(super) file: FileId,
-    pub(super) pages: Range<u64>,
-    /// It ends inside its last page.
-    pub(super) ends_inside_page: bool,
-    /// It is a page fault, of one page.
-    pub(super) by_fault: bool,
-}
 
 /// How far a reader or writer has come with one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,42 +36,26 @@ impl Machine {
     pub(super) fn read_page(
         &mut self,
         state: &mut FileState,
-        request: &PageRequest,
+        file: FileId,
+        request: &Request,
         index: u64,
         spent: &mut Spent,
     ) -> Step {
-        if self.policy.wants_every_page(request.by_fault) {
-            let read = self.describe(request, index, Trigger::Access);
-            if self.policy.wants_access(state, &read) {
-                self.ask(state, request, &read, spent);
-            }
-        }
-        self.counts.page_lookups += 1;
-        spent.lookup();
-        let cached = self.pages.get(key(request.file, index));
-        if let Some(is_marked) = cached.map(|page| page.take_marker()) {
-            self.counts.page_hits += 1;
-            if is_marked {
-                self.ask_at(state, request, index, Trigger::Marker, spent);
-            }
-            spent.copy();
-            return Step::Got;
-        }
-        self.counts.page_misses += 1;
-        if self.in_flight.find(request.file, index).is_some() {
-            self.counts.page_misses_in_flight += 1;
-        } else {
-            self.ask_at(state, request, index, Trigger::Miss, spent);
-            self.counts.lookups_after_miss += 1;
-            spent.lookup();
-        }
-        let step = self.await_page(request.file, index, spent);
-        if let Step::Wait(id) = step
-            && self.in_flight.take_marker(id, index)
-        {
-            self.ask_at(state, request, index, Trigger::Marker, spent);
-        }
-        step
+        let driver = self.driver;
+        let mut file = FileReader::new(self, state, file, spent);
+        driver.page(&mut file, request, PageIndex(index))
+    }
+
+    /// Records that the reader has got all of its request.
+    pub(super) fn end_read(
+        &mut self,
+        state: &mut FileState,
+        file: FileId,
+        request: &Request,
+        spent: &mut Spent,
+    ) {
+        let driver = self.driver;
+        driver.end_read(&mut FileReader::new(self, state, file, spent), request);
     }
 
     /// Has a page read alone that is not in flight; or finds it after all, where it was missing
@@ -110,131 +84,171 @@ impl Machine {
         };
         Step::Wait(self.submit_read(RequestKind::Read, reading))
     }
+}
 
-    /// Takes note that the reader has got all of its request.
-    pub(super) fn end_read(&self, state: &mut FileState, request: &PageRequest) {
-        let read = self.describe(request, request.pages.start, Trigger::Access);
-        self.policy.end_read(state, &read);
-    }
+/// A file, as one reader reads it.
+struct FileReader<'a> {
+    machine: &'a mut Machine,
+    state: &'a mut FileState,
+    file: FileId,
+    spent: &'a mut Spent,
+    /// How far the reader has come with a page that was missing.
+    step: Step,
+    /// The pages that the reader is going to use.
+    wanted: Range<u64>,
+}
 
-    fn describe(&self, request: &PageRequest, index: u64, trigger: Trigger) -> Read {
-        let request_pages = request.pages.end - request.pages.start;
-        Read {
-            trigger,
-            index: PageIndex(index),
-            request_start: PageIndex(request.pages.start),
-            request_pages: u32::try_from(request_pages).unwrap_or(u32::MAX),
-            ends_inside_page: request.ends_inside_page,
-            by_fault: request.by_fault,
-            file_pages: self.file(request.file).pages(),
-            congested: self.device.is_congested(),
+impl<'a> FileReader<'a> {
+    fn new(
+        machine: &'a mut Machine,
+        state: &'a mut FileState,
+        file: FileId,
+        spent: &'a mut Spent,
+    ) -> Self {
+        Self {
+            machine,
+            state,
+            file,
+            spent,
+            step: Step::NoMemory,
+            wanted: 0..0,
         }
     }
 
-    fn ask_at(
-        &mut self,
-        state: &mut FileState,
-        request: &PageRequest,
-        index: u64,
-        trigger: Trigger,
-        spent: &mut Spent,
-    ) {
-        let read = self.describe(request, index, trigger);
-        self.ask(state, request, &read, spent);
+    /// Takes the marker off page `index`, if that is in flight.
+    fn take_marker(&mut self, index: PageIndex) -> bool {
+        match self.step {
+            Step::Wait(id) => self.machine.in_flight.take_marker(id, index.0),
+            _ => false,
+        }
     }
+}
 
-    /// Asks the policy, and brings in the windows that it answers with.
-    fn ask(
-        &mut self,
-        state: &mut FileState,
-        request: &PageRequest,
-        read: &Read,
-        spent: &mut Spent,
-    ) {
-        self.counts.readahead_calls += 1;
-        spent.decision();
+impl CachedFile for FileReader<'_> {
+    type Page = Step;
+    type NewPage = NewPage;
+
+    fn with_state<R>(&mut self, run: impl FnOnce(&mut FileState, &dyn Residency) -> R) -> R {
         let resident = CachedPages {
-            pages: &self.pages,
-            file: request.file,
+            pages: &self.machine.pages,
+            file: self.file,
             lookups: Cell::new(0),
         };
-        let windows = self.policy.decide(state, read, &resident);
-        self.counts.policy_lookups += resident.lookups.get();
-        for window in windows {
-            let wanted = read.index.0..request.pages.end;
-            let new_pages = self.bring_in(request.file, window, &wanted, spent);
-            self.policy.window_read(state, window, new_pages);
+        let result = run(self.state, &resident);
+        self.machine.counts.policy_lookups += resident.lookups.get();
+        result
+    }
+
+    fn is_congested(&self) -> bool {
+        self.machine.device.is_congested()
+    }
+
+    fn get(&mut self, page: PageIndex) -> Option<Found<Step>> {
+        self.machine.counts.page_lookups += 1;
+        self.spent.lookup();
+        let cached = self.machine.pages.get(key(self.file, page.0));
+        let is_marked = cached.as_ref().map(Page::take_marker)?;
+        self.machine.counts.page_hits += 1;
+        self.spent.copy();
+        Some(Found {
+            page: Step::Got,
+            is_marked,
+        })
+    }
+
+    fn claim(&mut self, page: PageIndex) -> Claim<Step> {
+        self.machine.counts.page_misses += 1;
+        let Some(id) = self.machine.in_flight.find(self.file, page.0) else {
+            return Claim::Missing;
+        };
+        self.machine.counts.page_misses_in_flight += 1;
+        self.step = Step::Wait(id);
+        Claim::InFlight {
+            is_marked: self.take_marker(page),
         }
     }
 
-    /// Has the device read those pages of a window that are neither cached nor in flight. Its
-    /// reader is going to use the pages `wanted`. Returns how many are being read.
-    fn bring_in(
-        &mut self,
-        file: FileId,
-        window: Window,
-        wanted: &Range<u64>,
-        spent: &mut Spent,
-    ) -> u32 {
-        let mut new_pages = 0;
-        let mut run = self.page_vec();
-        let end = window.end().0;
-        for index in window.start.0..end {
-            self.counts.insert_lookups += 1;
-            if let Some(mut page) = self.insert_page(file, index) {
-                spent.insert();
-                if wanted.contains(&index) {
-                    page.set_wanted();
-                } else {
-                    page.set_readahead();
-                }
-                run.push(page);
-                new_pages += 1;
-                if run.len() as u64 == self.max_request_pages {
-                    run = self.submit_run(file, index + 1, run, window, wanted);
-                }
+    fn bring_in_page(&mut self, page: PageIndex) -> bool {
+        self.machine.counts.lookups_after_miss += 1;
+        self.spent.lookup();
+        self.step = self.machine.await_page(self.file, page.0, self.spent);
+        self.take_marker(page)
+    }
+
+    fn wait(&mut self, _: PageIndex) -> Option<Found<Step>> {
+        Some(Found {
+            page: self.step,
+            is_marked: false,
+        })
+    }
+
+    fn decided(&mut self, _: &Read, _: Windows) {
+        self.machine.counts.readahead_calls += 1;
+        self.spent.decision();
+    }
+
+    fn start(&mut self, read: &Read, window: Window) -> u32 {
+        self.wanted = read.index.0..read.last_page().0 + 1;
+        start_pages(self, window.start.0..window.end().0, window.marker())
+    }
+
+    fn insert(&mut self, page: PageIndex) -> Insert<NewPage> {
+        self.machine.counts.insert_lookups += 1;
+        let Some(mut new) = self.machine.insert_page(self.file, page.0) else {
+            return if self.machine.is_memory_full {
+                Insert::NoMemory
             } else {
-                run = self.submit_run(file, index, run, window, wanted);
-                if self.is_memory_full {
-                    break;
-                }
-            }
+                Insert::Present
+            };
+        };
+        self.spent.insert();
+        if self.wanted.contains(&page.0) {
+            new.set_wanted();
+        } else {
+            new.set_readahead();
         }
-        let rest = self.submit_run(file, end, run, window, wanted);
-        self.recycle(rest);
-        new_pages
+        Insert::New(new)
     }
 
-    /// Submits the pages of `run`, which end before page `end`, if there are any. Returns an empty
-    /// run.
-    fn submit_run(
-        &mut self,
-        file: FileId,
-        end: u64,
-        run: Vec<NewPage>,
-        window: Window,
-        wanted: &Range<u64>,
-    ) -> Vec<NewPage> {
-        if run.is_empty() {
-            return run;
+    /// Submits the run, in pieces where the device's commands are smaller.
+    fn submit(&mut self, run: Run<NewPage>) {
+        let Run {
+            mut first,
+            pages: mut rest,
+            marker,
+        } = run;
+        while !rest.is_empty() {
+            let most = usize::try_from(self.machine.max_request_pages).unwrap_or(usize::MAX);
+            let pages = if rest.len() <= most {
+                std::mem::take(&mut rest)
+            } else {
+                let mut pages = self.machine.page_vec();
+                pages.extend(rest.drain(..most));
+                pages
+            };
+            let end = first + pages.len() as u64;
+            let is_wanted = first < self.wanted.end && self.wanted.start < end;
+            let reading = Reading {
+                file: self.file,
+                first,
+                pages,
+                marker: marker
+                    .map(|marker| marker.0)
+                    .filter(|marker| (first..end).contains(marker)),
+                waiters: Vec::new(),
+            };
+            let kind = if is_wanted {
+                RequestKind::Read
+            } else {
+                RequestKind::ReadAhead
+            };
+            self.machine.submit_read(kind, reading);
+            first = end;
         }
-        let first = end - run.len() as u64;
-        let is_wanted = first < wanted.end && wanted.start < end;
-        let marker = window.marker().map(|marker| marker.0);
-        let reading = Reading {
-            file,
-            first,
-            pages: run,
-            marker: marker.filter(|marker| (first..end).contains(marker)),
-            waiters: Vec::new(),
-        };
-        let kind = if is_wanted {
-            RequestKind::Read
-        } else {
-            RequestKind::ReadAhead
-        };
-        self.submit_read(kind, reading);
-        self.page_vec()
+    }
+
+    fn run_pages(&mut self) -> Vec<NewPage> {
+        self.machine.page_vec()
     }
 }
 

@@ -368,7 +368,7 @@ impl<'m> Run<'m> {
         let device = self.machine.device.counts();
         let figures = self.figures;
         RunReport {
-            policy: self.machine.policy.name(),
+            policy: self.machine.driver.policy().name(),
             elapsed: now.since(self.began),
             bytes_read: figures.bytes_read,
             bytes_written: figures.bytes_written,

@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use larder_instruments::simulated::VirtualTime;
 use larder_readahead::FileState;
+use larder_readahead::driver::Request;
 
 use super::cpu::Spent;
 use super::machine::{Machine, key};
-use super::read::{PageRequest, Step};
+use super::read::Step;
 use super::run::ReaderId;
 use super::{FileId, PAGE_BYTES};
 use crate::workload::{OpenFileId, Operation};
@@ -22,7 +23,8 @@ pub(super) struct Task {
     offset_bytes: u64,
     /// It ends with the file.
     ends_file: bool,
-    request: PageRequest,
+    file: FileId,
+    request: Request,
     /// The state that a read goes by, where the policy has it work on a copy.
     own_state: Option<FileState>,
     /// The next page of the request.
@@ -95,11 +97,12 @@ impl Task {
             offset_bytes,
             ends_file: offset_bytes + len_bytes == size_bytes,
             next: pages.start,
-            request: PageRequest {
-                file,
+            file,
+            request: Request {
                 pages,
                 ends_inside_page: !(offset_bytes + len_bytes).is_multiple_of(PAGE_BYTES),
                 by_fault: matches!(operation, Operation::Fault { .. }),
+                file_pages: machine.file(file).pages(),
             },
             own_state: None,
             has_entered: false,
@@ -117,7 +120,7 @@ impl Task {
     ) -> Progress {
         if !self.has_entered {
             let is_read = self.kind == TaskKind::Read && !self.request.by_fault;
-            let copies = is_read && machine.policy.copies_state();
+            let copies = is_read && machine.driver.policy().copies_state();
             self.own_state = copies.then_some(*shared_state);
         }
         let Some(mut own_state) = self.own_state else {
@@ -142,7 +145,7 @@ impl Task {
             self.has_entered = true;
             spent.call();
         }
-        let (file, index) = (self.request.file, self.next);
+        let (file, index) = (self.file, self.next);
         let is_at_end = index == self.request.pages.end;
         let step = match self.kind {
             TaskKind::Flush => {
@@ -155,13 +158,13 @@ impl Task {
             }
             TaskKind::Read if is_at_end => {
                 if !self.request.pages.is_empty() {
-                    machine.end_read(state, &self.request);
+                    machine.end_read(state, file, &self.request, spent);
                 }
                 return Progress::Done;
             }
             TaskKind::Write if is_at_end => return Progress::Done,
             TaskKind::Read if self.is_asked => machine.await_page(file, index, spent),
-            TaskKind::Read => machine.read_page(state, &self.request, index, spent),
+            TaskKind::Read => machine.read_page(state, file, &self.request, index, spent),
             TaskKind::Write => machine.write_page(file, index, self.is_whole(index), spent),
         };
         match step {
@@ -183,7 +186,7 @@ impl Task {
 
     /// Takes the page that it waited for, which was read just now.
     pub(super) fn take_page(&mut self, machine: &mut Machine) {
-        let (file, index) = (self.request.file, self.next);
+        let (file, index) = (self.file, self.next);
         let is_here = match self.kind {
             TaskKind::Write => machine.change_page(file, index),
             _ => machine.pages.get(key(file, index)).is_some(),

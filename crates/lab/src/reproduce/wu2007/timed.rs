@@ -8,10 +8,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use larder_cache::page::{Frames, FramesConfig, PageCache, PageKey};
+use larder_cache::page::{Frames, FramesConfig, NewPage, PageCache, PageKey};
+use larder_readahead::driver::{
+    CachedFile, Claim, Driver, Found, Insert, Request, Run, start_pages,
+};
 use larder_readahead::{
-    FileState, PageIndex, Policy, PolicyName, Read, Residency, Trigger, Window,
-    max_pages_from_bytes,
+    FileState, PageIndex, PolicyName, Read, Residency, Window, max_pages_from_bytes,
 };
 
 use super::cpu::{self, ReadCase};
@@ -125,10 +127,10 @@ fn nanos(span: Duration) -> f64 {
     span.as_secs_f64() * 1e9
 }
 
-/// Reads through the cache as the contract of [`Policy`] says, with no device to wait for.
+/// Reads through the cache, with no device to wait for.
 struct Reader {
     pages: PageCache,
-    policy: &'static dyn Policy,
+    driver: Driver,
     buffer: Box<[u8]>,
 }
 
@@ -142,7 +144,7 @@ impl Reader {
         })?;
         Ok(Self {
             pages: PageCache::new(Arc::new(pool)),
-            policy: policy.policy(),
+            driver: Driver::new(policy.policy()),
             buffer: vec![0; PAGE_BYTES].into(),
         })
     }
@@ -170,89 +172,85 @@ impl Reader {
         request: std::ops::Range<u64>,
         bytes: u64,
     ) {
-        let mut read = Read {
-            trigger: Trigger::Access,
-            index: PageIndex(request.start),
-            request_start: PageIndex(request.start),
-            request_pages: u32::try_from(request.end - request.start).unwrap_or(u32::MAX),
+        let pages = request.clone();
+        let request = Request {
+            pages: request,
             ends_inside_page: false,
             by_fault: false,
             file_pages: bytes.div_ceil(PAGE_BYTES as u64),
-            congested: false,
         };
-        for index in request {
-            read.index = PageIndex(index);
-            read.trigger = Trigger::Access;
-            if self.policy.wants_every_page(false) && self.policy.wants_access(state, &read) {
-                self.ask(state, file, &read);
-            }
-            if self.copy_out(state, file, &mut read) {
-                continue;
-            }
-            read.trigger = Trigger::Miss;
-            self.ask(state, file, &read);
-            self.bring_in(
-                file,
-                Window {
-                    start: read.index,
-                    size: 1,
-                    async_size: 0,
-                },
-            );
-            self.copy_out(state, file, &mut read);
+        let driver = self.driver;
+        let mut file = SparseFile {
+            resident: Resident {
+                pages: &self.pages,
+                ino: file + 1,
+            },
+            state,
+            buffer: &mut self.buffer,
+        };
+        for index in pages {
+            driver.page(&mut file, &request, PageIndex(index));
         }
-        self.policy.end_read(state, &read);
+        driver.end_read(&mut file, &request);
+    }
+}
+
+/// A file whose pages are filled with zeros at once.
+struct SparseFile<'a> {
+    resident: Resident<'a>,
+    state: &'a mut FileState,
+    buffer: &'a mut [u8],
+}
+
+impl CachedFile for SparseFile<'_> {
+    type Page = ();
+    type NewPage = NewPage;
+
+    fn with_state<R>(&mut self, run: impl FnOnce(&mut FileState, &dyn Residency) -> R) -> R {
+        run(self.state, &self.resident)
     }
 
-    /// False if the page is not there.
-    fn copy_out(&mut self, state: &mut FileState, file: u64, read: &mut Read) -> bool {
-        let key = PageKey {
-            ino: file + 1,
-            index: read.index.0,
-        };
-        let Some(page) = self.pages.get(key) else {
-            return false;
-        };
+    /// Copies the page out.
+    fn get(&mut self, page: PageIndex) -> Option<Found<()>> {
+        let page = self.resident.pages.get(self.resident.key(page))?;
         self.buffer.copy_from_slice(&page);
         std::hint::black_box(&self.buffer);
-        let is_marked = page.take_marker();
-        drop(page);
-        if is_marked {
-            read.trigger = Trigger::Marker;
-            self.ask(state, file, read);
-        }
-        true
+        Some(Found {
+            page: (),
+            is_marked: page.take_marker(),
+        })
     }
 
-    fn ask(&self, state: &mut FileState, file: u64, read: &Read) {
-        let resident = Resident {
-            pages: &self.pages,
-            ino: file + 1,
-        };
-        for window in self.policy.decide(state, read, &resident) {
-            let new_pages = self.bring_in(file, window);
-            self.policy.window_read(state, window, new_pages);
-        }
+    fn claim(&mut self, _: PageIndex) -> Claim<()> {
+        Claim::Missing
     }
 
-    fn bring_in(&self, file: u64, window: Window) -> u32 {
-        let mut new_pages = 0;
-        for index in window.start.0..window.end().0 {
-            let key = PageKey {
-                ino: file + 1,
-                index,
-            };
-            let Some(mut page) = self.pages.insert_absent(key) else {
-                continue;
-            };
+    fn bring_in_page(&mut self, page: PageIndex) -> bool {
+        start_pages(self, page.0..page.0 + 1, None);
+        false
+    }
+
+    fn wait(&mut self, page: PageIndex) -> Option<Found<()>> {
+        self.get(page)
+    }
+
+    fn start(&mut self, _: &Read, window: Window) -> u32 {
+        start_pages(self, window.start.0..window.end().0, window.marker())
+    }
+
+    fn insert(&mut self, page: PageIndex) -> Insert<NewPage> {
+        let new = self.resident.pages.insert_absent(self.resident.key(page));
+        new.map_or(Insert::Present, Insert::New)
+    }
+
+    fn submit(&mut self, mut run: Run<NewPage>) {
+        if let Some(page) = run.marked() {
+            page.set_marker();
+        }
+        for mut page in run.pages {
             page.fill(0);
-            if window.marker() == Some(PageIndex(index)) {
-                page.set_marker();
-            }
             page.complete();
-            new_pages += 1;
         }
-        new_pages
     }
 }
 
@@ -267,12 +265,18 @@ struct Resident<'a> {
     ino: u64,
 }
 
-impl Residency for Resident<'_> {
-    fn is_resident(&self, page: PageIndex) -> bool {
-        self.pages.contains(PageKey {
+impl Resident<'_> {
+    fn key(&self, page: PageIndex) -> PageKey {
+        PageKey {
             ino: self.ino,
             index: page.0,
-        })
+        }
+    }
+}
+
+impl Residency for Resident<'_> {
+    fn is_resident(&self, page: PageIndex) -> bool {
+        self.pages.contains(self.key(page))
     }
 }
 
