@@ -3,7 +3,6 @@
 //! Model: `posix_fadvise(2)` on Linux. The modes are the stream's; `WillNeed` and `DontNeed` act on
 //! the page cache at once.
 
-use crate::bring_in::StreamedFile;
 use crate::read::Reader;
 use crate::stream::StreamRef;
 use larder_ext4::Inode;
@@ -30,7 +29,7 @@ impl Reader {
         match advice {
             Advice::WillNeed => {
                 let pages = pages_touched(range.start, len_bytes, page_bytes);
-                let mut file = StreamedFile::new(self, inode, stream);
+                let mut file = self.streamed_file(inode, stream);
                 for window in state.will_need(pages, size_bytes.div_ceil(page_bytes)) {
                     file.queue(window.start.0..window.end().0, window.marker());
                 }

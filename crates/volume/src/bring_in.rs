@@ -71,17 +71,24 @@ pub(crate) struct StreamedFile<'r> {
     in_flight: Option<PageWait<'r>>,
 }
 
-impl<'r> StreamedFile<'r> {
-    pub(crate) fn new(reader: &'r Reader, inode: &'r Inode, stream: StreamRef<'r>) -> Self {
-        Self {
-            reader,
+impl Reader {
+    /// The file of `inode`, as the readahead driver reads it through `stream`.
+    pub(crate) fn streamed_file<'r>(
+        &'r self,
+        inode: &'r Inode,
+        stream: StreamRef<'r>,
+    ) -> StreamedFile<'r> {
+        StreamedFile {
+            reader: self,
             inode,
             stream,
             own: OwnPages::default(),
             in_flight: None,
         }
     }
+}
 
+impl StreamedFile<'_> {
     fn key(&self, index: u64) -> PageKey {
         key(self.inode.ino(), index)
     }

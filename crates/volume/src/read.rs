@@ -3,7 +3,6 @@
 //! Model: `filemap_read`. A page that is cached is pinned, copied and released, with no lock. What
 //! a miss and a readahead marker set off is in [`crate::bring_in`].
 
-use crate::bring_in::StreamedFile;
 use crate::clock::Clock;
 use crate::dirty::DirtyLimits;
 use crate::fill::fill;
@@ -191,7 +190,7 @@ impl Reader {
             file_pages: inode.size_bytes().div_ceil(page_bytes),
         };
         let driver = self.streams.driver();
-        let mut file = StreamedFile::new(self, inode, stream);
+        let mut file = self.streamed_file(inode, stream);
         let mut rest = buf;
         for index in request.pages.clone() {
             let from =

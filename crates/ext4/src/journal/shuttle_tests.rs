@@ -7,9 +7,9 @@
 //! A failure prints the schedule that led to it, for `shuttle::replay`.
 
 use super::checkpoint::{Circle, Logged};
-use super::log_writer::Snapshot;
+
 use super::progress::Progress;
-use super::running::Tid;
+use super::running::{Snapshot, Tid};
 use crate::sync::Mutex;
 use crate::{Error, FsBlock, Result};
 use std::sync::Arc;

@@ -19,7 +19,7 @@
 //! Memory for one line of 1 MiB at most, and for the names that have been met (`fio`, `strace`,
 //! `msr`).
 //!
-//! [`TraceInfo::tells_changes`]: super::TraceInfo::tells_changes
+//! [`TraceInfo::tells_changes`]: larder_trace::TraceInfo::tells_changes
 
 mod blkparse;
 mod fio;
