@@ -12,6 +12,7 @@ use rustix::io::{Errno, Result, pread, pwrite};
 use std::fmt::Debug;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What addresses, offsets and lengths of direct writes are multiples of.
 const DIRECT_BYTES: usize = 4096;
@@ -224,6 +225,11 @@ impl<M: Mount> Target for Folder<M> {
     fn available_bytes(&self) -> Result<u64> {
         let space = statvfs(self.mount.path())?;
         Ok(space.f_bavail * space.f_frsize)
+    }
+
+    /// On a busy machine: a server hears only later that the kernel forgot the file.
+    fn frees_within(&self) -> Duration {
+        Duration::from_secs(20)
     }
 
     fn evict(&self, file: FileNo) -> Result<()> {

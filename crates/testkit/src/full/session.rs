@@ -5,6 +5,7 @@ use crate::operation::fill_content;
 use larder::Fallocate;
 use rustix::io::Errno;
 use std::ops::Range;
+use std::time::Instant;
 
 /// Lengths that are tried in turn by [`Step::Fill`], before single clusters.
 const FILL_BYTES: [u64; 3] = [512 << 10, 64 << 10, 16 << 10];
@@ -63,7 +64,7 @@ impl<T: Target> Session<T> {
             .map_err(|what| format!("remounted at the end: {what}"))
     }
 
-    /// Removes everything: all space must be available again.
+    /// Removes everything: all space must be available again, in the target's time.
     ///
     /// # Errors
     /// If it is not.
@@ -74,7 +75,14 @@ impl<T: Target> Session<T> {
         }
         let failed = |errno| format!("after removing everything: {errno}");
         self.target.sync_all().map_err(failed)?;
-        let available = self.target.available_bytes().map_err(failed)?;
+        let start = Instant::now();
+        let available = loop {
+            let available = self.target.available_bytes().map_err(failed)?;
+            if available >= self.empty_bytes || start.elapsed() >= self.target.frees_within() {
+                break available;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        };
         if available < self.empty_bytes {
             return Err(format!(
                 "{available} bytes are available after removing everything, {} were before",

@@ -3,6 +3,7 @@
 use super::FileNo;
 use larder::Fallocate;
 use rustix::io::Result;
+use std::time::Duration;
 
 /// Clusters of mapping and reserve, for ours.
 pub(super) const SLACK_CLUSTERS: u64 = 16;
@@ -45,6 +46,11 @@ pub trait Target: Sized {
 
     /// The bytes that a user may still write.
     fn available_bytes(&self) -> Result<u64>;
+
+    /// How long the space of a removed file may take to be available.
+    fn frees_within(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Drops the file's clean content from the caches, as `posix_fadvise(2)` with
     /// `POSIX_FADV_DONTNEED`.
