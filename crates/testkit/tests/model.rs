@@ -32,8 +32,9 @@ const MIX: Mix = Mix {
 
 /// A mounted file system, and what is open on it.
 struct Kernel {
-    mount: LoopMount,
+    // Closed before the mount ends.
     open: BTreeMap<Slot, OwnedFd>,
+    mount: LoopMount,
 }
 
 impl Kernel {
