@@ -7,7 +7,6 @@
 //! A failure prints the schedule that led to it, for `shuttle::replay`.
 
 use super::checkpoint::{Circle, Logged};
-
 use super::progress::Progress;
 use super::running::{Snapshot, Tid};
 use crate::sync::Mutex;
