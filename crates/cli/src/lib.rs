@@ -57,7 +57,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     } else {
         match args::Cli::try_parse_from(args) {
             Ok(cli) => commands::run(cli.command),
-            Err(error) => return tell_usage(&error),
+            Err(error) => return tell_usage(&error, 2),
         }
     };
     match done {

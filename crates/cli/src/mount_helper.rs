@@ -54,11 +54,7 @@ struct HelperArgs {
 pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     let args = match HelperArgs::try_parse_from(args) {
         Ok(args) => args,
-        Err(error) => {
-            // A closed pipe is no failure.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { USAGE_FAILED } else { 0 });
-        }
+        Err(error) => return larder_console::tell_usage(&error, USAGE_FAILED),
     };
     let mut options = Options::default();
     // mount(8) passes what differs from its defaults, which are suid and dev.

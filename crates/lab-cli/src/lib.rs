@@ -30,7 +30,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(error) => return tell_usage(&error),
+        Err(error) => return tell_usage(&error, 2),
     };
     match commands::run(&cli.command) {
         Ok(code) => code,

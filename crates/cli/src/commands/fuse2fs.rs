@@ -116,11 +116,7 @@ pub(crate) fn run_standalone(args: Vec<OsString>) -> ExitCode {
         Ok(standalone) => {
             run(&standalone.args).unwrap_or_else(|failure| failure.tell(MOUNT_FAILED))
         }
-        Err(error) => {
-            // A closed pipe is no failure.
-            let _ = error.print();
-            ExitCode::from(if error.use_stderr() { USAGE_FAILED } else { 0 })
-        }
+        Err(error) => larder_console::tell_usage(&error, USAGE_FAILED),
     }
 }
 
