@@ -16,7 +16,7 @@ pub enum Error {
 }
 
 impl From<ParquetError> for Error {
-    /// What the system refused is told in its own words.
+    /// Keeps the system's own message where a system call failed.
     fn from(error: ParquetError) -> Self {
         match error {
             ParquetError::External(source) => match source.downcast::<io::Error>() {

@@ -27,7 +27,7 @@ pub struct TraceInfo {
     pub source: String,
     /// When the recording began, in seconds since 1970; `None` if it is not known.
     pub began_unix_s: Option<i64>,
-    /// Whether inserts and removals are told of, too: a cache can then be followed to the letter.
+    /// Whether inserts and removals are recorded too, so that a replay knows exactly what was cached.
     pub tells_changes: bool,
     /// The tables that were asked; those not known are missing.
     pub tables: BTreeMap<CacheKind, TableInfo>,

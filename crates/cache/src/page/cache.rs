@@ -221,7 +221,7 @@ impl PageCache {
         NewPage::new(&self.frames, self.holder, index)
     }
 
-    /// Whether the page is here or being read. Counts no lookup and is no use of
+    /// Whether the page is here or being read. Counts neither as a lookup nor as a use of
     /// the page.
     #[must_use]
     pub fn contains(&self, key: PageKey) -> bool {
