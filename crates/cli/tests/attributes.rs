@@ -9,8 +9,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use support::{
-    Fixture, Mountpoint, User, assert_clean, can_mount, command, has_root, larder_ok, mount, text,
-    umount,
+    Fixture, Mountpoint, User, assert_clean, command, larder_ok, mount, ready, text, umount,
 };
 
 /// Files that get the same attribute.
@@ -20,13 +19,9 @@ const IN_A_BLOCK: &[u8] = &[7; 300];
 const IN_AN_INODE: &[u8] = &[8; 5000];
 
 /// A fixture whose image can keep values in inodes, and a place to mount it on.
-fn ready() -> Option<(Fixture, Mountpoint)> {
-    if !can_mount(User::Same) || !has_root() {
-        return None;
-    }
-    let fixture = Fixture::new();
+fn ready_for_large_values() -> Option<(Fixture, Mountpoint)> {
+    let (fixture, mountpoint) = ready()?;
     fixture.make_image("ext4", &["-O", "ea_inode", "-I", "256"]);
-    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     Some((fixture, mountpoint))
 }
 
@@ -54,7 +49,7 @@ fn stats(mountpoint: &Path) -> Value {
 #[test]
 fn equal_attributes_take_one_block_and_one_inode_with_every_variant_but_off() {
     for variant in MbCacheVariant::ALL {
-        let Some((fixture, at)) = ready() else {
+        let Some((fixture, at)) = ready_for_large_values() else {
             return;
         };
         mount(User::Same, &fixture, &at.0, &format!("mbcache={variant}"));
@@ -110,7 +105,7 @@ fn equal_attributes_take_one_block_and_one_inode_with_every_variant_but_off() {
 
 #[test]
 fn stats_tell_each_figure_of_shared_attributes() {
-    let Some((fixture, at)) = ready() else {
+    let Some((fixture, at)) = ready_for_large_values() else {
         return;
     };
     mount(User::Same, &fixture, &at.0, "rw");
@@ -171,7 +166,7 @@ fn stats_tell_each_figure_of_shared_attributes() {
 
 #[test]
 fn fuse2fs_takes_the_option_too() {
-    let Some((fixture, at)) = ready() else {
+    let Some((fixture, at)) = ready_for_large_values() else {
         return;
     };
     let mounted = command("fuse2fs", User::Same)

@@ -11,19 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use support::{
     Fixture, Mountpoint, User, assert_clean, assert_fails, can_mount, command, has_root,
-    in_own_namespace, is_fuse_open, mount, mount_line, open_fuse_device, run, sh, text, tool,
-    umount, wait_until,
+    in_own_namespace, is_fuse_open, mount, mount_line, open_fuse_device, ready, run, sh, text,
+    tool, umount, wait_until,
 };
-
-/// A fixture and a mount point, where root can mount.
-fn ready() -> Option<(Fixture, Mountpoint)> {
-    if !can_mount(User::Same) || !has_root() {
-        return None;
-    }
-    let fixture = Fixture::new();
-    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    Some((fixture, mountpoint))
-}
 
 /// A file that is open on a mount which is detached.
 fn open_on_detached_mount(fixture: &Fixture, mountpoint: &Path) -> File {

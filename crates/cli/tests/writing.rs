@@ -11,19 +11,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{
     Fixture, Mountpoint, Server, User, assert_clean, assert_fails, binary, can_mount, command,
-    content, has_root, in_own_namespace, is_mounted, larder_ok, mount, mount_line, run, serve, sh,
-    signal, text, tool, umount, wait_until,
+    content, has_root, in_own_namespace, is_mounted, larder_ok, mount, mount_line, ready, run,
+    serve, sh, signal, text, tool, umount, wait_until,
 };
-
-/// A fixture and a place to mount it on; `None` if that cannot be done here.
-fn ready() -> Option<(Fixture, Mountpoint)> {
-    if !can_mount(User::Same) || !has_root() {
-        return None;
-    }
-    let fixture = Fixture::new();
-    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
-    Some((fixture, mountpoint))
-}
 
 fn cat(fixture: &Fixture, path: &str) -> String {
     larder_ok(["cat".as_ref(), fixture.image().as_os_str(), path.as_ref()])

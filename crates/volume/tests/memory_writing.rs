@@ -5,6 +5,7 @@
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_testkit::memory::peak_resident_bytes;
+use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
 use std::process::Command;
 
@@ -78,10 +79,5 @@ fn memory_with_a_journal_of_1_gib_and_inodes_in_use_stays_within_budget() {
         "{growth} bytes, and {bound} are expected at most"
     );
     volume.close().unwrap();
-    let checked = Command::new("e2fsck")
-        .arg("-fn")
-        .arg(&path)
-        .output()
-        .unwrap();
-    assert!(checked.status.success(), "{checked:?}");
+    Tool::new("e2fsck").arg("-fn").arg(&path).run().unwrap();
 }

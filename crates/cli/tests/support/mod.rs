@@ -79,3 +79,13 @@ pub fn serve(fixture: &Fixture, mountpoint: &Path, options: &str) -> Server {
     wait_until("the mount", || is_mounted(mountpoint));
     Server(child)
 }
+
+/// A fixture and a place to mount it on; `None` if root cannot mount here.
+pub fn ready() -> Option<(Fixture, Mountpoint)> {
+    if !can_mount(User::Same) || !has_root() {
+        return None;
+    }
+    let fixture = Fixture::new();
+    let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
+    Some((fixture, mountpoint))
+}

@@ -122,7 +122,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Who runs a command.
+/// The user that runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
     /// Whoever runs the tests.
