@@ -5,39 +5,22 @@
 
 use super::HashKey;
 use super::word::Word;
-use crate::table::HashFunction;
-use std::marker::PhantomData;
 
 /// The reference kernel's: device xor block, masked.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BufferReference<W>(PhantomData<W>);
-
-impl<W: Word> HashFunction<HashKey> for BufferReference<W> {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        (W::new(key.object) ^ W::new(key.index)).masked(bits)
-    }
+#[inline]
+pub(super) fn reference<W: Word>(key: HashKey, bits: u32) -> u32 {
+    (W::new(key.object) ^ W::new(key.index)).masked(bits)
 }
 
 /// The multiplicative one: the product, shifted right by `SHIFT`, masked.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BufferMult<W, const SHIFT: u32>(PhantomData<W>);
-
-impl<W: Word, const SHIFT: u32> HashFunction<HashKey> for BufferMult<W, SHIFT> {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        W::new(key.index).multiplied().right(SHIFT).masked(bits)
-    }
+#[inline]
+pub(super) fn multiplicative<W: Word, const SHIFT: u32>(key: HashKey, bits: u32) -> u32 {
+    W::new(key.index).multiplied().right(SHIFT).masked(bits)
 }
 
 /// P. Steiner's shift-add, which multiplies by the Mersenne prime 127.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BufferSteiner<W>(PhantomData<W>);
-
-impl<W: Word> HashFunction<HashKey> for BufferSteiner<W> {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        let block = W::new(key.index);
-        (block.left(7) - block + block.right(10) + block.right(18)).masked(bits)
-    }
+#[inline]
+pub(super) fn steiner<W: Word>(key: HashKey, bits: u32) -> u32 {
+    let block = W::new(key.index);
+    (block.left(7) - block + block.right(10) + block.right(18)).masked(bits)
 }

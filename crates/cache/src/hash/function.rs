@@ -1,203 +1,259 @@
 //! The functions by name.
 
-use super::word::{Word32, Word64};
-use super::{
-    FunctionVisitor, HashKey, buffer, crc, dentry, golden, inode, mixer, page, random_table,
-};
+use super::word::{Word, Word32, Word64};
+use super::{HashKey, buffer, crc, dentry, golden, inode, mixer, page, random_table};
 use crate::table::HashFunction;
 use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-const PAGE: &[CacheKind] = &[CacheKind::Page];
-const BUFFER: &[CacheKind] = &[CacheKind::Buffer];
-const DENTRY: &[CacheKind] = &[CacheKind::Dentry];
-const INODE: &[CacheKind] = &[CacheKind::Inode];
-const EVERY: &[CacheKind] = &CacheKind::ALL;
+/// What is known of a function beside its formula.
+struct Description {
+    name: &'static str,
+    caches: &'static [CacheKind],
+    source: &'static str,
+    about: &'static str,
+}
 
-/// Makes [`Function`] of lines `Name = "name": type, caches, source, about;`.
+/// A formula as a hash function.
+#[derive(Clone, Copy)]
+struct Formula<F>(F);
+
+impl<F> fmt::Debug for Formula<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<F>())
+    }
+}
+
+impl<F: Fn(HashKey, u32) -> u32 + Send + Sync> HashFunction<HashKey> for Formula<F> {
+    #[inline]
+    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
+        (self.0)(key, bits)
+    }
+}
+
+/// Code to be compiled for each function, see [`Function::visit`].
+pub trait FunctionVisitor {
+    /// What comes of it.
+    type Output;
+
+    /// Is called with the function's own type.
+    fn visit<H: HashFunction<HashKey> + Copy + 'static>(self, hash: H) -> Self::Output;
+}
+
+/// Makes [`Function`]. The published functions are there in words of 32 bits and, as `NAME-64`, of
+/// 64: `Name, Name64 = "name": formula[parameter], cache, source or source of 64 bits, about;`.
+/// Today's functions follow: `Name = "name": formula, source, about;`.
 macro_rules! functions {
-    ($($variant:ident = $name:literal: $hash:ty, $caches:expr, $source:literal, $about:literal;)*) => {
+    (
+        published {
+            $($variant:ident, $variant64:ident = $name:literal:
+                $module:ident::$formula:ident$([$parameter:expr])?, $cache:ident,
+                $source:literal $(or $source64:literal)?, $about:literal;)*
+        }
+        todays {
+            $($todays:ident = $todays_name:literal:
+                $todays_formula:expr, $todays_source:literal, $todays_about:literal;)*
+        }
+    ) => {
         /// A hash function that has a name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "&'static str")]
         pub enum Function {
-            $(
-                #[doc = $about]
-                #[serde(rename = $name)]
-                $variant,
-            )*
+            $(#[doc = $about] $variant,)*
+            $(#[doc = concat!($name, " in words of 64 bits")] $variant64,)*
+            $(#[doc = $todays_about] $todays,)*
         }
 
         impl Function {
             /// All of them, the published ones first, cache by cache.
-            pub const ALL: &[Self] = &[$(Self::$variant),*];
+            pub const ALL: &[Self] =
+                &[$(Self::$variant,)* $(Self::$variant64,)* $(Self::$todays,)*];
 
-            /// The name by which users choose it.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
+            fn description(self) -> Description {
                 match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-
-            /// What it does, in a line.
-            #[must_use]
-            pub fn about(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $about,)*
-                }
-            }
-
-            /// Where it is published.
-            #[must_use]
-            pub fn source(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $source,)*
-                }
-            }
-
-            /// The caches that it was published for.
-            #[must_use]
-            pub fn caches(self) -> &'static [CacheKind] {
-                match self {
-                    $(Self::$variant => $caches,)*
+                    $(Self::$variant => Description {
+                        name: $name,
+                        caches: &[CacheKind::$cache],
+                        source: $source,
+                        about: $about,
+                    },)*
+                    $(Self::$variant64 => Description {
+                        name: concat!($name, "-64"),
+                        caches: &[CacheKind::$cache],
+                        source: functions!(last $source $(, $source64)?),
+                        about: concat!($name, " in words of 64 bits"),
+                    },)*
+                    $(Self::$todays => Description {
+                        name: $todays_name,
+                        caches: &CacheKind::ALL,
+                        source: $todays_source,
+                        about: $todays_about,
+                    },)*
                 }
             }
 
             /// Calls `visitor` with this function's type.
             pub fn visit<V: FunctionVisitor>(self, visitor: V) -> V::Output {
                 match self {
-                    $(Self::$variant => visitor.visit(<$hash>::default()),)*
-                }
-            }
-        }
-
-        impl HashFunction<HashKey> for Function {
-            #[inline]
-            fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-                match self {
-                    $(Self::$variant => <$hash>::default().bucket(key, bits),)*
+                    $(Self::$variant => {
+                        visitor.visit(Formula($module::$formula::<Word32 $(, { $parameter })?>))
+                    })*
+                    $(Self::$variant64 => {
+                        visitor.visit(Formula($module::$formula::<Word64 $(, { $parameter })?>))
+                    })*
+                    $(Self::$todays => visitor.visit(Formula($todays_formula)),)*
                 }
             }
         }
     };
+    (last $source:literal) => { $source };
+    (last $source:literal, $source64:literal) => { $source64 };
 }
 
 functions! {
-    PageReference = "page-reference": page::PageReference<Word32>, PAGE,
+published {
+    PageReference, PageReference64 = "page-reference": page::reference[page::PAGE], Page,
         "Lever 2000, section 3.1", "shift-add of inode address and page";
-    PageOffset = "page-offset": page::PageOffset<Word32>, PAGE,
+    PageOffset, PageOffset64 = "page-offset": page::with_offset[page::PAGE], Page,
         "Lever 2000, section 3.1, after S. Tweedie", "page-reference with the unshifted offset added";
-    PageMult = "page-mult": page::PageMult<Word32>, PAGE,
-        "Lever 2000, section 3.1", "inode address plus offset, times 2654435761, upper bits";
-    SwapReference = "swap-reference": page::SwapReference<Word32>, PAGE,
+    PageMult, PageMult64 = "page-mult": page::multiplicative[page::PAGE], Page,
+        "Lever 2000, section 3.1" or "Lever 2000, sections 3.1 and 5.1", "inode address plus offset, times 2654435761, upper bits";
+    SwapReference, SwapReference64 = "swap-reference": page::reference[page::ENTRY], Page,
         "Lever 2000, section 3.1", "page-reference of a swap entry: index is the offset in bytes";
-    SwapOffset = "swap-offset": page::SwapOffset<Word32>, PAGE,
+    SwapOffset, SwapOffset64 = "swap-offset": page::with_offset[page::ENTRY], Page,
         "Lever 2000, section 3.1, after S. Tweedie", "page-offset of a swap entry: index is the offset in bytes";
-    SwapMult = "swap-mult": page::SwapMult<Word32>, PAGE,
+    SwapMult, SwapMult64 = "swap-mult": page::multiplicative[page::ENTRY], Page,
         "Lever 2000, section 6 asks for it", "page-mult of a swap entry: index is the offset in bytes";
-    BufferReference = "buffer-reference": buffer::BufferReference<Word32>, BUFFER,
+    BufferReference, BufferReference64 = "buffer-reference": buffer::reference, Buffer,
         "Lever 2000, section 3.2", "device xor block";
-    BufferMult11 = "buffer-mult-11": buffer::BufferMult<Word32, 11>, BUFFER,
+    BufferMult11, BufferMult11In64 = "buffer-mult-11": buffer::multiplicative[11], Buffer,
         "Lever 2000, section 3.2", "block times 2654435761, shifted right by 11";
-    BufferMult16 = "buffer-mult-16": buffer::BufferMult<Word32, 16>, BUFFER,
+    BufferMult16, BufferMult16In64 = "buffer-mult-16": buffer::multiplicative[16], Buffer,
         "Lever 2000, section 3.2", "block times 2654435761, shifted right by 16";
-    BufferMult17 = "buffer-mult-17": buffer::BufferMult<Word32, 17>, BUFFER,
+    BufferMult17, BufferMult17In64 = "buffer-mult-17": buffer::multiplicative[17], Buffer,
         "Lever 2000, section 3.2", "block times 2654435761, shifted right by 17";
-    BufferMult18 = "buffer-mult-18": buffer::BufferMult<Word32, 18>, BUFFER,
+    BufferMult18, BufferMult18In64 = "buffer-mult-18": buffer::multiplicative[18], Buffer,
         "Lever 2000, section 3.2", "block times 2654435761, shifted right by 18";
-    BufferSteiner = "buffer-steiner": buffer::BufferSteiner<Word32>, BUFFER,
+    BufferSteiner, BufferSteiner64 = "buffer-steiner": buffer::steiner, Buffer,
         "Lever 2000, section 3.2, after P. Steiner", "block times 127, plus its upper parts";
-    DentryReference = "dentry-reference": dentry::DentryReference<Word32>, DENTRY,
+    DentryReference, DentryReference64 = "dentry-reference": dentry::reference, Dentry,
         "Lever 2000, section 3.3", "name's hash plus parent address, xor its upper parts";
-    DentryAdd = "dentry-add": dentry::DentryAdd<Word32>, DENTRY,
+    DentryAdd, DentryAdd64 = "dentry-add": dentry::added, Dentry,
         "Lever 2000, section 3.3", "name's hash plus parent address, plus its upper parts";
-    DentryMult11 = "dentry-mult-11": dentry::DentryMult<Word32, 11>, DENTRY,
+    DentryMult11, DentryMult11In64 = "dentry-mult-11": dentry::multiplicative[11], Dentry,
         "Lever 2000, section 3.3", "name's hash plus parent address, times 2654435761, shifted right by 11";
-    DentryMult17 = "dentry-mult-17": dentry::DentryMult<Word32, 17>, DENTRY,
+    DentryMult17, DentryMult17In64 = "dentry-mult-17": dentry::multiplicative[17], Dentry,
         "Lever 2000, section 3.3", "name's hash plus parent address, times 2654435761, shifted right by 17";
-    InodeReference = "inode-reference": inode::InodeReference<Word32>, INODE,
+    InodeReference, InodeReference64 = "inode-reference": inode::reference, Inode,
         "Lever 2000, section 3.4", "number or super block address, plus its upper parts";
-    InodeModified = "inode-modified": inode::InodeModified<Word32>, INODE,
+    InodeModified, InodeModified64 = "inode-modified": inode::modified, Inode,
         "Lever 2000, section 4, formula not printed", "number plus super block's cache line, plus its upper parts";
-    InodeMult = "inode-mult": inode::InodeMult<Word32>, INODE,
+    InodeMult, InodeMult64 = "inode-mult": inode::multiplicative, Inode,
         "Lever 2000, section 3.4, formula not printed", "number plus super block address, times 2654435761, upper bits";
-
-    PageReference64 = "page-reference-64": page::PageReference<Word64>, PAGE,
-        "Lever 2000, section 3.1", "page-reference in words of 64 bits";
-    PageOffset64 = "page-offset-64": page::PageOffset<Word64>, PAGE,
-        "Lever 2000, section 3.1, after S. Tweedie", "page-offset in words of 64 bits";
-    PageMult64 = "page-mult-64": page::PageMult<Word64>, PAGE,
-        "Lever 2000, sections 3.1 and 5.1", "page-mult in words of 64 bits";
-    SwapReference64 = "swap-reference-64": page::SwapReference<Word64>, PAGE,
-        "Lever 2000, section 3.1", "swap-reference in words of 64 bits";
-    SwapOffset64 = "swap-offset-64": page::SwapOffset<Word64>, PAGE,
-        "Lever 2000, section 3.1, after S. Tweedie", "swap-offset in words of 64 bits";
-    SwapMult64 = "swap-mult-64": page::SwapMult<Word64>, PAGE,
-        "Lever 2000, section 6 asks for it", "swap-mult in words of 64 bits";
-    BufferReference64 = "buffer-reference-64": buffer::BufferReference<Word64>, BUFFER,
-        "Lever 2000, section 3.2", "buffer-reference in words of 64 bits";
-    BufferMult11In64 = "buffer-mult-11-64": buffer::BufferMult<Word64, 11>, BUFFER,
-        "Lever 2000, section 3.2", "buffer-mult-11 in words of 64 bits";
-    BufferMult16In64 = "buffer-mult-16-64": buffer::BufferMult<Word64, 16>, BUFFER,
-        "Lever 2000, section 3.2", "buffer-mult-16 in words of 64 bits";
-    BufferMult17In64 = "buffer-mult-17-64": buffer::BufferMult<Word64, 17>, BUFFER,
-        "Lever 2000, section 3.2", "buffer-mult-17 in words of 64 bits";
-    BufferMult18In64 = "buffer-mult-18-64": buffer::BufferMult<Word64, 18>, BUFFER,
-        "Lever 2000, section 3.2", "buffer-mult-18 in words of 64 bits";
-    BufferSteiner64 = "buffer-steiner-64": buffer::BufferSteiner<Word64>, BUFFER,
-        "Lever 2000, section 3.2, after P. Steiner", "buffer-steiner in words of 64 bits";
-    DentryReference64 = "dentry-reference-64": dentry::DentryReference<Word64>, DENTRY,
-        "Lever 2000, section 3.3", "dentry-reference in words of 64 bits";
-    DentryAdd64 = "dentry-add-64": dentry::DentryAdd<Word64>, DENTRY,
-        "Lever 2000, section 3.3", "dentry-add in words of 64 bits";
-    DentryMult11In64 = "dentry-mult-11-64": dentry::DentryMult<Word64, 11>, DENTRY,
-        "Lever 2000, section 3.3", "dentry-mult-11 in words of 64 bits";
-    DentryMult17In64 = "dentry-mult-17-64": dentry::DentryMult<Word64, 17>, DENTRY,
-        "Lever 2000, section 3.3", "dentry-mult-17 in words of 64 bits";
-    InodeReference64 = "inode-reference-64": inode::InodeReference<Word64>, INODE,
-        "Lever 2000, section 3.4", "inode-reference in words of 64 bits";
-    InodeModified64 = "inode-modified-64": inode::InodeModified<Word64>, INODE,
-        "Lever 2000, section 4, formula not printed", "inode-modified in words of 64 bits";
-    InodeMult64 = "inode-mult-64": inode::InodeMult<Word64>, INODE,
-        "Lever 2000, section 3.4, formula not printed", "inode-mult in words of 64 bits";
-
-    Golden = "golden": golden::Golden, EVERY,
+}
+todays {
+    Golden = "golden": golden::golden,
         "Knuth, The Art of Computer Programming, volume 3, section 6.4", "times the golden ratio of 2^64, upper bits: Larder's own";
-    Hash32 = "hash-32": golden::Hash32OfLinux, EVERY,
+    Hash32 = "hash-32": golden::hash_32_of_linux,
         "Linux 4.7, include/linux/hash.h", "Linux's hash of 32 bits: times 0x61c88647, upper bits";
-    Hash64 = "hash-64": golden::Hash64OfLinux, EVERY,
+    Hash64 = "hash-64": golden::hash_64_of_linux,
         "Linux 4.7, include/linux/hash.h", "Linux's hash of 64 bits: times 0x61c8864680b583eb, upper bits";
-    Murmur32 = "murmur3-32": mixer::Murmur32, EVERY,
+    Murmur32 = "murmur3-32": mixer::murmur_32,
         "A. Appleby, MurmurHash3, 2011", "Murmur 3's finaliser of 32 bits";
-    Murmur64 = "murmur3-64": mixer::Murmur64, EVERY,
+    Murmur64 = "murmur3-64": mixer::murmur_64,
         "A. Appleby, MurmurHash3, 2011", "Murmur 3's finaliser of 64 bits";
-    Xxh3Avalanche = "xxh3-avalanche": mixer::Xxh3Avalanche, EVERY,
+    Xxh3Avalanche = "xxh3-avalanche": mixer::xxh3_avalanche,
         "Y. Collet, xxHash 0.8, 2020", "XXH3's finaliser of mixed words, one round";
-    Xxh3Rrmxmx = "xxh3-rrmxmx": mixer::Xxh3Rrmxmx, EVERY,
+    Xxh3Rrmxmx = "xxh3-rrmxmx": mixer::xxh3_rrmxmx,
         "Y. Collet, xxHash 0.8, 2020, after P. Evensen", "XXH3's finaliser of short inputs, two rounds";
-    LowBias32 = "lowbias32": mixer::LowBias32, EVERY,
+    LowBias32 = "lowbias32": mixer::low_bias_32,
         "C. Wellons, Prospecting for Hash Functions, 2018", "two rounds of 32 bits, found by search";
-    SplitMix64 = "splitmix64": mixer::SplitMix64, EVERY,
+    SplitMix64 = "splitmix64": mixer::split_mix_64,
         "D. Stafford, Better Bit Mixing, 2011, variant 13", "two rounds of 64 bits, found by search";
-    MoreMur = "moremur": mixer::MoreMur, EVERY,
+    MoreMur = "moremur": mixer::more_mur,
         "P. Evensen, Stronger, better, morer, Moremur, 2019", "two rounds of 64 bits, found by search";
-    TableDriven = "table-driven": random_table::TableDriven<Word32>, EVERY,
+    TableDriven = "table-driven": random_table::table_driven::<Word32>,
         "Lever 2000, appendix B, formula not printed", "a random word for each byte of 32 bits, rotated, from one table";
-    TableDriven64 = "table-driven-64": random_table::TableDriven<Word64>, EVERY,
+    TableDriven64 = "table-driven-64": random_table::table_driven::<Word64>,
         "Lever 2000, appendix B, formula not printed", "table-driven in words of 64 bits";
-    Crc32c = "crc32c": crc::Crc32c, EVERY,
+    Crc32c = "crc32c": crc::crc32c,
         "Castagnoli 1993; SSE 4.2, Armv8", "CRC-32C, by the processor's instruction where it has it";
-    Tabulation = "tabulation": random_table::Tabulation, EVERY,
+    Tabulation = "tabulation": random_table::tabulation,
         "Zobrist 1970; Carter and Wegman 1979", "a table of random words for each byte of the key";
+}
 }
 
 impl Function {
+    /// The name by which users choose it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.description().name
+    }
+
+    /// What it does, in a line.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        self.description().about
+    }
+
+    /// Where it is published.
+    #[must_use]
+    pub fn source(self) -> &'static str {
+        self.description().source
+    }
+
+    /// The caches that it was published for.
+    #[must_use]
+    pub fn caches(self) -> &'static [CacheKind] {
+        self.description().caches
+    }
+
     /// Its name without that of the cache that it was published for.
     pub(super) fn short_name(self) -> &'static str {
         let name = self.as_str();
         let short = |cache: &CacheKind| name.strip_prefix(cache.as_str())?.strip_prefix('-');
         self.caches().iter().find_map(short).unwrap_or(name)
+    }
+}
+
+/// The bucket by the function that it visits.
+struct Bucket {
+    key: HashKey,
+    bits: u32,
+}
+
+impl FunctionVisitor for Bucket {
+    type Output = u32;
+
+    #[inline]
+    fn visit<H: HashFunction<HashKey> + Copy + 'static>(self, hash: H) -> u32 {
+        hash.bucket(self.key, self.bits)
+    }
+}
+
+impl HashFunction<HashKey> for Function {
+    #[inline]
+    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
+        self.visit(Bucket { key, bits })
+    }
+}
+
+/// What the published multiplicative function of `cache` multiplies, in words of 64 bits.
+#[must_use]
+pub fn multiplicand(cache: CacheKind, key: HashKey) -> u64 {
+    let word: Word64 = match cache {
+        CacheKind::Page => page::sum::<_, { page::PAGE }>(key),
+        CacheKind::Buffer => Word64::new(key.index),
+        CacheKind::Dentry => dentry::sum(key),
+        CacheKind::Inode => inode::sum(key),
+    };
+    word.0
+}
+
+impl From<Function> for &'static str {
+    fn from(function: Function) -> Self {
+        function.as_str()
     }
 }
 

@@ -5,37 +5,22 @@ use super::word::{Word, Word32, Word64};
 use crate::table::{Hash64, HashFunction};
 
 /// Larder's own: [`Hash64`] of the key's [word](HashKey::word).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Golden;
-
-impl HashFunction<HashKey> for Golden {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        Hash64.bucket(key.word(), bits)
-    }
+#[inline]
+pub(super) fn golden(key: HashKey, bits: u32) -> u32 {
+    Hash64.bucket(key.word(), bits)
 }
 
 /// Linux's `hash_32` since 4.7: 2^32 less its golden ratio is the multiplier.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Hash32OfLinux;
-
-impl HashFunction<HashKey> for Hash32OfLinux {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        let word = Word32::joined(key);
-        (word * Word32::new(0x61c8_8647)).upper(bits)
-    }
+#[inline]
+pub(super) fn hash_32_of_linux(key: HashKey, bits: u32) -> u32 {
+    let word = Word32::joined(key);
+    (word * Word32::new(0x61c8_8647)).upper(bits)
 }
 
 /// Linux's `hash_64` since 4.7: 2^64 less its golden ratio is the multiplier, so that its buckets
-/// are those of [`Golden`] counted from the end.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Hash64OfLinux;
-
-impl HashFunction<HashKey> for Hash64OfLinux {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        let word = Word64::joined(key);
-        (word * Word64::new(0x61c8_8646_80b5_83eb)).upper(bits)
-    }
+/// are those of [`golden`] counted from the end.
+#[inline]
+pub(super) fn hash_64_of_linux(key: HashKey, bits: u32) -> u32 {
+    let word = Word64::joined(key);
+    (word * Word64::new(0x61c8_8646_80b5_83eb)).upper(bits)
 }

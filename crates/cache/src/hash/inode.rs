@@ -10,8 +10,6 @@
 
 use super::HashKey;
 use super::word::Word;
-use crate::table::HashFunction;
-use std::marker::PhantomData;
 
 /// `sizeof(struct super_block)`, which is not published. Ours is what a power-of-two allocator
 /// would take for it.
@@ -31,42 +29,27 @@ fn super_block<W: Word>(key: HashKey) -> W {
     W::address(key.object, SUPER_BLOCK_BYTES)
 }
 
-/// What [`InodeMult`] multiplies.
+/// What [`multiplicative`] multiplies.
 #[inline]
 pub(super) fn sum<W: Word>(key: HashKey) -> W {
     W::new(key.index) + super_block(key)
 }
 
 /// The reference kernel's: number or address, shifted and added.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InodeReference<W>(PhantomData<W>);
-
-impl<W: Word> HashFunction<HashKey> for InodeReference<W> {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        added(W::new(key.index) | super_block(key), bits)
-    }
+#[inline]
+pub(super) fn reference<W: Word>(key: HashKey, bits: u32) -> u32 {
+    added(W::new(key.index) | super_block(key), bits)
 }
 
 /// The slightly modified one, as we read it: number plus cache line, shifted and added.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InodeModified<W>(PhantomData<W>);
-
-impl<W: Word> HashFunction<HashKey> for InodeModified<W> {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        let cache_line = super_block::<W>(key).right(CACHE_LINE_SHIFT);
-        added(W::new(key.index) + cache_line, bits)
-    }
+#[inline]
+pub(super) fn modified<W: Word>(key: HashKey, bits: u32) -> u32 {
+    let cache_line = super_block::<W>(key).right(CACHE_LINE_SHIFT);
+    added(W::new(key.index) + cache_line, bits)
 }
 
 /// The multiplicative one, as we read it: the upper bits of the product.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InodeMult<W>(PhantomData<W>);
-
-impl<W: Word> HashFunction<HashKey> for InodeMult<W> {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        sum::<W>(key).multiplied().upper(bits)
-    }
+#[inline]
+pub(super) fn multiplicative<W: Word>(key: HashKey, bits: u32) -> u32 {
+    sum::<W>(key).multiplied().upper(bits)
 }

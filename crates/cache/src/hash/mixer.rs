@@ -6,84 +6,66 @@
 
 use super::HashKey;
 use super::word::{Word, Word32, Word64};
-use crate::table::HashFunction;
 
 /// Xor with the upper bits, a multiplication, both once more, and a last xor.
 #[inline]
-fn two_rounds<W: Word>(word: W, shifts: [u32; 3], multipliers: [u64; 2]) -> W {
+fn two_rounds<W: Word>(key: HashKey, bits: u32, shifts: [u32; 3], multipliers: [u64; 2]) -> u32 {
+    let word = W::joined(key);
     let word = (word ^ word.right(shifts[0])) * W::new(multipliers[0]);
     let word = (word ^ word.right(shifts[1])) * W::new(multipliers[1]);
-    word ^ word.right(shifts[2])
+    (word ^ word.right(shifts[2])).masked(bits)
 }
 
-/// Declares a mixer of two rounds.
-macro_rules! two_rounds {
-    ($(#[$doc:meta])* $name:ident: $word:ty, $shifts:expr, $multipliers:expr) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default)]
-        pub struct $name;
-
-        impl HashFunction<HashKey> for $name {
-            #[inline]
-            fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-                two_rounds(<$word>::joined(key), $shifts, $multipliers).masked(bits)
-            }
-        }
-    };
+/// The finaliser of A. Appleby's `MurmurHash3`, 32 bits: `fmix32`.
+#[inline]
+pub(super) fn murmur_32(key: HashKey, bits: u32) -> u32 {
+    two_rounds::<Word32>(key, bits, [16, 13, 16], [0x85eb_ca6b, 0xc2b2_ae35])
 }
 
-two_rounds! {
-    /// The finaliser of A. Appleby's `MurmurHash3`, 32 bits: `fmix32`.
-    Murmur32: Word32, [16, 13, 16], [0x85eb_ca6b, 0xc2b2_ae35]
+/// The finaliser of A. Appleby's `MurmurHash3`, 64 bits: `fmix64`.
+#[inline]
+pub(super) fn murmur_64(key: HashKey, bits: u32) -> u32 {
+    const MULTIPLIERS: [u64; 2] = [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53];
+    two_rounds::<Word64>(key, bits, [33, 33, 33], MULTIPLIERS)
 }
 
-two_rounds! {
-    /// The finaliser of A. Appleby's `MurmurHash3`, 64 bits: `fmix64`.
-    Murmur64: Word64, [33, 33, 33], [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53]
+/// Found by C. Wellons' search for the least bias, 32 bits.
+#[inline]
+pub(super) fn low_bias_32(key: HashKey, bits: u32) -> u32 {
+    two_rounds::<Word32>(key, bits, [16, 15, 16], [0x7feb_352d, 0x846c_a68b])
 }
 
-two_rounds! {
-    /// Found by C. Wellons' search for the least bias, 32 bits.
-    LowBias32: Word32, [16, 15, 16], [0x7feb_352d, 0x846c_a68b]
+/// Found by D. Stafford's search, his variant 13: the finaliser of `SplitMix64`.
+#[inline]
+pub(super) fn split_mix_64(key: HashKey, bits: u32) -> u32 {
+    const MULTIPLIERS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+    two_rounds::<Word64>(key, bits, [30, 27, 31], MULTIPLIERS)
 }
 
-two_rounds! {
-    /// Found by D. Stafford's search, his variant 13: the finaliser of `SplitMix64`.
-    SplitMix64: Word64, [30, 27, 31], [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb]
-}
-
-two_rounds! {
-    /// Found by P. Evensen's search.
-    MoreMur: Word64, [27, 33, 27], [0x3c79_ac49_2ba7_b653, 0x1c69_b3f7_4ac4_ae35]
+/// Found by P. Evensen's search.
+#[inline]
+pub(super) fn more_mur(key: HashKey, bits: u32) -> u32 {
+    const MULTIPLIERS: [u64; 2] = [0x3c79_ac49_2ba7_b653, 0x1c69_b3f7_4ac4_ae35];
+    two_rounds::<Word64>(key, bits, [27, 33, 27], MULTIPLIERS)
 }
 
 /// The finaliser of Y. Collet's XXH3: one round, for what is mixed already.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Xxh3Avalanche;
-
-impl HashFunction<HashKey> for Xxh3Avalanche {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        let word = Word64::joined(key);
-        let word = (word ^ word.right(37)) * Word64::new(0x1656_6791_9e37_79f9);
-        (word ^ word.right(32)).masked(bits)
-    }
+#[inline]
+pub(super) fn xxh3_avalanche(key: HashKey, bits: u32) -> u32 {
+    let word = Word64::joined(key);
+    let word = (word ^ word.right(37)) * Word64::new(0x1656_6791_9e37_79f9);
+    (word ^ word.right(32)).masked(bits)
 }
 
 /// The finaliser of XXH3 for short inputs, which are not mixed before: P. Evensen's rotations and
 /// two rounds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Xxh3Rrmxmx;
-
-impl HashFunction<HashKey> for Xxh3Rrmxmx {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        /// Bytes of the input.
-        const LENGTH: u64 = 8;
-        let multiplier = Word64::new(0x9fb2_1c65_1e98_df25);
-        let word = Word64::joined(key);
-        let word = (word ^ word.rotated(49) ^ word.rotated(24)) * multiplier;
-        let word = (word ^ (word.right(35) + Word64::new(LENGTH))) * multiplier;
-        (word ^ word.right(28)).masked(bits)
-    }
+#[inline]
+pub(super) fn xxh3_rrmxmx(key: HashKey, bits: u32) -> u32 {
+    /// Bytes of the input.
+    const LENGTH: u64 = 8;
+    let multiplier = Word64::new(0x9fb2_1c65_1e98_df25);
+    let word = Word64::joined(key);
+    let word = (word ^ word.rotated(49) ^ word.rotated(24)) * multiplier;
+    let word = (word ^ (word.right(35) + Word64::new(LENGTH))) * multiplier;
+    (word ^ word.right(28)).masked(bits)
 }

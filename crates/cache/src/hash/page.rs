@@ -6,11 +6,12 @@
 
 use super::HashKey;
 use super::word::Word;
-use crate::table::HashFunction;
-use std::marker::PhantomData;
 
-/// Bytes of a page, as a power of two: `PAGE_SHIFT`.
-const PAGE_SHIFT: u32 = 12;
+/// Bytes of a page, as a power of two: `PAGE_SHIFT`. It leads from a page's number to its offset.
+pub(super) const PAGE: u32 = 12;
+
+/// The same for keys whose index is the offset itself, as a swap entry is.
+pub(super) const ENTRY: u32 = 0;
 
 /// `sizeof(struct inode)`, which is not published. Ours is a multiple of 16 by an odd number.
 const INODE_BYTES: u64 = 336;
@@ -20,30 +21,33 @@ const INODE_ALIGNMENT: u32 = INODE_BYTES.trailing_zeros();
 
 /// The reference kernel's, of an offset in bytes: `s(i+o)`, masked.
 #[inline]
-fn reference<W: Word>(inode: W, offset: W, bits: u32) -> u32 {
-    added(
-        inode.right(INODE_ALIGNMENT) + offset.right(PAGE_SHIFT),
-        bits,
-    )
+pub(super) fn reference<W: Word, const SHIFT: u32>(key: HashKey, bits: u32) -> u32 {
+    added(inode_and_page::<W, SHIFT>(key), bits)
 }
 
 /// S. Tweedie's: `s(i+o+offset)`, masked.
 #[inline]
-fn with_offset<W: Word>(inode: W, offset: W, bits: u32) -> u32 {
-    let sum = inode.right(INODE_ALIGNMENT) + offset.right(PAGE_SHIFT) + offset;
+pub(super) fn with_offset<W: Word, const SHIFT: u32>(key: HashKey, bits: u32) -> u32 {
+    let sum = inode_and_page::<W, SHIFT>(key) + offset::<W, SHIFT>(key);
     added(sum, bits)
 }
 
 /// The multiplicative one: the upper bits of the product. The formula shifts by 32 less `bits`,
 /// since its word has 32.
 #[inline]
-fn multiplicative<W: Word>(inode: W, offset: W, bits: u32) -> u32 {
-    (inode + offset).multiplied().upper(bits)
+pub(super) fn multiplicative<W: Word, const SHIFT: u32>(key: HashKey, bits: u32) -> u32 {
+    sum::<W, SHIFT>(key).multiplied().upper(bits)
 }
 
-/// What [`PageMult`] multiplies.
-pub(super) fn sum<W: Word>(key: HashKey) -> W {
-    address::<W>(key) + offset(key)
+/// What [`multiplicative`] multiplies.
+#[inline]
+pub(super) fn sum<W: Word, const SHIFT: u32>(key: HashKey) -> W {
+    address::<W>(key) + offset::<W, SHIFT>(key)
+}
+
+#[inline]
+fn inode_and_page<W: Word, const SHIFT: u32>(key: HashKey) -> W {
+    address::<W>(key).right(INODE_ALIGNMENT) + offset::<W, SHIFT>(key).right(PAGE)
 }
 
 #[inline]
@@ -51,10 +55,9 @@ fn address<W: Word>(key: HashKey) -> W {
     W::address(key.object, INODE_BYTES)
 }
 
-/// The offset of a file's page.
 #[inline]
-fn offset<W: Word>(key: HashKey) -> W {
-    W::new(key.index).left(PAGE_SHIFT)
+fn offset<W: Word, const SHIFT: u32>(key: HashKey) -> W {
+    W::new(key.index).left(SHIFT)
 }
 
 /// The macro `s`: the sum, and its upper part once more, masked.
@@ -62,35 +65,3 @@ fn offset<W: Word>(key: HashKey) -> W {
 fn added<W: Word>(sum: W, bits: u32) -> u32 {
     (sum + sum.right(bits)).masked(bits)
 }
-
-/// A function of keys whose index is a page's number, and one of keys whose index is the offset
-/// itself, as a swap entry is.
-macro_rules! of_pages_and_entries {
-    ($page:ident, $entry:ident, $formula:ident) => {
-        #[doc = concat!("[`", stringify!($formula), "()`] of a file's page.")]
-        #[derive(Clone, Copy, Debug, Default)]
-        pub struct $page<W>(PhantomData<W>);
-
-        impl<W: Word> HashFunction<HashKey> for $page<W> {
-            #[inline]
-            fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-                $formula(address::<W>(key), offset(key), bits)
-            }
-        }
-
-        #[doc = concat!("[`", stringify!($formula), "()`] of a swap entry.")]
-        #[derive(Clone, Copy, Debug, Default)]
-        pub struct $entry<W>(PhantomData<W>);
-
-        impl<W: Word> HashFunction<HashKey> for $entry<W> {
-            #[inline]
-            fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-                $formula(address::<W>(key), W::new(key.index), bits)
-            }
-        }
-    };
-}
-
-of_pages_and_entries!(PageReference, SwapReference, reference);
-of_pages_and_entries!(PageOffset, SwapOffset, with_offset);
-of_pages_and_entries!(PageMult, SwapMult, multiplicative);

@@ -10,8 +10,6 @@
 
 use super::HashKey;
 use super::word::Word;
-use crate::table::HashFunction;
-use std::marker::PhantomData;
 
 /// How many values a byte has.
 const BYTES: usize = 256;
@@ -47,33 +45,23 @@ const fn random_word(seed: u64, at: u64) -> u64 {
 }
 
 /// The single table: a lookup for each byte of the word, rotated by one bit between them.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TableDriven<W>(PhantomData<W>);
-
-impl<W: Word> HashFunction<HashKey> for TableDriven<W> {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        let word = W::joined(key);
-        let bytes = (0..W::BITS).step_by(8).map(|at| word.right(at).masked(8));
-        let hash = bytes.fold(W::new(0), |hash, byte| {
-            hash.rotated(1) ^ W::new(WORDS[byte as usize])
-        });
-        hash.masked(bits)
-    }
+#[inline]
+pub(super) fn table_driven<W: Word>(key: HashKey, bits: u32) -> u32 {
+    let word = W::joined(key);
+    let bytes = (0..W::BITS).step_by(8).map(|at| word.right(at).masked(8));
+    let hash = bytes.fold(W::new(0), |hash, byte| {
+        hash.rotated(1) ^ W::new(WORDS[byte as usize])
+    });
+    hash.masked(bits)
 }
 
 /// Simple tabulation: a table of its own for each byte of both numbers, which makes any three keys
 /// independent.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tabulation;
-
-impl HashFunction<HashKey> for Tabulation {
-    #[inline]
-    fn bucket(&self, key: HashKey, bits: u32) -> u32 {
-        let (object, index) = (key.object.to_le_bytes(), key.index.to_le_bytes());
-        let bytes = object.iter().chain(&index);
-        let words = TABLES.iter().zip(bytes);
-        let hash = words.fold(0, |hash, (table, byte)| hash ^ table[usize::from(*byte)]);
-        hash & !u32::MAX.unbounded_shl(bits)
-    }
+#[inline]
+pub(super) fn tabulation(key: HashKey, bits: u32) -> u32 {
+    let (object, index) = (key.object.to_le_bytes(), key.index.to_le_bytes());
+    let bytes = object.iter().chain(&index);
+    let words = TABLES.iter().zip(bytes);
+    let hash = words.fold(0, |hash, (table, byte)| hash ^ table[usize::from(*byte)]);
+    hash & !u32::MAX.unbounded_shl(bits)
 }

@@ -5,7 +5,7 @@ mod todays;
 
 use super::*;
 use crate::page::PageKey;
-use crate::table::Hash64;
+use crate::table::{Hash64, HashFunction};
 use crate::tape::CacheKind;
 use proptest::prelude::*;
 use published::PUBLISHED;

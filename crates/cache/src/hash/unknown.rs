@@ -114,6 +114,14 @@ impl Function {
     }
 }
 
+impl TryFrom<String> for Function {
+    type Error = UnknownFunction;
+
+    fn try_from(name: String) -> Result<Self, UnknownFunction> {
+        name.parse()
+    }
+}
+
 impl FromStr for Function {
     type Err = UnknownFunction;
 

@@ -17,7 +17,7 @@ pub use answer::Constants;
 pub use key_set::KeySet;
 pub use measured::{KeySetMeasured, Measured};
 
-use larder_cache::hash::word::MULTIPLIER;
+use larder_cache::hash::MULTIPLIER;
 use prime::Golden;
 use serde::Serialize;
 
