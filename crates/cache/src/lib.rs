@@ -31,10 +31,11 @@ pub mod shrink;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
 mod stats;
-mod sync;
+pub mod sync;
 pub mod table;
 pub mod tables;
 pub mod tape;
+mod thread_number;
 mod wait;
 
 pub use caches::{Caches, Error};

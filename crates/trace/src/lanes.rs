@@ -25,11 +25,11 @@
 //! when the lock is left, which waits for it. 32 bytes an event, 4 MiB a lane, and as much again where
 //! they are collected: 132 MiB at most, beside the caches' budget, if 16 threads fill their lanes.
 
+use larder_cache::sync::thread_number;
 use larder_cache::tape::{Event, Operation};
-use std::cell::Cell;
 use std::mem;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -115,21 +115,6 @@ impl Lane {
     fn lock(&self) -> MutexGuard<'_, Held> {
         // What is held is right at all times.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The number of the calling thread.
-fn thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-    match NUMBER.get() {
-        usize::MAX => {
-            NUMBER.set(NEXT.fetch_add(1, Relaxed));
-            NUMBER.get()
-        }
-        number => number,
     }
 }
 

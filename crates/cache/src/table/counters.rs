@@ -11,77 +11,10 @@
 //! 8 KiB a table. In a loop of random lookups in a million entries that takes
 //! some 5% to 10% of one that copies, and nothing measurable of one that pins.
 
+use crate::thread_number::{NUMBERED, assigned_number, thread_number};
 use crossbeam_utils::CachePadded;
 use serde::{Deserialize, Serialize};
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
-
-/// Threads that own a shard each. One bit each in [`TAKEN`].
-const OWNED: usize = 64;
-
-/// Which shards have an owner.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
-
-/// Not asked yet.
-const UNKNOWN: usize = usize::MAX;
-
-thread_local! {
-    /// This thread's shard. Has no destructor, so that access is one instruction.
-    static SHARD: Cell<usize> = const { Cell::new(UNKNOWN) };
-    /// Gives the shard back when the thread ends.
-    static OWNER: Owner = Owner::new();
-}
-
-#[derive(Debug)]
-struct Owner(usize);
-
-impl Owner {
-    fn new() -> Self {
-        let mut taken = TAKEN.load(Relaxed);
-        while taken != u64::MAX {
-            let shard = taken.trailing_ones();
-            match TAKEN.compare_exchange(taken, taken | 1 << shard, AcqRel, Relaxed) {
-                Ok(_) => return Self(shard as usize),
-                Err(now) => taken = now,
-            }
-        }
-        Self(OWNED)
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        // What this thread still counts while it ends goes to the shared shard.
-        SHARD.set(OWNED);
-        if self.0 < OWNED {
-            TAKEN.fetch_and(!(1 << self.0), AcqRel);
-        }
-    }
-}
-
-/// This thread's shard.
-#[inline]
-fn shard() -> usize {
-    match SHARD.get() {
-        UNKNOWN => find_shard(),
-        shard => shard,
-    }
-}
-
-/// Finds this thread's shard, the first time it is asked for.
-#[cold]
-fn find_shard() -> usize {
-    SHARD.set(OWNER.try_with(|owner| owner.0).unwrap_or(OWNED));
-    SHARD.get()
-}
-
-/// The calling thread's number: the lowest that no other thread has, among so many that all threads
-/// beyond have the last.
-#[cfg(not(shuttle))]
-#[inline]
-pub(crate) fn thread_number() -> usize {
-    shard()
-}
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One thread's counts. The first link of every walk is not counted, so that
 /// most hits count one thing.
@@ -152,7 +85,7 @@ impl std::ops::Sub for Counts {
 /// Sharded counters.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    shards: Box<[CachePadded<Shard>; OWNED + 1]>,
+    shards: Box<[CachePadded<Shard>; NUMBERED + 1]>,
 }
 
 impl Counters {
@@ -186,8 +119,8 @@ impl Counters {
 
     #[inline]
     fn count(&self, count: impl FnOnce(&Shard, Add)) {
-        let shard = SHARD.get();
-        if shard < OWNED {
+        let shard = assigned_number();
+        if shard < NUMBERED {
             count(&self.shards[shard], add_owned);
         } else {
             self.count_slow(count);
@@ -196,7 +129,7 @@ impl Counters {
 
     #[cold]
     fn count_slow(&self, count: impl FnOnce(&Shard, Add)) {
-        count(&self.shards[shard()], add_shared);
+        count(&self.shards[thread_number()], add_shared);
     }
 
     /// Entries inserted.
