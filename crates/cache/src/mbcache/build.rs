@@ -1,10 +1,10 @@
 //! From a variant to the cache: the one place that knows them all.
 
 use super::off::Off;
-use super::rewrite::{self, Rewrite};
+use super::rewrite::{self, Referenced, Rewrite};
 use super::sizes::Sizes;
 use super::{Config, MbCache, Probe, Variant};
-use crate::research::mbcache::{clock, old};
+use crate::research::mbcache::{Lru, clock, old};
 use crate::table::Growth;
 use std::io;
 use std::sync::Arc;
@@ -53,9 +53,14 @@ pub fn build<P: Probe>(
 ) -> io::Result<Box<dyn MbCache>> {
     match variant {
         Variant::Old => Ok(Box::new(old::Old::new(config, growth, probe)?)),
-        Variant::Lru | Variant::ListLru | Variant::Referenced => {
-            let rewrite = Rewrite::new(variant, config, growth, probe)?;
-            Ok(Box::new(rewrite))
+        Variant::Lru => Ok(Box::new(Rewrite::new(Lru::one(), config, growth, probe)?)),
+        Variant::ListLru => {
+            let order = Lru::for_each_of(probe.processors());
+            Ok(Box::new(Rewrite::new(order, config, growth, probe)?))
+        }
+        Variant::Referenced => {
+            let order = Referenced::new();
+            Ok(Box::new(Rewrite::new(order, config, growth, probe)?))
         }
         Variant::Clock => Ok(Box::new(clock::Clock::new(config, growth, probe)?)),
         Variant::Off => Ok(Box::new(Off)),

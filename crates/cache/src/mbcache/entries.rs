@@ -9,11 +9,10 @@
 //! Who waits until an entry is unused holds it himself. Others who wait for the same do not count, so
 //! that two who do never wait for one another; one returns at a time.
 
-use super::holds::Holds;
 use super::probe::{Probe, Touch, place};
 use super::sizes::Sizes;
-use super::{Config, Held, Stats};
-use crate::table::{Arena, FREE_LISTS, Growth, Slot, State, Vacant};
+use super::{Config, Held, Holds, Stats};
+use crate::table::{Arena, Counts, FREE_LISTS, Growth, Slot, State, Vacant};
 use crate::wait::WaitQueues;
 use std::io;
 use std::sync::Arc;
@@ -53,14 +52,8 @@ impl<P: Probe, const W: usize> Entries<P, W> {
     /// The entry in slot `index`, on which the caller has taken a pin.
     #[inline]
     pub fn held(&self, index: u32) -> Held<'_> {
-        let slot = self.slot(index);
         self.wrote(index);
-        Held {
-            cache: self,
-            index,
-            key: slot.aux(),
-            value: slot.word(0),
-        }
+        Held::new(self, index, self.slot(index))
     }
 
     /// A slot for a new entry; `None` if another has to go first.
@@ -149,10 +142,15 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         self.arena.give_back(chunks, relocate).into()
     }
 
-    /// The figures that all variants count alike.
-    pub fn stats(&self) -> Stats {
+    /// The figures that all variants count alike, with the bytes of the entries alone.
+    pub fn stats(&self, counts: Counts, inserted: u64) -> Stats {
+        let entry_bytes = size_of::<Slot<W>>() as u64;
         Stats {
-            entry_bytes: size_of::<Slot<W>>() as u64,
+            entry_bytes,
+            bytes: u64::from(self.arena.touched()) * entry_bytes,
+            lookups: counts.lookups(),
+            hits: counts.hits,
+            inserted,
             dropped_by_limit: self.dropped_by_limit.load(Relaxed),
             dropped_by_shrinker: self.dropped_by_shrinker.load(Relaxed),
             ..Stats::default()

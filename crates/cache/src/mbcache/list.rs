@@ -57,20 +57,25 @@ impl Links {
     }
 }
 
-/// A list: its ends, and how many entries it has.
+/// A list: its number, its ends, and how many entries it has.
 #[derive(Debug)]
 pub(crate) struct List {
+    number: usize,
     first: u32,
     last: u32,
     len: u32,
 }
 
 impl List {
-    pub const EMPTY: Self = Self {
-        first: NONE,
-        last: NONE,
-        len: 0,
-    };
+    /// An empty list.
+    pub fn new(number: usize) -> Self {
+        Self {
+            number,
+            first: NONE,
+            last: NONE,
+            len: 0,
+        }
+    }
 
     pub fn len(&self) -> u32 {
         self.len
@@ -81,12 +86,12 @@ impl List {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// Puts the entry `index`, which is on no list, at the end of this one, whose number is `list`.
-    pub fn append<const W: usize>(&mut self, slots: &Arena<W>, index: u32, list: usize) {
+    /// Puts the entry `index`, which is on no list, at the end of this one.
+    pub fn append<const W: usize>(&mut self, slots: &Arena<W>, index: u32) {
         let links = Links {
             before: self.last,
             after: NONE,
-            list,
+            list: self.number,
         };
         links.store(slots.slot(index));
         self.let_follow(slots, self.last, index);
@@ -100,6 +105,26 @@ impl List {
         self.let_follow(slots, before, after);
         self.let_precede(slots, after, before);
         self.len -= 1;
+    }
+
+    /// Passes over up to `left` entries from the front, counting them off, until `goes` takes one,
+    /// which is on no list then. The others move to the end.
+    pub fn pass_over<const W: usize>(
+        &mut self,
+        slots: &Arena<W>,
+        left: &mut u64,
+        goes: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        for _ in 0..(*left).min(self.len.into()) {
+            *left -= 1;
+            let index = self.first()?;
+            self.remove(slots, index);
+            if goes(index) {
+                return Some(index);
+            }
+            self.append(slots, index);
+        }
+        None
     }
 
     /// Puts the entry `new`, which is on no list, where `old` is.
@@ -132,17 +157,21 @@ impl List {
         }
     }
 
-    /// Checks the invariants of this list, whose number is `list`, and that all on it are live.
-    pub fn check_invariants<const W: usize>(&self, slots: &Arena<W>, list: usize) {
+    /// Checks the invariants of this list, and that all on it are live.
+    pub fn check_invariants<const W: usize>(&self, slots: &Arena<W>) {
         let (mut before, mut at, mut len) = (NONE, self.first, 0);
         while at != NONE {
             let slot = slots.slot(at);
             let links = Links::of(slot);
-            assert_eq!((links.before, links.list), (before, list), "slot {at}");
+            assert_eq!(
+                (links.before, links.list),
+                (before, self.number),
+                "slot {at}"
+            );
             assert!(slot.state().has(State::LIVE), "slot {at} is live");
             (before, at) = (at, links.after);
             len += 1;
         }
-        assert_eq!((before, len), (self.last, self.len), "list {list}");
+        assert_eq!((before, len), (self.last, self.len), "list {}", self.number);
     }
 }

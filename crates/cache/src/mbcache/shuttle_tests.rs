@@ -2,7 +2,8 @@
 //! variant. See [`crate::shuttle_tests`] for how.
 
 use super::*;
-use crate::mbcache::rewrite::Rewrite;
+use crate::mbcache::rewrite::{Order, Referenced, Rewrite};
+use crate::research::mbcache::Lru;
 use crate::sync::{AcqRel, AtomicU32};
 use crate::table::{Charge, Growth};
 use std::sync::Arc;
@@ -293,13 +294,13 @@ fn shuttle_mbcache_old_holds_what_is_found_by_value_alone() {
 /// The worker drops entries while others are inserted; it has ended before the cache goes.
 #[test]
 fn shuttle_mbcache_worker_ends_with_its_cache() {
-    fn model(variant: Variant) {
+    fn model(order: impl Order<TwoProcessors>) {
         let config = Config {
             limit_entries: 1,
             bits: 0,
         };
         let probe = TwoProcessors::default();
-        let cache = Rewrite::new(variant, config, Growth::Prepaid, probe.clone()).unwrap();
+        let cache = Rewrite::new(order, config, Growth::Prepaid, probe.clone()).unwrap();
         let cache = Arc::new(cache);
         let theirs = Arc::clone(&cache);
         let insert = |cache: &dyn MbCache, values: [u64; 2]| {
@@ -315,10 +316,9 @@ fn shuttle_mbcache_worker_ends_with_its_cache() {
         drop(cache);
         assert_eq!(Arc::strong_count(&probe.0), 1);
     }
-    for variant in [Variant::Lru, Variant::ListLru, Variant::Referenced] {
-        eprintln!("{variant}");
-        try_schedules(move || model(variant));
-    }
+    try_schedules(|| model(Lru::one()));
+    try_schedules(|| model(Lru::for_each_of(2)));
+    try_schedules(|| model(Referenced::new()));
 }
 
 /// The oldest entry of a full chain goes, while others want it too.

@@ -1,6 +1,37 @@
-//! What the memory of a cache is made of.
+//! How large a cache is, and what its memory is made of.
 
-use super::Config;
+use super::Variant;
+
+/// The sizes of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Entries at most.
+    pub limit_entries: u32,
+    /// 2^`bits` buckets.
+    pub bits: u32,
+}
+
+impl Config {
+    /// Entries at most, in Linux: 16 for each of 1,024 buckets. Our default too.
+    pub const LINUX_LIMIT_ENTRIES: u32 = 16 << Self::LINUX_BITS;
+    /// Linux has 2^10 buckets, whatever the limit.
+    pub const LINUX_BITS: u32 = 10;
+
+    /// For `variant` with so many entries at most: buckets as Linux has them for what was published,
+    /// one for one or two entries for ours, and nowhere more than one an entry.
+    #[must_use]
+    pub fn new(variant: Variant, limit_entries: u32) -> Self {
+        let bits = limit_entries.max(1).ilog2();
+        let bits = match variant {
+            Variant::Clock => bits,
+            _ => bits.min(Self::LINUX_BITS),
+        };
+        Self {
+            limit_entries,
+            bits,
+        }
+    }
+}
 
 /// The sizes of a variant that keeps entries. Each says its own.
 #[derive(Clone, Copy, Debug)]

@@ -1,21 +1,21 @@
-//! `lru`, `list-lru` and `referenced`: the rewrite of 2016.
+//! `referenced`: the rewrite of 2016, as Linux has it.
 //!
 //! # Model
 //! `fs/mbcache.c` as of Linux 4.6, with what was learnt later. Entries lie in buckets with a lock
-//! each, and on [`lists`], which alone tells the three apart. From the limit on, each
+//! each, and in an [`Order`], on a list. From the limit on, each
 //! insert calls a worker that passes over a sixteenth of it; from twice the limit on, it passes over 64
 //! entries itself before. The arena has room for these and some more; if all of it is held,
 //! nothing can be inserted.
 //!
 //! # Life of an entry
-//! It is in its bucket before it is on a list, held by its inserter meanwhile. It goes by being claimed,
+//! It is in its bucket before it is in the order, held by its inserter meanwhile. It goes by being claimed,
 //! which needs that nobody holds it: by who deletes it, with the bucket locked, or by who passes over
 //! it on a list, with that locked. From then on nobody can hold it; who claimed it takes it out of the
 //! other place too, and then gives back the slot.
 //!
 //! # Invariants
-//! 1. What is live and held by nobody is in its bucket and on a list.
-//! 2. Buckets and lists have the same entries, when nobody uses the cache.
+//! 1. What is live and held by nobody is in its bucket and in the order.
+//! 2. Buckets and order have the same entries, when nobody uses the cache.
 //!
 //! # Locking
 //! A bucket, or a list, never both.
@@ -24,20 +24,19 @@
 //! 32 bytes an entry, 8 a bucket. A search locks a bucket and writes each entry that it returns, twice.
 
 mod buckets;
-mod lists;
+mod order;
 mod worker;
 
+pub(crate) use order::{Order, Referenced};
+
 use super::entries::Entries;
-use super::holds::Holds;
 use super::list::ENTRIES_MAX;
 use super::probe::Probe;
-use super::sizes::Sizes;
-use super::{Config, Deleted, Held, Inserted, MbCache, Stats, Variant};
+use super::{Config, Deleted, Held, Holds, Inserted, MbCache, Sizes, Stats, Variant};
 use crate::shrink::Shrinker;
 use crate::sync::Relaxed;
 use crate::table::{Counters, Growth, Room, Slot, State, Vacant};
 use buckets::{Buckets, Chain};
-use lists::Lists;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -50,7 +49,7 @@ const WORKER_PART: u32 = 16;
 const INSERT_PASSES: u32 = 64;
 
 /// Twice the limit, and what an insert passes over then.
-pub(super) const SIZES: Sizes = Sizes {
+pub(crate) const SIZES: Sizes = Sizes {
     entry_bytes: size_of::<Slot<2>>(),
     bucket_bytes: buckets::BUCKET_BYTES,
     slots_per_entry: 2,
@@ -59,30 +58,30 @@ pub(super) const SIZES: Sizes = Sizes {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Rewrite<P: Probe> {
-    worker: Worker<Core<P>>,
-    core: Arc<Core<P>>,
+pub(crate) struct Rewrite<O: Order<P>, P: Probe> {
+    worker: Worker<Core<O, P>>,
+    core: Arc<Core<O, P>>,
 }
 
 /// All but the worker, who has it too.
 #[derive(Debug)]
-struct Core<P: Probe> {
+struct Core<O: Order<P>, P: Probe> {
     entries: Entries<P, 2>,
     buckets: Buckets,
-    lists: Lists,
+    order: O,
     limit: u32,
     counters: Counters,
 }
 
-impl<P: Probe> Rewrite<P> {
-    pub fn new(variant: Variant, config: Config, growth: Growth, probe: P) -> io::Result<Self> {
+impl<O: Order<P>, P: Probe> Rewrite<O, P> {
+    pub fn new(order: O, config: Config, growth: Growth, probe: P) -> io::Result<Self> {
         let limit = config.limit_entries.min(ENTRIES_MAX / 2 - INSERT_PASSES);
         let limited = Config {
             limit_entries: limit,
             ..config
         };
         let core = Arc::new(Core {
-            lists: Lists::new(variant, probe.processors()),
+            order,
             entries: Entries::new(SIZES, limited, growth, probe)?,
             buckets: Buckets::new(config.bits),
             limit,
@@ -103,7 +102,7 @@ impl<P: Probe> Rewrite<P> {
     /// A slot for a new entry, where there are too many, or memory is short.
     fn make_room(&self) -> Option<Vacant<'_, 2>> {
         let core = &*self.core;
-        let count = core.lists.count();
+        let count = core.order.count();
         if count >= core.limit {
             self.worker.call();
         }
@@ -114,17 +113,11 @@ impl<P: Probe> Rewrite<P> {
     }
 
     fn held(&self, index: u32) -> Held<'_> {
-        let slot = self.core.entries.slot(index);
-        Held {
-            cache: self,
-            index,
-            key: slot.aux(),
-            value: slot.word(0),
-        }
+        Held::new(self, index, self.core.entries.slot(index))
     }
 }
 
-impl<P: Probe> Core<P> {
+impl<O: Order<P>, P: Probe> Core<O, P> {
     /// The bucket of `key`, locked.
     fn chain(&self, key: u32) -> Chain<'_, P> {
         self.buckets.lock(&self.entries, key)
@@ -145,8 +138,7 @@ impl<P: Probe> Core<P> {
     /// Passes over up to `left` entries, counting them off, until it drops one; false if it does not.
     fn drop_next(&self, left: &mut u64, dropped: &AtomicU64) -> bool {
         let entries = &self.entries;
-        let claim = |index| entries.claim(index).is_some();
-        let Some(index) = self.lists.next_to_go(entries, left, claim) else {
+        let Some(index) = self.order.next_to_go(entries, left) else {
             return false;
         };
         let key = entries.slot(index).aux();
@@ -159,7 +151,7 @@ impl<P: Probe> Core<P> {
     /// A slot for a new entry. Where there is none left, others go first.
     fn take(&self) -> Option<Vacant<'_, 2>> {
         // In the first turn all may be spared, in the second none are.
-        let mut left = 2 * u64::from(self.lists.count());
+        let mut left = 2 * u64::from(self.order.count());
         loop {
             let vacant = self.entries.take();
             if vacant.is_some() || !self.drop_next(&mut left, self.entries.dropped_for_room()) {
@@ -187,11 +179,11 @@ impl<P: Probe> Core<P> {
         let index = entries.publish(vacant, reusable);
         chain.push(index);
         drop(chain);
-        self.lists.add(entries, index);
+        self.order.add(entries, index);
         self.counters.insert();
         entries.release(index);
         if let Room::Instead(oldest) = room {
-            self.lists.remove(entries, oldest);
+            self.order.remove(entries, oldest);
             entries.free(oldest);
             entries.dropped_by_limit.fetch_add(1, Relaxed);
         }
@@ -216,7 +208,7 @@ impl<P: Probe> Core<P> {
             return false;
         };
         vacant.slot().copy_from(slot);
-        Lists::init(vacant.slot());
+        self.order.init(vacant.slot());
         let moved = entries.publish(vacant, state.has(State::REUSABLE));
         if state.has(State::REFERENCED) {
             entries.slot(moved).set_flags(State::REFERENCED);
@@ -224,30 +216,30 @@ impl<P: Probe> Core<P> {
         chain.remove(index);
         chain.push(moved);
         drop(chain);
-        self.lists.replace(entries, index, moved);
+        self.order.replace(entries, index, moved);
         entries.release(moved);
         true
     }
 }
 
-impl<P: Probe> Shrinker for Rewrite<P> {
+impl<O: Order<P>, P: Probe> Shrinker for Rewrite<O, P> {
     fn count_objects(&self) -> u64 {
-        self.core.lists.count().into()
+        self.core.order.count().into()
     }
 
     fn scan_objects(&self, count: u64) -> u64 {
         let core = &self.core;
         core.drop_entries(count, &core.entries.dropped_by_shrinker);
         core.entries
-            .give_back(core.lists.count().into(), |index, vacant| {
+            .give_back(core.order.count().into(), |index, vacant| {
                 core.relocate(index, vacant)
             })
     }
 }
 
-impl<P: Probe> Holds for Rewrite<P> {
+impl<O: Order<P>, P: Probe> Holds for Rewrite<O, P> {
     fn touch(&self, index: u32) {
-        self.core.lists.used(&self.core.entries, index);
+        self.core.order.used(&self.core.entries, index);
     }
 
     fn set_reusable(&self, index: u32, reusable: bool) {
@@ -263,14 +255,14 @@ impl<P: Probe> Holds for Rewrite<P> {
     }
 }
 
-impl<P: Probe> MbCache for Rewrite<P> {
+impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
     fn variant(&self) -> Variant {
-        self.core.lists.variant()
+        self.core.order.variant()
     }
 
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted {
         let core = &*self.core;
-        let is_below = core.lists.count() < core.limit;
+        let is_below = core.order.count() < core.limit;
         let vacant = match is_below.then(|| core.entries.take()).flatten() {
             Some(vacant) => vacant,
             // Nothing need go for what is there.
@@ -283,7 +275,7 @@ impl<P: Probe> MbCache for Rewrite<P> {
         let slot = vacant.slot();
         slot.set_aux(key);
         slot.set_word(0, value);
-        Lists::init(slot);
+        core.order.init(slot);
         core.insert(vacant, reusable)
     }
 
@@ -319,7 +311,7 @@ impl<P: Probe> MbCache for Rewrite<P> {
             if entries.claim(index).is_some() {
                 chain.remove(index);
                 drop(chain);
-                self.core.lists.remove(entries, index);
+                self.core.order.remove(entries, index);
                 entries.free(index);
                 return Deleted::Gone;
             }
@@ -335,20 +327,16 @@ impl<P: Probe> MbCache for Rewrite<P> {
         let Core {
             entries,
             buckets,
-            lists,
-            ..
+            order,
+            limit,
+            counters,
         } = &*self.core;
-        let counts = self.core.counters.sum();
-        let stats = entries.stats();
-        let slots = u64::from(entries.arena.touched()) * stats.entry_bytes;
+        let stats = entries.stats(counters.sum(), counters.inserted());
         Stats {
-            entries: lists.count().into(),
-            limit_entries: self.core.limit.into(),
+            entries: order.count().into(),
+            limit_entries: (*limit).into(),
             buckets: buckets.count(),
-            bytes: slots + buckets.bytes() + lists.bytes(),
-            lookups: counts.lookups(),
-            hits: counts.hits,
-            inserted: self.core.counters.inserted(),
+            bytes: stats.bytes + buckets.bytes() + order.bytes(),
             ..stats
         }
     }
@@ -358,16 +346,16 @@ impl<P: Probe> MbCache for Rewrite<P> {
         let Core {
             entries,
             buckets,
-            lists,
+            order,
             ..
         } = &*self.core;
-        lists.check_invariants(entries);
+        order.check_invariants(entries);
         assert_eq!(
             buckets.check_invariants(entries),
-            lists.count(),
-            "in buckets, and on lists"
+            order.count(),
+            "in buckets, and in the order"
         );
-        let used = lists.count() + entries.arena.count_free();
+        let used = order.count() + entries.arena.count_free();
         assert_eq!(used, entries.arena.touched(), "no slot is lost");
     }
 }

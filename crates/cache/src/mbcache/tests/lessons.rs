@@ -1,7 +1,8 @@
 //! What went wrong with mbcache in the kernel, and does not here.
 
 use super::*;
-use crate::mbcache::rewrite::Rewrite;
+use crate::mbcache::rewrite::{Order, Referenced, Rewrite};
+use crate::research::mbcache::Lru;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -137,7 +138,8 @@ impl Probe for Presence {}
 /// In 2026 the cache was still freed while its worker ran.
 #[test]
 fn nothing_works_for_a_cache_that_is_gone() {
-    for variant in [Variant::Lru, Variant::ListLru, Variant::Referenced] {
+    fn check(order: impl Order<Presence>) {
+        let variant = order.variant();
         let presence = Presence(Arc::default());
         let Presence(count) = &presence;
         let config = Config {
@@ -145,7 +147,7 @@ fn nothing_works_for_a_cache_that_is_gone() {
             bits: 4,
         };
         let growth = Growth::Prepaid;
-        let cache = Rewrite::new(variant, config, growth, presence.clone()).unwrap();
+        let cache = Rewrite::new(order, config, growth, presence.clone()).unwrap();
         for value in 0..2000_u32 {
             cache.insert(value, value.into(), true);
         }
@@ -153,6 +155,9 @@ fn nothing_works_for_a_cache_that_is_gone() {
         drop(cache);
         assert_eq!(Arc::strong_count(count), 1, "{variant}");
     }
+    check(Lru::one());
+    check(Lru::for_each_of(().processors()));
+    check(Referenced::new());
 }
 
 #[test]

@@ -193,18 +193,13 @@ impl<P: Probe> MbCache for Clock<P> {
     }
 
     fn stats(&self) -> Stats {
-        let counts = self.table.counts();
-        let stats = self.entries.stats();
+        let stats = (self.entries).stats(self.table.counts(), self.table.inserted());
         let buckets = u64::from(self.table.bucket_count());
-        let slots = u64::from(self.entries.arena.touched());
         Stats {
             entries: self.table.objects(),
             limit_entries: self.entries.arena.capacity().into(),
             buckets,
-            bytes: slots * stats.entry_bytes + buckets * SIZES.bucket_bytes as u64,
-            lookups: counts.lookups(),
-            hits: counts.hits,
-            inserted: self.table.inserted(),
+            bytes: stats.bytes + buckets * SIZES.bucket_bytes as u64,
             ..stats
         }
     }

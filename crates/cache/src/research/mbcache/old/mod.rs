@@ -34,10 +34,9 @@
 mod index;
 
 use crate::mbcache::entries::Entries;
-use crate::mbcache::holds::Holds;
 use crate::mbcache::list::{ENTRIES_MAX, List};
 use crate::mbcache::probe::{Locked, Probe, Touch, place};
-use crate::mbcache::{Config, Deleted, Held, Inserted, MbCache, Sizes, Stats, Variant};
+use crate::mbcache::{Config, Deleted, Held, Holds, Inserted, MbCache, Sizes, Stats, Variant};
 use crate::shrink::Shrinker;
 use crate::sync::{Condvar, Mutex, Relaxed};
 use crate::table::{Counters, Growth, Room, Slot, State, Vacant};
@@ -73,9 +72,6 @@ struct Indexes {
     parked: Vec<u32>,
 }
 
-/// The number of the list of the unused.
-const UNUSED: usize = 0;
-
 impl<P: Probe> Old<P> {
     pub fn new(config: Config, growth: Growth, probe: P) -> io::Result<Self> {
         let limited = Config {
@@ -87,7 +83,7 @@ impl<P: Probe> Old<P> {
             indexes: Mutex::new(Indexes {
                 by_key: Index::new(config.bits, 0),
                 by_value: Index::new(config.bits, 1),
-                unused: List::EMPTY,
+                unused: List::new(0),
                 count: 0,
                 parked: Vec::new(),
             }),
@@ -159,13 +155,7 @@ impl<P: Probe> Old<P> {
     }
 
     fn held(&self, index: u32) -> Held<'_> {
-        let slot = self.entries.slot(index);
-        Held {
-            cache: self,
-            index,
-            key: slot.aux(),
-            value: slot.word(0),
-        }
+        Held::new(self, index, self.entries.slot(index))
     }
 
     fn tell(&self, touch: Touch) {
@@ -298,7 +288,7 @@ impl<P: Probe> Holds for Old<P> {
         self.entries.release(index);
         if self.state(index).pins() == 0 {
             let slots = &self.entries.arena;
-            indexes.unused.append(slots, index, UNUSED);
+            indexes.unused.append(slots, index);
         }
         drop(indexes);
         self.let_go.notify_all();
@@ -383,17 +373,12 @@ impl<P: Probe> MbCache for Old<P> {
 
     fn stats(&self) -> Stats {
         let indexes = self.lock();
-        let counts = self.counters.sum();
-        let stats = self.entries.stats();
-        let slots = u64::from(self.entries.arena.touched()) * stats.entry_bytes;
+        let stats = (self.entries).stats(self.counters.sum(), self.counters.inserted());
         Stats {
             entries: indexes.count.into(),
             limit_entries: self.entries.arena.capacity().into(),
             buckets: indexes.by_key.buckets() + indexes.by_value.buckets(),
-            bytes: slots + indexes.by_key.bytes() + indexes.by_value.bytes(),
-            lookups: counts.lookups(),
-            hits: counts.hits,
-            inserted: self.counters.inserted(),
+            bytes: stats.bytes + indexes.by_key.bytes() + indexes.by_value.bytes(),
             ..stats
         }
     }
@@ -412,7 +397,7 @@ impl<P: Probe> MbCache for Old<P> {
             (indexes.count, indexes.count),
             "in both indexes"
         );
-        indexes.unused.check_invariants(slots, UNUSED);
+        indexes.unused.check_invariants(slots);
         let used = indexes.count + slots.count_free();
         assert_eq!(used, slots.touched(), "no slot is lost");
     }
