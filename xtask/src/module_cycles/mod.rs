@@ -15,7 +15,16 @@ use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 
 /// The crates without cycles.
-const CRATES: [&str; 5] = ["block", "ext4", "fuse", "readahead", "volume"];
+const CRATES: [&str; 8] = [
+    "block",
+    "cache",
+    "console",
+    "ext4",
+    "fuse",
+    "readahead",
+    "trace",
+    "volume",
+];
 
 /// Prints the cycles of `crates`, or of [`CRATES`] if none is named.
 ///

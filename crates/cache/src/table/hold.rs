@@ -66,6 +66,28 @@ pub(crate) enum Taken {
     Busy(u32, State),
 }
 
+/// What became of an entry to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// It is in the table now.
+    New,
+    /// It was there already.
+    Existing,
+    /// It is not in the table: its chain is full of entries that are held.
+    NoRoom,
+}
+
+/// What became of an entry to be deleted.
+#[derive(Debug)]
+pub(crate) enum Removed<'a, const W: usize> {
+    /// It is out of the table.
+    Out,
+    /// Others hold it; so does the caller now.
+    Held(Pin<'a, W>),
+    /// It was not in the table.
+    Absent,
+}
+
 /// What a visitor says of a slot with the right key.
 #[derive(Debug)]
 pub(crate) enum Visit<T> {

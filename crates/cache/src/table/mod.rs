@@ -70,18 +70,15 @@ pub use arena_config::ArenaConfig;
 pub(crate) use chain_bound::Room;
 pub(crate) use counters::Counters;
 pub use counters::Counts;
-#[cfg(not(shuttle))]
-pub(crate) use counters::thread_number;
 pub(crate) use free_list::FREE_LISTS;
 pub(crate) use hash::SeededHash;
 pub use hash::{Hash64, HashFunction};
 pub use histogram::Histogram;
+pub(crate) use hold::{Added, Removed, Taken, Visit};
 pub use hold::{Found, Pin};
-pub(crate) use hold::{Taken, Visit};
 use link::END_OF_FREE;
 pub(crate) use link::Link;
 pub use link::NUMBERS;
-pub(crate) use same_hash::{Added, Removed};
 pub use slot::{Slot, State};
 pub use tree_depths::TreeDepths;
 

@@ -12,30 +12,9 @@
 //! Pins taken here say nothing of use: that is for the holder to say.
 
 use super::chain_bound::Room;
+use super::hold::{Added, Removed};
 use super::link::Link;
 use super::{HashFunction, Layout, Pin, Slot, State, Table, Vacant};
-
-/// What became of an entry to be added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Added {
-    /// It is in the table now.
-    New,
-    /// It was there already.
-    Existing,
-    /// It is not in the table: its chain is full of entries that are held.
-    NoRoom,
-}
-
-/// What became of an entry to be deleted.
-#[derive(Debug)]
-pub(crate) enum Removed<'a, const W: usize> {
-    /// It is out of the table.
-    Out,
-    /// Others hold it; so does the caller now.
-    Held(Pin<'a, W>),
-    /// It was not in the table.
-    Absent,
-}
 
 /// Where a search stands: on a slot that was in this state, or before the first.
 type Place<'a, const W: usize> = Option<(&'a Slot<W>, State)>;

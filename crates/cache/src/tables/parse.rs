@@ -150,7 +150,7 @@ impl fmt::Display for Tables {
                 (now, of_base) if now == of_base => {}
                 (None, _) => write!(f, "+{name}={TREES}")?,
                 (Some(TableChoice { function, size }), _) => {
-                    write!(f, "+{name}={}/{size}", Finder::from(*function))?;
+                    write!(f, "+{name}={}/{size}", Finder::from(function))?;
                 }
             }
         }

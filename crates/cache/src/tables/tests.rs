@@ -1,6 +1,7 @@
 //! The published combinations, and tables as text.
 
 use super::*;
+use crate::tape::CacheKind;
 use proptest::prelude::*;
 
 fn parsed(text: &str) -> Tables {

@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(kernels.len(), rows.len(), "table {}", table.number);
             for (kernel, buckets) in kernels.iter().zip(rows) {
                 let Some(buckets) = buckets else { continue };
-                let choice = *kernel.tables().table(table.cache.unwrap()).unwrap();
+                let choice = kernel.tables().table(table.cache.unwrap()).unwrap();
                 let bits = buckets.trailing_zeros();
                 assert_eq!(
                     choice.size,

@@ -1,0 +1,205 @@
+//! What can be chosen: the tables of each cache, and how dentries are shrunk.
+
+use super::TableSize;
+use crate::hash::Function;
+use crate::tape::CacheKind;
+use serde::{Deserialize, Serialize};
+
+/// The tables of all caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Tables {
+    /// Whose tables these are but for what was changed: what they are called after, no more.
+    pub base: Base,
+    /// How pages are found.
+    pub page: Pages,
+    /// How buffers are found. Their index, for the function, counts frames of the device.
+    pub buffer: TableChoice,
+    /// How dentries are found. Names of 40 bytes or more have a table of their own, with an eighth
+    /// as many buckets.
+    pub dentry: TableChoice,
+    /// How inodes are found.
+    pub inode: TableChoice,
+    /// How dentries are shrunk.
+    pub shrinking: Shrinking,
+}
+
+/// Tables that have a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Base {
+    /// [`Tables::LARDER`].
+    #[default]
+    Larder,
+    /// [`Tables::REFERENCE`].
+    Reference,
+    /// [`Tables::A`].
+    A,
+    /// [`Tables::B`].
+    B,
+    /// [`Tables::C`].
+    C,
+    /// [`Tables::D`].
+    D,
+}
+
+/// The table of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableChoice {
+    /// Its hash function; ours if none.
+    pub function: Option<Function>,
+    /// Its size.
+    pub size: TableSize,
+}
+
+/// How pages are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// In a hash table.
+    Hashed(TableChoice),
+    /// In a red-black tree for each inode.
+    RedBlackTrees,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self::Hashed(TableChoice::default())
+    }
+}
+
+/// When dentries are asked for memory, and how hard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shrinking {
+    /// When a quarter of the pages and buffers gave too little, for as large a share of them.
+    #[default]
+    Normal,
+    /// Whenever memory is short, before anything else, for 1/(priority + 1) of them:
+    /// `nr_unused / (priority + 1)`, as A. Arcangeli suggested (Lever 2000, section 3.3).
+    Eager,
+}
+
+/// A function for the table of `cache`.
+const fn hashed(function: Function, bits: u32) -> TableChoice {
+    TableChoice {
+        function: Some(function),
+        size: TableSize::Bits(bits),
+    }
+}
+
+impl Tables {
+    /// What is called `larder`: ours.
+    pub const LARDER: Self = Self {
+        base: Base::Larder,
+        page: Pages::Hashed(TableChoice::LARDER),
+        buffer: TableChoice::LARDER,
+        dentry: TableChoice::LARDER,
+        inode: TableChoice::LARDER,
+        shrinking: Shrinking::Normal,
+    };
+
+    /// What is called `reference`: Linux 2.2.5.
+    pub const REFERENCE: Self = Self {
+        base: Base::Reference,
+        page: Pages::Hashed(hashed(Function::PageReference, 11)),
+        buffer: hashed(Function::BufferReference, 15),
+        dentry: hashed(Function::DentryReference, 10),
+        inode: hashed(Function::InodeReference, 8),
+        shrinking: Shrinking::Normal,
+    };
+
+    /// The published kernel `A`.
+    pub const A: Self = Self {
+        base: Base::A,
+        page: Pages::Hashed(hashed(Function::PageMult, 13)),
+        buffer: hashed(Function::BufferMult11, 14),
+        dentry: hashed(Function::DentryAdd, 13),
+        inode: hashed(Function::InodeModified, 11),
+        shrinking: Shrinking::Normal,
+    };
+
+    /// The published kernel `B`.
+    pub const B: Self = Self {
+        base: Base::B,
+        buffer: hashed(Function::BufferSteiner, 14),
+        ..Self::A
+    };
+
+    /// The published kernel `C`.
+    pub const C: Self = Self {
+        base: Base::C,
+        page: Pages::Hashed(hashed(Function::PageReference, 13)),
+        ..Self::A
+    };
+
+    /// The published kernel `D`.
+    pub const D: Self = Self {
+        base: Base::D,
+        page: Pages::Hashed(hashed(Function::PageOffset, 13)),
+        ..Self::A
+    };
+
+    /// All that have a name, by it.
+    pub const NAMED: [(&str, Self); 6] = [
+        ("larder", Self::LARDER),
+        ("reference", Self::REFERENCE),
+        ("A", Self::A),
+        ("B", Self::B),
+        ("C", Self::C),
+        ("D", Self::D),
+    ];
+
+    /// The table of `cache`; none for pages in trees.
+    #[must_use]
+    pub fn table(mut self, cache: CacheKind) -> Option<TableChoice> {
+        self.table_mut(cache).copied()
+    }
+
+    /// Whether a table has another size than our rule gives it.
+    pub(crate) fn has_chosen_sizes(&self) -> bool {
+        let tables = CacheKind::ALL.map(|cache| self.table(cache));
+        let mut tables = tables.iter().flatten();
+        tables.any(|table| table.size != TableSize::Larder)
+    }
+
+    pub(super) fn table_mut(&mut self, cache: CacheKind) -> Option<&mut TableChoice> {
+        match (cache, &mut self.page) {
+            (CacheKind::Page, Pages::Hashed(choice)) => Some(choice),
+            (CacheKind::Page, Pages::RedBlackTrees) => None,
+            (CacheKind::Buffer, _) => Some(&mut self.buffer),
+            (CacheKind::Dentry, _) => Some(&mut self.dentry),
+            (CacheKind::Inode, _) => Some(&mut self.inode),
+        }
+    }
+}
+
+impl TableChoice {
+    /// Ours.
+    pub const LARDER: Self = Self {
+        function: None,
+        size: TableSize::Larder,
+    };
+}
+
+/// What finds the objects of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Finder {
+    /// Our hash function.
+    #[default]
+    Larder,
+    /// A function by name.
+    Function(Function),
+    /// Red-black trees.
+    RedBlackTrees,
+}
+
+impl From<Function> for Finder {
+    fn from(function: Function) -> Self {
+        Self::Function(function)
+    }
+}
+
+impl From<Option<Function>> for Finder {
+    fn from(function: Option<Function>) -> Self {
+        function.map_or(Self::Larder, Self::Function)
+    }
+}
