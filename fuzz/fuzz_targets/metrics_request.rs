@@ -1,7 +1,7 @@
 //! The head of an HTTP request to the server of metrics, as it arrives.
 #![no_main]
 
-use larder_fuse::metrics::http::{HEAD_BYTES, answer};
+use larder_observe::http::{HEAD_BYTES, answer};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

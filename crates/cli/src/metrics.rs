@@ -1,7 +1,7 @@
 //! Where the metrics of a mount are served.
 
 use larder_console::{Result, tell_note};
-use larder_fuse::Metrics;
+use larder_observe::Metrics;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Reads an address, or a port alone, which is one of this machine's loopback.

@@ -121,6 +121,12 @@ impl From<io::Error> for Failure {
     }
 }
 
+impl From<larder_observe::Error> for Failure {
+    fn from(error: larder_observe::Error) -> Self {
+        larder_fuse::Error::from(error).into()
+    }
+}
+
 impl From<larder_fuse::Error> for Failure {
     fn from(error: larder_fuse::Error) -> Self {
         Self::Told {

@@ -1,13 +1,12 @@
 //! What can go wrong with a mount, and what to do about it.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// The result of a mount operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed mount, unmount or question to a mount's server.
+/// A failed mount or unmount.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -124,14 +123,6 @@ pub enum Error {
     /// The list of mounts could not be read. Errno: the cause's.
     #[error("cannot read /proc/self/mountinfo: {0}")]
     MountInfo(io::Error),
-    /// The mount belongs to someone else. Errno: `EACCES`.
-    #[error("{} was mounted by user {owner}, who alone may ask for its statistics", .mountpoint.display())]
-    NotOwner {
-        /// The mount point.
-        mountpoint: PathBuf,
-        /// The user id of the one who mounted it.
-        owner: u32,
-    },
     /// The mount that is to go belongs to someone else. Errno: `EPERM`.
     #[error("{} was mounted by user {owner}", .mountpoint.display())]
     NotYours {
@@ -140,26 +131,7 @@ pub enum Error {
         /// The user id of the one who mounted it.
         owner: u32,
     },
-    /// No server answers for the mount. Errno: `ECONNREFUSED`.
-    #[error("no larder server answers for {}", .0.display())]
-    NoServer(PathBuf),
-    /// The statistics socket failed or answered nonsense. Errno: `EPROTO`.
-    #[error("cannot get statistics: {0}")]
-    Stats(String),
-    /// Metrics cannot be served at an address. Errno: the cause's.
-    #[error("cannot serve metrics at {address}: {source}")]
-    Metrics {
-        /// The address.
-        address: SocketAddr,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// No directory for the statistics socket is safe to use. Errno: `EACCES`.
-    #[error("cannot use {} for the statistics socket: {what}", .directory.display())]
-    SocketDirectory {
-        /// The directory.
-        directory: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
+    /// The mount's server cannot be asked. Errno: the cause's.
+    #[error(transparent)]
+    Observe(#[from] larder_observe::Error),
 }

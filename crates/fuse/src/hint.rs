@@ -1,7 +1,6 @@
 //! What to do about an error.
 
 use crate::{Error, mount_of};
-use std::io;
 
 /// How to find out what there is to give.
 const LIST_MOUNTS: &str =
@@ -60,21 +59,8 @@ impl Error {
                 _ => LIST_MOUNTS.to_owned(),
             },
             Self::Absent(_) | Self::NotOurs { .. } => LIST_MOUNTS.to_owned(),
-            Self::NotOwner { owner, .. } => format!("ask as user {owner} or as root"),
             Self::NotYours { owner, .. } => format!("unmount it as user {owner} or as root"),
-            Self::NoServer(path) => format!(
-                "if the server was killed, clean up: larder umount {}",
-                path.display()
-            ),
-            Self::Metrics { source, .. } => match source.kind() {
-                io::ErrorKind::AddrInUse => "take another port; 0 takes one that is free",
-                io::ErrorKind::AddrNotAvailable => {
-                    "give an address of this machine, or a port alone"
-                }
-                io::ErrorKind::PermissionDenied => "take a port from 1024 on, or be root",
-                _ => return None,
-            }
-            .to_owned(),
+            Self::Observe(error) => return error.hint(),
             _ => return None,
         })
     }

@@ -3,7 +3,7 @@
 //! - [`Server`] mounts a [`Volume`](larder::Volume) and answers the kernel's
 //!   requests until the mount goes away, read-only or for writing too.
 //! - [`unmount`] takes a mount away, also one whose server was killed.
-//! - [`stats`] asks the server behind a mount what its caches did; [`metrics`] serves that to Prometheus.
+//! - [`MountEntry::server`] is whom to ask what the caches behind a mount did.
 //!
 //! The layers, top down: [`Server`] owns the mount; `transport` speaks the FUSE
 //! protocol (today through the crate `fuser`, and nothing outside that module
@@ -16,18 +16,15 @@ mod error;
 mod error_log;
 mod hint;
 mod lookups;
-pub mod metrics;
 mod mount;
 mod node;
 mod open_files;
 mod operations;
 mod options;
 mod server;
-pub mod stats;
 mod transport;
 
 pub use error::{Error, Result};
-pub use metrics::Metrics;
 pub use mount::attach::check_mount;
 pub use mount::info::{MountEntry, find_mount, is_mounted, mount_of};
 pub use mount::unmount::{Unmounted, unmount};

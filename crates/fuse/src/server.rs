@@ -1,12 +1,11 @@
 //! A mounted volume and the threads that answer for it.
 
-use crate::metrics::{Exporter, Metrics};
 use crate::mount::attach::{Attached, attach};
 use crate::mount::unmount::unmount_own;
-use crate::stats::{Answer, Listener};
 use crate::transport::{self, Session};
 use crate::{Error, MountEntry, MountOptions, Result, Unmounted};
 use larder::Volume;
+use larder_observe::{Answer, Listener};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -20,10 +19,8 @@ use std::sync::Arc;
 pub struct Server {
     session: Session,
     volume: Arc<Volume>,
-    read_write: bool,
     unmounter: Unmounter,
     kernel_readahead_bytes: u64,
-    metrics: Option<Metrics>,
     guard: Unserved,
 }
 
@@ -70,20 +67,10 @@ impl Server {
         Ok(Self {
             session,
             volume,
-            read_write: options.read_write,
             unmounter,
             kernel_readahead_bytes: options.kernel_readahead_bytes,
-            metrics: None,
             guard,
         })
-    }
-
-    /// Serves the volume's figures at an address too, to all who can connect, as long as the mount is
-    /// served.
-    #[must_use]
-    pub fn with_metrics(mut self, metrics: Option<Metrics>) -> Self {
-        self.metrics = metrics;
-        self
     }
 
     /// Where the volume is mounted, as the kernel names it.
@@ -99,59 +86,38 @@ impl Server {
     }
 
     /// Answers requests until the mount is gone. `ready` is called once, when
-    /// the threads are about to start and the statistics socket answers. If it
-    /// fails, the mount goes away unserved.
+    /// the threads are about to start and the statistics socket answers. What it
+    /// returns is dropped when the mount is gone; if it fails, the mount goes away unserved.
     ///
     /// The volume is closed before the socket goes away, so that a socket where
     /// nobody listens tells that the image is free; whoever asked through the
-    /// socket is told how the closing went.
+    /// socket is told how the closing went, and what `end_recording` returns, which is called
+    /// when the volume is closed: why not all was recorded.
     ///
     /// # Errors
     /// [`Error::Session`] if the connection to the kernel broke;
     /// [`Error::NotReady`] if `ready` failed; [`Error::Close`] if what was written
     /// could not all be brought to the image.
-    pub fn serve(self, ready: impl FnOnce() -> io::Result<()>) -> Result<()> {
-        self.serve_until(ready, || None)
-    }
-
-    /// As [`Server::serve`]; calls `end_recording` when the volume is closed, before anybody is told that the
-    /// image is free. Whoever asked is told what that returns: why not all was recorded.
-    ///
-    /// # Errors
-    /// As [`Server::serve`].
-    pub fn serve_until(
+    pub fn serve<T>(
         self,
-        ready: impl FnOnce() -> io::Result<()>,
+        ready: impl FnOnce() -> io::Result<T>,
         end_recording: impl FnOnce() -> Option<String>,
     ) -> Result<()> {
         let Self {
             session,
             volume,
-            read_write,
             unmounter,
             kernel_readahead_bytes,
-            metrics,
             mut guard,
         } = self;
         raise_kernel_readahead(&unmounter.entry, kernel_readahead_bytes);
-        let listener = match Listener::start(&unmounter.entry, Arc::downgrade(&volume)) {
-            Ok(listener) => Some(listener),
-            Err(error) => {
-                tracing::warn!("no statistics: {error}");
-                None
-            }
-        };
-        let ready = || {
-            let start = |metrics| {
-                let mountpoint = &unmounter.entry.mountpoint;
-                Exporter::start(metrics, mountpoint, Arc::downgrade(&volume))
-            };
-            let exporter = metrics.map(start).transpose()?;
-            ready()?;
-            Ok(exporter)
-        };
+        let listener = unmounter
+            .entry
+            .server()
+            .and_then(|mount| Ok(Listener::start(&mount, Arc::downgrade(&volume))?))
+            .inspect_err(|error| tracing::warn!("no statistics: {error}"));
         let outcome = match ready() {
-            Ok(_exporter) => session.run(),
+            Ok(_served) => session.run(),
             Err(error) => {
                 // Whoever waits for an answer is told that there will be none.
                 drop(session);
@@ -162,14 +128,10 @@ impl Server {
             guard.0 = None;
         }
         drop(guard);
-        let closed = if read_write {
-            volume.close().map_err(Error::Close)
-        } else {
-            Ok(())
-        };
+        let closed = volume.close().map_err(Error::Close);
         let unrecorded = end_recording();
         drop(volume);
-        if let Some(listener) = listener {
+        if let Ok(listener) = listener {
             listener.stop(&match (&closed, unrecorded) {
                 (Err(error), _) => Answer::Closed(Some(error.to_string())),
                 (Ok(()), Some(why)) => Answer::Unrecorded(why),

@@ -22,7 +22,7 @@ fn check_mount(name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::mount(volume, folder.path(), &MountOptions::default()).unwrap();
     let unmounter = server.unmounter();
-    let thread = std::thread::spawn(move || server.serve(|| Ok(())));
+    let thread = std::thread::spawn(move || server.serve(|| Ok(()), || None));
 
     let comparison = Comparison {
         // The protocol carries no time of creation as far as `fuser` speaks it.

@@ -109,7 +109,9 @@ fn mount_goes_away_if_its_server_cannot_get_ready() {
     let volume = Arc::new(Volume::open(image, &OpenOptions::default()).unwrap());
     let mountpoint = dir.path().join("mnt");
     let server = Server::mount(volume, &mountpoint, &MountOptions::default()).unwrap();
-    let error = server.serve(|| Err(Errno::IO.into())).unwrap_err();
+    let error = server
+        .serve::<()>(|| Err(Errno::IO.into()), || None)
+        .unwrap_err();
     assert!(matches!(error, Error::NotReady(_)), "{error}");
     assert!(matches!(
         larder_fuse::find_mount(&mountpoint),

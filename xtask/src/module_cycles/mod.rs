@@ -15,12 +15,13 @@ use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 
 /// The crates without cycles.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "block",
     "cache",
     "console",
     "ext4",
     "fuse",
+    "observe",
     "readahead",
     "trace",
     "volume",

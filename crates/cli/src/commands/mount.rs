@@ -89,11 +89,17 @@ pub(super) fn serve(
     }
     // From here on, a signal unmounts instead of leaving a mount without a server.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let server = Server::mount(Arc::new(volume), mountpoint, &mount)?.with_metrics(metrics);
+    let volume = Arc::new(volume);
+    let figures = Arc::downgrade(&volume);
+    let server = Server::mount(volume, mountpoint, &mount)?;
     let at = server.mountpoint().to_owned();
     unmount_on_signal(signals, server.unmounter())?;
     let mut unrecorded = None;
     let ready = || {
+        let stats = move || Some(figures.upgrade()?.stats());
+        let exporter = metrics
+            .map(|metrics| metrics.serve(&at, stats))
+            .transpose()?;
         if let Some(departure) = departure {
             departure.leave()?;
         } else if io::stderr().is_terminal() {
@@ -102,9 +108,9 @@ pub(super) fn serve(
         if let Some(unserved) = unserved {
             unserved.keep();
         }
-        Ok(())
+        Ok(exporter)
     };
-    server.serve_until(ready, || {
+    server.serve(ready, || {
         unrecorded = recording.and_then(Recording::finish);
         unrecorded.clone()
     })?;

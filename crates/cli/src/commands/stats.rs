@@ -9,14 +9,14 @@ use larder::{
 };
 use larder_console::{Result, name, size, tell_note, write_json};
 use larder_fuse::find_mount;
-use larder_fuse::metrics::exposition;
-use larder_fuse::stats::{histogram, stats};
+use larder_observe::exposition;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
+    let mount = find_mount(&args.mountpoint)?.server()?;
     if let Some(cache) = args.histogram {
-        let report = histogram(&args.mountpoint, cache.into())?;
+        let report = mount.histogram(cache.into())?;
         if args.json {
             write_json(&json::Histogram::new(&report))?;
         } else {
@@ -24,12 +24,11 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let stats = stats(&args.mountpoint)?;
+    let stats = mount.stats()?;
     if args.json {
         write_json(&stats)?;
     } else if args.prometheus {
-        let mountpoint = find_mount(&args.mountpoint)?.mountpoint;
-        let mountpoint = mountpoint.to_string_lossy();
+        let mountpoint = mount.mountpoint.to_string_lossy();
         let labels = [("mountpoint", &*mountpoint)];
         print(|out| out.write_all(exposition(&stats, &mountpoint, &labels).as_bytes()))?;
     } else {

@@ -1,7 +1,7 @@
 //! Attaching a mount: root asks the kernel, everyone else asks fusermount3.
 
 use super::{fusermount, info, unmount};
-use crate::{Error, MountEntry, MountOptions, Result, stats};
+use crate::{Error, MountEntry, MountOptions, Result};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use std::ffi::{CString, OsStr, OsString};
@@ -98,7 +98,9 @@ fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf
         if unmount::is_server_gone(&path) {
             return Err(Error::ServerGone(path));
         }
-        if entry.fs_type == "fuse.larder" || stats::is_answering(&entry) {
+        if entry.fs_type == "fuse.larder"
+            || entry.server().is_ok_and(|server| server.is_answering())
+        {
             return Err(Error::InUse {
                 mountpoint: path,
                 source_name: entry.source.to_string_lossy().into_owned(),

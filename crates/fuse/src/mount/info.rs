@@ -4,6 +4,7 @@
 //! and, when its server is dead, nobody. The kernel's own list answers always.
 
 use crate::{Error, Result};
+use larder_observe::Mount;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -24,8 +25,6 @@ pub struct MountEntry {
     pub fs_type: String,
     /// What is mounted.
     pub source: OsString,
-    /// Options of the mount, such as `ro,nosuid`.
-    pub options: String,
     /// Options of the file system, such as `user_id=1000`.
     pub super_options: String,
 }
@@ -45,6 +44,23 @@ impl MountEntry {
             .split(',')
             .find_map(|option| option.strip_prefix("user_id="))
             .and_then(|uid| uid.parse().ok())
+    }
+
+    /// The mount as its server can be asked.
+    ///
+    /// # Errors
+    /// [`Error::NotOurs`] if it is no FUSE mount.
+    pub fn server(&self) -> Result<Mount> {
+        let owner = self.owner().filter(|_| self.is_fuse());
+        let owner = owner.ok_or_else(|| Error::NotOurs {
+            mountpoint: self.mountpoint.clone(),
+            fs_type: self.fs_type.clone(),
+        })?;
+        Ok(Mount {
+            mountpoint: self.mountpoint.clone(),
+            device: (self.device_major, self.device_minor),
+            owner,
+        })
     }
 }
 
@@ -134,7 +150,6 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let device = std::str::from_utf8(fields.nth(2)?).ok()?;
     let (major, minor) = device.split_once(':')?;
     let mountpoint = fields.nth(1)?;
-    let options = fields.next()?;
     fields.find(|&field| field == b"-")?;
     let fs_type = fields.next()?;
     let source = fields.next()?;
@@ -145,7 +160,6 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
         mountpoint: PathBuf::from(unescape(mountpoint)),
         fs_type: String::from_utf8_lossy(fs_type).into_owned(),
         source: unescape(source),
-        options: String::from_utf8_lossy(options).into_owned(),
         super_options: String::from_utf8_lossy(super_options).into_owned(),
     })
 }

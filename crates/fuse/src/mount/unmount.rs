@@ -1,7 +1,8 @@
 //! Taking a mount away, also one whose server was killed.
 
 use super::{fusermount, info};
-use crate::{Error, MountEntry, Result, stats};
+use crate::{Error, MountEntry, Result};
+use larder_observe::{Answer, Closing};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::io;
@@ -33,14 +34,9 @@ pub enum Unmounted {
 /// [`Error::Unrecorded`] if its recording ended early, or what the system said.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     let entry = info::find_mount(mountpoint)?;
-    if !entry.is_fuse() {
-        return Err(Error::NotOurs {
-            mountpoint: entry.mountpoint,
-            fs_type: entry.fs_type,
-        });
-    }
+    let server = entry.server()?;
     let path = &entry.mountpoint;
-    let closing = stats::Closing::ask(&entry);
+    let closing = server.ask_close();
     let outcome = match detach(path, false) {
         Ok(()) => Ok(Unmounted::Now),
         Err(error) if is_busy(&error) && (lazy || is_server_gone(path)) => {
@@ -50,13 +46,26 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     };
     let outcome = outcome.map_err(|source| failure(path, source))?;
     if outcome == Unmounted::Now {
-        if let Some(failure) = closing.and_then(|closing| closing.failure(path)) {
+        if let Some(failure) = closing.and_then(|closing| close_failure(closing, path)) {
             return Err(failure);
         }
-        stats::await_server_exit(&entry, Instant::now() + SERVER_EXIT);
+        server.await_server_exit(Instant::now() + SERVER_EXIT);
     }
-    stats::remove_stale_socket(&entry);
+    server.remove_stale_socket();
     Ok(outcome)
+}
+
+/// Waits until the volume is closed that was mounted at `path`: what went wrong, as far as its server tells.
+fn close_failure(closing: Closing, path: &Path) -> Option<Error> {
+    let mountpoint = path.to_owned();
+    let what = match closing.wait() {
+        Ok(Answer::Closed(failure)) => failure?,
+        Ok(Answer::Unrecorded(what)) => return Some(Error::Unrecorded { mountpoint, what }),
+        // A server that cannot be asked so has nothing to write.
+        Ok(_) => return None,
+        Err(error) => format!("its server did not tell of its end: {error}"),
+    };
+    Some(Error::ServerClose { mountpoint, what })
 }
 
 /// Takes away our own mount, unless it already is: something else may be

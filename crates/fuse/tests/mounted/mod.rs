@@ -21,7 +21,7 @@ impl Mounted {
         let server = Server::mount(Arc::clone(&volume), &folder.join("mnt"), options).unwrap();
         let path = server.mountpoint().to_owned();
         let unmounter = server.unmounter();
-        let thread = std::thread::spawn(move || server.serve(|| Ok(())));
+        let thread = std::thread::spawn(move || server.serve(|| Ok(()), || None));
         Self {
             path,
             volume,

@@ -1,8 +1,8 @@
 //! The questions to the server of a mount.
 
 use larder::{CacheKind, HistogramReport, Stats};
-use larder_fuse::Result;
-use larder_fuse::stats::{counts, histogram, stats};
+use larder_fuse::{Result, find_mount};
+use larder_observe::Mount;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -40,18 +40,17 @@ impl Asker {
     /// Asks for all counts and for the histogram of the chosen cache.
     pub(super) fn ask(&mut self, chosen: CacheKind) -> Result<Sample> {
         let mut stats = if self.asked == 0 {
-            stats(&self.mountpoint)?
+            self.mount()?.stats()?
         } else {
-            counts(&self.mountpoint)?
+            self.mount()?.counts()?
         };
-        let report = histogram(&self.mountpoint, chosen)?;
+        let report = self.mount()?.histogram(chosen)?;
         self.note(&report);
         let others = CacheKind::ALL.into_iter().filter(|kind| *kind != chosen);
         if self.asked % SELDOM == SELDOM - 1
             && let Some(other) = others.cycle().nth((self.asked / SELDOM) as usize % 3)
         {
-            let report = histogram(&self.mountpoint, other)?;
-            self.note(&report);
+            self.note(&self.mount()?.histogram(other)?);
         }
         let caches = [
             &mut stats.page,
@@ -69,6 +68,11 @@ impl Asker {
             stats,
             report,
         })
+    }
+
+    /// The mount, if it is still there.
+    fn mount(&self) -> Result<Mount> {
+        find_mount(&self.mountpoint)?.server()
     }
 
     fn note(&mut self, report: &HistogramReport) {

@@ -12,12 +12,7 @@
 
 mod exporter;
 mod exposition;
-#[cfg(not(fuzzing))]
-mod http;
-#[cfg(fuzzing)]
 pub mod http;
 
-pub use exporter::Metrics;
+pub use exporter::{Exporter, Metrics};
 pub use exposition::exposition;
-
-pub(crate) use exporter::Exporter;

@@ -6,9 +6,9 @@
 //! socket in the place of ours before we end; so the thread is woken by a pipe of
 //! its own, not through the file, and the file is removed only if it is ours.
 
-use super::directory;
+use super::directory::Mount;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
-use crate::{Error, MountEntry, Result};
+use crate::{Error, Result};
 use larder::Volume;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -34,7 +34,7 @@ const RETRY_TIME: Timespec = Timespec {
 
 /// A listening socket and its thread.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub struct Listener {
     /// Removed when the listener has ended.
     _socket: SocketFile,
     /// Closed to end the thread.
@@ -60,15 +60,23 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    /// Listens for questions about the volume mounted as `entry`, also after the
-    /// volume is closed.
-    pub(crate) fn start(entry: &MountEntry, volume: Weak<Volume>) -> Result<Self> {
-        let uid = rustix::process::geteuid().as_raw();
-        let path = directory::make(uid)?.join(directory::socket_name(entry));
+    /// Listens for questions about the volume that is mounted as `mount`, also after it is closed.
+    ///
+    /// # Errors
+    /// [`Error::SocketDirectory`], or [`Error::Stats`].
+    pub fn start(mount: &Mount, volume: Weak<Volume>) -> Result<Self> {
+        let path = mount.own_socket()?;
         Self::start_at(&path, move |question| answer(&volume, question))
     }
 
-    fn start_at(path: &Path, answer: impl Fn(Question) -> Answer + Send + 'static) -> Result<Self> {
+    /// Listens at `path`, and answers what `answer` says.
+    ///
+    /// # Errors
+    /// [`Error::Stats`].
+    pub fn start_at(
+        path: &Path,
+        answer: impl Fn(Question) -> Answer + Send + 'static,
+    ) -> Result<Self> {
         let failed = |error: io::Error| Error::Stats(format!("{}: {error}", path.display()));
         // The device number is ours now: what bears its name is stale.
         match fs::remove_file(path) {
@@ -100,7 +108,7 @@ impl Listener {
     }
 
     /// Ends the thread, tells those who wait how the volume was `closed`, and removes the socket.
-    pub(crate) fn stop(self, closed: &Answer) {
+    pub fn stop(self, closed: &Answer) {
         drop(self.running);
         let Ok(waiting) = self.thread.join() else {
             return tracing::error!("the statistics thread panicked");
@@ -188,130 +196,5 @@ fn answer(volume: &Weak<Volume>, question: Question) -> Answer {
         Question::Counts => Answer::Stats(Box::new(volume.counts())),
         Question::Histogram { cache } => Answer::Histogram(Box::new(volume.histogram(cache))),
         Question::Close => Answer::Error("too many wait already".to_owned()),
-    }
-}
-
-/// Whether a server listens on the socket.
-pub(super) fn is_alive(path: &Path) -> bool {
-    UnixStream::connect(path).is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::protocol::ANSWER_BYTES;
-    use super::*;
-    use larder::{CacheKind, HistogramReport};
-    use std::io::Write;
-
-    fn listener(path: &Path) -> Listener {
-        Listener::start_at(path, |question| match question {
-            Question::Stats | Question::Counts => Answer::Stats(Box::default()),
-            Question::Histogram { cache } => {
-                Answer::Histogram(Box::new(HistogramReport::of(cache, [])))
-            }
-            Question::Close => Answer::Error(String::new()),
-        })
-        .unwrap()
-    }
-
-    fn ask(path: &Path, line: &[u8]) -> io::Result<Answer> {
-        let mut stream = UnixStream::connect(path)?;
-        stream.write_all(line)?;
-        receive(
-            &mut stream,
-            ANSWER_BYTES,
-            Instant::now() + Duration::from_secs(10),
-        )
-    }
-
-    #[test]
-    fn listener_answers_one_client_after_the_other() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.sock");
-        let listener = listener(&path);
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        for _ in 0..3 {
-            let heard = ask(&path, b"{\"ask\":\"histogram\",\"cache\":\"inode\"}\n").unwrap();
-            assert!(matches!(heard, Answer::Histogram(report) if report.cache == CacheKind::Inode));
-        }
-        listener.stop(&Answer::Closed(None));
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn listener_whose_place_was_taken_ends_and_leaves_the_place_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.sock");
-        let before = listener(&path);
-        let after = listener(&path);
-        before.stop(&Answer::Closed(None));
-        ask(&path, b"{\"ask\":\"stats\"}\n").unwrap();
-        after.stop(&Answer::Closed(None));
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn client_that_waits_for_the_end_is_told_how_it_went() {
-        for what in [
-            Answer::Closed(None),
-            Answer::Closed(Some("the disk is full".to_owned())),
-            Answer::Unrecorded("the other disk is full".to_owned()),
-        ] {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join("x.sock");
-            let listener = listener(&path);
-            let mut waiting = UnixStream::connect(&path).unwrap();
-            waiting.write_all(b"{\"ask\":\"close\"}\n").unwrap();
-            // It may not have been let in yet.
-            listener.stop(&what);
-            let deadline = Instant::now() + Duration::from_secs(10);
-            let heard: Answer = receive(&mut waiting, ANSWER_BYTES, deadline).unwrap();
-            let [heard, what] = [heard, what].map(|answer| serde_json::to_string(&answer).unwrap());
-            assert_eq!(heard, what);
-        }
-    }
-
-    #[test]
-    fn nonsense_is_answered_with_an_error() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.sock");
-        let listener = listener(&path);
-        assert!(matches!(ask(&path, b"hello\n").unwrap(), Answer::Error(_)));
-        let endless = vec![b'x'; 2 * QUESTION_BYTES];
-        // The listener may hang up while the rest is still being written.
-        assert!(matches!(
-            ask(&path, &endless),
-            Ok(Answer::Error(_)) | Err(_)
-        ));
-        assert!(matches!(
-            ask(&path, b"{\"ask\":\"stats\"}\n").unwrap(),
-            Answer::Stats(_)
-        ));
-        listener.stop(&Answer::Closed(None));
-    }
-
-    #[test]
-    fn silent_client_delays_the_next_one_only_for_a_while() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.sock");
-        let listener = listener(&path);
-        let silent = UnixStream::connect(&path).unwrap();
-        assert!(matches!(
-            ask(&path, b"{\"ask\":\"stats\"}\n").unwrap(),
-            Answer::Stats(_)
-        ));
-        drop(silent);
-        listener.stop(&Answer::Closed(None));
-    }
-
-    #[test]
-    fn stale_socket_is_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.sock");
-        drop(UnixListener::bind(&path).unwrap());
-        assert!(!is_alive(&path));
-        let listener = listener(&path);
-        assert!(is_alive(&path));
-        listener.stop(&Answer::Closed(None));
     }
 }

@@ -9,7 +9,7 @@
 use super::exposition;
 use super::http::{self, HEAD_BYTES};
 use crate::{Error, Result};
-use larder::{Stats, Volume};
+use larder::Stats;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -17,7 +17,6 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Weak;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -56,50 +55,39 @@ impl Metrics {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
-}
 
-/// A thread that serves metrics until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Exporter {
-    /// Closed to end the thread; first taken, since the thread is waited for.
-    running: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Exporter {
-    /// Serves the figures of the volume mounted at `mountpoint`.
-    pub(crate) fn start(
-        metrics: Metrics,
+    /// Serves the figures of the mount at `mountpoint`; `stats` has none once its volume is closed.
+    pub fn serve(
+        self,
         mountpoint: &Path,
-        volume: Weak<Volume>,
-    ) -> io::Result<Self> {
-        let mountpoint = mountpoint.to_string_lossy().into_owned();
-        Self::start_with(metrics, mountpoint, move || Some(volume.upgrade()?.stats()))
-    }
-
-    fn start_with(
-        Metrics { listener, .. }: Metrics,
-        mountpoint: String,
         stats: impl Fn() -> Option<Stats> + Send + 'static,
-    ) -> io::Result<Self> {
+    ) -> io::Result<Exporter> {
+        let mountpoint = mountpoint.to_string_lossy().into_owned();
+        let mut text = Fresh {
+            make: move || Some(exposition(&stats()?, &mountpoint, &[])),
+            made: None,
+        };
         let (running, stopped) = UnixStream::pair()?;
-        let text = move || Some(exposition(&stats()?, &mountpoint, &[]));
         let thread = std::thread::Builder::new()
             .name("larder-metrics".to_owned())
             .spawn(move || {
-                let mut text = Fresh {
-                    make: text,
-                    made: None,
-                };
-                if let Err(error) = serve(&listener, &stopped, &mut || text.get()) {
+                if let Err(error) = serve(&self.listener, &stopped, &mut || text.get()) {
                     tracing::warn!("no more metrics: {error}");
                 }
             })?;
-        Ok(Self {
+        Ok(Exporter {
             running: Some(running),
             thread: Some(thread),
         })
     }
+}
+
+/// A thread that serves metrics until this is dropped.
+#[derive(Debug)]
+pub struct Exporter {
+    /// Closed to end the thread; first taken, since the thread is waited for.
+    running: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Exporter {

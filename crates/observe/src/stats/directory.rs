@@ -4,15 +4,47 @@
 //! `/tmp/larder-UID` where those cannot be had. The last lies where everyone can
 //! write, so that each use checks owner, mode, and that it is no symbolic link.
 
-use crate::{Error, MountEntry, Result};
+use crate::{Error, Result};
 use std::env;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+/// A mount, as its server can be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Where it is mounted, for messages.
+    pub mountpoint: PathBuf,
+    /// The major and minor part of its device number, which name the socket.
+    pub device: (u32, u32),
+    /// The user who mounted it.
+    pub owner: u32,
+}
+
+impl Mount {
+    fn socket_name(&self) -> String {
+        let (major, minor) = self.device;
+        format!("{major}-{minor}.sock")
+    }
+
+    /// Where a server of this process's user listens: in the first directory that exists or can be made,
+    /// and is safe.
+    pub(super) fn own_socket(&self) -> Result<PathBuf> {
+        let directory = make(rustix::process::geteuid().as_raw())?;
+        Ok(directory.join(self.socket_name()))
+    }
+
+    /// Sockets of the mount that lie in safe directories.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = PathBuf> {
+        let safe = |directory: &PathBuf| check(directory, self.owner).is_ok();
+        let directories = candidates(self.owner).into_iter().filter(safe);
+        directories.map(|directory| directory.join(self.socket_name()))
+    }
+}
+
 /// Directories in which a server of user `uid` may have its socket, best first.
-pub(super) fn candidates(uid: u32) -> Vec<PathBuf> {
+fn candidates(uid: u32) -> Vec<PathBuf> {
     if uid == 0 {
         // XDG_RUNTIME_DIR may be that of the user who called sudo.
         return ["/run/larder", "/tmp/larder-0"].map(PathBuf::from).into();
@@ -33,7 +65,7 @@ pub(super) fn candidates(uid: u32) -> Vec<PathBuf> {
 }
 
 /// The first candidate that exists or can be made, and is safe.
-pub(super) fn make(uid: u32) -> Result<PathBuf> {
+fn make(uid: u32) -> Result<PathBuf> {
     let mut failure = None;
     for directory in candidates(uid) {
         match make_one(&directory, uid) {
@@ -45,11 +77,6 @@ pub(super) fn make(uid: u32) -> Result<PathBuf> {
         directory: env::temp_dir(),
         what: "no candidate".to_owned(),
     }))
-}
-
-/// The name of the socket of a mount.
-pub(super) fn socket_name(entry: &MountEntry) -> String {
-    format!("{}-{}.sock", entry.device_major, entry.device_minor)
 }
 
 fn make_one(directory: &Path, uid: u32) -> Result<()> {
@@ -66,7 +93,7 @@ fn make_one(directory: &Path, uid: u32) -> Result<()> {
 }
 
 /// Checks that nobody but `uid` can have put anything into `directory`.
-pub(super) fn check(directory: &Path, uid: u32) -> Result<()> {
+fn check(directory: &Path, uid: u32) -> Result<()> {
     let refused = |what: String| Error::SocketDirectory {
         directory: directory.to_owned(),
         what,

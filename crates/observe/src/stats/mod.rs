@@ -16,8 +16,7 @@ mod directory;
 mod listener;
 mod protocol;
 
-pub use client::{counts, histogram, stats};
+pub use client::Closing;
+pub use directory::Mount;
+pub use listener::Listener;
 pub use protocol::{Answer, Question};
-
-pub(crate) use client::{Closing, await_server_exit, is_answering, remove_stale_socket};
-pub(crate) use listener::Listener;

@@ -1,0 +1,68 @@
+//! What can go wrong with the figures of a mount, and what to do about it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The result of a question, or of an attempt to listen for some.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed question to a mount's server, or a socket that cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The mount belongs to someone else. Errno: `EACCES`.
+    #[error("{} was mounted by user {owner}, who alone may ask for its statistics", .mountpoint.display())]
+    NotOwner {
+        /// The mount point.
+        mountpoint: PathBuf,
+        /// The user id of the one who mounted it.
+        owner: u32,
+    },
+    /// No server answers for the mount. Errno: `ECONNREFUSED`.
+    #[error("no larder server answers for {}", .0.display())]
+    NoServer(PathBuf),
+    /// The statistics socket failed or answered nonsense. Errno: `EPROTO`.
+    #[error("cannot get statistics: {0}")]
+    Stats(String),
+    /// Metrics cannot be served at an address. Errno: the cause's.
+    #[error("cannot serve metrics at {address}: {source}")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// No directory for the statistics socket is safe to use. Errno: `EACCES`.
+    #[error("cannot use {} for the statistics socket: {what}", .directory.display())]
+    SocketDirectory {
+        /// The directory.
+        directory: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl Error {
+    /// What the user can do about it, if that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NotOwner { owner, .. } => format!("ask as user {owner} or as root"),
+            Self::NoServer(path) => format!(
+                "if the server was killed, clean up: larder umount {}",
+                path.display()
+            ),
+            Self::Metrics { source, .. } => match source.kind() {
+                io::ErrorKind::AddrInUse => "take another port; 0 takes one that is free",
+                io::ErrorKind::AddrNotAvailable => {
+                    "give an address of this machine, or a port alone"
+                }
+                io::ErrorKind::PermissionDenied => "take a port from 1024 on, or be root",
+                _ => return None,
+            }
+            .to_owned(),
+            Self::Stats(_) | Self::SocketDirectory { .. } => return None,
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! The asking end of the socket.
+
+use super::directory::Mount;
+use super::protocol::{ANSWER_BYTES, Answer, Question, receive, send};
+use crate::{Error, Result};
+use larder::{CacheKind, HistogramReport, Stats};
+use rustix::net::sockopt::socket_peercred;
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// How long a server may take for an answer.
+const SERVER_TIME: Duration = Duration::from_secs(10);
+/// How long a server may take to write all that is not on the image yet.
+const CLOSE_TIME: Duration = Duration::from_hours(1);
+/// How often it is looked whether a server has ended.
+const EXIT_CHECK: Duration = Duration::from_millis(5);
+
+impl Mount {
+    /// What the caches behind the mount did.
+    ///
+    /// # Errors
+    /// [`Error::NotOwner`], [`Error::NoServer`], or [`Error::Stats`].
+    pub fn stats(&self) -> Result<Stats> {
+        self.ask_stats(Question::Stats)
+    }
+
+    /// [`Mount::stats`] without the longest chains, for those who ask often: no bucket is looked at.
+    ///
+    /// # Errors
+    /// As [`Mount::stats`].
+    pub fn counts(&self) -> Result<Stats> {
+        self.ask_stats(Question::Counts)
+    }
+
+    fn ask_stats(&self, question: Question) -> Result<Stats> {
+        match self.ask(question)? {
+            Answer::Stats(stats) => Ok(*stats),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// The bucket histogram of one cache behind the mount.
+    ///
+    /// # Errors
+    /// As [`Mount::stats`].
+    pub fn histogram(&self, cache: CacheKind) -> Result<HistogramReport> {
+        match self.ask(Question::Histogram { cache })? {
+            Answer::Histogram(report) => Ok(*report),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn ask(&self, question: Question) -> Result<Answer> {
+        let us = rustix::process::geteuid();
+        if us.as_raw() != self.owner && !us.is_root() {
+            return Err(Error::NotOwner {
+                mountpoint: self.mountpoint.clone(),
+                owner: self.owner,
+            });
+        }
+        let mut stream = self.connect()?;
+        let failed = |error: io::Error| Error::Stats(error.to_string());
+        stream
+            .set_write_timeout(Some(SERVER_TIME))
+            .map_err(failed)?;
+        send(&mut stream, &question).map_err(failed)?;
+        receive(&mut stream, ANSWER_BYTES, Instant::now() + SERVER_TIME).map_err(failed)
+    }
+
+    fn connect(&self) -> Result<UnixStream> {
+        let stream = self
+            .sockets()
+            .find_map(|path| UnixStream::connect(path).ok());
+        let stream = stream.ok_or_else(|| Error::NoServer(self.mountpoint.clone()))?;
+        let server = socket_peercred(&stream).map_err(|errno| Error::Stats(errno.to_string()))?;
+        if server.uid.as_raw() == self.owner || server.uid.is_root() {
+            Ok(stream)
+        } else {
+            Err(Error::Stats(format!(
+                "the socket is served by user {}, not by user {}",
+                server.uid.as_raw(),
+                self.owner
+            )))
+        }
+    }
+
+    /// Whether a larder server listens for the mount.
+    #[must_use]
+    pub fn is_answering(&self) -> bool {
+        self.sockets().any(|path| UnixStream::connect(path).is_ok())
+    }
+
+    /// Asks the server of a mount that is about to go away how it closes its volume, if it can be asked.
+    #[must_use]
+    pub fn ask_close(&self) -> Option<Closing> {
+        let mut stream = self.connect().ok()?;
+        stream.set_write_timeout(Some(SERVER_TIME)).ok()?;
+        send(&mut stream, &Question::Close).ok()?;
+        Some(Closing(stream))
+    }
+
+    /// Waits until the server of a mount that is gone has closed its image, which it
+    /// tells by no longer listening.
+    pub fn await_server_exit(&self, deadline: Instant) {
+        while Instant::now() < deadline && self.is_answering() {
+            std::thread::sleep(EXIT_CHECK);
+        }
+    }
+
+    /// Removes the socket of a server that was killed.
+    pub fn remove_stale_socket(&self) {
+        for socket in self.sockets() {
+            // Any other failure, such as a full queue, says nothing of the server.
+            let is_stale = UnixStream::connect(&socket)
+                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+            if is_stale {
+                // Gone already is fine: the server may have cleaned up.
+                let _ = fs::remove_file(&socket);
+            }
+        }
+    }
+}
+
+fn unexpected(answer: Answer) -> Error {
+    Error::Stats(match answer {
+        Answer::Error(text) => text,
+        _ => "the server answered something else".to_owned(),
+    })
+}
+
+/// Whoever has asked a server how it closes its volume.
+#[derive(Debug)]
+pub struct Closing(UnixStream);
+
+impl Closing {
+    /// Waits until the volume is closed: what the server says of that.
+    pub fn wait(mut self) -> io::Result<Answer> {
+        receive(&mut self.0, ANSWER_BYTES, Instant::now() + CLOSE_TIME)
+    }
+}
