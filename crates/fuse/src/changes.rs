@@ -97,73 +97,76 @@ pub(crate) enum Make<'a> {
 }
 
 impl Operations {
-    /// The volume, if the mount can be written.
-    fn writable(&self) -> Answer<&Volume> {
+    /// Whether the mount can be written: `EROFS` if not.
+    fn check_writable(&self) -> Answer<()> {
         if self.can_write() {
-            Ok(self.volume())
+            Ok(())
         } else {
             Err(Errno::ROFS)
         }
     }
 
-    fn inode_to_change(&self, node: NodeId) -> Answer<(&Volume, Ino)> {
-        Ok((self.writable()?, inode_of(node)?))
+    /// Runs `change` on a node's inode, and makes that durable if the mount is synchronous.
+    fn change<T>(
+        &self,
+        operation: &'static str,
+        node: NodeId,
+        change: impl FnOnce(&Volume, Ino) -> larder::Result<T>,
+    ) -> Answer<T> {
+        self.check_writable()?;
+        let answer = self.with_inode(operation, node, change)?;
+        self.settled(node, answer)
     }
 
     /// Makes a file.
     pub(crate) fn make(&self, place: Name<'_>, what: Make<'_>, new: &NewFile) -> Answer<Entry> {
-        let (volume, parent) = self.inode_to_change(place.parent)?;
-        let (operation, made) = match what {
-            Make::Directory => ("mkdir", volume.make_dir(parent, place.name, new)),
-            Make::Symlink { target } => {
-                let made = volume.symlink(parent, place.name, target, new);
-                ("symlink", made)
-            }
-            Make::Node { kind, device } => {
-                let made = volume.make_node(parent, place.name, kind, device, new);
-                ("mknod", made)
-            }
+        let Name { parent, name } = place;
+        let made = match what {
+            Make::Directory => self.change("mkdir", parent, |volume, parent| {
+                volume.make_dir(parent, name, new)
+            }),
+            Make::Symlink { target } => self.change("symlink", parent, |volume, parent| {
+                volume.symlink(parent, name, target, new)
+            }),
+            Make::Node { kind, device } => self.change("mknod", parent, |volume, parent| {
+                volume.make_node(parent, name, kind, device, new)
+            }),
         };
-        match made {
-            Ok(metadata) => self.settled(place.parent, entry_of(metadata)),
-            Err(error) => Err(self.failed(operation, place.parent, &error)),
-        }
+        made.map(entry_of)
     }
 
     /// Gives a file one more name.
     pub(crate) fn link(&self, node: NodeId, place: Name<'_>) -> Answer<Entry> {
-        let (volume, ino) = self.inode_to_change(node)?;
-        match volume.link(ino, inode_of(place.parent)?, place.name) {
-            Ok(metadata) => self.settled(place.parent, entry_of(metadata)),
-            Err(error) => Err(self.failed("link", node, &error)),
-        }
+        self.check_writable()?;
+        let parent = inode_of(place.parent)?;
+        let linked = self.with_inode("link", node, |volume, ino| {
+            volume.link(ino, parent, place.name)
+        })?;
+        self.settled(place.parent, entry_of(linked))
     }
 
     /// Removes a name of what is no directory.
     pub(crate) fn unlink(&self, place: Name<'_>) -> Answer<()> {
-        let (volume, parent) = self.inode_to_change(place.parent)?;
-        match volume.unlink(parent, place.name) {
-            Ok(_) => self.settled(place.parent, ()),
-            Err(error) => Err(self.failed("unlink", place.parent, &error)),
-        }
+        self.change("unlink", place.parent, |volume, parent| {
+            volume.unlink(parent, place.name).map(drop)
+        })
     }
 
     /// Removes an empty directory.
     pub(crate) fn remove_dir(&self, place: Name<'_>) -> Answer<()> {
-        let (volume, parent) = self.inode_to_change(place.parent)?;
-        match volume.remove_dir(parent, place.name) {
-            Ok(_) => self.settled(place.parent, ()),
-            Err(error) => Err(self.failed("rmdir", place.parent, &error)),
-        }
+        self.change("rmdir", place.parent, |volume, parent| {
+            volume.remove_dir(parent, place.name).map(drop)
+        })
     }
 
     /// Renames, with the flags of renameat2(2).
     pub(crate) fn rename(&self, old: Name<'_>, new: Name<'_>, flags: u32) -> Answer<()> {
-        let (volume, parent) = self.inode_to_change(old.parent)?;
+        self.check_writable()?;
         let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
-        volume
-            .rename(parent, old.name, inode_of(new.parent)?, new.name, flags)
-            .map_err(|error| self.failed("rename", old.parent, &error))?;
+        let to = inode_of(new.parent)?;
+        self.with_inode("rename", old.parent, |volume, from| {
+            volume.rename(from, old.name, to, new.name, flags)
+        })?;
         self.settled(new.parent, ())
     }
 
@@ -177,21 +180,19 @@ impl Operations {
         node: NodeId,
         set: &SetAttributes,
     ) -> Answer<Metadata> {
-        let (volume, ino) = self.inode_to_change(node)?;
-        let failed = |error| self.failed("setattr", node, &error);
-        let present = volume.metadata(ino).map_err(failed)?;
-        let by = caller.role_for(&present);
-        let ctime = set.ctime;
-        let times_alone = SetAttributes {
-            ctime,
-            ..SetAttributes::default()
-        };
-        let is_chown_to_nobody =
-            *set == times_alone && by != ChangedBy::Privileged && caller.uid == present.uid;
-        let uid = set.uid.or(is_chown_to_nobody.then_some(present.uid));
-        let set = SetAttributes { by, uid, ..*set };
-        let metadata = volume.set_attributes(ino, &set).map_err(failed)?;
-        self.settled(node, metadata)
+        self.change("setattr", node, |volume, ino| {
+            let present = volume.metadata(ino)?;
+            let by = caller.role_for(&present);
+            let ctime = set.ctime;
+            let times_alone = SetAttributes {
+                ctime,
+                ..SetAttributes::default()
+            };
+            let is_chown_to_nobody =
+                *set == times_alone && by != ChangedBy::Privileged && caller.uid == present.uid;
+            let uid = set.uid.or(is_chown_to_nobody.then_some(present.uid));
+            volume.set_attributes(ino, &SetAttributes { by, uid, ..*set })
+        })
     }
 
     /// Writes `buf` at an offset in bytes, and returns how much of it. `unprivileged` is who wrote it, if the kernel says
@@ -203,22 +204,23 @@ impl Operations {
         (buf, offset_bytes): (&[u8], u64),
         count: Count,
     ) -> Answer<usize> {
-        let (volume, ino) = self.inode_to_change(node)?;
+        self.check_writable()?;
         if let Some(caller) = unprivileged {
-            self.remove_privileges(caller, node, ino)?;
-        } else if self.is_direct() {
-            // Elsewhere the kernel removes capabilities before a privileged write.
-            volume
-                .remove_privileges(ino, ChangedBy::Privileged)
-                .map_err(|error| self.failed("write", node, &error))?;
+            self.remove_privileges(caller, node)?;
         }
-        let written = match count {
-            Count::Short => volume.write_at(ino, buf, offset_bytes),
-            Count::All => volume
-                .write_all_at(ino, buf, offset_bytes)
-                .map(|()| buf.len()),
-        };
-        written.map_err(|error| self.failed("write", node, &error))
+        self.with_inode("write", node, |volume, ino| {
+            if unprivileged.is_none() && self.is_direct() {
+                // Elsewhere the kernel removes capabilities before a privileged write.
+                volume.remove_privileges(ino, ChangedBy::Privileged)?;
+            }
+            match count {
+                Count::Short => volume.write_at(ino, buf, offset_bytes),
+                Count::All => {
+                    volume.write_all_at(ino, buf, offset_bytes)?;
+                    Ok(buf.len())
+                }
+            }
+        })
     }
 
     /// Allocates, removes or moves a range.
@@ -230,12 +232,11 @@ impl Operations {
         offset_bytes: u64,
         len_bytes: u64,
     ) -> Answer<()> {
-        let (volume, ino) = self.inode_to_change(node)?;
-        self.remove_privileges(caller, node, ino)?;
-        volume
-            .fallocate(ino, mode, offset_bytes, len_bytes)
-            .map_err(|error| self.failed("fallocate", node, &error))?;
-        self.settled(node, ())
+        self.check_writable()?;
+        self.remove_privileges(caller, node)?;
+        self.change("fallocate", node, |volume, ino| {
+            volume.fallocate(ino, mode, offset_bytes, len_bytes)
+        })
     }
 
     /// Copies at most `len_bytes`, and returns how many it were.
@@ -246,13 +247,12 @@ impl Operations {
         to: (NodeId, u64),
         len_bytes: u64,
     ) -> Answer<u64> {
-        let (volume, target) = self.inode_to_change(to.0)?;
+        self.check_writable()?;
         let source = inode_of(from.0)?;
-        self.remove_privileges(caller, to.0, target)?;
-        let copied_bytes = volume
-            .copy_range(source, from.1, target, to.1, len_bytes.min(COPY_BYTES))
-            .map_err(|error| self.failed("copy_file_range", to.0, &error))?;
-        self.settled(to.0, copied_bytes)
+        self.remove_privileges(caller, to.0)?;
+        self.change("copy_file_range", to.0, |volume, target| {
+            volume.copy_range(source, from.1, target, to.1, len_bytes.min(COPY_BYTES))
+        })
     }
 
     /// Makes a file or a directory durable. On a read-only mount everything is.
@@ -260,9 +260,9 @@ impl Operations {
         if !self.can_write() {
             return Ok(());
         }
-        self.volume()
-            .sync_file(inode_of(node)?, data_only)
-            .map_err(|error| self.failed("fsync", node, &error))
+        self.with_inode("fsync", node, |volume, ino| {
+            volume.sync_file(ino, data_only)
+        })
     }
 
     /// Sets an attribute. A new access control list takes the set-group-id bit from a file of
@@ -275,54 +275,48 @@ impl Operations {
         value: &[u8],
         mode: XattrMode,
     ) -> Answer<()> {
-        let (volume, ino) = self.inode_to_change(node)?;
-        let failed = |error| self.failed("setxattr", node, &error);
-        volume.set_xattr(ino, name, value, mode).map_err(failed)?;
-        if name != ACCESS_LIST || caller.is_root() {
-            return self.settled(node, ());
-        }
-        let metadata = volume.metadata(ino).map_err(failed)?;
-        let has_bit = metadata.permissions & SET_GROUP_ID != 0;
-        if has_bit && caller.role_for(&metadata) == ChangedBy::Other {
-            let set = SetAttributes {
-                permissions: Some(metadata.permissions & !SET_GROUP_ID),
-                ..SetAttributes::default()
-            };
-            volume.set_attributes(ino, &set).map_err(failed)?;
-        }
-        self.settled(node, ())
+        self.change("setxattr", node, |volume, ino| {
+            volume.set_xattr(ino, name, value, mode)?;
+            if name != ACCESS_LIST || caller.is_root() {
+                return Ok(());
+            }
+            let metadata = volume.metadata(ino)?;
+            let has_bit = metadata.permissions & SET_GROUP_ID != 0;
+            if has_bit && caller.role_for(&metadata) == ChangedBy::Other {
+                let set = SetAttributes {
+                    permissions: Some(metadata.permissions & !SET_GROUP_ID),
+                    ..SetAttributes::default()
+                };
+                volume.set_attributes(ino, &set)?;
+            }
+            Ok(())
+        })
     }
 
     /// Removes an attribute.
     pub(crate) fn remove_xattr(&self, node: NodeId, name: &[u8]) -> Answer<()> {
-        let (volume, ino) = self.inode_to_change(node)?;
-        volume
-            .remove_xattr(ino, name)
-            .map_err(|error| self.failed("removexattr", node, &error))?;
-        self.settled(node, ())
+        self.change("removexattr", node, |volume, ino| {
+            volume.remove_xattr(ino, name)
+        })
     }
 
     /// Sets the flags of chattr(1).
     pub(crate) fn set_flags(&self, node: NodeId, flags: u32) -> Answer<()> {
-        let (volume, ino) = self.inode_to_change(node)?;
-        volume
-            .set_flags(ino, flags)
-            .map_err(|error| self.failed("ioctl", node, &error))?;
-        self.settled(node, ())
+        self.change("ioctl", node, |volume, ino| volume.set_flags(ino, flags))
     }
 
     /// Sets the label.
     pub(crate) fn set_label(&self, label: &[u8]) -> Answer<()> {
-        self.writable()?
-            .set_label(label)
-            .map_err(|error| self.failed("ioctl", NodeId::ROOT, &error))
+        self.check_writable()?;
+        self.with_inode("ioctl", NodeId::ROOT, |volume, _| volume.set_label(label))
     }
 
     /// Discards free space; returns the bytes discarded.
     pub(crate) fn trim(&self, bytes: std::ops::Range<u64>, min_bytes: u64) -> Answer<u64> {
-        self.writable()?
-            .trim(bytes, min_bytes)
-            .map_err(|error| self.failed("ioctl", NodeId::ROOT, &error))
+        self.check_writable()?;
+        self.with_inode("ioctl", NodeId::ROOT, |volume, _| {
+            volume.trim(bytes, min_bytes)
+        })
     }
 
     /// What a change is answered with, once it is durable if the mount is synchronous. `node` is
@@ -335,10 +329,11 @@ impl Operations {
     }
 
     /// Takes off a file what it may not keep when `caller` changes its content.
-    fn remove_privileges(&self, caller: Caller, node: NodeId, ino: Ino) -> Answer<()> {
-        let failed = |error| self.failed("setattr", node, &error);
-        let by = caller.role_for(&self.volume().metadata(ino).map_err(failed)?);
-        self.volume().remove_privileges(ino, by).map_err(failed)
+    fn remove_privileges(&self, caller: Caller, node: NodeId) -> Answer<()> {
+        self.with_inode("setattr", node, |volume, ino| {
+            let by = caller.role_for(&volume.metadata(ino)?);
+            volume.remove_privileges(ino, by)
+        })
     }
 }
 

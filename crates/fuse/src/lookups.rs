@@ -9,7 +9,7 @@
 //! Locking: a shard's lock guards its counts. The volume's hold is taken under it, so that no other
 //! thread can count a node up and let it go again before it is held; the release needs no lock.
 
-use larder::{Ino, Volume};
+use larder::Ino;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,18 +21,6 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Lookups {
     shards: [Mutex<HashMap<u32, u32>>; SHARDS],
-}
-
-/// Who keeps an inode while the kernel knows it.
-pub(crate) trait Holder {
-    /// The inode is in use; an error if it is deleted.
-    fn hold(&self, ino: Ino) -> larder::Result<()>;
-}
-
-impl Holder for Volume {
-    fn hold(&self, ino: Ino) -> larder::Result<()> {
-        self.hold(ino)
-    }
 }
 
 impl Default for Lookups {
@@ -48,12 +36,17 @@ impl Lookups {
         &self.shards[ino.0 as usize % SHARDS]
     }
 
-    /// Counts a lookup of `ino` that is about to be answered. On an error, the answer must be that error.
-    pub(crate) fn remember(&self, ino: Ino, holder: &impl Holder) -> larder::Result<()> {
+    /// Counts a lookup of `ino` that is about to be answered; `hold` keeps the inode from the first one on.
+    /// On an error, the answer must be that error.
+    pub(crate) fn remember(
+        &self,
+        ino: Ino,
+        hold: impl FnOnce(Ino) -> larder::Result<()>,
+    ) -> larder::Result<()> {
         match self.shard(ino).lock().entry(ino.0) {
             Entry::Occupied(mut count) => *count.get_mut() = count.get().saturating_add(1),
             Entry::Vacant(none) => {
-                holder.hold(ino)?;
+                hold(ino)?;
                 none.insert(1);
             }
         }
@@ -97,39 +90,28 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    #[derive(Default)]
-    struct Held(RefCell<Vec<Ino>>);
-
-    impl Holder for Held {
-        fn hold(&self, ino: Ino) -> larder::Result<()> {
-            self.0.borrow_mut().push(ino);
-            Ok(())
-        }
-    }
-
     #[test]
     fn node_is_held_once_until_all_lookups_are_forgotten() {
-        let (lookups, held) = (Lookups::default(), Held::default());
+        let (lookups, held) = (Lookups::default(), RefCell::new(Vec::new()));
+        let hold = |ino| {
+            held.borrow_mut().push(ino);
+            Ok(())
+        };
         for _ in 0..3 {
-            lookups.remember(Ino(12), &held).unwrap();
+            lookups.remember(Ino(12), hold).unwrap();
         }
-        assert_eq!(held.0.take(), [Ino(12)]);
+        assert_eq!(held.take(), [Ino(12)]);
         assert!(!lookups.forget(Ino(12), 2));
         assert!(lookups.forget(Ino(12), 1));
-        lookups.remember(Ino(12), &held).unwrap();
-        assert_eq!(held.0.take(), [Ino(12)]);
+        lookups.remember(Ino(12), hold).unwrap();
+        assert_eq!(held.take(), [Ino(12)]);
     }
 
     #[test]
     fn node_that_cannot_be_held_is_not_counted() {
-        struct Deleted;
-        impl Holder for Deleted {
-            fn hold(&self, ino: Ino) -> larder::Result<()> {
-                Err(larder::Error::NotRegular(ino))
-            }
-        }
         let lookups = Lookups::default();
-        assert!(lookups.remember(Ino(12), &Deleted).is_err());
+        let deleted = |ino| Err(larder::Error::NotRegular(ino));
+        assert!(lookups.remember(Ino(12), deleted).is_err());
         assert!(!lookups.forget(Ino(12), 1));
     }
 
@@ -139,7 +121,7 @@ mod tests {
         let most = u32::MAX;
         lookups.shard(Ino(12)).lock().insert(12, most - 1);
         for _ in 0..3 {
-            lookups.remember(Ino(12), &Held::default()).unwrap();
+            lookups.remember(Ino(12), |_| Ok(())).unwrap();
         }
         assert!(!lookups.forget(Ino(12), u64::from(most)));
         assert!(!lookups.forget(Ino(12), 2));
@@ -153,13 +135,17 @@ mod tests {
 
     #[test]
     fn all_that_is_known_is_forgotten_at_the_end() {
-        let (lookups, held) = (Lookups::default(), Held::default());
+        let (lookups, held) = (Lookups::default(), RefCell::new(Vec::new()));
+        let hold = |ino| {
+            held.borrow_mut().push(ino);
+            Ok(())
+        };
         for number in 11..300 {
-            lookups.remember(Ino(number), &held).unwrap();
+            lookups.remember(Ino(number), hold).unwrap();
         }
         let mut all = lookups.forget_all();
         all.sort_unstable_by_key(|ino| ino.0);
-        assert_eq!(all, held.0.take());
+        assert_eq!(all, held.take());
         assert!(lookups.forget_all().is_empty());
     }
 }

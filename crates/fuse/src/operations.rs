@@ -117,6 +117,16 @@ impl Operations {
         self.log.failed(operation, node.0, error)
     }
 
+    /// Runs `run` on a node's inode; a failure is logged as one of `operation`.
+    pub(crate) fn with_inode<T>(
+        &self,
+        operation: &'static str,
+        node: NodeId,
+        run: impl FnOnce(&Volume, Ino) -> larder::Result<T>,
+    ) -> Answer<T> {
+        run(&self.volume, inode_of(node)?).map_err(|error| self.failed(operation, node, &error))
+    }
+
     /// Counts the lookup of a file that the kernel is about to be answered with. `ESTALE` if it was
     /// deleted since, and the answer must not name it.
     pub(crate) fn remember(&self, entry: &Entry) -> Answer<()> {
@@ -138,7 +148,7 @@ impl Operations {
         let (Some(lookups), Some(ino)) = (&self.lookups, node.ino()) else {
             return Ok(());
         };
-        let held = lookups.remember(ino, &*self.volume);
+        let held = lookups.remember(ino, |ino| self.volume.hold(ino));
         held.map_err(|error| self.failed("lookup", node, &error))
     }
 
@@ -169,25 +179,20 @@ impl Operations {
     /// `.` and `..` are asked for by a server that exports the mount and holds
     /// only a file's handle.
     pub(crate) fn lookup(&self, parent: NodeId, name: &[u8]) -> Answer<Option<Entry>> {
-        const OPERATION: &str = "lookup";
         if name.len() > NAME_BYTES {
             return Err(Errno::NAMETOOLONG);
         }
-        let parent_ino = inode_of(parent)?;
-        if name == b"." {
-            return self.entry(OPERATION, parent).map(Some);
+        if name == b"." || (name == b".." && parent == NodeId::ROOT) {
+            return self.entry("lookup", parent).map(Some);
         }
-        if name == b".." && parent == NodeId::ROOT {
-            return self.entry(OPERATION, NodeId::ROOT).map(Some);
-        }
-        match self.volume.lookup(parent_ino, name) {
-            Ok(ino) => {
-                let node = child_node(name, ino);
-                self.entry(OPERATION, node).map(Some)
+        let found = self.with_inode("lookup", parent, |volume, ino| {
+            match volume.lookup(ino, name) {
+                Err(error) if error.errno() == Errno::NOENT => Ok(None),
+                found => found.map(Some),
             }
-            Err(error) if error.errno() == Errno::NOENT => Ok(None),
-            Err(error) => Err(self.log.failed(OPERATION, parent.0, &error)),
-        }
+        })?;
+        let entry = |ino| self.entry("lookup", child_node(name, ino));
+        found.map(entry).transpose()
     }
 
     /// What stat(2) tells of a node.
@@ -197,23 +202,18 @@ impl Operations {
 
     /// The target of a symbolic link.
     pub(crate) fn read_link(&self, node: NodeId) -> Answer<Vec<u8>> {
-        let ino = inode_of(node)?;
-        self.volume
-            .read_link(ino)
-            .map_err(|error| self.log.failed("readlink", node.0, &error))
+        self.with_inode("readlink", node, Volume::read_link)
     }
 
     /// Opens a file for a reader of its own; on a mount that can be written, readers of a file
     /// share what it is.
     pub(crate) fn open(&self, node: NodeId) -> Answer<Handle> {
-        let ino = inode_of(node)?;
-        if self.can_write() {
-            return Ok(Handle::NONE);
-        }
-        match self.volume.open_file(ino) {
-            Ok(file) => Ok(self.open_files.add(file)),
-            Err(error) => Err(self.log.failed("open", node.0, &error)),
-        }
+        self.with_inode("open", node, |volume, ino| {
+            if self.can_write() {
+                return Ok(Handle::NONE);
+            }
+            Ok(self.open_files.add(volume.open_file(ino)?))
+        })
     }
 
     /// Closes a file.
@@ -233,17 +233,17 @@ impl Operations {
         buf: &mut [u8],
         offset_bytes: u64,
     ) -> Answer<usize> {
-        let ino = inode_of(node)?;
         let reads_ahead_itself = buf.len() > DEFAULT_READAHEAD_BYTES;
-        let read = match self.open_files.get(handle) {
-            Some(file) if self.direct_io => file.read_at(buf, offset_bytes),
-            Some(file) if reads_ahead_itself => file.read_past_cache(buf, offset_bytes),
-            Some(file) => file.read_once(buf, offset_bytes),
-            None if self.direct_io => self.volume.read_at(ino, buf, offset_bytes),
-            None if reads_ahead_itself => self.volume.read_past_cache(ino, buf, offset_bytes),
-            None => self.volume.read_once(ino, buf, offset_bytes),
-        };
-        read.map_err(|error| self.log.failed("read", node.0, &error))
+        self.with_inode("read", node, |volume, ino| {
+            match self.open_files.get(handle) {
+                Some(file) if self.direct_io => file.read_at(buf, offset_bytes),
+                Some(file) if reads_ahead_itself => file.read_past_cache(buf, offset_bytes),
+                Some(file) => file.read_once(buf, offset_bytes),
+                None if self.direct_io => volume.read_at(ino, buf, offset_bytes),
+                None if reads_ahead_itself => volume.read_past_cache(ino, buf, offset_bytes),
+                None => volume.read_once(ino, buf, offset_bytes),
+            }
+        })
     }
 
     /// Lists a directory from `cookie` on, until `emit` breaks.
@@ -256,18 +256,15 @@ impl Operations {
         cookie: u64,
         emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Answer<()> {
-        let ino = inode_of(node)?;
         let mut emitted = false;
-        let listed = self.volume.read_dir(ino, cookie, &mut |entry| {
-            let flow = emit(entry);
-            emitted |= flow.is_continue();
-            flow
-        });
-        match listed {
-            Ok(()) => Ok(()),
-            Err(_) if emitted => Ok(()),
-            Err(error) => Err(self.log.failed("readdir", node.0, &error)),
-        }
+        self.with_inode("readdir", node, |volume, ino| {
+            let listed = volume.read_dir(ino, cookie, &mut |entry| {
+                let flow = emit(entry);
+                emitted |= flow.is_continue();
+                flow
+            });
+            if emitted { Ok(()) } else { listed }
+        })
     }
 
     /// What is known of the file behind an entry of a listing, of which the kernel is about to be
@@ -286,20 +283,13 @@ impl Operations {
 
     /// The value of an attribute, if it is set.
     pub(crate) fn xattr(&self, node: NodeId, name: &[u8]) -> Answer<Option<Vec<u8>>> {
-        let ino = inode_of(node)?;
-        self.volume
-            .xattr(ino, name)
-            .map_err(|error| self.log.failed("getxattr", node.0, &error))
+        self.with_inode("getxattr", node, |volume, ino| volume.xattr(ino, name))
     }
 
     /// The names of all attributes, each ended by a NUL. Those of the
     /// administrator (`trusted.`) are for root's eyes only.
     pub(crate) fn xattrs(&self, node: NodeId, is_root: bool) -> Answer<Vec<u8>> {
-        let ino = inode_of(node)?;
-        let names = self
-            .volume
-            .xattrs(ino)
-            .map_err(|error| self.log.failed("listxattr", node.0, &error))?;
+        let names = self.with_inode("listxattr", node, Volume::xattrs)?;
         let mut list = Vec::new();
         for name in names {
             if is_root || !name.starts_with(b"trusted.") {
@@ -312,12 +302,10 @@ impl Operations {
 
     /// The next data or hole at or behind an offset.
     pub(crate) fn seek(&self, node: NodeId, what: Seek, offset_bytes: u64) -> Answer<u64> {
-        let ino = inode_of(node)?;
-        match what {
-            Seek::Data => self.volume.seek_data(ino, offset_bytes),
-            Seek::Hole => self.volume.seek_hole(ino, offset_bytes),
-        }
-        .map_err(|error| self.log.failed("lseek", node.0, &error))
+        self.with_inode("lseek", node, |volume, ino| match what {
+            Seek::Data => volume.seek_data(ino, offset_bytes),
+            Seek::Hole => volume.seek_hole(ino, offset_bytes),
+        })
     }
 
     /// Free and used space.
@@ -326,11 +314,8 @@ impl Operations {
     }
 
     fn entry(&self, operation: &'static str, node: NodeId) -> Answer<Entry> {
-        let ino = inode_of(node)?;
-        match self.volume.metadata(ino) {
-            Ok(metadata) => Ok(Entry { node, metadata }),
-            Err(error) => Err(self.log.failed(operation, node.0, &error)),
-        }
+        let metadata = self.with_inode(operation, node, Volume::metadata)?;
+        Ok(Entry { node, metadata })
     }
 }
 

@@ -47,6 +47,16 @@ thread_local! {
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// What an [`Answer`] holds; else the request is over, replied to with the error.
+macro_rules! answered {
+    ($reply:ident, $answer:expr) => {
+        match $answer {
+            Ok(answer) => answer,
+            Err(error) => return $reply.error(Errno::from_i32(error.raw_os_error())),
+        }
+    };
+}
+
 /// A volume as the kernel sees it.
 #[derive(Debug)]
 pub(super) struct Requests {
@@ -131,11 +141,10 @@ impl Requests {
         kind.map_or(FileType::RegularFile, attributes::file_type)
     }
 
-    fn reply_entry(&self, reply: ReplyEntry, entry: &Entry) {
-        if let Err(error) = self.operations.remember(entry) {
-            return reply.error(errno(error));
-        }
-        let (attr, generation) = attr(entry);
+    fn reply_entry(&self, reply: ReplyEntry, entry: Answer<Entry>) {
+        let entry = answered!(reply, entry);
+        answered!(reply, self.operations.remember(&entry));
+        let (attr, generation) = attr(&entry);
         reply.entry(&self.ttl_of(&entry.metadata), &attr, generation);
     }
 
@@ -152,16 +161,10 @@ impl Requests {
     }
 
     /// Here the inode's own number is told: the root is 2, as on disk.
-    fn reply_attributes(&self, reply: ReplyAttr, metadata: &Metadata) {
-        let attr = attributes::of_metadata(metadata.ino.0.into(), metadata);
-        reply.attr(&self.ttl_of(metadata), &attr);
-    }
-
-    fn reply_made(&self, reply: ReplyEntry, made: Answer<Entry>) {
-        match made {
-            Ok(entry) => self.reply_entry(reply, &entry),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn reply_attributes(&self, reply: ReplyAttr, metadata: Answer<Metadata>) {
+        let metadata = answered!(reply, metadata);
+        let attr = attributes::of_metadata(metadata.ino.0.into(), &metadata);
+        reply.attr(&self.ttl_of(&metadata), &attr);
     }
 
     /// Adds a name with what is known of its file to a listing; true if there is no room for it.
@@ -209,10 +212,6 @@ fn node(ino: INodeNo) -> NodeId {
     NodeId(ino.0)
 }
 
-fn errno(errno: rustix::io::Errno) -> Errno {
-    Errno::from_i32(errno.raw_os_error())
-}
-
 fn caller(request: &Request) -> Caller {
     Caller {
         uid: request.uid(),
@@ -240,9 +239,14 @@ fn new_file(request: &Request, mode: u32, umask: u32) -> NewFile {
 }
 
 fn reply_done(reply: ReplyEmpty, done: Answer<()>) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
+    answered!(reply, done);
+    reply.ok();
+}
+
+fn reply_written(reply: ReplyWrite, written: Answer<impl TryInto<u32>>) {
+    match answered!(reply, written).try_into() {
+        Ok(len) => reply.written(len),
+        Err(_) => reply.error(Errno::EIO),
     }
 }
 
@@ -284,32 +288,24 @@ impl Filesystem for Requests {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let _turn = self.turns.as_ref().map(Turns::begin);
-        match self.operations.lookup(node(parent), name.as_bytes()) {
-            Ok(Some(entry)) => self.reply_entry(reply, &entry),
-            // Node 0: no such name, and the kernel may remember that.
-            Ok(None) => reply.entry(
-                &self.ttl,
-                &attributes::unknown(NodeId(0), FileType::RegularFile),
-                Generation(0),
-            ),
-            Err(error) => reply.error(errno(error)),
+        let found = self.operations.lookup(node(parent), name.as_bytes());
+        if let Some(entry) = answered!(reply, found) {
+            return self.reply_entry(reply, Ok(entry));
         }
+        // Node 0: no such name, and the kernel may remember that.
+        let none = attributes::unknown(NodeId(0), FileType::RegularFile);
+        reply.entry(&self.ttl, &none, Generation(0));
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let _turn = self.turns.as_ref().map(Turns::begin);
-        match self.operations.metadata(node(ino)) {
-            Ok(metadata) => self.reply_attributes(reply, &metadata),
-            Err(error) => reply.error(errno(error)),
-        }
+        self.reply_attributes(reply, self.operations.metadata(node(ino)));
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
         let _turn = self.turns.as_ref().map(Turns::begin);
-        match self.operations.read_link(node(ino)) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(errno(error)),
-        }
+        let target = answered!(reply, self.operations.read_link(node(ino)));
+        reply.data(&target);
     }
 
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -317,10 +313,8 @@ impl Filesystem for Requests {
         if self.skips_open {
             return reply.error(Errno::ENOSYS);
         }
-        match self.operations.open(node(ino)) {
-            Ok(handle) => reply.opened(FileHandle(handle.0), self.open_flags),
-            Err(error) => reply.error(errno(error)),
-        }
+        let handle = answered!(reply, self.operations.open(node(ino)));
+        reply.opened(FileHandle(handle.0), self.open_flags);
     }
 
     fn release(
@@ -358,10 +352,9 @@ impl Filesystem for Requests {
                 buffer.resize(size, 0);
             }
             let buf = &mut buffer[..size];
-            match self.operations.read(node(ino), Handle(fh.0), buf, offset) {
-                Ok(len) => reply.data(&buf[..len.min(size)]),
-                Err(error) => reply.error(errno(error)),
-            }
+            let read = self.operations.read(node(ino), Handle(fh.0), buf, offset);
+            let len = answered!(reply, read);
+            reply.data(&buf[..len.min(size)]);
         });
     }
 
@@ -398,10 +391,8 @@ impl Filesystem for Requests {
             let number = INodeNo(entry.ino.0.into());
             flow(reply.add(number, entry.next_cookie, self.listed_type(&entry), name))
         });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
+        answered!(reply, listed);
+        reply.ok();
     }
 
     fn readdirplus(
@@ -416,10 +407,8 @@ impl Filesystem for Requests {
         let listed = self.operations.read_dir(node(ino), offset, &mut |entry| {
             flow(self.add_plus(&mut reply, &entry))
         });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
+        answered!(reply, listed);
+        reply.ok();
     }
 
     fn fsyncdir(
@@ -451,19 +440,17 @@ impl Filesystem for Requests {
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let _turn = self.turns.as_ref().map(Turns::begin);
-        match self.operations.xattr(node(ino), name.as_bytes()) {
-            Ok(Some(value)) => reply_xattr(reply, &value, size),
-            Ok(None) => reply.error(Errno::ENODATA),
-            Err(error) => reply.error(errno(error)),
+        match answered!(reply, self.operations.xattr(node(ino), name.as_bytes())) {
+            Some(value) => reply_xattr(reply, &value, size),
+            None => reply.error(Errno::ENODATA),
         }
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let _turn = self.turns.as_ref().map(Turns::begin);
-        match self.operations.xattrs(node(ino), request.uid() == 0) {
-            Ok(names) => reply_xattr(reply, &names, size),
-            Err(error) => reply.error(errno(error)),
-        }
+        let names = self.operations.xattrs(node(ino), request.uid() == 0);
+        let names = answered!(reply, names);
+        reply_xattr(reply, &names, size);
     }
 
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
@@ -487,15 +474,12 @@ impl Filesystem for Requests {
     ) {
         let _turn = self.turns.as_ref().map(Turns::begin);
         let caller = caller(request);
-        match ioctl::answer(&self.operations, caller, node(ino), cmd, in_data, out_size) {
-            Ok(data) => {
-                if ioctl::changes_file(cmd) {
-                    self.invalidate_attributes(ino);
-                }
-                reply.ioctl(0, &data);
-            }
-            Err(error) => reply.error(errno(error)),
+        let data = ioctl::answer(&self.operations, caller, node(ino), cmd, in_data, out_size);
+        let data = answered!(reply, data);
+        if ioctl::changes_file(cmd) {
+            self.invalidate_attributes(ino);
         }
+        reply.ioctl(0, &data);
     }
 
     fn poll(
@@ -529,12 +513,10 @@ impl Filesystem for Requests {
         let Ok(offset) = u64::try_from(offset) else {
             return reply.error(Errno::ENXIO);
         };
-        match self.operations.seek(node(ino), what, offset) {
-            Ok(found) => match i64::try_from(found) {
-                Ok(found) => reply.offset(found),
-                Err(_) => reply.error(Errno::EOVERFLOW),
-            },
-            Err(error) => reply.error(errno(error)),
+        let found = answered!(reply, self.operations.seek(node(ino), what, offset));
+        match i64::try_from(found) {
+            Ok(found) => reply.offset(found),
+            Err(_) => reply.error(Errno::EOVERFLOW),
         }
     }
 
@@ -567,13 +549,9 @@ impl Filesystem for Requests {
             ctime: ctime.map(attributes::timestamp),
             ..SetAttributes::default()
         };
-        match self
-            .operations
-            .set_attributes(caller(request), node(ino), &set)
-        {
-            Ok(metadata) => self.reply_attributes(reply, &metadata),
-            Err(error) => reply.error(errno(error)),
-        }
+        let caller = caller(request);
+        let set = self.operations.set_attributes(caller, node(ino), &set);
+        self.reply_attributes(reply, set);
     }
 
     fn mknod(
@@ -591,10 +569,8 @@ impl Filesystem for Requests {
             return reply.error(Errno::EINVAL);
         };
         let new = new_file(request, mode, umask);
-        self.reply_made(
-            reply,
-            self.operations.make(name(parent, file_name), make, &new),
-        );
+        let made = self.operations.make(name(parent, file_name), make, &new);
+        self.reply_entry(reply, made);
     }
 
     fn mkdir(
@@ -608,10 +584,9 @@ impl Filesystem for Requests {
     ) {
         let _turn = self.turns.as_ref().map(Turns::begin);
         let new = new_file(request, mode, umask);
-        let directory = self
-            .operations
-            .make(name(parent, file_name), Make::Directory, &new);
-        self.reply_made(reply, directory);
+        let place = name(parent, file_name);
+        let made = self.operations.make(place, Make::Directory, &new);
+        self.reply_entry(reply, made);
     }
 
     fn symlink(
@@ -624,11 +599,9 @@ impl Filesystem for Requests {
     ) {
         let _turn = self.turns.as_ref().map(Turns::begin);
         let target = target.as_os_str().as_bytes();
-        let new = new_file(request, 0o777, 0);
-        let made = self
-            .operations
-            .make(name(parent, file_name), Make::Symlink { target }, &new);
-        self.reply_made(reply, made);
+        let (place, new) = (name(parent, file_name), new_file(request, 0o777, 0));
+        let made = self.operations.make(place, Make::Symlink { target }, &new);
+        self.reply_entry(reply, made);
     }
 
     fn link(
@@ -641,7 +614,7 @@ impl Filesystem for Requests {
     ) {
         let _turn = self.turns.as_ref().map(Turns::begin);
         let linked = self.operations.link(node(ino), name(new_parent, new_name));
-        self.reply_made(reply, linked);
+        self.reply_entry(reply, linked);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, file_name: &OsStr, reply: ReplyEmpty) {
@@ -689,16 +662,12 @@ impl Filesystem for Requests {
             device: None,
         };
         let place = name(parent, file_name);
-        let entry = self.operations.make(place, make, &new);
-        match entry.and_then(|entry| self.operations.remember(&entry).map(|()| entry)) {
-            Ok(entry) => {
-                let (attr, generation) = attr(&entry);
-                let handle = FileHandle(Handle::NONE.0);
-                let ttl = self.ttl_of(&entry.metadata);
-                reply.created(&ttl, &attr, generation, handle, self.open_flags);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
+        let entry = answered!(reply, self.operations.make(place, make, &new));
+        answered!(reply, self.operations.remember(&entry));
+        let (attr, generation) = attr(&entry);
+        let handle = FileHandle(Handle::NONE.0);
+        let ttl = self.ttl_of(&entry.metadata);
+        reply.created(&ttl, &attr, generation, handle, self.open_flags);
     }
 
     fn write(
@@ -724,11 +693,7 @@ impl Filesystem for Requests {
         let written = self
             .operations
             .write(unprivileged, node(ino), (data, offset), how);
-        match written.map(u32::try_from) {
-            Ok(Ok(len)) => reply.written(len),
-            Ok(Err(_)) => reply.error(Errno::EIO),
-            Err(error) => reply.error(errno(error)),
-        }
+        reply_written(reply, written);
     }
 
     fn fallocate(
@@ -768,11 +733,7 @@ impl Filesystem for Requests {
         let _turn = self.turns.as_ref().map(Turns::begin_long);
         let (from, to) = ((node(ino_in), offset_in), (node(ino_out), offset_out));
         let copied = self.operations.copy_range(caller(request), from, to, len);
-        match copied.map(u32::try_from) {
-            Ok(Ok(len)) => reply.written(len),
-            Ok(Err(_)) => reply.error(Errno::EIO),
-            Err(error) => reply.error(errno(error)),
-        }
+        reply_written(reply, copied);
     }
 
     fn setxattr(
@@ -798,9 +759,7 @@ impl Filesystem for Requests {
 
     fn removexattr(&self, _: &Request, ino: INodeNo, xattr: &OsStr, reply: ReplyEmpty) {
         let _turn = self.turns.as_ref().map(Turns::begin);
-        reply_done(
-            reply,
-            self.operations.remove_xattr(node(ino), xattr.as_bytes()),
-        );
+        let removed = self.operations.remove_xattr(node(ino), xattr.as_bytes());
+        reply_done(reply, removed);
     }
 }
