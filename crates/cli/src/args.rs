@@ -71,6 +71,25 @@ pub(crate) struct VolumeArgs {
     pub noload: bool,
 }
 
+/// An image that a command looks into or changes, and how it is opened.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ImageArgs {
+    #[command(flatten)]
+    pub volume: VolumeArgs,
+    /// The image: a file or a block device
+    pub image: PathBuf,
+}
+
+/// Files of an image.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FilesArgs {
+    #[command(flatten)]
+    pub source: ImageArgs,
+    /// Paths inside the image
+    #[arg(required = true)]
+    pub paths: Vec<OsString>,
+}
+
 /// Compare what caches and readahead do, reproduce published results
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
@@ -280,7 +299,7 @@ Examples:
 JSON: {\"path\", \"entries\": [{\"name\", \"name_hex\" if not UTF-8, and the keys of stat}]}")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
-    pub volume: VolumeArgs,
+    pub source: ImageArgs,
     /// Show type, permissions, links, owner, size and time too
     #[arg(short, long)]
     pub long: bool,
@@ -290,8 +309,6 @@ pub(crate) struct LsArgs {
     /// Write JSON, one object
     #[arg(long)]
     pub json: bool,
-    /// The image: a file or a block device
-    pub image: PathBuf,
     /// A path inside the image
     #[arg(default_value = "/")]
     pub path: OsString,
@@ -312,12 +329,10 @@ generation, project_id, rdev_major and rdev_minor for devices, target for
 symbolic links, xattrs (names)")]
 pub(crate) struct StatArgs {
     #[command(flatten)]
-    pub volume: VolumeArgs,
+    pub source: ImageArgs,
     /// Write JSON, one object
     #[arg(long)]
     pub json: bool,
-    /// The image: a file or a block device
-    pub image: PathBuf,
     /// A path inside the image
     pub path: OsString,
 }
@@ -330,12 +345,7 @@ Examples:
   larder cat disk.img /var/log/syslog /var/log/syslog.1 | grep error")]
 pub(crate) struct CatArgs {
     #[command(flatten)]
-    pub volume: VolumeArgs,
-    /// The image: a file or a block device
-    pub image: PathBuf,
-    /// Paths inside the image
-    #[arg(required = true)]
-    pub paths: Vec<OsString>,
+    pub files: FilesArgs,
 }
 
 /// Copy files out of an image, or into one
@@ -386,12 +396,10 @@ cluster_size_bytes, inode_size_bytes, blocks, blocks_free, inodes, inodes_free,
 clean, missing_bytes, superblock_repair, journal {state, ...}")]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
-    pub volume: VolumeArgs,
+    pub source: ImageArgs,
     /// Write JSON, one object
     #[arg(long)]
     pub json: bool,
-    /// The image: a file or a block device
-    pub image: PathBuf,
 }
 
 /// Show what the caches behind a mount did

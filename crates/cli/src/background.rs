@@ -22,15 +22,6 @@ pub(crate) const NAME: &str = "larder";
 const MARK: &str = "_LARDER_BACKGROUND";
 const READY: &[u8] = b"ready\n";
 
-/// What became of the child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Child {
-    /// It serves.
-    Ready,
-    /// It told why not, and ended with this exit code.
-    Failed(u8),
-}
-
 /// Whether this process is the child.
 pub(crate) fn is_child() -> bool {
     std::env::var_os(MARK).is_some()
@@ -47,8 +38,9 @@ pub(crate) fn take_name() {
     }
 }
 
-/// Runs the same command line in a child, until it serves or ends.
-pub(crate) fn run_child() -> io::Result<Child> {
+/// Runs the same command line in a child, until it serves, for which the exit code is 0, or has told why not
+/// and ended with another one.
+pub(crate) fn run_child() -> io::Result<u8> {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_else(|| OsString::from(NAME));
     let mut child = Command::new("/proc/self/exe")
@@ -63,7 +55,7 @@ pub(crate) fn run_child() -> io::Result<Child> {
         output.take(READY.len() as u64).read_to_end(&mut said)?;
     }
     if said == READY {
-        return Ok(Child::Ready);
+        return Ok(0);
     }
     let status = child.wait()?;
     if let Some(signal) = status.signal() {
@@ -73,7 +65,7 @@ pub(crate) fn run_child() -> io::Result<Child> {
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     // A child that ends without a word is a failure, whatever its code says.
-    Ok(Child::Failed(code.unwrap_or(1).max(1)))
+    Ok(code.unwrap_or(1).max(1))
 }
 
 /// What the child needs to leave its terminal, had before it mounts: a mount whose

@@ -60,8 +60,5 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(error) => return tell_usage(&error, 2),
         }
     };
-    match done {
-        Ok(code) => code,
-        Err(failure) => failure.tell(1),
-    }
+    done.unwrap_or_else(|failure| failure.tell(1))
 }

@@ -7,7 +7,7 @@ use crate::commands::mount;
 use crate::failure::Access;
 use crate::mount_options::Options;
 use clap::Parser;
-use larder_console::{Failure, tell_note};
+use larder_console::{Failure, Result, tell_note};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,26 +56,7 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
         Ok(args) => args,
         Err(error) => return larder_console::tell_usage(&error, USAGE_FAILED),
     };
-    let mut options = Options::default();
-    // mount(8) passes what differs from its defaults, which are suid and dev.
-    let is_root = rustix::process::geteuid().is_root();
-    options.mount.suid = is_root;
-    options.mount.dev = is_root;
-    for list in &args.options {
-        if let Err(failure) = options.add_list(list, args.sloppy) {
-            failure.tell(USAGE_FAILED);
-            return ExitCode::from(USAGE_FAILED);
-        }
-    }
-    // mount(8) passes `rw` where nobody asked for it, and then falls back to reading itself.
-    options.access = options.access.filter(|access| *access == Access::Read);
-    if args.verbose > 0 && (args.no_mtab || args.namespace.is_some() || args.fs_type.is_some()) {
-        tell_note("-n, -N and -t make no difference here");
-    }
-    if args.fake {
-        return ExitCode::SUCCESS;
-    }
-    match mount::in_background(&args.image, &args.mountpoint, options, None) {
+    match mounted(&args) {
         Ok(code) => ExitCode::from(code),
         Err(failure @ Failure::Usage { .. }) => {
             failure.tell(USAGE_FAILED);
@@ -83,4 +64,25 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
         }
         Err(failure) => failure.tell(MOUNT_FAILED),
     }
+}
+
+/// Mounts, unless the arguments are to be checked only; the exit code.
+fn mounted(args: &HelperArgs) -> Result<u8> {
+    let mut options = Options::default();
+    // mount(8) passes what differs from its defaults, which are suid and dev.
+    let is_root = rustix::process::geteuid().is_root();
+    options.mount.suid = is_root;
+    options.mount.dev = is_root;
+    for list in &args.options {
+        options.add_list(list, args.sloppy)?;
+    }
+    // mount(8) passes `rw` where nobody asked for it, and then falls back to reading itself.
+    options.access = options.access.filter(|access| *access == Access::Read);
+    if args.verbose > 0 && (args.no_mtab || args.namespace.is_some() || args.fs_type.is_some()) {
+        tell_note("-n, -N and -t make no difference here");
+    }
+    if args.fake {
+        return Ok(0);
+    }
+    mount::in_background(&args.image, &args.mountpoint, options, None)
 }

@@ -28,12 +28,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return xattr_bench::work(job);
     }
-    let cli = match args::Cli::try_parse_from(args) {
-        Ok(cli) => cli,
-        Err(error) => return tell_usage(&error, 2),
-    };
-    match commands::run(&cli.command) {
-        Ok(code) => code,
-        Err(failure) => failure.tell(1),
+    match args::Cli::try_parse_from(args) {
+        Ok(cli) => commands::run(&cli.command).unwrap_or_else(|failure| failure.tell(1)),
+        Err(error) => tell_usage(&error, 2),
     }
 }

@@ -1,6 +1,6 @@
 //! The arguments of the commands that change an image and nothing else.
 
-use super::VolumeArgs;
+use super::{FilesArgs, ImageArgs, VolumeArgs};
 use crate::mode;
 use clap::Args;
 use std::ffi::OsString;
@@ -36,18 +36,13 @@ Examples:
   larder mkdir --mode 700 disk.img /root/.ssh")]
 pub(crate) struct MkdirArgs {
     #[command(flatten)]
-    pub volume: VolumeArgs,
+    pub files: FilesArgs,
     /// Make what is missing on the way, too; a directory that is there is no failure
     #[arg(short, long)]
     pub parents: bool,
     /// Permissions, in octal [default: 777 without the umask]
     #[arg(short, long, value_name = "MODE", value_parser = mode::parse)]
     pub mode: Option<u16>,
-    /// The image: a file or a block device
-    pub image: PathBuf,
-    /// Paths inside the image
-    #[arg(required = true)]
-    pub paths: Vec<OsString>,
 }
 
 /// Remove files from an image
@@ -58,18 +53,13 @@ Examples:
   larder rm -rf disk.img /var/cache /var/tmp")]
 pub(crate) struct RmArgs {
     #[command(flatten)]
-    pub volume: VolumeArgs,
+    pub files: FilesArgs,
     /// Remove directories with all that is in them
     #[arg(short, long, visible_short_alias = 'R')]
     pub recursive: bool,
     /// What is not there is no failure
     #[arg(short, long)]
     pub force: bool,
-    /// The image: a file or a block device
-    pub image: PathBuf,
-    /// Paths inside the image
-    #[arg(required = true)]
-    pub paths: Vec<OsString>,
 }
 
 /// Move or rename files in an image
@@ -86,12 +76,10 @@ Examples:
 )]
 pub(crate) struct MvArgs {
     #[command(flatten)]
-    pub volume: VolumeArgs,
+    pub source: ImageArgs,
     /// Do not replace what is there
     #[arg(short, long)]
     pub no_clobber: bool,
-    /// The image: a file or a block device
-    pub image: PathBuf,
     /// Paths inside the image, then the destination
     #[arg(required = true, num_args = 2.., value_names = ["PATH", "DEST"])]
     pub paths: Vec<OsString>,

@@ -13,11 +13,11 @@ use std::process::ExitCode;
 const PIECE_BYTES: usize = 1 << 20;
 
 pub(super) fn run(args: &CatArgs) -> Result<ExitCode> {
-    let volume = open(&args.image, &args.volume)?;
+    let volume = open(&args.files.source)?;
     let mut out = io::stdout().lock();
     let mut piece = vec![0; PIECE_BYTES];
     let mut code = ExitCode::SUCCESS;
-    for path in &args.paths {
+    for path in &args.files.paths {
         match write_file(&volume, path.as_bytes(), &mut piece, &mut out) {
             Ok(()) => {}
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),

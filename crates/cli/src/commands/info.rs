@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
-    let info = open(&args.image, &args.volume)?.info();
+    let info = open(&args.source)?.info();
     if args.json {
         write_json(&info)?;
     } else {

@@ -22,7 +22,7 @@ struct Entry {
 }
 
 pub(super) fn run(args: &LsArgs) -> Result<ExitCode> {
-    let volume = open(&args.image, &args.volume)?;
+    let volume = open(&args.source)?;
     let path = args.path.as_bytes();
     let failed = |error| of_path(path, &error);
     // As in ls(1): a link given by name is followed, but not where it would be shown.

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 
 pub(super) fn run(args: &MkdirArgs) -> Result<ExitCode> {
     let permissions = args.mode.unwrap_or(0o777 & !place::umask());
-    place::change(&args.image, &args.volume, |volume| {
+    place::change(&args.files.source, |volume| {
         let mut code = ExitCode::SUCCESS;
-        for path in &args.paths {
+        for path in &args.files.paths {
             let path = path.as_bytes();
             let made = if args.parents {
                 make_all(volume, path, permissions)

@@ -18,11 +18,10 @@ mod top;
 mod umount;
 mod unnamed;
 
-use crate::args::{Command, VolumeArgs};
+use crate::args::{Command, ImageArgs};
 use crate::{mount_options, opening};
 use larder::Volume;
 use larder_console::{Result, logging};
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs one subcommand.
@@ -52,6 +51,6 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
 }
 
 /// Opens an image for the commands that do not mount.
-fn open(image: &Path, args: &VolumeArgs) -> Result<Volume> {
-    opening::open(image, &mount_options::open_options(args))
+fn open(args: &ImageArgs) -> Result<Volume> {
+    opening::open(&args.image, &mount_options::open_options(&args.volume))
 }

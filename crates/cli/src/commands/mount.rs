@@ -1,7 +1,7 @@
 //! `larder mount`.
 
 use crate::args::MountArgs;
-use crate::background::{self, Child, Departure};
+use crate::background::{self, Departure};
 use crate::mount_options::Options;
 use crate::recording::Recording;
 use crate::telling_clock::TellingClock;
@@ -40,11 +40,8 @@ pub(crate) fn in_background(
         serve(image, mountpoint, options, true)?;
         return Ok(0);
     }
-    match background::run_child() {
-        Ok(Child::Ready) => Ok(0),
-        Ok(Child::Failed(code)) => Ok(code),
-        Err(error) => Err(Failure::new(format!("cannot start the server: {error}"))),
-    }
+    background::run_child()
+        .map_err(|error| Failure::new(format!("cannot start the server: {error}")))
 }
 
 /// Mounts, and serves until the mount is gone.
@@ -83,13 +80,12 @@ pub(super) fn serve(
         None => opening::open_or_read(image, &mut volume)?,
     };
     mount.read_write = volume.read_write;
-    let volume = opened;
+    let volume = Arc::new(opened);
     if let Some(recording) = &recording {
         recording.describe(&volume.stats());
     }
     // From here on, a signal unmounts instead of leaving a mount without a server.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let volume = Arc::new(volume);
     let figures = Arc::downgrade(&volume);
     let server = Server::mount(volume, mountpoint, &mount)?;
     let at = server.mountpoint().to_owned();

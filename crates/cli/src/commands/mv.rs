@@ -13,7 +13,7 @@ pub(super) fn run(args: &MvArgs) -> Result<ExitCode> {
     let Some((destination, sources)) = args.paths.split_last() else {
         return Err(Failure::usage("mv wants a path and a destination"));
     };
-    place::change(&args.image, &args.volume, |volume| {
+    place::change(&args.source, |volume| {
         move_all(volume, args, sources, destination.as_bytes())
     })
 }

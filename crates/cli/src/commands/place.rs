@@ -1,6 +1,6 @@
 //! Places in an image, as `IMAGE:/path`, and what the commands that change images share.
 
-use crate::args::VolumeArgs;
+use crate::args::{ImageArgs, VolumeArgs};
 use crate::failure::of_path;
 use crate::telling_clock::TellingClock;
 use crate::{mount_options, opening};
@@ -32,6 +32,14 @@ impl<'a> Place<'a> {
         })
     }
 
+    /// Its image, opened as `volume` says.
+    pub(super) fn source(&self, volume: &VolumeArgs) -> ImageArgs {
+        ImageArgs {
+            volume: volume.clone(),
+            image: self.image.to_owned(),
+        }
+    }
+
     /// As [`Place::parse`], for an argument that has to be one.
     pub(super) fn required(text: &'a OsStr) -> Result<Self> {
         Self::parse(text).ok_or_else(|| Failure::Usage {
@@ -47,16 +55,16 @@ impl<'a> Place<'a> {
 /// Opens an image, has `change` change it, and brings all of it to the image: what fails then is
 /// a failure too.
 pub(super) fn change(
-    image: &Path,
-    args: &VolumeArgs,
+    args: &ImageArgs,
     change: impl FnOnce(&Volume) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
-    if args.noload {
+    let ImageArgs { volume, image } = args;
+    if volume.noload {
         return Err(Failure::usage(
             "--noload is for reading: an image whose journal is ignored cannot be written",
         ));
     }
-    let mut options = mount_options::open_options(args);
+    let mut options = mount_options::open_options(volume);
     options.read_write = true;
     options.clock = Arc::new(TellingClock);
     let volume = opening::open(image, &options)?;

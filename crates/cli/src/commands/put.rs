@@ -42,7 +42,7 @@ struct Source {
 pub(super) fn run(args: &PutArgs) -> Result<ExitCode> {
     let place = Place::required(&args.destination)?;
     let source = Source::open(&args.file)?;
-    place::change(place.image, &args.volume, |volume| {
+    place::change(&place.source(&args.volume), |volume| {
         put(volume, source, place.path)?;
         Ok(ExitCode::SUCCESS)
     })
@@ -157,31 +157,21 @@ fn fill(
     mut input: impl Read,
     failed: impl Fn(larder::Error) -> Failure,
 ) -> Result<()> {
-    let mut piece = vec![0; PIECE_BYTES];
+    let mut piece = Vec::with_capacity(PIECE_BYTES);
     let mut offset_bytes = 0;
     loop {
-        let len = read_piece(&mut input, &mut piece)
+        piece.clear();
+        let len = input
+            .by_ref()
+            .take(PIECE_BYTES as u64)
+            .read_to_end(&mut piece)
             .map_err(|error| Failure::new(format!("cannot read the source: {error}")))?;
         volume
-            .write_all_at(ino, &piece[..len], offset_bytes)
+            .write_all_at(ino, &piece, offset_bytes)
             .map_err(&failed)?;
         offset_bytes += len as u64;
-        if len < piece.len() {
+        if len < PIECE_BYTES {
             return Ok(());
         }
     }
-}
-
-/// Reads until `piece` is full or the input ends.
-fn read_piece(input: &mut impl Read, piece: &mut [u8]) -> io::Result<usize> {
-    let mut done = 0;
-    while done < piece.len() {
-        match input.read(&mut piece[done..]) {
-            Ok(0) => break,
-            Ok(len) => done += len,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
 }

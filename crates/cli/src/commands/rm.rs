@@ -11,9 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &RmArgs) -> Result<ExitCode> {
-    place::change(&args.image, &args.volume, |volume| {
+    place::change(&args.files.source, |volume| {
         let mut code = ExitCode::SUCCESS;
-        for path in &args.paths {
+        for path in &args.files.paths {
             match remove(volume, args, path.as_bytes()) {
                 Ok(true) => {}
                 Ok(false) => code = ExitCode::from(1),

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &StatArgs) -> Result<ExitCode> {
-    let volume = open(&args.image, &args.volume)?;
+    let volume = open(&args.source)?;
     let path = args.path.as_bytes();
     let failed = |error| of_path(path, &error);
     let ino = volume.resolve_no_follow(path).map_err(failed)?;

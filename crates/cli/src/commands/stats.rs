@@ -7,7 +7,8 @@ use larder::{
     AttributeStats, CacheStats, DeviceStats, MbCacheStats, MbCacheVariant, RecordingStats, Stats,
     WritingStats,
 };
-use larder_console::{Result, name, size, tell_note, write_json};
+use larder_console::size::human;
+use larder_console::{Result, name, tell_note, write_json};
 use larder_fuse::find_mount;
 use larder_observe::exposition;
 use std::io::{self, Write};
@@ -33,27 +34,23 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
         print(|out| out.write_all(exposition(&stats, &mountpoint, &labels).as_bytes()))?;
     } else {
         print(|out| print_text(out, &stats))?;
-        if let Some(why) = why_no_lookups(&stats) {
-            tell_note(why);
-        }
+        tell_why_no_lookups(&stats);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why nothing, or no page, was looked up yet.
-fn why_no_lookups(stats: &Stats) -> Option<&'static str> {
+/// Tells why nothing, or no page, was looked up yet.
+fn tell_why_no_lookups(stats: &Stats) {
     if stats.caches().iter().all(|(_, cache)| cache.lookups == 0) {
-        Some(
+        tell_note(
             "no lookups yet: the kernel answers from its own caches what it knows, and asks larder \
              for the rest only",
-        )
+        );
     } else if stats.page.lookups == 0 {
-        Some(
+        tell_note(
             "no pages were looked up yet: the kernel caches pages itself, and large reads go past \
              larder's page cache; mount with --direct-io to have larder serve every read",
-        )
-    } else {
-        None
+        );
     }
 }
 
@@ -78,29 +75,23 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
         "longest",
         "memory"
     )?;
-    let mut total_bytes = 0_u64;
     for (kind, cache) in stats.caches() {
         print_cache(out, kind.as_str(), cache)?;
-        total_bytes = total_bytes.saturating_add(cache.bytes);
     }
-    let readahead = &stats.readahead;
-    writeln!(
-        out,
-        "\nmemory     {} of {}",
-        size::human(total_bytes),
-        size::human(stats.cache_size_bytes)
-    )?;
+    let used = stats.caches().map(|(_, cache)| cache.bytes).iter().sum();
+    let (used, most) = (human(used), human(stats.cache_size_bytes));
+    writeln!(out, "\nmemory     {used} of {most}")?;
     writeln!(out, "tables     {}", stats.tables)?;
     let finders = stats
         .caches()
         .map(|(kind, cache)| format!("{} {}", kind.as_str(), cache.finder));
     writeln!(out, "           {}", finders.join(", "))?;
+    let readahead = &stats.readahead;
+    let (policy, threads) = (readahead.policy, readahead.threads);
+    let most = human(readahead.max_bytes);
     writeln!(
         out,
-        "readahead  {}, {} at once at most, {} threads",
-        readahead.policy,
-        size::human(readahead.max_bytes),
-        readahead.threads,
+        "readahead  {policy}, {most} at once at most, {threads} threads"
     )?;
     writeln!(
         out,
@@ -115,7 +106,7 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
         out,
         "device     {} reads, {}",
         device.reads,
-        size::human(device.bytes)
+        human(device.bytes)
     )?;
     if let Some(writing) = &stats.writing {
         print_writing(out, device, writing)?;
@@ -126,6 +117,14 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     Ok(())
 }
 
+/// Prints a line on why something ended, if it did.
+fn print_end(out: &mut dyn Write, what: &str, why: Option<&String>) -> io::Result<()> {
+    match why {
+        Some(why) => writeln!(out, "           {what}: {}", name::escaped(why.as_bytes())),
+        None => Ok(()),
+    }
+}
+
 fn print_recording(out: &mut dyn Write, recording: &RecordingStats) -> io::Result<()> {
     writeln!(
         out,
@@ -134,26 +133,19 @@ fn print_recording(out: &mut dyn Write, recording: &RecordingStats) -> io::Resul
         name::escaped(recording.file.as_bytes()),
         recording.lost
     )?;
-    match &recording.failure {
-        Some(why) => writeln!(
-            out,
-            "           ended: the trace cannot be written any more: {}",
-            name::escaped(why.as_bytes())
-        ),
-        None => Ok(()),
-    }
+    let what = "ended: the trace cannot be written any more";
+    print_end(out, what, recording.failure.as_ref())
 }
 
 fn print_attributes(out: &mut dyn Write, attributes: &AttributeStats) -> io::Result<()> {
     if attributes.variant == MbCacheVariant::Off {
         return writeln!(out, "attributes off, none are shared");
     }
+    let (variant, shares) = (attributes.variant, attributes.shares);
+    let saved = human(attributes.saved_bytes);
     writeln!(
         out,
-        "attributes {}, {} shares, {} saved on the image",
-        attributes.variant,
-        attributes.shares,
-        size::human(attributes.saved_bytes)
+        "attributes {variant}, {shares} shares, {saved} saved on the image"
     )?;
     print_mbcache(out, "blocks", &attributes.blocks)?;
     // Only an image with ea_inode has the other one.
@@ -186,27 +178,19 @@ fn print_writing(
     device: &DeviceStats,
     writing: &WritingStats,
 ) -> io::Result<()> {
+    let (writes, flushes) = (device.writes, device.flushes);
+    let written = human(device.written_bytes);
     writeln!(
         out,
-        "           {} writes, {}, {} flushes",
-        device.writes,
-        size::human(device.written_bytes),
-        device.flushes
+        "           {writes} writes, {written}, {flushes} flushes"
     )?;
+    let content = human(writing.dirty_bytes);
+    let metadata = human(writing.dirty_metadata_bytes);
     writeln!(
         out,
-        "writing    {} to be written yet, and {} of metadata",
-        size::human(writing.dirty_bytes),
-        size::human(writing.dirty_metadata_bytes)
+        "writing    {content} to be written yet, and {metadata} of metadata"
     )?;
-    match &writing.read_only_because {
-        Some(why) => writeln!(
-            out,
-            "           turned read-only: {}",
-            name::escaped(why.as_bytes())
-        ),
-        None => Ok(()),
-    }
+    print_end(out, "turned read-only", writing.read_only_because.as_ref())
 }
 
 fn print_cache(out: &mut dyn Write, name: &str, cache: &CacheStats) -> io::Result<()> {
@@ -229,7 +213,7 @@ fn print_cache(out: &mut dyn Write, name: &str, cache: &CacheStats) -> io::Resul
         cache
             .longest_chain
             .map_or("-".to_owned(), |links| links.to_string()),
-        size::human(cache.bytes),
+        human(cache.bytes),
     )
 }
 

@@ -5,7 +5,7 @@
 //! out, and set-id bits with the owner that they would have stood for. An
 //! attribute that does not fit is told, once all else is set.
 
-use larder::{Metadata, Timestamp, Volume};
+use larder::{FileKind, Metadata, Timestamp, Volume};
 use larder_console::name;
 use rustix::fs::{
     AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat, fchmod, fchown,
@@ -90,54 +90,29 @@ pub(super) fn set_open(volume: &Volume, metadata: &Metadata, file: impl AsFd) ->
     failed.result()
 }
 
-/// Sets what a special file keeps, which was just made as `name` in `parent`.
-pub(super) fn set_special(
+/// Sets what a file keeps that cannot be opened, which was just made as `name` in `parent`: a special file,
+/// or a symbolic link, which has no permissions.
+pub(super) fn set_unopened(
     volume: &Volume,
     metadata: &Metadata,
     parent: BorrowedFd<'_>,
     name: &OsStr,
 ) -> Result<(), Error> {
-    let (owned, failed) = set_unopened(volume, metadata, parent, name)?;
-    chmodat(parent, name, mode(metadata, owned), AtFlags::empty())?;
-    utimensat(parent, name, &times(metadata), AtFlags::SYMLINK_NOFOLLOW)?;
-    failed.result()
-}
-
-/// Sets what a symbolic link keeps: it has no permissions.
-pub(super) fn set_link(
-    volume: &Volume,
-    metadata: &Metadata,
-    parent: BorrowedFd<'_>,
-    name: &OsStr,
-) -> Result<(), Error> {
-    let (_, failed) = set_unopened(volume, metadata, parent, name)?;
-    utimensat(parent, name, &times(metadata), AtFlags::SYMLINK_NOFOLLOW)?;
-    failed.result()
-}
-
-/// Owner and attributes of something that cannot be opened; true if it is owned,
-/// and the attributes that could not be set.
-fn set_unopened(
-    volume: &Volume,
-    metadata: &Metadata,
-    parent: BorrowedFd<'_>,
-    name: &OsStr,
-) -> Result<(bool, Failed), Errno> {
     let mut failed = Failed::default();
     let (uid, gid) = (owner(metadata), group(metadata));
     let owned = permitted(chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))?;
     let mut path = format!("/proc/self/fd/{}/", parent.as_raw_fd()).into_bytes();
     path.extend_from_slice(name.as_bytes());
-    for (attribute, value) in attributes(volume, metadata) {
-        let set = lsetxattr(
-            OsStr::from_bytes(&path),
-            OsStr::from_bytes(&attribute),
-            &value,
-            XattrFlags::empty(),
-        );
-        failed.note(attribute, set);
+    let path = OsStr::from_bytes(&path);
+    for (name, value) in attributes(volume, metadata) {
+        let set = lsetxattr(path, OsStr::from_bytes(&name), &value, XattrFlags::empty());
+        failed.note(name, set);
     }
-    Ok((owned, failed))
+    if metadata.kind != FileKind::Symlink {
+        chmodat(parent, name, mode(metadata, owned), AtFlags::empty())?;
+    }
+    utimensat(parent, name, &times(metadata), AtFlags::SYMLINK_NOFOLLOW)?;
+    failed.result()
 }
 
 /// Attributes that can be read; the image's damage is told, not a reason to stop.

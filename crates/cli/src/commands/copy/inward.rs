@@ -52,7 +52,7 @@ struct Level {
 /// Copies `sources` to `place`.
 pub(super) fn run(args: &CpArgs, sources: &[OsString], place: Place<'_>) -> Result<ExitCode> {
     super::raise_descriptor_limit();
-    place::change(place.image, &args.volume, |volume| {
+    place::change(&place.source(&args.volume), |volume| {
         copy_all(volume, args, sources, place)
     })
 }

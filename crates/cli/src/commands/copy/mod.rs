@@ -21,16 +21,16 @@ mod progress;
 mod through;
 mod tree;
 
-use super::open;
 use super::place::Place;
 use crate::args::CpArgs;
 use crate::failure::of_path;
+use crate::{mount_options, opening};
 use larder::{FileKind, Ino, Volume};
 use larder_console::{Failure, Result, name};
 use progress::Progress;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, statat};
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -74,7 +74,7 @@ fn outward(
             hint: Some("larder cat IMAGE PATH does; ./- is a file of that name".to_owned()),
         });
     }
-    let volume = open(image, &args.volume)?;
+    let volume = opening::open(image, &mount_options::open_options(&args.volume))?;
     if sources.len() > 1 && !destination.is_dir() {
         return Err(Failure::with_hint(
             format!("destination {} is not a directory", destination.display()),
@@ -135,7 +135,7 @@ fn copy_one(
     if metadata.kind == FileKind::Regular && destination.is_dir() {
         check_not_special(&target)?;
     }
-    let mut copy = TreeCopy::new(volume, target.parent, progress);
+    let mut copy = TreeCopy::new(volume, target.parent.as_fd(), progress);
     match target.name {
         Some(name) => copy.copy(ino, name, source),
         None if metadata.kind == FileKind::Directory => copy.copy_into(ino, source),

@@ -11,6 +11,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,7 +26,7 @@ pub(super) struct TreeCopy<'a> {
     volume: &'a Volume,
     progress: &'a Progress,
     /// The directory that the whole copy goes into.
-    root: OwnedFd,
+    root: BorrowedFd<'a>,
     /// Directories entered: none is entered twice.
     entered: HashSet<Ino>,
     /// Files with several names, and the path from the root of their first copy.
@@ -57,7 +58,7 @@ pub(super) fn is_plain_name(name: &[u8]) -> bool {
 }
 
 impl<'a> TreeCopy<'a> {
-    pub(super) fn new(volume: &'a Volume, root: OwnedFd, progress: &'a Progress) -> Self {
+    pub(super) fn new(volume: &'a Volume, root: BorrowedFd<'a>, progress: &'a Progress) -> Self {
         Self {
             volume,
             progress,
@@ -76,22 +77,14 @@ impl<'a> TreeCopy<'a> {
 
     /// Copies `ino`, which is `source` in the image, to `name` in the root.
     pub(super) fn copy(&mut self, ino: Ino, name: &OsStr, source: &[u8]) {
-        let root = self
-            .root
-            .try_clone()
-            .map_err(|error| Failure::new(error.to_string()));
-        let first =
-            root.and_then(|root| self.entry(ino, root.as_fd(), name, source, name.as_bytes()));
+        let first = self.entry(ino, self.root, name, source, name.as_bytes());
         self.walk(first, source);
     }
 
     /// Copies what is in the directory `ino` into the root itself.
     pub(super) fn copy_into(&mut self, ino: Ino, source: &[u8]) {
-        let root = self
-            .root
-            .try_clone()
-            .map_err(|error| Failure::new(error.to_string()));
-        let first = root.and_then(|root| {
+        let root = self.root.try_clone_to_owned();
+        let first = root.map_err(failure).and_then(|root| {
             let metadata = self.metadata(ino)?;
             self.enter(metadata, root, source, b"").map(Some)
         });
@@ -157,7 +150,7 @@ impl<'a> TreeCopy<'a> {
         level.is_listed = level.batch.len() < BATCH || level.next_cookie == from;
         if let Err(error) = listed {
             level.is_listed = true;
-            self.tell(&level.source, &Failure::new(error.to_string()));
+            self.tell(&level.source, &failure(error));
         }
     }
 
@@ -182,16 +175,15 @@ impl<'a> TreeCopy<'a> {
             return Ok(None);
         }
         let kept = match metadata.kind {
-            FileKind::Regular => self.regular(&metadata, parent, &unfinished.name)?,
-            FileKind::Symlink => self.symlink(&metadata, parent, &unfinished.name)?,
-            _ => self.special(&metadata, parent, &unfinished.name)?,
+            FileKind::Regular => self.regular(&metadata, &unfinished)?,
+            FileKind::Symlink => self.symlink(&metadata, &unfinished)?,
+            _ => self.special(&metadata, &unfinished)?,
         };
         unfinished.give_name(name)?;
         if metadata.links > 1 {
             self.linked.insert(ino, target.to_vec());
         }
-        kept.map(|()| None)
-            .map_err(|error| Failure::new(error.to_string()))
+        kept.map(|()| None).map_err(failure)
     }
 
     fn enter(
@@ -224,7 +216,7 @@ impl<'a> TreeCopy<'a> {
     /// A directory is done: only now may it become read-only and old.
     fn leave(&mut self, level: &Level) {
         if let Err(error) = attributes::set_open(self.volume, &level.metadata, &level.copy) {
-            self.tell(&level.source, &Failure::new(error.to_string()));
+            self.tell(&level.source, &failure(error));
         }
     }
 
@@ -254,16 +246,11 @@ impl<'a> TreeCopy<'a> {
         linked.is_ok()
     }
 
-    fn regular(
-        &mut self,
-        metadata: &Metadata,
-        parent: BorrowedFd<'_>,
-        name: &OsStr,
-    ) -> Result<Kept> {
+    fn regular(&mut self, metadata: &Metadata, copy: &Unfinished<'_>) -> Result<Kept> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR;
-        let file = openat(parent, name, flags | OFlags::CLOEXEC, mode).map_err(written)?;
-        let file = File::from(file);
+        let file = openat(copy.parent, &copy.name, flags | OFlags::CLOEXEC, mode);
+        let file = File::from(file.map_err(written)?);
         content::copy(
             self.volume,
             metadata.ino,
@@ -272,30 +259,17 @@ impl<'a> TreeCopy<'a> {
             &mut self.piece,
             self.progress,
         )
-        .map_err(|error| Failure::new(error.to_string()))?;
+        .map_err(failure)?;
         Ok(attributes::set_open(self.volume, metadata, &file))
     }
 
-    fn symlink(
-        &mut self,
-        metadata: &Metadata,
-        parent: BorrowedFd<'_>,
-        name: &OsStr,
-    ) -> Result<Kept> {
-        let target = self
-            .volume
-            .read_link(metadata.ino)
-            .map_err(|error| Failure::new(error.to_string()))?;
-        symlinkat(OsStr::from_bytes(&target), parent, name).map_err(written)?;
-        Ok(attributes::set_link(self.volume, metadata, parent, name))
+    fn symlink(&self, metadata: &Metadata, copy: &Unfinished<'_>) -> Result<Kept> {
+        let target = self.volume.read_link(metadata.ino).map_err(failure)?;
+        symlinkat(OsStr::from_bytes(&target), copy.parent, &copy.name).map_err(written)?;
+        Ok(self.keep(metadata, copy))
     }
 
-    fn special(
-        &mut self,
-        metadata: &Metadata,
-        parent: BorrowedFd<'_>,
-        name: &OsStr,
-    ) -> Result<Kept> {
+    fn special(&self, metadata: &Metadata, copy: &Unfinished<'_>) -> Result<Kept> {
         let kind = match metadata.kind {
             FileKind::CharDevice => FileType::CharacterDevice,
             FileKind::BlockDevice => FileType::BlockDevice,
@@ -304,19 +278,22 @@ impl<'a> TreeCopy<'a> {
         };
         let device = makedev(metadata.rdev_major, metadata.rdev_minor);
         let mode = Mode::RUSR | Mode::WUSR;
-        mknodat(parent, name, kind, mode, device).map_err(|errno| match errno {
+        let made = mknodat(copy.parent, &copy.name, kind, mode, device);
+        made.map_err(|errno| match errno {
             Errno::PERM => {
                 Failure::with_hint("device files need root", "copy as root, or do without")
             }
             errno => written(errno),
         })?;
-        Ok(attributes::set_special(self.volume, metadata, parent, name))
+        Ok(self.keep(metadata, copy))
+    }
+
+    fn keep(&self, metadata: &Metadata, copy: &Unfinished<'_>) -> Kept {
+        attributes::set_unopened(self.volume, metadata, copy.parent, &copy.name)
     }
 
     fn metadata(&self, ino: Ino) -> Result<Metadata> {
-        self.volume
-            .metadata(ino)
-            .map_err(|error| Failure::new(error.to_string()))
+        self.volume.metadata(ino).map_err(failure)
     }
 
     fn tell(&mut self, source: &[u8], failure: &Failure) {
@@ -391,6 +368,10 @@ fn check_replaceable(parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
 
 fn replaces_directory() -> Failure {
     Failure::new("cannot replace a directory with a file")
+}
+
+fn failure(error: impl Display) -> Failure {
+    Failure::new(error.to_string())
 }
 
 fn written(errno: Errno) -> Failure {

@@ -2,6 +2,7 @@
 
 use super::Sample;
 use larder::{CacheKind, CacheStats, Stats};
+use serde::Serialize;
 use std::time::Duration;
 
 /// An answer, and the one before it to compare with.
@@ -63,17 +64,20 @@ impl<'a> Change<'a> {
 }
 
 /// What happened in one cache between two answers; each `None` if there is nothing to divide by.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct CacheChange {
     /// Lookups in a second.
+    #[serde(rename = "lookups_s")]
     pub rate: Option<f64>,
     /// 0 to 1.
     pub hit_rate: Option<f64>,
     pub links_per_hit: Option<f64>,
     pub links_per_miss: Option<f64>,
     /// Objects inserted in a second.
+    #[serde(rename = "inserted_s")]
     pub came: Option<f64>,
     /// Objects evicted or removed in a second.
+    #[serde(rename = "removed_s")]
     pub went: Option<f64>,
 }
 

@@ -3,8 +3,7 @@
 use super::change::{CacheChange, Change};
 use crate::json;
 use larder::{CacheKind, Stats};
-use larder_console::Result;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::io::{self, Write};
 
 #[derive(Debug, Serialize)]
@@ -19,76 +18,45 @@ struct Line<'a> {
 
 #[derive(Debug, Serialize)]
 struct Rates {
-    page: CacheRates,
-    buffer: CacheRates,
-    dentry: CacheRates,
-    inode: CacheRates,
-    readahead: ReadaheadRates,
-    device: DeviceRates,
+    page: CacheChange,
+    buffer: CacheChange,
+    dentry: CacheChange,
+    inode: CacheChange,
+    readahead: Fields<4>,
+    device: Fields<5>,
 }
 
-#[derive(Debug, Serialize)]
-struct CacheRates {
-    lookups_s: Option<f64>,
-    hit_rate: Option<f64>,
-    links_per_hit: Option<f64>,
-    links_per_miss: Option<f64>,
-    inserted_s: Option<f64>,
-    removed_s: Option<f64>,
-}
+/// An object: its keys and what they stand for, in this order.
+#[derive(Debug)]
+struct Fields<const N: usize>([(&'static str, Option<f64>); N]);
 
-#[derive(Debug, Serialize)]
-#[expect(clippy::struct_field_names, reason = "each is in a second")]
-struct ReadaheadRates {
-    windows_s: Option<f64>,
-    pages_ahead_s: Option<f64>,
-    pages_used_s: Option<f64>,
-    pages_wasted_s: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-#[expect(clippy::struct_field_names, reason = "each is in a second")]
-struct DeviceRates {
-    reads_s: Option<f64>,
-    bytes_s: Option<f64>,
-    writes_s: Option<f64>,
-    written_bytes_s: Option<f64>,
-    flushes_s: Option<f64>,
-}
-
-impl From<CacheChange> for CacheRates {
-    fn from(change: CacheChange) -> Self {
-        Self {
-            lookups_s: change.rate,
-            hit_rate: change.hit_rate,
-            links_per_hit: change.links_per_hit,
-            links_per_miss: change.links_per_miss,
-            inserted_s: change.came,
-            removed_s: change.went,
-        }
+impl<const N: usize> Serialize for Fields<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0)
     }
 }
 
 impl Rates {
     fn of(change: &Change<'_>) -> Self {
+        let rate = |count: fn(&Stats) -> u64| change.rate(count);
         Self {
-            page: change.cache(CacheKind::Page).into(),
-            buffer: change.cache(CacheKind::Buffer).into(),
-            dentry: change.cache(CacheKind::Dentry).into(),
-            inode: change.cache(CacheKind::Inode).into(),
-            readahead: ReadaheadRates {
-                windows_s: change.rate(|stats| stats.readahead.windows),
-                pages_ahead_s: change.rate(|stats| stats.readahead.pages_ahead),
-                pages_used_s: change.rate(|stats| stats.readahead.pages_used),
-                pages_wasted_s: change.rate(|stats| stats.readahead.pages_wasted),
-            },
-            device: DeviceRates {
-                reads_s: change.rate(|stats| stats.device.reads),
-                bytes_s: change.rate(|stats| stats.device.bytes),
-                writes_s: change.rate(|stats| stats.device.writes),
-                written_bytes_s: change.rate(|stats| stats.device.written_bytes),
-                flushes_s: change.rate(|stats| stats.device.flushes),
-            },
+            page: change.cache(CacheKind::Page),
+            buffer: change.cache(CacheKind::Buffer),
+            dentry: change.cache(CacheKind::Dentry),
+            inode: change.cache(CacheKind::Inode),
+            readahead: Fields([
+                ("windows_s", rate(|stats| stats.readahead.windows)),
+                ("pages_ahead_s", rate(|stats| stats.readahead.pages_ahead)),
+                ("pages_used_s", rate(|stats| stats.readahead.pages_used)),
+                ("pages_wasted_s", rate(|stats| stats.readahead.pages_wasted)),
+            ]),
+            device: Fields([
+                ("reads_s", rate(|stats| stats.device.reads)),
+                ("bytes_s", rate(|stats| stats.device.bytes)),
+                ("writes_s", rate(|stats| stats.device.writes)),
+                ("written_bytes_s", rate(|stats| stats.device.written_bytes)),
+                ("flushes_s", rate(|stats| stats.device.flushes)),
+            ]),
         }
     }
 }
@@ -105,12 +73,12 @@ impl<'a> Line<'a> {
     }
 }
 
-pub(super) fn print(change: &Change<'_>) -> Result<()> {
+pub(super) fn print(change: &Change<'_>) -> io::Result<()> {
     let line = Line::of(change);
     let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, &line).map_err(io::Error::from)?;
+    serde_json::to_writer(&mut out, &line)?;
     writeln!(out)?;
-    Ok(out.flush()?)
+    out.flush()
 }
 
 #[cfg(test)]
