@@ -4,10 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The result of a question, or of an attempt to listen for some.
+/// The result of a query, or of listening for queries.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed question to a mount's server, or a socket that cannot be served.
+/// A failed query of a mount's server, or a socket that cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,10 +1,11 @@
-//! What a volume that is served tells to other processes.
+//! Statistics and metrics of a served volume, for other processes.
 //!
 //! - [`Mount`] asks the server of a mount what its caches did, over its statistics socket;
 //!   [`Listener`] is the server's end.
-//! - [`Metrics`] serves the same figures to Prometheus, [`exposition`] writes them.
+//! - [`Metrics`] serves the same figures to Prometheus; [`exposition`] formats them.
 //!
-//! How the volume is served is not known here: a mount is a device number, an owner and a place.
+//! This crate does not know how the volume is served: a device number, an owner and a mount point
+//! identify a mount.
 
 #![forbid(unsafe_code)]
 

@@ -56,7 +56,7 @@ impl Metrics {
         self.address
     }
 
-    /// Serves the figures of the mount at `mountpoint`; `stats` has none once its volume is closed.
+    /// Serves the statistics of the mount at `mountpoint`; `stats` returns `None` once its volume is closed.
     pub fn serve(
         self,
         mountpoint: &Path,

@@ -15,12 +15,12 @@ struct Figure<T> {
     kind: &'static str,
     name: &'static str,
     help: &'static str,
-    /// How it is had; `None` where it is not known.
+    /// Returns the value; `None` where it is unknown.
     value: fn(&T) -> Option<u64>,
 }
 
-/// Figures that are named after the fields that they are, behind a prefix. One of another name has
-/// its value after `=`.
+/// Builds a table of figures. A figure is named by the prefix and its field; one whose name is no field
+/// has its value after `=`.
 macro_rules! figures {
     (@value $field:ident) => { |of| of.$field.into() };
     (@value $name:ident $value:expr) => { $value };

@@ -20,30 +20,20 @@ pub fn answer(head: &[u8], metrics: impl FnOnce() -> Option<String>) -> Option<V
         Ok(Status::Complete(_)) => {}
         Ok(Status::Partial) if head.len() < HEAD_BYTES => return None,
         Ok(Status::Partial) | Err(Error::TooManyHeaders) => {
-            return Some(refusal(
-                "431 Request Header Fields Too Large",
-                "too long a head",
-            ));
+            let status = "431 Request Header Fields Too Large";
+            return Some(refusal(status, "too long a head"));
         }
         Err(error) => return Some(refusal("400 Bad Request", &error.to_string())),
     }
     let path = request.path.and_then(|path| path.split('?').next());
     let is_head = request.method == Some("HEAD");
     if !is_head && request.method != Some("GET") {
-        return Some(response(
-            "405 Method Not Allowed\r\nAllow: GET, HEAD",
-            PLAIN,
-            "GET it\n",
-            false,
-        ));
+        let status = "405 Method Not Allowed\r\nAllow: GET, HEAD";
+        return Some(refusal(status, "GET it"));
     }
     if path != Some("/metrics") {
-        return Some(response(
-            "404 Not Found",
-            PLAIN,
-            "the metrics are at /metrics\n",
-            is_head,
-        ));
+        let body = "the metrics are at /metrics\n";
+        return Some(response("404 Not Found", PLAIN, body, is_head));
     }
     Some(match metrics() {
         Some(text) => response("200 OK", EXPOSITION, &text, is_head),

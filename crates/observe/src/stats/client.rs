@@ -92,7 +92,7 @@ impl Mount {
         self.sockets().any(|path| UnixStream::connect(path).is_ok())
     }
 
-    /// Asks the server of a mount that is about to go away how it closes its volume, if it can be asked.
+    /// Asks the server, before an unmount, to report how it closes its volume; `None` if it cannot be asked.
     #[must_use]
     pub fn ask_close(&self) -> Option<Closing> {
         let mut stream = self.connect().ok()?;
@@ -130,12 +130,12 @@ fn unexpected(answer: Answer) -> Error {
     })
 }
 
-/// Whoever has asked a server how it closes its volume.
+/// A connection over which a server will report how it closed its volume.
 #[derive(Debug)]
 pub struct Closing(UnixStream);
 
 impl Closing {
-    /// Waits until the volume is closed: what the server says of that.
+    /// Waits until the volume is closed, and returns the server's report.
     pub fn wait(mut self) -> io::Result<Answer> {
         receive(&mut self.0, ANSWER_BYTES, Instant::now() + CLOSE_TIME)
     }

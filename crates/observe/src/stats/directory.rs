@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A mount, as its server can be asked.
+/// What identifies the statistics socket of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Where it is mounted, for messages.
@@ -28,8 +28,8 @@ impl Mount {
         format!("{major}-{minor}.sock")
     }
 
-    /// Where a server of this process's user listens: in the first directory that exists or can be made,
-    /// and is safe.
+    /// Returns the path for a server of this process's user: in the first directory that is safe and exists
+    /// or can be made.
     pub(super) fn own_socket(&self) -> Result<PathBuf> {
         let directory = make(rustix::process::geteuid().as_raw())?;
         Ok(directory.join(self.socket_name()))
@@ -66,52 +66,49 @@ fn candidates(uid: u32) -> Vec<PathBuf> {
 
 /// The first candidate that exists or can be made, and is safe.
 fn make(uid: u32) -> Result<PathBuf> {
-    let mut failure = None;
+    let mut made = Err(refused(&env::temp_dir(), "no candidate"));
     for directory in candidates(uid) {
-        match make_one(&directory, uid) {
-            Ok(()) => return Ok(directory),
-            Err(error) => failure = Some(error),
+        made = make_one(&directory, uid).map(|()| directory);
+        if made.is_ok() {
+            break;
         }
     }
-    Err(failure.unwrap_or_else(|| Error::SocketDirectory {
-        directory: env::temp_dir(),
-        what: "no candidate".to_owned(),
-    }))
+    made
 }
 
 fn make_one(directory: &Path, uid: u32) -> Result<()> {
-    let failed = |source: io::Error| Error::SocketDirectory {
-        directory: directory.to_owned(),
-        what: source.to_string(),
-    };
     match DirBuilder::new().mode(0o700).create(directory) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(failed(error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(refused(directory, error.to_string()))
+        }
+        _ => check(directory, uid),
     }
-    check(directory, uid)
 }
 
 /// Checks that nobody but `uid` can have put anything into `directory`.
 fn check(directory: &Path, uid: u32) -> Result<()> {
-    let refused = |what: String| Error::SocketDirectory {
-        directory: directory.to_owned(),
-        what,
-    };
-    let metadata = fs::symlink_metadata(directory).map_err(|error| refused(error.to_string()))?;
+    let metadata =
+        fs::symlink_metadata(directory).map_err(|error| refused(directory, error.to_string()))?;
+    let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
     if !metadata.is_dir() {
-        return Err(refused("it is not a directory".to_owned()));
+        Err(refused(directory, "it is not a directory"))
+    } else if owner != uid {
+        Err(refused(directory, format!("it belongs to user {owner}")))
+    } else if mode & 0o077 != 0 {
+        Err(refused(
+            directory,
+            format!("others have access (mode {mode:o})"),
+        ))
+    } else {
+        Ok(())
     }
-    if metadata.uid() != uid {
-        return Err(refused(format!("it belongs to user {}", metadata.uid())));
+}
+
+fn refused(directory: &Path, what: impl Into<String>) -> Error {
+    Error::SocketDirectory {
+        directory: directory.to_owned(),
+        what: what.into(),
     }
-    if metadata.mode() & 0o077 != 0 {
-        return Err(refused(format!(
-            "others have access (mode {:o})",
-            metadata.mode() & 0o7777
-        )));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
