@@ -46,7 +46,7 @@ impl MountEntry {
             .and_then(|uid| uid.parse().ok())
     }
 
-    /// The mount as its server can be asked.
+    /// Returns what identifies the statistics socket of the mount.
     ///
     /// # Errors
     /// [`Error::NotOurs`] if it is no FUSE mount.

@@ -37,14 +37,7 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     let server = entry.server()?;
     let path = &entry.mountpoint;
     let closing = server.ask_close();
-    let outcome = match detach(path, false) {
-        Ok(()) => Ok(Unmounted::Now),
-        Err(error) if is_busy(&error) && (lazy || is_server_gone(path)) => {
-            detach(path, true).map(|()| Unmounted::WhenUnused)
-        }
-        Err(error) => Err(error),
-    };
-    let outcome = outcome.map_err(|source| failure(path, source))?;
+    let outcome = take_away(path, lazy)?;
     if outcome == Unmounted::Now {
         if let Some(failure) = closing.and_then(|closing| close_failure(closing, path)) {
             return Err(failure);
@@ -55,7 +48,8 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     Ok(outcome)
 }
 
-/// Waits until the volume is closed that was mounted at `path`: what went wrong, as far as its server tells.
+/// Waits until the server has closed the volume that was mounted at `path`. Returns what went wrong, if
+/// the server reports a failure.
 fn close_failure(closing: Closing, path: &Path) -> Option<Error> {
     let mountpoint = path.to_owned();
     let what = match closing.wait() {
@@ -78,10 +72,16 @@ pub(crate) fn unmount_own(entry: &MountEntry) -> Result<Unmounted> {
     if !is_ours {
         return Ok(Unmounted::Now);
     }
+    take_away(path, true)
+}
+
+/// Unmounts the topmost mount at `path`. Detaches a mount in use if `lazy` is set or its server is gone.
+fn take_away(path: &Path, lazy: bool) -> Result<Unmounted> {
     let outcome = match detach(path, false) {
-        Ok(()) => Ok(Unmounted::Now),
-        Err(error) if is_busy(&error) => detach(path, true).map(|()| Unmounted::WhenUnused),
-        Err(error) => Err(error),
+        Err(error) if is_busy(&error) && (lazy || is_server_gone(path)) => {
+            detach(path, true).map(|()| Unmounted::WhenUnused)
+        }
+        outcome => outcome.map(|()| Unmounted::Now),
     };
     outcome.map_err(|source| failure(path, source))
 }
