@@ -97,7 +97,7 @@ pub(crate) enum Make<'a> {
 }
 
 impl Operations {
-    /// Whether the mount can be written: `EROFS` if not.
+    /// Fails with `EROFS` on a mount that cannot be written.
     fn check_writable(&self) -> Answer<()> {
         if self.can_write() {
             Ok(())
@@ -209,7 +209,7 @@ impl Operations {
             self.remove_privileges(caller, node)?;
         }
         self.with_inode("write", node, |volume, ino| {
-            if unprivileged.is_none() && self.is_direct() {
+            if unprivileged.is_none() && self.direct_io {
                 // Elsewhere the kernel removes capabilities before a privileged write.
                 volume.remove_privileges(ino, ChangedBy::Privileged)?;
             }
@@ -322,7 +322,7 @@ impl Operations {
     /// What a change is answered with, once it is durable if the mount is synchronous. `node` is
     /// what was changed: a file, or the directory of a name.
     fn settled<T>(&self, node: NodeId, answer: T) -> Answer<T> {
-        if self.is_synchronous() {
+        if self.sync {
             self.sync(node, false)?;
         }
         Ok(answer)

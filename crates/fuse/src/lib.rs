@@ -3,7 +3,7 @@
 //! - [`Server`] mounts a [`Volume`](larder::Volume) and answers the kernel's
 //!   requests until the mount goes away, read-only or for writing too.
 //! - [`unmount`] takes a mount away, also one whose server was killed.
-//! - [`MountEntry::server`] is whom to ask what the caches behind a mount did.
+//! - [`MountEntry::server`] leads to the statistics of a mount, by the crate [`larder_observe`].
 //!
 //! The layers, top down: [`Server`] owns the mount; `transport` speaks the FUSE
 //! protocol (today through the crate `fuser`, and nothing outside that module

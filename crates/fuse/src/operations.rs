@@ -14,7 +14,7 @@ use crate::error_log::ErrorLog;
 use crate::lookups::Lookups;
 use crate::node::NodeId;
 use crate::open_files::{Handle, OpenFiles};
-use larder::{DirEntry, Ino, Metadata, Statfs, Volume};
+use larder::{DirEntry, Ino, Metadata, Volume};
 use rustix::io::Errno;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -65,9 +65,9 @@ pub(crate) struct Operations {
     volume: Arc<Volume>,
     open_files: OpenFiles,
     /// The kernel keeps no pages of what it reads, so that ours have to.
-    direct_io: bool,
+    pub(crate) direct_io: bool,
     /// Changes are durable when they are answered.
-    sync: bool,
+    pub(crate) sync: bool,
     /// What the kernel knows; on a read-only mount nobody counts.
     lookups: Option<Lookups>,
     log: ErrorLog,
@@ -95,16 +95,6 @@ impl Operations {
     /// Whether the mount can be written.
     pub(crate) fn can_write(&self) -> bool {
         self.lookups.is_some()
-    }
-
-    /// Whether the kernel keeps no pages.
-    pub(crate) fn is_direct(&self) -> bool {
-        self.direct_io
-    }
-
-    /// Whether every change is to be durable when it is answered.
-    pub(crate) fn is_synchronous(&self) -> bool {
-        self.sync
     }
 
     /// Logs a failure, and returns the errno to answer with.
@@ -306,11 +296,6 @@ impl Operations {
             Seek::Data => volume.seek_data(ino, offset_bytes),
             Seek::Hole => volume.seek_hole(ino, offset_bytes),
         })
-    }
-
-    /// Free and used space.
-    pub(crate) fn statfs(&self) -> Statfs {
-        self.volume.statfs()
     }
 
     fn entry(&self, operation: &'static str, node: NodeId) -> Answer<Entry> {

@@ -20,22 +20,17 @@ pub(super) fn of_entry(entry: &Entry) -> FileAttr {
 /// The attributes under the inode number `ino`.
 pub(super) fn of_metadata(ino: u64, metadata: &Metadata) -> FileAttr {
     FileAttr {
-        ino: INodeNo(ino),
         size: metadata.size_bytes,
         blocks: metadata.blocks_512,
         atime: time(metadata.accessed),
         mtime: time(metadata.modified),
         ctime: time(metadata.changed),
-        // Linux's protocol has no place for it here.
-        crtime: SystemTime::UNIX_EPOCH,
-        kind: file_type(metadata.kind),
         perm: metadata.permissions,
         nlink: metadata.links,
         uid: metadata.uid,
         gid: metadata.gid,
         rdev: device_number(metadata.rdev_major, metadata.rdev_minor),
-        blksize: BLOCK_SIZE_BYTES,
-        flags: 0,
+        ..unknown(NodeId(ino), file_type(metadata.kind))
     }
 }
 
@@ -49,6 +44,7 @@ pub(super) fn unknown(node: NodeId, kind: FileType) -> FileAttr {
         atime: SystemTime::UNIX_EPOCH,
         mtime: SystemTime::UNIX_EPOCH,
         ctime: SystemTime::UNIX_EPOCH,
+        // Linux's protocol has no place for it here.
         crtime: SystemTime::UNIX_EPOCH,
         kind,
         perm: 0,

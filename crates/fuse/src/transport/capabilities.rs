@@ -1,5 +1,6 @@
 //! What the kernel is asked for at the first handshake.
 
+use crate::MountOptions;
 use fuser::{InitFlags, KernelConfig};
 
 /// The most that the kernel asks for, or sends, at once, in bytes.
@@ -35,46 +36,24 @@ const WRITING: [InitFlags; 2] = [
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];
 
-/// What the kernel keeps of content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeps {
-    /// Nothing: each read and write comes here.
-    Nothing,
-    /// What was read or written.
-    Reads,
-    /// This, and writes that it sends later.
-    ReadsAndWrites,
-}
-
-/// What decides on the capabilities.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Abilities {
-    /// The mount can be written.
-    pub read_write: bool,
-    /// The kernel checks permissions, by access control lists too.
-    pub checks_permissions: bool,
-    /// What the kernel keeps of content.
-    pub keeps: Keeps,
-}
-
 /// Asks for what the kernel has.
-pub(super) fn negotiate(config: &mut KernelConfig, abilities: Abilities) {
+pub(super) fn negotiate(config: &mut KernelConfig, options: &MountOptions) {
     let more = [
         // The kernel invalidates cached pages when a direct write returns, but not when an
         // asynchronous one completes: pages that were read meanwhile would stay stale. The server
         // cannot invalidate them before it answers, since that waits for reads under way, which
         // may be queued behind direct writes.
-        (InitFlags::FUSE_ASYNC_DIO, !abilities.read_write),
+        (InitFlags::FUSE_ASYNC_DIO, !options.read_write),
         // This makes the kernel check permissions whatever the mount's options say.
-        (InitFlags::FUSE_POSIX_ACL, abilities.checks_permissions),
+        (InitFlags::FUSE_POSIX_ACL, !options.fakeroot),
         (
             InitFlags::FUSE_WRITEBACK_CACHE,
-            abilities.read_write && abilities.keeps == Keeps::ReadsAndWrites,
+            options.read_write && options.writeback_cache && !options.direct_io,
         ),
     ];
     let wanted = ALWAYS
         .into_iter()
-        .chain(WRITING.into_iter().filter(|_| abilities.read_write))
+        .chain(WRITING.into_iter().filter(|_| options.read_write))
         .chain(
             more.into_iter()
                 .filter_map(|(flag, is_wanted)| is_wanted.then_some(flag)),

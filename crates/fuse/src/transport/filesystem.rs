@@ -12,14 +12,13 @@
 //! (`create`); told that there is none, it makes it by `mknod` and need not tell us of its end.
 //! Every answer that names a node is counted ([`Operations::remember`]).
 
-use super::capabilities::Keeps;
 use super::turns::Turns;
 use super::{attributes, capabilities, ioctl};
+use crate::MountOptions;
 use crate::changes::{Caller, Count, Make, Name};
 use crate::node::NodeId;
 use crate::open_files::Handle;
 use crate::operations::{Answer, Entry, FOREVER, Listed, NAME_BYTES, Operations, Seek};
-use capabilities::Abilities;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType,
     Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner,
@@ -47,7 +46,7 @@ thread_local! {
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What an [`Answer`] holds; else the request is over, replied to with the error.
+/// Unwraps an [`Answer`], or replies with its error and returns.
 macro_rules! answered {
     ($reply:ident, $answer:expr) => {
         match $answer {
@@ -64,7 +63,7 @@ pub(super) struct Requests {
     /// Whose turn it is to wait for requests, on a mount that can be written.
     turns: Option<Turns>,
     /// What the kernel is asked for at the first handshake.
-    abilities: Abilities,
+    options: MountOptions,
     /// How long the kernel may keep answers.
     ttl: Duration,
     /// Whether the kernel can do without `open`, and without `opendir`.
@@ -84,21 +83,20 @@ impl Requests {
         operations: Operations,
         turns: Option<Turns>,
         checks_each_request: bool,
-        abilities: Abilities,
+        options: &MountOptions,
     ) -> Self {
-        let direct_io = abilities.keeps == Keeps::Nothing;
         Self {
             operations,
             turns,
-            abilities,
+            options: options.clone(),
             ttl: if checks_each_request {
                 Duration::ZERO
             } else {
                 FOREVER
             },
-            skips_open: !checks_each_request && !direct_io,
+            skips_open: !checks_each_request && !options.direct_io,
             skips_opendir: !checks_each_request,
-            open_flags: if direct_io {
+            open_flags: if options.direct_io {
                 FopenFlags::FOPEN_DIRECT_IO
             } else {
                 FopenFlags::FOPEN_KEEP_CACHE
@@ -270,7 +268,7 @@ fn reply_xattr(reply: ReplyXattr, value: &[u8], room_bytes: u32) {
 
 impl Filesystem for Requests {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        capabilities::negotiate(config, self.abilities);
+        capabilities::negotiate(config, &self.options);
         let offered = config.capabilities();
         self.skips_open &= offered.contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
         self.skips_opendir &= offered.contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
@@ -425,7 +423,7 @@ impl Filesystem for Requests {
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         let _turn = self.turns.as_ref().map(Turns::begin);
-        let stat = self.operations.statfs();
+        let stat = self.operations.volume().statfs();
         reply.statfs(
             stat.blocks,
             stat.free_blocks,

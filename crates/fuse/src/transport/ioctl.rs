@@ -62,7 +62,7 @@ pub(super) fn answer(
             })
         }
         _ if SET_FLAGS.contains(&number) => {
-            operations.set_flags(node, word(input, 0)?)?;
+            operations.set_flags(node, u32::from_ne_bytes(bytes(input, 0)?))?;
             Ok(Vec::new())
         }
         GET_EXTENDED => Ok(extended(&operations.metadata(node)?).to_vec()),
@@ -100,13 +100,10 @@ fn check_privilege(caller: Caller) -> Answer<()> {
 
 /// `struct fsxattr` of a file.
 fn extended(metadata: &Metadata) -> [u8; EXTENDED_BYTES] {
-    let flags = EXTENDED_FLAGS.iter().fold(0, |flags, (plain, extended)| {
-        if metadata.flags & plain == 0 {
-            flags
-        } else {
-            flags | extended
-        }
-    });
+    let set = EXTENDED_FLAGS
+        .iter()
+        .filter(|(plain, _)| metadata.flags & plain != 0);
+    let flags = set.fold(0, |flags, (_, extended)| flags | extended);
     let mut bytes = [0; EXTENDED_BYTES];
     bytes[..4].copy_from_slice(&flags.to_ne_bytes());
     bytes[PROJECT_OFFSET..PROJECT_OFFSET + 4].copy_from_slice(&metadata.project_id.to_ne_bytes());
@@ -116,10 +113,10 @@ fn extended(metadata: &Metadata) -> [u8; EXTENDED_BYTES] {
 /// Sets the flags that `struct fsxattr` has. The project stays.
 fn set_extended(operations: &Operations, node: NodeId, input: &[u8]) -> Answer<()> {
     let metadata = operations.metadata(node)?;
-    if word(input, PROJECT_OFFSET)? != metadata.project_id {
+    if u32::from_ne_bytes(bytes(input, PROJECT_OFFSET)?) != metadata.project_id {
         return Err(Errno::OPNOTSUPP);
     }
-    let wanted = word(input, 0)?;
+    let wanted = u32::from_ne_bytes(bytes(input, 0)?);
     let known = EXTENDED_FLAGS
         .iter()
         .fold(0, |known, (_, flag)| known | flag);
@@ -140,27 +137,17 @@ fn set_extended(operations: &Operations, node: NodeId, input: &[u8]) -> Answer<(
 
 /// `struct fstrim_range`: start, length, least run; answered with what was discarded as length.
 fn trim(operations: &Operations, input: &[u8]) -> Answer<Vec<u8>> {
-    let start_bytes = long(input, 0)?;
-    let end_bytes = start_bytes.saturating_add(long(input, 8)?);
-    let min_bytes = long(input, 16)?;
+    let start_bytes = u64::from_ne_bytes(bytes(input, 0)?);
+    let end_bytes = start_bytes.saturating_add(u64::from_ne_bytes(bytes(input, 8)?));
+    let min_bytes = u64::from_ne_bytes(bytes(input, 16)?);
     let discarded_bytes = operations.trim(start_bytes..end_bytes, min_bytes)?;
     let mut output = input[..24].to_vec();
     output[8..16].copy_from_slice(&discarded_bytes.to_ne_bytes());
     Ok(output)
 }
 
-fn word(input: &[u8], at: usize) -> Answer<u32> {
-    let bytes = input.get(at..at + 4).ok_or(Errno::INVAL)?;
-    bytes
-        .try_into()
-        .map(u32::from_ne_bytes)
-        .or(Err(Errno::INVAL))
-}
-
-fn long(input: &[u8], at: usize) -> Answer<u64> {
-    let bytes = input.get(at..at + 8).ok_or(Errno::INVAL)?;
-    bytes
-        .try_into()
-        .map(u64::from_ne_bytes)
-        .or(Err(Errno::INVAL))
+/// The bytes of a number at an offset.
+fn bytes<const N: usize>(input: &[u8], at: usize) -> Answer<[u8; N]> {
+    let bytes = input.get(at..).and_then(<[u8]>::first_chunk);
+    bytes.copied().ok_or(Errno::INVAL)
 }

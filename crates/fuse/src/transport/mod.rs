@@ -14,7 +14,6 @@ mod turns;
 use crate::mount::attach::DEVICE;
 use crate::operations::Operations;
 use crate::{Error, MountOptions, Result};
-use capabilities::{Abilities, Keeps};
 use filesystem::Requests;
 use larder::Volume;
 use std::fs::OpenOptions;
@@ -59,19 +58,10 @@ pub(crate) fn start(
         "starting the session"
     );
     let checks_each_request = who == fuser::SessionACL::RootAndOwner;
-    let abilities = Abilities {
-        read_write: options.read_write,
-        checks_permissions: !options.fakeroot,
-        keeps: match (options.direct_io, options.writeback_cache) {
-            (true, _) => Keeps::Nothing,
-            (false, false) => Keeps::Reads,
-            (false, true) => Keeps::ReadsAndWrites,
-        },
-    };
     let turns =
         (options.read_write && threads > 1).then(|| Turns::new(threads, device.try_clone().ok()));
     let operations = Operations::new(volume, options);
-    let filesystem = Requests::new(operations, turns, checks_each_request, abilities);
+    let filesystem = Requests::new(operations, turns, checks_each_request, options);
     let notifier = filesystem.notifier();
     let inner = fuser::Session::from_fd(filesystem, device, who, config).map_err(Error::Session)?;
     notifier.get_or_init(|| inner.notifier());
