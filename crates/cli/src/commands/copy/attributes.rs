@@ -5,8 +5,9 @@
 //! out, and set-id bits with the owner that they would have stood for. An
 //! attribute that does not fit is told, once all else is set.
 
+use super::content::written;
 use larder::{FileKind, Metadata, Timestamp, Volume};
-use larder_console::name;
+use larder_console::{Failure, Result, name};
 use rustix::fs::{
     AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat, fchmod, fchown,
     fsetxattr, futimens, lsetxattr, utimensat,
@@ -16,59 +17,30 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// Why something could not be kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Error {
-    /// Owner, permissions or times.
-    System(Errno),
-    /// Attributes, each with the reason; everything else is set.
-    Attributes(Vec<(Vec<u8>, Errno)>),
-}
-
-impl From<Errno> for Error {
-    fn from(errno: Errno) -> Self {
-        Self::System(errno)
-    }
-}
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::System(errno) => write!(f, "cannot write the copy: {errno}"),
-            Self::Attributes(failed) => {
-                for (at, (name, errno)) in failed.iter().enumerate() {
-                    let comma = if at > 0 { ", " } else { "" };
-                    let name = name::escaped(name);
-                    write!(f, "{comma}cannot set attribute {name} on the copy: {errno}")?;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Attributes that could not be set, until all else is.
+/// Messages on attributes that could not be set, kept until all else is set.
 #[derive(Debug, Default)]
-struct Failed(Vec<(Vec<u8>, Errno)>);
+struct Failed(Vec<String>);
 
 impl Failed {
     /// Notes a failure, but for what the destination or our rights do not allow.
-    fn note(&mut self, name: Vec<u8>, set: Result<(), Errno>) {
+    fn note(&mut self, name: &[u8], set: Result<(), Errno>) {
+        let name = name::escaped(name);
         match set {
             Ok(()) => {}
             Err(errno @ (Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::INVAL)) => {
-                let name = name::escaped(&name);
                 tracing::debug!("attribute {name} is left out: {errno}");
             }
-            Err(errno) => self.0.push((name, errno)),
+            Err(errno) => self
+                .0
+                .push(format!("cannot set attribute {name} on the copy: {errno}")),
         }
     }
 
-    fn result(self) -> Result<(), Error> {
+    fn result(self) -> Result<()> {
         if self.0.is_empty() {
             Ok(())
         } else {
-            Err(Error::Attributes(self.0))
+            Err(Failure::new(self.0.join(", ")))
         }
     }
 }
@@ -77,27 +49,27 @@ impl Failed {
 const SET_ID: u16 = 0o6000;
 
 /// Sets what an open file or directory keeps.
-pub(super) fn set_open(volume: &Volume, metadata: &Metadata, file: impl AsFd) -> Result<(), Error> {
+pub(super) fn set_open(volume: &Volume, metadata: &Metadata, file: impl AsFd) -> Result<()> {
     let file = file.as_fd();
     let owned = permitted(fchown(file, owner(metadata), group(metadata)))?;
     let mut failed = Failed::default();
     for (name, value) in attributes(volume, metadata) {
         let set = fsetxattr(file, OsStr::from_bytes(&name), &value, XattrFlags::empty());
-        failed.note(name, set);
+        failed.note(&name, set);
     }
-    fchmod(file, mode(metadata, owned))?;
-    futimens(file, &times(metadata))?;
+    fchmod(file, mode(metadata, owned)).map_err(written)?;
+    futimens(file, &times(metadata)).map_err(written)?;
     failed.result()
 }
 
-/// Sets what a file keeps that cannot be opened, which was just made as `name` in `parent`: a special file,
-/// or a symbolic link, which has no permissions.
+/// Sets what a special file or a symbolic link keeps, which was just made as `name` in `parent`. A
+/// symbolic link has no permissions.
 pub(super) fn set_unopened(
     volume: &Volume,
     metadata: &Metadata,
     parent: BorrowedFd<'_>,
     name: &OsStr,
-) -> Result<(), Error> {
+) -> Result<()> {
     let mut failed = Failed::default();
     let (uid, gid) = (owner(metadata), group(metadata));
     let owned = permitted(chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))?;
@@ -106,12 +78,13 @@ pub(super) fn set_unopened(
     let path = OsStr::from_bytes(&path);
     for (name, value) in attributes(volume, metadata) {
         let set = lsetxattr(path, OsStr::from_bytes(&name), &value, XattrFlags::empty());
-        failed.note(name, set);
+        failed.note(&name, set);
     }
     if metadata.kind != FileKind::Symlink {
-        chmodat(parent, name, mode(metadata, owned), AtFlags::empty())?;
+        chmodat(parent, name, mode(metadata, owned), AtFlags::empty()).map_err(written)?;
     }
-    utimensat(parent, name, &times(metadata), AtFlags::SYMLINK_NOFOLLOW)?;
+    let dated = utimensat(parent, name, &times(metadata), AtFlags::SYMLINK_NOFOLLOW);
+    dated.map_err(written)?;
     failed.result()
 }
 
@@ -165,11 +138,11 @@ fn times(metadata: &Metadata) -> Timestamps {
 }
 
 /// True if done, false if not permitted.
-fn permitted(result: Result<(), Errno>) -> Result<bool, Errno> {
+fn permitted(result: Result<(), Errno>) -> Result<bool> {
     match result {
         Ok(()) => Ok(true),
         // EINVAL: an owner that this user namespace does not know.
         Err(Errno::PERM | Errno::INVAL) => Ok(false),
-        Err(errno) => Err(errno),
+        Err(errno) => Err(written(errno)),
     }
 }

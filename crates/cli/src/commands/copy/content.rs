@@ -1,32 +1,15 @@
 //! The content of a regular file, with its holes.
 
-use super::progress::Progress;
+use indicatif::ProgressBar;
 use larder::{Ino, Volume};
+use larder_console::{Failure, Result};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
 /// What is read and written at once, in bytes.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
-
-/// Why content could not be copied.
-#[derive(Debug)]
-pub(super) enum Error {
-    /// The image.
-    Image(larder::Error),
-    /// The destination.
-    Output(std::io::Error),
-}
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Image(error) => error.fmt(f),
-            Self::Output(error) => write!(f, "cannot write the copy: {error}"),
-        }
-    }
-}
 
 /// Writes the data of `ino` to `output`, an empty file, and leaves its holes out.
 pub(super) fn copy(
@@ -35,17 +18,17 @@ pub(super) fn copy(
     size_bytes: u64,
     output: &File,
     piece: &mut [u8],
-    progress: &Progress,
-) -> Result<(), Error> {
-    output.set_len(size_bytes).map_err(Error::Output)?;
+    progress: &ProgressBar,
+) -> Result<()> {
+    output.set_len(size_bytes).map_err(unwritten)?;
     let mut offset_bytes = 0;
     while offset_bytes < size_bytes {
         let start_bytes = match volume.seek_data(ino, offset_bytes) {
             Ok(start_bytes) => start_bytes,
             Err(error) if error.errno() == Errno::NXIO => break,
-            Err(error) => return Err(Error::Image(error)),
+            Err(error) => return Err(unreadable(error)),
         };
-        let end_bytes = volume.seek_hole(ino, start_bytes).map_err(Error::Image)?;
+        let end_bytes = volume.seek_hole(ino, start_bytes).map_err(unreadable)?;
         offset_bytes = copy_range(volume, ino, start_bytes..end_bytes, output, piece, progress)?;
         if offset_bytes < end_bytes {
             // The file ends inside its last block.
@@ -62,16 +45,16 @@ pub(super) fn stream(
     ino: Ino,
     mut output: &File,
     piece: &mut [u8],
-    progress: &Progress,
-) -> Result<(), Error> {
+    progress: &ProgressBar,
+) -> Result<()> {
     let mut offset_bytes = 0;
     loop {
         let len = volume
             .read_at(ino, piece, offset_bytes)
-            .map_err(Error::Image)?;
-        output.write_all(&piece[..len]).map_err(Error::Output)?;
+            .map_err(unreadable)?;
+        output.write_all(&piece[..len]).map_err(unwritten)?;
         offset_bytes += len as u64;
-        progress.add(len as u64);
+        progress.inc(len as u64);
         if len < piece.len() {
             return Ok(());
         }
@@ -86,23 +69,39 @@ fn copy_range(
     range: std::ops::Range<u64>,
     output: &File,
     piece: &mut [u8],
-    progress: &Progress,
-) -> Result<u64, Error> {
+    progress: &ProgressBar,
+) -> Result<u64> {
     let mut at_bytes = range.start;
     while at_bytes < range.end {
         let left_bytes = usize::try_from(range.end - at_bytes).unwrap_or(usize::MAX);
         let wanted_bytes = left_bytes.min(piece.len());
         let len = volume
             .read_at(ino, &mut piece[..wanted_bytes], at_bytes)
-            .map_err(Error::Image)?;
+            .map_err(unreadable)?;
         if len == 0 {
             break;
         }
         output
             .write_all_at(&piece[..len], at_bytes)
-            .map_err(Error::Output)?;
+            .map_err(unwritten)?;
         at_bytes += len as u64;
-        progress.add(len as u64);
+        progress.inc(len as u64);
     }
     Ok(at_bytes)
+}
+
+fn unreadable(error: larder::Error) -> Failure {
+    Failure::new(error.to_string())
+}
+
+fn unwritten(error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+        _ => Failure::new(format!("cannot write the copy: {error}")),
+    }
+}
+
+/// The failure of a system call on a copy.
+pub(super) fn written(errno: Errno) -> Failure {
+    Failure::new(format!("cannot write the copy: {errno}"))
 }

@@ -7,11 +7,12 @@
 //! 3. The image is not copied into itself.
 
 use super::given;
-use super::progress::Progress;
+use super::progress;
 use crate::args::CpArgs;
 use crate::commands::place::{self, Place, Target, directory};
 use crate::commands::unnamed::Unnamed;
 use crate::failure::without_inode;
+use indicatif::ProgressBar;
 use larder::{DeviceNumber, FileKind, Ino, NewFile, Volume};
 use larder_console::{Failure, Result, name, tell_error, tell_hint};
 use rustix::fs::{OFlags, SeekFrom};
@@ -31,7 +32,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// A copy under way.
 struct InwardCopy<'a> {
     volume: &'a Volume,
-    progress: &'a Progress,
+    progress: &'a ProgressBar,
     /// The image itself, by device and inode.
     image: Option<(u64, u64)>,
     /// Files with several names, and their copies, which stay whatever becomes of the names.
@@ -72,7 +73,7 @@ fn copy_all(
             "several files need an existing directory to go into: larder mkdir makes one",
         ));
     }
-    let progress = Progress::new(|| {
+    let progress = progress::bar(|| {
         sources
             .iter()
             .map(|source| tree_bytes(source.as_ref()))
@@ -93,7 +94,7 @@ fn copy_all(
             copy.tell(source, &failure);
         }
     }
-    progress.finish();
+    progress.finish_and_clear();
     if copy.has_filled_image {
         tell_hint(
             "nothing in the image was changed for the files named above; a copy needs room beside the \
@@ -344,7 +345,7 @@ impl<'a> InwardCopy<'a> {
             let written = self.volume.write_all_at(copy, &piece[..len], at_bytes);
             written.map_err(|error| self.written(&error))?;
             at_bytes += len as u64;
-            self.progress.add(len as u64);
+            self.progress.inc(len as u64);
         }
         Ok(at_bytes)
     }

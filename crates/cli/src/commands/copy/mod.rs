@@ -25,9 +25,9 @@ use super::place::Place;
 use crate::args::CpArgs;
 use crate::failure::of_path;
 use crate::{mount_options, opening};
+use indicatif::ProgressBar;
 use larder::{FileKind, Ino, Volume};
 use larder_console::{Failure, Result, name};
-use progress::Progress;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, statat};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -85,7 +85,7 @@ fn outward(
         through::check_not_image(image, destination)?;
     }
     raise_descriptor_limit();
-    let progress = Progress::new(|| {
+    let progress = progress::bar(|| {
         let trees = sources
             .iter()
             .filter_map(|source| volume.resolve_no_follow(source.as_bytes()).ok());
@@ -104,7 +104,7 @@ fn outward(
             }
         }
     }
-    progress.finish();
+    progress.finish_and_clear();
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
@@ -114,7 +114,7 @@ fn copy_one(
     source: &[u8],
     destination: &Path,
     is_recursive: bool,
-    progress: &Progress,
+    progress: &ProgressBar,
 ) -> Result<bool> {
     let ino = resolve(volume, source, is_recursive)?;
     let metadata = volume

@@ -6,44 +6,17 @@ use std::collections::HashSet;
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 
-/// How much has been copied.
-#[derive(Debug)]
-pub(super) struct Progress {
-    bar: Option<ProgressBar>,
-}
-
-impl Progress {
-    /// `total_bytes` is asked only where the bar is shown: it walks the tree.
-    pub(super) fn new(total_bytes: impl FnOnce() -> u64) -> Self {
-        if !io::stderr().is_terminal() {
-            return Self { bar: None };
-        }
-        let bar = ProgressBar::new(total_bytes());
-        let style = "{bar:30} {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(style) {
-            bar.set_style(style);
-        }
-        Self { bar: Some(bar) }
+/// Returns a bar of how much has been copied, hidden unless standard error is a terminal. `total_bytes`
+/// walks the tree, so it is called only for a visible bar.
+pub(super) fn bar(total_bytes: impl FnOnce() -> u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
     }
-
-    pub(super) fn add(&self, bytes: u64) {
-        if let Some(bar) = &self.bar {
-            bar.inc(bytes);
-        }
-    }
-
-    /// Takes the bar away while something else is printed.
-    pub(super) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
-        match &self.bar {
-            Some(bar) => bar.suspend(print),
-            None => print(),
-        }
-    }
-
-    pub(super) fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+    let bar = ProgressBar::new(total_bytes());
+    let style = "{bar:30} {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left";
+    match ProgressStyle::with_template(style) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
     }
 }
 

@@ -5,7 +5,7 @@
 //! below a directory, may be the image's doing.
 
 use super::content;
-use super::progress::Progress;
+use indicatif::ProgressBar;
 use larder::{FileKind, Metadata, Volume};
 use larder_console::{Failure, Result};
 use std::fs::{self, File, OpenOptions};
@@ -59,21 +59,15 @@ pub(super) fn write(
     volume: &Volume,
     source: &Metadata,
     output: &File,
-    progress: &Progress,
+    progress: &ProgressBar,
 ) -> Result<()> {
     let mut piece = vec![0; content::PIECE_BYTES];
     let ino = source.ino;
-    let written = if output.metadata()?.is_file() {
+    if output.metadata()?.is_file() {
         content::copy(volume, ino, source.size_bytes, output, &mut piece, progress)
     } else {
         content::stream(volume, ino, output, &mut piece, progress)
-    };
-    written.map_err(|error| match error {
-        content::Error::Output(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {
-            Failure::BrokenPipe
-        }
-        error => Failure::new(error.to_string()),
-    })
+    }
 }
 
 /// Refuses to write over the image that is read.

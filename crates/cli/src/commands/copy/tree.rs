@@ -1,7 +1,8 @@
 //! A tree, directory by directory, depth first, with no recursion.
 
-use super::progress::Progress;
-use super::{attributes, content};
+use super::attributes;
+use super::content::{self, written};
+use indicatif::ProgressBar;
 use larder::{FileKind, Ino, Metadata, Volume};
 use larder_console::{Failure, Result, name};
 use rustix::fs::{
@@ -24,7 +25,7 @@ const BATCH: usize = 1024;
 #[derive(Debug)]
 pub(super) struct TreeCopy<'a> {
     volume: &'a Volume,
-    progress: &'a Progress,
+    progress: &'a ProgressBar,
     /// The directory that the whole copy goes into.
     root: BorrowedFd<'a>,
     /// Directories entered: none is entered twice.
@@ -50,7 +51,7 @@ struct Level {
 }
 
 /// Whether a file that was copied has kept all that it should.
-type Kept = Result<(), attributes::Error>;
+type Kept = Result<()>;
 
 /// Whether a name can be made in a directory and stays there.
 pub(super) fn is_plain_name(name: &[u8]) -> bool {
@@ -58,7 +59,7 @@ pub(super) fn is_plain_name(name: &[u8]) -> bool {
 }
 
 impl<'a> TreeCopy<'a> {
-    pub(super) fn new(volume: &'a Volume, root: BorrowedFd<'a>, progress: &'a Progress) -> Self {
+    pub(super) fn new(volume: &'a Volume, root: BorrowedFd<'a>, progress: &'a ProgressBar) -> Self {
         Self {
             volume,
             progress,
@@ -183,7 +184,7 @@ impl<'a> TreeCopy<'a> {
         if metadata.links > 1 {
             self.linked.insert(ino, target.to_vec());
         }
-        kept.map(|()| None).map_err(failure)
+        kept.map(|()| None)
     }
 
     fn enter(
@@ -216,7 +217,7 @@ impl<'a> TreeCopy<'a> {
     /// A directory is done: only now may it become read-only and old.
     fn leave(&mut self, level: &Level) {
         if let Err(error) = attributes::set_open(self.volume, &level.metadata, &level.copy) {
-            self.tell(&level.source, &failure(error));
+            self.tell(&level.source, &error);
         }
     }
 
@@ -258,8 +259,7 @@ impl<'a> TreeCopy<'a> {
             &file,
             &mut self.piece,
             self.progress,
-        )
-        .map_err(failure)?;
+        )?;
         Ok(attributes::set_open(self.volume, metadata, &file))
     }
 
@@ -372,10 +372,6 @@ fn replaces_directory() -> Failure {
 
 fn failure(error: impl Display) -> Failure {
     Failure::new(error.to_string())
-}
-
-fn written(errno: Errno) -> Failure {
-    Failure::new(format!("cannot write the copy: {errno}"))
 }
 
 fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {

@@ -3,6 +3,7 @@
 use larder::{CacheKind, HistogramReport, Stats};
 use larder_fuse::{Result, find_mount};
 use larder_observe::Mount;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -24,8 +25,8 @@ pub(super) struct Sample {
 pub(super) struct Asker {
     mountpoint: PathBuf,
     asked: u64,
-    /// The longest chain of each cache, in the order of [`CacheKind::ALL`].
-    longest_chains: [Option<u64>; 4],
+    /// The longest chain of each cache.
+    longest_chains: HashMap<CacheKind, u64>,
 }
 
 impl Asker {
@@ -33,7 +34,7 @@ impl Asker {
         Self {
             mountpoint: mountpoint.to_owned(),
             asked: 0,
-            longest_chains: [None; 4],
+            longest_chains: HashMap::new(),
         }
     }
 
@@ -58,9 +59,11 @@ impl Asker {
             &mut stats.dentry,
             &mut stats.inode,
         ];
-        for (cache, known) in caches.into_iter().zip(&mut self.longest_chains) {
-            *known = cache.longest_chain.or(*known);
-            cache.longest_chain = *known;
+        for (kind, cache) in CacheKind::ALL.into_iter().zip(caches) {
+            if let Some(longest) = cache.longest_chain {
+                self.longest_chains.insert(kind, longest);
+            }
+            cache.longest_chain = self.longest_chains.get(&kind).copied();
         }
         self.asked += 1;
         Ok(Sample {
@@ -76,11 +79,7 @@ impl Asker {
     }
 
     fn note(&mut self, report: &HistogramReport) {
-        let places = CacheKind::ALL.into_iter().zip(&mut self.longest_chains);
-        for (kind, longest_chain) in places {
-            if kind == report.cache {
-                *longest_chain = Some(report.longest_walk());
-            }
-        }
+        self.longest_chains
+            .insert(report.cache, report.longest_walk());
     }
 }

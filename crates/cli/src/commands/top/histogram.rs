@@ -13,19 +13,10 @@ const DEPTH_LABEL_COLUMNS: usize = 15;
 
 /// Rows of chain lengths, at most `most`, with what is longer in the last; each `width` columns wide.
 pub(super) fn bars(report: &HistogramReport, most: usize, width: usize) -> Vec<Line<'static>> {
-    let rows = gathered(report, most);
-    let largest = rows.iter().fold(1.0_f64, |largest, row| {
-        largest.max(row.buckets).max(row.poisson)
-    });
-    let columns = width.saturating_sub(LABEL_COLUMNS);
-    let line = |row: &Row| {
-        // Less than half a bucket is none.
-        let by_chance = if row.poisson < 0.5 { 0.0 } else { row.poisson };
-        let bar = bar(row.buckets / largest, by_chance / largest, columns);
+    draw(&gathered(report, most), width, LABEL_COLUMNS, |row| {
         let (buckets, poisson) = (short(row.buckets), short(row.poisson));
-        Line::raw(format!("{:>5} {buckets:>8} {poisson:>8} {bar}", row.length))
-    };
-    rows.iter().map(line).collect()
+        format!("{:>5} {buckets:>8} {poisson:>8}", row.length)
+    })
 }
 
 /// Rows of depths, at most `most`, with what lies less deep in the first; each `width` columns wide.
@@ -40,26 +31,45 @@ pub(super) fn depth_bars(trees: &TreeDepths, most: usize, width: usize) -> Vec<L
         _ => 0,
     };
     let (shallow, deep) = all.split_at(gathered);
+    let row = |length, buckets| Row {
+        length,
+        buckets,
+        poisson: 0.0,
+    };
     let shallow = shallow.last().map(|(last, _)| {
         let pages = shallow.iter().map(|(_, pages)| pages).sum();
-        (format!("<{}", last + 1), pages)
+        row(format!("<{}", last + 1), pages)
     });
     let deep = deep
         .iter()
-        .map(|(depth, pages)| (depth.to_string(), *pages));
-    let rows: Vec<(String, f64)> = shallow.into_iter().chain(deep).collect();
-    let largest = rows
-        .iter()
-        .fold(1.0_f64, |largest, (_, pages)| largest.max(*pages));
-    let columns = width.saturating_sub(DEPTH_LABEL_COLUMNS);
-    let line = |(depth, pages): &(String, f64)| {
-        let bar = "#".repeat(cells(pages / largest, columns));
-        Line::raw(format!("{depth:>5} {:>8} {bar}", short(*pages)))
+        .map(|(depth, pages)| row(depth.to_string(), *pages));
+    let rows: Vec<Row> = shallow.into_iter().chain(deep).collect();
+    draw(&rows, width, DEPTH_LABEL_COLUMNS, |row| {
+        format!("{:>5} {:>8}", row.length, short(row.buckets))
+    })
+}
+
+/// Draws rows `width` columns wide: a label each, and a bar.
+fn draw(
+    rows: &[Row],
+    width: usize,
+    label_columns: usize,
+    label: impl Fn(&Row) -> String,
+) -> Vec<Line<'static>> {
+    let largest = rows.iter().fold(1.0_f64, |largest, row| {
+        largest.max(row.buckets).max(row.poisson)
+    });
+    let columns = width.saturating_sub(label_columns);
+    let line = |row: &Row| {
+        // Less than half a bucket is none.
+        let by_chance = if row.poisson < 0.5 { 0.0 } else { row.poisson };
+        let bar = bar(row.buckets / largest, by_chance / largest, columns);
+        Line::raw(format!("{} {bar}", label(row)))
     };
     rows.iter().map(line).collect()
 }
 
-/// The buckets with chains of one length, or longer.
+/// The buckets with chains of one length, or longer; or the pages at one depth, or above.
 struct Row {
     length: String,
     buckets: f64,

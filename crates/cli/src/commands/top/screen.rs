@@ -303,18 +303,17 @@ impl Screen<'_> {
     }
 
     fn heading(&self) -> Style {
-        let style = Style::new().bold();
-        if self.has_colours {
-            style.fg(Color::Cyan)
-        } else {
-            style
-        }
+        self.stressed(Color::Cyan)
     }
 
     fn alarm(&self) -> Style {
+        self.stressed(Color::Red)
+    }
+
+    fn stressed(&self, color: Color) -> Style {
         let style = Style::new().bold();
         if self.has_colours {
-            style.fg(Color::Red)
+            style.fg(color)
         } else {
             style
         }
