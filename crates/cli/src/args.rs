@@ -71,7 +71,7 @@ pub(crate) struct VolumeArgs {
     pub noload: bool,
 }
 
-/// An image that a command looks into or changes, and how it is opened.
+/// An image that a command reads or changes, and how it is opened.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ImageArgs {
     #[command(flatten)]

@@ -38,8 +38,8 @@ pub(crate) fn take_name() {
     }
 }
 
-/// Runs the same command line in a child, until it serves, for which the exit code is 0, or has told why not
-/// and ended with another one.
+/// Runs the same command line in a child. Returns 0 once the child serves, or the exit code of a child
+/// that failed and has reported why.
 pub(crate) fn run_child() -> io::Result<u8> {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_else(|| OsString::from(NAME));

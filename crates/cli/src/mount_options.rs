@@ -107,15 +107,13 @@ impl Options {
             options.add_list(list, false)?;
         }
         apply_volume(&mut options.volume, &args.volume);
-        if let Some(policy) = args.readahead {
-            options.volume.readahead = policy.to_string();
-        }
-        if let Some(bytes) = args.readahead_max {
-            options.volume.readahead_max_bytes = bytes;
-        }
-        if let Some(threads) = args.readahead_threads {
-            options.volume.readahead_threads = threads;
-        }
+        let policy = args.readahead.map(|policy| policy.to_string());
+        replace(&mut options.volume.readahead, policy);
+        replace(&mut options.volume.readahead_max_bytes, args.readahead_max);
+        replace(
+            &mut options.volume.readahead_threads,
+            args.readahead_threads,
+        );
         options.volume.direct_device |= args.direct_device;
         options.metrics = args.metrics.or(options.metrics);
         options.record.clone_from(&args.record);
@@ -125,9 +123,7 @@ impl Options {
         mount.allow_root |= args.allow_root;
         mount.nonempty |= args.nonempty;
         mount.direct_io |= args.direct_io;
-        if let Some(fs_name) = &args.fsname {
-            mount.fs_name.clone_from(fs_name);
-        }
+        replace(&mut mount.fs_name, args.fsname.clone());
         if let Some(subtype) = &args.subtype {
             mount.subtype = checked_subtype(subtype)?;
         }
@@ -178,6 +174,7 @@ impl Options {
         {
             return Ok(true);
         }
+        let is_ignored = |option| is_among(option, IGNORED, IGNORED_PREFIXES);
         Ok(option.to_str().is_some_and(is_ignored))
     }
 
@@ -245,16 +242,21 @@ pub(crate) fn open_options(args: &VolumeArgs) -> OpenOptions {
 }
 
 fn apply_volume(options: &mut OpenOptions, args: &VolumeArgs) {
-    options.offset_bytes = args.offset.unwrap_or(options.offset_bytes);
-    options.cache_size_bytes = args.cache_size.unwrap_or(options.cache_size_bytes);
+    replace(&mut options.offset_bytes, args.offset);
+    replace(&mut options.cache_size_bytes, args.cache_size);
     options.noload |= args.noload;
 }
 
-fn is_ignored(option: &str) -> bool {
-    IGNORED.contains(&option)
-        || IGNORED_PREFIXES
-            .iter()
-            .any(|prefix| option.starts_with(prefix))
+/// Sets an option if its flag was given.
+fn replace<T>(option: &mut T, flag: Option<T>) {
+    if let Some(value) = flag {
+        *option = value;
+    }
+}
+
+/// Whether `option` is one of `names`, or begins with one of `prefixes`.
+pub(crate) fn is_among(option: &str, names: &[&str], prefixes: &[&str]) -> bool {
+    names.contains(&option) || prefixes.iter().any(|prefix| option.starts_with(prefix))
 }
 
 /// Splits at commas; a backslash takes the special meaning from what follows.

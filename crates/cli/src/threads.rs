@@ -2,24 +2,28 @@
 
 use larder::OpenOptions;
 use larder_fuse::MountOptions;
+use std::fmt::Display;
 use std::num::NonZeroUsize;
+use std::str::FromStr;
 
 /// Reads how many threads answer requests.
 pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {
-    let most = MountOptions::MOST_THREADS;
-    let threads: Option<NonZeroUsize> = text.parse().ok();
-    threads
-        .filter(|threads| threads.get() <= most)
-        .ok_or_else(|| format!("`{text}` is not a number of threads from 1 to {most}"))
+    within(text, NonZeroUsize::MIN, MountOptions::MOST_THREADS)
 }
 
 /// Reads how many threads read ahead.
 pub(crate) fn parse_readahead(text: &str) -> Result<usize, String> {
-    let most = OpenOptions::MOST_READAHEAD_THREADS;
-    let threads: Option<usize> = text.parse().ok();
+    within(text, 0, OpenOptions::MOST_READAHEAD_THREADS)
+}
+
+fn within<T>(text: &str, least: T, most: usize) -> Result<T, String>
+where
+    T: FromStr + Copy + Display + Into<usize>,
+{
+    let threads = text.parse().ok();
     threads
-        .filter(|threads| *threads <= most)
-        .ok_or_else(|| format!("`{text}` is not a number of threads from 0 to {most}"))
+        .filter(|threads: &T| (*threads).into() <= most)
+        .ok_or_else(|| format!("`{text}` is not a number of threads from {least} to {most}"))
 }
 
 #[cfg(test)]

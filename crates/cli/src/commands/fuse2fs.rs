@@ -5,7 +5,7 @@
 //! the journal is written, and the image is locked.
 
 use super::mount;
-use crate::mount_options::Options;
+use crate::mount_options::{Options, is_among};
 use clap::{Args, Parser};
 use larder_console::{Failure, Result, logging};
 use std::ffi::OsString;
@@ -150,7 +150,7 @@ fn options(args: &Fuse2fsArgs) -> Result<Options> {
             match option.to_str() {
                 Some("kernel") => options.add_list("allow_other,suid,dev".as_ref(), false)?,
                 Some("directio") => options.add_list("direct_device".as_ref(), false)?,
-                Some(name) if is_ignored(name) => {}
+                Some(name) if is_among(name, &IGNORED, &IGNORED_VALUES) => {}
                 _ => options
                     .add_list(option, false)
                     .map_err(|failure| match failure {
@@ -174,13 +174,6 @@ fn options(args: &Fuse2fsArgs) -> Result<Options> {
         options.mount.threads = Some(NonZeroUsize::MIN);
     }
     Ok(options)
-}
-
-fn is_ignored(option: &str) -> bool {
-    IGNORED.contains(&option)
-        || IGNORED_VALUES
-            .iter()
-            .any(|prefix| option.starts_with(prefix))
 }
 
 #[cfg(test)]

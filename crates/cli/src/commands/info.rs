@@ -19,10 +19,7 @@ pub(super) fn run(args: &InfoArgs) -> Result<ExitCode> {
 
 fn print_text(info: &Info) -> Result<()> {
     let mut out = io::stdout().lock();
-    let total_bytes = info.blocks.saturating_mul(info.block_size_bytes.into());
-    let free_bytes = info
-        .blocks_free
-        .saturating_mul(info.block_size_bytes.into());
+    let human = |blocks: u64| size::human(blocks.saturating_mul(info.block_size_bytes.into()));
     let mut row = |key: &str, value: &str| writeln!(out, "{key:<14} {value}");
     row("Type", info.kind)?;
     row("Label", or_none(&info.label).as_str())?;
@@ -33,39 +30,27 @@ fn print_text(info: &Info) -> Result<()> {
         row("Superblock", repair)?;
     }
     row("Journal", &journal(&info.journal))?;
-    row(
-        "Size",
-        &format!(
-            "{} ({} free)",
-            size::human(total_bytes),
-            size::human(free_bytes)
-        ),
-    )?;
+    let (total, free) = (human(info.blocks), human(info.blocks_free));
+    row("Size", &format!("{total} ({free} free)"))?;
+    let (blocks, bytes, free) = (info.blocks, info.block_size_bytes, info.blocks_free);
     row(
         "Blocks",
-        &format!(
-            "{} of {} bytes ({} free)",
-            info.blocks, info.block_size_bytes, info.blocks_free
-        ),
+        &format!("{blocks} of {bytes} bytes ({free} free)"),
     )?;
     if info.cluster_size_bytes != info.block_size_bytes {
         row("Clusters", &format!("of {} bytes", info.cluster_size_bytes))?;
     }
+    let (inodes, bytes, free) = (info.inodes, info.inode_size_bytes, info.inodes_free);
     row(
         "Inodes",
-        &format!(
-            "{} of {} bytes ({} free)",
-            info.inodes, info.inode_size_bytes, info.inodes_free
-        ),
+        &format!("{inodes} of {bytes} bytes ({free} free)"),
     )?;
     row("Features", &info.features.join(" "))?;
     if info.missing_bytes > 0 {
+        let missing = size::human(info.missing_bytes);
         row(
             "Cut short",
-            &format!(
-                "the image lacks {} at its end",
-                size::human(info.missing_bytes)
-            ),
+            &format!("the image lacks {missing} at its end"),
         )?;
     }
     Ok(out.flush()?)

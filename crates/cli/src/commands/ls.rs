@@ -157,17 +157,16 @@ struct JsonListing {
 }
 
 fn print_json(path: &[u8], entries: &[Entry]) -> Result<()> {
+    let file = |entry: &Entry| {
+        let metadata = entry.metadata.as_ref()?;
+        Some(json::File::new(metadata, entry.target.as_deref()))
+    };
+    let entry = |entry: &Entry| JsonEntry {
+        name: json::Name::new(&entry.name),
+        file: file(entry),
+    };
     write_json(&JsonListing {
         path: String::from_utf8_lossy(path).into_owned(),
-        entries: entries
-            .iter()
-            .map(|entry| JsonEntry {
-                name: json::Name::new(&entry.name),
-                file: entry
-                    .metadata
-                    .as_ref()
-                    .map(|metadata| json::File::new(metadata, entry.target.as_deref())),
-            })
-            .collect(),
+        entries: entries.iter().map(entry).collect(),
     })
 }

@@ -27,14 +27,16 @@ use std::process::ExitCode;
 /// Runs one subcommand.
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
     // A server and larder-lab choose their logs themselves.
-    match &command {
-        Command::Mount(args) => return mount::run(args),
-        Command::Fuse2fs(args) => return fuse2fs::run(args),
-        Command::Lab(args) => return lab::run(&args.args),
-        _ => logging::start(None)?,
+    if !matches!(
+        command,
+        Command::Mount(_) | Command::Fuse2fs(_) | Command::Lab(_)
+    ) {
+        logging::start(None)?;
     }
     match command {
-        Command::Mount(_) | Command::Fuse2fs(_) | Command::Lab(_) => Ok(ExitCode::SUCCESS),
+        Command::Mount(args) => mount::run(&args),
+        Command::Fuse2fs(args) => fuse2fs::run(&args),
+        Command::Lab(args) => lab::run(&args.args),
         Command::Umount(args) => umount::run(&args),
         Command::Ls(args) => ls::run(&args),
         Command::Stat(args) => stat::run(&args),

@@ -32,7 +32,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Its image, opened as `volume` says.
+    /// The image, to be opened with the options `volume`.
     pub(super) fn source(&self, volume: &VolumeArgs) -> ImageArgs {
         ImageArgs {
             volume: volume.clone(),

@@ -23,7 +23,12 @@ pub(super) fn run(args: &StatArgs) -> Result<ExitCode> {
     };
     let xattrs = volume.xattrs(ino).map_err(failed)?;
     if args.json {
-        print_json(path, &metadata, target.as_deref(), &xattrs)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        write_json(&JsonStat {
+            path: text(path),
+            file: json::File::new(&metadata, target.as_deref()),
+            xattrs: xattrs.iter().map(|name| text(name)).collect(),
+        })?;
     } else {
         print_text(path, &metadata, target.as_deref(), &xattrs)?;
     }
@@ -95,20 +100,4 @@ struct JsonStat {
     #[serde(flatten)]
     file: json::File,
     xattrs: Vec<String>,
-}
-
-fn print_json(
-    path: &[u8],
-    metadata: &Metadata,
-    target: Option<&[u8]>,
-    xattrs: &[Vec<u8>],
-) -> Result<()> {
-    write_json(&JsonStat {
-        path: String::from_utf8_lossy(path).into_owned(),
-        file: json::File::new(metadata, target),
-        xattrs: xattrs
-            .iter()
-            .map(|name| String::from_utf8_lossy(name).into_owned())
-            .collect(),
-    })
 }

@@ -39,7 +39,7 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells why nothing, or no page, was looked up yet.
+/// Prints a note on why nothing, or no page, was looked up yet.
 fn tell_why_no_lookups(stats: &Stats) {
     if stats.caches().iter().all(|(_, cache)| cache.lookups == 0) {
         tell_note(
@@ -117,7 +117,7 @@ fn print_text(out: &mut dyn Write, stats: &Stats) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints a line on why something ended, if it did.
+/// Prints why something ended, if it did.
 fn print_end(out: &mut dyn Write, what: &str, why: Option<&String>) -> io::Result<()> {
     match why {
         Some(why) => writeln!(out, "           {what}: {}", name::escaped(why.as_bytes())),
