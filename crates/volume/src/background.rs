@@ -4,7 +4,7 @@
 //! of such a thread aborts the file system, as the first failed write does: changes are refused
 //! with `EROFS`, fsync and close return `EIO` with the reason.
 
-use crate::read::Reader;
+use crate::live::Inodes;
 use crate::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,22 +13,20 @@ use std::thread::JoinHandle;
 /// Starts a thread of that name. If `work` panics, the file system is aborted, and `panicked` is the
 /// reason.
 pub(crate) fn spawn(
-    reader: &Arc<Reader>,
+    inodes: &Arc<Inodes>,
     name: &str,
     panicked: &'static str,
-    work: impl FnOnce(&Reader) + Send + 'static,
+    work: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>> {
-    let reader = Arc::clone(reader);
+    let inodes = Arc::clone(inodes);
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
             // No lock is poisoned, and what a guard protects is whole again once it is dropped.
-            if catch_unwind(AssertUnwindSafe(|| work(&reader))).is_err() {
+            if catch_unwind(AssertUnwindSafe(work)).is_err() {
                 tracing::error!("{panicked}");
-                reader
-                    .inodes
-                    .fs
-                    .abort(&larder_ext4::Error::Invariant(panicked));
+                let error = larder_ext4::Error::Invariant(panicked);
+                inodes.fs.abort(&error);
             }
         })
         .map_err(Error::Thread)

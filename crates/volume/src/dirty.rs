@@ -6,7 +6,6 @@
 //!
 //! Cost: some 50 bytes for each run of blocks.
 
-use larder_cache::Caches;
 use larder_ext4::{Ino, MappingReservation, Reservation};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -189,10 +188,8 @@ pub(crate) struct DirtyLimits {
 }
 
 impl DirtyLimits {
-    pub(crate) fn of(caches: &Caches, block_size_bytes: usize, has_flusher: bool) -> Self {
-        let frames = u64::from(caches.pages.frames().capacity());
-        let per_page = caches.pages.page_bytes() / block_size_bytes.max(1);
-        let blocks = frames * u64::try_from(per_page).unwrap_or(1).max(1);
+    /// Limits of a cache with room for `blocks`.
+    pub(crate) fn new(blocks: u64, has_flusher: bool) -> Self {
         let background_blocks = blocks / 4;
         Self {
             background_blocks,

@@ -3,10 +3,9 @@
 //! Model: `struct file`. Several readers of one file each open it, so that each one's readahead
 //! follows its own reads; by inode number alone, all readers of a file share one stream.
 
-use crate::live::check_same_file;
-use crate::read::{Keep, Reader, check_content};
-use crate::readahead::Readers;
-use crate::stream::{Stream, StreamRef};
+use crate::live::{Inodes, check_same_file};
+use crate::read::{Keep, Reader, Stream, StreamRef, check_content};
+use crate::write::Writer;
 use crate::{Ino, Result};
 use larder_ext4::Inode;
 use larder_readahead::Advice;
@@ -39,21 +38,23 @@ pub struct OpenFile {
     /// As it was when it was opened.
     inode: Inode,
     stream: Stream,
-    held: Held,
+    inodes: Arc<Inodes>,
+    reader: Arc<Reader>,
+    _held: Held,
 }
 
 /// An inode that is held.
 #[derive(Debug)]
 struct Held {
-    readers: Arc<Readers>,
+    writer: Arc<Writer>,
     ino: Ino,
 }
 
 impl Held {
-    fn new(readers: &Arc<Readers>, ino: Ino) -> Result<Self> {
-        readers.reader().hold(ino)?;
+    fn new(writer: &Arc<Writer>, ino: Ino) -> Result<Self> {
+        writer.hold(ino)?;
         Ok(Self {
-            readers: Arc::clone(readers),
+            writer: Arc::clone(writer),
             ino,
         })
     }
@@ -62,35 +63,37 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let ino = self.ino;
-        if let Err(error) = self.readers.reader().release(ino, 1) {
+        if let Err(error) = self.writer.release(ino, 1) {
             tracing::error!(%ino, %error, "a closed file without names stays an orphan");
         }
     }
 }
 
 impl OpenFile {
-    pub(crate) fn new(readers: &Arc<Readers>, ino: Ino) -> Result<Self> {
-        let held = Held::new(readers, ino)?;
-        let inode = readers.reader().inodes.inode(ino)?;
+    pub(crate) fn new(
+        inodes: &Arc<Inodes>,
+        reader: &Arc<Reader>,
+        writer: &Arc<Writer>,
+        ino: Ino,
+    ) -> Result<Self> {
+        let held = Held::new(writer, ino)?;
+        let inode = inodes.inode(ino)?;
         check_content(&inode)?;
         Ok(Self {
             inode,
-            stream: readers.reader().streams.open(ino),
-            held,
+            stream: reader.streams().open(ino),
+            inodes: Arc::clone(inodes),
+            reader: Arc::clone(reader),
+            _held: held,
         })
-    }
-
-    fn reader(&self) -> &Reader {
-        self.held.readers.reader()
     }
 
     /// The inode: on a volume that is written to, as it is now.
     fn inode(&self) -> Result<Inode> {
-        let reader = self.reader();
-        if reader.inodes.live.is_none() {
+        if self.inodes.live.is_none() {
             return Ok(self.inode);
         }
-        let inode = reader.inodes.inode(self.inode.ino())?;
+        let inode = self.inodes.inode(self.inode.ino())?;
         check_same_file(&self.inode, &inode)?;
         Ok(inode)
     }
@@ -116,8 +119,7 @@ impl OpenFile {
     /// # Errors
     /// What is wrong with the image. Some of `buf` may have been filled.
     pub fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        self.reader()
-            .read_at(&self.inode()?, self.stream(), buf, offset_bytes, Keep::All)
+        self.read(buf, offset_bytes, Keep::All)
     }
 
     /// As [`Volume::read_once`](crate::Volume::read_once).
@@ -125,9 +127,7 @@ impl OpenFile {
     /// # Errors
     /// As [`OpenFile::read_at`].
     pub fn read_once(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        let keep = Keep::UsedAgain;
-        self.reader()
-            .read_at(&self.inode()?, self.stream(), buf, offset_bytes, keep)
+        self.read(buf, offset_bytes, Keep::UsedAgain)
     }
 
     /// As [`Volume::read_past_cache`](crate::Volume::read_past_cache).
@@ -135,8 +135,13 @@ impl OpenFile {
     /// # Errors
     /// As [`OpenFile::read_at`].
     pub fn read_past_cache(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        self.reader()
-            .read_past_cache(&self.inode()?, self.stream(), buf, offset_bytes)
+        self.read(buf, offset_bytes, Keep::Cached)
+    }
+
+    fn read(&self, buf: &mut [u8], offset_bytes: u64, keep: Keep) -> Result<usize> {
+        let inode = self.inode()?;
+        self.reader
+            .read(&inode, self.stream(), buf, offset_bytes, keep)
     }
 
     /// Tells how the bytes of `range` will be used, as `posix_fadvise(2)` does:
@@ -150,7 +155,7 @@ impl OpenFile {
     /// The range matters to the last two alone, which do nothing where it is empty or begins behind
     /// the end of the file. Its end may lie behind that.
     pub fn advise(&self, range: Range<u64>, advice: Advice) {
-        self.reader().advise(
+        self.reader.advise(
             &self.inode().unwrap_or(self.inode),
             self.stream(),
             range,

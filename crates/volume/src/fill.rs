@@ -6,11 +6,116 @@
 //! end of the file become zeros, with no read.
 
 use crate::Result;
+use crate::live::Inodes;
 use larder_block::BlockDevice;
+use larder_cache::page::{NewPage, PageCache};
 use larder_ext4::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Place};
 use std::io::IoSliceMut;
 use std::ops::{DerefMut, Range};
 use std::sync::Arc;
+
+/// Fills pages from the device: for readers, for the readahead threads, and for writers that
+/// change a part of a page.
+#[derive(Clone, Debug)]
+pub(crate) struct PageFiller {
+    inodes: Arc<Inodes>,
+    device: Arc<dyn BlockDevice>,
+}
+
+impl PageFiller {
+    pub(crate) fn new(inodes: &Arc<Inodes>, device: &Arc<dyn BlockDevice>) -> Self {
+        Self {
+            inodes: Arc::clone(inodes),
+            device: Arc::clone(device),
+        }
+    }
+
+    /// The cache of the pages.
+    #[inline]
+    pub(crate) fn pages(&self) -> &PageCache {
+        &self.inodes.caches.pages
+    }
+
+    /// Fills `pages` with the content of `inode` from `start_bytes` on, which is the start of a
+    /// block. The pages have one size; only the last may be shorter. On a volume that is written
+    /// to, what lies behind the end of the file becomes zeros, and `inode` is as
+    /// [`Inodes::with_mapping`] has it.
+    ///
+    /// # Errors
+    /// The first error; the contents of the pages are then unspecified.
+    pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
+        &self,
+        inode: &Inode,
+        start_bytes: u64,
+        pages: &mut [P],
+    ) -> Result<()> {
+        let fs = &self.inodes.fs;
+        for segment in segments(fs, inode, start_bytes, pages)? {
+            let bytes = segment.bytes;
+            let slices = slices(pages, bytes.clone());
+            match segment.source {
+                Source::Zeros => slices.for_each(|slice| slice.fill(0)),
+                Source::Device { offset_bytes } => {
+                    // Looked for before the device is read: what comes home meanwhile is in either.
+                    let newer = not_home(fs, bytes.clone(), offset_bytes);
+                    let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
+                    self.device
+                        .read_vectored_at(&mut slices, offset_bytes)
+                        .map_err(|source| Error::Unreadable {
+                            place: Place::Block(
+                                FsBlock(offset_bytes >> self.inodes.block_size_log2()),
+                                inode.ino(),
+                            ),
+                            source,
+                        })?;
+                    for (start, contents) in newer {
+                        put(pages, start, bytes.end, &contents);
+                    }
+                }
+            }
+        }
+        if self.inodes.live.is_some() {
+            zero_behind(pages, inode.size_bytes().saturating_sub(start_bytes));
+        }
+        Ok(())
+    }
+
+    /// Fills contiguous pages, together if possible, else one by one, so that
+    /// a damaged block costs only its own page. `complete_first` completes the first:
+    /// whoever waits for another finds it with no pin of ours.
+    pub(crate) fn fill_run<R>(
+        &self,
+        inode: &Inode,
+        first: u64,
+        mut pages: Vec<NewPage>,
+        complete_first: impl FnOnce(NewPage) -> R,
+    ) -> Result<R> {
+        let page_bytes = self.inodes.page_bytes();
+        self.inodes.with_mapping(inode, |inode| {
+            let together = self.fill(inode, first * page_bytes, &mut pages).is_ok();
+            let mut filled = (first..).zip(pages).map(|(index, mut page)| {
+                if !together {
+                    let alone = std::slice::from_mut(&mut page);
+                    self.fill(inode, index * page_bytes, alone)?;
+                }
+                Ok(page)
+            });
+            let first = filled.next().expect("a batch has at least one page");
+            filled.flatten().for_each(NewPage::complete);
+            first.map(complete_first)
+        })
+    }
+}
+
+/// Makes zeros of all that lies `len_bytes` or more behind the start of `pages`.
+fn zero_behind<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
+    let mut left = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+    for page in pages {
+        let kept = left.min(page.len());
+        page[kept..].fill(0);
+        left -= kept;
+    }
+}
 
 /// Where the bytes of a segment come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,56 +131,11 @@ struct Segment {
     source: Source,
 }
 
-/// Fills `pages` from `device` with the content of `inode` from `start_bytes` on,
-/// which is the start of a block. The pages have one size; only the last may be
-/// shorter. With `journals_content`, what has not come home from the journal comes from there.
-///
-/// # Errors
-/// The first error; the contents of the pages are then unspecified.
-pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
-    fs: &Filesystem,
-    device: &dyn BlockDevice,
-    inode: &Inode,
-    start_bytes: u64,
-    pages: &mut [P],
-    journals_content: bool,
-) -> Result<()> {
-    for segment in segments(fs, inode, start_bytes, pages)? {
-        let bytes = segment.bytes;
-        let slices = slices(pages, bytes.clone());
-        match segment.source {
-            Source::Zeros => slices.for_each(|slice| slice.fill(0)),
-            Source::Device { offset_bytes } => {
-                // Looked for before the device is read: what comes home meanwhile is in either.
-                let newer = if journals_content {
-                    not_home(fs, bytes.clone(), offset_bytes)
-                } else {
-                    Vec::new()
-                };
-                let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
-                device
-                    .read_vectored_at(&mut slices, offset_bytes)
-                    .map_err(|source| Error::Unreadable {
-                        place: Place::Block(
-                            FsBlock(offset_bytes >> fs.superblock().block_size_log2),
-                            inode.ino(),
-                        ),
-                        source,
-                    })?;
-                for (start, contents) in newer {
-                    put(pages, start, bytes.end, &contents);
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 /// What of `bytes` of the pages, which are at `offset_bytes` of the device, has not come home from
 /// the journal: blocks, with where they start in the pages.
 fn not_home(fs: &Filesystem, bytes: Range<usize>, offset_bytes: u64) -> Vec<(usize, Arc<[u8]>)> {
     let buffers = fs.buffers();
-    if buffers.dirty_count() == 0 {
+    if !fs.journals_content() || buffers.dirty_count() == 0 {
         return Vec::new();
     }
     let first = offset_bytes >> fs.superblock().block_size_log2;

@@ -31,32 +31,22 @@
 
 #![forbid(unsafe_code)]
 
-mod advice;
 mod background;
-mod bring_in;
 mod clock;
 mod dirty;
 mod error;
 mod file;
 mod fill;
-mod flusher;
 mod live;
 mod metadata;
 mod mmp;
 mod need;
 mod open;
 mod options;
-mod place;
-mod queue;
 mod read;
-mod readahead;
-mod room;
 mod seek;
-mod share;
 mod stats;
-mod stream;
 mod volume;
-mod wakeup;
 mod write;
 mod write_back;
 

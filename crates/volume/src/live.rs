@@ -51,7 +51,7 @@ mod table;
 mod tests;
 
 use crate::dirty::DirtyFiles;
-use crate::{Ino, Result};
+use crate::{Error, ErrorsMode, Ino, Result};
 use larder_cache::Caches;
 use larder_cache::page::PageKey;
 use larder_ext4::ondisk::superblock::Superblock;
@@ -63,7 +63,8 @@ use std::sync::Arc;
 use table::{LiveInode, Times};
 pub(crate) use table::{LiveInodes, LiveState};
 
-/// The inodes of a volume: those in the image, as they are now, and those in use.
+/// The inodes of a volume: those in the image, as they are now, and those in use. What reads and
+/// what writes content share them, and know nothing of each other.
 #[derive(Debug)]
 pub(crate) struct Inodes {
     pub(crate) fs: Filesystem,
@@ -71,6 +72,8 @@ pub(crate) struct Inodes {
     /// Those in use, if the volume was opened for writing.
     pub(crate) live: Option<LiveInodes>,
     pub(crate) dirty_files: DirtyFiles,
+    /// What happens when the image turns out to be damaged.
+    pub(crate) errors: ErrorsMode,
 }
 
 /// An inode in use, for one operation.
@@ -109,6 +112,11 @@ impl Inodes {
 
     pub(crate) fn page_bytes(&self) -> u64 {
         self.caches.pages.page_bytes() as u64
+    }
+
+    /// Blocks of a page: at least 1.
+    pub(crate) fn blocks_per_page(&self) -> u64 {
+        (self.page_bytes() >> self.block_size_log2()).max(1)
     }
 
     pub(crate) fn block_size_log2(&self) -> u8 {
@@ -178,6 +186,30 @@ impl Inodes {
     }
 }
 
+impl Inodes {
+    /// If `error`, of a change of the image, says that the image is damaged, does what `errors=`
+    /// says.
+    ///
+    /// Model: `ext4_handle_error`.
+    pub(crate) fn handle_damage(&self, error: &Error) {
+        let Error::Ext4(error @ larder_ext4::Error::Corrupt(_)) = error else {
+            return;
+        };
+        if !self.fs.is_writable() {
+            return;
+        }
+        tracing::error!(%error, "the image is damaged");
+        match self.errors {
+            ErrorsMode::Continue => {
+                if let Err(error) = self.fs.record_damage(error) {
+                    tracing::error!(%error, "recording the damage failed");
+                }
+            }
+            ErrorsMode::RemountReadOnly | ErrorsMode::Abort => self.fs.abort(error),
+        }
+    }
+}
+
 impl Deref for Live<'_> {
     type Target = LiveInode;
 
@@ -244,7 +276,7 @@ impl Live<'_> {
 
     /// Whether the page cache has content in `bytes` that the device lacks.
     pub(crate) fn is_dirty_in(&self, bytes: Range<u64>) -> bool {
-        let log2 = self.inodes.fs.superblock().block_size_log2;
+        let log2 = self.inodes.block_size_log2();
         let blocks = bytes.start >> log2..(bytes.end.saturating_sub(1) >> log2) + 1;
         let state = self.state();
         state.dirty.blocks.runs_in(blocks).next().is_some()
@@ -263,6 +295,25 @@ impl Live<'_> {
             present.add_blocks(delayed, block_size_bytes, true);
         }
         Ok(present)
+    }
+
+    /// Changes the inode, and what hangs below it, in one handle with `credits`, and writes it. With
+    /// `rw` held exclusively.
+    pub(crate) fn change<R>(
+        &self,
+        credits: u32,
+        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<R>,
+    ) -> Result<R> {
+        let fs = &self.inodes.fs;
+        let mut handle = fs.start(credits)?;
+        // Behind the start: write-back changes inodes too.
+        let mut inode = self.inode()?;
+        let changed = change(&mut handle, &mut inode)?;
+        fs.write_inode(&mut handle, &inode)?;
+        // Before the stop, for the same reason.
+        self.publish(&handle, &inode);
+        handle.stop();
+        Ok(changed)
     }
 
     /// `handle`, about to stop, has written `inode`: fsync and fdatasync wait for its transaction,
@@ -390,7 +441,7 @@ impl Live<'_> {
             self.keep_needed(state);
         }
         let inodes = self.inodes;
-        let per_page = inodes.page_bytes() >> inodes.fs.superblock().block_size_log2;
+        let per_page = inodes.blocks_per_page();
         for run in cleaned {
             for index in state.dirty.pages_left(run, per_page).into_iter().flatten() {
                 inodes.caches.pages.set_clean(key(self.ino(), index));
@@ -451,28 +502,32 @@ impl Live<'_> {
     /// blocks are given up. With `rw` held exclusively.
     pub(crate) fn discard_content(&self) {
         let _alone = self.inode.writeback.lock();
-        self.discard_pages();
+        self.discard_all_pages();
         self.mark_clean(0..u64::MAX);
         self.state().size_bytes = None;
     }
 
+    /// Drops the `pages`, whatever they hold.
+    pub(crate) fn discard_pages(&self, pages: Range<u64>) {
+        let ino = self.ino().0.into();
+        self.inodes.caches.pages.discard_range(ino, pages);
+    }
+
     /// Drops the pages of a regular file; behind its end, none can be but zeros.
-    fn discard_pages(&self) {
+    fn discard_all_pages(&self) {
         let end_bytes = match self.peek() {
             Ok(inode) if inode.kind() == FileKind::Regular => inode.size_bytes(),
             Ok(_) => 0,
             Err(_) => u64::MAX,
         };
-        let pages = 0..end_bytes.div_ceil(self.inodes.page_bytes());
-        let ino = self.ino().0.into();
-        self.inodes.caches.pages.discard_range(ino, pages);
+        self.discard_pages(0..end_bytes.div_ceil(self.inodes.page_bytes()));
     }
 
     /// The inode was deleted, or its making undone: nothing of it is known any more. Its pages are
     /// gone already, but for those that somebody still read: `map` is held exclusively if there
     /// can be any.
     pub(crate) fn forget(&self) {
-        self.discard_pages();
+        self.discard_all_pages();
         let mut state = self.state();
         let fewer = state.dirty.blocks.len();
         self.inodes.dirty_files.remove(self.ino(), fewer, true);

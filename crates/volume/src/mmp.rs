@@ -4,7 +4,7 @@
 //! Model: the kernel's `kmmpd`. Where somebody else has taken the image meanwhile, the file
 //! system is aborted, and nothing more is written to it.
 
-use crate::read::Reader;
+use crate::live::Inodes;
 use crate::{Clock, Result, background};
 use larder_block::BlockDevice;
 use larder_ext4::ondisk::superblock::Superblock;
@@ -101,12 +101,12 @@ impl Over {
 }
 
 impl MmpKeeper {
-    pub(crate) fn start(reader: &Arc<Reader>, held: HeldImage) -> Result<Self> {
+    pub(crate) fn start(inodes: &Arc<Inodes>, held: HeldImage) -> Result<Self> {
         let is_over = Arc::<Over>::default();
-        let theirs = Arc::clone(&is_over);
+        let theirs = (Arc::clone(inodes), Arc::clone(&is_over));
         let panicked = "the thread that renews the multiple-mount protection panicked";
-        let thread = background::spawn(reader, "mmp", panicked, move |reader| {
-            keep(reader, &held, &theirs);
+        let thread = background::spawn(inodes, "mmp", panicked, move || {
+            keep(&theirs.0, &held, &theirs.1);
         })?;
         Ok(Self {
             is_over,
@@ -115,12 +115,12 @@ impl MmpKeeper {
     }
 }
 
-fn keep(reader: &Reader, held: &HeldImage, over: &Over) {
+fn keep(inodes: &Inodes, held: &HeldImage, over: &Over) {
     while !over.wait(held.mmp.interval()) {
         match held.mmp.tick(&held.host) {
             Ok(()) => {}
             Err(error @ larder_ext4::Error::InUse(_)) => {
-                reader.inodes.fs.abort(&error);
+                inodes.fs.abort(&error);
                 return;
             }
             // The next time may do; others wait for longer than one interval.

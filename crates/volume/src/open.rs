@@ -1,19 +1,19 @@
 //! Opening an image: the device, the journal, the superblock, the caches.
 
-use crate::bring_in::BATCH_PAGES;
-use crate::dirty::{DirtyFiles, DirtyLimits};
+use crate::dirty::DirtyFiles;
+use crate::fill::PageFiller;
 use crate::live::{Inodes, LiveInodes};
 use crate::mmp::HeldImage;
-use crate::queue::Queue;
 use crate::read::Reader;
-use crate::stream::Streams;
-use crate::wakeup::FlusherWakeup;
-use crate::{DataMode, Error, ErrorsMode, JournalState, OpenOptions, Result};
+use crate::write::Writer;
+use crate::write_back::WriteBack;
+use crate::{DataMode, Error, ErrorsMode, JournalState, OpenOptions, Result, Tables};
 use larder_block::{BlockDevice, CountingDevice, DirectDevice, FileDevice, FileRange};
 use larder_cache::Caches;
 use larder_cache::budget::BudgetConfig;
 use larder_cache::budget::IN_USE_PART;
 use larder_cache::mbcache::Variant;
+use larder_cache::tape::Tape;
 use larder_ext4::journal::{self, Overlay};
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::ondisk::superblock::{Superblock, SuperblockRepair};
@@ -39,15 +39,29 @@ pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDe
     })
 }
 
-/// A file system that was opened.
+/// A file system that was opened: its parts.
 pub(crate) struct Opened {
+    pub(crate) inodes: Arc<Inodes>,
     pub(crate) reader: Reader,
-    /// What its journal held.
-    pub(crate) journal: JournalState,
+    pub(crate) writer: Writer,
+    pub(crate) origin: Origin,
     /// What protects it from being mounted twice.
     pub(crate) held: Option<HeldImage>,
+}
+
+/// Where a volume comes from, and how it was opened.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    /// The image, as it is.
+    pub(crate) image: Arc<CountingDevice>,
+    /// What its journal held.
+    pub(crate) journal: JournalState,
     /// How the superblock was damaged, and what was taken instead.
     pub(crate) superblock_repair: Option<String>,
+    pub(crate) cache_size_bytes: u64,
+    pub(crate) tables: Tables,
+    /// Who is told what the caches are asked, if anybody is.
+    pub(crate) tape: Option<Arc<dyn Tape>>,
 }
 
 /// The file system on `device`.
@@ -72,7 +86,6 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     let replayed = replayed(Arc::clone(&counting) as _, options)?;
     let superblock = replayed.superblock;
 
-    let block_size_bytes = superblock.block_size_bytes() as usize;
     let caches = Caches::new(&budget(&superblock, options), Arc::clone(&replayed.device))?;
     if let Some(tape) = &options.tape {
         caches.set_tape(tape);
@@ -81,7 +94,6 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         options.readahead_max_bytes,
         u32::try_from(caches.pages.page_bytes()).unwrap_or(u32::MAX),
     );
-    let cache_pages = usize::try_from(caches.pages.frames().capacity()).unwrap_or(usize::MAX);
     let (mut held, mut journal) = (None, replayed.journal);
     let mut fs = Filesystem::new(superblock, Arc::clone(&caches.buffers), replayed.overlay);
     if options.read_write {
@@ -98,9 +110,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     let errors = options
         .errors
         .unwrap_or_else(|| ErrorsMode::of_superblock(fs.superblock()));
-    let limits = DirtyLimits::of(&caches, block_size_bytes, options.background);
-    let cache_frames = caches.pages.frames().capacity();
-    let inodes = Inodes {
+    let inodes = Arc::new(Inodes {
         live: options.read_write.then(|| {
             let frames = caches.pages.frames();
             let most = frames.capacity() / IN_USE_PART;
@@ -109,27 +119,25 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
         dirty_files: DirtyFiles::default(),
         fs,
         caches,
-    };
-    let reader = Reader {
-        inodes,
         errors,
-        limits,
-        journals_content: options.data == DataMode::Journal,
-        flusher_wakeup: FlusherWakeup::default(),
-        clock: Arc::clone(&options.clock),
-        streams: Streams::new(policy.policy(), max_pages, BATCH_PAGES, cache_frames),
-        queue: Queue::new(options.readahead_threads, cache_pages),
-        device: replayed.device,
-        counting,
-        cache_size_bytes: options.cache_size_bytes,
-        tables: options.tables,
-        tape: options.tape.clone(),
-    };
+    });
+    let device = replayed.device;
+    let filler = PageFiller::new(&inodes, &device);
+    let write_back = WriteBack::new(&inodes, &device, options.background);
+    let threads = options.readahead_threads;
     Ok(Opened {
-        reader,
-        journal,
+        reader: Reader::start(&inodes, filler.clone(), policy, max_pages, threads)?,
+        writer: Writer::new(&inodes, filler, write_back, &options.clock),
+        inodes,
+        origin: Origin {
+            image: counting,
+            journal,
+            superblock_repair: replayed.repair.map(|repair| repair.to_string()),
+            cache_size_bytes: options.cache_size_bytes,
+            tables: options.tables,
+            tape: options.tape.clone(),
+        },
         held,
-        superblock_repair: replayed.repair.map(|repair| repair.to_string()),
     })
 }
 

@@ -1,6 +1,5 @@
 //! What the caches and the device did, counted since the volume was opened.
 
-use crate::read::Reader;
 use larder_cache::CacheStats;
 use larder_cache::mbcache::{self, Variant};
 use larder_cache::tables::Tables;
@@ -119,54 +118,6 @@ impl Stats {
             CacheKind::Buffer => &self.buffer,
             CacheKind::Dentry => &self.dentry,
             CacheKind::Inode => &self.inode,
-        }
-    }
-
-    /// What is counted, with no look at the buckets: the longest chains stay unknown.
-    pub(crate) fn counted(reader: &Reader) -> Self {
-        let caches = &reader.inodes.caches;
-        let ahead = caches.pages.readahead_counts();
-        let device = reader.counting.counts();
-        Self {
-            cache_size_bytes: reader.cache_size_bytes,
-            tables: reader.tables,
-            page: caches.pages.stats(),
-            buffer: caches.buffers.stats(),
-            dentry: caches.dentries.stats(),
-            inode: caches.inodes.stats(),
-            readahead: ReadaheadStats {
-                policy: reader.streams.policy_name(),
-                max_bytes: u64::from(reader.streams.max_pages()) * reader.inodes.page_bytes(),
-                threads: reader.queue.threads(),
-                windows: reader.streams.windows(),
-                pages_ahead: ahead.pages_ahead,
-                pages_used: ahead.pages_used,
-                pages_wasted: ahead.pages_wasted,
-            },
-            device: DeviceStats {
-                reads: device.reads,
-                bytes: device.bytes,
-                writes: device.writes,
-                written_bytes: device.written_bytes,
-                flushes: device.flushes,
-            },
-            attributes: reader.inodes.live.is_some().then(|| {
-                let caches = &caches.attributes;
-                let counts = reader.inodes.fs.share_counts();
-                AttributeStats {
-                    variant: caches.blocks.variant(),
-                    blocks: caches.blocks.stats(),
-                    inodes: caches.inodes.stats(),
-                    shares: counts.shares,
-                    saved_bytes: counts.saved_bytes,
-                }
-            }),
-            writing: reader.inodes.live.is_some().then(|| WritingStats {
-                dirty_bytes: reader.inodes.dirty_files.blocks() * reader.inodes.block_bytes(),
-                dirty_metadata_bytes: caches.buffers.dirty_count() * reader.inodes.block_bytes(),
-                read_only_because: reader.inodes.fs.failure().map(|why| why.to_string()),
-            }),
-            recording: reader.tape.as_ref().and_then(|tape| tape.stats()),
         }
     }
 }

@@ -5,14 +5,15 @@
 //!
 //! Locking: none of its own. Every hit is a lookup that takes no lock.
 
-use crate::flusher::Flusher;
-use crate::live::Live;
+use crate::live::{Inodes, Live};
 use crate::mmp::MmpKeeper;
+use crate::open::{self, Opened, Origin};
 use crate::read::{Keep, Reader, check_content};
-use crate::readahead::Readers;
+use crate::write::Writer;
+use crate::write_back::flusher::Flusher;
 use crate::{
-    Advice, CacheKind, DirEntry, Error, FileKind, HistogramReport, Info, JournalState, Metadata,
-    OpenFile, OpenOptions, Result, Statfs, Stats, Timestamp, open,
+    Advice, AttributeStats, CacheKind, DeviceStats, DirEntry, Error, FileKind, HistogramReport,
+    Info, Metadata, OpenFile, OpenOptions, Result, Statfs, Stats, WritingStats,
 };
 use larder_block::BlockDevice;
 use larder_cache::dentry::Dentry;
@@ -32,12 +33,11 @@ const PART_ENTRIES: usize = 256;
 /// An open ext2, ext3 or ext4 image.
 #[derive(Debug)]
 pub struct Volume {
-    pub(crate) reader: Arc<Reader>,
-    journal: JournalState,
-    /// How the superblock was damaged, and what was taken instead.
-    superblock_repair: Option<String>,
-    /// Joined when the volume and its last open file are dropped.
-    readers: Arc<Readers>,
+    pub(crate) inodes: Arc<Inodes>,
+    /// Its readahead threads are joined when the volume and its last open file are dropped.
+    reader: Arc<Reader>,
+    pub(crate) writer: Arc<Writer>,
+    origin: Origin,
     /// Writes back in the background.
     pub(crate) flusher: Mutex<Option<Flusher>>,
     /// Protects the image from being mounted twice.
@@ -69,49 +69,43 @@ impl Volume {
     /// # Errors
     /// As [`Volume::open`].
     pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Self> {
-        let open::Opened {
+        let Opened {
+            inodes,
             reader,
-            journal,
+            writer,
+            origin,
             held,
-            superblock_repair,
         } = open::device(device, options)?;
-        let reader = Arc::new(reader);
         let keeper = held
-            .map(|held| MmpKeeper::start(&reader, held))
+            .map(|held| MmpKeeper::start(&inodes, held))
             .transpose()?;
-        let readers = Arc::new(Readers::start(&reader, options.readahead_threads)?);
         let flusher = if options.read_write && options.background {
-            Some(Flusher::start(&reader, options.commit_seconds)?)
+            Some(Flusher::start(writer.write_back(), options.commit_seconds)?)
         } else {
             None
         };
         let volume = Self {
-            reader,
-            journal,
-            superblock_repair,
-            readers,
+            inodes,
+            reader: Arc::new(reader),
+            writer: Arc::new(writer),
+            origin,
             flusher: Mutex::new(flusher),
             keeper: Mutex::new(keeper),
             is_closed: AtomicBool::new(false),
         };
         if options.read_write {
-            volume.finish_orphans()?;
+            volume.writer.finish_orphans()?;
         }
         Ok(volume)
     }
 
     pub(crate) fn fs(&self) -> &Filesystem {
-        &self.reader.inodes.fs
+        &self.inodes.fs
     }
 
     /// The inode `ino`, to be changed.
     pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
-        self.reader.inodes.live(ino)
-    }
-
-    /// What changes made now are stamped with.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.reader.clock.now()
+        self.inodes.live(ino)
     }
 
     /// What the superblock says.
@@ -120,10 +114,11 @@ impl Volume {
         let mut info = Info::new(
             self.fs().superblock(),
             &self.statfs(),
-            self.journal,
-            self.reader.counting.size_bytes(),
+            self.origin.journal,
+            self.origin.image.size_bytes(),
         );
-        info.superblock_repair.clone_from(&self.superblock_repair);
+        info.superblock_repair
+            .clone_from(&self.origin.superblock_repair);
         // All else stays what it was at open.
         if let Ok(label) = self.label() {
             info.label = String::from_utf8_lossy(&label).into_owned();
@@ -218,7 +213,7 @@ impl Volume {
         parent: Ino,
         name: &[u8],
     ) -> Result<Option<(Ino, FileTypeByte)>> {
-        let dentries = &self.reader.inodes.caches.dentries;
+        let dentries = &self.inodes.caches.dentries;
         match dentries.get(parent.0, name) {
             Some(Dentry::Positive { ino, file_type }) => {
                 return Ok(Some((Ino(ino), FileTypeByte(file_type))));
@@ -226,7 +221,7 @@ impl Volume {
             Some(Dentry::Negative) => return Ok(None),
             None => {}
         }
-        self.reader.inodes.with_inode(parent, |directory| {
+        self.inodes.with_inode(parent, |directory| {
             let found = self.fs().lookup(directory, name)?;
             dentries.insert(
                 parent.0,
@@ -241,7 +236,7 @@ impl Volume {
     }
 
     pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
-        self.reader.inodes.inode(ino)
+        self.inodes.inode(ino)
     }
 
     /// What stat(2) tells.
@@ -258,7 +253,7 @@ impl Volume {
     /// # Errors
     /// [`Error::IsDirectory`], [`Error::NotRegular`], `ESTALE`, or what is wrong with the image.
     pub fn open_file(&self, ino: Ino) -> Result<OpenFile> {
-        OpenFile::new(&self.readers, ino)
+        OpenFile::new(&self.inodes, &self.reader, &self.writer, ino)
     }
 
     /// Fills `buf` from `offset_bytes` of a regular file and returns the
@@ -271,9 +266,7 @@ impl Volume {
     /// [`Error::IsDirectory`], [`Error::NotRegular`], or what is wrong with the
     /// image. Some of `buf` may have been filled.
     pub fn read_at(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        let stream = self.reader.streams.by_ino(ino);
-        self.reader
-            .read_at(&self.inode(ino)?, stream, buf, offset_bytes, Keep::All)
+        self.read(ino, buf, offset_bytes, Keep::All)
     }
 
     /// As [`Volume::read_at`], for callers that keep what they read: a page that
@@ -282,9 +275,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::read_at`].
     pub fn read_once(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        let (stream, keep) = (self.reader.streams.by_ino(ino), Keep::UsedAgain);
-        self.reader
-            .read_at(&self.inode(ino)?, stream, buf, offset_bytes, keep)
+        self.read(ino, buf, offset_bytes, Keep::UsedAgain)
     }
 
     /// As [`Volume::read_once`], for callers that also read ahead themselves: from
@@ -295,9 +286,13 @@ impl Volume {
     /// # Errors
     /// As [`Volume::read_at`].
     pub fn read_past_cache(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        let stream = self.reader.streams.by_ino(ino);
-        self.reader
-            .read_past_cache(&self.inode(ino)?, stream, buf, offset_bytes)
+        self.read(ino, buf, offset_bytes, Keep::Cached)
+    }
+
+    fn read(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64, keep: Keep) -> Result<usize> {
+        let stream = self.reader.streams().by_ino(ino);
+        let inode = self.inode(ino)?;
+        self.reader.read(&inode, stream, buf, offset_bytes, keep)
     }
 
     /// As [`OpenFile::advise`], on the reads of all who read the file by its number. How they
@@ -308,7 +303,7 @@ impl Volume {
     pub fn advise(&self, ino: Ino, range: Range<u64>, advice: Advice) -> Result<()> {
         let inode = self.inode(ino)?;
         check_content(&inode)?;
-        let stream = self.reader.streams.by_ino(ino);
+        let stream = self.reader.streams().by_ino(ino);
         self.reader.advise(&inode, stream, range, advice);
         Ok(())
     }
@@ -325,7 +320,7 @@ impl Volume {
         cookie: u64,
         emit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        if self.reader.inodes.live.is_some() {
+        if self.inodes.live.is_some() {
             return self.read_changing_dir(ino, cookie, emit);
         }
         let directory = self.inode(ino)?;
@@ -349,7 +344,7 @@ impl Volume {
     ) -> Result<()> {
         loop {
             let mut part = Vec::new();
-            let read = self.reader.inodes.with_inode(ino, |directory| {
+            let read = self.inodes.with_inode(ino, |directory| {
                 Ok(self.fs().read_dir(directory, cookie, &mut |entry| {
                     let kind = entry.file_type.kind();
                     part.push((entry.name.to_vec(), entry.ino, kind, entry.next_cookie));
@@ -384,8 +379,7 @@ impl Volume {
     /// # Errors
     /// What is wrong with the image, or that it is no link.
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
-        self.reader
-            .inodes
+        self.inodes
             .with_inode(ino, |inode| Ok(self.fs().read_link(inode)?))
     }
 
@@ -394,7 +388,7 @@ impl Volume {
     /// # Errors
     /// What is wrong with the image.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.reader.inodes.with_inode(ino, |inode| {
+        self.inodes.with_inode(ino, |inode| {
             Ok(self.fs().xattr(inode, name, XattrOffer::UnderLock)?)
         })
     }
@@ -404,7 +398,7 @@ impl Volume {
     /// # Errors
     /// What is wrong with the image.
     pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.reader.inodes.with_inode(ino, |inode| {
+        self.inodes.with_inode(ino, |inode| {
             Ok(self.fs().xattrs(inode, XattrOffer::UnderLock)?)
         })
     }
@@ -414,7 +408,7 @@ impl Volume {
     /// # Errors
     /// [`Error::NoMoreData`] if only a hole follows, or what is wrong with the image.
     pub fn seek_data(&self, ino: Ino, offset_bytes: u64) -> Result<u64> {
-        let found = self.reader.seek_data(&self.inode(ino)?, offset_bytes)?;
+        let found = self.inodes.seek_data(&self.inode(ino)?, offset_bytes)?;
         found.ok_or(Error::NoMoreData(ino))
     }
 
@@ -424,7 +418,7 @@ impl Volume {
     /// # Errors
     /// [`Error::NoMoreData`] behind the end, or what is wrong with the image.
     pub fn seek_hole(&self, ino: Ino, offset_bytes: u64) -> Result<u64> {
-        let found = self.reader.seek_hole(&self.inode(ino)?, offset_bytes)?;
+        let found = self.inodes.seek_hole(&self.inode(ino)?, offset_bytes)?;
         found.ok_or(Error::NoMoreData(ino))
     }
 
@@ -444,7 +438,42 @@ impl Volume {
     /// however large the caches are.
     #[must_use]
     pub fn counts(&self) -> Stats {
-        Stats::counted(&self.reader)
+        let (caches, fs) = (&self.inodes.caches, self.fs());
+        let block_bytes = self.inodes.block_bytes();
+        let device = self.origin.image.counts();
+        let is_writable = self.inodes.live.is_some();
+        Stats {
+            cache_size_bytes: self.origin.cache_size_bytes,
+            tables: self.origin.tables,
+            page: caches.pages.stats(),
+            buffer: caches.buffers.stats(),
+            dentry: caches.dentries.stats(),
+            inode: caches.inodes.stats(),
+            readahead: self.reader.stats(),
+            device: DeviceStats {
+                reads: device.reads,
+                bytes: device.bytes,
+                writes: device.writes,
+                written_bytes: device.written_bytes,
+                flushes: device.flushes,
+            },
+            attributes: is_writable.then(|| {
+                let counts = fs.share_counts();
+                AttributeStats {
+                    variant: caches.attributes.blocks.variant(),
+                    blocks: caches.attributes.blocks.stats(),
+                    inodes: caches.attributes.inodes.stats(),
+                    shares: counts.shares,
+                    saved_bytes: counts.saved_bytes,
+                }
+            }),
+            writing: is_writable.then(|| WritingStats {
+                dirty_bytes: self.inodes.dirty_files.blocks() * block_bytes,
+                dirty_metadata_bytes: caches.buffers.dirty_count() * block_bytes,
+                read_only_because: fs.failure().map(|why| why.to_string()),
+            }),
+            recording: self.origin.tape.as_ref().and_then(|tape| tape.stats()),
+        }
     }
 
     /// The bucket histogram of a cache, or the depths of its trees. Displayed, it has the form of the
@@ -452,7 +481,7 @@ impl Volume {
     /// one after the other.
     #[must_use]
     pub fn histogram(&self, cache: CacheKind) -> HistogramReport {
-        let caches = &self.reader.inodes.caches;
+        let caches = &self.inodes.caches;
         match cache {
             CacheKind::Page => caches.pages.report(),
             CacheKind::Buffer => caches.buffers.report(),

@@ -47,8 +47,9 @@ impl Filesystem {
         }
     }
 
-    /// Whether the content of files goes through handles.
-    pub(crate) fn journals_content(&self) -> bool {
+    /// Whether the content of files goes through handles: `data=journal`.
+    #[must_use]
+    pub fn journals_content(&self) -> bool {
         let writer = self.writer.as_ref();
         writer.is_some_and(|writer| writer.journals_content)
     }

@@ -31,14 +31,14 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
         ..OpenOptions::default()
     };
     let volume = Volume::open_device(Arc::new(MemoryDevice::new(bytes)), &options).unwrap();
-    let count = || volume.reader.inodes.live.as_ref().unwrap().count();
+    let count = || volume.inodes.live.as_ref().unwrap().count();
     let mut inodes = Vec::new();
     for number in 0..FILES {
         let name = number.to_string();
         inodes.push(volume.create(Ino::ROOT, name.as_bytes(), &NEW).unwrap().ino);
     }
     assert_eq!(count(), (0, 0));
-    let frames = || volume.reader.inodes.caches.pages.frames().capacity();
+    let frames = || volume.inodes.caches.pages.frames().capacity();
     let frames_before = frames();
     for &ino in &inodes {
         volume.hold(ino).unwrap();

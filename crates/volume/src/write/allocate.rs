@@ -5,12 +5,13 @@
 //! what a change needs is promised before its first step, and comes before anything is taken away.
 
 use super::Fallocate;
+use super::Writer;
 use super::cut::{FILE_BLOCKS, INODE_CREDITS};
 use super::names::FIXED;
 use crate::Result;
 use crate::dirty::BlockSet;
 use crate::live::Live;
-use crate::read::Reader;
+use crate::write_back::retry::retry_after_commit;
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, FileBlock, FileBlocks, Handle, Inode, MappingKind, Reservation};
 use std::ops::Range;
@@ -18,7 +19,7 @@ use std::ops::Range;
 /// The most blocks that are claimed at once: one extent of blocks that hold no content.
 const CLAIM_BLOCKS: u64 = 32767;
 
-impl Reader {
+impl Writer {
     /// Does what `mode` says with `bytes` of the file, which are some. With `rw` held exclusively.
     pub(super) fn fallocate(
         &self,
@@ -81,7 +82,7 @@ impl Reader {
     /// Maps those of `blocks` that are holes to blocks that hold no content; all of them, or none.
     /// Returns which those were.
     fn allocate(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<Vec<FileBlocks>> {
-        self.write_back_one(live)?;
+        self.write_back.write_file(live)?;
         let mut reservation = self.reserve_content(live, blocks.clone())?;
         let _alone = live.writeback.lock();
         let _map = live.map.write();
@@ -95,7 +96,9 @@ impl Reader {
                 continue;
             }
             let hole = (FileBlock(mapping.start.0), mapping.blocks);
-            match self.while_room_comes(|| self.allocate_once(live, hole, &mut reservation)) {
+            match retry_after_commit(&self.inodes.fs, || {
+                self.allocate_once(live, hole, &mut reservation)
+            }) {
                 Ok(len) => {
                     allocated.push(at..at + u64::from(len));
                     at += u64::from(len);
@@ -138,14 +141,11 @@ impl Reader {
     fn give_back(&self, live: &Live<'_>, allocated: Vec<FileBlocks>) {
         for blocks in allocated.into_iter().rev() {
             let mut left = blocks;
-            let given = self.while_room_comes(|| {
+            let given = retry_after_commit(&self.inodes.fs, || {
                 while !left.is_empty() {
-                    let mut rest = left.clone();
-                    self.change_mapping(live, 1, |handle, inode| {
-                        rest = self.inodes.fs.unmap(handle, inode, rest.clone())?;
-                        Ok(())
+                    left = self.change_mapping(live, 1, |handle, inode| {
+                        Ok(self.inodes.fs.unmap(handle, inode, left.clone())?)
                     })?;
-                    left = rest;
                 }
                 Ok(())
             });
@@ -159,23 +159,14 @@ impl Reader {
 
     /// Changes how the file is mapped, in one handle with credits for `blocks` more blocks. `map` is held
     /// exclusively.
-    fn change_mapping(
+    fn change_mapping<R>(
         &self,
         live: &Live<'_>,
         blocks: u32,
-        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
-    ) -> Result<()> {
+        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<R>,
+    ) -> Result<R> {
         let credits = self.inodes.fs.map_credits(&live.inode()?, blocks);
-        let mut handle = self
-            .inodes
-            .fs
-            .start(credits.max(self.cut_credits(live)?) + INODE_CREDITS)?;
-        let mut inode = live.inode()?;
-        change(&mut handle, &mut inode)?;
-        self.inodes.fs.write_inode(&mut handle, &inode)?;
-        live.publish(&handle, &inode);
-        handle.stop();
-        Ok(())
+        live.change(credits.max(self.cut_credits(live)?) + INODE_CREDITS, change)
     }
 
     /// The blocks that `bytes` have whole.
@@ -207,7 +198,7 @@ impl Reader {
         cuts: &[u64],
         mut step: impl FnMut(&mut Handle<'_>, &mut Inode, FileBlocks) -> larder_ext4::Result<FileBlocks>,
     ) -> Result<()> {
-        self.write_back_one(live)?;
+        self.write_back.write_file(live)?;
         let mut starts = BlockSet::default();
         for cut in cuts {
             starts.insert(*cut..cut + 1);
@@ -220,21 +211,15 @@ impl Reader {
         let page_bytes = self.inodes.page_bytes();
         // Written back, so that pages at the edges can go too.
         let pages = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
-        self.inodes
-            .caches
-            .pages
-            .discard_range(live.ino().0.into(), pages);
+        live.discard_pages(pages);
         let mut left = blocks;
         while !left.is_empty() {
             // What was promised may have to be committed before it can be had.
-            left = self.while_room_comes(|| {
-                let mut rest = left.clone();
+            left = retry_after_commit(&self.inodes.fs, || {
                 self.change_mapping(live, 1, |handle, inode| {
                     self.stamp(inode);
-                    rest = step(handle, inode, rest.clone())?;
-                    Ok(())
-                })?;
-                Ok(rest)
+                    Ok(step(handle, inode, left.clone())?)
+                })
             })?;
         }
         Ok(())
@@ -284,7 +269,7 @@ impl Reader {
     /// Where extents come to start or to end when `blocks`, all of which are mapped, hold no content
     /// any more: those that do may be a block longer.
     fn cuts_unwritten(&self, live: &Live<'_>, blocks: &FileBlocks) -> Result<Vec<u64>> {
-        self.write_back_one(live)?;
+        self.write_back.write_file(live)?;
         let mut cuts = vec![blocks.start, blocks.end];
         let mut at = blocks.start;
         while at < blocks.end {
@@ -340,10 +325,7 @@ impl Reader {
         // Filled since the shift, the last page has what was behind the end.
         let _map = live.map.write();
         let pages = bytes.start / self.inodes.page_bytes()..u64::MAX;
-        self.inodes
-            .caches
-            .pages
-            .discard_range(live.ino().0.into(), pages);
+        live.discard_pages(pages);
         Ok(())
     }
 
@@ -359,7 +341,7 @@ impl Reader {
             return Err(Error::FileTooLarge(live.ino()).into());
         }
         self.zero_tail(live, size_bytes)?;
-        self.write_back_one(live)?;
+        self.write_back.write_file(live)?;
         let blocks = self.inodes.blocks_touched(&bytes);
         let by = i64::try_from(blocks.end - blocks.start).unwrap_or(i64::MAX);
         let (all, cuts) = (blocks.start..FILE_BLOCKS, [blocks.start]);

@@ -20,7 +20,7 @@ impl Volume {
     /// If nothing was written: `ENOSPC`, `EFBIG`, `EIO`, `EROFS`, …, or what is wrong with the image.
     pub fn write_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<usize> {
         let mut writing = Writing::new(buf, offset_bytes);
-        match self.change(|| self.reader.write(ino, &mut writing)) {
+        match self.writer.change(|| self.writer.write(ino, &mut writing)) {
             Err(error) if writing.done() == 0 => Err(error),
             _ => Ok(writing.done()),
         }
@@ -44,12 +44,12 @@ impl Volume {
     /// # Errors
     /// As [`Volume::write_at`].
     pub fn truncate(&self, ino: Ino, size_bytes: u64) -> Result<()> {
-        self.change(|| {
+        self.writer.change(|| {
             let live = self.live(ino)?;
             let alone = live.rw.write();
-            self.reader.truncate(&live, size_bytes)?;
+            self.writer.truncate(&live, size_bytes)?;
             drop(alone);
-            self.reader.balance_dirty();
+            self.writer.write_back.balance_dirty();
             Ok(())
         })
     }
@@ -73,12 +73,12 @@ impl Volume {
         let end_bytes = end_bytes.ok_or(Error::FileTooLarge(ino))?;
         let run = || {
             let _alone = live.rw.write();
-            self.reader.fallocate(&live, mode, offset_bytes..end_bytes)
+            self.writer.fallocate(&live, mode, offset_bytes..end_bytes)
         };
         match mode {
             // Half-done, the rest would be moved twice.
-            Fallocate::Collapse | Fallocate::Insert => self.change_once(run),
-            _ => self.change(run),
+            Fallocate::Collapse | Fallocate::Insert => self.writer.change_once(run),
+            _ => self.writer.change(run),
         }
     }
 
@@ -127,8 +127,8 @@ impl Volume {
     /// # Errors
     /// `EIO`, and whatever went wrong earlier in the background.
     pub fn sync_file(&self, ino: Ino, data_only: bool) -> Result<()> {
-        self.change_once(|| {
-            if self.reader.inodes.live.is_none() {
+        self.writer.change_once(|| {
+            if self.inodes.live.is_none() {
                 return Ok(());
             }
             let live = self.live(ino)?;
@@ -139,8 +139,8 @@ impl Volume {
             } else {
                 Times::Written
             };
-            let reader = &self.reader;
-            reader.write_back_files(std::slice::from_ref(&live), times)?;
+            let write_back = &self.writer.write_back;
+            write_back.write_files(std::slice::from_ref(&live), times)?;
             let tid = match live.sync_tid(data_only) {
                 Some(tid) => tid,
                 None => self.fs().running_tid()?,
@@ -157,11 +157,11 @@ impl Volume {
     /// # Errors
     /// As [`Volume::sync_file`].
     pub fn sync(&self) -> Result<()> {
-        self.change_once(|| {
-            if self.reader.inodes.live.is_none() {
+        self.writer.change_once(|| {
+            if self.inodes.live.is_none() {
                 return Ok(());
             }
-            self.reader.write_back_and_commit()
+            self.writer.write_back.write_all_and_commit()
         })
     }
 
@@ -171,12 +171,12 @@ impl Volume {
     /// # Errors
     /// As [`Volume::sync_file`].
     pub fn close(&self) -> Result<()> {
-        if self.reader.inodes.live.is_none() || self.is_closed.swap(true, Relaxed) {
+        if self.inodes.live.is_none() || self.is_closed.swap(true, Relaxed) {
             return Ok(());
         }
         // The flusher may be at it, but begins nothing new.
         drop(self.flusher.lock().take());
-        let written = self.reader.write_back_all();
+        let written = self.writer.write_back.write_all();
         let closed = self.fs().close();
         drop(self.keeper.lock().take());
         written?;

@@ -3,10 +3,10 @@
 //! Model: `ext4_setattr` and `ext4_truncate`. What is cut off may need several handles; the inode is
 //! an orphan meanwhile, so that the next mount finishes what a crash cut short.
 
+use super::Writer;
 use super::names::FIXED;
 use crate::Result;
 use crate::live::{Live, key};
-use crate::read::Reader;
 use larder_cache::page::Lock;
 use larder_ext4::{Error, FileBlocks, Handle, Inode, MappingKind};
 
@@ -20,7 +20,7 @@ const CREDITS: u32 = 64;
 /// Credits for the inode, the orphan list or file, and the superblock.
 pub(super) const INODE_CREDITS: u32 = 6;
 
-impl Reader {
+impl Writer {
     /// Makes the file `size_bytes` long. With `rw` held exclusively.
     pub(crate) fn truncate(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let inode = live.peek()?;
@@ -35,9 +35,9 @@ impl Reader {
             return self.grow(live, size_bytes);
         }
         self.zero_tail(live, size_bytes)?;
-        if self.journals_content {
+        if self.inodes.fs.journals_content() {
             // With what is to go: the zeros must not come later than the cut.
-            self.write_back_one(live)?;
+            self.write_back.write_file(live)?;
         }
         self.cut(live, size_bytes)
     }
@@ -48,28 +48,13 @@ impl Reader {
             self.zero_tail(live, live.peek()?.size_bytes())?;
         }
         // The size is not to pass content that is not on the device.
-        self.write_back_one(live)?;
-        self.change_inode(live, |handle, inode| {
+        self.write_back.write_file(live)?;
+        live.change(INODE_CREDITS, |handle, inode| {
             self.stamp(inode);
             self.inodes.fs.allow_file_size(handle, size_bytes)?;
             inode.set_size_bytes(size_bytes);
             Ok(())
         })
-    }
-
-    /// Changes the inode alone.
-    pub(super) fn change_inode(
-        &self,
-        live: &Live<'_>,
-        change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
-    ) -> Result<()> {
-        let mut handle = self.inodes.fs.start(INODE_CREDITS)?;
-        let mut inode = live.inode()?;
-        change(&mut handle, &mut inode)?;
-        self.inodes.fs.write_inode(&mut handle, &inode)?;
-        live.publish(&handle, &inode);
-        handle.stop();
-        Ok(())
     }
 
     /// Makes the file shorter: `size_bytes` long. What its last block has behind that is zero.
@@ -79,26 +64,27 @@ impl Reader {
         let blocks = size_bytes.div_ceil(self.inodes.block_bytes())..FILE_BLOCKS;
         let before = live.peek()?.size_bytes();
         self.write_tail(live, size_bytes)?;
-        let mut handle = self.inodes.fs.start(self.cut_credits(live)?)?;
+        let fs = &self.inodes.fs;
+        let mut handle = fs.start(self.cut_credits(live)?)?;
         let mut inode = live.inode()?;
         self.stamp(&mut inode);
         // Not as far as content is in memory alone.
         inode.set_size_bytes(size_bytes.min(inode.size_bytes()));
-        self.inodes.fs.add_orphan(&mut handle, &mut inode)?;
-        let left = self
-            .inodes
-            .fs
-            .unmap(&mut handle, &mut inode, blocks.clone())?;
+        fs.add_orphan(&mut handle, &mut inode)?;
+        let left = fs.unmap(&mut handle, &mut inode, blocks.clone())?;
         if left.is_empty() {
             self.end_cut(&mut handle, &mut inode)?;
         }
-        self.inodes.fs.write_inode(&mut handle, &inode)?;
+        fs.write_inode(&mut handle, &inode)?;
         live.publish_size(&handle, &inode, size_bytes);
         handle.stop();
         live.mark_clean(blocks);
         self.drop_pages(live, size_bytes, before);
         if size_bytes == 0 && before > 0 {
             live.state().is_replaced = true;
+        }
+        if left.is_empty() {
+            return Ok(());
         }
         self.unmap_rest(live, left)
     }
@@ -118,31 +104,51 @@ impl Reader {
             return Ok(());
         };
         let start_bytes = block * block_bytes;
-        let page = self.pin_dirty(live.ino(), start_bytes / page_bytes)?;
+        let page = self
+            .write_back
+            .pin_dirty(live.ino(), start_bytes / page_bytes)?;
         let in_page = |at: u64| usize::try_from(at % page_bytes).unwrap_or(0);
         let start = in_page(start_bytes);
         let content = &page[start..][..=in_page(block_bytes - 1)];
-        self.device
-            .write_at(content, on_device.0 * block_bytes)
-            .map_err(|error| self.content_failed(error))?;
+        self.write_back
+            .write_to_device(content, on_device.0 * block_bytes)?;
         live.mark_clean(block..block + 1);
         Ok(())
     }
 
-    /// Takes the rest of what is to be cut off out of the mapping of a file that is an orphan.
-    fn unmap_rest(&self, live: &Live<'_>, mut left: FileBlocks) -> Result<()> {
-        while !left.is_empty() {
-            let mut handle = self.inodes.fs.start(self.cut_credits(live)?)?;
-            let mut inode = live.inode()?;
-            left = self.inodes.fs.unmap(&mut handle, &mut inode, left)?;
-            if left.is_empty() {
-                self.end_cut(&mut handle, &mut inode)?;
+    /// Takes `blocks`, which are to be cut off, out of the mapping of a file that is an orphan, in as
+    /// many handles as they need. With `map` held exclusively.
+    pub(super) fn unmap_rest(&self, live: &Live<'_>, mut blocks: FileBlocks) -> Result<()> {
+        loop {
+            blocks = live.change(self.cut_credits(live)?, |handle, inode| {
+                let left = self.unmap_some(handle, inode, blocks)?;
+                if left.is_empty() {
+                    self.end_cut(handle, inode)?;
+                }
+                Ok(left)
+            })?;
+            if blocks.is_empty() {
+                return Ok(());
             }
-            self.inodes.fs.write_inode(&mut handle, &inode)?;
-            live.publish(&handle, &inode);
-            handle.stop();
         }
-        Ok(())
+    }
+
+    /// Takes as many of `blocks` out of the mapping of `inode` as fit into the handle; returns which
+    /// are left.
+    pub(super) fn unmap_some(
+        &self,
+        handle: &mut Handle<'_>,
+        inode: &mut Inode,
+        blocks: FileBlocks,
+    ) -> Result<FileBlocks> {
+        if blocks.is_empty() || !self.inodes.fs.has_blocks(inode) {
+            return Ok(0..0);
+        }
+        let left = self.inodes.fs.unmap(handle, inode, blocks.clone())?;
+        if left == blocks {
+            return Err(larder_ext4::Error::HandleTooLarge.into());
+        }
+        Ok(left)
     }
 
     /// The file is no orphan any more, unless it has lost its last name.

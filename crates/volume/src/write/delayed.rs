@@ -11,11 +11,11 @@
 //! 2. What a writer is about to make delayed ([`Dirty::expected`](crate::dirty::Dirty::expected)) has one too.
 //! 3. What is dirty and has a place without content ([`Dirty::converting`](crate::dirty::Dirty::converting)) has one for the mapping.
 
+use super::Writer;
 use crate::Result;
 use crate::dirty::BlockSet;
 use crate::live::Live;
 use crate::need::need_of;
-use crate::read::Reader;
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Inode, MappingKind, MappingReservation, Reservation};
 use std::ops::Range;
@@ -29,8 +29,8 @@ struct Lacking {
     unwritten: BlockSet,
 }
 
-impl Reader {
-    /// As [`Reader::reserve_holes`], to as many of `blocks` from the first on as there is space for;
+impl Writer {
+    /// As [`Writer::reserve_holes`], to as many of `blocks` from the first on as there is space for;
     /// returns where those end.
     pub(super) fn reserve_first_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<u64> {
         let Err(error) = self.reserve_holes(live, blocks.clone()) else {
@@ -58,7 +58,8 @@ impl Reader {
     /// Promises space to those of `blocks` that have none, mapped or promised, or to none of them:
     /// they are expected to become delayed. With `rw` held exclusively, and `writeback` not.
     pub(super) fn reserve_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<()> {
-        self.while_room_is_made(|| self.try_reserve(live, blocks.clone()))
+        self.write_back
+            .retry_after_write_back(|| self.try_reserve(live, blocks.clone()))
     }
 
     /// Promises space for the content of those of `blocks` that are mapped to nothing, to somebody
@@ -68,7 +69,7 @@ impl Reader {
         live: &Live<'_>,
         blocks: Range<u64>,
     ) -> Result<Reservation> {
-        self.while_room_is_made(|| {
+        self.write_back.retry_after_write_back(|| {
             let mut lacking = Lacking::default();
             let inode = live.inode()?;
             self.find_lacking(&inode, blocks.clone(), &mut lacking)?;
@@ -85,7 +86,7 @@ impl Reader {
         live: &Live<'_>,
         blocks: &BlockSet,
     ) -> Result<MappingReservation> {
-        self.while_room_is_made(|| {
+        self.write_back.retry_after_write_back(|| {
             let inode = live.inode()?;
             // Other mappings never grow where nothing is added.
             let has_extents = inode.flags().contains(InodeFlags::EXTENTS);

@@ -3,15 +3,15 @@
 //! Each write is a handle: there is nothing to delay. What no longer fits moves to a block in one
 //! handle, together with its content, so that no crash finds a file with neither.
 
+use super::Writer;
 use crate::Result;
 use crate::live::Live;
-use crate::read::Reader;
-use larder_ext4::{Error, FileBlock, Inode};
+use larder_ext4::{Error, FileBlock};
 
 /// Credits beside those of a block's mapping: the inode, its attributes, the superblock.
 const CREDITS: u32 = 8;
 
-impl Reader {
+impl Writer {
     /// Writes `buf` at `offset_bytes` of a file whose content lies in the inode. False if it does not
     /// fit: the file has blocks then, and nothing of `buf` is written. With `rw` held exclusively.
     pub(super) fn write_inline(
@@ -36,7 +36,7 @@ impl Reader {
     }
 
     /// Makes a file whose content lies in the inode `size_bytes` long. False as with
-    /// [`Reader::write_inline`].
+    /// [`Writer::write_inline`].
     pub(super) fn resize_inline(&self, live: &Live<'_>, size_bytes: u64) -> Result<bool> {
         let inode = live.inode()?;
         let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
@@ -51,61 +51,39 @@ impl Reader {
     }
 
     fn set_inline(&self, live: &Live<'_>, data: &[u8]) -> Result<()> {
-        let mut handle = self.inodes.fs.start(CREDITS)?;
-        let mut inode = live.inode()?;
-        self.stamp(&mut inode);
-        self.inodes
-            .fs
-            .set_inline_data(&mut handle, &mut inode, data)?;
-        live.publish(&handle, &inode);
-        handle.stop();
-        Ok(())
+        live.change(CREDITS, |handle, inode| {
+            self.stamp(inode);
+            Ok(self.inodes.fs.set_inline_data(handle, inode, data)?)
+        })
     }
 
     /// Moves the content out of the inode. With `rw` held exclusively.
     pub(super) fn outgrow_inode(&self, live: &Live<'_>) -> Result<()> {
         let _alone = live.writeback.lock();
         let _map = live.map.write();
-        let mut inode = live.inode()?;
-        let credits = self
-            .inodes
-            .fs
-            .map_credits(&inode, 1)
-            .saturating_add(CREDITS);
-        let mut handle = self.inodes.fs.start(credits)?;
-        let data = self.inodes.fs.remove_inline_data(&mut handle, &mut inode)?;
-        if !data.is_empty() {
-            let claim = self.inodes.fs.claim_for(&inode, FileBlock(0), 1, None)?;
-            let mut block = data;
-            let block_bytes = usize::try_from(self.inodes.block_bytes()).unwrap_or(0);
-            if block.len() > block_bytes {
+        let (fs, block_bytes) = (&self.inodes.fs, self.inodes.block_bytes());
+        let credits = fs.map_credits(&live.inode()?, 1).saturating_add(CREDITS);
+        live.change(credits, |handle, inode| {
+            let mut block = fs.remove_inline_data(handle, inode)?;
+            if block.is_empty() {
+                return Ok(());
+            }
+            let claim = fs.claim_for(inode, FileBlock(0), 1, None)?;
+            let len = usize::try_from(block_bytes).unwrap_or(0);
+            if block.len() > len {
                 return Err(Error::FileTooLarge(live.ino()).into());
             }
-            block.resize(block_bytes, 0);
-            if self.journals_content {
+            block.resize(len, 0);
+            if fs.journals_content() {
                 handle.create(claim.start(), live.ino(), |bytes| {
                     bytes.copy_from_slice(&block);
                     Ok(())
                 })?;
             } else {
-                self.device
-                    .write_at(&block, claim.start().0 * self.inodes.block_bytes())
-                    .map_err(|error| self.content_failed(error))?;
+                let offset_bytes = claim.start().0 * block_bytes;
+                self.write_back.write_to_device(&block, offset_bytes)?;
             }
-            self.inodes
-                .fs
-                .map_claim(&mut handle, &mut inode, FileBlock(0), claim, true)?;
-        }
-        self.inodes.fs.write_inode(&mut handle, &inode)?;
-        live.publish(&handle, &inode);
-        handle.stop();
-        Ok(())
-    }
-
-    /// Says that content and inode are changed now.
-    pub(super) fn stamp(&self, inode: &mut Inode) {
-        let now = self.clock.now();
-        inode.set_mtime(now);
-        inode.set_ctime(now);
+            Ok(fs.map_claim(handle, inode, FileBlock(0), claim, true)?)
+        })
     }
 }

@@ -10,7 +10,6 @@ use super::names::{
 };
 use super::unlink::check_removable;
 use crate::live::{Live, lock_exclusively};
-use crate::write_back::Times;
 use crate::{Error, Ino, Metadata, Result, Volume};
 use larder_ext4::{FileTypeByte, Inode};
 
@@ -37,7 +36,7 @@ impl Volume {
     }
 
     fn give_name(&self, ino: Ino, parent: Ino, name: &[u8], may_replace: bool) -> Result<Metadata> {
-        self.change(|| {
+        self.writer.change(|| {
             check_name(parent, name)?;
             let (dir, live) = (self.live(parent)?, self.live(ino)?);
             loop {
@@ -84,8 +83,7 @@ impl Volume {
         }
         if may_replace {
             // So that no crash shows a file without its content.
-            self.reader
-                .write_back_files(std::slice::from_ref(live), Times::Written)?;
+            self.writer.write_back.write_file(live)?;
         }
         self.change_name(dir, name, live, replaced)
     }
@@ -112,12 +110,12 @@ impl Volume {
             fs.remove_orphan(&mut handle, &mut inode)?;
         }
         inode.set_links(inode.links() + 1);
-        inode.set_ctime(self.now());
-        self.stamp_names(&mut dir);
+        inode.set_ctime(self.writer.now());
+        self.writer.stamp(&mut dir);
         fs.write_inode(&mut handle, &inode)?;
         fs.write_inode(&mut handle, &dir)?;
         if let Some(old) = &mut old {
-            self.drop_name(&mut handle, old)?;
+            self.writer.drop_name(&mut handle, old)?;
         }
         live.publish_attributes(&handle, &inode);
         dir_live.publish(&handle, &dir);
@@ -127,7 +125,7 @@ impl Volume {
         handle.stop();
         self.remember(dir_live.ino(), name, Some(entry));
         if let (Some(live), Some(inode)) = (replaced, &old) {
-            self.delete_if_unused(live, inode);
+            self.writer.delete_if_unused(live, inode);
         }
         Ok(())
     }

@@ -7,23 +7,86 @@
 //! that no commit exposes what was there before.
 
 mod allocate;
-mod change;
 mod content;
 mod cut;
 mod delayed;
 mod inline;
 mod link;
 mod names;
+mod orphans;
 mod pages;
 mod past_cache;
 mod rename;
 mod settings;
 mod unlink;
 
-use crate::Timestamp;
+use crate::fill::PageFiller;
+use crate::live::Inodes;
+use crate::write_back::WriteBack;
+use crate::write_back::retry::retry_after_commit;
+use crate::{Clock, Result, Timestamp};
 use bitflags::bitflags;
-pub use larder_ext4::XattrMode;
-pub use larder_ext4::{DeviceNumber, FileKind};
+use larder_ext4::Inode;
+pub use larder_ext4::{DeviceNumber, FileKind, XattrMode};
+use std::sync::Arc;
+
+/// Changes the content of a volume's files, and deletes them. What becomes dirty is in the page
+/// cache, where readers find it.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    inodes: Arc<Inodes>,
+    /// Fills pages of which a part is changed.
+    filler: PageFiller,
+    write_back: Arc<WriteBack>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        inodes: &Arc<Inodes>,
+        filler: PageFiller,
+        write_back: WriteBack,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            inodes: Arc::clone(inodes),
+            filler,
+            write_back: Arc::new(write_back),
+            clock: Arc::clone(clock),
+        }
+    }
+
+    /// Where dirty pages go.
+    pub(crate) fn write_back(&self) -> &Arc<WriteBack> {
+        &self.write_back
+    }
+
+    /// What changes made now are stamped with.
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Says that content and inode are changed now.
+    fn stamp(&self, inode: &mut Inode) {
+        let now = self.now();
+        inode.set_mtime(now);
+        inode.set_ctime(now);
+    }
+
+    /// Does `run`, as [`retry_after_commit`] does. It must hold no lock.
+    fn change<R>(&self, run: impl FnMut() -> Result<R>) -> Result<R> {
+        self.change_once(|| retry_after_commit(&self.inodes.fs, run))
+    }
+
+    /// As [`Writer::change`], for what cannot be done again. Locks of inodes may be held.
+    fn change_once<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
+        let done = run();
+        if let Err(error) = &done {
+            self.inodes.handle_damage(error);
+        }
+        done
+    }
+}
 
 /// What a new file starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -120,7 +120,7 @@ impl Volume {
     }
 
     fn make(&self, parent: Ino, name: &[u8], what: Make<'_>, new: &NewFile) -> Result<Metadata> {
-        self.change(|| {
+        self.writer.change(|| {
             check_name(parent, name)?;
             let dir_live = self.live(parent)?;
             let _names = dir_live.rw.write();
@@ -142,7 +142,7 @@ impl Volume {
             if is_directory {
                 add_subdirectory(&mut dir);
             }
-            self.stamp_names(&mut dir);
+            self.writer.stamp(&mut dir);
             fs.write_inode(&mut handle, &dir)?;
             let live = self.live(child.ino())?;
             live.publish(&handle, &child);
@@ -177,7 +177,7 @@ impl Volume {
                 Make::Node(_, device) => device,
                 Make::Directory | Make::Symlink(_) => None,
             },
-            now: self.now(),
+            now: self.writer.now(),
         };
         let mut inode = fs.create_inode(handle, dir, &new_inode)?;
         match what {
@@ -235,7 +235,7 @@ impl Volume {
     }
 
     fn make_without_name(&self, parent: Ino, what: Make<'_>, new: &NewFile) -> Result<Metadata> {
-        self.change(|| {
+        self.writer.change(|| {
             let dir_live = self.live(parent)?;
             let _names = dir_live.rw.read();
             let dir = dir_live.inode()?;
@@ -255,7 +255,7 @@ impl Volume {
 
     /// What `name` stands for in `dir`, whose `rw` is held.
     pub(super) fn entry(&self, dir: &Inode, name: &[u8]) -> Result<Option<Entry>> {
-        match self.reader.inodes.caches.dentries.get(dir.ino().0, name) {
+        match self.inodes.caches.dentries.get(dir.ino().0, name) {
             Some(Dentry::Positive { ino, file_type }) => {
                 Ok(Some((Ino(ino), FileTypeByte(file_type))))
             }
@@ -283,23 +283,12 @@ impl Volume {
             },
             None => Dentry::Negative,
         };
-        self.reader
-            .inodes
-            .caches
-            .dentries
-            .insert(dir.0, name, dentry);
+        self.inodes.caches.dentries.insert(dir.0, name, dentry);
     }
 
     /// Forgets what ".." stands for in `dir`.
     pub(super) fn forget_parent(&self, dir: Ino) {
-        self.reader.inodes.caches.dentries.remove(dir.0, b"..");
-    }
-
-    /// The names of `dir` were changed.
-    pub(super) fn stamp_names(&self, dir: &mut Inode) {
-        let now = self.now();
-        dir.set_mtime(now);
-        dir.set_ctime(now);
+        self.inodes.caches.dentries.remove(dir.0, b"..");
     }
 
     /// Refuses one more subdirectory of `dir` than can be.

@@ -12,9 +12,10 @@
 //! `rw` is held exclusively by the callers, and `writeback` is not: where no page is free, all is
 //! written back.
 
+use super::Writer;
 use super::names::IS_FIXED;
 use crate::live::{Live, key};
-use crate::read::{Reader, check_content};
+use crate::read::check_content;
 use crate::{Ino, Result};
 use larder_cache::page::{Entry, Lock, LockedPage, NewPage};
 use larder_ext4::ondisk::inode::InodeFlags;
@@ -119,7 +120,7 @@ impl DerefMut for OwnPage<'_> {
     }
 }
 
-impl Reader {
+impl Writer {
     /// Writes what is left of `writing` into the regular file `ino`.
     ///
     /// # Errors
@@ -130,15 +131,15 @@ impl Reader {
         let written = self.write_alone(&live, writing);
         let is_replaced = live.state().is_replaced;
         let written = match written {
-            Ok(()) if is_replaced => self.write_back_one(&live),
+            Ok(()) if is_replaced => self.write_back.write_file(&live),
             written => written,
         };
         drop(alone);
-        self.balance_dirty();
+        self.write_back.balance_dirty();
         written
     }
 
-    /// As [`Reader::write`], with `rw` held exclusively.
+    /// As [`Writer::write`], with `rw` held exclusively.
     fn write_alone(&self, live: &Live<'_>, writing: &mut Writing<'_>) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, InodeFlags::IMMUTABLE)?;
@@ -185,7 +186,7 @@ impl Reader {
         let page_bytes = self.inodes.page_bytes();
         let whole = writing.at().next_multiple_of(page_bytes)..end_bytes / page_bytes * page_bytes;
         let large = whole.end.saturating_sub(whole.start);
-        if large >= LARGE_BYTES && !self.journals_content {
+        if large >= LARGE_BYTES && !self.inodes.fs.journals_content() {
             self.write_pages(live, writing, whole.start)?;
             match self.write_past_cache(live, writing, whole.end, whole.end) {
                 // As much as there is space for goes into pages.
@@ -210,7 +211,7 @@ impl Reader {
         Ok(())
     }
 
-    /// As [`Reader::write_pages`], with space for what is mapped to nothing.
+    /// As [`Writer::write_pages`], with space for what is mapped to nothing.
     fn change_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         let page_bytes = self.inodes.page_bytes();
         while writing.at() < until {
@@ -248,7 +249,7 @@ impl Reader {
             page.unlock();
             return Ok(());
         }
-        if self.journals_content {
+        if self.inodes.fs.journals_content() {
             // Nothing may pass the journal.
             return Err(Error::HandleTooLarge.into());
         }
@@ -256,7 +257,7 @@ impl Reader {
         let block_bytes = self.inodes.block_bytes();
         let around = blocks.start * block_bytes..blocks.end * block_bytes;
         let mut buf = vec![0; usize::try_from(around.end - around.start).unwrap_or(0)];
-        live.with_mapping(|inode| self.fill(inode, around.start, &mut [&mut buf[..]]))?;
+        live.with_mapping(|inode| self.filler.fill(inode, around.start, &mut [&mut buf[..]]))?;
         let at = |byte: u64| usize::try_from(byte - around.start).unwrap_or(0);
         edit(&mut buf[at(bytes.start)..at(bytes.end)]);
         let mut writing = Writing::new(&buf, around.start);
@@ -292,13 +293,13 @@ impl Reader {
                     if !is_whole {
                         let start_bytes = index * self.inodes.page_bytes();
                         let alone = std::slice::from_mut(&mut page);
-                        live.with_mapping(|inode| self.fill(inode, start_bytes, alone))?;
+                        live.with_mapping(|inode| self.filler.fill(inode, start_bytes, alone))?;
                     }
                     return Ok(Some(OwnPage::New(page)));
                 }
                 Entry::Full if rounds < ROUNDS => {
                     rounds += 1;
-                    self.write_back_for_room();
+                    self.write_back.write_for_room();
                 }
                 Entry::Full => return Ok(None),
             }
@@ -313,7 +314,7 @@ impl Reader {
     }
 
     fn is_writing(&self, live: &Live<'_>, index: u64) -> bool {
-        let per_page = (self.inodes.page_bytes() / self.inodes.block_bytes()).max(1);
+        let per_page = self.inodes.blocks_per_page();
         let blocks = index * per_page..(index + 1) * per_page;
         let state = live.state();
         let writing = state.dirty.writing.as_ref();

@@ -7,14 +7,15 @@
 //! `rw` and `writeback` throughout. Pages that are filled while the device is written to may hold a
 //! mixture: they are dropped, under `map`, before anyone can know that the write is done.
 
+use super::Writer;
 use super::pages::Writing;
 use crate::Result;
 use crate::live::Live;
-use crate::place::Written;
-use crate::read::Reader;
+use crate::write_back::place::{Piece, Written, map_written, place};
+use crate::write_back::retry::retry_after_commit;
 use std::collections::VecDeque;
 
-impl Reader {
+impl Writer {
     /// Writes what is left of `writing`, up to `until` in the file: whole blocks, in pages of which
     /// nothing else is dirty. The file is at least `size_bytes` long afterwards.
     ///
@@ -29,13 +30,13 @@ impl Reader {
     ) -> Result<()> {
         if live.inode()?.size_bytes() < writing.at() && live.is_dirty() {
             // The size is not to pass content that is not on the device.
-            self.write_back_one(live)?;
+            self.write_back.write_file(live)?;
         }
         let blocks = self.inodes.blocks_touched(&(writing.at()..until));
         self.reserve_holes(live, blocks.clone())?;
         let _alone = live.writeback.lock();
-        let written = self.while_room_comes(|| {
-            let written = self.write_to_device(live, writing, until, size_bytes);
+        let written = retry_after_commit(&self.inodes.fs, || {
+            let written = self.write_reserved(live, writing, until, size_bytes);
             if written.is_err() {
                 live.settle_reservation();
             }
@@ -47,7 +48,7 @@ impl Reader {
     }
 
     /// Writes what has space, and maps it. With `writeback` held.
-    fn write_to_device(
+    fn write_reserved(
         &self,
         live: &Live<'_>,
         writing: &mut Writing<'_>,
@@ -57,7 +58,12 @@ impl Reader {
         let bytes = writing.at()..until;
         let blocks = self.inodes.blocks_touched(&bytes);
         let mut reservation = live.state().dirty.reservation.take();
-        let placed = self.place(&live.inode()?, blocks.clone(), reservation.as_mut());
+        let placed = place(
+            &self.inodes,
+            &live.inode()?,
+            blocks.clone(),
+            reservation.as_mut(),
+        );
         live.state().dirty.reservation = reservation;
         let pieces: VecDeque<_> = placed?.into();
         self.write_pieces(&pieces, writing.left(until), bytes.start)?;
@@ -71,31 +77,23 @@ impl Reader {
             content: None,
         };
         let mut end = blocks.start;
-        let mapped = self.map_written([written].into(), |_, mapped| {
+        let mapped = map_written(&self.inodes, [written].into(), |_, mapped| {
             end = mapped.last().map_or(end, |last| last.end);
         });
         live.mark_clean(blocks.start..end);
         writing.advance_to(end * self.inodes.block_bytes());
         // What is dirty still is what the file has.
-        let per_page = (self.inodes.page_bytes() / self.inodes.block_bytes()).max(1);
+        let per_page = self.inodes.blocks_per_page();
         let stale = live.state().dirty.pages_left(blocks, per_page);
         for pages in stale {
-            self.inodes
-                .caches
-                .pages
-                .discard_range(live.ino().0.into(), pages);
+            live.discard_pages(pages);
         }
         mapped
     }
 
     /// Writes `buf`, which starts at `start_bytes` of the file, where `pieces` say. Pieces that
     /// follow each other are one device write.
-    fn write_pieces(
-        &self,
-        pieces: &VecDeque<crate::place::Piece>,
-        buf: &[u8],
-        start_bytes: u64,
-    ) -> Result<()> {
+    fn write_pieces(&self, pieces: &VecDeque<Piece>, buf: &[u8], start_bytes: u64) -> Result<()> {
         let block_bytes = self.inodes.block_bytes();
         let mut at = 0;
         while let Some(first) = pieces.get(at) {
@@ -112,9 +110,8 @@ impl Reader {
             let part = in_buf(first.blocks.start)
                 .zip(in_buf(end))
                 .and_then(|(from, to)| buf.get(from..to));
-            self.device
-                .write_at(part.unwrap_or_default(), on_device * block_bytes)
-                .map_err(|error| self.content_failed(error))?;
+            self.write_back
+                .write_to_device(part.unwrap_or_default(), on_device * block_bytes)?;
         }
         Ok(())
     }

@@ -15,7 +15,6 @@ use super::names::{
 use super::unlink::check_removable;
 use super::{FileKind, NewFile, RenameFlags};
 use crate::live::{Live, lock_exclusively};
-use crate::write_back::Times;
 use crate::{Error, Ino, Result, Volume};
 use larder_ext4::{DeviceNumber, FileTypeByte, Handle, Inode};
 
@@ -76,9 +75,9 @@ impl Volume {
             dir: new_parent,
             name: new_name,
         };
-        let live = self.reader.inodes.live.as_ref();
+        let live = self.inodes.live.as_ref();
         let live = live.ok_or(larder_ext4::Error::ReadOnly(None))?;
-        self.change(|| {
+        self.writer.change(|| {
             let mut may_move_directories = parent != new_parent;
             loop {
                 let tree = may_move_directories.then(|| live.lock_renames());
@@ -208,14 +207,13 @@ impl<'v> Rename<'v, '_> {
             && !self.flags.contains(RenameFlags::EXCHANGE);
         if replaces_content {
             // So that no crash shows an empty file in the place of the old one.
-            let reader = &self.volume.reader;
-            reader.write_back_files(std::slice::from_ref(moved), Times::Written)?;
+            self.volume.writer.write_back.write_file(moved)?;
         }
         let other_inode = self.change(moved, other)?;
         if let (Some(live), Some(inode)) = (other, other_inode)
             && !self.flags.contains(RenameFlags::EXCHANGE)
         {
-            self.volume.delete_if_unused(live, &inode);
+            self.volume.writer.delete_if_unused(live, &inode);
         }
         Ok(())
     }
@@ -273,10 +271,10 @@ impl<'v> Rename<'v, '_> {
         } else {
             self.replace(&mut handle, &mut changed)?
         };
-        changed.moved.set_ctime(self.volume.now());
+        changed.moved.set_ctime(self.volume.writer.now());
         fs.write_inode(&mut handle, &changed.moved)?;
         for dir in &mut changed.dirs {
-            self.volume.stamp_names(dir);
+            self.volume.writer.stamp(dir);
             fs.write_inode(&mut handle, dir)?;
         }
         let of_moved = entry_of(&changed.moved);
@@ -330,7 +328,7 @@ impl<'v> Rename<'v, '_> {
             return Ok(old_entry);
         };
         // A directory takes the place of another: their parent has as many as before.
-        self.volume.drop_name(handle, other)?;
+        self.volume.writer.drop_name(handle, other)?;
         Ok(old_entry)
     }
 
@@ -357,7 +355,7 @@ impl<'v> Rename<'v, '_> {
                 self.set_parent(handle, inode, parent)?;
             }
         }
-        other.set_ctime(self.volume.now());
+        other.set_ctime(self.volume.writer.now());
         fs.write_inode(handle, other)?;
         Ok(Some(other_entry))
     }

@@ -51,7 +51,7 @@ impl Volume {
     /// # Errors
     /// `EROFS`, `EPERM` on an immutable file, …, or what is wrong with the image.
     pub fn set_attributes(&self, ino: Ino, set: &SetAttributes) -> Result<Metadata> {
-        self.change(|| {
+        self.writer.change(|| {
             let live = self.live(ino)?;
             check_settable(&live.present()?, set)?;
             if let Some(size_bytes) = set.size_bytes {
@@ -75,7 +75,7 @@ impl Volume {
 
     /// Changes `inode` as `set` says, all but its size.
     fn apply(&self, handle: &mut Handle<'_>, inode: &mut Inode, set: &SetAttributes) -> Result<()> {
-        let now = self.now();
+        let now = self.writer.now();
         let time = |set: SetTime| match set {
             SetTime::Now => now,
             SetTime::To(time) => time,
@@ -137,8 +137,8 @@ impl Volume {
             ChangedBy::GroupMember => without_set_id(mode, true),
             ChangedBy::Other => without_set_id(mode, false),
         };
-        self.change(|| {
-            let is_privileged = self.reader.inodes.with_inode(ino, |inode| {
+        self.writer.change(|| {
+            let is_privileged = self.inodes.with_inode(ino, |inode| {
                 let has_bits = without(inode.mode()) != inode.mode();
                 let capability = || self.fs().xattr(inode, CAPABILITY, XattrOffer::UnderLock);
                 Ok(inode.kind() == FileKind::Regular && (has_bits || capability()?.is_some()))
@@ -149,7 +149,7 @@ impl Volume {
             let live = self.live(ino)?;
             self.change_inode(&live, |handle, inode| {
                 check_flags(inode, InodeFlags::IMMUTABLE)?;
-                inode.set_ctime(self.now());
+                inode.set_ctime(self.writer.now());
                 inode.set_mode(without(inode.mode()));
                 self.remove_if_there(handle, inode, CAPABILITY)
             })
@@ -161,7 +161,7 @@ impl Volume {
     /// # Errors
     /// `EEXIST`, `ENODATA`, `ENOSPC`, …, or what is wrong with the image.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        self.change(|| {
+        self.writer.change(|| {
             let live = self.live(ino)?;
             let _alone = live.rw.write();
             let inode = live.inode()?;
@@ -175,7 +175,7 @@ impl Volume {
                 return Ok(());
             };
             self.change_alone(&live, |handle, inode| {
-                inode.set_ctime(self.now());
+                inode.set_ctime(self.writer.now());
                 Ok(self.fs().change_xattrs(handle, inode, change)?)
             })
         })
@@ -202,7 +202,7 @@ impl Volume {
             let invalid = |what| larder_ext4::Error::Invalid(ino, what);
             list.check().map_err(invalid)?;
         }
-        inode.set_ctime(self.now());
+        inode.set_ctime(self.writer.now());
         if name == ACCESS_LIST {
             if let Some(list) = &list {
                 inode.set_mode(list.apply_to_mode(inode.mode()));
@@ -236,11 +236,11 @@ impl Volume {
     /// # Errors
     /// `ENODATA` (but for an access control list), …, or what is wrong with the image.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        self.change(|| {
+        self.writer.change(|| {
             let live = self.live(ino)?;
             self.change_inode(&live, |handle, inode| {
                 check_xattr(inode, name)?;
-                inode.set_ctime(self.now());
+                inode.set_ctime(self.writer.now());
                 if name == ACCESS_LIST || name == DEFAULT_LIST {
                     return self.remove_if_there(handle, inode, name);
                 }
@@ -255,12 +255,12 @@ impl Volume {
     /// # Errors
     /// `EOPNOTSUPP` for flags that cannot be set, …, or what is wrong with the image.
     pub fn set_flags(&self, ino: Ino, flags: u32) -> Result<()> {
-        self.change(|| {
+        self.writer.change(|| {
             let live = self.live(ino)?;
             let wanted = InodeFlags::from_bits_retain(flags);
             self.change_inode(&live, |_, inode| {
                 inode.set_flags(changed_flags(inode, wanted)?);
-                inode.set_ctime(self.now());
+                inode.set_ctime(self.writer.now());
                 Ok(())
             })
         })
@@ -279,7 +279,7 @@ impl Volume {
     /// # Errors
     /// `EINVAL`, `EROFS`, or what is wrong with the image.
     pub fn set_label(&self, label: &[u8]) -> Result<()> {
-        self.change(|| {
+        self.writer.change(|| {
             let mut handle = self.fs().start(1)?;
             self.fs().set_label(&mut handle, label)?;
             handle.stop();

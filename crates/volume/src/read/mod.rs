@@ -1,47 +1,38 @@
 //! Content: from the page cache, and into it.
 //!
 //! Model: `filemap_read`. A page that is cached is pinned, copied and released, with no lock. What
-//! a miss and a readahead marker set off is in [`crate::bring_in`].
+//! a miss and a readahead marker set off is in [`streamed_file`].
 
-use crate::clock::Clock;
-use crate::dirty::DirtyLimits;
-use crate::fill::fill;
+mod queue;
+mod share;
+mod stream;
+mod streamed_file;
+mod threads;
+
+use crate::fill::PageFiller;
 use crate::live::{Inodes, LiveInodes, check_same_file, key};
-use crate::queue::Queue;
-use crate::stream::{End, StreamRef, Streams};
-use crate::wakeup::FlusherWakeup;
-use crate::{Error, ErrorsMode, FileKind, Result};
-use larder_block::{BlockDevice, CountingDevice};
-use larder_cache::tables::Tables;
-use larder_cache::tape::Tape;
+use crate::stats::ReadaheadStats;
+use crate::{Advice, Error, FileKind, Result};
 use larder_ext4::Inode;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_readahead::PageIndex;
 use larder_readahead::driver::Request;
-use std::ops::DerefMut;
+use larder_readahead::{PageIndex, PolicyName, pages_inside, pages_touched};
+use queue::Queue;
+use std::ops::Range;
 use std::sync::Arc;
+use stream::{End, Streams};
+pub(crate) use stream::{Stream, StreamRef};
+use streamed_file::{BATCH_PAGES, StreamedFile};
+use threads::ReadaheadThreads;
 
-/// What reads and writes the content of a volume's files. Shared with the readahead threads.
+/// Reads the content of a volume's files. It writes nothing: where no page is free, it reads past
+/// the cache.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    pub(crate) inodes: Inodes,
-    /// The image, with what its journal holds in place.
-    pub(crate) device: Arc<dyn BlockDevice>,
-    /// The image below, as it is.
-    pub(crate) counting: Arc<CountingDevice>,
-    pub(crate) cache_size_bytes: u64,
-    pub(crate) tables: Tables,
-    /// Who is told what the caches are asked, if anybody is.
-    pub(crate) tape: Option<Arc<dyn Tape>>,
-    pub(crate) streams: Streams,
-    pub(crate) queue: Queue,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) limits: DirtyLimits,
-    /// What happens when the image turns out to be damaged.
-    pub(crate) errors: ErrorsMode,
-    /// Whether content goes through the journal: `data=journal`.
-    pub(crate) journals_content: bool,
-    pub(crate) flusher_wakeup: FlusherWakeup,
+    inodes: Arc<Inodes>,
+    filler: PageFiller,
+    streams: Streams,
+    readahead: ReadaheadThreads,
 }
 
 /// Which pages stay cached after a read.
@@ -53,11 +44,93 @@ pub(crate) enum Keep {
     /// keeps them, and their frames, still in the processor's cache, are the
     /// next to be filled.
     UsedAgain,
+    /// None that was not cached before: from the first such page on, all is read straight into the
+    /// buffer, in one go.
+    Cached,
 }
 
 impl Reader {
+    /// Starts the readahead threads. No window has more than `max_pages`.
+    pub(crate) fn start(
+        inodes: &Arc<Inodes>,
+        filler: PageFiller,
+        policy: PolicyName,
+        max_pages: u32,
+        threads: usize,
+    ) -> Result<Self> {
+        let cache_pages = inodes.caches.pages.frames().capacity();
+        let queue = Queue::new(threads, usize::try_from(cache_pages).unwrap_or(usize::MAX));
+        Ok(Self {
+            inodes: Arc::clone(inodes),
+            streams: Streams::new(policy.policy(), max_pages, BATCH_PAGES, cache_pages),
+            readahead: ReadaheadThreads::start(queue, &filler)?,
+            filler,
+        })
+    }
+
+    /// Where each reader is in its stream.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// What readahead did.
+    pub(crate) fn stats(&self) -> ReadaheadStats {
+        let counts = self.filler.pages().readahead_counts();
+        ReadaheadStats {
+            policy: self.streams.policy_name(),
+            max_bytes: u64::from(self.streams.max_pages()) * self.inodes.page_bytes(),
+            threads: self.readahead.queue().threads(),
+            windows: self.streams.windows(),
+            pages_ahead: counts.pages_ahead,
+            pages_used: counts.pages_used,
+            pages_wasted: counts.pages_wasted,
+        }
+    }
+
+    /// The file of `inode`, as the readahead driver reads it through `stream`.
+    fn streamed_file<'r>(&'r self, inode: &'r Inode, stream: StreamRef<'r>) -> StreamedFile<'r> {
+        let queue = self.readahead.queue();
+        StreamedFile::new(inode, stream, &self.streams, &self.filler, queue)
+    }
+
+    /// Takes `advice` on the bytes of `range`.
+    ///
+    /// Model: `posix_fadvise(2)` on Linux. The modes are the stream's; `WillNeed` and `DontNeed` act
+    /// on the page cache at once.
+    pub(crate) fn advise(
+        &self,
+        inode: &Inode,
+        stream: StreamRef<'_>,
+        range: Range<u64>,
+        advice: Advice,
+    ) {
+        let state = self.streams.advise(stream, advice);
+        let page_bytes = self.inodes.page_bytes();
+        let size_bytes = inode.size_bytes();
+        let len_bytes = range.end.saturating_sub(range.start);
+        // Empty, as the range is; to `pages_touched` and `pages_inside`, 0 is all of the file.
+        if len_bytes == 0 || inode.has_inline_data() {
+            return;
+        }
+        match advice {
+            Advice::WillNeed => {
+                let pages = pages_touched(range.start, len_bytes, page_bytes);
+                let mut file = self.streamed_file(inode, stream);
+                for window in state.will_need(pages, size_bytes.div_ceil(page_bytes)) {
+                    file.queue(window.start.0..window.end().0, window.marker());
+                }
+            }
+            Advice::DontNeed => {
+                let pages = pages_inside(range.start, len_bytes, size_bytes, page_bytes);
+                let ino = inode.ino().0.into();
+                self.filler.pages().remove_range(ino, pages);
+            }
+            Advice::Normal | Advice::Sequential | Advice::Random => {}
+        }
+    }
+
     /// Fills `buf` from `offset_bytes` of the file; less only at its end.
-    pub(crate) fn read_at(
+    pub(crate) fn read(
         &self,
         inode: &Inode,
         stream: StreamRef<'_>,
@@ -69,32 +142,27 @@ impl Reader {
         if buf.is_empty() || self.read_inline(inode, buf, offset_bytes)? {
             return Ok(buf.len());
         }
-        self.read_pages(inode, stream, buf, offset_bytes, keep)?;
+        if keep == Keep::Cached {
+            self.read_past_cache(inode, stream, buf, offset_bytes)?;
+        } else {
+            self.read_pages(inode, stream, buf, offset_bytes, keep)?;
+        }
         Ok(buf.len())
     }
 
-    /// As [`Reader::read_at`], but from the first page on that is not cached, all
-    /// is read into `buf` in one go, and not kept.
-    pub(crate) fn read_past_cache(
+    /// As [`Reader::read_pages`], with [`Keep::Cached`].
+    fn read_past_cache(
         &self,
         inode: &Inode,
         stream: StreamRef<'_>,
         buf: &mut [u8],
         offset_bytes: u64,
-    ) -> Result<usize> {
-        let buf = content_within(inode, buf, offset_bytes)?;
-        if buf.is_empty() || self.read_inline(inode, buf, offset_bytes)? {
-            return Ok(buf.len());
-        }
-        let (page_bytes, mut done) = (self.inodes.page_bytes(), 0);
+    ) -> Result<()> {
+        let (pages, page_bytes) = (self.filler.pages(), self.inodes.page_bytes());
+        let mut done = 0;
         while done < buf.len() {
             let at = offset_bytes + done as u64;
-            let Some(page) = self
-                .inodes
-                .caches
-                .pages
-                .get(key(inode.ino(), at / page_bytes))
-            else {
+            let Some(page) = pages.get(key(inode.ino(), at / page_bytes)) else {
                 break;
             };
             let from = usize::try_from(at % page_bytes).unwrap_or(0);
@@ -103,31 +171,14 @@ impl Reader {
             done += len;
         }
         let (at, rest) = (offset_bytes + done as u64, &mut buf[done..]);
-        let block_bytes = u64::from(self.inodes.fs.superblock().block_size_bytes());
         let is_read = rest.is_empty()
-            || at.is_multiple_of(block_bytes) && self.fill_past_cache(inode, at, rest);
-        if !is_read {
-            // Page by page, what is damaged is told from what is not.
-            self.read_pages(inode, stream, rest, at, Keep::UsedAgain)?;
+            || at.is_multiple_of(self.inodes.block_bytes())
+                && self.fill_past_cache(inode, at, rest);
+        if is_read {
+            return Ok(());
         }
-        Ok(buf.len())
-    }
-
-    /// Fills `pages` with the content of `inode` from `start_bytes` on, as it is mapped just now.
-    /// On a volume that is written to, what lies behind the end of the file becomes zeros, and
-    /// `inode` is as [`Inodes::with_mapping`] has it.
-    pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
-        &self,
-        inode: &Inode,
-        start_bytes: u64,
-        pages: &mut [P],
-    ) -> Result<()> {
-        let (fs, device) = (&self.inodes.fs, &*self.device);
-        fill(fs, device, inode, start_bytes, pages, self.journals_content)?;
-        if self.inodes.live.is_some() {
-            zero_behind(pages, inode.size_bytes().saturating_sub(start_bytes));
-        }
-        Ok(())
+        // Page by page, what is damaged is told from what is not.
+        self.read_pages(inode, stream, rest, at, Keep::UsedAgain)
     }
 
     /// Reads into `buf` from the device. False if that failed, or the cache knows better.
@@ -138,7 +189,7 @@ impl Reader {
         !self.inodes.live.as_ref().is_some_and(is_dirty)
             && self
                 .inodes
-                .with_mapping(inode, |inode| self.fill(inode, at_bytes, &mut [buf]))
+                .with_mapping(inode, |inode| self.filler.fill(inode, at_bytes, &mut [buf]))
                 .is_ok()
     }
 
@@ -195,7 +246,7 @@ impl Reader {
         for index in request.pages.clone() {
             let from =
                 usize::try_from(offset_bytes.saturating_sub(index * page_bytes)).unwrap_or(0);
-            let len = rest.len().min(self.inodes.caches.pages.page_bytes() - from);
+            let len = rest.len().min(self.filler.pages().page_bytes() - from);
             let (part, behind) = rest.split_at_mut(len);
             rest = behind;
             match driver.page(&mut file, &request, PageIndex(index))? {
@@ -206,7 +257,7 @@ impl Reader {
                         from == 0 && (len == page.len() || end_bytes == inode.size_bytes());
                     if keep == Keep::UsedAgain && is_whole && !page.is_referenced() {
                         drop(page);
-                        self.inodes.caches.pages.remove(key(inode.ino(), index));
+                        self.filler.pages().remove(key(inode.ino(), index));
                     }
                 }
                 None => self.read_uncached(inode, index, part, from)?,
@@ -226,23 +277,14 @@ impl Reader {
 
     /// Reads a part of page `index` past the cache.
     fn read_uncached(&self, inode: &Inode, index: u64, part: &mut [u8], from: usize) -> Result<()> {
-        let mut page = vec![0; self.inodes.caches.pages.page_bytes()];
+        let mut page = vec![0; self.filler.pages().page_bytes()];
         let start_bytes = index * self.inodes.page_bytes();
         self.inodes.with_mapping(inode, |inode| {
-            self.fill(inode, start_bytes, std::slice::from_mut(&mut page))
+            self.filler
+                .fill(inode, start_bytes, std::slice::from_mut(&mut page))
         })?;
         part.copy_from_slice(&page[from..from + part.len()]);
         Ok(())
-    }
-}
-
-/// Makes zeros of all that lies `len_bytes` or more behind the start of `pages`.
-fn zero_behind<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
-    let mut left = usize::try_from(len_bytes).unwrap_or(usize::MAX);
-    for page in pages {
-        let kept = left.min(page.len());
-        page[kept..].fill(0);
-        left -= kept;
     }
 }
 

@@ -18,16 +18,24 @@
 //! changes its mapping has it too, so that no page is written that was cut off meanwhile, and the
 //! mapping can be looked at without `map`. That is taken, exclusively, around the handle.
 
-use crate::dirty::BlockSet;
-use crate::live::{Live, key};
-use crate::place::{Piece, Written};
-use crate::read::Reader;
+pub(crate) mod flusher;
+pub(crate) mod place;
+pub(crate) mod retry;
+mod wakeup;
+
+use crate::dirty::{BlockSet, DirtyLimits};
+use crate::live::{Inodes, Live, key};
 use crate::{Error, Result};
+use larder_block::BlockDevice;
 use larder_cache::page::{Entry, Page};
 use larder_ext4::{Ino, Reservation};
+use place::{Piece, Written, map_written, place};
+use retry::retry_after_commit;
 use std::collections::{BTreeMap, VecDeque, btree_map};
 use std::io::IoSlice;
 use std::ops::Range;
+use std::sync::Arc;
+use wakeup::{FlusherSignal, FlusherWakeup};
 
 /// The most pages that are written in one go; a small cache gives fewer.
 const ROUND_PAGES: u32 = 1024;
@@ -37,6 +45,17 @@ const ROUND_FILES: usize = 64;
 
 /// The most bytes of one device write.
 const WRITE_BYTES: usize = 4 << 20;
+
+/// Writes back dirty pages, and bounds how many there are. It changes no page, and knows nothing of
+/// the operations that do.
+#[derive(Debug)]
+pub(crate) struct WriteBack {
+    inodes: Arc<Inodes>,
+    /// The image, with what its journal holds in place.
+    device: Arc<dyn BlockDevice>,
+    limits: DirtyLimits,
+    wakeup: FlusherWakeup,
+}
 
 /// Whether times that nothing but an inode's own block needs are written too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,19 +95,80 @@ struct DeviceWrite<'p> {
     slices: Vec<IoSlice<'p>>,
 }
 
-impl Reader {
-    /// Writes back all files, as they are now.
+impl WriteBack {
+    /// Limits and signals for the caches of `inodes`; `has_flusher` says that a flusher waits for
+    /// them.
+    pub(crate) fn new(
+        inodes: &Arc<Inodes>,
+        device: &Arc<dyn BlockDevice>,
+        has_flusher: bool,
+    ) -> Self {
+        let frames = u64::from(inodes.caches.pages.frames().capacity());
+        Self {
+            inodes: Arc::clone(inodes),
+            device: Arc::clone(device),
+            limits: DirtyLimits::new(frames * inodes.blocks_per_page(), has_flusher),
+            wakeup: FlusherWakeup::default(),
+        }
+    }
+
+    /// Writes back if too much is dirty. Writers call it after a write, with no lock held.
+    pub(crate) fn balance_dirty(&self) {
+        let dirty = self.inodes.dirty_files.blocks();
+        if dirty > self.limits.writer_blocks {
+            self.write_for_room();
+        } else if dirty > self.limits.background_blocks {
+            self.wakeup.send(FlusherSignal::WriteBack);
+        }
+    }
+
+    /// Writes back everything, of whichever files. An error is not the caller's, who only needs
+    /// room: what could not be written stays dirty, and syncing it reports the error.
+    pub(crate) fn write_for_room(&self) {
+        if let Err(error) = self.write_all() {
+            self.background_failed(&error);
+        }
+    }
+
+    /// Does `run`, as [`retry_after_commit`] does; after its first failure everything is written
+    /// back, which gives back what was promised too much. It must hold no `writeback`.
+    pub(crate) fn retry_after_write_back<R>(
+        &self,
+        mut run: impl FnMut() -> Result<R>,
+    ) -> Result<R> {
+        match run() {
+            Err(error) if error.is_no_space() => {
+                self.write_for_room();
+                retry_after_commit(&self.inodes.fs, run)
+            }
+            done => done,
+        }
+    }
+
+    /// Records an error that no caller waits for, and does what `errors=` says of damage.
+    fn background_failed(&self, error: &Error) {
+        tracing::error!(%error, "writing back failed");
+        self.inodes.handle_damage(error);
+    }
+
+    /// Writes back all that is dirty, and commits, whichever file could not be written.
+    ///
+    /// # Errors
+    /// The first error.
+    pub(crate) fn write_all_and_commit(&self) -> Result<()> {
+        let written = self.write_all();
+        let fs = &self.inodes.fs;
+        let committed = fs.running_tid().and_then(|tid| fs.commit(tid));
+        written.and(committed.map_err(Into::into))
+    }
+
+    /// Writes back all files, as they are now, in the order of their numbers.
     ///
     /// # Errors
     /// The first error; what other files have is written nevertheless.
-    pub(crate) fn write_back_all(&self) -> Result<()> {
-        self.write_back_numbered(&self.inodes.dirty_files.files())
-    }
-
-    /// Writes back the files of these numbers, which ascend.
-    pub(crate) fn write_back_numbered(&self, files: &[Ino]) -> Result<()> {
+    pub(crate) fn write_all(&self) -> Result<()> {
         let mut result = Ok(());
-        for group in files.chunks(ROUND_FILES) {
+        for group in self.inodes.dirty_files.files().chunks(ROUND_FILES) {
             let mut lives = Vec::with_capacity(group.len());
             for ino in group {
                 match self.inodes.live(*ino) {
@@ -96,18 +176,23 @@ impl Reader {
                     Err(error) => result = result.and(Err(error)),
                 }
             }
-            result = result.and(self.write_back_files(&lives, Times::Written));
+            result = result.and(self.write_files(&lives, Times::Written));
         }
         result
     }
 
     /// Writes back one file.
-    pub(crate) fn write_back_one(&self, live: &Live<'_>) -> Result<()> {
-        self.write_back_files(std::slice::from_ref(live), Times::Written)
+    pub(crate) fn write_file(&self, live: &Live<'_>) -> Result<()> {
+        self.write_files(std::slice::from_ref(live), Times::Written)
     }
 
-    /// Content could not be written: nothing that depends on it may be committed.
-    pub(crate) fn content_failed(&self, error: larder_block::Error) -> Error {
+    /// Writes content to the device. Where that fails, nothing that depends on it may be committed.
+    pub(crate) fn write_to_device(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
+        let written = self.device.write_at(bytes, offset_bytes);
+        written.map_err(|error| self.content_failed(error))
+    }
+
+    fn content_failed(&self, error: larder_block::Error) -> Error {
         let error = larder_ext4::Error::from(error);
         self.inodes.fs.abort(&error);
         error.into()
@@ -119,7 +204,7 @@ impl Reader {
     /// # Errors
     /// The first error; what other files have is written nevertheless, and what could not be
     /// written stays dirty.
-    pub(crate) fn write_back_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
+    pub(crate) fn write_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
         let _alone: Vec<_> = lives.iter().map(|live| live.writeback.lock()).collect();
         let mut result = Ok(());
         // Those that are clean may even be deleted by now.
@@ -134,7 +219,7 @@ impl Reader {
                 // One of them cannot be written, and the others can.
                 Err(_) => {
                     for (live, blocks) in begun {
-                        result = result.and(self.write_back_alone(live, blocks, times));
+                        result = result.and(self.write_alone(live, blocks, times));
                     }
                 }
             }
@@ -169,10 +254,10 @@ impl Reader {
     }
 
     /// Writes back `blocks` of one file, if need be again when what was freed is committed.
-    fn write_back_alone(&self, live: &Live<'_>, blocks: Range<u64>, times: Times) -> Result<()> {
+    fn write_alone(&self, live: &Live<'_>, blocks: Range<u64>, times: Times) -> Result<()> {
         let mut next = Some((live, blocks));
         while let Some(part) = next {
-            next = self.while_room_comes(|| {
+            next = retry_after_commit(&self.inodes.fs, || {
                 let mut queue = VecDeque::from([part.clone()]);
                 self.write_next_round(&mut queue, &mut Vec::new(), times)
             })?;
@@ -193,7 +278,7 @@ impl Reader {
         blocks: Range<u64>,
         room: usize,
     ) -> Result<(FileRound<'r>, Option<u64>)> {
-        let per_page = (self.inodes.page_bytes() / self.inodes.block_bytes()).max(1);
+        let per_page = self.inodes.blocks_per_page();
         let (runs, next, size_to_bytes, mut reservation) = {
             let mut state = live.state();
             let present_bytes = live.present_in(&mut state)?.size_bytes();
@@ -261,7 +346,12 @@ impl Reader {
             if cluster_log2 > 0 && pieces.back().is_some_and(shares_cluster) {
                 return Ok((pieces, Some(run.start)));
             }
-            pieces.extend(self.place(&inode, run.clone(), reservation.as_deref_mut())?);
+            pieces.extend(place(
+                &self.inodes,
+                &inode,
+                run.clone(),
+                reservation.as_deref_mut(),
+            )?);
         }
         Ok((pieces, None))
     }
@@ -288,18 +378,20 @@ impl Reader {
 
     /// Writes the content of a round, maps it, and says that it is clean.
     fn write_round(&self, mut round: Vec<FileRound<'_>>, times: Times) -> Result<()> {
-        if !self.journals_content {
+        let journals_content = self.inodes.fs.journals_content();
+        if !journals_content {
             for write in self.device_writes(&round)? {
-                self.device
-                    .write_vectored_at(&write.slices, write.offset_bytes)
-                    .map_err(|error| self.content_failed(error))?;
+                let written = self
+                    .device
+                    .write_vectored_at(&write.slices, write.offset_bytes);
+                written.map_err(|error| self.content_failed(error))?;
             }
         }
         let mut to_map = VecDeque::new();
         let mut locks = Vec::new();
         for file in &mut round {
             let live = file.live;
-            if !self.journals_content {
+            if !journals_content {
                 // Who wants to change them waits for the end of the write-back.
                 file.pages.clear();
                 // Overwritten in place: clean already.
@@ -316,12 +408,12 @@ impl Reader {
                     live,
                     pieces: std::mem::take(&mut file.pieces),
                     size_bytes: file.size_bytes,
-                    content: self.journals_content.then_some(&file.pages),
+                    content: journals_content.then_some(&file.pages),
                 });
             }
         }
         let mut marked = Ok(());
-        self.map_written(to_map, |live, mapped| {
+        map_written(&self.inodes, to_map, |live, mapped| {
             for blocks in mapped {
                 let clean = live.mark_written_back(blocks.clone());
                 marked = std::mem::replace(&mut marked, Ok(())).and(clean);
@@ -384,7 +476,7 @@ impl Reader {
     }
 }
 
-/// Ends what [`Reader::gather`] began; space that was claimed and not mapped is reserved again.
+/// Ends what [`WriteBack::gather`] began; space that was claimed and not mapped is reserved again.
 fn end_round(live: &Live<'_>) {
     live.state().dirty.writing = None;
     live.settle_reservation();
@@ -428,12 +520,10 @@ fn first_pages(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::{Piece, Written};
     use crate::{NewFile, OpenOptions, Volume};
-    use larder_block::{BlockDevice, MemoryDevice};
+    use larder_block::MemoryDevice;
     use larder_testkit::crash::LAYOUTS;
     use larder_testkit::{Requirement, skip};
-    use std::sync::Arc;
 
     const BLOCK: usize = 4096;
     const NEW: NewFile = NewFile {
@@ -445,7 +535,7 @@ mod tests {
 
     /// Writes a durable file and a dirty one, calls `breaks` with the dirty one, and expects that
     /// writing stops because of `what`, and that what was durable still is.
-    fn broken(what: &str, breaks: impl Fn(&Reader, &Live<'_>) -> Result<()>) {
+    fn broken(what: &str, breaks: impl Fn(&WriteBack, &Live<'_>) -> Result<()>) {
         if skip(&["mke2fs"].map(Requirement::Tool)) {
             return;
         }
@@ -464,7 +554,7 @@ mod tests {
         volume.write_at(ino, &[8; 4 * BLOCK], 0).unwrap();
         {
             let live = volume.live(ino).unwrap();
-            let error = breaks(&volume.reader, &live).unwrap_err();
+            let error = breaks(volume.writer.write_back(), &live).unwrap_err();
             assert!(error.to_string().contains(what), "{error}");
         }
         let error = volume.write_at(kept, &[9; BLOCK], 0).unwrap_err();
@@ -484,21 +574,17 @@ mod tests {
 
     #[test]
     fn dirty_page_that_left_the_cache_stops_writing() {
-        broken("a dirty page left the cache", |reader, live| {
-            reader
-                .inodes
-                .caches
-                .pages
-                .discard_range(live.ino().0.into(), 0..1);
-            reader.write_back_one(live)
+        broken("a dirty page left the cache", |write_back, live| {
+            live.discard_pages(0..1);
+            write_back.write_file(live)
         });
     }
 
     #[test]
     fn dirty_page_that_may_be_evicted_stops_writing() {
-        broken("may be evicted", |reader, live| {
-            reader.inodes.caches.pages.set_clean(key(live.ino(), 1));
-            reader.write_back_one(live)
+        broken("may be evicted", |write_back, live| {
+            write_back.inodes.caches.pages.set_clean(key(live.ino(), 1));
+            write_back.write_file(live)
         });
     }
 
@@ -509,13 +595,13 @@ mod tests {
 
     /// Maps the first block of the file, or `changed`, to be as long as `size_bytes`.
     fn map(
-        reader: &Reader,
+        write_back: &WriteBack,
         live: &Live<'_>,
         size_bytes: u64,
         change: impl Fn(&mut Piece),
     ) -> Result<()> {
         let _alone = live.writeback.lock();
-        let mut pieces = reader.place(&live.inode()?, 0..2, None)?;
+        let mut pieces = place(&write_back.inodes, &live.inode()?, 0..2, None)?;
         pieces.iter_mut().for_each(change);
         let _map = live.map.write();
         let written = Written {
@@ -524,30 +610,30 @@ mod tests {
             size_bytes,
             content: None,
         };
-        reader.map_written([written].into(), |_, _| {})
+        map_written(&write_back.inodes, [written].into(), |_, _| {})
     }
 
     #[test]
     fn mapping_of_more_than_was_written_stops_writing() {
-        broken("other blocks are to be mapped", |reader, live| {
-            map(reader, live, 0, |piece| piece.blocks.end -= 1)
+        broken("other blocks are to be mapped", |write_back, live| {
+            map(write_back, live, 0, |piece| piece.blocks.end -= 1)
         });
     }
 
     #[test]
     fn size_that_the_file_does_not_have_stops_writing() {
-        broken("would be longer on the image", |reader, live| {
-            map(reader, live, 100 * BLOCK as u64, |_| {})
+        broken("would be longer on the image", |write_back, live| {
+            map(write_back, live, 100 * BLOCK as u64, |_| {})
         });
     }
 
     #[test]
     fn device_write_of_less_than_will_be_mapped_stops_writing() {
-        broken("other bytes are to be written", |reader, live| {
+        broken("other bytes are to be written", |write_back, live| {
             let _alone = live.writeback.lock();
-            let (mut round, _) = reader.gather(live, 0..4, 4)?;
+            let (mut round, _) = write_back.gather(live, 0..4, 4)?;
             round.pages.pop_last();
-            reader.write_round(vec![round], Times::Written)
+            write_back.write_round(vec![round], Times::Written)
         });
     }
 }

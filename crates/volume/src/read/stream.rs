@@ -10,7 +10,7 @@
 //!
 //! Cost: at most 144 bytes a stream.
 
-use crate::share::{LastTurn, Shares};
+use super::share::{LastTurn, Shares};
 use larder_ext4::Ino;
 use larder_readahead::driver::Driver;
 use larder_readahead::{Advice, FileState, PageIndex, Policy, PolicyName};

@@ -18,12 +18,12 @@
 //! Locking: a reader never waits for a page while it holds locked pages of its own, so that no two
 //! readers wait for each other.
 
+use super::queue::{Job, Queue};
+use super::stream::{StreamRef, Streams};
 use crate::Result;
+use crate::fill::PageFiller;
 use crate::live::key;
-use crate::queue::Job;
-use crate::read::Reader;
-use crate::stream::StreamRef;
-use larder_cache::page::{Entry, NewPage, Page, PageKey, PageWait};
+use larder_cache::page::{Entry, NewPage, Page, PageCache, PageKey, PageWait};
 use larder_ext4::{Ino, Inode};
 use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Run, start_pages};
 use larder_readahead::{FileState, PageIndex, Read, Residency, Trigger, Window};
@@ -62,41 +62,48 @@ impl OwnPages {
 }
 
 /// A file, read through one stream.
-pub(crate) struct StreamedFile<'r> {
-    reader: &'r Reader,
+pub(super) struct StreamedFile<'r> {
     inode: &'r Inode,
     stream: StreamRef<'r>,
+    streams: &'r Streams,
+    pages: &'r PageCache,
+    /// Fills the pages that the reader reads itself.
+    filler: &'r PageFiller,
+    /// Where the other pages wait for the readahead threads.
+    queue: &'r Queue,
     own: OwnPages,
     /// A page that another reader or a thread is reading.
     in_flight: Option<PageWait<'r>>,
 }
 
-impl Reader {
-    /// The file of `inode`, as the readahead driver reads it through `stream`.
-    pub(crate) fn streamed_file<'r>(
-        &'r self,
+impl<'r> StreamedFile<'r> {
+    pub(super) fn new(
         inode: &'r Inode,
         stream: StreamRef<'r>,
-    ) -> StreamedFile<'r> {
-        StreamedFile {
-            reader: self,
+        streams: &'r Streams,
+        filler: &'r PageFiller,
+        queue: &'r Queue,
+    ) -> Self {
+        Self {
             inode,
             stream,
+            streams,
+            pages: filler.pages(),
+            filler,
+            queue,
             own: OwnPages::default(),
             in_flight: None,
         }
     }
-}
 
-impl StreamedFile<'_> {
     fn key(&self, index: u64) -> PageKey {
         key(self.inode.ino(), index)
     }
 
     /// Queues those of `pages` that are neither resident nor in flight; returns how many. None once
     /// the queue is closed.
-    pub(crate) fn queue(&mut self, pages: Range<u64>, marker: Option<PageIndex>) -> u32 {
-        if self.reader.queue.is_closed() {
+    pub(super) fn queue(&mut self, pages: Range<u64>, marker: Option<PageIndex>) -> u32 {
+        if self.queue.is_closed() {
             return 0;
         }
         start_pages(self, pages, marker)
@@ -110,13 +117,7 @@ impl StreamedFile<'_> {
         }
         while self.own.has_room() && self.own.indexes().end < pages.end {
             let next = self.own.indexes().end;
-            let Some(mut page) = self
-                .reader
-                .inodes
-                .caches
-                .pages
-                .insert_absent(self.key(next))
-            else {
+            let Some(mut page) = self.pages.insert_absent(self.key(next)) else {
                 break;
             };
             if next <= read.last_page().0 {
@@ -143,12 +144,7 @@ impl StreamedFile<'_> {
         let marker = window.marker();
         let has_page = window.contains(read.index);
         if has_page && self.own.pages.is_empty() {
-            let page = self
-                .reader
-                .inodes
-                .caches
-                .pages
-                .insert_absent(self.key(read.index.0));
+            let page = self.pages.insert_absent(self.key(read.index.0));
             self.own = page.map_or_else(OwnPages::default, |page| OwnPages::of(read.index, page));
         }
         self.own.is_marked |= marker == Some(read.index);
@@ -177,34 +173,23 @@ impl<'r> CachedFile for StreamedFile<'r> {
 
     fn with_state<R>(&mut self, run: impl FnOnce(&mut FileState, &dyn Residency) -> R) -> R {
         let resident = CachedPages {
-            reader: self.reader,
+            pages: self.pages,
             ino: self.inode.ino(),
         };
-        run(&mut self.reader.streams.lock(self.stream), &resident)
+        run(&mut self.streams.lock(self.stream), &resident)
     }
 
     fn is_congested(&self) -> bool {
-        self.reader.queue.is_congested()
+        self.queue.is_congested()
     }
 
     #[inline]
     fn get(&mut self, page: PageIndex) -> Option<Found<Self::Page>> {
-        self.reader
-            .inodes
-            .caches
-            .pages
-            .get(self.key(page.0))
-            .map(found)
+        self.pages.get(self.key(page.0)).map(found)
     }
 
     fn claim(&mut self, page: PageIndex) -> Claim<Self::Page> {
-        match self
-            .reader
-            .inodes
-            .caches
-            .pages
-            .get_or_insert(self.key(page.0))
-        {
+        match self.pages.get_or_insert(self.key(page.0)) {
             Entry::Uptodate(page) => Claim::Found(found(page)),
             Entry::Busy(wait) => {
                 let is_marked = wait.take_marker();
@@ -232,8 +217,8 @@ impl<'r> CachedFile for StreamedFile<'r> {
             return in_flight.wait().map(found);
         }
         let OwnPages { first, pages, .. } = std::mem::take(&mut self.own);
-        let complete = |page| self.reader.inodes.caches.pages.complete(page);
-        let page = self.reader.fill_each(self.inode, first, pages, complete);
+        let complete = |page| self.pages.complete(page);
+        let page = self.filler.fill_run(self.inode, first, pages, complete);
         Some(Found {
             page: page.map(Some),
             is_marked: false,
@@ -247,7 +232,7 @@ impl<'r> CachedFile for StreamedFile<'r> {
         } else {
             self.start_with_own(read, window)
         };
-        self.reader.streams.read_ahead(self.stream, ahead_pages);
+        self.streams.read_ahead(self.stream, ahead_pages);
         new_pages
     }
 
@@ -256,21 +241,17 @@ impl<'r> CachedFile for StreamedFile<'r> {
             return;
         }
         let OwnPages { first, pages, .. } = std::mem::take(&mut self.own);
-        self.reader.run(Job {
-            inode: *self.inode,
+        let inode = *self.inode;
+        Job {
+            inode,
             first,
             pages,
-        });
+        }
+        .run(self.filler);
     }
 
     fn insert(&mut self, page: PageIndex) -> Insert<NewPage> {
-        match self
-            .reader
-            .inodes
-            .caches
-            .pages
-            .insert_absent(self.key(page.0))
-        {
+        match self.pages.insert_absent(self.key(page.0)) {
             Some(mut page) => {
                 page.set_readahead();
                 Insert::New(page)
@@ -283,7 +264,7 @@ impl<'r> CachedFile for StreamedFile<'r> {
         if let Some(page) = run.marked() {
             page.set_marker();
         }
-        self.reader.queue.push(Job {
+        self.queue.push(Job {
             inode: *self.inode,
             first: run.first,
             pages: run.pages,
@@ -296,42 +277,6 @@ fn found(page: Page<'_>) -> Found<Result<Option<Page<'_>>>> {
     Found {
         is_marked: page.take_marker(),
         page: Ok(Some(page)),
-    }
-}
-
-impl Reader {
-    /// Reads the pages of `job`. An error is for whoever asks for the page.
-    pub(crate) fn run(&self, job: Job) {
-        let ino = job.inode.ino();
-        if let Err(error) = self.fill_each(&job.inode, job.first, job.pages, NewPage::complete) {
-            tracing::debug!(%ino, %error, "readahead failed");
-        }
-    }
-
-    /// Fills contiguous pages, together if possible, else one by one, so that
-    /// a damaged block costs only its own page. `complete_first` completes the first:
-    /// whoever waits for another finds it with no pin of ours.
-    fn fill_each<R>(
-        &self,
-        inode: &Inode,
-        index: u64,
-        mut pages: Vec<NewPage>,
-        complete_first: impl FnOnce(NewPage) -> R,
-    ) -> Result<R> {
-        let page_bytes = self.inodes.page_bytes();
-        self.inodes.with_mapping(inode, |inode| {
-            let together = self.fill(inode, index * page_bytes, &mut pages).is_ok();
-            let mut filled = (index..).zip(pages).map(|(index, mut page)| {
-                if !together {
-                    let alone = std::slice::from_mut(&mut page);
-                    self.fill(inode, index * page_bytes, alone)?;
-                }
-                Ok(page)
-            });
-            let first = filled.next().expect("a batch has at least one page");
-            filled.flatten().for_each(NewPage::complete);
-            first.map(complete_first)
-        })
     }
 }
 
@@ -348,17 +293,13 @@ fn overlap(pages: &Range<u64>, window: &Range<u64>) -> Range<u64> {
 
 /// The pages of one file that are cached or being read.
 struct CachedPages<'a> {
-    reader: &'a Reader,
+    pages: &'a PageCache,
     ino: Ino,
 }
 
 impl Residency for CachedPages<'_> {
     fn is_resident(&self, page: PageIndex) -> bool {
-        self.reader
-            .inodes
-            .caches
-            .pages
-            .contains(key(self.ino, page.0))
+        self.pages.contains(key(self.ino, page.0))
     }
 }
 

@@ -1,16 +1,16 @@
 //! The threads that read ahead.
 
-use crate::queue::Queue;
-use crate::read::Reader;
+use super::queue::Queue;
+use crate::fill::PageFiller;
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Closes the queue if its thread panics, so that no page waits for a thread
 /// that is gone: readers then do without readahead.
-struct CloseOnPanic<'a>(&'a Queue);
+struct CloseOnPanic(Arc<Queue>);
 
-impl Drop for CloseOnPanic<'_> {
+impl Drop for CloseOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.close();
@@ -20,42 +20,43 @@ impl Drop for CloseOnPanic<'_> {
 
 /// The readahead threads: joined when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Readers {
-    reader: Arc<Reader>,
+pub(super) struct ReadaheadThreads {
+    queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Readers {
-    pub(crate) fn start(reader: &Arc<Reader>, threads: usize) -> Result<Self> {
-        let mut readers = Self {
-            reader: Arc::clone(reader),
+impl ReadaheadThreads {
+    /// Starts as many threads as `queue` is for.
+    pub(super) fn start(queue: Queue, filler: &PageFiller) -> Result<Self> {
+        let mut started = Self {
+            queue: Arc::new(queue),
             threads: Vec::new(),
         };
-        for index in 0..threads {
-            let reader = Arc::clone(reader);
+        for index in 0..started.queue.threads() {
+            let (queue, filler) = (Arc::clone(&started.queue), filler.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("readahead-{index}"))
                 .spawn(move || {
-                    let _closes = CloseOnPanic(&reader.queue);
-                    while let Some(job) = reader.queue.pop() {
-                        reader.run(job);
+                    let queue = CloseOnPanic(queue);
+                    while let Some(job) = queue.0.pop() {
+                        job.run(&filler);
                     }
                 })
                 .map_err(Error::Thread)?;
-            readers.threads.push(thread);
+            started.threads.push(thread);
         }
-        Ok(readers)
+        Ok(started)
     }
 
-    /// What the threads read for.
-    pub(crate) fn reader(&self) -> &Reader {
-        &self.reader
+    /// Where pages wait for the threads.
+    pub(super) fn queue(&self) -> &Queue {
+        &self.queue
     }
 }
 
-impl Drop for Readers {
+impl Drop for ReadaheadThreads {
     fn drop(&mut self) {
-        self.reader.queue.close();
+        self.queue.close();
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so; dropping a volume does not repeat it.
             let _ = thread.join();

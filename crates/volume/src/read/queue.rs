@@ -3,6 +3,7 @@
 //! Locking: the queue has one lock, taken for each run of pages, never during a read. How much
 //! waits can be seen without it.
 
+use crate::fill::PageFiller;
 use larder_cache::page::NewPage;
 use larder_ext4::Inode;
 use parking_lot::{Condvar, Mutex};
@@ -20,6 +21,16 @@ pub(crate) struct Job {
     /// Index of the first page.
     pub(crate) first: u64,
     pub(crate) pages: Vec<NewPage>,
+}
+
+impl Job {
+    /// Reads the pages. An error is for whoever asks for the page.
+    pub(super) fn run(self, filler: &PageFiller) {
+        let filled = filler.fill_run(&self.inode, self.first, self.pages, NewPage::complete);
+        if let Err(error) = filled {
+            tracing::debug!(ino = %self.inode.ino(), %error, "readahead failed");
+        }
+    }
 }
 
 /// Jobs on their way to the threads.

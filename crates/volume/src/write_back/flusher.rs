@@ -10,8 +10,8 @@
 //! | share at which writers wait | of the cache | a half | 20% of memory |
 //! | `commit_seconds` | seconds | 5 | 5; 30 for content |
 
-use crate::read::Reader;
-use crate::wakeup::FlusherSignal;
+use super::WriteBack;
+use super::wakeup::FlusherSignal;
 use crate::{Result, background};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -65,88 +65,49 @@ impl Schedule {
     }
 }
 
-impl Reader {
-    /// Writes back if too much is dirty. Writers call it after a write, with no lock held.
-    pub(crate) fn balance_dirty(&self) {
-        let dirty = self.inodes.dirty_files.blocks();
-        if dirty > self.limits.writer_blocks {
-            self.write_back_for_room();
-        } else if dirty > self.limits.background_blocks {
-            self.flusher_wakeup.send(FlusherSignal::WriteBack);
-        }
-    }
-
-    /// Writes back everything, of whichever files. An error is not the caller's, who only needs
-    /// room: what could not be written stays dirty, and syncing it reports the error.
-    pub(crate) fn write_back_for_room(&self) {
-        if let Err(error) = self.write_back_all() {
-            self.background_failed(&error);
-        }
-    }
-
-    /// Records an error that no caller waits for, and does what `errors=` says of damage.
-    fn background_failed(&self, error: &crate::Error) {
-        tracing::error!(%error, "writing back failed");
-        self.handle_damage(error);
-    }
-
-    /// Writes back all that is dirty, and commits, whichever file could not be written.
-    ///
-    /// # Errors
-    /// The first error.
-    pub(crate) fn write_back_and_commit(&self) -> Result<()> {
-        let written = self.write_back_all();
-        let committed = self
-            .inodes
-            .fs
-            .running_tid()
-            .and_then(|tid| self.inodes.fs.commit(tid));
-        written.and(committed.map_err(Into::into))
-    }
-}
-
 /// The flusher of a volume: stopped and joined when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Flusher {
-    reader: Arc<Reader>,
+    write_back: Arc<WriteBack>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Flusher {
     /// Starts one that commits every `commit_seconds`; 0 is taken as the default, as Linux does.
-    pub(crate) fn start(reader: &Arc<Reader>, commit_seconds: u32) -> Result<Self> {
+    pub(crate) fn start(write_back: &Arc<WriteBack>, commit_seconds: u32) -> Result<Self> {
         let seconds = match commit_seconds {
             0 => 5,
             seconds => seconds,
         };
         let interval = Duration::from_secs(seconds.into());
         let panicked = "the background writer panicked";
-        let thread = background::spawn(reader, "flusher", panicked, move |reader| {
-            run(reader, interval);
+        let theirs = Arc::clone(write_back);
+        let thread = background::spawn(&write_back.inodes, "flusher", panicked, move || {
+            run(&theirs, interval);
         })?;
         Ok(Self {
-            reader: Arc::clone(reader),
+            write_back: Arc::clone(write_back),
             thread: Some(thread),
         })
     }
 }
 
-fn run(reader: &Reader, interval: Duration) {
+fn run(write_back: &WriteBack, interval: Duration) {
     let mut schedule = Schedule::new(interval, Instant::now());
     loop {
         let deadline = schedule.deadline(Instant::now());
-        let signal = reader.flusher_wakeup.wait(deadline);
-        let check = || Ok(reader.inodes.fs.commit_if_old(interval)?);
+        let signal = write_back.wakeup.wait(deadline);
+        let check = || Ok(write_back.inodes.fs.commit_if_old(interval)?);
         let done = match schedule.next(Instant::now(), signal) {
             Action::Stop => return,
-            Action::Commit => reader.write_back_and_commit(),
-            Action::WriteBack => reader.write_back_all().and(check()),
+            Action::Commit => write_back.write_all_and_commit(),
+            Action::WriteBack => write_back.write_all().and(check()),
             Action::Check => check(),
         };
         if let Err(error) = done {
             // Whoever syncs gets it too.
-            reader.background_failed(&error);
-            if !reader.inodes.fs.is_writable() {
+            write_back.background_failed(&error);
+            if !write_back.inodes.fs.is_writable() {
                 return;
             }
         }
@@ -155,7 +116,7 @@ fn run(reader: &Reader, interval: Duration) {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        self.reader.flusher_wakeup.send(FlusherSignal::Stop);
+        self.write_back.wakeup.send(FlusherSignal::Stop);
         if let Some(thread) = self.thread.take() {
             // A panic was caught and logged in the thread.
             let _ = thread.join();

@@ -1,0 +1,338 @@
+//! Where content goes: runs of a file's blocks with their place on the device, and the handles that
+//! map them once they have been written.
+//!
+//! Model: `mpage_map_one_extent` and `ext4_end_io`, but the other way round: the content is on the
+//! device before anything maps it, so that no commit exposes what was there before, and none has
+//! to wait.
+
+use super::retry::retry_after_commit;
+use crate::Result;
+use crate::live::{Inodes, Live};
+use larder_cache::page::Page;
+use larder_ext4::{FileBlock, FileClaim, FsBlock, Handle, Inode, MappingKind, Place, Reservation};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// The most credits of a handle that maps what several pieces need, where one does not need more:
+/// far less than a transaction of the smallest journal takes.
+const HANDLE_CREDITS: u32 = 128;
+
+/// About as many blocks' content goes through the journal in one piece.
+const JOURNAL_BLOCKS: u64 = 16;
+
+/// A run of a file's blocks with one place on the device.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// The file's blocks.
+    pub(crate) blocks: Range<u64>,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// Mapped, as content: nothing is to be done but the writing.
+    Written(FsBlock),
+    /// Mapped, as blocks that hold no content.
+    Unwritten(FsBlock),
+    /// Claimed.
+    Claimed(FileClaim),
+}
+
+impl Piece {
+    /// Its first block on the device.
+    pub(crate) fn start(&self) -> FsBlock {
+        match &self.target {
+            Target::Written(block) | Target::Unwritten(block) => *block,
+            Target::Claimed(claim) => claim.start(),
+        }
+    }
+
+    /// Whether its blocks are mapped as content already.
+    pub(crate) fn is_mapped(&self) -> bool {
+        matches!(self.target, Target::Written(_))
+    }
+
+    fn len(&self) -> u32 {
+        u32::try_from(self.blocks.end - self.blocks.start).unwrap_or(u32::MAX)
+    }
+}
+
+/// What of a file was written to the device and is to be mapped.
+#[derive(Debug)]
+pub(crate) struct Written<'r> {
+    pub(crate) live: &'r Live<'r>,
+    pub(crate) pieces: VecDeque<Piece>,
+    /// Where the file ends if all is mapped.
+    pub(crate) size_bytes: u64,
+    /// The content, by page, if it goes through the journal.
+    pub(crate) content: Option<&'r BTreeMap<u64, Page<'r>>>,
+}
+
+/// A file in a handle.
+struct Change<'r> {
+    live: &'r Live<'r>,
+    inode: Inode,
+    mapped: Vec<Range<u64>>,
+}
+
+/// Places for `blocks` of the file, as `inode` maps them, or claimed, out of `reservation` where
+/// there is one. With `writeback` held.
+pub(crate) fn place(
+    inodes: &Inodes,
+    inode: &Inode,
+    blocks: Range<u64>,
+    mut reservation: Option<&mut Reservation>,
+) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut at = blocks.start;
+    while at < blocks.end {
+        let until = piece_end(inodes, at, blocks.end);
+        let mapping = inodes.mapping(inode, at..until)?;
+        let (target, len) = match mapping.kind {
+            MappingKind::Written(block) => (Target::Written(block), mapping.blocks),
+            MappingKind::Unwritten(block) => (Target::Unwritten(block), mapping.blocks),
+            MappingKind::Hole => {
+                let start = FileBlock(mapping.start.0);
+                let claim = retry_after_commit(&inodes.fs, || {
+                    let reservation = reservation.as_deref_mut();
+                    let claim = inodes
+                        .fs
+                        .claim_for(inode, start, mapping.blocks, reservation);
+                    Ok(claim?)
+                })?;
+                let len = claim.blocks().min(mapping.blocks);
+                (Target::Claimed(claim), len)
+            }
+        };
+        let end = (at + u64::from(len.max(1))).min(until);
+        let piece = Piece {
+            blocks: at..end,
+            target,
+        };
+        check_place(inodes, inode, &piece)?;
+        pieces.push(piece);
+        at = end;
+    }
+    Ok(pieces)
+}
+
+/// That content may be written where `piece` says, and that a claim is of as many blocks as will
+/// be written.
+fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
+    let (start, blocks) = (piece.start(), piece.blocks.end - piece.blocks.start);
+    let may_hold = inodes.fs.may_hold_content(start, blocks);
+    if let Target::Claimed(claim) = &piece.target {
+        let is_whole = u64::from(claim.blocks()) == blocks;
+        let what = "a claim of other blocks than are to be written";
+        inodes.fs.ensure(is_whole, what)?;
+        if claim.takes_blocks() {
+            return Ok(inodes
+                .fs
+                .ensure(may_hold, "a claim of blocks of metadata")?);
+        }
+    }
+    if may_hold {
+        return Ok(());
+    }
+    // The image says so: damage, not a mistake of ours.
+    let place = Place::Block(start, inode.ino());
+    let what = "content is mapped to metadata of the file system";
+    Err(larder_ext4::Error::corrupt(place, what).into())
+}
+
+/// Where a piece that starts with block `at` ends at the latest: where content goes through the
+/// journal, at the end of a cluster, since what was claimed in one must be mapped before more
+/// of it is.
+fn piece_end(inodes: &Inodes, at: u64, end: u64) -> u64 {
+    if !inodes.fs.journals_content() {
+        return end;
+    }
+    let cluster_blocks = 1 << inodes.fs.superblock().cluster_blocks_log2;
+    end.min((at + JOURNAL_BLOCKS).next_multiple_of(cluster_blocks))
+}
+
+/// Maps what was written, in as few handles as their credits allow, and makes the files as
+/// long as they are by then. Each file's `map` and `writeback` are held exclusively. `done` is told what
+/// a handle that stopped has mapped, file by file.
+pub(crate) fn map_written<'r>(
+    inodes: &Inodes,
+    mut files: VecDeque<Written<'r>>,
+    mut done: impl FnMut(&Live<'r>, &[Range<u64>]),
+) -> Result<()> {
+    while !files.is_empty() {
+        let mut handle = inodes.fs.start(credits_for(inodes, &files)?)?;
+        let mut changes: Vec<Change<'r>> = Vec::new();
+        while let Some(file) = files.front_mut() {
+            let Some((change, is_complete)) = map_some(inodes, &mut handle, file)? else {
+                break;
+            };
+            changes.push(change);
+            if !is_complete {
+                break;
+            }
+            files.pop_front();
+        }
+        for change in &changes {
+            let Change {
+                live,
+                inode,
+                mapped,
+            } = change;
+            live.publish_written_back(&handle, inode, mapped);
+        }
+        handle.stop();
+        for change in &changes {
+            done(change.live, &change.mapped);
+        }
+    }
+    Ok(())
+}
+
+/// Credits for as many of `files` as a handle is to take.
+fn credits_for(inodes: &Inodes, files: &VecDeque<Written<'_>>) -> Result<u32> {
+    let mut credits = 0;
+    for file in files {
+        let inode = file.live.inode()?;
+        // The superblock, for the first large file.
+        let mut needed = inodes.fs.map_credits(&inode, 1) + 1;
+        for piece in &file.pieces {
+            needed = needed.saturating_add(piece_credits(inodes, file, &inode, piece));
+            if needed > HANDLE_CREDITS {
+                break;
+            }
+        }
+        if credits > 0 && credits + needed > HANDLE_CREDITS {
+            break;
+        }
+        credits += needed;
+    }
+    Ok(credits)
+}
+
+/// Credits for one piece: with its content, if that goes through the journal.
+fn piece_credits(inodes: &Inodes, file: &Written<'_>, inode: &Inode, piece: &Piece) -> u32 {
+    let content = file.content.map_or(0, |_| piece.len());
+    inodes
+        .fs
+        .map_credits(inode, piece.len())
+        .saturating_add(content)
+}
+
+/// Writes the content of `piece`, which is in `pages`, through the journal.
+fn journal_content(
+    inodes: &Inodes,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    pages: &BTreeMap<u64, Page<'_>>,
+    piece: &Piece,
+) -> Result<()> {
+    let (block_bytes, page_bytes) = (inodes.block_bytes(), inodes.page_bytes());
+    for (block, target) in piece.blocks.clone().zip(piece.start().0..) {
+        let at = block * block_bytes;
+        let start = usize::try_from(at % page_bytes).unwrap_or(0);
+        let page = pages.get(&(at / page_bytes));
+        let content = page.and_then(|page| page.get(start..)).unwrap_or_default();
+        handle.create(FsBlock(target), inode.ino(), |bytes| {
+            let len = bytes.len().min(content.len());
+            bytes[..len].copy_from_slice(&content[..len]);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Maps as much of `file` as the handle has credits for, and writes its inode. `None` if that
+/// is nothing; else also whether it is all.
+fn map_some<'r>(
+    inodes: &Inodes,
+    handle: &mut Handle<'_>,
+    file: &mut Written<'r>,
+) -> Result<Option<(Change<'r>, bool)>> {
+    let mut inode = file.live.inode()?;
+    // For the inode and the superblock, in the end.
+    let kept = inodes.fs.map_credits(&inode, 1) + 1;
+    if handle.credits() < kept {
+        return Ok(None);
+    }
+    let mut mapped = Vec::new();
+    let mut size_bytes = 0;
+    while let Some(piece) = file.pieces.pop_front() {
+        let needed = piece_credits(inodes, file, &inode, &piece);
+        let is_first = mapped.is_empty();
+        if !is_first && handle.credits() < kept.saturating_add(needed) {
+            file.pieces.push_front(piece);
+            break;
+        }
+        if let Some(pages) = file.content {
+            journal_content(inodes, handle, &inode, pages, &piece)?;
+        }
+        let Range { start, end } = piece.blocks.clone();
+        let left = map_piece(inodes, handle, &mut inode, piece)?;
+        let until = left.as_ref().map_or(end, |left| left.blocks.start);
+        if until == start {
+            return Err(larder_ext4::Error::HandleTooLarge.into());
+        }
+        mapped.push(start..until);
+        size_bytes = until * inodes.block_bytes();
+        if let Some(left) = left {
+            file.pieces.push_front(left);
+            break;
+        }
+    }
+    let is_complete = file.pieces.is_empty();
+    if is_complete {
+        size_bytes = u64::MAX;
+    }
+    let size_bytes = size_bytes.min(file.size_bytes);
+    if size_bytes > inode.size_bytes() {
+        let written_to = mapped.last().map_or(0, |last: &Range<u64>| last.end);
+        let known = file.live.peek()?.size_bytes();
+        let is_known = size_bytes <= known.max(written_to * inodes.block_bytes());
+        let what = "a file would be longer on the image than it is";
+        inodes.fs.ensure(is_known, what)?;
+        inodes.fs.allow_file_size(handle, size_bytes)?;
+        inode.set_size_bytes(size_bytes);
+    }
+    inodes.fs.write_inode(handle, &inode)?;
+    let live = file.live;
+    let change = Change {
+        live,
+        inode,
+        mapped,
+    };
+    Ok(Some((change, is_complete)))
+}
+
+/// Maps `piece`, or a part of it from the start on; returns the rest.
+fn map_piece(
+    inodes: &Inodes,
+    handle: &mut Handle<'_>,
+    inode: &mut Inode,
+    piece: Piece,
+) -> Result<Option<Piece>> {
+    let Piece { blocks, target } = piece;
+    match target {
+        Target::Written(_) => Ok(None),
+        Target::Unwritten(first) => {
+            let left = inodes.fs.set_written(handle, inode, blocks.clone(), true)?;
+            Ok((!left.is_empty()).then(|| Piece {
+                target: Target::Unwritten(FsBlock(first.0 + (left.start - blocks.start))),
+                blocks: left,
+            }))
+        }
+        Target::Claimed(claim) => {
+            let too_large = |_| larder_ext4::Error::FileTooLarge(inode.ino());
+            let start = FileBlock(u32::try_from(blocks.start).map_err(too_large)?);
+            let (first, len) = (claim.start(), claim.blocks());
+            let is_whole = u64::from(len) == blocks.end - blocks.start;
+            let what = "other blocks are to be mapped than were written";
+            inodes.fs.ensure(is_whole, what)?;
+            inodes.fs.map_claim(handle, inode, start, claim, true)?;
+            let mapping = inodes.mapping(inode, blocks)?;
+            let is_mapped = mapping.kind == MappingKind::Written(first);
+            let what = "content is not mapped to where it was written";
+            inodes.fs.ensure(is_mapped, what)?;
+            Ok(None)
+        }
+    }
+}
