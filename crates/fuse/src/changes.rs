@@ -10,8 +10,8 @@
 use crate::node::NodeId;
 use crate::operations::{Answer, Entry, Operations, inode_of};
 use larder::{
-    ChangedBy, DeviceNumber, Fallocate, FileKind, Ino, Metadata, NewFile, RenameFlags,
-    SetAttributes, Volume, XattrMode,
+    ChangedBy, Fallocate, Ino, Make, Metadata, NewFile, RenameFlags, SetAttributes, Volume,
+    XattrMode,
 };
 use rustix::io::Errno;
 
@@ -77,25 +77,6 @@ pub(crate) struct Name<'a> {
     pub name: &'a [u8],
 }
 
-/// What kind of file to make.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Make<'a> {
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Symlink {
-        /// Where it leads.
-        target: &'a [u8],
-    },
-    /// Anything else.
-    Node {
-        /// The type.
-        kind: FileKind,
-        /// Which device, for devices.
-        device: Option<DeviceNumber>,
-    },
-}
-
 impl Operations {
     /// Fails with `EROFS` on a mount that cannot be written.
     fn check_writable(&self) -> Answer<()> {
@@ -121,17 +102,14 @@ impl Operations {
     /// Makes a file.
     pub(crate) fn make(&self, place: Name<'_>, what: Make<'_>, new: &NewFile) -> Answer<Entry> {
         let Name { parent, name } = place;
-        let made = match what {
-            Make::Directory => self.change("mkdir", parent, |volume, parent| {
-                volume.make_dir(parent, name, new)
-            }),
-            Make::Symlink { target } => self.change("symlink", parent, |volume, parent| {
-                volume.symlink(parent, name, target, new)
-            }),
-            Make::Node { kind, device } => self.change("mknod", parent, |volume, parent| {
-                volume.make_node(parent, name, kind, device, new)
-            }),
+        let operation = match what {
+            Make::Directory => "mkdir",
+            Make::Symlink { .. } => "symlink",
+            Make::Node { .. } => "mknod",
         };
+        let made = self.change(operation, parent, |volume, parent| {
+            volume.make(parent, name, what, new)
+        });
         made.map(entry_of)
     }
 

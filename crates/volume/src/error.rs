@@ -58,6 +58,10 @@ impl From<larder_block::Error> for Error {
 }
 
 impl Error {
+    pub(crate) fn not_found(name: &[u8]) -> Self {
+        Self::NotFound(String::from_utf8_lossy(name).into_owned())
+    }
+
     /// Whether blocks are lacking.
     pub(crate) fn is_no_space(&self) -> bool {
         matches!(self, Self::Ext4(larder_ext4::Error::NoSpace))

@@ -38,6 +38,7 @@ mod error;
 mod file;
 mod fill;
 mod live;
+mod lookup;
 mod metadata;
 mod mmp;
 mod need;
@@ -67,5 +68,6 @@ pub use options::{DataMode, ErrorsMode, OpenOptions};
 pub use stats::{AttributeStats, DeviceStats, ReadaheadStats, Stats, WritingStats};
 pub use volume::Volume;
 pub use write::{
-    ChangedBy, DeviceNumber, Fallocate, NewFile, RenameFlags, SetAttributes, SetTime, XattrMode,
+    ChangedBy, DeviceNumber, Fallocate, Make, NewFile, RenameFlags, SetAttributes, SetTime,
+    XattrMode,
 };

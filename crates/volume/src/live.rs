@@ -332,9 +332,11 @@ impl Live<'_> {
         self.publish(handle, inode);
     }
 
-    /// As [`Live::publish`], where reading the content back needs nothing of it: not for
-    /// directories.
+    /// As [`Live::publish`], where reading the content of a file back needs nothing of it.
     pub(crate) fn publish_attributes(&self, handle: &Handle<'_>, inode: &Inode) {
+        if inode.is_directory() {
+            return self.publish(handle, inode);
+        }
         let mut state = self.state();
         state.times = None;
         self.publish_in(&mut state, handle, inode);

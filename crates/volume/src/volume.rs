@@ -16,8 +16,7 @@ use crate::{
     Info, Metadata, OpenFile, OpenOptions, Result, Statfs, Stats, WritingStats,
 };
 use larder_block::BlockDevice;
-use larder_cache::dentry::Dentry;
-use larder_ext4::{FileTypeByte, Filesystem, Ino, Inode, XattrOffer};
+use larder_ext4::{Filesystem, Ino, Inode, XattrOffer};
 use parking_lot::Mutex;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -150,7 +149,6 @@ impl Volume {
     }
 
     fn walk(&self, path: &[u8], follow_last: bool) -> Result<Ino> {
-        let shown = || String::from_utf8_lossy(path).into_owned();
         // What is left to walk, the next name last; a link pushes its target's names.
         let mut rest: Vec<Vec<u8>> = Vec::new();
         let mut names = components(path).peekable();
@@ -166,7 +164,7 @@ impl Volume {
                 },
             };
             let (ino, kind) = match self.lookup_kind(at, name) {
-                Err(Error::NotFound(_)) => return Err(Error::NotFound(shown())),
+                Err(Error::NotFound(_)) => return Err(Error::not_found(path)),
                 other => other?,
             };
             let is_last = rest.is_empty() && names.peek().is_none();
@@ -176,7 +174,8 @@ impl Volume {
             }
             links += 1;
             if links > MAX_LINKS {
-                return Err(Error::TooManyLinks(shown()));
+                let path = String::from_utf8_lossy(path).into_owned();
+                return Err(Error::TooManyLinks(path));
             }
             let target = self.read_link(ino)?;
             if target.first() == Some(&b'/') {
@@ -191,48 +190,18 @@ impl Volume {
     /// # Errors
     /// [`Error::NotFound`], or what is wrong with the image.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
-        let found = self.lookup_entry(parent, name)?;
-        found
-            .map(|(ino, _)| ino)
-            .ok_or_else(|| Error::NotFound(String::from_utf8_lossy(name).into_owned()))
+        let found = self.inodes.lookup(parent, name)?;
+        Ok(found.ok_or_else(|| Error::not_found(name))?.0)
     }
 
     fn lookup_kind(&self, parent: Ino, name: &[u8]) -> Result<(Ino, FileKind)> {
-        let (ino, file_type) = self
-            .lookup_entry(parent, name)?
-            .ok_or_else(|| Error::NotFound(String::from_utf8_lossy(name).into_owned()))?;
+        let found = self.inodes.lookup(parent, name)?;
+        let (ino, file_type) = found.ok_or_else(|| Error::not_found(name))?;
         // Old directories do not record the type.
         match file_type.kind() {
             Some(kind) => Ok((ino, kind)),
             None => Ok((ino, self.inode(ino)?.kind())),
         }
-    }
-
-    pub(crate) fn lookup_entry(
-        &self,
-        parent: Ino,
-        name: &[u8],
-    ) -> Result<Option<(Ino, FileTypeByte)>> {
-        let dentries = &self.inodes.caches.dentries;
-        match dentries.get(parent.0, name) {
-            Some(Dentry::Positive { ino, file_type }) => {
-                return Ok(Some((Ino(ino), FileTypeByte(file_type))));
-            }
-            Some(Dentry::Negative) => return Ok(None),
-            None => {}
-        }
-        self.inodes.with_inode(parent, |directory| {
-            let found = self.fs().lookup(directory, name)?;
-            dentries.insert(
-                parent.0,
-                name,
-                found.map_or(Dentry::Negative, |(ino, file_type)| Dentry::Positive {
-                    ino: ino.0,
-                    file_type: file_type.0,
-                }),
-            );
-            Ok(found)
-        })
     }
 
     pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
@@ -244,8 +213,11 @@ impl Volume {
     /// # Errors
     /// What is wrong with the image.
     pub fn metadata(&self, ino: Ino) -> Result<Metadata> {
-        let block_size_bytes = self.fs().superblock().block_size_bytes();
-        Ok(Metadata::new(&self.inode(ino)?, block_size_bytes))
+        Ok(self.metadata_of(&self.inode(ino)?))
+    }
+
+    pub(crate) fn metadata_of(&self, inode: &Inode) -> Metadata {
+        Metadata::new(inode, self.fs().superblock().block_size_bytes())
     }
 
     /// Opens a regular file for a reader of its own, who [holds](Volume::hold) it.

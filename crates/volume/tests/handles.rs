@@ -2,7 +2,7 @@
 //! never another file's, and a number of a file that is deleted is stale.
 
 use larder::{
-    Advice, ChangedBy, Clock, Fallocate, FileKind, Ino, NewFile, OpenFile, OpenOptions,
+    Advice, ChangedBy, Clock, Fallocate, FileKind, Ino, Make, NewFile, OpenFile, OpenOptions,
     RenameFlags, SetAttributes, Timestamp, Volume, XattrMode,
 };
 use larder_block::{BlockDevice, MemoryDevice};
@@ -17,6 +17,11 @@ const TOOLS: [Requirement; 2] = [Requirement::Tool("mke2fs"), Requirement::Tool(
 
 /// With content in blocks, and in inodes.
 const LAYOUTS: [&str; 2] = ["^inline_data", "inline_data"];
+
+const FIFO: Make<'_> = Make::Node {
+    kind: FileKind::Fifo,
+    device: None,
+};
 
 const NEW: NewFile = NewFile {
     permissions: 0o644,
@@ -280,10 +285,10 @@ fn calls(other: Ino) -> Vec<Call> {
         call("create in it", |v, ino| v.create(ino, b"new", &NEW)),
         call("mkdir in it", |v, ino| v.make_dir(ino, b"new", &NEW)),
         call("symlink in it", |v, ino| v.symlink(ino, b"new", b"x", &NEW)),
-        call("mknod in it", |v, ino| {
-            v.make_node(ino, b"new", FileKind::Fifo, None, &NEW)
+        call("mknod in it", |v, ino| v.make(ino, b"new", FIFO, &NEW)),
+        call("unnamed in it", |v, ino| {
+            v.make_unnamed(ino, Make::FILE, &NEW)
         }),
-        call("unnamed in it", |v, ino| v.make_unnamed(ino, &NEW)),
         call("link in it", move |v, ino| v.link(other, ino, b"new")),
         call("unlink in it", |v, ino| v.unlink(ino, b"new")),
         call("rmdir in it", |v, ino| v.remove_dir(ino, b"new")),

@@ -1,8 +1,8 @@
 //! Creating, linking, removing and renaming, and what becomes of files without names.
 
 use larder::{
-    DeviceNumber, Error, FileKind, Ino, Metadata, NewFile, OpenOptions, RenameFlags, SetAttributes,
-    Volume,
+    DeviceNumber, Error, FileKind, Ino, Make, Metadata, NewFile, OpenOptions, RenameFlags,
+    SetAttributes, Volume,
 };
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_testkit::seed::{Random, Seed};
@@ -143,7 +143,7 @@ fn file_of_each_kind_made_is_what_was_asked_for() {
         ];
         for (name, kind, device) in made {
             let metadata: Metadata = volume
-                .make_node(group, name.as_bytes(), kind, device, &NEW)
+                .make(group, name.as_bytes(), Make::Node { kind, device }, &NEW)
                 .expect(name);
             assert_eq!((metadata.kind, metadata.links), (kind, 1), "{name}");
             assert_eq!((metadata.uid, metadata.gid), (1000, 77), "{name}");
@@ -391,9 +391,15 @@ fn file_without_names_stays_while_it_is_held_and_is_gone_afterwards() {
         assert_eq!(volume.read_at(f, &mut read, 49_990).unwrap(), 10);
         assert_eq!(read, [7; 10]);
         assert_eq!(errno(volume.create(d, b"x", &NEW)), Some(Errno::NOENT));
-        let unnamed = volume.make_unnamed(Ino::ROOT, &NEW).expect("unnamed").ino;
+        let unnamed = volume
+            .make_unnamed(Ino::ROOT, Make::FILE, &NEW)
+            .expect("unnamed")
+            .ino;
         volume.hold(unnamed).expect("held");
-        let linked = volume.make_unnamed(Ino::ROOT, &NEW).expect("unnamed").ino;
+        let linked = volume
+            .make_unnamed(Ino::ROOT, Make::FILE, &NEW)
+            .expect("unnamed")
+            .ino;
         volume.hold(linked).expect("held");
         volume.link(linked, Ino::ROOT, b"linked").expect("named");
         volume.release(linked, 1).expect("released");
@@ -439,14 +445,22 @@ fn name_goes_from_one_file_to_another_at_once() {
             volume.hold(ino).expect("held");
             ino
         };
-        let device_number = DeviceNumber { major: 1, minor: 3 };
         let new = [
-            held(volume.make_unnamed(d, &NEW)),
-            held(volume.make_unnamed_symlink(d, b"target", &NEW)),
-            held(volume.make_unnamed_symlink(d, &[b'x'; 200], &NEW)),
-            held(volume.make_unnamed_node(d, FileKind::CharDevice, Some(device_number), &NEW)),
-            held(volume.make_unnamed_node(d, FileKind::Fifo, None, &NEW)),
-        ];
+            Make::FILE,
+            Make::Symlink { target: b"target" },
+            Make::Symlink {
+                target: &[b'x'; 200],
+            },
+            Make::Node {
+                kind: FileKind::CharDevice,
+                device: Some(DeviceNumber { major: 1, minor: 3 }),
+            },
+            Make::Node {
+                kind: FileKind::Fifo,
+                device: None,
+            },
+        ]
+        .map(|what| held(volume.make_unnamed(d, what, &NEW)));
         volume.write_at(new[0], &[2; 9000], 0).expect("written");
         for (at, ino) in new.into_iter().enumerate() {
             let given = volume.link_replacing(ino, d, b"name").expect("replaced");

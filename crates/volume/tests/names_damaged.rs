@@ -2,7 +2,7 @@
 //! ends, with an error or without, and never panics. On images without checksums, so that the
 //! damage gets through.
 
-use larder::{FileKind, Ino, NewFile, OpenOptions, RenameFlags, Volume};
+use larder::{FileKind, Ino, Make, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_cache::buffer::BufferCache;
 use larder_ext4::ondisk::superblock::Superblock;
@@ -159,7 +159,11 @@ fn change_names(volume: &Volume, random: &mut Random) {
         }
         let _ = volume.make_dir(dir, b"new", &NEW);
         let _ = volume.symlink(dir, b"link", &[b't'; 100], &NEW);
-        let _ = volume.make_node(dir, b"fifo", FileKind::Fifo, None, &NEW);
+        let fifo = Make::Node {
+            kind: FileKind::Fifo,
+            device: None,
+        };
+        let _ = volume.make(dir, b"fifo", fifo, &NEW);
         let _ = volume.rename(dir, b"below", Ino::ROOT, b"below", plain);
         let _ = volume.rename(Ino::ROOT, b"below", dir, b"new", plain);
         for name in names {
@@ -172,7 +176,7 @@ fn change_names(volume: &Volume, random: &mut Random) {
         }
         let _ = volume.lookup(dir, b"no such name");
     }
-    let _ = volume.make_unnamed(Ino::ROOT, &NEW);
+    let _ = volume.make_unnamed(Ino::ROOT, Make::FILE, &NEW);
 }
 
 #[test]

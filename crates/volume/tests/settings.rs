@@ -2,7 +2,7 @@
 //! doing the same to an image of its own.
 
 use larder::{
-    ChangedBy, Clock, FileKind, Ino, NewFile, OpenOptions, SetAttributes, SetTime, Timestamp,
+    ChangedBy, Clock, FileKind, Ino, Make, NewFile, OpenOptions, SetAttributes, SetTime, Timestamp,
     Volume, XattrMode,
 };
 use larder_block::{BlockDevice, MemoryDevice};
@@ -95,7 +95,7 @@ impl Bed {
         let made = match kind {
             FileKind::Directory => volume.make_dir(Ino::ROOT, name, &new),
             FileKind::Symlink => volume.symlink(Ino::ROOT, name, b"target", &new),
-            kind => volume.make_node(Ino::ROOT, name, kind, None, &new),
+            kind => volume.make(Ino::ROOT, name, Make::Node { kind, device: None }, &new),
         };
         made.expect("made").ino
     }

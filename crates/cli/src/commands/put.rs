@@ -7,7 +7,7 @@ use super::place::{self, Place, Target, new_file};
 use super::unnamed::Unnamed;
 use crate::args::PutArgs;
 use crate::failure::of_path;
-use larder::{FileKind, Ino, Metadata, SetAttributes, Volume, XattrMode};
+use larder::{FileKind, Ino, Make, Metadata, SetAttributes, Volume, XattrMode};
 use larder_console::{Failure, Result, name, tell_note};
 use larder_ext4::ondisk::inode::InodeFlags;
 use rustix::io::Errno;
@@ -96,7 +96,9 @@ fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
         ));
     }
     let new = new_file(source.permissions);
-    let file = Unnamed::new(volume, |volume| volume.make_unnamed(target.parent, &new));
+    let file = Unnamed::new(volume, |volume| {
+        volume.make_unnamed(target.parent, Make::FILE, &new)
+    });
     let file = file.map_err(failed)?;
     let failed = |error: larder::Error| match &replaced {
         Some(_) if error.errno() == Errno::NOSPC => Failure::with_hint(

@@ -1,10 +1,9 @@
 //! What stat(2) tells and what is to be set, in the protocol's form and in the volume's.
 
-use crate::changes::Make;
 use crate::node::NodeId;
 use crate::operations::Entry;
 use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
-use larder::{DeviceNumber, Fallocate, FileKind, Metadata, SetTime, Timestamp, XattrMode};
+use larder::{DeviceNumber, Fallocate, FileKind, Make, Metadata, SetTime, Timestamp, XattrMode};
 use rustix::fs::FallocateFlags;
 use std::time::{Duration, SystemTime};
 

@@ -15,7 +15,7 @@
 use super::turns::Turns;
 use super::{attributes, capabilities, ioctl};
 use crate::MountOptions;
-use crate::changes::{Caller, Count, Make, Name};
+use crate::changes::{Caller, Count, Name};
 use crate::node::NodeId;
 use crate::open_files::Handle;
 use crate::operations::{Answer, Entry, FOREVER, Listed, NAME_BYTES, Operations, Seek};
@@ -27,7 +27,7 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
     WriteFlags,
 };
-use larder::{FileKind, Metadata, NewFile, SetAttributes};
+use larder::{FileKind, Make, Metadata, NewFile, SetAttributes};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;

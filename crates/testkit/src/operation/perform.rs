@@ -4,7 +4,7 @@ use super::{NewNode, NodePath, Operation, Owned, Target, UMASK, fill_content};
 use crate::model::acl::{ACCESS, DEFAULT};
 use crate::model::{Clock, Model, NodeId, Outcome, SETTABLE_FLAGS, compare_all, compare_nodes};
 use larder::{
-    DeviceNumber, Ino, Metadata, NewFile, Result, SetAttributes, SetTime, Timestamp, Volume,
+    DeviceNumber, Ino, Make, Metadata, NewFile, Result, SetAttributes, SetTime, Timestamp, Volume,
     XattrMode,
 };
 use rustix::io::Errno;
@@ -225,7 +225,7 @@ impl Hand<'_> {
             Operation::Make { at, node, owned } => return self.make(at, node, *owned).map(Some),
             Operation::MakeUnnamed { parent, owned, .. } => {
                 let parent = self.ino(self.model.resolve(parent));
-                let made = volume.make_unnamed(parent, &new_file(*owned))?;
+                let made = volume.make_unnamed(parent, Make::FILE, &new_file(*owned))?;
                 volume.hold(made.ino)?;
                 return Ok(Some(made));
             }
@@ -271,20 +271,17 @@ impl Hand<'_> {
     fn make(&self, at: &NodePath, node: &NewNode, owned: Owned) -> Result<Metadata> {
         let (parent, name) = self.place(at);
         let new = new_file(owned);
-        match node {
-            NewNode::File => self.volume.create(parent, name, &new),
-            NewNode::Directory => self.volume.make_dir(parent, name, &new),
-            NewNode::Symlink(target) => self.volume.symlink(parent, name, target, &new),
-            NewNode::Device(kind, major, minor) => {
-                let device = DeviceNumber {
-                    major: *major,
-                    minor: *minor,
-                };
-                self.volume
-                    .make_node(parent, name, *kind, Some(device), &new)
-            }
-            NewNode::Special(kind) => self.volume.make_node(parent, name, *kind, None, &new),
-        }
+        let what = match *node {
+            NewNode::File => Make::FILE,
+            NewNode::Directory => Make::Directory,
+            NewNode::Symlink(ref target) => Make::Symlink { target },
+            NewNode::Device(kind, major, minor) => Make::Node {
+                kind,
+                device: Some(DeviceNumber { major, minor }),
+            },
+            NewNode::Special(kind) => Make::Node { kind, device: None },
+        };
+        self.volume.make(parent, name, what, &new)
     }
 
     /// Changes of content and attributes.

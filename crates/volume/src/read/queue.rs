@@ -26,8 +26,8 @@ pub(crate) struct Job {
 impl Job {
     /// Reads the pages. An error is for whoever asks for the page.
     pub(super) fn run(self, filler: &PageFiller) {
-        let filled = filler.fill_run(&self.inode, self.first, self.pages, NewPage::complete);
-        if let Err(error) = filled {
+        let done = filler.fill_run(&self.inode, self.first, self.pages, NewPage::complete);
+        if let Err(error) = done {
             tracing::debug!(ino = %self.inode.ino(), %error, "readahead failed");
         }
     }

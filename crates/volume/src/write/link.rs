@@ -5,13 +5,13 @@
 //! (`AT_LINK_REPLACE` was proposed for it, but never merged).
 
 use super::names::{
-    FIXED, IS_FIXED, MAX_LINKS, NAME_CREDITS, check_changeable, check_name, check_not_itself,
-    check_project,
+    FIXED, MAX_LINKS, NAME_CREDITS, check_changeable, check_flags, check_name, check_project,
 };
 use super::unlink::check_removable;
 use crate::live::{Live, lock_exclusively};
+use crate::lookup::{check_not_itself, entry_of};
 use crate::{Error, Ino, Metadata, Result, Volume};
-use larder_ext4::{FileTypeByte, Inode};
+use larder_ext4::Inode;
 
 impl Volume {
     /// Gives `ino`, no directory, one more name.
@@ -42,7 +42,7 @@ impl Volume {
             loop {
                 // Not locked yet: looked up again with the locks.
                 let found = if may_replace {
-                    self.lookup_entry(parent, name)?.map(|(old, _)| old)
+                    self.inodes.lookup(parent, name)?.map(|(old, _)| old)
                 } else {
                     None
                 };
@@ -50,7 +50,10 @@ impl Volume {
                 let replaced = replaced.map(|old| self.live(old)).transpose()?;
                 let _locked = lock_exclusively([&dir, &live].into_iter().chain(&replaced));
                 check_link(&dir.inode()?, name, &live.inode()?)?;
-                let present = self.entry(&dir.inode()?, name)?.map(|(old, _)| old);
+                let present = self
+                    .inodes
+                    .lookup_locked(&dir.inode()?, name)?
+                    .map(|(old, _)| old);
                 if present.is_some() && !may_replace {
                     return Err(larder_ext4::Error::Exists(parent).into());
                 }
@@ -100,7 +103,7 @@ impl Volume {
         let mut handle = fs.start(NAME_CREDITS)?;
         let (mut dir, mut inode) = (dir_live.inode()?, live.inode()?);
         let mut old = replaced.map(Live::inode).transpose()?;
-        let entry = (inode.ino(), FileTypeByte::of(inode.kind()));
+        let entry = entry_of(&inode);
         if old.is_some() {
             fs.set_entry(&mut handle, &mut dir, name, entry)?;
         } else {
@@ -123,7 +126,7 @@ impl Volume {
             live.publish_attributes(&handle, inode);
         }
         handle.stop();
-        self.remember(dir_live.ino(), name, Some(entry));
+        self.inodes.remember(dir_live.ino(), name, Some(entry));
         if let (Some(live), Some(inode)) = (replaced, &old) {
             self.writer.delete_if_unused(live, inode);
         }
@@ -137,9 +140,7 @@ fn check_link(dir: &Inode, name: &[u8], inode: &Inode) -> Result<()> {
         return Err(Error::NotPermitted(inode.ino(), "a directory has one name"));
     }
     check_changeable(dir, name)?;
-    if inode.flags().intersects(FIXED) {
-        return Err(Error::NotPermitted(inode.ino(), IS_FIXED));
-    }
+    check_flags(inode, FIXED)?;
     if inode.links() >= MAX_LINKS {
         return Err(larder_ext4::Error::TooManyLinks(inode.ino()).into());
     }

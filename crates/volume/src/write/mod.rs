@@ -88,6 +88,42 @@ impl Writer {
     }
 }
 
+/// What [`Volume::make`](crate::Volume::make) makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Make<'a> {
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink {
+        /// Where it leads.
+        target: &'a [u8],
+    },
+    /// Anything else, as mknod(2).
+    Node {
+        /// The type.
+        kind: FileKind,
+        /// Which device, for devices.
+        device: Option<DeviceNumber>,
+    },
+}
+
+impl Make<'_> {
+    /// A regular file.
+    pub const FILE: Self = Self::Node {
+        kind: FileKind::Regular,
+        device: None,
+    };
+
+    /// The type of what is made.
+    fn kind(self) -> FileKind {
+        match self {
+            Self::Node { kind, .. } => kind,
+            Self::Directory => FileKind::Directory,
+            Self::Symlink { .. } => FileKind::Symlink,
+        }
+    }
+}
+
 /// What a new file starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewFile {

@@ -4,17 +4,14 @@
 //! Model: `vfs_create` and its kin with ext4's side of them. Who may do what the
 //! kernel has decided before FUSE asks; what a directory itself forbids (immutable, append-only,
 //! removed) is decided here.
-//!
-//! # The dentry cache
-//! is changed with the names, under the directory's `rw`: what a name stands for is put there, and
-//! that it is gone. Lookups that miss fill it with the same lock shared.
 
-use super::{DeviceNumber, FileKind, NewFile};
+use super::{DeviceNumber, FileKind, Make, NewFile};
+use crate::lookup::entry_of;
 use crate::{Error, Ino, Metadata, Result, Volume};
-use larder_cache::dentry::Dentry;
-use larder_ext4::ondisk::features::{Incompat, RoCompat};
+use larder_ext4::ondisk::features::RoCompat;
 use larder_ext4::ondisk::inode::InodeFlags;
-use larder_ext4::{FileTypeByte, Handle, Inode, NewInode};
+use larder_ext4::ondisk::superblock::Superblock;
+use larder_ext4::{Handle, Inode, NewInode};
 
 /// Blocks that one operation on a name may change: a leaf and each node above it split, each
 /// with a block allocated and mapped, and the inodes.
@@ -32,28 +29,7 @@ pub(super) const MAX_LINKS: u16 = 65_000;
 /// What the count of a directory says that has had more subdirectories than it can say.
 const UNCOUNTED_LINKS: u16 = 1;
 
-const SET_GROUP_ID: u16 = 0o2000;
-
-/// What a name stands for.
-pub(super) type Entry = (Ino, FileTypeByte);
-
-/// What is made.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Make<'a> {
-    Node(FileKind, Option<DeviceNumber>),
-    Directory,
-    Symlink(&'a [u8]),
-}
-
-impl Make<'_> {
-    fn kind(self) -> FileKind {
-        match self {
-            Self::Node(kind, _) => kind,
-            Self::Directory => FileKind::Directory,
-            Self::Symlink(_) => FileKind::Symlink,
-        }
-    }
-}
+pub(super) const SET_GROUP_ID: u16 = 0o2000;
 
 impl Volume {
     /// Creates a regular file. Its name must not be there.
@@ -61,23 +37,7 @@ impl Volume {
     /// # Errors
     /// `EEXIST`, `ENOSPC`, `EROFS`, …, or what is wrong with the image.
     pub fn create(&self, parent: Ino, name: &[u8], new: &NewFile) -> Result<Metadata> {
-        self.make_node(parent, name, FileKind::Regular, None, new)
-    }
-
-    /// Creates a file of any type but a directory or a link, as mknod(2).
-    ///
-    /// # Errors
-    /// As [`Volume::create`].
-    pub fn make_node(
-        &self,
-        parent: Ino,
-        name: &[u8],
-        kind: FileKind,
-        device: Option<DeviceNumber>,
-        new: &NewFile,
-    ) -> Result<Metadata> {
-        check_node(parent, kind, device)?;
-        self.make(parent, name, Make::Node(kind, device), new)
+        self.make(parent, name, Make::FILE, new)
     }
 
     /// Creates a directory.
@@ -99,8 +59,59 @@ impl Volume {
         target: &[u8],
         new: &NewFile,
     ) -> Result<Metadata> {
-        self.check_target(parent, target)?;
-        self.make(parent, name, Make::Symlink(target), &of_symlink(new))
+        self.make(parent, name, Make::Symlink { target }, new)
+    }
+
+    /// Creates a file of any type.
+    ///
+    /// # Errors
+    /// As [`Volume::create`].
+    pub fn make(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        what: Make<'_>,
+        new: &NewFile,
+    ) -> Result<Metadata> {
+        self.check_make(parent, what)?;
+        self.writer.change(|| {
+            check_name(parent, name)?;
+            let dir_live = self.live(parent)?;
+            let _names = dir_live.rw.write();
+            let dir = dir_live.inode()?;
+            check_changeable(&dir, name)?;
+            if self.inodes.lookup_locked(&dir, name)?.is_some() {
+                return Err(larder_ext4::Error::Exists(parent).into());
+            }
+            let is_directory = what.kind() == FileKind::Directory;
+            let fs = self.fs();
+            if is_directory {
+                check_room_for_subdirectory(fs.superblock(), &dir)?;
+            }
+            let mut handle = fs.start(NAME_CREDITS)?;
+            let mut dir = dir_live.inode()?;
+            let child = self.make_inode(&mut handle, &dir, what, new)?;
+            fs.add_entry(&mut handle, &mut dir, name, entry_of(&child))?;
+            if is_directory {
+                add_subdirectory(&mut dir);
+            }
+            self.writer.stamp(&mut dir);
+            fs.write_inode(&mut handle, &dir)?;
+            self.live(child.ino())?.publish(&handle, &child);
+            dir_live.publish(&handle, &dir);
+            handle.stop();
+            self.inodes.remember(parent, name, Some(entry_of(&child)));
+            Ok(self.metadata_of(&child))
+        })
+    }
+
+    /// Refuses what cannot be made.
+    fn check_make(&self, parent: Ino, what: Make<'_>) -> Result<()> {
+        match what {
+            Make::Directory => Ok(()),
+            Make::Symlink { target } => self.check_target(parent, target),
+            Make::Node { kind, device } => check_node(parent, kind, device),
+        }
     }
 
     /// Refuses what a symbolic link cannot hold.
@@ -119,40 +130,6 @@ impl Volume {
         Ok(())
     }
 
-    fn make(&self, parent: Ino, name: &[u8], what: Make<'_>, new: &NewFile) -> Result<Metadata> {
-        self.writer.change(|| {
-            check_name(parent, name)?;
-            let dir_live = self.live(parent)?;
-            let _names = dir_live.rw.write();
-            let dir = dir_live.inode()?;
-            check_changeable(&dir, name)?;
-            if self.entry(&dir, name)?.is_some() {
-                return Err(larder_ext4::Error::Exists(parent).into());
-            }
-            let is_directory = what.kind() == FileKind::Directory;
-            if is_directory {
-                self.check_room_for_subdirectory(&dir)?;
-            }
-            let fs = self.fs();
-            let mut handle = fs.start(NAME_CREDITS)?;
-            let mut dir = dir_live.inode()?;
-            let child = self.make_inode(&mut handle, &dir, what, new)?;
-            let file_type = FileTypeByte::of(what.kind());
-            fs.add_entry(&mut handle, &mut dir, name, (child.ino(), file_type))?;
-            if is_directory {
-                add_subdirectory(&mut dir);
-            }
-            self.writer.stamp(&mut dir);
-            fs.write_inode(&mut handle, &dir)?;
-            let live = self.live(child.ino())?;
-            live.publish(&handle, &child);
-            dir_live.publish(&handle, &dir);
-            handle.stop();
-            self.remember(parent, name, Some((child.ino(), file_type)));
-            Ok(self.metadata_of(&child))
-        })
-    }
-
     /// Makes the inode of a new file in `dir`, with everything but its name.
     pub(super) fn make_inode(
         &self,
@@ -163,78 +140,49 @@ impl Volume {
     ) -> Result<Inode> {
         let fs = self.fs();
         let inherits_group = dir.mode() & SET_GROUP_ID != 0;
-        let is_directory = what.kind() == FileKind::Directory;
         let mut permissions = new.permissions & 0o7777;
-        if inherits_group && is_directory {
-            permissions |= SET_GROUP_ID;
+        let mut device = None;
+        match what {
+            Make::Directory if inherits_group => permissions |= SET_GROUP_ID,
+            Make::Directory => {}
+            Make::Symlink { .. } => permissions = 0o777,
+            Make::Node { device: of, .. } => device = of,
         }
         let new_inode = NewInode {
             kind: what.kind(),
             permissions,
             uid: new.uid,
             gid: if inherits_group { dir.gid() } else { new.gid },
-            device: match what {
-                Make::Node(_, device) => device,
-                Make::Directory | Make::Symlink(_) => None,
-            },
+            device,
             now: self.writer.now(),
         };
         let mut inode = fs.create_inode(handle, dir, &new_inode)?;
         match what {
-            Make::Node(..) => {}
+            Make::Node { .. } => {}
             Make::Directory => {
                 // Another directory that had this number may be remembered.
-                self.forget_parent(inode.ino());
+                self.inodes.forget_parent(inode.ino());
                 fs.init_directory(handle, &mut inode, dir.ino())?;
             }
-            Make::Symlink(target) => fs.write_link(handle, &mut inode, target)?,
+            Make::Symlink { target } => fs.write_link(handle, &mut inode, target)?,
         }
-        if !matches!(what, Make::Symlink(_)) {
+        if what.kind() != FileKind::Symlink {
             fs.inherit_acl(handle, dir, &mut inode, new.umask)?;
         }
         fs.write_inode(handle, &inode)?;
         Ok(inode)
     }
 
-    /// Creates a regular file that has no name, as `O_TMPFILE`: [`Volume::link`] can give it one.
-    /// It is deleted when nobody [holds](Volume::hold) it any more.
+    /// Creates a file of any type but a directory that has no name, as `O_TMPFILE`:
+    /// [`Volume::link`] can give it one. It is deleted when nobody [holds](Volume::hold) it any more.
     ///
     /// # Errors
     /// As [`Volume::create`].
-    pub fn make_unnamed(&self, parent: Ino, new: &NewFile) -> Result<Metadata> {
-        self.make_unnamed_node(parent, FileKind::Regular, None, new)
-    }
-
-    /// As [`Volume::make_unnamed`], of any type that [`Volume::make_node`] makes.
-    ///
-    /// # Errors
-    /// As [`Volume::create`].
-    pub fn make_unnamed_node(
-        &self,
-        parent: Ino,
-        kind: FileKind,
-        device: Option<DeviceNumber>,
-        new: &NewFile,
-    ) -> Result<Metadata> {
-        check_node(parent, kind, device)?;
-        self.make_without_name(parent, Make::Node(kind, device), new)
-    }
-
-    /// As [`Volume::make_unnamed`], a symbolic link.
-    ///
-    /// # Errors
-    /// As [`Volume::create`].
-    pub fn make_unnamed_symlink(
-        &self,
-        parent: Ino,
-        target: &[u8],
-        new: &NewFile,
-    ) -> Result<Metadata> {
-        self.check_target(parent, target)?;
-        self.make_without_name(parent, Make::Symlink(target), &of_symlink(new))
-    }
-
-    fn make_without_name(&self, parent: Ino, what: Make<'_>, new: &NewFile) -> Result<Metadata> {
+    pub fn make_unnamed(&self, parent: Ino, what: Make<'_>, new: &NewFile) -> Result<Metadata> {
+        self.check_make(parent, what)?;
+        if what == Make::Directory {
+            return Err(invalid(parent, "a directory cannot be without a name"));
+        }
         self.writer.change(|| {
             let dir_live = self.live(parent)?;
             let _names = dir_live.rw.read();
@@ -246,68 +194,21 @@ impl Volume {
             inode.set_links(0);
             fs.add_orphan(&mut handle, &mut inode)?;
             fs.write_inode(&mut handle, &inode)?;
-            let live = self.live(inode.ino())?;
-            live.publish(&handle, &inode);
+            self.live(inode.ino())?.publish(&handle, &inode);
             handle.stop();
             Ok(self.metadata_of(&inode))
         })
     }
+}
 
-    /// What `name` stands for in `dir`, whose `rw` is held.
-    pub(super) fn entry(&self, dir: &Inode, name: &[u8]) -> Result<Option<Entry>> {
-        match self.inodes.caches.dentries.get(dir.ino().0, name) {
-            Some(Dentry::Positive { ino, file_type }) => {
-                Ok(Some((Ino(ino), FileTypeByte(file_type))))
-            }
-            Some(Dentry::Negative) => Ok(None),
-            None => Ok(self.fs().lookup(dir, name)?),
-        }
+/// Refuses one more subdirectory of `dir` than can be.
+pub(super) fn check_room_for_subdirectory(sb: &Superblock, dir: &Inode) -> Result<()> {
+    let may_be_uncounted =
+        sb.ro_compat.contains(RoCompat::DIR_NLINK) && dir.flags().contains(InodeFlags::INDEX);
+    if dir.links() >= MAX_LINKS && !may_be_uncounted {
+        return Err(larder_ext4::Error::TooManyLinks(dir.ino()).into());
     }
-
-    /// What `name`, which must be there, stands for in `dir`, whose `rw` is held.
-    pub(super) fn existing_entry(&self, dir: &Inode, name: &[u8]) -> Result<Entry> {
-        let entry = self.entry(dir, name)?;
-        let (ino, file_type) =
-            entry.ok_or_else(|| Error::NotFound(String::from_utf8_lossy(name).into_owned()))?;
-        check_not_itself(ino, dir.ino())?;
-        Ok((ino, file_type))
-    }
-
-    /// Puts into the cache what `name` in `dir`, whose `rw` is held, stands for from now on.
-    pub(super) fn remember(&self, dir: Ino, name: &[u8], entry: Option<Entry>) {
-        let has_types = self.fs().superblock().incompat.contains(Incompat::FILETYPE);
-        let dentry = match entry {
-            Some((ino, file_type)) => Dentry::Positive {
-                ino: ino.0,
-                file_type: if has_types { file_type.0 } else { 0 },
-            },
-            None => Dentry::Negative,
-        };
-        self.inodes.caches.dentries.insert(dir.0, name, dentry);
-    }
-
-    /// Forgets what ".." stands for in `dir`.
-    pub(super) fn forget_parent(&self, dir: Ino) {
-        self.inodes.caches.dentries.remove(dir.0, b"..");
-    }
-
-    /// Refuses one more subdirectory of `dir` than can be.
-    pub(super) fn check_room_for_subdirectory(&self, dir: &Inode) -> Result<()> {
-        let may_be_uncounted = self
-            .fs()
-            .superblock()
-            .ro_compat
-            .contains(RoCompat::DIR_NLINK)
-            && dir.flags().contains(InodeFlags::INDEX);
-        if dir.links() >= MAX_LINKS && !may_be_uncounted {
-            return Err(larder_ext4::Error::TooManyLinks(dir.ino()).into());
-        }
-        Ok(())
-    }
-
-    fn metadata_of(&self, inode: &Inode) -> Metadata {
-        Metadata::new(inode, self.fs().superblock().block_size_bytes())
-    }
+    Ok(())
 }
 
 /// Refuses to make as a node what is made otherwise.
@@ -320,15 +221,6 @@ fn check_node(parent: Ino, kind: FileKind, device: Option<DeviceNumber>) -> Resu
         return Err(invalid(parent, "a device, and only that, has a number"));
     }
     Ok(())
-}
-
-/// What a symbolic link starts with: it has no permissions of its own.
-fn of_symlink(new: &NewFile) -> NewFile {
-    NewFile {
-        permissions: 0o777,
-        umask: 0,
-        ..*new
-    }
 }
 
 /// Counts one more subdirectory of `dir`: once they are too many, not at all.
@@ -349,7 +241,15 @@ pub(super) fn remove_subdirectory(dir: &mut Inode) {
 
 /// Flags that keep a file, and its names.
 pub(super) const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
-pub(super) const IS_FIXED: &str = "the file is immutable or append-only";
+
+/// Refuses a file that has one of the flags `forbidding`.
+pub(super) fn check_flags(inode: &Inode, forbidding: InodeFlags) -> Result<()> {
+    if inode.flags().intersects(forbidding) {
+        let what = "the file is immutable or append-only";
+        return Err(Error::NotPermitted(inode.ino(), what));
+    }
+    Ok(())
+}
 
 /// Refuses what is no name.
 pub(super) fn check_name(dir: Ino, name: &[u8]) -> Result<()> {
@@ -372,20 +272,11 @@ pub(super) fn check_changeable(dir: &Inode, name: &[u8]) -> Result<()> {
         return Err(larder_ext4::Error::Exists(dir.ino()).into());
     }
     if dir.links() == 0 {
-        return Err(Error::NotFound(String::from_utf8_lossy(name).into_owned()));
+        return Err(Error::not_found(name));
     }
     if dir.flags().contains(InodeFlags::IMMUTABLE) {
         let what = "the directory is immutable";
         return Err(Error::NotPermitted(dir.ino(), what));
-    }
-    Ok(())
-}
-
-/// Refuses an entry that leads back to its own directory: only damage does, and its lock is held.
-pub(super) fn check_not_itself(ino: Ino, dir: Ino) -> Result<()> {
-    if ino == dir {
-        let place = larder_ext4::Place::Inode(dir);
-        return Err(larder_ext4::Error::corrupt(place, "entry leads to its own directory").into());
     }
     Ok(())
 }

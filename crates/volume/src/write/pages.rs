@@ -13,7 +13,7 @@
 //! written back.
 
 use super::Writer;
-use super::names::IS_FIXED;
+use super::names::check_flags;
 use crate::live::{Live, key};
 use crate::read::check_content;
 use crate::{Ino, Result};
@@ -170,10 +170,7 @@ impl Writer {
         if !self.inodes.fs.is_writable() {
             return Err(Error::ReadOnly(self.inodes.fs.failure()).into());
         }
-        if inode.flags().intersects(fixed) {
-            return Err(crate::Error::NotPermitted(inode.ino(), IS_FIXED));
-        }
-        Ok(())
+        check_flags(inode, fixed)
     }
 
     /// Writes what is left of `writing`, up to `end_bytes` of a file with blocks.

@@ -9,12 +9,13 @@
 //! looked up before that and again with the locks held; if one changed, all begins anew.
 
 use super::names::{
-    Entry, Make, NAME_CREDITS, add_subdirectory, check_changeable, check_name, check_not_itself,
-    check_project, invalid, remove_subdirectory,
+    NAME_CREDITS, add_subdirectory, check_changeable, check_name, check_project,
+    check_room_for_subdirectory, invalid, remove_subdirectory,
 };
 use super::unlink::check_removable;
-use super::{FileKind, NewFile, RenameFlags};
+use super::{FileKind, Make, NewFile, RenameFlags};
 use crate::live::{Live, lock_exclusively};
+use crate::lookup::{Entry, check_not_itself, entry_of};
 use crate::{Error, Ino, Result, Volume};
 use larder_ext4::{DeviceNumber, FileTypeByte, Handle, Inode};
 
@@ -86,12 +87,16 @@ impl Volume {
                 } else {
                     [vec![parent], vec![new_parent]]
                 };
+                let mut dirs = vec![self.live(parent)?];
+                if new_parent != parent {
+                    dirs.push(self.live(new_parent)?);
+                }
                 let rename = Rename {
                     volume: self,
                     from,
                     to,
                     flags,
-                    dirs: Vec::new(),
+                    dirs,
                 };
                 if rename.run(&up, tree.is_some())? {
                     return Ok(());
@@ -118,32 +123,31 @@ impl Volume {
     }
 }
 
-impl<'v> Rename<'v, '_> {
+impl Rename<'_, '_> {
     /// False, with nothing done, if it has to be tried again with the lock on renames: a directory
     /// moves, or a name changed before it was locked. `up` are the ways up from both directories.
-    fn run(mut self, up: &[Vec<Ino>; 2], is_tree_locked: bool) -> Result<bool> {
+    fn run(&self, up: &[Vec<Ino>; 2], is_tree_locked: bool) -> Result<bool> {
         let volume = self.volume;
-        self.dirs.push(volume.live(self.from.dir)?);
-        if self.to.dir != self.from.dir {
-            self.dirs.push(volume.live(self.to.dir)?);
-        }
         // Not locked yet: looked up again below.
         let moved = volume.live(volume.lookup(self.from.dir, self.from.name)?)?;
-        let other = volume.lookup_entry(self.to.dir, self.to.name)?;
+        let other = volume.inodes.lookup(self.to.dir, self.to.name)?;
         let other = other.map(|(ino, _)| volume.live(ino)).transpose()?;
         let _locked = lock_exclusively(self.dirs.iter().chain([&moved]).chain(&other));
-        let (from_dir, to_dir) = (self.dir(self.from)?.inode()?, self.dir(self.to)?.inode()?);
-        let (moved_ino, _) = volume.existing_entry(&from_dir, self.from.name)?;
+        let [from_dir, to_dir] = [&self.dirs[0], &self.dirs[self.to_index()]];
+        let (from_dir, to_dir) = (from_dir.inode()?, to_dir.inode()?);
+        let (moved_ino, _) = volume.inodes.existing_entry(&from_dir, self.from.name)?;
         check_changeable(&to_dir, self.to.name)?;
-        let other_ino = volume.entry(&to_dir, self.to.name)?.map(|(ino, _)| ino);
+        let other_ino = volume
+            .inodes
+            .lookup_locked(&to_dir, self.to.name)?
+            .map(|(ino, _)| ino);
         if other_ino.is_some() && self.flags.contains(RenameFlags::NOREPLACE) {
             return Err(larder_ext4::Error::Exists(self.to.dir).into());
         }
         match other_ino {
             Some(ino) => check_not_itself(ino, to_dir.ino())?,
             None if self.flags.contains(RenameFlags::EXCHANGE) => {
-                let name = String::from_utf8_lossy(self.to.name);
-                return Err(Error::NotFound(name.into_owned()));
+                return Err(Error::not_found(self.to.name));
             }
             None => {}
         }
@@ -165,15 +169,9 @@ impl<'v> Rename<'v, '_> {
         Ok(true)
     }
 
-    /// The position of `name`'s directory among those of the rename.
-    fn index_of(&self, name: Name<'_>) -> usize {
-        let position = self.dirs.iter().position(|dir| dir.ino() == name.dir);
-        position.unwrap_or(0)
-    }
-
-    fn dir(&self, name: Name<'_>) -> Result<&Live<'v>> {
-        let missing = || invalid(name.dir, "directory of a rename is not locked");
-        self.dirs.get(self.index_of(name)).ok_or_else(missing)
+    /// The position of the new name's directory in `dirs`; that of the old one's is 0.
+    fn to_index(&self) -> usize {
+        self.dirs.len() - 1
     }
 
     /// Refuses to move a directory below itself, or over one that it is in.
@@ -229,9 +227,10 @@ impl<'v> Rename<'v, '_> {
         check_project(to_dir, moved)?;
         let crosses = self.from.dir != self.to.dir;
         let is_exchange = self.flags.contains(RenameFlags::EXCHANGE);
+        let sb = self.volume.fs().superblock();
         let Some(other) = other else {
             if moved.is_directory() && crosses {
-                self.volume.check_room_for_subdirectory(to_dir)?;
+                check_room_for_subdirectory(sb, to_dir)?;
             }
             return Ok(());
         };
@@ -240,7 +239,7 @@ impl<'v> Rename<'v, '_> {
             check_project(from_dir, other)?;
             for (inode, dir, gone) in [(moved, to_dir, other), (other, from_dir, moved)] {
                 if crosses && inode.is_directory() && !gone.is_directory() {
-                    self.volume.check_room_for_subdirectory(dir)?;
+                    check_room_for_subdirectory(sb, dir)?;
                 }
             }
             return Ok(());
@@ -278,9 +277,9 @@ impl<'v> Rename<'v, '_> {
             fs.write_inode(&mut handle, dir)?;
         }
         let of_moved = entry_of(&changed.moved);
-        publish(&handle, moved, &changed.moved);
+        moved.publish_attributes(&handle, &changed.moved);
         if let (Some(live), Some(inode)) = (other, &changed.other) {
-            publish(&handle, live, inode);
+            live.publish_attributes(&handle, inode);
         }
         if let Some(inode) = &changed.whiteout {
             self.volume.live(inode.ino())?.publish(&handle, inode);
@@ -290,16 +289,16 @@ impl<'v> Rename<'v, '_> {
         }
         handle.stop();
         let Name { dir, name } = self.from;
-        self.volume.remember(dir, name, old_entry);
+        self.volume.inodes.remember(dir, name, old_entry);
         let Name { dir, name } = self.to;
-        self.volume.remember(dir, name, Some(of_moved));
+        self.volume.inodes.remember(dir, name, Some(of_moved));
         Ok(changed.other)
     }
 
     /// Gives the new name to what has the old one. Returns what the old one stands for then.
     fn replace(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
-        let (from, to) = (self.index_of(self.from), self.index_of(self.to));
+        let (from, to) = (0, self.to_index());
         let entry = entry_of(&changed.moved);
         let to_dir = &mut changed.dirs[to];
         if changed.other.is_some() {
@@ -335,7 +334,7 @@ impl<'v> Rename<'v, '_> {
     /// Exchanges what the two names stand for. Returns what the old one stands for then.
     fn exchange(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
-        let (from, to) = (self.index_of(self.from), self.index_of(self.to));
+        let (from, to) = (0, self.to_index());
         let Changed {
             dirs, moved, other, ..
         } = changed;
@@ -367,14 +366,17 @@ impl<'v> Rename<'v, '_> {
         }
         let entry = (parent, FileTypeByte::of(FileKind::Directory));
         self.volume.fs().set_entry(handle, dir, b"..", entry)?;
-        self.volume.forget_parent(dir.ino());
+        self.volume.inodes.forget_parent(dir.ino());
         Ok(())
     }
 
     /// Makes what stands for a name that is hidden: a character device 0:0.
     fn make_whiteout(&self, handle: &mut Handle<'_>, dir: &Inode) -> Result<Inode> {
         let device = DeviceNumber { major: 0, minor: 0 };
-        let what = Make::Node(FileKind::CharDevice, Some(device));
+        let what = Make::Node {
+            kind: FileKind::CharDevice,
+            device: Some(device),
+        };
         let new = NewFile {
             permissions: 0,
             umask: 0,
@@ -382,17 +384,5 @@ impl<'v> Rename<'v, '_> {
             gid: 0,
         };
         self.volume.make_inode(handle, dir, what, &new)
-    }
-}
-
-fn entry_of(inode: &Inode) -> Entry {
-    (inode.ino(), FileTypeByte::of(inode.kind()))
-}
-
-fn publish(handle: &Handle<'_>, live: &Live<'_>, inode: &Inode) {
-    if inode.is_directory() {
-        live.publish(handle, inode);
-    } else {
-        live.publish_attributes(handle, inode);
     }
 }

@@ -4,6 +4,7 @@
 //! `ext4_ioctl_setflags`. Who may do what, the kernel has decided before FUSE asks; what the
 //! file itself forbids (immutable, append-only) is decided here.
 
+use super::names::{FIXED, SET_GROUP_ID, check_flags};
 use super::{ChangedBy, SetAttributes, SetTime, XattrMode};
 use crate::live::Live;
 use crate::{Error, FileKind, Ino, Metadata, Result, Volume};
@@ -17,12 +18,8 @@ const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
 const CAPABILITY: &[u8] = b"security.capability";
 
 const SET_USER_ID: u16 = 0o4000;
-const SET_GROUP_ID: u16 = 0o2000;
 const GROUP_EXECUTES: u16 = 0o010;
 const PERMISSIONS: u16 = 0o7777;
-
-/// Flags of files that forbid to change attributes.
-const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
 
 /// Flags of all files that chattr(1) can set: those of a directory alone are less for others.
 const SETTABLE: InodeFlags = InodeFlags::SECRM
@@ -52,8 +49,7 @@ impl Volume {
     /// `EROFS`, `EPERM` on an immutable file, …, or what is wrong with the image.
     pub fn set_attributes(&self, ino: Ino, set: &SetAttributes) -> Result<Metadata> {
         self.writer.change(|| {
-            let live = self.live(ino)?;
-            check_settable(&live.present()?, set)?;
+            check_settable(&self.live(ino)?.present()?, set)?;
             if let Some(size_bytes) = set.size_bytes {
                 self.remove_privileges(ino, set.by)?;
                 self.truncate(ino, size_bytes)?;
@@ -64,7 +60,7 @@ impl Volume {
                 ..*set
             } != SetAttributes::default();
             if changes_more {
-                self.change_inode(&live, |handle, inode| {
+                self.change_inode(ino, |handle, inode| {
                     check_settable(inode, set)?;
                     self.apply(handle, inode, set)
                 })?;
@@ -146,8 +142,7 @@ impl Volume {
             if !is_privileged {
                 return Ok(());
             }
-            let live = self.live(ino)?;
-            self.change_inode(&live, |handle, inode| {
+            self.change_inode(ino, |handle, inode| {
                 check_flags(inode, InodeFlags::IMMUTABLE)?;
                 inode.set_ctime(self.writer.now());
                 inode.set_mode(without(inode.mode()));
@@ -237,8 +232,7 @@ impl Volume {
     /// `ENODATA` (but for an access control list), …, or what is wrong with the image.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.writer.change(|| {
-            let live = self.live(ino)?;
-            self.change_inode(&live, |handle, inode| {
+            self.change_inode(ino, |handle, inode| {
                 check_xattr(inode, name)?;
                 inode.set_ctime(self.writer.now());
                 if name == ACCESS_LIST || name == DEFAULT_LIST {
@@ -256,9 +250,8 @@ impl Volume {
     /// `EOPNOTSUPP` for flags that cannot be set, …, or what is wrong with the image.
     pub fn set_flags(&self, ino: Ino, flags: u32) -> Result<()> {
         self.writer.change(|| {
-            let live = self.live(ino)?;
             let wanted = InodeFlags::from_bits_retain(flags);
-            self.change_inode(&live, |_, inode| {
+            self.change_inode(ino, |_, inode| {
                 inode.set_flags(changed_flags(inode, wanted)?);
                 inode.set_ctime(self.writer.now());
                 Ok(())
@@ -290,11 +283,12 @@ impl Volume {
     /// Changes an inode by one handle, alone, and writes it if it is another than before.
     fn change_inode(
         &self,
-        live: &Live<'_>,
+        ino: Ino,
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<()>,
     ) -> Result<()> {
+        let live = self.live(ino)?;
         let _alone = live.rw.write();
-        self.change_and_write(live, change)
+        self.change_and_write(&live, change)
     }
 
     /// As [`Volume::change_inode`], with `rw` held exclusively.
@@ -326,11 +320,7 @@ impl Volume {
         change(&mut handle, &mut inode)?;
         // A block of attributes may have changed alone: times may not tell two changes apart.
         if inode != before || handle.credits() != credits {
-            if inode.is_directory() {
-                live.publish(&handle, &inode);
-            } else {
-                live.publish_attributes(&handle, &inode);
-            }
+            live.publish_attributes(&handle, &inode);
         }
         handle.stop();
         Ok(())
@@ -363,15 +353,6 @@ fn check_settable(inode: &Inode, set: &SetAttributes) -> Result<()> {
         InodeFlags::empty()
     };
     check_flags(inode, forbidding)
-}
-
-/// Fails if the file has one of the flags `forbidding`.
-fn check_flags(inode: &Inode, forbidding: InodeFlags) -> Result<()> {
-    if inode.flags().intersects(forbidding) {
-        let what = "the file is immutable or append-only";
-        return Err(Error::NotPermitted(inode.ino(), what));
-    }
-    Ok(())
 }
 
 /// Fails where the file cannot have the attribute `name`, or its attributes cannot change.

@@ -3,7 +3,7 @@
 //! Model: `vfs_unlink` and `vfs_rmdir`.
 
 use super::names::{
-    FIXED, IS_FIXED, NAME_CREDITS, check_changeable, check_name, invalid, remove_subdirectory,
+    FIXED, NAME_CREDITS, check_changeable, check_flags, check_name, invalid, remove_subdirectory,
 };
 use crate::live::{Live, lock_exclusively};
 use crate::{Error, Ino, Result, Volume};
@@ -40,7 +40,7 @@ impl Volume {
                 // Not locked yet: looked up again with the locks.
                 let live = self.live(self.lookup(parent, name)?)?;
                 let _locked = lock_exclusively([&dir_live, &live]);
-                let (ino, _) = self.existing_entry(&dir_live.inode()?, name)?;
+                let (ino, _) = self.inodes.existing_entry(&dir_live.inode()?, name)?;
                 if ino == live.ino() {
                     self.remove_locked(&dir_live, name, &live, directory)?;
                     return Ok(ino);
@@ -80,7 +80,7 @@ impl Volume {
         live.publish_attributes(&handle, &inode);
         dir_live.publish(&handle, &dir);
         handle.stop();
-        self.remember(dir_live.ino(), name, None);
+        self.inodes.remember(dir_live.ino(), name, None);
         self.writer.delete_if_unused(live, &inode);
         Ok(())
     }
@@ -113,8 +113,5 @@ pub(super) fn check_removable(dir: &Inode, name: &[u8], inode: &Inode) -> Result
         let what = "the directory is append-only";
         return Err(Error::NotPermitted(dir.ino(), what));
     }
-    if inode.flags().intersects(FIXED) {
-        return Err(Error::NotPermitted(inode.ino(), IS_FIXED));
-    }
-    Ok(())
+    check_flags(inode, FIXED)
 }

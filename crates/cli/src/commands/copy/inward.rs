@@ -13,7 +13,7 @@ use crate::commands::place::{self, Place, Target, directory};
 use crate::commands::unnamed::Unnamed;
 use crate::failure::without_inode;
 use indicatif::ProgressBar;
-use larder::{DeviceNumber, FileKind, Ino, NewFile, Volume};
+use larder::{DeviceNumber, FileKind, Ino, Make, NewFile, Volume};
 use larder_console::{Failure, Result, name, tell_error, tell_hint};
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -270,7 +270,8 @@ impl<'a> InwardCopy<'a> {
         let made = if kind.is_symlink() {
             let target = fs::read_link(path).map_err(|error| unreadable(&error))?;
             Unnamed::new(self.volume, |volume| {
-                volume.make_unnamed_symlink(parent, target.as_os_str().as_bytes(), &new)
+                let target = target.as_os_str().as_bytes();
+                volume.make_unnamed(parent, Make::Symlink { target }, &new)
             })
         } else {
             let (kind, is_device) = special(kind);
@@ -279,7 +280,7 @@ impl<'a> InwardCopy<'a> {
                 minor: rustix::fs::minor(metadata.rdev()),
             });
             Unnamed::new(self.volume, |volume| {
-                volume.make_unnamed_node(parent, kind, device, &new)
+                volume.make_unnamed(parent, Make::Node { kind, device }, &new)
             })
         };
         made.map_err(|error| self.written(&error))
@@ -299,7 +300,9 @@ impl<'a> InwardCopy<'a> {
                 _ => Err(error),
             })
             .map_err(|error| unreadable(&error))?;
-        let copy = Unnamed::new(self.volume, |volume| volume.make_unnamed(parent, new));
+        let copy = Unnamed::new(self.volume, |volume| {
+            volume.make_unnamed(parent, Make::FILE, new)
+        });
         let copy = copy.map_err(|error| self.written(&error))?;
         self.content(&file, copy.ino())?;
         Ok(copy)
