@@ -9,11 +9,13 @@
 //!
 //! - `xtask record-readahead DIR [GROUP…]`: what this machine's kernel reads ahead.
 //!
-//! And a check of the sources:
+//! And checks of the sources:
 //!
-//! - `xtask module-cycles [CRATE…]`: cycles among the files of a crate.
+//! - `xtask module-cycles [CRATE…]`: cycles among the files of a crate;
+//! - `xtask prose [PATH…]`: wording that the style rejects.
 
 mod module_cycles;
+mod prose;
 mod record;
 
 use clap::builder::Resettable;
@@ -56,6 +58,14 @@ enum Task {
         /// Folders below crates/ [default: those that are free of cycles]
         crates: Vec<String>,
     },
+    /// Fail if a text or a name has wording that the style rejects
+    Prose {
+        /// Print only the number of findings for each rule and folder
+        #[arg(long)]
+        summary: bool,
+        /// Files or folders below the root of the repository [default: all]
+        paths: Vec<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -64,6 +74,7 @@ fn main() -> ExitCode {
         Task::Completions { dir } => completions(&dir),
         Task::RecordReadahead { dir, groups } => record::readahead(&dir, &groups),
         Task::ModuleCycles { crates } => module_cycles::check(&crates),
+        Task::Prose { summary, paths } => prose::check(&paths, summary),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,124 @@
+//! Finds wording that the house style rejects, in everything that people read.
+//!
+//! Three kinds of text are checked: prose in Markdown files, comments and string literals in Rust
+//! sources, and the names that Rust sources define. Code is not prose: code blocks, text in
+//! backticks and the targets of links are skipped. The rules are in `rules.rs`; the style itself is
+//! explained in `CONTRIBUTING.md`.
+
+mod markdown;
+mod rules;
+mod rust;
+
+use rules::{Finding, Rules};
+use std::collections::BTreeMap;
+use std::io::{self, Error};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A piece of text to check: a paragraph, a comment, a string or a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// The line of its first character, from 1.
+    pub line: usize,
+    pub kind: Kind,
+    pub content: String,
+}
+
+/// What a text is, which decides the rules that apply to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Running text: Markdown, comments and documentation.
+    Prose,
+    /// A string literal, which a user may see.
+    Literal,
+    /// The name of an item, field or variable.
+    Name,
+}
+
+/// Prints what the rules reject in `paths`, or in every tracked file if there are none.
+///
+/// With `summary`, only the number of findings for each rule and each folder is printed.
+///
+/// # Errors
+/// A file cannot be read or parsed, or something was found.
+pub fn check(paths: &[PathBuf], summary: bool) -> io::Result<()> {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let rules = Rules::new();
+    let mut found = Vec::new();
+    for path in tracked_files(root, paths)? {
+        let Some(texts) = texts_of(root, &path)? else {
+            continue;
+        };
+        for text in &texts {
+            let findings = rules.check(text);
+            found.extend(findings.into_iter().map(|finding| (path.clone(), finding)));
+        }
+    }
+    if summary {
+        print_summary(&found);
+    } else {
+        for (path, finding) in &found {
+            println!("{}:{finding}", path.display());
+        }
+    }
+    match found.len() {
+        0 => Ok(()),
+        count => Err(Error::other(format!(
+            "{count} phrases that the style rejects; CONTRIBUTING.md has the rules"
+        ))),
+    }
+}
+
+/// The files of the repository that git tracks, below `paths` if there are any.
+fn tracked_files(root: &Path, paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(root)
+        .args(["ls-files", "-z", "--"])
+        .args(paths)
+        .output()?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::other(format!("git ls-files: {}", message.trim())));
+    }
+    let names = String::from_utf8_lossy(&output.stdout).into_owned();
+    let names = names.split_terminator('\0').map(PathBuf::from);
+    Ok(names.filter(|path| root.join(path).exists()).collect())
+}
+
+/// The texts of the file at `path`, or `None` if the lint does not read files of its kind.
+fn texts_of(root: &Path, path: &Path) -> io::Result<Option<Vec<Text>>> {
+    let located = |error: &dyn std::fmt::Display| {
+        Error::other(format!("{}: {error}", path.display()))
+    };
+    let read = || std::fs::read_to_string(root.join(path)).map_err(|error| located(&error));
+    // The rules and their tests quote what they reject.
+    if rules::EXEMPT_FILES.iter().any(|exempt| path.starts_with(exempt)) {
+        return Ok(None);
+    }
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("md") => Ok(Some(markdown::texts(&read()?))),
+        Some("rs") => rust::texts(&read()?).map(Some).map_err(|error| located(&error)),
+        _ => Ok(None),
+    }
+}
+
+fn print_summary(found: &[(PathBuf, Finding)]) {
+    let mut by_rule = BTreeMap::new();
+    let mut by_folder = BTreeMap::new();
+    for (path, finding) in found {
+        *by_rule.entry(finding.rule).or_insert(0) += 1;
+        let folder: PathBuf = path.iter().take(2).collect();
+        *by_folder.entry(folder).or_insert(0) += 1;
+    }
+    for (rule, count) in by_rule {
+        println!("{count:6}  {rule}");
+    }
+    println!();
+    for (folder, count) in by_folder {
+        println!("{count:6}  {}", folder.display());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! The texts of a Rust source: comments, documentation, string literals and names.
+//!
+//! The compiler's tokens have no comments, so a comment is what lies between two tokens and is no
+//! white space. Documentation is a token: the attribute that it stands for.
+
+use super::{Kind, Text, markdown};
+use proc_macro2::{Delimiter, LexError, Literal, Span, TokenStream, TokenTree};
+use std::ops::Range;
+use syn::Lit;
+
+/// The words after which a name is defined.
+const DEFINING: [&str; 10] = [
+    "fn", "struct", "enum", "trait", "type", "mod", "const", "static", "let", "union",
+];
+
+/// The texts of `source`.
+///
+/// # Errors
+/// `source` cannot be divided into tokens.
+pub fn texts(source: &str) -> Result<Vec<Text>, LexError> {
+    let mut reader = Reader::default();
+    reader.read(source.parse()?);
+    reader.comments(source);
+    let mut texts = joined(reader.comment_lines);
+    texts.append(&mut reader.texts);
+    texts.sort_by_key(|text| text.line);
+    Ok(texts)
+}
+
+#[derive(Default)]
+struct Reader {
+    /// The bytes that are tokens, in order.
+    tokens: Vec<Range<usize>>,
+    /// Lines of comments and of documentation: their numbers and contents.
+    comment_lines: Vec<(usize, String)>,
+    texts: Vec<Text>,
+}
+
+impl Reader {
+    fn read(&mut self, stream: TokenStream) {
+        let mut tokens = stream.into_iter().peekable();
+        let mut defines = false;
+        while let Some(token) = tokens.next() {
+            match token {
+                TokenTree::Punct(punct) if punct.as_char() == '#' => {
+                    self.covers(punct.span());
+                    if let Some(TokenTree::Punct(bang)) = tokens.peek()
+                        && bang.as_char() == '!'
+                    {
+                        self.covers(bang.span());
+                        tokens.next();
+                    }
+                    if let Some(TokenTree::Group(group)) = tokens.peek()
+                        && let Some(line) = documentation(&group.stream())
+                    {
+                        self.covers(group.span());
+                        let first = group.span().start().line;
+                        let lines = (first..).zip(line.lines().map(str::to_owned));
+                        self.comment_lines.extend(lines);
+                        tokens.next();
+                    }
+                    defines = false;
+                }
+                TokenTree::Punct(punct) => {
+                    self.covers(punct.span());
+                    defines = false;
+                }
+                TokenTree::Ident(ident) => {
+                    self.covers(ident.span());
+                    let name = ident.to_string();
+                    // A field or an argument is followed by a colon, which is not one of a path.
+                    let typed = matches!(tokens.peek(), Some(TokenTree::Punct(colon))
+                        if colon.as_char() == ':' && colon.spacing() == proc_macro2::Spacing::Alone);
+                    if (defines && name != "mut") || typed {
+                        self.texts.push(Text {
+                            line: ident.span().start().line,
+                            kind: Kind::Name,
+                            content: name.clone(),
+                        });
+                    }
+                    defines = DEFINING.contains(&name.as_str()) || (defines && name == "mut");
+                }
+                TokenTree::Literal(literal) => {
+                    self.covers(literal.span());
+                    self.literal(&literal);
+                    defines = false;
+                }
+                TokenTree::Group(group) => {
+                    if group.delimiter() != Delimiter::None {
+                        self.covers(group.span_open());
+                    }
+                    self.read(group.stream());
+                    if group.delimiter() != Delimiter::None {
+                        self.covers(group.span_close());
+                    }
+                    defines = false;
+                }
+            }
+        }
+    }
+
+    fn covers(&mut self, span: Span) {
+        self.tokens.push(span.byte_range());
+    }
+
+    fn literal(&mut self, literal: &Literal) {
+        let content = match Lit::new(literal.clone()) {
+            Lit::Str(text) => text.value(),
+            Lit::ByteStr(text) => String::from_utf8_lossy(&text.value()).into_owned(),
+            _ => return,
+        };
+        let line = literal.span().start().line;
+        self.texts.push(Text { line, kind: Kind::Literal, content });
+    }
+
+    /// Collects the comments of `source`: what is outside all tokens.
+    fn comments(&mut self, source: &str) {
+        let mut start = 0;
+        let mut line = 1;
+        let ends = self.tokens.iter().cloned().chain([source.len()..source.len()]);
+        for token in ends.collect::<Vec<_>>() {
+            let gap = source.get(start..token.start).unwrap_or_default();
+            for (number, content) in (line..).zip(gap.split('\n')) {
+                let content = content.trim();
+                if let Some(comment) = content.strip_prefix("//") {
+                    self.comment_lines.push((number, comment.to_owned()));
+                }
+            }
+            let end = token.end.max(start);
+            let passed = source.get(start..end).unwrap_or_default();
+            line += passed.matches('\n').count();
+            start = end;
+        }
+    }
+}
+
+/// The text of a documentation comment, if `attribute` is one.
+fn documentation(attribute: &TokenStream) -> Option<String> {
+    let mut tokens = attribute.clone().into_iter();
+    match (tokens.next()?, tokens.next()?, tokens.next()?) {
+        (TokenTree::Ident(name), TokenTree::Punct(_), TokenTree::Literal(text)) if name == "doc" => {
+            match Lit::new(text) {
+                Lit::Str(text) => Some(text.value()),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The paragraphs of comments: lines that follow one another make one text.
+fn joined(mut lines: Vec<(usize, String)>) -> Vec<Text> {
+    lines.sort_by_key(|(number, _)| *number);
+    let mut blocks: Vec<(usize, String)> = Vec::new();
+    let mut next = 0;
+    for (number, content) in lines {
+        match blocks.last_mut() {
+            Some((_, block)) if number == next => {
+                block.push('\n');
+                block.push_str(&content);
+            }
+            _ => blocks.push((number, content)),
+        }
+        next = number + 1;
+    }
+    let texts = blocks.into_iter().flat_map(|(first, block)| {
+        let texts = markdown::texts(&block).into_iter();
+        texts.map(move |text| Text { line: first + text.line - 1, ..text })
+    });
+    texts.collect()
+}

@@ -1,0 +1,51 @@
+use super::rules::Rules;
+use super::{Kind, Text, markdown, rust};
+
+fn phrases(texts: &[Text]) -> Vec<(usize, String)> {
+    let rules = Rules::new();
+    let found = texts.iter().flat_map(|text| rules.check(text));
+    found.map(|finding| (finding.line, finding.phrase)).collect()
+}
+
+#[test]
+fn markdown_prose_is_checked_and_code_is_not() {
+    let source = "# Title\n\nThe tail lies\nbehind `who is told` it.\n\n```\nwho is told\n```\n\
+                  See [this](behind.md).\n";
+    let found = phrases(&markdown::texts(source));
+    assert_eq!(found, [(4, "behind".into()), (3, "lies".into())]);
+}
+
+#[test]
+fn comments_strings_and_names_are_checked_on_their_lines() {
+    let source = "//! Nobody is here.\n\nfn is_told(asked: u32) -> u32 {\n    // It lies\n    // behind.\n    \
+                  let url = \"http://x // y\"; // we come\n    asked + f(\"our text\")\n}\n";
+    let found = phrases(&rust::texts(source).unwrap());
+    let expected = [
+        (1, "nobody"),
+        (3, "told"),
+        (3, "asked"),
+        (5, "behind"),
+        (4, "lies"),
+        (6, "come"),
+        (7, "our"),
+    ];
+    assert_eq!(found, expected.map(|(line, phrase)| (line, phrase.to_owned())));
+}
+
+#[test]
+fn established_phrases_pass() {
+    for phrase in ["There is no space.", "The value comes from the inode.", "Who may write?", "It lags behind."] {
+        let content = phrase.to_owned();
+        let text = Text { line: 1, kind: Kind::Prose, content };
+        assert_eq!(phrases(&[text]), [], "{phrase}");
+    }
+}
+
+#[test]
+fn each_kind_of_name_is_divided_into_words() {
+    for name in ["lines_told", "LinesTold", "LINES_TOLD"] {
+        let content = name.to_owned();
+        let text = Text { line: 1, kind: Kind::Name, content };
+        assert_eq!(phrases(&[text]), [(1, "told".to_owned())], "{name}");
+    }
+}
