@@ -46,6 +46,14 @@ impl Failure {
         }
     }
 
+    /// Arguments that make no sense, and what can be done about it.
+    pub fn usage_with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage {
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
+    }
+
     /// A failure, and what can be done about it.
     pub fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Told {

@@ -5,8 +5,8 @@
 
 #![forbid(unsafe_code)]
 
-mod args;
 mod commands;
+mod options;
 
 use clap::{CommandFactory, Parser};
 use commands::xattr_bench;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// The definition of the command line, for manual pages and completions.
 #[must_use]
 pub fn command() -> clap::Command {
-    args::Cli::command()
+    commands::Cli::command()
 }
 
 /// Runs the command with `args`, the first of which is the program's name.
@@ -28,7 +28,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return xattr_bench::work(job);
     }
-    match args::Cli::try_parse_from(args) {
+    match commands::Cli::try_parse_from(args) {
         Ok(cli) => commands::run(&cli.command).unwrap_or_else(|failure| failure.tell(1)),
         Err(error) => tell_usage(&error, 2),
     }

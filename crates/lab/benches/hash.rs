@@ -6,7 +6,7 @@
 use larder_cache::hash::Function;
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::hash::{
-    Combination, Error, KeyKind, Keys, Room, Source, Surveys, Wanted, replay, survey,
+    Combination, Each, Error, KeyKind, Keys, Room, Source, Surveys, Wanted, replay, survey,
 };
 use larder_trace::TraceEvent;
 use rustix::time::{ClockId, clock_gettime};
@@ -46,10 +46,7 @@ impl Source for Recorded {
         true
     }
 
-    fn read(
-        &self,
-        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
-    ) -> Result<(), Error> {
+    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
         for pass in 0..self.passes {
             let mut number = 0;
             self.keys.read(&mut |events| {

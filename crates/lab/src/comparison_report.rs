@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use crate::compare::Comparison;
 use crate::output::{
-    Align, BarPlot, LinePlot, Report, ReportFile, Scale, Series, Table, csv_text, duration,
-    json_text, significant,
+    BarPlot, LinePlot, Report, ReportFile, Scale, Series, Table, csv_text, duration, significant,
 };
 use crate::run_report::{RunReport, as_f64};
 
@@ -34,93 +33,53 @@ impl Comparison {
     /// One row for each policy.
     #[must_use]
     pub fn table(&self) -> Table {
-        let numbers = [
-            "MiB/s",
-            "p50",
-            "p99",
-            "max",
-            "device reads",
-            "mean KiB",
-            "pages ahead",
-            "used",
-            "thrashed",
-            "hit rate",
-        ];
-        let numbers = numbers.map(|title| (title, Align::Right));
-        let mut table = Table::new([("policy", Align::Left)].into_iter().chain(numbers));
+        let mut table = Table::new(
+            "policy | MiB/s: | p50: | p99: | max: | device reads: | mean KiB: | pages ahead: | used: \
+             | thrashed: | hit rate:",
+        );
         for report in &self.reports {
             table.push(row(report));
         }
         table
     }
 
-    /// One line for each policy, with a head.
-    ///
-    /// # Errors
-    /// Where the figures cannot be written as CSV, which is our own mistake.
-    pub fn to_csv(&self) -> Result<String, io::Error> {
-        let lines: Vec<_> = self.reports.iter().map(|r| self.csv_fields(r)).collect();
-        let head = lines.first().map(|line| {
-            let names = line.iter().map(|(name, _)| (*name).to_owned());
-            names.collect::<Vec<_>>()
-        });
-        let rows = lines
-            .iter()
-            .map(|line| line.iter().map(|(_, value)| value.clone()).collect());
-        csv_text(head.into_iter().chain(rows))
-    }
-
     fn csv_fields(&self, report: &RunReport) -> Vec<(&'static str, String)> {
-        let count = |name, value: u64| (name, value.to_string());
+        let field = |name, value: &dyn ToString| (name, value.to_string());
         let pages = &report.pages;
         vec![
-            ("workload", self.workload.clone()),
-            ("device", self.device.to_owned()),
-            count("memory_bytes", self.memory_bytes),
-            count("readahead_max_bytes", self.readahead_max_bytes),
-            count("seed", self.seed),
-            ("policy", report.policy.to_string()),
-            ("elapsed_s", report.elapsed.as_secs_f64().to_string()),
-            (
-                "throughput_bytes_s",
-                report.throughput_bytes_s().to_string(),
-            ),
-            count("bytes_read", report.bytes_read),
-            count("bytes_written", report.bytes_written),
-            count("requests", report.requests),
-            count("latency_mean_ns", report.latency.mean_ns),
-            count("latency_p50_ns", report.latency.p50_ns),
-            count("latency_p90_ns", report.latency.p90_ns),
-            count("latency_p99_ns", report.latency.p99_ns),
-            count("latency_p999_ns", report.latency.p999_ns),
-            count("latency_max_ns", report.latency.max_ns),
-            count("device_reads", report.device_reads),
-            count("device_read_bytes", report.device_read_bytes),
-            (
-                "mean_device_read_bytes",
-                report.mean_device_read_bytes().to_string(),
-            ),
-            count("device_writes", report.device_writes),
-            count("device_written_bytes", report.device_written_bytes),
-            ("hit_rate", report.hit_rate().to_string()),
-            count("page_lookups", pages.page_lookups),
-            count("page_hits", pages.page_hits),
-            count("page_misses", pages.page_misses),
-            count("page_misses_in_flight", pages.page_misses_in_flight),
-            count("readahead_calls", pages.readahead_calls),
-            count("insert_lookups", pages.insert_lookups),
-            count("pages_ahead", pages.pages_ahead),
-            count("pages_used", pages.pages_used),
-            count("pages_wasted", pages.pages_wasted),
+            field("workload", &self.workload),
+            field("device", &self.device),
+            field("memory_bytes", &self.memory_bytes),
+            field("readahead_max_bytes", &self.readahead_max_bytes),
+            field("seed", &self.seed),
+            field("policy", &report.policy),
+            field("elapsed_s", &report.elapsed.as_secs_f64()),
+            field("throughput_bytes_s", &report.throughput_bytes_s()),
+            field("bytes_read", &report.bytes_read),
+            field("bytes_written", &report.bytes_written),
+            field("requests", &report.requests),
+            field("latency_mean_ns", &report.latency.mean_ns),
+            field("latency_p50_ns", &report.latency.p50_ns),
+            field("latency_p90_ns", &report.latency.p90_ns),
+            field("latency_p99_ns", &report.latency.p99_ns),
+            field("latency_p999_ns", &report.latency.p999_ns),
+            field("latency_max_ns", &report.latency.max_ns),
+            field("device_reads", &report.device_reads),
+            field("device_read_bytes", &report.device_read_bytes),
+            field("mean_device_read_bytes", &report.mean_device_read_bytes()),
+            field("device_writes", &report.device_writes),
+            field("device_written_bytes", &report.device_written_bytes),
+            field("hit_rate", &report.hit_rate()),
+            field("page_lookups", &pages.page_lookups),
+            field("page_hits", &pages.page_hits),
+            field("page_misses", &pages.page_misses),
+            field("page_misses_in_flight", &pages.page_misses_in_flight),
+            field("readahead_calls", &pages.readahead_calls),
+            field("insert_lookups", &pages.insert_lookups),
+            field("pages_ahead", &pages.pages_ahead),
+            field("pages_used", &pages.pages_used),
+            field("pages_wasted", &pages.pages_wasted),
         ]
-    }
-
-    /// Everything, the samples by the second too, as JSON.
-    ///
-    /// # Errors
-    /// Where the figures cannot be written as JSON, which is our own mistake.
-    pub fn to_json(&self) -> Result<String, io::Error> {
-        json_text(self)
     }
 
     /// Throughput by the second, or, of a run of a few seconds, as a whole.
@@ -130,13 +89,10 @@ impl Comparison {
         if longest.unwrap_or(0) < LINE_SECONDS {
             return self.bars().to_svg();
         }
-        let series = self.reports.iter().map(|report| Series {
-            name: report.policy.to_string(),
-            values: report
-                .samples
-                .iter()
-                .map(|sample| (sample.at_s, sample.throughput_bytes_s / MIB))
-                .collect(),
+        let series = self.reports.iter().map(|report| {
+            let samples = report.samples.iter();
+            let points = samples.map(|sample| (sample.at_s, sample.throughput_bytes_s / MIB));
+            Series::new(report.policy.as_str(), points)
         });
         let plot = LinePlot {
             title: self.plot_title(),
@@ -149,46 +105,47 @@ impl Comparison {
     }
 
     fn bars(&self) -> BarPlot {
-        let reports = self.reports.iter();
+        let series = self
+            .reports
+            .iter()
+            .map(|report| Series::new(report.policy.as_str(), [report.throughput_bytes_s() / MIB]));
         BarPlot {
             title: self.plot_title(),
             value: "MiB/s".to_owned(),
             groups: vec![String::new()],
-            series: reports
-                .map(|report| Series {
-                    name: report.policy.to_string(),
-                    values: vec![report.throughput_bytes_s() / MIB],
-                })
-                .collect(),
+            series: series.collect(),
         }
     }
 
     fn plot_title(&self) -> String {
         format!("{} on {}", self.workload, self.device)
     }
+}
 
-    /// The comparison as files: `comparison.md`, `.html`, `.csv`, `.json` and `.svg`.
-    ///
-    /// # Errors
-    /// As [`Self::to_csv`] and [`Self::to_json`].
-    pub fn report(&self) -> Result<Vec<ReportFile>, io::Error> {
-        let markdown = format!(
-            "# Readahead policies compared\n\n{}\n\n{}\n![Throughput]({PLOT_NAME})\n",
+impl Report for Comparison {
+    const NAME: &'static str = "comparison";
+    const TITLE: &'static str = "Readahead policies compared";
+
+    fn body(&self) -> String {
+        format!(
+            "{}\n\n{}\n![Throughput]({PLOT_NAME})\n",
             self.title(),
             self.table().to_markdown()
-        );
-        let report = Report {
-            name: "comparison",
-            title: "Readahead policies compared",
-            markdown,
-            csv: self.to_csv()?,
-            json: self.to_json()?,
-            plots: vec![ReportFile {
-                name: PLOT_NAME.to_owned(),
-                content: self.plot(),
-            }],
-        };
-        Ok(report.into_files())
+        )
+    }
+
+    /// One line for each policy.
+    fn to_csv(&self) -> io::Result<String> {
+        let lines = self.reports.iter().map(|report| self.csv_fields(report));
+        let lines: Vec<_> = lines.collect();
+        let names = lines.iter().take(1).flatten().map(|(name, _)| *name);
+        let head = names.collect::<Vec<_>>().join(",");
+        let values = |line: Vec<(_, String)>| line.into_iter().map(|(_, value)| value);
+        csv_text(&head, lines.into_iter().map(values))
+    }
+
+    fn plots(&self) -> Vec<ReportFile> {
+        vec![ReportFile::new(PLOT_NAME, self.plot())]
     }
 }
 
@@ -201,9 +158,9 @@ fn kibibytes(bytes: u64) -> String {
     }
 }
 
-fn row(report: &RunReport) -> Vec<String> {
+fn row(report: &RunReport) -> [String; 11] {
     let latency = |nanos: u64| duration(Duration::from_nanos(nanos));
-    vec![
+    [
         report.policy.to_string(),
         significant(report.throughput_bytes_s() / MIB),
         latency(report.latency.p50_ns),

@@ -5,17 +5,17 @@
 
 pub mod compare;
 mod comparison_report;
-pub mod contention;
+mod contention;
 pub mod hash;
 pub mod mke2fs;
 pub mod operations;
 pub mod output;
-pub mod published;
+mod published;
 pub mod reproduce;
 pub mod run_report;
 pub mod sdm;
 pub mod simulator;
-pub mod statistics;
+mod statistics;
 mod together;
 pub mod trace;
 pub mod tune;

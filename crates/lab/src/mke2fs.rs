@@ -26,16 +26,16 @@ pub enum Error {
     },
 }
 
-/// What mke2fs makes with `options` of a file of zeros that lies in memory and has no name.
+/// What mke2fs makes with `options`, a blank between two, of a file of zeros that lies in memory and has no name.
 ///
 /// # Errors
 /// [`Error::Missing`] without mke2fs, [`Error::Failed`] where it fails.
-pub fn formatted(size_bytes: u64, options: &[&str]) -> Result<File, Error> {
+pub fn formatted(size_bytes: u64, options: &str) -> Result<File, Error> {
     let failed = |reason: String| Error::Failed { size_bytes, reason };
     let image = empty_file(size_bytes).map_err(|error| failed(error.to_string()))?;
     let made = Command::new(find().ok_or(Error::Missing)?)
         .args(["-q", "-F"])
-        .args(options)
+        .args(options.split(' '))
         .arg(format!(
             "/proc/{}/fd/{}",
             std::process::id(),

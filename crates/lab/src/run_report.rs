@@ -126,22 +126,24 @@ impl RunReport {
     /// Mean size of a read that the device served.
     #[must_use]
     pub fn mean_device_read_bytes(&self) -> f64 {
-        ratio(as_f64(self.device_read_bytes), as_f64(self.device_reads))
+        quotient(self.device_read_bytes, self.device_reads)
     }
 
     /// The share of lookups that found their page there, from 0 to 1.
     #[must_use]
     pub fn hit_rate(&self) -> f64 {
-        ratio(
-            as_f64(self.pages.page_hits),
-            as_f64(self.pages.page_lookups),
-        )
+        quotient(self.pages.page_hits, self.pages.page_lookups)
     }
 }
 
 /// `part / whole`, and 0 of nothing.
 pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// [`ratio`] of counts.
+pub(crate) fn quotient(part: u64, whole: u64) -> f64 {
+    ratio(as_f64(part), as_f64(whole))
 }
 
 /// A count as the nearest number with a fraction.

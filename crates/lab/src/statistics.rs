@@ -15,7 +15,6 @@ pub struct Figures {
 
 impl Figures {
     /// Of runs with these figures.
-    #[must_use]
     pub fn of(figures: &[f64]) -> Self {
         Self {
             mean: mean(figures),
@@ -25,7 +24,6 @@ impl Figures {
 
     /// Which average is larger, where they differ by more than twice both deviations together; equal
     /// otherwise. None where one of them is of a single run.
-    #[must_use]
     pub fn beyond_noise(self, other: Self) -> Option<Ordering> {
         let noise = 2.0 * (self.s? + other.s?);
         let difference = self.mean - other.mean;
@@ -45,13 +43,11 @@ impl std::fmt::Display for Figures {
 }
 
 /// The mean. None of none: not a number.
-#[must_use]
 pub fn mean(figures: &[f64]) -> f64 {
     figures.iter().sum::<f64>() / as_f64(figures.len() as u64)
 }
 
 /// The standard deviation of runs like these (the sample's); 0 of fewer than two.
-#[must_use]
 pub fn deviation(figures: &[f64]) -> f64 {
     let others = figures.len().saturating_sub(1);
     if others == 0 {
@@ -64,7 +60,6 @@ pub fn deviation(figures: &[f64]) -> f64 {
 
 /// The one in the middle, or the mean of the two there: one slow run does not move it. None of
 /// none: not a number.
-#[must_use]
 pub fn median(figures: &[f64]) -> f64 {
     let mut figures = figures.to_vec();
     figures.sort_by(f64::total_cmp);

@@ -12,9 +12,10 @@ use larder_cache::table::{Counts, HashFunction};
 use larder_cache::tables::Finder;
 use larder_cache::tape::{CacheKind, Event, Operation};
 use larder_lab::hash::{
-    Combination, Error, HashReport, KeyKind, Keys, Outcome, Room, Source, Survey, TraceFile,
+    Combination, Each, Error, HashReport, KeyKind, Keys, Outcome, Room, Source, Survey, TraceFile,
     Wanted, p_value, replay, survey,
 };
+use larder_lab::output::Report as _;
 use larder_lab::trace::Tolerance;
 use larder_testkit::{Random, Seed};
 use larder_trace::{Overflow, TraceEvent, TraceRecorder};
@@ -40,10 +41,7 @@ impl Source for Events {
         self.tells_changes
     }
 
-    fn read(
-        &self,
-        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
-    ) -> Result<(), Error> {
+    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
         for batch in self.events.chunks(1000) {
             if !each(&mut batch.iter().copied()) {
                 break;

@@ -3,7 +3,7 @@
 
 use larder_cache::hash::Function;
 use larder_cache::tape::{CacheKind, Operation};
-use larder_lab::hash::{Combination, Error, Room, Source, Wanted, replay, survey};
+use larder_lab::hash::{Combination, Each, Error, Room, Source, Wanted, replay, survey};
 use larder_testkit::memory::{peak_resident_bytes, resident_bytes};
 use larder_trace::TraceEvent;
 
@@ -32,10 +32,7 @@ impl Source for Passing {
         true
     }
 
-    fn read(
-        &self,
-        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
-    ) -> Result<(), Error> {
+    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
         let event = |operation, index| TraceEvent {
             time_ns: 0,
             cache: CacheKind::Page,

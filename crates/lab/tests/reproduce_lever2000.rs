@@ -4,9 +4,8 @@ use larder::{CacheKind, OpenOptions, Volume};
 use larder_block::MemoryDevice;
 use larder_lab::mke2fs;
 use larder_lab::operations::{Error, Operations, Players, share};
-use larder_lab::reproduce::Reproduction;
-use larder_lab::reproduce::lever2000::findings::Verdict;
-use larder_lab::reproduce::lever2000::{self, Lever2000, Size};
+use larder_lab::output::Report as _;
+use larder_lab::reproduce::lever2000::{self, Lever2000, Size, Verdict};
 use larder_lab::sdm;
 use larder_testkit::tell_skipped;
 use std::fs;
@@ -105,7 +104,9 @@ fn constant_of_64_bits_is_judged_by_what_lab_constant_measures() {
     let constants = results.constants.unwrap();
     assert!(constants.is_another_needed(), "{constants:?}");
     let mut findings = results.findings.iter();
-    let finding = findings.find(|finding| finding.name == "64 bits").unwrap();
+    let finding = findings
+        .find(|judged| judged.finding.name == "64 bits")
+        .unwrap();
     assert_eq!(finding.verdict, Verdict::Holds);
     let published = format!("{:.2} of chance's links", constants.published);
     assert!(finding.figures.contains(&published), "{}", finding.figures);
@@ -131,14 +132,14 @@ fn quick_reproduction_judges_nothing_that_needs_all_scripts() {
     let Some(results) = quick() else { return };
     for finding in &results.findings {
         let needs_all = !matches!(
-            finding.name,
+            finding.finding.name,
             "64 bits" | "shift-add or multiply" | "inlined or stand-alone" | "swap-like keys"
         );
         assert_eq!(
             finding.verdict == Verdict::TooFewScripts,
             needs_all,
             "{}",
-            finding.name
+            finding.finding.name
         );
     }
 }
@@ -146,7 +147,7 @@ fn quick_reproduction_judges_nothing_that_needs_all_scripts() {
 /// An ext4 in memory, with what users of `operations` share; none where there is no mke2fs.
 fn volume(operations: &Operations) -> Option<Volume> {
     let mut bytes = Vec::new();
-    match mke2fs::formatted(64 << 20, &["-t", "ext4"]) {
+    match mke2fs::formatted(64 << 20, "-t ext4") {
         Ok(mut image) => image.read_to_end(&mut bytes).unwrap(),
         Err(missing) => {
             tell_skipped(&missing);

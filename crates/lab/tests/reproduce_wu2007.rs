@@ -3,9 +3,8 @@
 
 use std::sync::LazyLock;
 
-use larder_lab::reproduce::Reproduction;
-use larder_lab::reproduce::wu2007::results::Wu2007;
-use larder_lab::reproduce::wu2007::{Size, cpu_counts, reproduce};
+use larder_lab::output::Report as _;
+use larder_lab::reproduce::wu2007::{Size, Wu2007, cpu_counts, reproduce};
 use larder_readahead::PolicyName;
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
 //! The workload of real commands, in a directory of its own.
 
+use larder_lab::output::Report as _;
 use larder_lab::sdm::{self, Error, SdmConfig};
 use larder_testkit::{Seed, tell_skipped};
 use std::fs;

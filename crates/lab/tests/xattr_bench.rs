@@ -1,6 +1,7 @@
 //! xattr-bench as programs use it: measured figures, and the report that is made of them.
 
 use larder::MbCacheVariant;
+use larder_lab::output::Report as _;
 use larder_lab::xattr_bench::{
     BenchConfig, Case, Error, Measured, Target, Worker, XattrBench, measure_all,
 };

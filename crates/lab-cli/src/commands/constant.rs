@@ -1,27 +1,63 @@
 //! `larder lab constant`.
 
 use super::hash::failure;
-use crate::args::ConstantArgs;
-use larder_console::{Failure, Result};
-use larder_lab::hash::constant::{KeySet, MEASURED_BITS, Study};
+use super::tolerance;
+use clap::Args;
+use larder_console::{Failure, Result, count, write_json};
+use larder_lab::hash::constant::{KeySet, MEASURED_BITS, Study, TABLE_BITS, WORD_BITS};
 use larder_lab::hash::{Error, TraceFile};
-use larder_lab::output::json_text;
-use larder_lab::trace::Tolerance;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Derive the multiplier of a multiplicative hash function, and measure it
+///
+/// As Lever 2000 does in its section 5.1: the prime nearest the golden ratio of the word, of which
+/// the upper bits of a product are the bucket. Beside it stand the published 2654435761, the nearest odd
+/// number and Linux's, each with what it is worth by itself (the spectral test, the largest gap between
+/// neighbours) and, for words of 32 bits and more, with the links that keys walk. For 64 bits
+/// this answers what the paper left open: whether another constant needs to be chosen there.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder lab constant                  for words of 64 bits
+  larder lab constant --bits 32        is 2654435761 the nearest prime?
+  larder lab constant --trace keys.parquet --table-bits 16
+  larder lab constant --json | jq -r .multiplier_hex
+
+JSON: bits, golden_ratio, multiplier, multiplier_hex, nearest_primes [{prime, difference}],
+multiplications [{name, about, multiplier, shift, quality {prime, difference, spectral, worst_gap}}],
+table_bits, key_sets [{keys, objects, chance_links, measured [{multiplication, links, longest_chain,
+empty, chi_square, degrees_of_freedom}]}], answer [sentences]")]
+pub(crate) struct ConstantArgs {
+    /// Bits of the word: 8 to 64
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(value_parser = count::within(WORD_BITS))]
+    pub bits: u32,
+    /// Bits of the tables that keys are put into, as many keys as buckets: 4 to 24
+    #[arg(long, value_name = "N", default_value_t = 14)]
+    #[arg(value_parser = count::within(TABLE_BITS))]
+    pub table_bits: u32,
+    /// Measure the first keys of each cache in this trace, not keys made up
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Read a trace that was cut short up to its last whole row group
+    #[arg(long, requires = "trace")]
+    pub salvage: bool,
+    /// Write JSON, one object, instead of the tables
+    #[arg(long)]
+    pub json: bool,
+}
 
 pub(super) fn run(args: &ConstantArgs) -> Result<ExitCode> {
     if args.trace.is_some() && args.bits < MEASURED_BITS {
-        return Err(Failure::Usage {
-            message: format!(
+        return Err(Failure::usage_with_hint(
+            format!(
                 "words of {} bits are too small for recorded keys",
                 args.bits
             ),
-            hint: Some(format!(
-                "give --bits {MEASURED_BITS} or more, or no --trace"
-            )),
-        });
+            format!("give --bits {MEASURED_BITS} or more, or no --trace"),
+        ));
     }
     let keys = match &args.trace {
         Some(path) => recorded(path, args),
@@ -29,21 +65,17 @@ pub(super) fn run(args: &ConstantArgs) -> Result<ExitCode> {
     };
     let keys = keys.map_err(|error| failure(&error))?;
     let study = Study::new(args.bits, args.table_bits, &keys);
-    let mut out = io::stdout().lock();
     if args.json {
-        out.write_all(json_text(&study)?.as_bytes())?;
+        write_json(&study)?;
     } else {
+        let mut out = io::stdout().lock();
         write!(out, "{study}")?;
+        out.flush()?;
     }
-    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn recorded(path: &Path, args: &ConstantArgs) -> std::result::Result<Vec<KeySet>, Error> {
-    let tolerance = if args.salvage {
-        Tolerance::UpToLastRowGroup
-    } else {
-        Tolerance::Whole
-    };
-    KeySet::read(&TraceFile::open(path, tolerance)?, args.table_bits)
+    let trace = TraceFile::open(path, tolerance(args.salvage))?;
+    KeySet::read(&trace, args.table_bits)
 }

@@ -1,17 +1,47 @@
 //! `larder lab export`.
 
-use super::rewritten_hint;
 use super::written::not_made;
-use crate::args::ExportArgs;
+use super::{rewritten_hint, tolerance};
+use clap::Args;
 use larder::CacheKind;
-use larder_console::{Failure, Result, tell_warning, write_json};
+use larder_console::{Cache, Failure, Result, tell_warning, write_json};
 use larder_lab::trace::export::oracle_general::OracleGeneralWriter;
-use larder_lab::trace::{Error, Tolerance, TraceReader, TraceSummary};
+use larder_lab::trace::{Error, TraceReader, TraceSummary};
 use larder_trace::Batch;
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// Write the lookups of a trace in libCacheSim's oracleGeneral format
+///
+/// Each lookup of one cache is a record of 24 bytes: seconds, object, size, and the number of the next
+/// lookup of the same object. Two numbers of a key below 2^32 lie side by side in the object, the greater
+/// ones are mixed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder lab export blocks.parquet blocks.oracleGeneral
+  larder lab export trace.parquet names.oracleGeneral --cache dentry
+  cachesim names.oracleGeneral oracleGeneral lru,s3fifo 0.1
+
+JSON: output, records")]
+pub(crate) struct ExportArgs {
+    /// The trace
+    pub trace: PathBuf,
+    /// The file that is written; there must be no such file yet
+    pub output: PathBuf,
+    /// Whose lookups [default: the only cache that the trace has lookups of]
+    #[arg(long, value_name = "NAME")]
+    pub cache: Option<Cache>,
+    /// Read a trace that was cut short up to its last whole row group
+    #[arg(long)]
+    pub salvage: bool,
+    /// Write JSON, one object, instead of the summary
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Debug, Serialize)]
 struct Summary {
@@ -20,11 +50,7 @@ struct Summary {
 }
 
 pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
-    let tolerance = if args.salvage {
-        Tolerance::UpToLastRowGroup
-    } else {
-        Tolerance::Whole
-    };
+    let tolerance = tolerance(args.salvage);
     let failed = |error: &Error| failure(args, error);
     let open = || TraceReader::open(&args.trace, tolerance).map_err(|error| failed(&error));
     let summary = TraceSummary::of(&mut open()?).map_err(|error| failed(&error))?;
@@ -76,10 +102,10 @@ fn choose(args: &ExportArgs, summary: &TraceSummary) -> Result<CacheKind> {
             format!("it has these: {lookups}"),
         )),
         (None, [(cache, _)]) => Ok(**cache),
-        (None, _) => Err(Failure::Usage {
-            message: format!("{trace} has lookups of several caches: {lookups}"),
-            hint: Some("choose one with --cache".to_owned()),
-        }),
+        (None, _) => Err(Failure::usage_with_hint(
+            format!("{trace} has lookups of several caches: {lookups}"),
+            "choose one with --cache",
+        )),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `larder lab list`.
 
-use crate::args::ListArgs;
+use clap::Args;
 use larder::tables::Function;
 use larder::{CacheKind, PolicyName};
 use larder_console::{Result, write_json};
@@ -9,6 +9,22 @@ use larder_lab::workload::Workload;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
+
+/// List the workloads with their parameters, the devices, the policies and the hash functions
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder lab list
+  larder lab list --json | jq -r '.workloads[].name'
+
+JSON: workloads [{name, about, parameters [{name, default, about}]}],
+devices [{name, about}], policies [names],
+functions [{name, about, source, caches}]")]
+pub(crate) struct ListArgs {
+    /// Write JSON, one object
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Debug, Serialize)]
 struct List {

@@ -1,4 +1,4 @@
-//! The subcommands, one module each.
+//! The subcommands, one module each: their arguments, and what they do.
 
 mod constant;
 mod export;
@@ -14,18 +14,71 @@ mod tune;
 mod written;
 pub(crate) mod xattr_bench;
 
-use crate::args::{Command, ResultArgs};
+use crate::options::ResultArgs;
+use clap::{Parser, Subcommand};
+use constant::ConstantArgs;
+use export::ExportArgs;
+use hash::HashArgs;
+use import::ImportArgs;
+use indicatif::{ProgressBar, ProgressStyle};
 use larder_console::{Failure, Result, logging, tell_note};
+use larder_lab::output::{Report, ReportFile};
+use larder_lab::trace::{Error, Tolerance};
+use list::ListArgs;
+use readahead::ReadaheadArgs;
+use record::RecordArgs;
+use reproduce::ReproduceArgs;
+use sdm::SdmArgs;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
 use std::fs;
 use std::io::{self, IsTerminal, PipeReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use trace::TraceArgs;
+use tune::TuneArgs;
+use xattr_bench::XattrBenchArgs;
 
-use indicatif::{ProgressBar, ProgressStyle};
-use larder_lab::output::ReportFile;
-use larder_lab::trace::Error;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::low_level::pipe;
+/// Compare what caches and readahead do, reproduce published results
+///
+/// Readahead: the page cache and the policies of a mount run over a simulated
+/// device, in virtual time; nothing is mounted or read, and the same command
+/// prints the same figures. xattr-bench measures this machine.
+#[derive(Debug, Parser)]
+#[command(
+    name = "larder-lab",
+    bin_name = "larder lab",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  larder lab list                          what can be simulated
+  larder lab readahead --workload interleaved:streams=64 --device nvme
+  larder lab hash --keys pages             hash functions under keys
+  larder lab trace info disk.trace         what a recording holds
+  larder lab xattr-bench --processes 4     how fast files share attributes
+  larder lab reproduce wu2007              the published tables beside ours"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Readahead(ReadaheadArgs),
+    Hash(HashArgs),
+    Tune(TuneArgs),
+    Record(RecordArgs),
+    Trace(TraceArgs),
+    Import(ImportArgs),
+    Export(ExportArgs),
+    Constant(ConstantArgs),
+    XattrBench(XattrBenchArgs),
+    Sdm(SdmArgs),
+    Reproduce(ReproduceArgs),
+    List(ListArgs),
+}
 
 /// Runs one subcommand.
 pub(crate) fn run(command: &Command) -> Result<ExitCode> {
@@ -55,6 +108,15 @@ fn rewritten_hint(error: &Error) -> Option<&'static str> {
         ),
         Error::Codec(_) => Some("have that program compress it by Snappy, or not at all"),
         _ => None,
+    }
+}
+
+/// What `--salvage` asks for.
+fn tolerance(salvage: bool) -> Tolerance {
+    if salvage {
+        Tolerance::UpToLastRowGroup
+    } else {
+        Tolerance::Whole
     }
 }
 
@@ -94,31 +156,26 @@ fn set_total(bar: &ProgressBar, total: u64) {
     }
 }
 
-/// What a command measured, in the forms that it is asked for in.
-struct Results<'r> {
-    json: String,
-    csv: String,
-    report: Vec<ReportFile>,
-    /// Prints the tables.
-    text: &'r dyn Fn(&mut dyn Write) -> io::Result<()>,
-}
-
-impl Results<'_> {
-    fn write(&self, args: &ResultArgs) -> Result<()> {
-        if let Some(path) = &args.csv {
-            write("--csv", path, &self.csv)?;
-        }
-        if let Some(dir) = &args.output {
-            write_report(dir, &self.report)?;
-        }
-        let mut out = io::stdout().lock();
-        if args.json {
-            out.write_all(self.json.as_bytes())?;
-        } else {
-            (self.text)(&mut out)?;
-        }
-        Ok(out.flush()?)
+/// Writes what a command measured in the forms that `args` ask for; `print_text` prints the tables.
+fn write_results(
+    report: &impl Report,
+    args: &ResultArgs,
+    print_text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<ExitCode> {
+    if let Some(path) = &args.csv {
+        write("--csv", path, &report.to_csv()?)?;
     }
+    if let Some(dir) = &args.output {
+        write_report(dir, &report.report()?)?;
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        out.write_all(report.to_json()?.as_bytes())?;
+    } else {
+        print_text(&mut out)?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes one file, which `option` named, and notes if that replaces another.
@@ -148,4 +205,28 @@ fn write_report(dir: &Path, files: &[ReportFile]) -> Result<()> {
         write("--output", &dir.join(&file.name), &file.content)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        let cli = Cli::command();
+        for command in cli.get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string);
+            assert!(
+                help.is_some_and(|text| text.contains("Examples:")),
+                "{}",
+                command.get_name()
+            );
+        }
+    }
 }

@@ -1,18 +1,96 @@
 //! `larder lab trace`.
 
 use super::rewritten_hint;
-use crate::args::{TraceArgs, TraceCommand, TraceInfoArgs, TraceSalvageArgs, TraceShowArgs};
-use larder::Operation;
-use larder::Timestamp;
+use clap::{Args, Subcommand};
+use larder::{Operation, Timestamp};
 use larder_console::{Failure, Result, tell_note, time, write_json};
-use larder_lab::output::{Align, Table};
+use larder_lab::output::Table;
 use larder_lab::trace::{self, Error, Tolerance, TraceReader, TraceSummary};
 use larder_trace::columns::name_of_operation;
 use larder_trace::{Batch, TraceEvent};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// Look at a trace, or save what is left of one
+///
+/// A trace is a Parquet file that says what caches were asked: recorded by larder mount --record or
+/// larder lab record, or imported. pandas, Polars and Spark read it, too; docs/traces.md says how, what
+/// each row means, and how a trace that another program writes anew stays one.
+///
+/// A mount's recording is written every 5 seconds, and has no footer until the mount is gone: until then
+/// other programs cannot read it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder lab trace info disk.trace
+  larder lab trace show disk.trace --rows 100
+  larder lab trace salvage cut.trace saved.trace
+  duckdb -c \"SELECT cache, operation, count(*) FROM 'disk.trace' GROUP BY ALL\"
+
+Columns: time (nanoseconds), cache (0 page, 1 buffer, 2 dentry, 3 inode), operation (0 lookup,
+1 insert, 2 remove), device, inode, index (page: which one; buffer: block; dentry: directory),
+name_hash, hit. An inode that changes on the image is a removal and an insertion")]
+pub(crate) struct TraceArgs {
+    #[command(subcommand)]
+    pub command: TraceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    Info(TraceInfoArgs),
+    Show(TraceShowArgs),
+    Salvage(TraceSalvageArgs),
+}
+
+/// Say what a trace holds: events by cache, time, losses
+///
+/// Reads all of it. One that is cut short or damaged is read up to its last whole row group, and
+/// the exit code is 1.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder lab trace info disk.trace
+  larder lab trace info disk.trace --json | jq '.caches.dentry'
+
+JSON: info {source, began_unix_s, tells_changes, tables, lost, is_cut_short}, shortened, is_summed,
+row_groups, events, first_ns, last_ns, caches {name: {lookups, hits, inserts, removals}}")]
+pub(crate) struct TraceInfoArgs {
+    /// The trace
+    pub file: PathBuf,
+    /// Write JSON, one object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print the first events of a trace
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder lab trace show disk.trace
+  larder lab trace show disk.trace --rows 1000000 | grep dentry")]
+pub(crate) struct TraceShowArgs {
+    /// The trace
+    pub file: PathBuf,
+    /// Events to print
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub rows: usize,
+}
+
+/// Write what is left of a trace that is cut short or damaged to a new one
+///
+/// All events up to the last whole row group, of half a million events or 5 seconds.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  larder lab trace salvage cut.trace saved.trace")]
+pub(crate) struct TraceSalvageArgs {
+    /// The trace
+    pub file: PathBuf,
+    /// The new trace
+    pub output: PathBuf,
+}
 
 pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
     match &args.command {
@@ -86,19 +164,8 @@ fn print_text(out: &mut impl Write, summary: &TraceSummary) -> io::Result<()> {
 fn show(args: &TraceShowArgs) -> Result<ExitCode> {
     let failed = |error| failure(&args.file, &error);
     let mut reader = TraceReader::open(&args.file, Tolerance::Whole).map_err(failed)?;
-    let titles = [
-        "time (s)",
-        "cache",
-        "operation",
-        "device",
-        "inode",
-        "index",
-        "name hash",
-    ];
-    let mut table = Table::new(titles.map(|title| match title {
-        "cache" | "operation" => (title, Align::Left),
-        _ => (title, Align::Right),
-    }));
+    let mut table =
+        Table::new("time (s): | cache | operation | device: | inode: | index: | name hash:");
     let mut batch = Batch::default();
     let mut left = args.rows;
     while left > 0 && reader.read(&mut batch).map_err(failed)? {
@@ -113,14 +180,14 @@ fn show(args: &TraceShowArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn cells(event: &TraceEvent) -> Vec<String> {
+fn cells(event: &TraceEvent) -> [String; 7] {
     let time = Duration::from_nanos(event.time_ns);
     let operation = match event.operation {
         Operation::Lookup { hit: true } => "lookup, hit",
         Operation::Lookup { hit: false } => "lookup, miss",
         other => name_of_operation(other),
     };
-    vec![
+    [
         format!("{}.{:09}", time.as_secs(), time.subsec_nanos()),
         event.cache.as_str().to_owned(),
         operation.to_owned(),

@@ -4,7 +4,7 @@ use larder::CacheKind;
 use larder_console::{Failure, Result};
 use larder_lab::trace::Error;
 use larder_trace::{TraceEvent, TraceInfo, TraceWriter};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,13 +17,8 @@ pub(super) struct Written {
 }
 
 /// Rows of each cache.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Rows {
-    page: u64,
-    buffer: u64,
-    dentry: u64,
-    inode: u64,
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rows([u64; CacheKind::ALL.len()]);
 
 impl Written {
     /// Makes the trace at `path`; `option` named it.
@@ -37,12 +32,7 @@ impl Written {
     }
 
     pub(super) fn push(&mut self, event: &TraceEvent) -> Result<(), Error> {
-        *match event.cache {
-            CacheKind::Page => &mut self.rows.page,
-            CacheKind::Buffer => &mut self.rows.buffer,
-            CacheKind::Dentry => &mut self.rows.dentry,
-            CacheKind::Inode => &mut self.rows.inode,
-        } += 1;
+        self.rows.0[event.cache as usize] += 1;
         Ok(self.writer.push(event)?)
     }
 
@@ -56,26 +46,30 @@ impl Written {
 
 impl Rows {
     pub(super) fn is_empty(self) -> bool {
-        self.page + self.buffer + self.dentry + self.inode == 0
+        self.0 == [0; CacheKind::ALL.len()]
     }
 
-    /// `12 pages, …` for people; those that there are none of are left out.
+    fn by_cache(self) -> impl Iterator<Item = (CacheKind, u64)> {
+        CacheKind::ALL.into_iter().zip(self.0)
+    }
+
+    /// `page 12, …` for people; those that there are none of are left out.
     pub(super) fn to_text(self) -> String {
-        let all = [
-            ("page", self.page),
-            ("buffer", self.buffer),
-            ("dentry", self.dentry),
-            ("inode", self.inode),
-        ];
-        let some = all.iter().filter(|(_, rows)| *rows > 0);
+        let some = self.by_cache().filter(|(_, rows)| *rows > 0);
         let texts: Vec<String> = some
-            .map(|(cache, rows)| format!("{cache} {rows}"))
+            .map(|(cache, rows)| format!("{} {rows}", cache.as_str()))
             .collect();
         if texts.is_empty() {
             "none".to_owned()
         } else {
             texts.join(", ")
         }
+    }
+}
+
+impl Serialize for Rows {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.by_cache())
     }
 }
 

@@ -36,7 +36,6 @@ pub struct Prices {
 /// Processors, and what their steps cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// Processors.
     pub processors: usize,
     /// What steps cost.
     pub prices: Prices,
@@ -65,7 +64,6 @@ impl Machine {
     ///
     /// # Panics
     /// If they wait for one another forever.
-    #[must_use]
     pub fn play(&self, workers: &[Vec<Vec<Step>>]) -> Outcome {
         let mut play = Play::new(*self, workers);
         for processor in 0..self.processors {

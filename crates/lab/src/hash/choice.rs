@@ -27,7 +27,6 @@ enum Choice {
 
 impl Functions {
     /// All that there are for a cache.
-    #[must_use]
     pub fn all() -> Self {
         Self(vec![Choice::All])
     }
@@ -83,7 +82,6 @@ fn is_published(finder: Finder) -> bool {
 
 /// What stands for our own function of a cache in a replay: that function, but for names. Theirs has
 /// a secret, which is in no trace; a mixer is as good as chance as well, and costs a multiplication as well.
-#[must_use]
 pub fn own_function(cache: CacheKind) -> Function {
     match cache {
         CacheKind::Page | CacheKind::Buffer | CacheKind::Inode => Function::Golden,

@@ -1,7 +1,7 @@
 //! Keys made up, for who has no trace yet: drawn from a seed, in the shapes that caches see.
 
 use super::error::Error;
-use super::source::Source;
+use super::source::{Each, Source};
 use crate::workload::chance::generator;
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation};
@@ -205,10 +205,7 @@ impl Source for Keys {
         false
     }
 
-    fn read(
-        &self,
-        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
-    ) -> Result<(), Error> {
+    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
         let mut random = generator(self.seed, 1);
         let again = self.hashed.len() as u64 * LOOKUPS_AN_OBJECT;
         let mut drawn = (0..again).map(|_| self.hashed[random.random_range(0..self.hashed.len())]);

@@ -8,7 +8,7 @@
 mod choice;
 mod completion;
 pub mod constant;
-pub mod cost;
+pub(crate) mod cost;
 mod counters;
 mod error;
 mod keys;
@@ -25,16 +25,18 @@ mod sweep;
 mod timing;
 mod trees;
 
-pub use choice::{Functions, Sizes, own_function};
+pub(crate) use choice::own_function;
+pub use choice::{Functions, Sizes};
 pub use error::Error;
 pub use keys::{KeyKind, Keys};
 pub(crate) use replay::BUCKET_BYTES;
-pub use report::{CacheReport, HashReport};
-pub use room::{object_bytes, room_of};
-pub use row::{Chains, Row, p_value};
-pub use source::{Prefix, Room, Source, TraceFile, Wanted};
-pub use survey::{Links, Survey};
-pub use sweep::{
-    Combination, Outcome, SEGMENTS, Surveys, replay, segment_end, survey, survey_from, table_bytes,
-};
-pub use timing::{LookupTime, Timing};
+pub use report::HashReport;
+pub use room::room_of;
+pub(crate) use row::Row;
+pub use row::p_value;
+pub(crate) use source::Prefix;
+pub use source::{Each, Room, Source, TraceFile, Wanted};
+pub use survey::Survey;
+pub(crate) use sweep::segment_end;
+pub use sweep::{Combination, Outcome, SEGMENTS, Surveys, replay, survey, survey_from};
+pub(crate) use timing::{LookupTime, Timing};

@@ -5,6 +5,7 @@ use super::row::Row;
 use crate::output::{BarPlot, LinePlot, ReportFile, Scale, Series};
 use crate::run_report::as_f64;
 use larder_cache::tables::Finder;
+use std::collections::BTreeMap;
 
 /// Functions whose lines a plot shows: those with the fewest links.
 const LINES: usize = 6;
@@ -21,8 +22,7 @@ pub(super) fn of_cache(of: &CacheReport) -> Vec<ReportFile> {
         ("chains", chains(of)),
     ];
     let file = |(name, content): (&str, Option<String>)| {
-        let name = format!("{cache}-{name}.svg");
-        content.map(|content| ReportFile { name, content })
+        Some(ReportFile::new(format!("{cache}-{name}.svg"), content?))
     };
     plots.into_iter().filter_map(file).collect()
 }
@@ -35,13 +35,12 @@ fn links(of: &CacheReport) -> Option<String> {
         let found = rows.find(|row| row.function == function && row.bits == bits);
         found.map_or(f64::NAN, |row| row.links.lookup)
     };
-    let series = sizes(of).into_iter().map(|bits| Series {
-        name: format!("{bits} bits"),
-        values: functions
-            .iter()
-            .map(|function| value(*function, bits))
-            .chain([of.survey.chance(bits).lookup])
-            .collect(),
+    let series = sizes(of).into_iter().map(|bits| {
+        let values = functions.iter().map(|function| value(*function, bits));
+        Series::new(
+            format!("{bits} bits"),
+            values.chain([of.survey.chance(bits).lookup]),
+        )
     });
     let groups = functions.iter().map(ToString::to_string);
     let plot = BarPlot {
@@ -61,10 +60,7 @@ fn times(of: &CacheReport) -> Option<String> {
     let series = functions(of).into_iter().take(LINES).map(|function| {
         let rows = of.rows.iter().filter(|row| row.function == function);
         let point = |row: &Row| Some((as_f64(1 << row.bits), row.lookup_ns?));
-        Series {
-            name: function.to_string(),
-            values: rows.filter_map(point).collect(),
-        }
+        Series::new(function.to_string(), rows.filter_map(point))
     });
     let plot = LinePlot {
         title: format!(
@@ -87,17 +83,10 @@ fn chains(of: &CacheReport) -> Option<String> {
     let same_size: Vec<&Row> = tables.filter(|row| row.bits == largest).collect();
     let (best, worst) = (*same_size.first()?, *same_size.last()?);
     let of_row = |row: &Row| {
-        let lengths = row
-            .histogram
-            .lengths()
-            .collect::<std::collections::BTreeMap<_, _>>();
+        let lengths: BTreeMap<_, _> = row.histogram.lengths().collect();
         let objects = |length| as_f64(length * lengths.get(&length).copied().unwrap_or(0));
-        Series {
-            name: row.function.to_string(),
-            values: (0..LENGTHS)
-                .map(|length| (as_f64(length), objects(length)))
-                .collect(),
-        }
+        let points = (0..LENGTHS).map(|length| (as_f64(length), objects(length)));
+        Series::new(row.function.to_string(), points)
     };
     let buckets = as_f64(1 << best.bits);
     let mean = as_f64(best.objects) / buckets;
@@ -107,10 +96,7 @@ fn chains(of: &CacheReport) -> Option<String> {
         expected *= mean / as_f64(length + 1);
         (as_f64(length), objects)
     });
-    let poisson = Series {
-        name: "Poisson".to_owned(),
-        values: poisson.collect(),
-    };
+    let poisson = Series::new("Poisson", poisson);
     let plot = LinePlot {
         title: format!(
             "{} cache: objects by the length of their chains, {} bits",

@@ -9,8 +9,8 @@ use super::row::{Chains, Row};
 use super::source::{Source, Wanted};
 use super::survey::Survey;
 use super::sweep::{Combination, Outcome, Surveys};
-use crate::output::{Align, Report, ReportFile, Table, csv_text, json_text, significant};
-use crate::run_report::{as_f64, ratio};
+use crate::output::{Report, ReportFile, Table, csv_text, significant, text_or};
+use crate::run_report::{as_f64, quotient};
 use crate::trace::Losses;
 use larder_cache::hash::Function;
 use larder_cache::table::histogram::Report as PublishedForm;
@@ -23,8 +23,6 @@ use std::io;
 
 /// Bits of the tables for which functions are timed on their own.
 const COST_BITS: u32 = 14;
-
-const TITLE: &str = "Hash functions under a trace";
 
 /// What a sweep showed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -46,7 +44,6 @@ pub struct HashReport {
 /// What a sweep showed of one cache.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheReport {
-    /// The cache.
     pub cache: CacheKind,
     /// What the trace asks of any table.
     pub survey: Survey,
@@ -97,47 +94,9 @@ impl HashReport {
         }
     }
 
-    /// One line for each combination, with a head.
-    ///
-    /// # Errors
-    /// Where the figures cannot be written as CSV, which is our own mistake.
-    pub fn to_csv(&self) -> io::Result<String> {
-        let rows = self.caches.iter().flat_map(|of| {
-            let rows = of.rows.iter();
-            rows.map(|row| csv_line(of.cache.as_str(), row))
-        });
-        let head = CSV_HEAD.map(str::to_owned).to_vec();
-        csv_text([head].into_iter().chain(rows))
-    }
-
-    /// Everything but chain lengths, as JSON.
-    ///
-    /// # Errors
-    /// Where the figures cannot be written as JSON, which is our own mistake.
-    pub fn to_json(&self) -> io::Result<String> {
-        json_text(self)
-    }
-
-    /// The sweep as files: `hash.md`, `.html`, `.csv`, `.json`, and the plots.
-    ///
-    /// # Errors
-    /// As [`Self::to_csv`] and [`Self::to_json`].
-    pub fn report(&self) -> io::Result<Vec<ReportFile>> {
-        let report = Report {
-            name: "hash",
-            title: TITLE,
-            markdown: self.markdown(),
-            csv: self.to_csv()?,
-            json: self.to_json()?,
-            plots: self.caches.iter().flat_map(plots::of_cache).collect(),
-        };
-        Ok(report.into_files())
-    }
-
     fn costs_table(&self) -> Table {
-        let numbers = ["latency", "throughput", "called", "throughput", "bytes"];
-        let numbers = numbers.map(|title| (title, Align::Right));
-        let mut table = Table::new([("function", Align::Left)].into_iter().chain(numbers));
+        let mut table =
+            Table::new("function | latency: | throughput: | called: | throughput: | bytes:");
         for cost in &self.costs.costs {
             let (inlined, called) = (cost.inlined, cost.stand_alone);
             let cycles = [
@@ -148,27 +107,30 @@ impl HashReport {
             ];
             let mut row = vec![cost.function.to_string()];
             row.extend(cycles.map(|cycles| format!("{cycles:.1}")));
-            let bytes = cost.instruction_bytes.map(|bytes| bytes.to_string());
-            row.push(bytes.unwrap_or_else(|| "-".to_owned()));
+            row.push(text_or(cost.instruction_bytes, "-"));
             table.push(row);
         }
         table
     }
+}
 
-    fn markdown(&self) -> String {
-        let mut text = format!("# {TITLE}\n\n{}.\n\n", self.source);
-        // Writing to a string does not fail.
+impl Report for HashReport {
+    const NAME: &'static str = "hash";
+    const TITLE: &'static str = "Hash functions under a trace";
+
+    fn body(&self) -> String {
+        let mut text = format!("{}.\n\n", self.source);
         if !self.losses.are_none() {
             let _ = writeln!(text, "**Incomplete**: {}.\n", self.losses);
         }
-        text.push_str(COLUMNS);
+        text.push_str(ABOUT_COLUMNS);
         if self.is_completed {
             text.push_str(COMPLETED);
         }
         for of in &self.caches {
             let name = of.cache.as_str();
             let _ = writeln!(text, "\n## {name} cache\n\n{}\n", of.title());
-            let _ = writeln!(text, "{}", of.full_table().to_markdown());
+            let _ = writeln!(text, "{}", of.table_of(&COLUMNS).to_markdown());
             if let Some(verdict) = of.verdict() {
                 let _ = writeln!(text, "{verdict}\n");
             }
@@ -176,7 +138,7 @@ impl HashReport {
                 let _ = writeln!(text, "![{name}]({})\n", plot.name);
             }
         }
-        let _ = writeln!(text, "{COST_COLUMNS}{}", self.costs_table().to_markdown());
+        let _ = writeln!(text, "{ABOUT_COSTS}{}", self.costs_table().to_markdown());
         let _ = writeln!(text, "{}\n", self.uncounted);
         for of in &self.caches {
             let _ = writeln!(text, "## {} cache, histograms\n", of.cache.as_str());
@@ -186,12 +148,59 @@ impl HashReport {
         }
         text
     }
+
+    /// One line for each combination.
+    fn to_csv(&self) -> io::Result<String> {
+        let rows = self.caches.iter().flat_map(|of| {
+            let rows = of.rows.iter();
+            rows.map(|row| csv_line(of.cache.as_str(), row))
+        });
+        csv_text(CSV_HEAD, rows)
+    }
+
+    fn plots(&self) -> Vec<ReportFile> {
+        self.caches.iter().flat_map(plots::of_cache).collect()
+    }
 }
 
 /// A column's title, and what a row has there.
 type Column = (&'static str, fn(&Row) -> String);
 
-const COLUMNS: &str = "\
+/// The columns of figures; a terminal has room for some.
+const COLUMNS: [Column; 12] = [
+    ("hit", |row| format!("{:.3}", row.links.hit)),
+    ("miss", |row| format!("{:.3}", row.links.miss)),
+    ("excess", |row| {
+        of_chains(row, |chains| format!("{:+.1}%", chains.over_chance * 100.0))
+    }),
+    ("longest", |row| {
+        of_chains(row, |chains| chains.longest_chain.to_string())
+    }),
+    ("empty", |row| {
+        of_chains(row, |chains| {
+            percent(as_f64(chains.empty_buckets) / as_f64(1 << row.bits))
+        })
+    }),
+    ("in mean chains", |row| {
+        of_chains(row, |chains| percent(chains.share_in_mean_chains))
+    }),
+    ("chi-square", |row| {
+        of_chains(row, |chains| significant(chains.chi_square))
+    }),
+    ("degrees", |row| {
+        of_chains(row, |chains| chains.degrees_of_freedom.to_string())
+    }),
+    ("p", |row| {
+        of_chains(row, |chains| format!("{:.3}", chains.p_value))
+    }),
+    ("ns", nanos),
+    ("million lookups/s", |row| {
+        significant(row.lookups_s.map_or(f64::NAN, |rate| rate / 1e6))
+    }),
+    ("KiB", |row| significant(as_f64(row.table_bytes) / 1024.0)),
+];
+
+const ABOUT_COLUMNS: &str = "\
 `hit` and `miss` are links walked in the mean by a lookup that finds its object and by one that does \
 not; of red-black trees, pages compared with the one sought. `excess` compares a lookup with chance: the \
 expectation over all functions there can be, for this very trace. `longest`, `empty`, `in mean chains` (the share of the objects in chains no longer than the \
@@ -200,35 +209,16 @@ most objects. `ns` is of the median of seven runs of the last lookups before tha
 else to do, and the median distance of the runs from it. A star means that no other row is faster \
 but by noise: by more than 3% and 4.5 of both distances together.\n";
 
-const COST_COLUMNS: &str = "\
+const ABOUT_COSTS: &str = "\
 ## Functions\n\nCycles of a bucket, compiled into the loop that needs it and called: with the next key \
 waiting for it (latency) and not (throughput); and bytes of instructions.\n\n";
 
 const COMPLETED: &str = "\nWhat comes and goes was worked out from the lookups: what misses comes, and \
 where there is no room, the clock hand takes what was not used since it last passed.\n";
 
-const CSV_HEAD: [&str; 20] = [
-    "cache",
-    "function",
-    "bits",
-    "lookups",
-    "hits",
-    "links_on_hits",
-    "links_on_misses",
-    "links_hit",
-    "links_miss",
-    "links_lookup",
-    "objects",
-    "over_chance",
-    "longest_chain",
-    "empty_buckets",
-    "share_in_mean_chains",
-    "chi_square",
-    "degrees_of_freedom",
-    "p_value",
-    "lookup_ns",
-    "mad_ns",
-];
+const CSV_HEAD: &str = "cache,function,bits,lookups,hits,links_on_hits,links_on_misses,links_hit,\
+                        links_miss,links_lookup,objects,over_chance,longest_chain,empty_buckets,\
+                        share_in_mean_chains,chi_square,degrees_of_freedom,p_value,lookup_ns,mad_ns";
 
 /// The functions that were compared, each once.
 fn functions(outcomes: &[Outcome]) -> Vec<Function> {
@@ -270,7 +260,7 @@ fn csv_line(cache: &str, row: &Row) -> Vec<String> {
         ]
     }));
     let times = [row.lookup_ns, row.mad_ns];
-    line.extend(times.map(|time| time.map_or_else(String::new, |time| time.to_string())));
+    line.extend(times.map(|time| text_or(time, "")));
     line
 }
 
@@ -288,7 +278,6 @@ fn mark_fastest(rows: &mut [Row]) {
 
 impl CacheReport {
     /// What the trace asks, in a line.
-    #[must_use]
     pub fn title(&self) -> String {
         let Survey {
             lookups,
@@ -296,7 +285,7 @@ impl CacheReport {
             contradictions,
             ..
         } = self.survey;
-        let hit_rate = ratio(as_f64(self.survey.hits), as_f64(lookups)) * 100.0;
+        let hit_rate = quotient(self.survey.hits, lookups) * 100.0;
         let contradictions = match contradictions {
             0 => String::new(),
             count => format!("; {count} events contradict those before"),
@@ -309,7 +298,6 @@ impl CacheReport {
     }
 
     /// What our own function walks beside chance, in a sentence, if it was compared.
-    #[must_use]
     pub fn verdict(&self) -> Option<String> {
         let own = self
             .rows
@@ -340,59 +328,14 @@ impl CacheReport {
     }
 
     /// One row for each combination, and one for chance, for a terminal.
-    #[must_use]
     pub fn table(&self) -> Table {
-        self.table_of(&[
-            ("hit", |row| format!("{:.3}", row.links.hit)),
-            ("miss", |row| format!("{:.3}", row.links.miss)),
-            ("excess", |row| of_chains(row, excess)),
-            ("longest", |row| {
-                of_chains(row, |chains| chains.longest_chain.to_string())
-            }),
-            ("p", |row| {
-                of_chains(row, |chains| format!("{:.3}", chains.p_value))
-            }),
-            ("ns", nanos),
-        ])
-    }
-
-    fn full_table(&self) -> Table {
-        self.table_of(&[
-            ("hit", |row| format!("{:.3}", row.links.hit)),
-            ("miss", |row| format!("{:.3}", row.links.miss)),
-            ("excess", |row| of_chains(row, excess)),
-            ("longest", |row| {
-                of_chains(row, |chains| chains.longest_chain.to_string())
-            }),
-            ("empty", |row| {
-                of_chains(row, |chains| {
-                    percent(as_f64(chains.empty_buckets) / as_f64(1 << row.bits))
-                })
-            }),
-            ("in mean chains", |row| {
-                of_chains(row, |chains| percent(chains.share_in_mean_chains))
-            }),
-            ("chi-square", |row| {
-                of_chains(row, |chains| significant(chains.chi_square))
-            }),
-            ("degrees", |row| {
-                of_chains(row, |chains| chains.degrees_of_freedom.to_string())
-            }),
-            ("p", |row| {
-                of_chains(row, |chains| format!("{:.3}", chains.p_value))
-            }),
-            ("ns", nanos),
-            ("million lookups/s", |row| {
-                significant(row.lookups_s.map_or(f64::NAN, |rate| rate / 1e6))
-            }),
-            ("KiB", |row| significant(as_f64(row.table_bytes) / 1024.0)),
-        ])
+        let [hit, miss, excess, longest, .., p, ns, _, _] = COLUMNS;
+        self.table_of(&[hit, miss, excess, longest, p, ns])
     }
 
     fn table_of(&self, columns: &[Column]) -> Table {
-        let titles = columns.iter().map(|(title, _)| (*title, Align::Right));
-        let head = [("function", Align::Left), ("bits", Align::Right)];
-        let mut table = Table::new(head.into_iter().chain(titles));
+        let titles = columns.iter().map(|(title, _)| title);
+        let mut table = Table::new("function | bits:").with_numbers(titles);
         let mut bits = None;
         for row in &self.rows {
             if bits != Some(row.bits) && row.chains.is_some() {
@@ -431,11 +374,7 @@ impl CacheReport {
 
 /// What `cell` says of a table's chains; trees have none.
 fn of_chains(row: &Row, cell: impl Fn(&Chains) -> String) -> String {
-    row.chains.as_ref().map_or_else(|| "-".to_owned(), cell)
-}
-
-fn excess(chains: &Chains) -> String {
-    format!("{:+.1}%", chains.over_chance * 100.0)
+    text_or(row.chains.as_ref().map(cell), "-")
 }
 
 fn percent(share: f64) -> String {

@@ -19,8 +19,7 @@ pub fn room_of(cache: CacheKind, bytes: u64) -> u64 {
 }
 
 /// What an object of `cache` takes, in bytes.
-#[must_use]
-pub fn object_bytes(cache: CacheKind) -> u64 {
+fn object_bytes(cache: CacheKind) -> u64 {
     match cache {
         CacheKind::Page | CacheKind::Buffer => PAGE_BYTES,
         CacheKind::Dentry => DENTRY_BYTES,

@@ -4,7 +4,7 @@ use super::replay::BUCKET_BYTES;
 use super::survey::{Links, Survey};
 use super::sweep::Outcome;
 use super::timing::{LookupTime, Timing};
-use crate::run_report::{as_f64, ratio};
+use crate::run_report::{quotient, ratio};
 use larder_cache::research::page_trees::NODE_BYTES;
 use larder_cache::table::histogram::ChiSquare;
 use larder_cache::table::{Counts, Histogram};
@@ -62,7 +62,6 @@ pub struct Chains {
     pub share_in_mean_chains: f64,
     /// How far chain lengths then are from Poisson's.
     pub chi_square: f64,
-    /// With how many degrees of freedom.
     pub degrees_of_freedom: u32,
     /// How likely chance is to be as far from them or further.
     pub p_value: f64,
@@ -85,7 +84,6 @@ impl Chains {
 
 impl Row {
     /// The figures of `outcome`, in a trace of which `survey` tells.
-    #[must_use]
     pub fn new(outcome: &Outcome, survey: &Survey) -> Self {
         let Outcome {
             combination,
@@ -120,14 +118,12 @@ impl Row {
     }
 
     /// How long a lookup takes, if that was timed.
-    #[must_use]
     pub fn time(&self) -> Option<LookupTime> {
         let (median_ns, mad_ns) = self.lookup_ns.zip(self.mad_ns)?;
         Some(LookupTime { median_ns, mad_ns })
     }
 
     /// What the table's lookups did.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
             hits: self.hits,
@@ -143,9 +139,9 @@ const LINK_BYTES: u64 = 4;
 
 fn links(counts: &Counts) -> Links {
     Links {
-        hit: ratio(as_f64(counts.links_on_hits), as_f64(counts.hits)),
-        miss: ratio(as_f64(counts.links_on_misses), as_f64(counts.misses)),
-        lookup: ratio(as_f64(counts.links()), as_f64(counts.lookups())),
+        hit: quotient(counts.links_on_hits, counts.hits),
+        miss: quotient(counts.links_on_misses, counts.misses),
+        lookup: quotient(counts.links(), counts.lookups()),
     }
 }
 

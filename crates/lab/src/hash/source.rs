@@ -15,6 +15,9 @@ use std::thread;
 /// Batches that are decoded ahead of those that replay.
 const AHEAD: usize = 2;
 
+/// Takes some events; returns whether it wants more.
+pub type Each<'a> = dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool + 'a;
+
 /// Events that can be read more than once, each time the same.
 pub trait Source: Sync {
     /// What they are of, for people.
@@ -35,10 +38,7 @@ pub trait Source: Sync {
     ///
     /// # Errors
     /// Where they cannot be read.
-    fn read(
-        &self,
-        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
-    ) -> Result<(), Error>;
+    fn read(&self, each: &mut Each<'_>) -> Result<(), Error>;
 }
 
 /// A trace in a file.
@@ -109,10 +109,7 @@ impl Source for TraceFile {
         self.losses.clone()
     }
 
-    fn read(
-        &self,
-        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
-    ) -> Result<(), Error> {
+    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
         let mut reader = open(&self.path, self.tolerance)?;
         let mut batch = Batch::default();
         while reader
@@ -136,7 +133,6 @@ pub struct Prefix<'s> {
 
 impl<'s> Prefix<'s> {
     /// The first `events` of `source`.
-    #[must_use]
     pub fn new(source: &'s dyn Source, events: u64) -> Self {
         Self { source, events }
     }
@@ -165,10 +161,7 @@ impl Source for Prefix<'_> {
         self.source.losses()
     }
 
-    fn read(
-        &self,
-        each: &mut dyn FnMut(&mut dyn Iterator<Item = TraceEvent>) -> bool,
-    ) -> Result<(), Error> {
+    fn read(&self, each: &mut Each<'_>) -> Result<(), Error> {
         let mut left = usize::try_from(self.events).unwrap_or(usize::MAX);
         self.source.read(&mut |events| {
             let mut first = events.take(left).inspect(|_| left -= 1);

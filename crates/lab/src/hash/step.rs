@@ -16,7 +16,6 @@ pub(super) struct Key {
 /// An event of one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Of what.
     pub(super) key: Key,
     /// What happened.
     pub(super) operation: Operation,

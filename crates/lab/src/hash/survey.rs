@@ -49,11 +49,8 @@ pub struct Survey {
 /// Links that lookups walk in the mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Links {
-    /// On a hit.
     pub hit: f64,
-    /// On a miss.
     pub miss: f64,
-    /// On a lookup.
     pub lookup: f64,
 }
 

@@ -28,8 +28,7 @@ pub const SEGMENTS: u64 = 32;
 
 /// The segment of this number, from 0, of a trace of so many `events` ends before this one; none if there is
 /// no such segment.
-#[must_use]
-pub fn segment_end(number: u64, events: u64) -> Option<u64> {
+pub(crate) fn segment_end(number: u64, events: u64) -> Option<u64> {
     // The product of all events and the number could overflow.
     let (each, more) = (events / SEGMENTS, events % SEGMENTS);
     let end = || (number + 1) * each + ((number + 1) * more).div_ceil(SEGMENTS);
@@ -147,8 +146,7 @@ fn group_size(surveys: &Surveys, combinations: &[Combination]) -> usize {
 }
 
 /// What the table of `combination` takes when it has the most objects.
-#[must_use]
-pub fn table_bytes(surveys: &Surveys, combination: &Combination) -> u64 {
+fn table_bytes(surveys: &Surveys, combination: &Combination) -> u64 {
     let objects = peak_objects(surveys, combination.cache);
     (BUCKET_BYTES << combination.bits) + OBJECT_BYTES * objects
 }

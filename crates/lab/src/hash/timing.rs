@@ -37,7 +37,6 @@ pub struct LookupTime {
 
 impl LookupTime {
     /// Of runs of which lookups took so long.
-    #[must_use]
     pub fn of(runs_ns: &[f64]) -> Self {
         let median_ns = median(runs_ns);
         let distances: Vec<f64> = runs_ns.iter().map(|run| (run - median_ns).abs()).collect();
@@ -48,7 +47,6 @@ impl LookupTime {
     }
 
     /// Whether it is less than `other`, and not by noise.
-    #[must_use]
     pub fn is_surely_less(self, other: Self) -> bool {
         let noise = NOISE_MADS * self.mad_ns.hypot(other.mad_ns);
         other.median_ns - self.median_ns > noise + SAME * other.median_ns
@@ -87,7 +85,6 @@ impl Timing {
     }
 
     /// Nanoseconds of a lookup.
-    #[must_use]
     pub fn lookup(&self) -> LookupTime {
         let runs = self.runs.iter();
         let nanos = runs.map(|run| run.as_secs_f64() * 1e9 / as_f64(self.lookups));

@@ -28,14 +28,14 @@
 //! Tests: the recorded script of the lab is replayed, and every result is as recorded.
 
 mod error;
-pub mod recorder;
+pub(crate) mod recorder;
 mod replay;
 #[cfg(test)]
 mod tests;
 
 pub use error::Error;
 pub(crate) use replay::NEW;
-pub use replay::{Players, User, share};
+pub use replay::{Players, share};
 
 use larder::Ino;
 use serde::{Deserialize, Serialize};
@@ -168,8 +168,7 @@ pub struct Operations {
 
 impl Operations {
     /// Operations on these directories and files.
-    #[must_use]
-    pub fn new(directories: Vec<String>, files: Vec<SizedFile>, done: Vec<Done>) -> Self {
+    pub(crate) fn new(directories: Vec<String>, files: Vec<SizedFile>, done: Vec<Done>) -> Self {
         Self {
             before: Before {
                 version: VERSION,

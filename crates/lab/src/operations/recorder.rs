@@ -52,7 +52,6 @@ pub struct Recorder {
 impl Recorder {
     /// Records what is below `root`; `home` is the directory in it that is the user's own, and the
     /// working directory of commands. `files` are there, with their sizes.
-    #[must_use]
     pub fn new(root: &str, home: &str, files: &[(String, u64)]) -> Self {
         Self {
             root: root.to_owned(),
@@ -80,14 +79,11 @@ impl Recorder {
         };
         for (number, path, how) in [(0, input, read), (1, output, write)] {
             if let Some(path) = path {
-                let file = self.open(own(path), how, false);
-                self.inherited.insert(
-                    number,
-                    Open {
-                        file,
-                        close_on_exec: false,
-                    },
-                );
+                let open = Open {
+                    file: self.open(own(path), how, false),
+                    close_on_exec: false,
+                };
+                self.inherited.insert(number, open);
             }
         }
     }
@@ -104,7 +100,6 @@ impl Recorder {
     }
 
     /// What was recorded.
-    #[must_use]
     pub fn into_done(self) -> Vec<Done> {
         self.done
     }
@@ -170,8 +165,8 @@ impl Recorder {
         if how.truncate || !self.sizes.contains_key(&path) {
             self.sizes.insert(path.clone(), 0);
         }
-        self.done
-            .push(Done(Operation::Open(path.clone(), number, how), 0));
+        let open = Operation::Open(path.clone(), number, how);
+        self.done.push(Done(open, 0));
         Rc::new(RefCell::new(OpenFile {
             number,
             path,
@@ -230,8 +225,7 @@ impl Recorder {
             | "symlink" | "symlinkat" => {
                 let is_recorded = self.file(call).is_some() || self.first_path(call)?.is_some();
                 if is_recorded && call.returned().is_some() {
-                    let (line, call) = (call.line, call.name.to_string());
-                    return Err(Error::Call { line, call });
+                    return Err(not_recorded(call));
                 }
             }
             _ => self.take_name(call)?,
@@ -294,16 +288,11 @@ impl Recorder {
             self.push(call, Operation::Open(path, number, how));
             return Ok(());
         };
-        let file = self.open(path, how, call.has_flag("O_APPEND"));
-        let close_on_exec = call.has_flag("O_CLOEXEC");
-        self.put(
-            descriptors,
-            number,
-            Open {
-                file,
-                close_on_exec,
-            },
-        );
+        let open = Open {
+            file: self.open(path, how, call.has_flag("O_APPEND")),
+            close_on_exec: call.has_flag("O_CLOEXEC"),
+        };
+        self.put(descriptors, number, open);
         Ok(())
     }
 
@@ -338,16 +327,9 @@ impl Recorder {
             return;
         }
         let from = descriptors.borrow().get(&number).cloned();
-        let close_on_exec = call.has_flag("F_DUPFD_CLOEXEC") || call.has_flag("O_CLOEXEC");
-        if let Some(from) = from {
-            self.put(
-                descriptors,
-                returned,
-                Open {
-                    close_on_exec,
-                    ..from
-                },
-            );
+        if let Some(mut open) = from {
+            open.close_on_exec = call.has_flag("F_DUPFD_CLOEXEC") || call.has_flag("O_CLOEXEC");
+            self.put(descriptors, returned, open);
         } else if let Ok(number) = i32::try_from(returned) {
             // What was there is replaced by something that is not recorded.
             self.close_number(descriptors, number);
@@ -356,8 +338,8 @@ impl Recorder {
 
     fn read_all(&mut self, file: &Shared, offset: u64, bytes: u64) {
         let operation = Operation::Read(file.borrow().number, offset, bytes);
-        self.done
-            .push(Done(operation, i64::try_from(bytes).unwrap_or(i64::MAX)));
+        let result = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.done.push(Done(operation, result));
     }
 
     /// A call about what an open file holds.
@@ -406,9 +388,8 @@ impl Recorder {
                 let at = call.offset.unwrap_or(0);
                 let mapped = size.saturating_sub(at).min(asked);
                 let result = i64::try_from(mapped).unwrap_or(i64::MAX);
-                self.done
-                    .push(Done(Operation::Read(*number, at, mapped), result));
-                return;
+                let operation = Operation::Read(*number, at, mapped);
+                return self.done.push(Done(operation, result));
             }
             _ => {
                 *size = asked;
@@ -445,15 +426,9 @@ impl Recorder {
                 Operation::Unlink(path)
             }
             "rename" | "renameat" | "renameat2" => {
-                let new = call
-                    .paths
-                    .get(1)
-                    .map(|new| self.path(call, new))
-                    .transpose()?
-                    .flatten();
-                let Some(new) = new else {
-                    let (line, call) = (call.line, call.name.to_string());
-                    return Err(Error::Call { line, call });
+                let new = call.paths.get(1).map(|new| self.path(call, new));
+                let Some(new) = new.transpose()?.flatten() else {
+                    return Err(not_recorded(call));
                 };
                 if call.returned().is_some()
                     && let Some(size) = self.sizes.remove(&path)
@@ -481,6 +456,11 @@ impl Recorder {
         };
         self.done.push(Done(operation, result));
     }
+}
+
+fn not_recorded(call: &Call) -> Error {
+    let (line, call) = (call.line, call.name.to_string());
+    Error::Call { line, call }
 }
 
 /// The errors that say what is where.

@@ -8,7 +8,7 @@
 
 use super::{Done, Error, How, Name, Operation, Operations, SizedFile};
 use crate::workload::chance::generator;
-use larder::{FileKind, Ino, NewFile, OpenFile, RenameFlags, SetAttributes, Volume};
+use larder::{DirEntry, FileKind, Ino, NewFile, OpenFile, RenameFlags, SetAttributes, Volume};
 use rand::RngCore;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -89,8 +89,7 @@ impl<'o> Players<'o> {
     }
 
     /// The names of all files that lie in a home itself, with the home.
-    #[must_use]
-    pub fn files(&self) -> Vec<Name> {
+    pub(crate) fn files(&self) -> Vec<Name> {
         let (_, files) = self.operations.before.of(is_own);
         let names = files.iter().filter_map(|(path, _)| own(path));
         let names: Vec<&str> = names.filter(|name| !name.contains('/')).collect();
@@ -165,62 +164,58 @@ impl User<'_> {
 
     /// What the operation returns; `None` if it is about a file that is not open.
     fn perform(&mut self, volume: &Volume, operation: &Operation) -> Option<larder::Result<i64>> {
-        let done = |result: larder::Result<()>| Some(result.map(|()| 0));
         match operation {
             Operation::Open(path, file, how) => done(self.open(volume, path, *file, *how)),
             Operation::Read(file, offset, bytes) => {
                 let opened = self.open.get(file)?;
                 Some(read(&opened.file, &mut self.buffer, *offset, *bytes))
             }
-            Operation::Write(file, offset, bytes) => Some(write(
-                volume,
-                self.open.get(file)?.ino,
-                &self.content,
-                *offset,
-                *bytes,
-            )),
-            Operation::Size(file) => Some(Ok(i64::try_from(
-                self.open.get(file)?.file.size_bytes(),
-            )
-            .unwrap_or(i64::MAX))),
+            Operation::Write(file, offset, bytes) => {
+                let ino = self.open.get(file)?.ino;
+                Some(write(volume, ino, &self.content, *offset, *bytes))
+            }
+            Operation::Size(file) => {
+                let size_bytes = self.open.get(file)?.file.size_bytes();
+                Some(Ok(i64::try_from(size_bytes).unwrap_or(i64::MAX)))
+            }
             Operation::Truncate(file, bytes) => {
                 done(volume.truncate(self.open.get(file)?.ino, *bytes))
             }
             Operation::Close(file) => done(volume.release(self.open.remove(file)?.ino, 1)),
-            Operation::Stat(path) => done(
-                self.find(volume, path)
-                    .and_then(|ino| volume.metadata(ino))
-                    .map(drop),
-            ),
+            Operation::Stat(path) => {
+                done(self.find(volume, path).and_then(|ino| volume.metadata(ino)))
+            }
             Operation::Readlink(path) => done(
                 self.find(volume, path)
-                    .and_then(|ino| volume.read_link(ino))
-                    .map(drop),
+                    .and_then(|ino| volume.read_link(ino)),
             ),
-            Operation::List(path) => done(
-                self.find(volume, path)
-                    .and_then(|ino| volume.read_dir(ino, 0, &mut |_| ControlFlow::Continue(()))),
-            ),
+            Operation::List(path) => {
+                let all = &mut |_: DirEntry<'_>| ControlFlow::Continue(());
+                done(
+                    self.find(volume, path)
+                        .and_then(|ino| volume.read_dir(ino, 0, all)),
+                )
+            }
             Operation::Chmod(path) => done(self.find(volume, path).and_then(|ino| {
                 let set = SetAttributes {
                     permissions: Some(NEW.permissions),
                     ..SetAttributes::default()
                 };
-                volume.set_attributes(ino, &set).map(drop)
+                volume.set_attributes(ino, &set)
             })),
-            Operation::MakeDir(path) => done(
-                self.parent(volume, path)
-                    .and_then(|(parent, name)| volume.make_dir(parent, name, &NEW).map(drop)),
-            ),
+            Operation::MakeDir(path) => {
+                let parent = self.parent(volume, path);
+                done(parent.and_then(|(parent, name)| volume.make_dir(parent, name, &NEW)))
+            }
             Operation::Rename(path, new) => done(self.rename(volume, path, new)),
-            Operation::Unlink(path) => done(
-                self.parent(volume, path)
-                    .and_then(|(parent, name)| volume.unlink(parent, name).map(drop)),
-            ),
-            Operation::RemoveDir(path) => done(
-                self.parent(volume, path)
-                    .and_then(|(parent, name)| volume.remove_dir(parent, name).map(drop)),
-            ),
+            Operation::Unlink(path) => {
+                let parent = self.parent(volume, path);
+                done(parent.and_then(|(parent, name)| volume.unlink(parent, name)))
+            }
+            Operation::RemoveDir(path) => {
+                let parent = self.parent(volume, path);
+                done(parent.and_then(|(parent, name)| volume.remove_dir(parent, name)))
+            }
         }
     }
 
@@ -269,6 +264,15 @@ impl User<'_> {
         let (folder, name) = names.rsplit_once('/').unwrap_or(("", names));
         Ok((walk(volume, start, folder)?, name.as_bytes()))
     }
+}
+
+/// The result of an operation that returns nothing but success.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "as every operation of a file that is open"
+)]
+fn done<T>(result: larder::Result<T>) -> Option<larder::Result<i64>> {
+    Some(result.map(|_| 0))
 }
 
 fn walk(volume: &Volume, start: Ino, names: &str) -> larder::Result<Ino> {

@@ -13,42 +13,62 @@ pub struct ReportFile {
     pub content: String,
 }
 
-/// A report as it is written once and read many ways.
-#[derive(Clone, Debug)]
-pub struct Report<'a> {
-    /// What its files are called, but for the plots.
-    pub name: &'a str,
-    /// The title of the page.
-    pub title: &'a str,
-    /// The text, which names the plots as images.
-    pub markdown: String,
-    /// The figures, a line each.
-    pub csv: String,
-    /// All that is known.
-    pub json: String,
-    /// Its plots, as SVG.
-    pub plots: Vec<ReportFile>,
+impl ReportFile {
+    pub(crate) fn new(name: impl Into<String>, content: String) -> Self {
+        let name = name.into();
+        Self { name, content }
+    }
 }
 
-impl Report<'_> {
+/// What can be written as a report: Markdown, the same as HTML, CSV, JSON and plots.
+pub trait Report: Serialize {
+    /// What its files are called, but for the plots.
+    const NAME: &'static str;
+
+    /// The title of the page.
+    const TITLE: &'static str;
+
+    /// The text below the title, as Markdown, which names the plots as images.
+    fn body(&self) -> String;
+
+    /// The figures, a line each, with a head.
+    ///
+    /// # Errors
+    /// Where the figures cannot be written as CSV, which is our own mistake.
+    fn to_csv(&self) -> io::Result<String>;
+
+    /// The plots that the text names, as SVG.
+    fn plots(&self) -> Vec<ReportFile>;
+
+    /// All that is known, as JSON.
+    ///
+    /// # Errors
+    /// Where it cannot be written as JSON, which is our own mistake.
+    fn to_json(&self) -> io::Result<String> {
+        json_text(self)
+    }
+
     /// The report as files: `NAME.md`, `.html` with the plots inside, `.csv`, `.json`, and the plots.
-    #[must_use]
-    pub fn into_files(self) -> Vec<ReportFile> {
-        let html = page(self.title, &self.markdown, |name| {
-            let plot = self.plots.iter().find(|plot| plot.name == name);
+    ///
+    /// # Errors
+    /// As [`Self::to_csv`] and [`Self::to_json`].
+    fn report(&self) -> io::Result<Vec<ReportFile>> {
+        let markdown = format!("# {}\n\n{}", Self::TITLE, self.body());
+        let plots = self.plots();
+        let html = page(Self::TITLE, &markdown, |name| {
+            let plot = plots.iter().find(|plot| plot.name == name);
             plot.map(|plot| plot.content.clone())
         });
         let contents = [
-            ("md", self.markdown),
+            ("md", markdown),
             ("html", html),
-            ("csv", self.csv),
-            ("json", self.json),
+            ("csv", self.to_csv()?),
+            ("json", self.to_json()?),
         ];
-        let files = contents.map(|(extension, content)| ReportFile {
-            name: format!("{}.{extension}", self.name),
-            content,
+        let files = contents.map(|(extension, content)| {
+            ReportFile::new(format!("{}.{extension}", Self::NAME), content)
         });
-        files.into_iter().chain(self.plots).collect()
+        Ok(files.into_iter().chain(plots).collect())
     }
 }
 
@@ -56,22 +76,22 @@ impl Report<'_> {
 ///
 /// # Errors
 /// Where it cannot be written as JSON, which is our own mistake.
-pub fn json_text(value: &impl Serialize) -> io::Result<String> {
+pub fn json_text(value: &(impl Serialize + ?Sized)) -> io::Result<String> {
     let mut json = serde_json::to_string_pretty(value)?;
     json.push('\n');
     Ok(json)
 }
 
-/// Records as CSV, the head first.
+/// Records as CSV below `head`, the titles between commas.
 ///
 /// # Errors
 /// Where records differ in length, which is our own mistake.
-pub fn csv_text<R, F>(records: impl IntoIterator<Item = R>) -> io::Result<String>
+pub(crate) fn csv_text<R>(head: &str, records: impl IntoIterator<Item = R>) -> io::Result<String>
 where
-    R: IntoIterator<Item = F>,
-    F: AsRef<[u8]>,
+    R: IntoIterator<Item = String>,
 {
     let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(head.split(','))?;
     for record in records {
         writer.write_record(record)?;
     }
@@ -79,39 +99,4 @@ where
         .into_inner()
         .map_err(csv::IntoInnerError::into_error)?;
     String::from_utf8(bytes).map_err(io::Error::other)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn report_is_four_files_and_its_plots_which_the_page_holds_too() {
-        let report = Report {
-            name: "r",
-            title: "T",
-            markdown: "![p](p.svg)\n".to_owned(),
-            csv: "a\n".to_owned(),
-            json: json_text(&[1]).unwrap(),
-            plots: vec![ReportFile {
-                name: "p.svg".to_owned(),
-                content: "<svg/>".to_owned(),
-            }],
-        };
-        let files = report.into_files();
-        let names: Vec<&str> = files.iter().map(|file| &*file.name).collect();
-        assert_eq!(names, ["r.md", "r.html", "r.csv", "r.json", "p.svg"]);
-        assert!(files[1].content.contains("<title>T</title>"));
-        assert!(files[1].content.contains("<svg/>"));
-        assert_eq!(files[3].content, "[\n  1\n]\n");
-    }
-
-    #[test]
-    fn csv_text_quotes_what_needs_it_and_refuses_records_of_other_lengths() {
-        assert_eq!(
-            csv_text([["a", "b"], ["1,2", ""]]).unwrap(),
-            "a,b\n\"1,2\",\n"
-        );
-        assert!(csv_text([vec!["a", "b"], vec!["1"]]).is_err());
-    }
 }

@@ -21,17 +21,13 @@ pub(super) fn page(
 ) -> String {
     let mut body = String::new();
     html::push_html(&mut body, events(markdown, picture).into_iter());
-    let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n");
-    page.push_str("<meta charset=\"utf-8\">\n");
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
-    page.push_str("<title>");
-    push_text(&mut page, title);
-    page.push_str("</title>\n<style>\n");
-    page.push_str(STYLE);
-    page.push_str("</style>\n</head>\n<body>\n");
-    page.push_str(&body);
-    page.push_str("</body>\n</html>\n");
-    page
+    let mut escaped = String::new();
+    html::push_html(&mut escaped, std::iter::once(Event::Text(title.into())));
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <title>{escaped}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+    )
 }
 
 fn events<'a>(markdown: &'a str, picture: impl Fn(&str) -> Option<String>) -> Vec<Event<'a>> {
@@ -79,8 +75,7 @@ fn name_heading(events: &mut [Event<'_>], level: HeadingLevel) {
 }
 
 /// The anchor of a heading: what links inside a Markdown file call it too.
-#[must_use]
-pub fn slug(heading: &str) -> String {
+fn slug(heading: &str) -> String {
     heading
         .chars()
         .filter_map(|c| match c {
@@ -89,10 +84,6 @@ pub fn slug(heading: &str) -> String {
             _ => None,
         })
         .collect()
-}
-
-fn push_text(page: &mut String, text: &str) {
-    html::push_html(page, std::iter::once(Event::Text(text.into())));
 }
 
 #[cfg(test)]

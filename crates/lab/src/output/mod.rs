@@ -10,8 +10,8 @@ mod number;
 mod plot;
 mod table;
 
-pub use file::{Report, ReportFile, csv_text, json_text};
-pub use html::slug;
-pub use number::{change, duration, ratio, significant};
-pub use plot::{BarPlot, LinePlot, Scale, Series};
-pub use table::{Align, Table};
+pub(crate) use file::csv_text;
+pub use file::{Report, ReportFile, json_text};
+pub(crate) use number::{change, duration, ratio, significant, text_or};
+pub(crate) use plot::{BarPlot, LinePlot, Scale, Series};
+pub use table::Table;

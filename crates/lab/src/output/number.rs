@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 /// The value with about four significant digits: `0.123`, `12.34`, `123.4`, `12345`.
-#[must_use]
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
@@ -20,13 +19,16 @@ pub fn significant(value: f64) -> String {
 }
 
 /// A change in percent, as the published tables write it: `+5.0%`.
-#[must_use]
 pub fn change(pct: Option<f64>) -> String {
     pct.map_or_else(|| "-".to_owned(), |pct| format!("{:+.1}%", pct + 0.0))
 }
 
+/// What is there as text; `none` stands for what is not.
+pub fn text_or(value: Option<impl ToString>, none: &str) -> String {
+    value.map_or_else(|| none.to_owned(), |value| value.to_string())
+}
+
 /// A part of a whole with two decimals; nothing of nothing.
-#[must_use]
 pub fn ratio(part: f64, whole: f64) -> String {
     let ratio = part / whole;
     if ratio.is_finite() {
@@ -37,7 +39,6 @@ pub fn ratio(part: f64, whole: f64) -> String {
 }
 
 /// A duration in the unit that suits it: `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`.
-#[must_use]
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let (value, unit) = match duration.as_nanos() {

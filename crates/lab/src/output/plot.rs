@@ -1,6 +1,6 @@
 //! Plots as SVG text. Fonts are the viewer's, so no font library is needed to draw one.
 
-use std::fmt;
+use std::io;
 use std::ops::Range;
 
 use plotters::coord::Shift;
@@ -24,6 +24,15 @@ pub struct Series<T> {
     pub name: String,
     /// The figures.
     pub values: Vec<T>,
+}
+
+impl<T> Series<T> {
+    pub fn new(name: impl Into<String>, values: impl IntoIterator<Item = T>) -> Self {
+        Self {
+            name: name.into(),
+            values: values.into_iter().collect(),
+        }
+    }
 }
 
 /// How places on both axes follow from values.
@@ -66,7 +75,6 @@ pub struct BarPlot {
 
 impl LinePlot {
     /// The plot as an SVG document.
-    #[must_use]
     pub fn to_svg(&self) -> String {
         draw(420, |root| self.draw(root))
     }
@@ -89,7 +97,13 @@ impl LinePlot {
         }
     }
 
-    fn draw_lines<X, Y>(&self, root: &Area<'_>, x: X, y: Y, labels: Labels<'_>) -> Drawn
+    fn draw_lines<X, Y>(
+        &self,
+        root: &Area<'_>,
+        x: X,
+        y: Y,
+        labels: Labels<'_>,
+    ) -> Result<(), Failure>
     where
         X: AsRangedCoord<Value = f64, CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>>,
         Y: AsRangedCoord<Value = f64, CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>>,
@@ -124,7 +138,6 @@ impl LinePlot {
 
 impl BarPlot {
     /// The plot as an SVG document.
-    #[must_use]
     pub fn to_svg(&self) -> String {
         let bars = u32::try_from(self.groups.len() * (self.series.len() + 1)).unwrap_or(u32::MAX);
         let height = bars.saturating_mul(11).clamp(120, 4000) + 140;
@@ -180,32 +193,17 @@ fn coloured<T>(series: &[Series<T>]) -> impl Iterator<Item = (&Series<T>, RGBCol
 /// What is written at a place of the x axis, and at one of the y axis.
 type Labels<'a> = [&'a dyn Fn(f64) -> String; 2];
 
-type Drawn = Result<(), Failure>;
-
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Drawing into a string fails only by a mistake of ours.
-struct Failure(String);
-
-impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for Failure {
-    fn from(error: DrawingAreaErrorKind<E>) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl fmt::Debug for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+type Failure = DrawingAreaErrorKind<io::Error>;
 
 fn draw(height: u32, on: impl FnOnce(&Area<'_>) -> Result<(), Failure>) -> String {
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
     root.fill(&WHITE)
-        .map_err(Failure::from)
         .and_then(|()| on(&root))
-        .and_then(|()| root.present().map_err(Failure::from))
+        .and_then(|()| root.present())
         .expect("drawing into a string does not fail");
     drop(root);
     svg
@@ -289,14 +287,8 @@ mod tests {
             y: "MB/s".into(),
             scale: Scale::Linear,
             series: vec![
-                Series {
-                    name: "legacy".into(),
-                    values: vec![(0.0, 0.0), (1.0, 2.0), (2.0, 1.0)],
-                },
-                Series {
-                    name: "ondemand".into(),
-                    values: vec![(0.0, 1.0), (1.0, 30.0), (2.0, 31.0)],
-                },
+                Series::new("legacy", [(0.0, 0.0), (1.0, 2.0), (2.0, 1.0)]),
+                Series::new("ondemand", [(0.0, 1.0), (1.0, 30.0), (2.0, 31.0)]),
             ],
         }
     }
@@ -387,14 +379,8 @@ mod tests {
             value: "KB/s".into(),
             groups: vec!["Initial write".into(), "Read".into()],
             series: vec![
-                Series {
-                    name: "published".into(),
-                    values: vec![1.0, 2.0],
-                },
-                Series {
-                    name: "ours".into(),
-                    values: vec![1.5, f64::NAN],
-                },
+                Series::new("published", [1.0, 2.0]),
+                Series::new("ours", [1.5, f64::NAN]),
             ],
         };
         let svg = bars.to_svg();

@@ -2,12 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// On which side a column's cells stand.
+/// On which side a column's cells are aligned: numbers on the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
-    /// Text.
+enum Align {
     Left,
-    /// Numbers.
     Right,
 }
 
@@ -19,23 +17,37 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table with these columns.
+    /// An empty table. `head` has the titles between bars; a colon after a title marks a column of
+    /// numbers, as in Markdown: `policy | MiB/s: | hit rate:`.
     #[must_use]
-    pub fn new<T: Into<String>>(columns: impl IntoIterator<Item = (T, Align)>) -> Self {
+    pub fn new(head: &str) -> Self {
+        let columns = head.split('|').map(|title| {
+            let title = title.trim();
+            match title.strip_suffix(':') {
+                Some(title) => (title.to_owned(), Align::Right),
+                None => (title.to_owned(), Align::Left),
+            }
+        });
         Self {
-            columns: columns
-                .into_iter()
-                .map(|(title, align)| (title.into(), align))
-                .collect(),
+            columns: columns.collect(),
             rows: Vec::new(),
         }
+    }
+
+    /// The table with a column of numbers for each of `titles` at its right side.
+    pub(crate) fn with_numbers<T: ToString>(mut self, titles: impl IntoIterator<Item = T>) -> Self {
+        let titles = titles.into_iter();
+        self.columns
+            .extend(titles.map(|title| (title.to_string(), Align::Right)));
+        self
     }
 
     /// Adds a row.
     ///
     /// # Panics
     /// Where there are not as many cells as columns.
-    pub fn push(&mut self, cells: Vec<String>) {
+    pub fn push(&mut self, cells: impl IntoIterator<Item = String>) {
+        let cells: Vec<String> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.columns.len(), "one cell a column");
         self.rows.push(cells);
     }
@@ -45,11 +57,9 @@ impl Table {
     pub fn to_text(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();
-        let titles: Vec<&str> = self.columns.iter().map(|(title, _)| &**title).collect();
-        self.text_line(&mut text, &titles, &widths);
+        self.text_line(&mut text, &self.titles(), &widths);
         for row in &self.rows {
-            let cells: Vec<&str> = row.iter().map(String::as_str).collect();
-            self.text_line(&mut text, &cells, &widths);
+            self.text_line(&mut text, row, &widths);
         }
         text
     }
@@ -59,8 +69,7 @@ impl Table {
     pub fn to_markdown(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();
-        let titles: Vec<String> = self.columns.iter().map(|(t, _)| t.clone()).collect();
-        self.markdown_line(&mut text, &titles, &widths);
+        self.markdown_line(&mut text, &self.titles(), &widths);
         text.push('|');
         for ((_, align), width) in self.columns.iter().zip(&widths) {
             let (dashes, colon) = match align {
@@ -76,18 +85,24 @@ impl Table {
         text
     }
 
-    fn widths(&self) -> Vec<usize> {
-        let titles = self.columns.iter().map(|(title, _)| shown(title));
-        titles
-            .enumerate()
-            .map(|(column, title)| {
-                let cells = self.rows.iter().map(|row| shown(&row[column]));
-                cells.fold(title, usize::max)
-            })
+    fn titles(&self) -> Vec<String> {
+        self.columns
+            .iter()
+            .map(|(title, _)| title.clone())
             .collect()
     }
 
-    fn text_line(&self, text: &mut String, cells: &[&str], widths: &[usize]) {
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.titles().iter().map(|title| shown(title)).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = shown(cell).max(*width);
+            }
+        }
+        widths
+    }
+
+    fn text_line(&self, text: &mut String, cells: &[String], widths: &[usize]) {
         let mut line = String::new();
         for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
             let gap = if at == 0 { "" } else { "  " };
@@ -131,9 +146,9 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new([("policy", Align::Left), ("MB/s", Align::Right)]);
-        table.push(vec!["off".into(), "9.1".into()]);
-        table.push(vec!["ondemand".into(), "1234.5".into()]);
+        let mut table = Table::new("policy | MB/s:");
+        table.push(["off".into(), "9.1".into()]);
+        table.push(["ondemand".into(), "1234.5".into()]);
         table
     }
 
@@ -160,8 +175,8 @@ mod tests {
 
     #[test]
     fn markdown_of_a_cell_with_a_bar_stays_one_cell() {
-        let mut table = Table::new([("a", Align::Left)]);
-        table.push(vec!["x|y".into()]);
+        let mut table = Table::new("a");
+        table.push(["x|y".into()]);
         assert!(table.to_markdown().contains("| x\\|y |"));
     }
 }

@@ -8,9 +8,6 @@ use crate::xattr_bench::Case;
 /// Sets by each process.
 pub const OPERATIONS: u32 = 50_000;
 
-/// Runs that each figure is the average of.
-pub const RUNS: u32 = 5;
-
 /// Processors of the machine.
 pub const PROCESSORS: u32 = 24;
 
@@ -40,7 +37,6 @@ pub struct XattrBenchRow {
 
 impl XattrBenchRow {
     /// The case.
-    #[must_use]
     pub fn case(&self) -> Case {
         Case {
             processes: self.processes,
@@ -50,7 +46,6 @@ impl XattrBenchRow {
     }
 
     /// Seconds under a variant, which need not be a published one.
-    #[must_use]
     pub fn seconds(&self, variant: MbCacheVariant) -> Option<f64> {
         match variant {
             MbCacheVariant::Old => self.old_mbcache_s,
@@ -64,7 +59,6 @@ impl XattrBenchRow {
 }
 
 /// The averages of all cases, in the order of the letter: by V, then F, then P.
-#[must_use]
 pub fn xattr_bench() -> Vec<XattrBenchRow> {
     super::rows(include_str!("kara2016-xattr-bench.csv"))
 }
@@ -75,18 +69,9 @@ mod tests {
 
     #[test]
     fn table_has_every_case_in_the_order_of_the_letter() {
-        let cases = Case::VALUES.iter().flat_map(|&values| {
-            Case::FILES.iter().flat_map(move |&files| {
-                let processes = Case::PROCESSES.iter();
-                processes.map(move |&processes| Case {
-                    processes,
-                    files,
-                    values,
-                })
-            })
-        });
+        let cases = Case::matrix(&Case::PROCESSES, &Case::FILES, &Case::VALUES);
         let published: Vec<Case> = xattr_bench().iter().map(XattrBenchRow::case).collect();
-        assert_eq!(published, cases.collect::<Vec<_>>());
+        assert_eq!(published, cases);
         assert_eq!(published.len(), 105);
     }
 

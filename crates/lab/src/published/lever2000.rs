@@ -22,9 +22,10 @@ pub const SCRIPTS: u32 = 128;
 /// A row of Table 1: the page cache, with little memory.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PageCacheRow {
-    /// Its name.
-    pub kernel: String,
-    /// Buckets; none with red-black trees.
+    #[cfg(test)]
+    kernel: String,
+    /// None with red-black trees.
+    #[cfg(test)]
     pub buckets: Option<u32>,
     tput_16: f64,
     s_16: f64,
@@ -35,12 +36,12 @@ pub struct PageCacheRow {
     tput_64: f64,
     s_64: f64,
     /// Of all runs, those too that the averages leave out.
-    pub elapsed_s: u32,
+    #[cfg(test)]
+    elapsed_s: u32,
 }
 
 impl PageCacheRow {
     /// With each of [`TABLE_1_SCRIPTS`].
-    #[must_use]
     pub fn throughputs(&self) -> [Throughput; 4] {
         [
             (self.tput_16, self.s_16),
@@ -56,22 +57,25 @@ impl PageCacheRow {
 #[derive(Clone, Debug, Deserialize)]
 pub struct KernelRow {
     /// Its name; Table 2 has sizes alone.
-    pub kernel: Option<String>,
-    /// Buckets of the table that is changed.
+    #[cfg(test)]
+    kernel: Option<String>,
+    /// Of the table that is changed.
+    #[cfg(test)]
     pub buckets: Option<u32>,
     tput: f64,
     s: f64,
     tput_minus_first: Option<f64>,
     s_minus_first: Option<f64>,
     /// Of the best run.
-    pub max_tput: Option<f64>,
+    #[cfg(test)]
+    max_tput: Option<f64>,
     /// Of all runs.
-    pub elapsed_s: u32,
+    #[cfg(test)]
+    elapsed_s: u32,
 }
 
 impl KernelRow {
     /// Of all runs.
-    #[must_use]
     pub fn throughput(&self) -> Throughput {
         Throughput {
             mean: self.tput,
@@ -80,7 +84,6 @@ impl KernelRow {
     }
 
     /// Of all runs but the first.
-    #[must_use]
     pub fn without_first(&self) -> Option<Throughput> {
         Some(Throughput {
             mean: self.tput_minus_first?,
@@ -94,7 +97,6 @@ impl KernelRow {
 pub struct Chains {
     /// Their length; none in the last row, of longer ones.
     pub length: Option<u64>,
-    /// How many there are.
     pub buckets: u64,
     /// Objects in them.
     pub objects: u64,
@@ -108,7 +110,6 @@ pub struct Histogram {
     /// From 1.
     #[serde(rename = "print_order")]
     pub number: u32,
-    /// The cache.
     pub cache: CacheKind,
     /// When it was taken, and with which function.
     pub label: String,
@@ -118,7 +119,6 @@ pub struct Histogram {
     pub hit_rate_pct: u64,
     /// Buckets of the table.
     pub buckets: u64,
-    /// Objects in it.
     pub objects: u64,
     /// Length of the longest chain.
     pub largest_bucket: u64,
@@ -140,43 +140,36 @@ struct ChainsRow {
 }
 
 /// Table 1: functions and sizes of the page cache, red-black trees.
-#[must_use]
 pub fn table_1() -> Vec<PageCacheRow> {
     rows(include_str!("lever2000-table1-page-cache.csv"))
 }
 
 /// Table 2: sizes of the page cache, with much memory.
-#[must_use]
 pub fn table_2() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table2-page-cache-size.csv"))
 }
 
 /// Table 3: functions and sizes of the buffer cache.
-#[must_use]
 pub fn table_3() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table3-buffer-cache.csv"))
 }
 
 /// Table 4: functions of the dentry cache, and how it is shrunk.
-#[must_use]
 pub fn table_4() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table4-dentry-cache.csv"))
 }
 
 /// Table 5: sizes and a function of the inode cache.
-#[must_use]
 pub fn table_5() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table5-inode-cache.csv"))
 }
 
 /// Table 6: all four caches together.
-#[must_use]
 pub fn table_6() -> Vec<KernelRow> {
     rows(include_str!("lever2000-table6-combinations.csv"))
 }
 
 /// Histograms 1 to 5.
-#[must_use]
 pub fn histograms() -> Vec<Histogram> {
     let chains: Vec<ChainsRow> = rows(include_str!("lever2000-histograms.csv"));
     let mut histograms: Vec<Histogram> = rows(include_str!("lever2000-histogram-meta.csv"));

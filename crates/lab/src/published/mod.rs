@@ -15,10 +15,7 @@ mod wu2007;
 
 use serde::de::DeserializeOwned;
 
-pub use wu2007::{
-    AioStressRow, CpuRow, FileIoRow, IozoneRow, OltpRow, Pair, ThrashingRow, aio_stress, cpu,
-    fileio, iozone, oltp, thrashing,
-};
+pub use wu2007::{Pair, ThrashingRow, aio_stress, cpu, fileio, iozone, oltp, thrashing};
 
 /// The rows of one of the files beside this one, which are part of the program.
 fn rows<T: DeserializeOwned>(text: &str) -> Vec<T> {

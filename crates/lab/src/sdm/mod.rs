@@ -29,7 +29,7 @@ mod script;
 
 pub use error::Error;
 pub use record::record;
-pub use runs::Runs;
+pub(crate) use runs::Runs;
 
 use script::{Needed, Script};
 use serde::Serialize;
@@ -76,11 +76,7 @@ pub fn measure(
     let scripts: Vec<_> = (0..most)
         .map(|user| Script::new(config.seed, user))
         .collect();
-    let mut loads: Vec<Runs> = config
-        .users
-        .iter()
-        .map(|&users| Runs::none(users))
-        .collect();
+    let mut loads: Vec<Runs> = config.users.iter().copied().map(Runs::none).collect();
     for _ in 0..config.runs {
         for load in &mut loads {
             let scripts = &scripts[..load.users as usize];
@@ -108,10 +104,8 @@ fn check_installed(needed: &[Needed]) -> Result<(), Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&path).collect();
     let is_missing = |command: &str| !folders.iter().any(|folder| folder.join(command).is_file());
-    let missing = needed.iter().filter(|needed| is_missing(needed.command));
-    let (commands, mut packages): (Vec<_>, Vec<_>) = missing
-        .map(|needed| (needed.command, needed.package))
-        .unzip();
+    let missing = needed.iter().filter(|(command, _)| is_missing(command));
+    let (commands, mut packages): (Vec<_>, Vec<_>) = missing.copied().unzip();
     if commands.is_empty() {
         return Ok(());
     }

@@ -12,23 +12,10 @@ use std::fs::{self, File};
 use std::io::{BufReader, PipeReader};
 use std::path::Path;
 
-const STRACE: Needed = Needed {
-    command: "strace",
-    package: "strace",
-};
+const STRACE: Needed = ("strace", "strace");
 
 /// What strace is asked for: calls about files and descriptors, of all processes, with whole paths.
-const OPTIONS: [&str; 9] = [
-    "-f",
-    "-y",
-    "-qq",
-    "-ttt",
-    "-s",
-    "0",
-    "-e",
-    "trace=%file,%desc,%process",
-    "-o",
-];
+const OPTIONS: &str = "-f -y -qq -ttt -s 0 -e trace=%file,%desc,%process -o";
 
 /// Runs one user's script in `dir` and returns what it did to the files there.
 ///
@@ -57,9 +44,9 @@ fn record_in(homes: &Homes, script: &Script, processes: &Processes) -> Result<Op
     let traced = homes.root().join("strace");
     for step in &script.steps {
         let home = homes.home(0);
-        let mut command = command(step, STRACE.command.as_ref(), &home)?;
+        let mut command = command(step, STRACE.0.as_ref(), &home)?;
         command
-            .args(OPTIONS)
+            .args(OPTIONS.split(' '))
             .arg(&traced)
             .arg("--")
             .arg(step.program)

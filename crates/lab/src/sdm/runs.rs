@@ -18,7 +18,6 @@ pub struct Runs {
 
 impl Runs {
     /// No run yet.
-    #[must_use]
     pub fn none(users: u32) -> Self {
         Self {
             users,
@@ -27,20 +26,17 @@ impl Runs {
     }
 
     /// Scripts an hour of each run.
-    #[must_use]
     pub fn throughputs(&self) -> Vec<f64> {
         let scripts_hour = |elapsed_s: &f64| f64::from(self.users) * 3600.0 / elapsed_s;
         self.elapsed_s.iter().map(scripts_hour).collect()
     }
 
     /// All of them.
-    #[must_use]
     pub fn all(&self) -> Figures {
         Figures::of(&self.throughputs())
     }
 
     /// All but the first; none of one run.
-    #[must_use]
     pub fn without_first(&self) -> Option<Figures> {
         let throughputs = self.throughputs();
         let rest = throughputs.get(1..).filter(|rest| !rest.is_empty());
@@ -48,13 +44,11 @@ impl Runs {
     }
 
     /// The best run.
-    #[must_use]
     pub fn best(&self) -> f64 {
         self.throughputs().into_iter().fold(0.0, f64::max)
     }
 
     /// All runs together.
-    #[must_use]
     pub fn total_s(&self) -> f64 {
         self.elapsed_s.iter().sum()
     }

@@ -25,7 +25,6 @@ pub(super) struct Outcome {
 /// What a file must hold.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
-    /// This text.
     Text(String),
     /// These words, in this order.
     Words(Vec<String>),
@@ -55,52 +54,20 @@ impl Expected {
     }
 }
 
-/// A command that the script needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Needed {
-    pub command: &'static str,
-    /// The Debian package that has it.
-    pub package: &'static str,
-}
+/// A command that the script needs, and the Debian package that has it.
+pub(super) type Needed = (&'static str, &'static str);
 
 /// All that it needs.
 pub(super) const NEEDED: [Needed; 9] = [
-    Needed {
-        command: "gcc",
-        package: "gcc",
-    },
-    Needed {
-        command: "ed",
-        package: "ed",
-    },
-    Needed {
-        command: "nroff",
-        package: "groff",
-    },
-    Needed {
-        command: "spell",
-        package: "spell",
-    },
-    Needed {
-        command: "mkdir",
-        package: "coreutils",
-    },
-    Needed {
-        command: "cp",
-        package: "coreutils",
-    },
-    Needed {
-        command: "ls",
-        package: "coreutils",
-    },
-    Needed {
-        command: "mv",
-        package: "coreutils",
-    },
-    Needed {
-        command: "rm",
-        package: "coreutils",
-    },
+    ("gcc", "gcc"),
+    ("ed", "ed"),
+    ("nroff", "groff"),
+    ("spell", "spell"),
+    ("mkdir", "coreutils"),
+    ("cp", "coreutils"),
+    ("ls", "coreutils"),
+    ("mv", "coreutils"),
+    ("rm", "coreutils"),
 ];
 
 /// Where the compiler looks for headers, from a user's home.
@@ -159,10 +126,8 @@ impl Step {
 
 fn steps(program: &Program, prose: &Prose) -> Vec<Step> {
     let names: Vec<String> = program.modules().chain(["main".to_owned()]).collect();
-    let objects: Vec<String> = names
-        .iter()
-        .map(|name| format!("objects/{name}.o"))
-        .collect();
+    let objects = names.iter().map(|name| format!("objects/{name}.o"));
+    let objects: Vec<String> = objects.collect();
     let objects = || objects.iter().map(String::as_str);
     let letters: Vec<String> = prose.letter_names().collect();
     let letters = || letters.iter().map(String::as_str);

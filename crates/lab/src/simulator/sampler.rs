@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use larder_instruments::simulated::{DeviceCounts, VirtualTime};
 
-use crate::run_report::{Sample, as_f64, ratio};
+use crate::run_report::{Sample, as_f64, quotient, ratio};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -73,7 +73,7 @@ impl Sampler {
         self.samples.push(Sample {
             at_s: to.since(self.began).as_secs_f64(),
             throughput_bytes_s: ratio(as_f64(self.bytes), to.since(self.from).as_secs_f64()),
-            mean_read_bytes: ratio(as_f64(read_bytes), as_f64(reads)),
+            mean_read_bytes: quotient(read_bytes, reads),
             streams,
         });
         self.device = device;

@@ -21,7 +21,6 @@ pub(super) struct Task {
     pub(super) began: VirtualTime,
     pub(super) len_bytes: u64,
     offset_bytes: u64,
-    /// It ends with the file.
     ends_file: bool,
     file: FileId,
     request: Request,
@@ -48,11 +47,9 @@ pub(super) enum TaskKind {
 pub(super) enum Progress {
     /// There is more to do.
     More,
-    /// It is done.
     Done,
     /// Its reader is queued, and told when it can go on.
     Waits,
-    /// There is no memory.
     NoMemory,
     /// Too much is dirty.
     Throttled,

@@ -22,6 +22,5 @@ mod summary;
 pub use error::Error;
 pub use losses::Losses;
 pub use reader::{Tolerance, TraceReader};
-pub use row_group::BATCH_ROWS;
-pub use salvage::{Salvaged, salvage};
-pub use summary::{CacheEvents, TraceSummary};
+pub use salvage::salvage;
+pub use summary::TraceSummary;

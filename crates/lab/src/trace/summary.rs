@@ -1,7 +1,7 @@
 //! What a trace holds, counted.
 
 use super::{Error, TraceReader};
-use crate::output::{Align, Table};
+use crate::output::{Table, text_or};
 use larder_cache::tape::{CacheKind, Operation};
 use larder_trace::{Batch, TraceInfo};
 use serde::Serialize;
@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 /// The events of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheEvents {
-    /// Lookups.
     pub lookups: u64,
     /// Lookups that found what they sought.
     pub hits: u64,
@@ -83,29 +82,19 @@ impl TraceSummary {
     /// A row for each cache that has events.
     #[must_use]
     pub fn table(&self) -> Table {
-        let titles = [
-            "cache",
-            "lookups",
-            "hits",
-            "inserts",
-            "removals",
-            "recorded table",
-        ];
-        let mut table = Table::new(titles.map(|title| match title {
-            "cache" | "recorded table" => (title, Align::Left),
-            _ => (title, Align::Right),
-        }));
+        let mut table =
+            Table::new("cache | lookups: | hits: | inserts: | removals: | recorded table");
         for (cache, of) in &self.caches {
             let recorded = self.info.tables.get(cache);
-            table.push(vec![
+            table.push([
                 cache.as_str().to_owned(),
                 of.lookups.to_string(),
                 of.hits.to_string(),
                 of.inserts.to_string(),
                 of.removals.to_string(),
-                recorded.map_or_else(
-                    || "-".to_owned(),
-                    |table| format!("{}/{}", table.function, table.bits),
+                text_or(
+                    recorded.map(|table| format!("{}/{}", table.function, table.bits)),
+                    "-",
                 ),
             ]);
         }

@@ -25,14 +25,14 @@ mod report;
 mod shrinking;
 mod summary;
 
-pub use bootstrap::Interval;
-pub use shrinking::ShrinkingAdvice;
+use bootstrap::Interval;
+use shrinking::ShrinkingAdvice;
 
 use crate::hash::{
     Combination, Error, LookupTime, Outcome, Prefix, Room, SEGMENTS, Source, Survey, Timing,
     Wanted, replay, room_of, segment_end, survey, survey_from,
 };
-use crate::run_report::{as_f64, ratio};
+use crate::run_report::{as_f64, quotient, ratio};
 use crate::trace::Losses;
 use bootstrap::bootstrap;
 use candidates::{candidates, choose, division, today};
@@ -140,7 +140,7 @@ impl Judged {
         Self {
             function,
             bits,
-            links: ratio(as_f64(sum.links()), as_f64(sum.lookups())),
+            links: quotient(sum.links(), sum.lookups()),
             chance_links: survey.chance(bits).lookup,
             lookup_ns: time.map(|time| time.median_ns),
             mad_ns: time.map(|time| time.mad_ns),
@@ -277,7 +277,7 @@ fn certainty(best: &Outcome, today: &Outcome) -> f64 {
         let slower = today.iter().filter(|today| best < today);
         slower.count()
     });
-    ratio(as_f64(faster.sum::<usize>() as u64), as_f64(pairs as u64))
+    quotient(faster.sum::<usize>() as u64, pairs as u64)
 }
 
 /// Seconds of the runs of a table's lookups.

@@ -1,11 +1,8 @@
 //! Advice as people and programs read it.
 
 use super::{Advice, CacheAdvice, Judged};
-use crate::output::{Align, Table, csv_text, json_text};
-use crate::output::{BarPlot, Report, ReportFile, Series};
+use crate::output::{BarPlot, Report, ReportFile, Series, Table, csv_text, text_or};
 use std::io;
-
-const TITLE: &str = "Tables for a trace";
 
 /// What the figures are of.
 const JUDGED: &str = "\
@@ -17,9 +14,7 @@ impl Advice {
     /// another.
     #[must_use]
     pub fn table(&self) -> Table {
-        let text = ["cache", "which", "table"].map(|title| (title, Align::Left));
-        let numbers = ["ns", "links", "links by chance"].map(|title| (title, Align::Right));
-        let mut table = Table::new(text.into_iter().chain(numbers));
+        let mut table = Table::new("cache | which | table | ns: | links: | links by chance:");
         for advice in &self.caches {
             let cache = advice.cache.as_str();
             table.push(row(cache, "today", &advice.today));
@@ -30,93 +25,9 @@ impl Advice {
         table
     }
 
-    /// One line for each cache, with a head.
-    ///
-    /// # Errors
-    /// Where the figures cannot be written as CSV, which is our own mistake.
-    pub fn to_csv(&self) -> io::Result<String> {
-        let head = [
-            "cache",
-            "function",
-            "bits",
-            "links",
-            "chance_links",
-            "lookup_ns",
-            "mad_ns",
-            "today_function",
-            "today_bits",
-            "today_links",
-            "today_chance_links",
-            "today_lookup_ns",
-            "today_mad_ns",
-            "lookups",
-            "gain_links",
-            "gain_links_low",
-            "gain_links_high",
-            "gain_time",
-            "certainty",
-            "is_worth_it",
-        ];
-        let line = |advice: &CacheAdvice| {
-            let mut line = vec![advice.cache.as_str().to_owned()];
-            let known =
-                |figure: Option<f64>| figure.map_or_else(String::new, |one| one.to_string());
-            for table in [advice.best, advice.today] {
-                line.extend([table.function.to_string(), table.bits.to_string()]);
-                line.extend([table.links, table.chance_links].map(|links| links.to_string()));
-                line.extend([table.lookup_ns, table.mad_ns].map(known));
-            }
-            let gain = advice.gain_links;
-            line.push(advice.lookups.to_string());
-            line.extend([Some(gain.value), gain.low, gain.high].map(known));
-            line.extend([advice.gain_time, Some(advice.certainty)].map(known));
-            line.push(advice.is_worth_it.to_string());
-            line
-        };
-        let lines = self.caches.iter().map(line);
-        csv_text([head.map(str::to_owned).to_vec()].into_iter().chain(lines))
-    }
-
-    /// Everything as JSON.
-    ///
-    /// # Errors
-    /// Where the figures cannot be written as JSON, which is our own mistake.
-    pub fn to_json(&self) -> io::Result<String> {
-        json_text(self)
-    }
-
-    /// The advice as files: `tune.md`, `.html`, `.csv`, `.json` and a plot.
-    ///
-    /// # Errors
-    /// As [`Self::to_csv`] and [`Self::to_json`].
-    pub fn report(&self) -> io::Result<Vec<ReportFile>> {
-        let markdown = format!(
-            "# {TITLE}\n\n{}, {} bytes of memory. {JUDGED}\n\n{}\n\
-             ![links of a lookup](links.svg)\n\n{}",
-            self.source,
-            self.memory_bytes,
-            self.table().to_markdown(),
-            self.summary()
-        );
-        let report = Report {
-            name: "tune",
-            title: TITLE,
-            markdown,
-            csv: self.to_csv()?,
-            json: self.to_json()?,
-            plots: vec![ReportFile {
-                name: "links.svg".to_owned(),
-                content: self.plot().to_svg(),
-            }],
-        };
-        Ok(report.into_files())
-    }
-
     fn plot(&self) -> BarPlot {
-        let series = |name: &str, value: fn(&CacheAdvice) -> f64| Series {
-            name: name.to_owned(),
-            values: self.caches.iter().map(value).collect(),
-        };
+        let series =
+            |name, value: fn(&CacheAdvice) -> f64| Series::new(name, self.caches.iter().map(value));
         let caches = self.caches.iter();
         BarPlot {
             title: "Links of a lookup, in the second half of the trace".to_owned(),
@@ -133,9 +44,51 @@ impl Advice {
     }
 }
 
-fn row(cache: &str, which: &str, table: &Judged) -> Vec<String> {
+impl Report for Advice {
+    const NAME: &'static str = "tune";
+    const TITLE: &'static str = "Tables for a trace";
+
+    fn body(&self) -> String {
+        format!(
+            "{}, {} bytes of memory. {JUDGED}\n\n{}\n![links of a lookup](links.svg)\n\n{}",
+            self.source,
+            self.memory_bytes,
+            self.table().to_markdown(),
+            self.summary()
+        )
+    }
+
+    /// One line for each cache.
+    fn to_csv(&self) -> io::Result<String> {
+        let head = "cache,function,bits,links,chance_links,lookup_ns,mad_ns,today_function,today_bits,\
+                    today_links,today_chance_links,today_lookup_ns,today_mad_ns,lookups,gain_links,\
+                    gain_links_low,gain_links_high,gain_time,certainty,is_worth_it";
+        let known = |figure: Option<f64>| text_or(figure, "");
+        let line = |advice: &CacheAdvice| {
+            let mut line = vec![advice.cache.as_str().to_owned()];
+            for table in [advice.best, advice.today] {
+                line.extend([table.function.to_string(), table.bits.to_string()]);
+                line.extend([table.links, table.chance_links].map(|links| links.to_string()));
+                line.extend([table.lookup_ns, table.mad_ns].map(known));
+            }
+            let gain = advice.gain_links;
+            line.push(advice.lookups.to_string());
+            line.extend([Some(gain.value), gain.low, gain.high].map(known));
+            line.extend([advice.gain_time, Some(advice.certainty)].map(known));
+            line.push(advice.is_worth_it.to_string());
+            line
+        };
+        csv_text(head, self.caches.iter().map(line))
+    }
+
+    fn plots(&self) -> Vec<ReportFile> {
+        vec![ReportFile::new("links.svg", self.plot().to_svg())]
+    }
+}
+
+fn row(cache: &str, which: &str, table: &Judged) -> [String; 6] {
     let time = table.lookup_ns.zip(table.mad_ns);
-    vec![
+    [
         cache.to_owned(),
         which.to_owned(),
         format!("{}/{}", table.function, table.bits),

@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::chance::{Permutation, mix};
-use super::kind::{BYTES, COUNT, Kind, Scene, thread};
+use super::kind::{BYTES, COUNT, Kind, Scene};
 use super::parameters::Parameters;
-use super::{Jobs, OpenFileId, Operation};
+use super::sysbench::drawn;
+use super::{Jobs, Operation, ReaderJob};
 
 /// The workloads of this file.
 pub(super) const KINDS: &[Kind] = &[
@@ -73,18 +74,11 @@ fn ml_epoch(values: &Parameters, scene: &Scene<'_>) -> Jobs {
         (0..records).map(move |place| {
             let record = order.at(place);
             let start = record_start(record);
-            Operation::Read {
-                file: OpenFileId(0),
-                offset_bytes: start,
-                len_bytes: record_start(record + 1) - start,
-            }
+            Operation::read(0, start, record_start(record + 1) - start)
         })
     });
     let source = Rc::new(RefCell::new(operations));
-    let workers = (0..values.get("workers")).map(|_| {
-        let source = Rc::clone(&source);
-        thread(std::iter::from_fn(move || source.borrow_mut().next()))
-    });
+    let workers = (0..values.get("workers")).map(|_| ReaderJob::new(drawn(&source)));
     scene.jobs(1, workers.collect())
 }
 
@@ -93,15 +87,12 @@ fn ml_epoch(values: &Parameters, scene: &Scene<'_>) -> Jobs {
 fn tar_size(values: &Parameters, file: u64) -> u64 {
     let mean_bytes = values.get("size");
     let chance = mix(file ^ 0x7461_7266_696c_6573);
-    let most_halves = match chance % 4 {
+    let (least, most) = match chance % 4 {
         0 | 1 => (0, 1),
         2 => (1, 2),
         _ => (2, 9),
     };
-    let (least, most) = (
-        mean_bytes * most_halves.0 / 2,
-        mean_bytes * most_halves.1 / 2,
-    );
+    let (least, most) = (mean_bytes * least / 2, mean_bytes * most / 2);
     least + 1 + mix(chance) % (most - least).max(1)
 }
 
@@ -111,15 +102,14 @@ fn tar(values: &Parameters, scene: &Scene<'_>) -> Jobs {
         .map(|file| tar_size(values, file))
         .collect();
     let operations = (0..).zip(sizes).flat_map(move |(file, size_bytes)| {
-        (0..size_bytes.div_ceil(request_bytes)).map(move |request| Operation::Read {
-            file: OpenFileId(file),
-            offset_bytes: request * request_bytes,
-            len_bytes: request_bytes.min(size_bytes - request * request_bytes),
+        (0..size_bytes.div_ceil(request_bytes)).map(move |request| {
+            let offset_bytes = request * request_bytes;
+            Operation::read(
+                file,
+                offset_bytes,
+                request_bytes.min(size_bytes - offset_bytes),
+            )
         })
     });
-    Jobs {
-        open_files: scene.files.to_vec(),
-        readers: vec![thread(operations)],
-        stop_after: None,
-    }
+    Jobs::new(scene.files.to_vec(), vec![ReaderJob::new(operations)])
 }

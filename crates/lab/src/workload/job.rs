@@ -52,6 +52,28 @@ pub enum Operation {
     Think(Duration),
 }
 
+impl Operation {
+    /// Reads `len_bytes` of open file number `file` from `offset_bytes` on.
+    #[must_use]
+    pub const fn read(file: u32, offset_bytes: u64, len_bytes: u64) -> Self {
+        Self::Read {
+            file: OpenFileId(file),
+            offset_bytes,
+            len_bytes,
+        }
+    }
+
+    /// Writes as [`Self::read`] reads.
+    #[must_use]
+    pub const fn write(file: u32, offset_bytes: u64, len_bytes: u64) -> Self {
+        Self::Write {
+            file: OpenFileId(file),
+            offset_bytes,
+            len_bytes,
+        }
+    }
+}
+
 /// A thread: one operation after the other.
 pub struct ReaderJob {
     /// When it begins, counted from the start of the run.
@@ -64,6 +86,17 @@ pub struct ReaderJob {
     pub operations: Box<dyn Iterator<Item = Operation>>,
 }
 
+impl ReaderJob {
+    /// A thread that begins at once and does one operation after the other.
+    pub(crate) fn new(operations: impl Iterator<Item = Operation> + 'static) -> Self {
+        Self {
+            start: Duration::ZERO,
+            interval: Duration::ZERO,
+            operations: Box::new(operations),
+        }
+    }
+}
+
 /// What all readers of a run do.
 #[derive(Debug)]
 pub struct Jobs {
@@ -74,6 +107,17 @@ pub struct Jobs {
     /// When they stop, counted from the start, if not when they are done: what was begun is
     /// finished.
     pub stop_after: Option<Duration>,
+}
+
+impl Jobs {
+    /// Readers that all run until they are done.
+    pub(crate) fn new(open_files: Vec<FileId>, readers: Vec<ReaderJob>) -> Self {
+        Self {
+            open_files,
+            readers,
+            stop_after: None,
+        }
+    }
 }
 
 impl fmt::Debug for ReaderJob {

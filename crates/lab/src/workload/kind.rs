@@ -1,9 +1,7 @@
 //! What a kind of workload is made of, and what their makers share.
 
-use std::time::Duration;
-
 use super::parameters::{ParameterInfo, Parameters, Unit};
-use super::{Jobs, Operation, ReaderJob};
+use super::{Jobs, ReaderJob};
 use crate::simulator::FileId;
 
 /// A kind of workload.
@@ -28,21 +26,7 @@ pub(super) struct Scene<'a> {
 impl Scene<'_> {
     /// Readers on the first file, opened so many times.
     pub(super) fn jobs(&self, opens: u64, readers: Vec<ReaderJob>) -> Jobs {
-        let file = self.files[0];
-        Jobs {
-            open_files: (0..opens).map(|_| file).collect(),
-            readers,
-            stop_after: None,
-        }
-    }
-}
-
-/// A thread that begins at once and does one operation after the other.
-pub(super) fn thread(operations: impl Iterator<Item = Operation> + 'static) -> ReaderJob {
-    ReaderJob {
-        start: Duration::ZERO,
-        interval: Duration::ZERO,
-        operations: Box::new(operations),
+        Jobs::new((0..opens).map(|_| self.files[0]).collect(), readers)
     }
 }
 
@@ -58,22 +42,17 @@ pub(super) const BYTES: ParameterInfo = ParameterInfo {
 
 /// A number, of up to a thousand million.
 pub(super) const COUNT: ParameterInfo = ParameterInfo {
-    name: "",
     unit: Unit::Count,
-    default: 1,
     range: (1, 1_000_000_000),
-    page_for_each: None,
-    about: "",
+    ..BYTES
 };
 
 /// A time, of up to a day.
 pub(super) const TIME: ParameterInfo = ParameterInfo {
-    name: "",
     unit: Unit::Time,
     default: 0,
     range: (0, 86_400_000_000_000),
-    page_for_each: None,
-    about: "",
+    ..BYTES
 };
 
 impl ParameterInfo {

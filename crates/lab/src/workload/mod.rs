@@ -12,10 +12,10 @@ mod kind;
 mod parameters;
 mod patterns;
 mod streams;
-mod sysbench;
+pub(crate) mod sysbench;
 
 pub use job::{Jobs, OpenFileId, Operation, ReaderJob};
-pub use parameters::{ParameterInfo, Unit};
+pub use parameters::ParameterInfo;
 
 use std::fmt;
 use std::str::FromStr;

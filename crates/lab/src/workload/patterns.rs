@@ -1,9 +1,10 @@
 //! One reader or a few on one file: sequential, backward, strided, random, written, mapped.
 
 use super::chance::{Permutation, mix};
-use super::kind::{BYTES, COUNT, Kind, Scene, thread};
+use super::kind::{BYTES, COUNT, Kind, Scene};
 use super::parameters::{ParameterInfo, Parameters};
 use super::{Jobs, OpenFileId, Operation, ReaderJob};
+use crate::simulator::PAGE_BYTES;
 
 const FILE: ParameterInfo = BYTES.named("file", 1 << 30, "size of the file");
 const REQUEST: ParameterInfo = BYTES
@@ -26,7 +27,7 @@ pub(super) const KINDS: &[Kind] = &[
         parameters: &[FILE, REQUEST],
         file_sizes: one_file,
         jobs: |values, scene| {
-            by_place(values, scene, read, |place, records| {
+            by_place(values, scene, Operation::read, |place, records| {
                 (place < records).then_some(place)
             })
         },
@@ -37,7 +38,7 @@ pub(super) const KINDS: &[Kind] = &[
         parameters: &[FILE, REQUEST],
         file_sizes: one_file,
         jobs: |values, scene| {
-            by_place(values, scene, read, |place, records| {
+            by_place(values, scene, Operation::read, |place, records| {
                 (place < 2 * records).then(|| place % records)
             })
         },
@@ -48,7 +49,7 @@ pub(super) const KINDS: &[Kind] = &[
         parameters: &[FILE, REQUEST],
         file_sizes: one_file,
         jobs: |values, scene| {
-            by_place(values, scene, read, |place, records| {
+            by_place(values, scene, Operation::read, |place, records| {
                 (records - 1).checked_sub(place)
             })
         },
@@ -79,7 +80,7 @@ pub(super) const KINDS: &[Kind] = &[
             THREADS,
         ],
         file_sizes: one_file,
-        jobs: |values, scene| random(values, scene, |_| read),
+        jobs: |values, scene| random(values, scene, |_| Operation::read),
     },
     Kind {
         name: "mixed",
@@ -88,11 +89,10 @@ pub(super) const KINDS: &[Kind] = &[
         parameters: &[FILE, REQUEST, REQUESTS, THREADS],
         file_sizes: one_file,
         jobs: |values, scene| {
-            random(
-                values,
-                scene,
-                |thread| if thread % 2 == 0 { read } else { write },
-            )
+            random(values, scene, |thread| match thread % 2 {
+                0 => Operation::read,
+                _ => Operation::write,
+            })
         },
     },
     Kind {
@@ -103,7 +103,7 @@ pub(super) const KINDS: &[Kind] = &[
         jobs: |values, scene| {
             flushed(
                 values,
-                by_place(values, scene, write, |place, records| {
+                by_place(values, scene, Operation::write, |place, records| {
                     (place < records).then_some(place)
                 }),
             )
@@ -114,7 +114,7 @@ pub(super) const KINDS: &[Kind] = &[
         about: "writers that take requests in random order, none twice before all are written",
         parameters: &[FILE, REQUEST, REQUESTS, THREADS, FLUSH],
         file_sizes: one_file,
-        jobs: |values, scene| flushed(values, random(values, scene, |_| write)),
+        jobs: |values, scene| flushed(values, random(values, scene, |_| Operation::write)),
     },
     Kind {
         name: "mmap",
@@ -135,23 +135,7 @@ const FLUSH: ParameterInfo = COUNT
     .named("flush", 0, "1: each thread flushes the file in the end")
     .within(0, 1);
 
-type MakeOperation = fn(OpenFileId, u64, u64) -> Operation;
-
-fn read(file: OpenFileId, offset_bytes: u64, len_bytes: u64) -> Operation {
-    Operation::Read {
-        file,
-        offset_bytes,
-        len_bytes,
-    }
-}
-
-fn write(file: OpenFileId, offset_bytes: u64, len_bytes: u64) -> Operation {
-    Operation::Write {
-        file,
-        offset_bytes,
-        len_bytes,
-    }
-}
+type MakeOperation = fn(u32, u64, u64) -> Operation;
 
 fn one_file(values: &Parameters) -> Vec<u64> {
     vec![values.get("file")]
@@ -173,8 +157,8 @@ fn by_place(
     let (request_bytes, records) = (values.get("request"), records(values));
     let operations = (0..)
         .map_while(move |place| record_at(place, records))
-        .map(move |record| make(OpenFileId(0), record * request_bytes, request_bytes));
-    scene.jobs(1, vec![thread(operations)])
+        .map(move |record| make(0, record * request_bytes, request_bytes));
+    scene.jobs(1, vec![ReaderJob::new(operations)])
 }
 
 fn stride(values: &Parameters, scene: &Scene<'_>) -> Jobs {
@@ -182,8 +166,8 @@ fn stride(values: &Parameters, scene: &Scene<'_>) -> Jobs {
     let stride = values.get("stride");
     let operations = (0..stride)
         .flat_map(move |first| (first..records).step_by(usize::try_from(stride).unwrap_or(1)))
-        .map(move |record| read(OpenFileId(0), record * request_bytes, request_bytes));
-    scene.jobs(1, vec![thread(operations)])
+        .map(move |record| Operation::read(0, record * request_bytes, request_bytes));
+    scene.jobs(1, vec![ReaderJob::new(operations)])
 }
 
 fn random(values: &Parameters, scene: &Scene<'_>, make: fn(u64) -> MakeOperation) -> Jobs {
@@ -193,9 +177,9 @@ fn random(values: &Parameters, scene: &Scene<'_>, make: fn(u64) -> MakeOperation
     let readers = (0..threads).zip(0..).map(|(number, open_file)| {
         let order = Permutation::new(records, mix(scene.seed ^ mix(number)));
         let make = make(number);
-        thread((0..requests).map(move |place| {
+        ReaderJob::new((0..requests).map(move |place| {
             let offset_bytes = order.at(place) * request_bytes;
-            make(OpenFileId(open_file), offset_bytes, request_bytes)
+            make(open_file, offset_bytes, request_bytes)
         }))
     });
     scene.jobs(threads, readers.collect())
@@ -222,7 +206,7 @@ fn flushed(values: &Parameters, jobs: Jobs) -> Jobs {
 }
 
 fn mapped(values: &Parameters, scene: &Scene<'_>) -> Jobs {
-    let pages = values.get("file").div_ceil(crate::simulator::PAGE_BYTES);
+    let pages = values.get("file").div_ceil(PAGE_BYTES);
     let order = Permutation::new(pages, scene.seed);
     let is_random = values.get("random") == 1;
     let operations = (0..values.get("faults")).map(move |place| {
@@ -233,8 +217,8 @@ fn mapped(values: &Parameters, scene: &Scene<'_>) -> Jobs {
         };
         Operation::Fault {
             file: OpenFileId(0),
-            offset_bytes: page * crate::simulator::PAGE_BYTES,
+            offset_bytes: page * PAGE_BYTES,
         }
     });
-    scene.jobs(1, vec![thread(operations)])
+    scene.jobs(1, vec![ReaderJob::new(operations)])
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::kind::{BYTES, COUNT, Kind, Scene, TIME, thread};
+use super::kind::{BYTES, COUNT, Kind, Scene, TIME};
 use super::parameters::{ParameterInfo, Parameters};
-use super::{Jobs, OpenFileId, Operation, ReaderJob};
+use super::{Jobs, Operation, ReaderJob};
 use crate::simulator::PAGE_BYTES;
 
 const STREAMS: ParameterInfo = COUNT
@@ -67,18 +67,15 @@ pub(super) const KINDS: &[Kind] = &[
 
 /// The requests of one reader of `len_bytes` from `start_bytes` on.
 fn requests(
-    file: OpenFileId,
+    file: u32,
     start_bytes: u64,
     len_bytes: u64,
     request_bytes: u64,
 ) -> impl Iterator<Item = Operation> + Clone + 'static {
     (0..len_bytes.div_ceil(request_bytes)).map(move |number| {
         let at_bytes = number * request_bytes;
-        Operation::Read {
-            file,
-            offset_bytes: start_bytes + at_bytes,
-            len_bytes: request_bytes.min(len_bytes - at_bytes),
-        }
+        let len_bytes = request_bytes.min(len_bytes - at_bytes);
+        Operation::read(file, start_bytes + at_bytes, len_bytes)
     })
 }
 
@@ -89,8 +86,8 @@ fn interleaved(values: &Parameters, scene: &Scene<'_>, is_shared: bool) -> Jobs 
     let readers = (0..streams).zip(0..).map(|(number, open_file)| {
         let start_bytes = (number * part_bytes).min(file_bytes);
         let end_bytes = (start_bytes + part_bytes).min(file_bytes);
-        thread(requests(
-            OpenFileId(if is_shared { 0 } else { open_file }),
+        ReaderJob::new(requests(
+            if is_shared { 0 } else { open_file },
             start_bytes,
             end_bytes - start_bytes,
             values.get("request"),
@@ -107,9 +104,7 @@ fn paced(values: &Parameters, scene: &Scene<'_>) -> Jobs {
     let readers = (0..).zip(scene.files).map(|(number, _)| ReaderJob {
         start: stagger * number,
         interval,
-        operations: Box::new(
-            requests(OpenFileId(number), 0, values.get("file"), request_bytes).cycle(),
-        ),
+        operations: Box::new(requests(number, 0, values.get("file"), request_bytes).cycle()),
     });
     let readers: Vec<_> = readers.collect();
     let count = u32::try_from(readers.len()).unwrap_or(u32::MAX);

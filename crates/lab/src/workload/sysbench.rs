@@ -19,9 +19,9 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
 use super::chance::generator;
-use super::kind::{BYTES, COUNT, Kind, Scene, TIME, thread};
+use super::kind::{BYTES, COUNT, Kind, Scene, TIME};
 use super::parameters::{ParameterInfo, Parameters};
-use super::{Jobs, OpenFileId, Operation};
+use super::{Jobs, OpenFileId, Operation, ReaderJob};
 
 const THREADS: ParameterInfo = COUNT
     .named("threads", 1, "threads, on the same descriptors")
@@ -94,7 +94,7 @@ pub(super) const KINDS: &[Kind] = &[
 ];
 
 /// Draws from a source that other readers draw from too.
-fn drawn<S: Iterator<Item = Operation> + 'static>(
+pub(super) fn drawn<S: Iterator<Item = Operation> + 'static>(
     source: &Rc<RefCell<S>>,
 ) -> impl Iterator<Item = Operation> + 'static {
     let source = Rc::clone(source);
@@ -148,7 +148,7 @@ impl Iterator for FileIo {
             return self.next_flush();
         }
         self.requests_left -= 1;
-        let file = OpenFileId(self.random.random_range(0..self.files));
+        let file = self.random.random_range(0..self.files);
         let offset_bytes = self.random.random_range(0..self.file_blocks) * self.request_bytes;
         let len_bytes = self.request_bytes;
         // As near to three reads in five as whole requests come.
@@ -163,17 +163,9 @@ impl Iterator for FileIo {
             self.flushing = Some(0);
         }
         Some(if is_read {
-            Operation::Read {
-                file,
-                offset_bytes,
-                len_bytes,
-            }
+            Operation::read(file, offset_bytes, len_bytes)
         } else {
-            Operation::Write {
-                file,
-                offset_bytes,
-                len_bytes,
-            }
+            Operation::write(file, offset_bytes, len_bytes)
         })
     }
 }
@@ -192,12 +184,23 @@ fn file_io(values: &Parameters, scene: &Scene<'_>) -> Jobs {
         flushing: None,
         is_flushed: false,
     }));
-    let readers = (0..values.get("threads")).map(|_| thread(drawn(&source)));
-    Jobs {
-        open_files: scene.files.to_vec(),
-        readers: readers.collect(),
-        stop_after: None,
+    let readers = (0..values.get("threads")).map(|_| ReaderJob::new(drawn(&source)));
+    Jobs::new(scene.files.to_vec(), readers.collect())
+}
+
+/// A row of `rows` as sysbench's `special` distribution draws it.
+pub(crate) fn special_row(random: &mut impl Rng, rows: u64) -> u64 {
+    /// In percent: how often a row is of the hot part, and how large that part is.
+    const HOT_SHARE_PCT: u32 = 75;
+    const HOT_PART_PCT: u64 = 1;
+    /// How many numbers the bell is the mean of.
+    const TERMS: u64 = 12;
+    if random.random_range(0..100) < HOT_SHARE_PCT {
+        let hot_rows = (rows * HOT_PART_PCT / 100).max(1);
+        return (rows - hot_rows) / 2 + random.random_range(0..hot_rows);
     }
+    let sum: u64 = (0..TERMS).map(|_| random.random_range(0..rows)).sum();
+    sum / TERMS
 }
 
 /// Size of a page of `InnoDB`.
@@ -211,21 +214,6 @@ struct Table {
 }
 
 impl Table {
-    /// A row as sysbench's `special` distribution draws it.
-    fn draw(self, random: &mut impl Rng) -> u64 {
-        /// In percent: how often a row is of the hot part, and how large that part is.
-        const HOT_SHARE_PCT: u32 = 75;
-        const HOT_PART_PCT: u64 = 1;
-        /// How many numbers the bell is the mean of.
-        const TERMS: u64 = 12;
-        if random.random_range(0..100) < HOT_SHARE_PCT {
-            let hot_rows = (self.rows * HOT_PART_PCT / 100).max(1);
-            return (self.rows - hot_rows) / 2 + random.random_range(0..hot_rows);
-        }
-        let sum: u64 = (0..TERMS).map(|_| random.random_range(0..self.rows)).sum();
-        sum / TERMS
-    }
-
     /// The database page that a row begins on.
     fn page_of(self, row: u64) -> u64 {
         let offset = u128::from(row.min(self.rows - 1)) * u128::from(self.file_bytes)
@@ -235,11 +223,8 @@ impl Table {
 
     /// Reads the pages of the rows from `first` on, one after the other.
     fn read(self, first: u64, rows: u64) -> impl Iterator<Item = Operation> {
-        (self.page_of(first)..=self.page_of(first + rows - 1)).map(|page| Operation::Read {
-            file: OpenFileId(0),
-            offset_bytes: page * DATABASE_PAGE_BYTES,
-            len_bytes: DATABASE_PAGE_BYTES,
-        })
+        let pages = self.page_of(first)..=self.page_of(first + rows - 1);
+        pages.map(|page| Operation::read(0, page * DATABASE_PAGE_BYTES, DATABASE_PAGE_BYTES))
     }
 }
 
@@ -261,9 +246,10 @@ fn oltp(values: &Parameters, scene: &Scene<'_>) -> Jobs {
             Some(0..queries)
         });
         // One read at a time: a range may be the whole of a large table.
-        thread(transactions.flatten().flat_map(move |query| {
+        ReaderJob::new(transactions.flatten().flat_map(move |query| {
             let rows = if query < selects { 1 } else { range_rows };
-            table.read(table.draw(&mut random), rows).chain([think])
+            let first = special_row(&mut random, table.rows);
+            table.read(first, rows).chain([think])
         }))
     });
     scene.jobs(1, readers.collect())

@@ -49,7 +49,6 @@ pub struct Worker {
 pub struct Job {
     /// The directory in which the process is started, as errors name it.
     pub dir: PathBuf,
-    /// The case.
     pub case: Case,
     /// How it is measured.
     pub config: BenchConfig,

@@ -87,7 +87,6 @@ impl Word {
 
 impl Blocks {
     /// Free blocks for the files of `case`, and as many more so that one is soon found.
-    #[must_use]
     pub fn new(case: Case, config: &BenchConfig) -> Self {
         let free = || Padded(AtomicU64::new(Word::FREE.raw()));
         Self {
@@ -157,7 +156,6 @@ pub struct Process<'b> {
 
 impl<'b> Process<'b> {
     /// Process `number`, whose files have no attributes yet.
-    #[must_use]
     pub fn new(
         number: u32,
         blocks: &'b Blocks,
@@ -204,7 +202,6 @@ impl<'b> Process<'b> {
     }
 
     /// The key and the value of the entry whose block the next set changes or leaves, if it does.
-    #[must_use]
     pub fn next_left(&self) -> Option<(u32, u64)> {
         let Draw { file, value } = self.draws.clone().next()?;
         let block = self.files[file as usize]?;
@@ -213,7 +210,6 @@ impl<'b> Process<'b> {
     }
 
     /// The value that a file has.
-    #[must_use]
     pub fn value(&self, file: usize) -> Option<u32> {
         self.files[file].map(|block| self.blocks.word(block).value)
     }

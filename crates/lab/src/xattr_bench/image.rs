@@ -2,7 +2,8 @@
 
 use super::{Case, Error};
 use crate::mke2fs;
-use larder::{Ino, NewFile, OpenOptions, Volume};
+use crate::operations::NEW;
+use larder::{Ino, OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_cache::mbcache::Variant;
 use std::fs::File;
@@ -59,14 +60,8 @@ fn options(mbcache: Variant, device: &MemoryDevice) -> OpenOptions {
 }
 
 fn make_files(volume: &Volume, process: u32, files: u32) -> larder::Result<Vec<Ino>> {
-    let new = NewFile {
-        permissions: 0o755,
-        umask: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let folder = volume.make_dir(Ino::ROOT, format!("p{process}").as_bytes(), &new)?;
-    let make = |file| volume.create(folder.ino, format!("f{file}").as_bytes(), &new);
+    let folder = volume.make_dir(Ino::ROOT, format!("p{process}").as_bytes(), &NEW)?;
+    let make = |file| volume.create(folder.ino, format!("f{file}").as_bytes(), &NEW);
     (0..files).map(|file| Ok(make(file)?.ino)).collect()
 }
 
@@ -76,21 +71,7 @@ pub(crate) fn formatted(case: Case) -> Result<File, Error> {
     let files = case.all_files();
     let size_bytes = (files * FILE_BYTES + BASE_BYTES).next_multiple_of(BLOCK_BYTES);
     let inodes = files + u64::from(case.processes) + BASE_INODES;
-    let (inodes, block) = (inodes.to_string(), BLOCK_BYTES.to_string());
-    let options = [
-        "-t",
-        "ext4",
-        "-O",
-        "^has_journal",
-        "-m",
-        "0",
-        "-I",
-        "256",
-        "-b",
-        &block,
-        "-N",
-        &inodes,
-    ];
+    let options = format!("-t ext4 -O ^has_journal -m 0 -I 256 -b {BLOCK_BYTES} -N {inodes}");
     Ok(mke2fs::formatted(size_bytes, &options)?)
 }
 

@@ -38,7 +38,6 @@ pub struct XattrBench {
 pub struct EntrySize {
     /// Which cache's.
     pub variant: MbCacheVariant,
-    /// The entry, in bytes.
     pub bytes: u64,
     /// The entry and, when the cache is full, its share of the buckets, in bytes.
     pub bytes_with_buckets: f64,
@@ -88,8 +87,7 @@ impl Measured {
     }
 
     /// What an entry takes, where there are any.
-    #[must_use]
-    pub fn entry_size(&self) -> Option<EntrySize> {
+    pub(crate) fn entry_size(&self) -> Option<EntrySize> {
         let variant = self.variant?;
         // One without entries has buckets alone.
         let empty = engine::cache(variant, ()).ok()?.stats();

@@ -12,7 +12,7 @@
 
 mod directory;
 mod draws;
-pub mod engine;
+pub(crate) mod engine;
 mod error;
 mod image;
 mod measured;
@@ -21,10 +21,11 @@ mod report;
 mod tests;
 mod volume;
 
-pub use directory::{Job, Worker, work};
+pub use directory::{Worker, work};
 pub use error::Error;
 pub(crate) use image::formatted;
-pub use measured::{EntrySize, Measured, XattrBench};
+pub(crate) use measured::EntrySize;
+pub use measured::{Measured, XattrBench};
 
 use image::Image;
 use larder::{AttributeStats, MbCacheVariant};
@@ -56,6 +57,22 @@ impl Case {
     pub const FILES: [u32; 3] = [10, 100, 1000];
     /// The values of the letter.
     pub const VALUES: [u32; 5] = [10, 100, 1000, 10_000, 100_000];
+
+    /// All cases of these numbers, in the order of the letter: by V, then F, then P.
+    #[must_use]
+    pub fn matrix(processes: &[u32], files: &[u32], values: &[u32]) -> Vec<Self> {
+        let mut cases = Vec::new();
+        for &values in values {
+            for &files in files {
+                cases.extend(processes.iter().map(|&processes| Self {
+                    processes,
+                    files,
+                    values,
+                }));
+            }
+        }
+        cases
+    }
 
     /// Files of all processes.
     #[must_use]

@@ -2,8 +2,7 @@
 
 use super::{Case, Measured, XattrBench};
 use crate::output::{
-    Align, BarPlot, LinePlot, Report, ReportFile, Scale, Series, Table, csv_text, json_text,
-    significant,
+    BarPlot, LinePlot, Report, ReportFile, Scale, Series, Table, csv_text, significant, text_or,
 };
 use larder::MbCacheVariant;
 use std::io;
@@ -18,6 +17,9 @@ const COLUMNS: [Option<MbCacheVariant>; 7] = [
     Some(MbCacheVariant::Clock),
     None,
 ];
+
+const CSV_HEAD: &str = "target,processes,files,values,operations,seed,variant,mean_s,deviation_s,sets_s,\
+                        shares,saved_bytes,lookups,hits,inserted,dropped_by_limit,entries,entry_bytes,bytes";
 
 const LONG_BYTES: u64 = 8;
 
@@ -49,13 +51,11 @@ impl XattrBench {
     /// One row for each case and variant.
     #[must_use]
     pub fn table(&self) -> Table {
-        let numbers = ["P", "F", "V", "seconds", "deviation", "sets/s"];
         let counts = ["shares", "lookups", "hits", "dropped_by_limit"];
         // A file system that is not ours tells none of them.
         let counts = if self.has_stats() { &counts[..] } else { &[] };
-        let numbers = numbers.iter().chain(counts).copied();
-        let columns = [("variant", Align::Left)].into_iter();
-        let mut table = Table::new(columns.chain(numbers.map(|title| (title, Align::Right))));
+        let mut table = Table::new("variant | P: | F: | V: | seconds: | deviation: | sets/s:")
+            .with_numbers(counts);
         for measured in &self.measured {
             table.push(self.row(measured));
         }
@@ -94,15 +94,8 @@ impl XattrBench {
     pub fn medians(&self) -> Table {
         let variants = self.variants();
         let names = variants.iter().map(|variant| self.name_of(*variant));
-        let titles = ["P", "F", "V"].map(str::to_owned).into_iter().chain(names);
-        let mut table = Table::new(titles.map(|title| (title, Align::Right)));
-        let mut cases: Vec<Case> = Vec::new();
-        for measured in &self.measured {
-            if !cases.contains(&measured.case) {
-                cases.push(measured.case);
-            }
-        }
-        for case in cases {
+        let mut table = Table::new("P: | F: | V:").with_numbers(names);
+        for case in self.numbers(|case| case) {
             let medians: Vec<Option<f64>> = variants
                 .iter()
                 .map(|variant| self.find(case, *variant).map(Measured::median_s))
@@ -116,7 +109,7 @@ impl XattrBench {
                 Some(median) => seconds(*median),
             });
             let numbers = [case.processes, case.files, case.values].map(|count| count.to_string());
-            table.push(numbers.into_iter().chain(cells).collect());
+            table.push(numbers.into_iter().chain(cells));
         }
         table
     }
@@ -148,10 +141,7 @@ impl XattrBench {
     pub fn matrix(&self) -> Vec<(String, Table)> {
         let processes = self.numbers(|case| case.processes);
         let table = |values: u32| {
-            let titles = processes.iter().map(u32::to_string);
-            let titles = titles.map(|title| (title, Align::Right));
-            let first = [("F\\P".to_owned(), Align::Right)];
-            let mut table = Table::new(first.into_iter().chain(titles));
+            let mut table = Table::new("F\\P:").with_numbers(&processes);
             for files in self.numbers(|case| case.files) {
                 let cells = processes.iter().map(|processes| {
                     self.cell(Case {
@@ -160,7 +150,7 @@ impl XattrBench {
                         values,
                     })
                 });
-                table.push([files.to_string()].into_iter().chain(cells).collect());
+                table.push([files.to_string()].into_iter().chain(cells));
             }
             (format!("V={values}"), table)
         };
@@ -171,7 +161,7 @@ impl XattrBench {
     fn cell(&self, case: Case) -> String {
         let averages = self.variants().into_iter().map(|variant| {
             let found = self.find(case, variant);
-            found.map_or_else(|| "N/A".to_owned(), |measured| seconds(measured.mean_s()))
+            text_or(found.map(|measured| seconds(measured.mean_s())), "N/A")
         });
         averages.collect::<Vec<_>>().join(",")
     }
@@ -189,9 +179,7 @@ impl XattrBench {
     /// What an entry takes, beside what the letter says; `None` if no cache is ours.
     #[must_use]
     pub fn entry_sizes(&self) -> Option<Table> {
-        let titles = ["bytes an entry", "with its buckets", "published"];
-        let titles = titles.map(|title| (title, Align::Right));
-        let mut table = Table::new([("variant", Align::Left)].into_iter().chain(titles));
+        let mut table = Table::new("variant | bytes an entry: | with its buckets: | published:");
         let mut has_any = false;
         for variant in self.variants() {
             let mut sizes = self
@@ -205,7 +193,7 @@ impl XattrBench {
             let published = size
                 .published_longs
                 .map(|longs| format!("{} ({longs} longs)", longs * LONG_BYTES));
-            table.push(vec![
+            table.push([
                 size.variant.to_string(),
                 size.bytes.to_string(),
                 significant(size.bytes_with_buckets),
@@ -215,56 +203,13 @@ impl XattrBench {
         has_any.then_some(table)
     }
 
-    /// One line for each case and variant, with a head.
-    ///
-    /// # Errors
-    /// Where the figures cannot be written as CSV, which is our own mistake.
-    pub fn to_csv(&self) -> io::Result<String> {
-        let head = [
-            "target",
-            "processes",
-            "files",
-            "values",
-            "operations",
-            "seed",
-            "variant",
-            "mean_s",
-            "deviation_s",
-            "sets_s",
-        ];
-        let counts = [
-            "shares",
-            "saved_bytes",
-            "lookups",
-            "hits",
-            "inserted",
-            "dropped_by_limit",
-            "entries",
-            "entry_bytes",
-            "bytes",
-        ];
-        let runs = (1..=self.config.runs).map(|run| format!("run_{run}_s"));
-        let head = head
-            .into_iter()
-            .chain(counts)
-            .map(str::to_owned)
-            .chain(runs);
-        let lines = self.measured.iter().map(|measured| self.csv_line(measured));
-        csv_text([head.collect()].into_iter().chain(lines))
-    }
-
     fn csv_line(&self, measured: &Measured) -> Vec<String> {
         let case = measured.case;
         let mut line = vec![self.target.clone()];
         line.extend([case.processes, case.files, case.values].map(|count| count.to_string()));
         line.push(measured.operations.to_string());
         line.push(self.config.seed.to_string());
-        line.push(
-            measured
-                .variant
-                .map(|variant| variant.to_string())
-                .unwrap_or_default(),
-        );
+        line.push(text_or(measured.variant, ""));
         let figures = [measured.mean_s(), measured.deviation_s(), measured.sets_s()];
         line.extend(figures.map(|figure| figure.to_string()));
         line.extend(match &measured.stats {
@@ -286,30 +231,6 @@ impl XattrBench {
         line
     }
 
-    /// Everything as JSON.
-    ///
-    /// # Errors
-    /// Where the figures cannot be written as JSON, which is our own mistake.
-    pub fn to_json(&self) -> io::Result<String> {
-        json_text(self)
-    }
-
-    /// Plots as SVG, one for each number of values and of files: time over processes, a line for
-    /// each variant; bars where there is one number of processes only.
-    #[must_use]
-    pub fn plots(&self) -> Vec<ReportFile> {
-        let mut plots = Vec::new();
-        for values in self.numbers(|case| case.values) {
-            for files in self.numbers(|case| case.files) {
-                plots.push(ReportFile {
-                    name: plot_name(values, files),
-                    content: self.plot(values, files),
-                });
-            }
-        }
-        plots
-    }
-
     fn plot(&self, values: u32, files: u32) -> String {
         let title = format!("{}: V={values}, F={files}", self.target);
         let y = format!("seconds for {} sets by each", self.config.operations);
@@ -322,10 +243,7 @@ impl XattrBench {
             of.map(|measured| (f64::from(measured.case.processes), measured.mean_s()))
                 .collect()
         };
-        let named = |variant| Series {
-            name: self.name_of(variant),
-            values: points(variant),
-        };
+        let named = |variant| Series::new(self.name_of(variant), points(variant));
         let series = self.variants().into_iter().map(named);
         if self.numbers(|case| case.processes).len() > 1 {
             let plot = LinePlot {
@@ -337,9 +255,8 @@ impl XattrBench {
             };
             return plot.to_svg();
         }
-        let bars = series.map(|Series { name, values }| Series {
-            name,
-            values: values.into_iter().map(|(_, seconds)| seconds).collect(),
+        let bars = series.map(|Series { name, values }| {
+            Series::new(name, values.into_iter().map(|(_, seconds)| seconds))
         });
         let plot = BarPlot {
             title,
@@ -350,48 +267,8 @@ impl XattrBench {
         plot.to_svg()
     }
 
-    /// The bench as files: `xattr-bench.md`, `.html`, `.csv`, `.json`, and the plots.
-    ///
-    /// # Errors
-    /// As [`Self::to_csv`] and [`Self::to_json`].
-    pub fn report(&self) -> io::Result<Vec<ReportFile>> {
-        let report = Report {
-            name: "xattr-bench",
-            title: "xattr-bench",
-            markdown: self.markdown(),
-            csv: self.to_csv()?,
-            json: self.to_json()?,
-            plots: self.plots(),
-        };
-        Ok(report.into_files())
-    }
-
-    fn markdown(&self) -> String {
-        let mut parts = vec![format!("# xattr-bench\n\n{}\n", self.title())];
-        if let Some(warning) = self.warning() {
-            parts.push(format!("\n**Beware**: {warning}.\n"));
-        }
-        if self.is_matrix() {
-            let order = self.order();
-            parts.push(format!("\nAverages of the runs in seconds, of {order}\n"));
-        }
-        let values = self.numbers(|case| case.values);
-        for (values, (heading, table)) in values.into_iter().zip(self.matrix()) {
-            parts.push(format!("\n## {heading}\n\n{}\n", table.to_markdown()));
-            for files in self.numbers(|case| case.files) {
-                parts.push(format!("![F={files}]({})\n", plot_name(values, files)));
-            }
-        }
-        if let Some(sizes) = self.entry_sizes() {
-            parts.push(format!("\n## Entries\n\n{}", sizes.to_markdown()));
-        }
-        let all = self.table().to_markdown();
-        parts.push(format!("\n## All figures\n\n{all}"));
-        parts.concat()
-    }
-
-    /// The numbers of the cases, each once, in their order.
-    fn numbers(&self, of: impl Fn(Case) -> u32) -> Vec<u32> {
+    /// What `of` gives for the cases, each once, in their order.
+    fn numbers<T: PartialEq>(&self, of: impl Fn(Case) -> T) -> Vec<T> {
         let mut numbers = Vec::new();
         for measured in &self.measured {
             let number = of(measured.case);
@@ -414,6 +291,55 @@ impl XattrBench {
     /// A variant's name; the file system's where it has its own.
     fn name_of(&self, variant: Option<MbCacheVariant>) -> String {
         variant.map_or_else(|| self.target.clone(), |variant| variant.to_string())
+    }
+}
+
+impl Report for XattrBench {
+    const NAME: &'static str = "xattr-bench";
+    const TITLE: &'static str = "xattr-bench";
+
+    fn body(&self) -> String {
+        let mut parts = vec![format!("{}\n", self.title())];
+        if let Some(warning) = self.warning() {
+            parts.push(format!("\n**Beware**: {warning}.\n"));
+        }
+        if self.is_matrix() {
+            let order = self.order();
+            parts.push(format!("\nAverages of the runs in seconds, of {order}\n"));
+        }
+        let values = self.numbers(|case| case.values);
+        for (values, (heading, table)) in values.into_iter().zip(self.matrix()) {
+            parts.push(format!("\n## {heading}\n\n{}\n", table.to_markdown()));
+            for files in self.numbers(|case| case.files) {
+                parts.push(format!("![F={files}]({})\n", plot_name(values, files)));
+            }
+        }
+        if let Some(sizes) = self.entry_sizes() {
+            parts.push(format!("\n## Entries\n\n{}", sizes.to_markdown()));
+        }
+        let all = self.table().to_markdown();
+        parts.push(format!("\n## All figures\n\n{all}"));
+        parts.concat()
+    }
+
+    /// One line for each case and variant.
+    fn to_csv(&self) -> io::Result<String> {
+        let runs = (1..=self.config.runs).map(|run| format!(",run_{run}_s"));
+        let lines = self.measured.iter().map(|measured| self.csv_line(measured));
+        csv_text(&format!("{CSV_HEAD}{}", runs.collect::<String>()), lines)
+    }
+
+    /// One for each number of values and of files: time over processes, a line for each variant;
+    /// bars where there is one number of processes only.
+    fn plots(&self) -> Vec<ReportFile> {
+        let mut plots = Vec::new();
+        for values in self.numbers(|case| case.values) {
+            for files in self.numbers(|case| case.files) {
+                let content = self.plot(values, files);
+                plots.push(ReportFile::new(plot_name(values, files), content));
+            }
+        }
+        plots
     }
 }
 

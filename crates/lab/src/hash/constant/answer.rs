@@ -9,7 +9,6 @@ const NEEDED: f64 = 2.0;
 /// What the published constant and the prime take of chance's links, under the keys that suit each least.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Constants {
-    /// The published one.
     pub published: f64,
     /// The prime nearest the golden ratio of the word.
     pub prime: f64,
@@ -17,7 +16,6 @@ pub struct Constants {
 
 impl Constants {
     /// Whether words of this size ask for another one than the published.
-    #[must_use]
     pub fn is_another_needed(&self) -> bool {
         self.published > NEEDED * self.prime
     }

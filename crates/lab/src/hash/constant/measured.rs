@@ -2,7 +2,7 @@
 
 use super::Multiplication;
 use super::key_set::KeySet;
-use crate::run_report::{as_f64, ratio};
+use crate::run_report::{as_f64, quotient};
 use larder_cache::table::Histogram;
 use serde::Serialize;
 
@@ -13,13 +13,11 @@ pub struct Measured {
     pub multiplication: &'static str,
     /// Links walked on a lookup that hits, each key sought once.
     pub links: f64,
-    /// The longest chain.
     pub longest_chain: u64,
     /// Share of the buckets that are empty.
     pub empty: f64,
     /// Chi-square of the chains' lengths against Poisson's distribution.
     pub chi_square: f64,
-    /// Its degrees of freedom.
     pub degrees_of_freedom: u32,
 }
 
@@ -80,12 +78,9 @@ impl Multiplication {
         let chi_square = histogram.chi_square();
         Measured {
             multiplication: self.name,
-            links: ratio(as_f64(links), as_f64(words.len() as u64)),
+            links: quotient(links, words.len() as u64),
             longest_chain: histogram.longest_chain(),
-            empty: ratio(
-                as_f64(histogram.empty_buckets()),
-                as_f64(histogram.buckets()),
-            ),
+            empty: quotient(histogram.empty_buckets(), histogram.buckets()),
             chi_square: chi_square.statistic,
             degrees_of_freedom: chi_square.degrees_of_freedom,
         }

@@ -13,9 +13,9 @@ mod prime;
 mod quality;
 mod text;
 
-pub use answer::Constants;
+pub(crate) use answer::Constants;
 pub use key_set::KeySet;
-pub use measured::{KeySetMeasured, Measured};
+use measured::KeySetMeasured;
 
 use larder_cache::hash::MULTIPLIER;
 use prime::Golden;
@@ -133,8 +133,7 @@ impl Study {
 
 impl Study {
     /// The published constant beside the prime; none where no keys were measured.
-    #[must_use]
-    pub fn constants(&self) -> Option<Constants> {
+    pub(crate) fn constants(&self) -> Option<Constants> {
         Constants::of(&self.key_sets)
     }
 }

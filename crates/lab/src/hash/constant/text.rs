@@ -1,7 +1,7 @@
 //! The study for a terminal.
 
 use super::Study;
-use crate::output::{Align, Table};
+use crate::output::Table;
 use std::fmt;
 
 impl fmt::Display for Study {
@@ -27,13 +27,9 @@ impl fmt::Display for Study {
 
 impl Study {
     fn primes(&self) -> Table {
-        let mut table = Table::new([
-            ("nearest primes", Align::Right),
-            ("hexadecimal", Align::Right),
-            ("difference", Align::Right),
-        ]);
+        let mut table = Table::new("nearest primes: | hexadecimal: | difference:");
         for near in &self.nearest_primes {
-            table.push(vec![
+            table.push([
                 near.prime.to_string(),
                 format!("{:#x}", near.prime),
                 format!("{:+.2}", near.difference),
@@ -43,22 +39,15 @@ impl Study {
     }
 
     fn qualities(&self) -> Table {
-        let mut table = Table::new([
-            ("name", Align::Left),
-            ("multiplier", Align::Right),
-            ("shift", Align::Right),
-            ("prime", Align::Left),
-            ("spectral", Align::Right),
-            ("worst gap", Align::Right),
-            ("what", Align::Left),
-        ]);
+        let mut table =
+            Table::new("name | multiplier: | shift: | prime | spectral: | worst gap: | what");
         for one in &self.multiplications {
             let shift = one.shift.map_or_else(
                 || format!("{} - bits", self.bits),
                 |shift| shift.to_string(),
             );
             let prime = if one.quality.prime { "yes" } else { "no" };
-            table.push(vec![
+            table.push([
                 one.name.to_owned(),
                 one.multiplier.to_string(),
                 shift,
@@ -73,12 +62,7 @@ impl Study {
 
     fn links(&self) -> Table {
         let names = self.multiplications.iter().map(|one| one.name);
-        let columns = ["keys", "objects", "chance"].into_iter().chain(names);
-        let columns = columns.map(|title| match title {
-            "keys" => (title, Align::Left),
-            _ => (title, Align::Right),
-        });
-        let mut table = Table::new(columns);
+        let mut table = Table::new("keys | objects: | chance:").with_numbers(names);
         for set in &self.key_sets {
             let fixed = [
                 set.keys.clone(),
@@ -89,7 +73,7 @@ impl Study {
                 let chi_square = row.chi_square / f64::from(row.degrees_of_freedom.max(1));
                 format!("{:.2} ({chi_square:.1})", row.links)
             });
-            table.push(fixed.into_iter().chain(measured).collect());
+            table.push(fixed.into_iter().chain(measured));
         }
         table
     }

@@ -39,7 +39,6 @@ pub struct Cycles {
 /// What a function costs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// The function.
     pub function: Function,
     /// Compiled into the loop that uses it.
     pub inlined: Cycles,
@@ -55,7 +54,6 @@ pub struct Cost {
 pub struct Costs {
     /// Bits of the tables that buckets were chosen in.
     pub bits: u32,
-    /// Nanoseconds of a cycle.
     pub cycle_ns: f64,
     /// Each function's.
     pub costs: Vec<Cost>,
@@ -63,7 +61,6 @@ pub struct Costs {
 
 impl Costs {
     /// Times `functions` for tables of 2^`bits` buckets: about two milliseconds each.
-    #[must_use]
     pub fn measure(functions: &[Function], bits: u32) -> Self {
         let instructions = Instructions::of_this_program();
         let cycle_ns = clock::cycle_ns();

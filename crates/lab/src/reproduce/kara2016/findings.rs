@@ -27,7 +27,6 @@ pub enum Source {
 
 impl Source {
     /// As reports name it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Volume => "volume",
@@ -43,12 +42,11 @@ impl Source {
 pub struct Observed {
     /// The figures that decide it.
     pub figures: String,
-    /// It holds.
     pub holds: bool,
 }
 
 /// A finding of the letter.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Finding {
     /// Its short name.
     pub name: &'static str,
@@ -57,10 +55,13 @@ pub struct Finding {
     /// When a table shows it.
     pub criterion: &'static str,
     /// It is about processors that wait for one another: fewer of them need not show it.
+    #[serde(skip)]
     pub needs_processors: bool,
     /// The tables of ours that are asked.
+    #[serde(skip)]
     pub sources: &'static [Source],
     /// Asks a table; `None` if it lacks the cases.
+    #[serde(skip)]
     pub observe: fn(&Grid) -> Option<Observed>,
 }
 
@@ -71,7 +72,7 @@ const MANY: u32 = 64;
 const FAR: f64 = 2.0;
 
 /// Every finding about times.
-pub const FINDINGS: [Finding; 9] = [
+pub static FINDINGS: [Finding; 9] = [
     Finding {
         name: "never slower",
         claim: "the rewrite is not slower than the original",

@@ -25,7 +25,6 @@ pub struct Grid {
 /// A case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GridRow {
-    /// The case.
     pub case: Case,
     /// Seconds for 50,000 sets by each process, in [`ORDER`]; `None` where there is no
     /// figure. As JSON each has the name of its variant.
@@ -36,9 +35,7 @@ pub struct GridRow {
 /// The runs of a case under a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timed {
-    /// The case.
     pub case: Case,
-    /// The variant.
     pub variant: MbCacheVariant,
     /// Seconds that each run took.
     pub seconds: Vec<f64>,
@@ -46,7 +43,6 @@ pub struct Timed {
 
 impl GridRow {
     /// Seconds under `variant`.
-    #[must_use]
     pub fn of(&self, variant: MbCacheVariant) -> Option<f64> {
         let figures = ORDER.into_iter().zip(self.seconds);
         figures
@@ -73,7 +69,6 @@ impl Grid {
     /// It has averages only. But `off` looks nothing up, so that its five figures with the same P
     /// and F differ by noise alone: the noise is how much more the largest is than the smallest, in
     /// the median over P and F.
-    #[must_use]
     pub fn published() -> Self {
         let rows = xattr_bench().into_iter().map(|row| GridRow {
             case: row.case(),
@@ -98,7 +93,6 @@ impl Grid {
     ///
     /// The noise is how much more the longest run took than the shortest, in the median over cases
     /// and variants.
-    #[must_use]
     pub fn measured(measured: &[Timed], operations: u32) -> Self {
         let scale = f64::from(crate::published::kara2016::OPERATIONS) / f64::from(operations);
         let mut rows: Vec<GridRow> = Vec::new();
@@ -167,7 +161,6 @@ impl Grid {
     }
 
     /// The row of a case.
-    #[must_use]
     pub fn row(&self, case: Case) -> Option<&GridRow> {
         self.rows.iter().find(|row| row.case == case)
     }

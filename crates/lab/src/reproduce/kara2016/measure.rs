@@ -30,7 +30,7 @@ impl Size {
     #[must_use]
     pub fn full(seed: u64) -> Self {
         Self {
-            cases: matrix(&Case::PROCESSES, &Case::FILES, &Case::VALUES),
+            cases: Case::matrix(&Case::PROCESSES, &Case::FILES, &Case::VALUES),
             config: BenchConfig {
                 operations: 2000,
                 runs: 3,
@@ -45,7 +45,7 @@ impl Size {
     #[must_use]
     pub fn quick(seed: u64) -> Self {
         Self {
-            cases: matrix(&[1, 64], &[10], &[10, 100_000]),
+            cases: Case::matrix(&[1, 64], &[10], &[10, 100_000]),
             config: BenchConfig {
                 operations: 40,
                 runs: 1,
@@ -81,19 +81,6 @@ impl Size {
     }
 }
 
-/// In the order of the letter: by V, then F, then P.
-fn matrix(processes: &[u32], files: &[u32], values: &[u32]) -> Vec<Case> {
-    let of = |values: u32, files: u32| {
-        processes.iter().map(move |&processes| Case {
-            processes,
-            files,
-            values,
-        })
-    };
-    let of_values = |&values: &u32| files.iter().flat_map(move |&files| of(values, files));
-    values.iter().flat_map(of_values).collect()
-}
-
 /// What the kernel can be told to do, with the option of its mount that does.
 const KERNEL: [(MbCacheVariant, Option<&str>); 2] = [
     (MbCacheVariant::Referenced, None),
@@ -113,7 +100,6 @@ pub(super) struct Table {
 pub struct Shares {
     /// The table.
     pub source: Source,
-    /// The variant.
     pub variant: MbCacheVariant,
     /// Files that came to share a block, for each set, in the last runs of all cases.
     pub per_set: f64,

@@ -4,13 +4,13 @@
 //! ext4, and of the letter's machine in virtual time. The last one is the same for one seed.
 
 mod document;
-pub mod findings;
-pub mod grid;
+mod findings;
+mod grid;
 mod kernel;
 mod measure;
 mod plots;
-pub mod simulate;
-pub mod verdict;
+mod simulate;
+mod verdict;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
@@ -20,8 +20,8 @@ use serde::Serialize;
 use crate::xattr_bench::{EntrySize, Error, Worker};
 use findings::{FINDINGS, Source};
 use grid::Grid;
-use measure::measure;
-pub use measure::{Shares, Size};
+pub use measure::Size;
+use measure::{Shares, measure};
 use simulate::{Contended, Sensitivity, sensitivity, simulate};
 use verdict::{Judged, judge};
 
@@ -100,7 +100,6 @@ impl Kara2016 {
     }
 
     /// The table from `source`, if it was made.
-    #[must_use]
     pub fn table(&self, source: Source) -> Option<&Grid> {
         let found = self.ours.iter().find(|(of, _)| *of == source);
         found.map(|(_, grid)| grid)

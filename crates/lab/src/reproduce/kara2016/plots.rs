@@ -23,9 +23,9 @@ pub(super) fn name(table: &str, values: u32) -> String {
 /// One for each number of values and each of the [`tables`].
 pub(super) fn all(results: &Kara2016) -> Vec<ReportFile> {
     let values = results.values().into_iter();
-    let picture = |values, (table, grid): (&str, &Grid)| ReportFile {
-        name: name(table, values),
-        content: lines(table, grid, values, results.size.pictured_files),
+    let picture = |values, (table, grid): (&str, &Grid)| {
+        let content = lines(table, grid, values, results.size.pictured_files);
+        ReportFile::new(name(table, values), content)
     };
     values
         .flat_map(|values| {
@@ -41,10 +41,7 @@ fn lines(table: &str, grid: &Grid, values: u32, files: u32) -> String {
         let rows = rows.filter(|row| row.case.values == values && row.case.files == files);
         let points = rows.filter_map(|row| Some((row.case.processes.into(), row.of(variant)?)));
         let points: Vec<(f64, f64)> = points.collect();
-        (!points.is_empty()).then(|| Series {
-            name: variant.to_string(),
-            values: points,
-        })
+        (!points.is_empty()).then(|| Series::new(variant.as_str(), points))
     });
     let plot = LinePlot {
         title: format!("V={values}, F={files}: {table}"),

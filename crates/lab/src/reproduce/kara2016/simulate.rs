@@ -35,9 +35,7 @@ pub const WORK: FileSystemWork = FileSystemWork {
 /// A case under a variant, simulated.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Contended {
-    /// The case.
     pub case: Case,
-    /// The variant.
     pub variant: MbCacheVariant,
     /// What came of it.
     pub outcome: Outcome,
@@ -45,7 +43,6 @@ pub struct Contended {
 
 impl Contended {
     /// How often something happened, for each set.
-    #[must_use]
     pub fn per_set(&self, count: u64) -> f64 {
         as_f64(count) / as_f64(self.outcome.operations)
     }

@@ -27,7 +27,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// As reports print it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Agrees => "agrees",
@@ -41,12 +40,8 @@ impl Verdict {
 /// A finding, and what the tables say to it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
-    /// The finding's name.
-    pub name: &'static str,
-    /// What the letter finds.
-    pub claim: &'static str,
-    /// When a table shows it.
-    pub criterion: &'static str,
+    #[serde(flatten)]
+    pub finding: &'static Finding,
     /// What the published table says.
     pub published: Option<Observed>,
     /// What each table of ours says.
@@ -70,7 +65,6 @@ pub struct Answer {
 
 impl Judged {
     /// What the table says that decided.
-    #[must_use]
     pub fn decisive(&self) -> Option<&Answer> {
         let mut ours = self.ours.iter();
         ours.find(|answer| Some(answer.source) == self.decided_by)
@@ -79,9 +73,8 @@ impl Judged {
 
 /// Asks the published table and ours, which were measured on `processors`; or, if `None`, with too
 /// few sets for verdicts, so that the simulated one alone is judged.
-#[must_use]
 pub fn judge(
-    finding: &Finding,
+    finding: &'static Finding,
     published: &Grid,
     ours: &[(Source, Grid)],
     processors: Option<u32>,
@@ -117,9 +110,7 @@ pub fn judge(
         None => Verdict::NotJudged,
     };
     Judged {
-        name: finding.name,
-        claim: finding.claim,
-        criterion: finding.criterion,
+        finding,
         published: (finding.observe)(published),
         verdict: decisive.map_or(undecided, |answer| answer.verdict),
         decided_by: decisive.map(|answer| answer.source),

@@ -27,7 +27,6 @@ const COSTED: [Function; 9] = [
 /// What a function costs.
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionCost {
-    /// The function.
     pub function: Function,
     /// Compiled into the loop that uses it.
     pub inlined: CycleFigures,

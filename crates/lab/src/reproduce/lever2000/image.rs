@@ -27,22 +27,7 @@ use std::sync::Arc;
 const IMAGE_BYTES: u64 = 2 << 30;
 
 /// An ext2 as mke2fs made it then.
-const EXT2: [&str; 14] = [
-    "-t",
-    "ext2",
-    "-O",
-    "none,filetype,sparse_super",
-    "-b",
-    "4096",
-    "-g",
-    "8192",
-    "-I",
-    "128",
-    "-i",
-    "16384",
-    "-m",
-    "0",
-];
+const EXT2: &str = "-t ext2 -O none,filetype,sparse_super -b 4096 -g 8192 -I 128 -i 16384 -m 0";
 
 /// The image, and what is done on it.
 pub(super) struct Image {
@@ -98,7 +83,7 @@ impl Image {
 
 /// What mke2fs makes, without the holes that it leaves.
 fn formatted() -> Result<OverlayDevice, Error> {
-    let file = mke2fs::formatted(IMAGE_BYTES, &EXT2)?;
+    let file = mke2fs::formatted(IMAGE_BYTES, EXT2)?;
     let device = OverlayDevice::zeros(IMAGE_BYTES);
     copy_data(&file, &device).map_err(Error::Image)?;
     Ok(device)

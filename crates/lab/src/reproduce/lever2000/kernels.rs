@@ -20,7 +20,6 @@ impl Kernel {
     ///
     /// # Panics
     /// Never: a test reads all of them.
-    #[must_use]
     pub fn tables(&self) -> Tables {
         self.tables
             .parse()
@@ -57,7 +56,6 @@ pub enum Memory {
 impl Memory {
     /// Bytes for all caches: 16 of our scripts use 5 MiB of pages, 64 use 20 MiB, 128 use 40 MiB, and
     /// 146 MiB of buffers with the spool.
-    #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
             Self::Little => 12 << 20,

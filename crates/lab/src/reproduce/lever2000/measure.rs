@@ -10,7 +10,7 @@ use super::image::Image;
 use super::kernels::{Kernel, Memory, PublishedTable};
 use super::{Error, Size};
 use crate::operations::Players;
-use crate::run_report::{as_f64, ratio};
+use crate::run_report::quotient;
 use crate::sdm::Runs;
 use crate::together::together;
 use larder::{CacheKind, Volume};
@@ -22,7 +22,6 @@ use serde::Serialize;
 pub struct Row {
     /// The kernel's name.
     pub kernel: &'static str,
-    /// Its tables.
     pub tables: &'static str,
     /// Whether the document has this row.
     pub is_published: bool,
@@ -33,7 +32,6 @@ pub struct Row {
 /// A kernel under one load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Load {
-    /// Its runs.
     pub runs: Runs,
     /// What the caches did in the runs, and how they were at the end of the last.
     pub caches: Vec<CacheFigures>,
@@ -44,11 +42,9 @@ pub struct Load {
 /// A cache's figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheFigures {
-    /// The cache.
     pub cache: CacheKind,
     /// Lookups in the runs.
     pub lookups: u64,
-    /// How many were hits.
     pub hits: u64,
     /// Links that they walked.
     pub links: u64,
@@ -68,19 +64,16 @@ pub struct CacheFigures {
 
 impl CacheFigures {
     /// Links of a lookup.
-    #[must_use]
     pub fn links_a_lookup(&self) -> f64 {
         quotient(self.links, self.lookups)
     }
 
     /// Links of a lookup that is no hit.
-    #[must_use]
     pub fn links_a_miss(&self) -> f64 {
         quotient(self.links_on_misses, self.lookups - self.hits)
     }
 
     /// Hits in percent of the lookups.
-    #[must_use]
     pub fn hit_rate_pct(&self) -> f64 {
         100.0 * quotient(self.hits, self.lookups)
     }
@@ -91,7 +84,6 @@ impl Load {
     ///
     /// # Panics
     /// Never: there are figures of each.
-    #[must_use]
     pub fn cache(&self, cache: CacheKind) -> &CacheFigures {
         let mut caches = self.caches.iter();
         caches
@@ -100,7 +92,6 @@ impl Load {
     }
 
     /// Links that a script walks in all caches.
-    #[must_use]
     pub fn links_a_script(&self) -> f64 {
         let links = self.caches.iter().map(|figures| figures.links).sum();
         let scripts = u64::from(self.runs.users) * self.runs.elapsed_s.len() as u64;
@@ -116,10 +107,6 @@ fn long_share(report: &Report) -> f64 {
         long.map(|(.., objects)| objects).sum(),
         report.histogram.objects(),
     )
-}
-
-fn quotient(part: u64, whole: u64) -> f64 {
-    ratio(as_f64(part), as_f64(whole))
 }
 
 impl Image {

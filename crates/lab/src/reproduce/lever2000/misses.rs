@@ -23,11 +23,9 @@ const USERS: u32 = 64;
 pub struct Misses {
     /// A name that the dentry cache lacks.
     pub dentry_miss_ns: f64,
-    /// One that it has.
     pub dentry_hit_ns: f64,
     /// A page that the page cache lacks.
     pub page_miss_ns: f64,
-    /// One that it has.
     pub page_hit_ns: f64,
 }
 
@@ -56,7 +54,6 @@ impl Misses {
     }
 
     /// How many dentry misses take as long as one page miss.
-    #[must_use]
     pub fn dentries_a_page(&self) -> f64 {
         self.page_miss_ns / self.dentry_miss_ns
     }

@@ -4,12 +4,12 @@
 //! kernel, where no system call and no FUSE hides the tables. Links walked are counted, and the same in
 //! each run but for what threads do to one another; times are of this machine.
 
-pub mod costs;
+mod costs;
 mod document;
-pub mod findings;
+mod findings;
 mod image;
-pub mod kernels;
-pub mod measure;
+mod kernels;
+mod measure;
 mod misses;
 mod plots;
 mod spool;
@@ -19,12 +19,13 @@ use crate::operations::Operations;
 use crate::published::lever2000::SCRIPTS;
 use crate::{hash, mke2fs, operations};
 use costs::FunctionCost;
+pub use findings::Verdict;
 use findings::{FINDINGS, Judged};
 use image::Image;
 use kernels::{Memory, TABLES};
 use larder_cache::hash::Function;
 use measure::Row;
-pub use misses::Misses;
+use misses::Misses;
 use serde::Serialize;
 use std::io;
 

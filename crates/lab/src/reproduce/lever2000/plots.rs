@@ -7,15 +7,12 @@ use crate::output::{BarPlot, ReportFile, Series};
 pub(super) fn all(results: &Lever2000) -> Vec<ReportFile> {
     let plots = TABLES.iter().zip(&results.tables).map(|(table, rows)| {
         let groups = rows.iter().map(|row| row.kernel.to_owned());
-        let series = table.loads.iter().enumerate().map(|(at, users)| Series {
-            name: format!("{users} scripts"),
-            values: rows
-                .iter()
-                .map(|row| match table.cache {
-                    Some(cache) => row.loads[at].cache(cache).links_a_lookup(),
-                    None => row.loads[at].links_a_script(),
-                })
-                .collect(),
+        let series = table.loads.iter().enumerate().map(|(at, users)| {
+            let links = rows.iter().map(|row| match table.cache {
+                Some(cache) => row.loads[at].cache(cache).links_a_lookup(),
+                None => row.loads[at].links_a_script(),
+            });
+            Series::new(format!("{users} scripts"), links)
         });
         let value = match table.cache {
             Some(_) => "links of a lookup",
@@ -27,10 +24,10 @@ pub(super) fn all(results: &Lever2000) -> Vec<ReportFile> {
             groups: groups.collect(),
             series: series.collect(),
         };
-        ReportFile {
-            name: format!("lever2000-table{}.svg", table.number),
-            content: plot.to_svg(),
-        }
+        ReportFile::new(
+            format!("lever2000-table{}.svg", table.number),
+            plot.to_svg(),
+        )
     });
     plots.collect()
 }

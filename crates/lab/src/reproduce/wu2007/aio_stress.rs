@@ -3,9 +3,9 @@
 use larder_readahead::PolicyName;
 use rand::Rng;
 
-use super::machine::{Size, machine, reader};
+use super::machine::{Size, machine};
 use crate::simulator::Error;
-use crate::workload::{Jobs, OpenFileId, Operation};
+use crate::workload::{Jobs, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
 `aio-stress -l -s4096 -r128 -t1`, `-o1` and `-o3`, on the image of a DVD: 4096 MB read by one \
@@ -36,15 +36,7 @@ fn seconds(
 ) -> Result<f64, Error> {
     let mut machine = machine(policy, size)?;
     let open_files = machine.add_files(&[size.of(FILE_BYTES)])?;
-    let reads = records.map(|record| Operation::Read {
-        file: OpenFileId(0),
-        offset_bytes: record * RECORD_BYTES,
-        len_bytes: RECORD_BYTES,
-    });
-    let report = machine.run(Jobs {
-        open_files,
-        readers: vec![reader(reads)],
-        stop_after: None,
-    });
+    let reads = records.map(|record| Operation::read(0, record * RECORD_BYTES, RECORD_BYTES));
+    let report = machine.run(Jobs::new(open_files, vec![ReaderJob::new(reads)]));
     Ok(report.elapsed.as_secs_f64())
 }

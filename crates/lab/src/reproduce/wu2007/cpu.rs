@@ -4,11 +4,10 @@ use larder_readahead::PolicyName;
 use rand::seq::SliceRandom;
 use rand_distr::{Distribution, LogNormal};
 
-use super::machine::{Size, instant_machine, reader};
+use super::machine::{Size, instant_machine};
 use super::results::CpuCounts;
-use crate::run_report::RunReport;
 use crate::simulator::{Error, FileId, Simulator};
-use crate::workload::{Jobs, OpenFileId, Operation};
+use crate::workload::{Jobs, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
 ## CPU cost, counted
@@ -111,7 +110,7 @@ pub fn measure(policy: PolicyName, size: Size) -> Result<Vec<CpuCounts>, Error> 
             let operations = match &case.order {
                 Some(order) => {
                     let pages = order.clone().into_iter();
-                    Box::new(pages.map(|page| read(0, page * PAGE_BYTES, PAGE_BYTES)))
+                    Box::new(pages.map(|page| Operation::read(0, page * PAGE_BYTES, PAGE_BYTES)))
                 }
                 None => in_order(case, case.request_bytes),
             };
@@ -127,29 +126,13 @@ fn in_order(case: &ReadCase, request_bytes: u64) -> Operations {
     let files = case.file_bytes.clone().into_iter().zip(0..);
     Box::new(files.flat_map(move |(bytes, file)| {
         let requests = 0..bytes.div_ceil(request_bytes);
-        requests.map(move |request| read(file, request * request_bytes, request_bytes))
+        requests.map(move |request| Operation::read(file, request * request_bytes, request_bytes))
     }))
 }
 
-fn read(file: u32, offset_bytes: u64, len_bytes: u64) -> Operation {
-    Operation::Read {
-        file: OpenFileId(file),
-        offset_bytes,
-        len_bytes,
-    }
-}
-
 fn run(machine: &mut Simulator, files: &[FileId], operations: Operations) -> CpuCounts {
-    let report = machine.run(Jobs {
-        open_files: files.to_vec(),
-        readers: vec![reader(operations)],
-        stop_after: None,
-    });
-    counts(&report)
-}
-
-fn counts(report: &RunReport) -> CpuCounts {
-    let pages = &report.pages;
+    let readers = vec![ReaderJob::new(operations)];
+    let pages = machine.run(Jobs::new(files.to_vec(), readers)).pages;
     CpuCounts {
         readahead_calls: pages.readahead_calls,
         page_lookups: pages.page_lookups + pages.lookups_after_miss,

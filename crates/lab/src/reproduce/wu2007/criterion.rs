@@ -65,14 +65,12 @@ pub struct Judgement {
 
 impl Judgement {
     /// True if nothing that was judged disagrees.
-    #[must_use]
     pub fn agrees(&self) -> bool {
         self.direction_agrees && self.size_agrees != Some(false)
     }
 }
 
 /// Judges our change beside the published one.
-#[must_use]
 pub fn judge(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Judgement {
     let [published_pct, ours_pct, noise_pct] =
         [published_pct, ours_pct, noise_pct].map(one_decimal);
@@ -95,7 +93,6 @@ pub fn judge(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Judgement {
 }
 
 /// Judges the direction alone, where ours counts what the document timed.
-#[must_use]
 pub fn judge_direction(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Judgement {
     Judgement {
         size_agrees: None,
@@ -104,7 +101,6 @@ pub fn judge_direction(published_pct: f64, ours_pct: f64, noise_pct: f64) -> Jud
 }
 
 /// The noise of a kind of test, from its repeated runs: each item is the same figure twice.
-#[must_use]
 pub fn noise_pct(repeats: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     repeats
         .into_iter()

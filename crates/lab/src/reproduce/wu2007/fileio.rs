@@ -7,9 +7,9 @@ use larder_readahead::PolicyName;
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
-use super::machine::{Size, machine, reader};
+use super::machine::{Size, machine};
 use crate::simulator::Error;
-use crate::workload::{Jobs, OpenFileId, Operation};
+use crate::workload::{Jobs, OpenFileId, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
 `sysbench --test=fileio --file-io-mode=async --file-test-mode=rndrw --file-total-size=4G \
@@ -46,13 +46,9 @@ pub(super) fn measure(
     }));
     let readers = (0..threads).map(|_| {
         let source = Rc::clone(&source);
-        reader(std::iter::from_fn(move || source.borrow_mut().next()))
+        ReaderJob::new(std::iter::from_fn(move || source.borrow_mut().next()))
     });
-    let report = machine.run(Jobs {
-        open_files,
-        readers: readers.collect(),
-        stop_after: None,
-    });
+    let report = machine.run(Jobs::new(open_files, readers.collect()));
     Ok(report.elapsed.as_secs_f64())
 }
 
@@ -89,20 +85,11 @@ impl Source {
         if (self.reads + self.writes).is_multiple_of(FLUSH_EACH_REQUESTS) {
             self.flush_next = Some(0);
         }
-        let file_id = OpenFileId(file);
         Some(if is_read {
-            Operation::Read {
-                file: file_id,
-                offset_bytes,
-                len_bytes: BLOCK_BYTES,
-            }
+            Operation::read(file, offset_bytes, BLOCK_BYTES)
         } else {
             self.written[file as usize] = true;
-            Operation::Write {
-                file: file_id,
-                offset_bytes,
-                len_bytes: BLOCK_BYTES,
-            }
+            Operation::write(file, offset_bytes, BLOCK_BYTES)
         })
     }
 }

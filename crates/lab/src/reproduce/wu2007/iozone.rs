@@ -6,10 +6,10 @@
 use larder_readahead::PolicyName;
 use rand::Rng;
 
-use super::machine::{Size, machine, reader};
+use super::machine::{Size, machine};
 use crate::run_report::as_f64;
 use crate::simulator::{Error, FileId, Simulator};
-use crate::workload::{Jobs, OpenFileId, Operation};
+use crate::workload::{Jobs, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
 `iozone -c -t1 -s 4096m -r 64k`: one process on a file of 4 GB in records of 64 KiB, through \
@@ -26,7 +26,6 @@ const FILE_BYTES: u64 = 4 << 30;
 const RECORD_BYTES: u64 = 64 << 10;
 /// Records from one read of the stride test to the next.
 const STRIDE_RECORDS: u64 = 17;
-const FILE: OpenFileId = OpenFileId(0);
 
 /// What one of iozone's tests does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +77,7 @@ pub(super) fn test_names() -> impl Iterator<Item = &'static str> {
 }
 
 fn kb_per_second(machine: &mut Simulator, file: FileId, operations: Operations) -> f64 {
-    let report = machine.run(Jobs {
-        open_files: vec![file],
-        readers: vec![reader(operations)],
-        stop_after: None,
-    });
+    let report = machine.run(Jobs::new(vec![file], vec![ReaderJob::new(operations)]));
     machine.settle();
     let kb = as_f64(report.bytes_read + report.bytes_written) / 1024.0;
     kb / report.elapsed.as_secs_f64()
@@ -103,19 +98,11 @@ fn operations(test: Test, size: Size, run: u32) -> Operations {
 }
 
 fn read(record: u64) -> Operation {
-    Operation::Read {
-        file: FILE,
-        offset_bytes: record * RECORD_BYTES,
-        len_bytes: RECORD_BYTES,
-    }
+    Operation::read(0, record * RECORD_BYTES, RECORD_BYTES)
 }
 
 fn write(record: u64) -> Operation {
-    Operation::Write {
-        file: FILE,
-        offset_bytes: record * RECORD_BYTES,
-        len_bytes: RECORD_BYTES,
-    }
+    Operation::write(0, record * RECORD_BYTES, RECORD_BYTES)
 }
 
 /// As many records as the file has, each one stride on; at the end of the file, from one record

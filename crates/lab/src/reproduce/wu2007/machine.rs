@@ -1,14 +1,11 @@
 //! The document's machine: its disk, its memory, its largest window.
 
-use std::time::Duration;
-
 use larder_instruments::simulated::DeviceModel;
 use larder_readahead::PolicyName;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 use crate::simulator::{CpuModel, Error, Simulator, SimulatorConfig};
-use crate::workload::{Operation, ReaderJob};
 
 /// 1 MB max readahead size.
 pub(super) const READAHEAD_MAX_BYTES: u64 = 1 << 20;
@@ -92,13 +89,4 @@ fn build(
         seed,
         cpu: CpuModel::CORE_2,
     })
-}
-
-/// A reader that starts at once and goes on as soon as it can.
-pub(super) fn reader(operations: impl Iterator<Item = Operation> + 'static) -> ReaderJob {
-    ReaderJob {
-        start: Duration::ZERO,
-        interval: Duration::ZERO,
-        operations: Box::new(operations),
-    }
 }

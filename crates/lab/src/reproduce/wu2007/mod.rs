@@ -7,7 +7,7 @@
 
 mod aio_stress;
 mod cpu;
-pub mod criterion;
+mod criterion;
 mod document;
 mod fileio;
 mod gain;
@@ -16,7 +16,7 @@ mod machine;
 mod oltp;
 mod plan;
 mod plots;
-pub mod results;
+mod results;
 mod thrashing;
 mod timed;
 
@@ -30,7 +30,8 @@ pub use cpu::measure as cpu_counts;
 use criterion::judge_direction;
 pub use machine::Size;
 use plan::{Plan, plans, read_noise_pct};
-use results::{CpuCounts, CpuResult, Ours, Row, TableResult, ThrashingCourse, Wu2007};
+pub use results::Wu2007;
+use results::{ByPolicy, CpuCounts, CpuResult, Ours, Row, TableResult, ThrashingCourse};
 pub use timed::timed_report;
 
 /// Measures every table of Wu 2007. `progress` is told how many runs are done, and of how many.
@@ -169,7 +170,7 @@ fn assemble(plans: Vec<Plan>, size: Size, outcomes: Vec<Outcome>) -> Wu2007 {
                 .into_iter()
                 .zip(grid)
                 .map(|(row, figures)| {
-                    let ours = Ours::from_policies(figures);
+                    let ours = Ours::from(figures);
                     Row::new(row.label, row.published, ours, row.noise_pct)
                 })
                 .collect(),
@@ -194,9 +195,8 @@ fn thrashing_table(courses: &[ThrashingCourse]) -> TableResult {
         legacy: of(&published[0]),
         ondemand: of(&published[1]),
     };
-    let ours = |of: fn(&ThrashingCourse) -> f64| {
-        Ours::from_policies(std::array::from_fn(|at| of(&courses[at])))
-    };
+    let ours =
+        |of: fn(&ThrashingCourse) -> f64| Ours::from(std::array::from_fn(|at| of(&courses[at])));
     let row = |label: &str, published, ours| {
         Row::new(label.to_owned(), published, ours, read_noise_pct())
     };
@@ -227,14 +227,13 @@ fn cpu_results(counts: &[Vec<CpuCounts>]) -> Vec<CpuResult> {
         .into_iter()
         .enumerate()
         .map(|(case, row)| {
-            let [legacy, ondemand, modern] = std::array::from_fn(|policy| counts[policy][case]);
+            let counts = ByPolicy::from(std::array::from_fn(|policy| counts[policy][case]));
+            let fewer_pct = fewer_pct(counts.legacy, counts.ondemand);
             CpuResult {
-                judgement: judge_direction(row.change_pct, fewer_pct(legacy, ondemand), 0.0),
+                judgement: judge_direction(row.change_pct, fewer_pct, 0.0),
                 case: row.case,
                 published_pct: row.change_pct,
-                legacy,
-                ondemand,
-                modern,
+                counts,
             }
         })
         .collect()
@@ -253,7 +252,7 @@ fn fewer_pct(legacy: CpuCounts, ondemand: CpuCounts) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::Reproduction;
+    use crate::output::Report as _;
 
     #[test]
     fn figures_of_every_run_find_their_rows() {

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use larder_readahead::PolicyName;
-use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
-use super::machine::{Size, machine, reader};
+use super::machine::{Size, machine};
 use crate::run_report::as_f64;
 use crate::simulator::Error;
-use crate::workload::{Jobs, OpenFileId, Operation};
+use crate::workload::sysbench::special_row;
+use crate::workload::{Jobs, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
 `sysbench --test=oltp --oltp-table-size=10000000 --oltp-read-only` on MySQL. There is no MySQL \
@@ -30,10 +30,6 @@ const PAGE_BYTES: u64 = 16 << 10;
 const POINT_QUERIES: u32 = 10;
 const RANGE_QUERIES: u32 = 4;
 const RANGE_ROWS: u64 = 100;
-/// The share of special rows, of hundred, and how many of hundred queries go there.
-const SPECIAL_ROWS_PCT: u64 = 1;
-const SPECIAL_QUERIES_PCT: u32 = 75;
-const MEAN_OF_ROWS: u64 = 12;
 const QUERY: Duration = Duration::from_micros(100);
 
 /// Transactions a second.
@@ -55,13 +51,9 @@ pub(super) fn measure(
             left.set(left.get().checked_sub(1)?);
             Some(transaction(&mut random.borrow_mut(), rows))
         });
-        reader(transactions.flatten())
+        ReaderJob::new(transactions.flatten())
     });
-    let report = machine.run(Jobs {
-        open_files,
-        readers: readers.collect(),
-        stop_after: None,
-    });
+    let report = machine.run(Jobs::new(open_files, readers.collect()));
     Ok(as_f64(transactions) / report.elapsed.as_secs_f64())
 }
 
@@ -71,30 +63,14 @@ fn transaction(random: &mut Pcg64Mcg, rows: u64) -> Vec<Operation> {
     let queries = [1].repeat(POINT_QUERIES as usize);
     let ranges = [RANGE_ROWS].repeat(RANGE_QUERIES as usize);
     for row_count in queries.into_iter().chain(ranges) {
-        let first = row(random, rows);
+        let first = special_row(random, rows);
         let last = (first + row_count - 1).min(rows - 1);
         for page in first / ROWS_A_PAGE..=last / ROWS_A_PAGE {
-            operations.push(Operation::Read {
-                file: OpenFileId(0),
-                offset_bytes: page * PAGE_BYTES,
-                len_bytes: PAGE_BYTES,
-            });
+            operations.push(Operation::read(0, page * PAGE_BYTES, PAGE_BYTES));
         }
         operations.push(Operation::Think(QUERY));
     }
     operations
-}
-
-/// A row by sysbench's "special" distribution.
-fn row(random: &mut Pcg64Mcg, rows: u64) -> u64 {
-    if random.random_range(0..100) < SPECIAL_QUERIES_PCT {
-        let special = (rows * SPECIAL_ROWS_PCT / 100).max(1);
-        return (rows - special) / 2 + random.random_range(0..special);
-    }
-    let sum: u64 = (0..MEAN_OF_ROWS)
-        .map(|_| random.random_range(0..rows))
-        .sum();
-    sum / MEAN_OF_ROWS
 }
 
 #[cfg(test)]
@@ -111,7 +87,9 @@ mod tests {
     #[test]
     fn rows_are_special_three_times_in_four_and_all_in_the_table() {
         let mut random = size().random(3);
-        let rows: Vec<u64> = (0..10_000).map(|_| row(&mut random, ROWS)).collect();
+        let rows: Vec<u64> = (0..10_000)
+            .map(|_| special_row(&mut random, ROWS))
+            .collect();
         let special = rows
             .iter()
             .filter(|row| (4_950_000..5_050_000).contains(*row))
@@ -135,7 +113,7 @@ mod tests {
     fn table_of_few_rows_is_no_trouble() {
         let mut random = size().random(3);
         for rows in 1..200 {
-            assert!(row(&mut random, rows) < rows);
+            assert!(special_row(&mut random, rows) < rows);
             transaction(&mut random, rows);
         }
     }

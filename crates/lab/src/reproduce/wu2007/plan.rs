@@ -35,103 +35,85 @@ pub(super) fn plans() -> Vec<Plan> {
 }
 
 fn iozone_plan() -> Plan {
-    let rows = published::iozone();
+    let rows = published::iozone().into_iter();
+    let rows = rows.map(|row| PlannedRow {
+        noise_pct: iozone_noise_pct(&row.test),
+        label: format!("{}, run {}", row.test, row.run),
+        published: row.figures,
+    });
     Plan {
         name: "iozone",
         title: "iozone",
         unit: "KB/s",
         setup: iozone::SETUP,
-        rows: rows
-            .into_iter()
-            .map(|row| PlannedRow {
-                noise_pct: iozone_noise_pct(&row.test),
-                label: format!("{}, run {}", row.test, row.run),
-                published: Pair {
-                    legacy: row.legacy_kb_s,
-                    ondemand: row.ondemand_kb_s,
-                },
-            })
-            .collect(),
+        rows: rows.collect(),
         runs: vec![(0, Box::new(iozone::measure))],
     }
 }
 
 fn aio_stress_plan() -> Plan {
+    let rows = published::aio_stress().into_iter();
+    let rows = rows.map(|row| PlannedRow {
+        label: row.pattern,
+        published: row.figures,
+        noise_pct: read_noise_pct(),
+    });
     Plan {
         name: "aio-stress",
         title: "aio-stress",
         unit: "seconds, less is better",
         setup: aio_stress::SETUP,
-        rows: published::aio_stress()
-            .into_iter()
-            .map(|row| PlannedRow {
-                label: row.pattern,
-                published: Pair {
-                    legacy: row.legacy_s,
-                    ondemand: row.ondemand_s,
-                },
-                noise_pct: read_noise_pct(),
-            })
-            .collect(),
+        rows: rows.collect(),
         runs: vec![(0, Box::new(aio_stress::measure))],
     }
 }
 
 fn fileio_plan() -> Plan {
-    let rows = published::fileio();
     let noise_pct = fileio_noise_pct();
-    let runs = rows.iter().enumerate().map(|(at, row)| {
+    let planned = published::fileio().into_iter().map(|row| {
         let (run, threads) = (row.run, row.threads);
         let measure: Measure =
             Box::new(move |policy, size| Ok(vec![fileio::measure(policy, size, run, threads)?]));
-        (at, measure)
+        let planned = PlannedRow {
+            label: format!("{threads} threads, run {run}"),
+            published: row.figures,
+            noise_pct,
+        };
+        (planned, measure)
     });
+    let (rows, runs): (_, Vec<Measure>) = planned.unzip();
     Plan {
         name: "sysbench-fileio",
         title: "sysbench fileio",
         unit: "seconds, less is better",
         setup: fileio::SETUP,
-        runs: runs.collect(),
-        rows: rows
-            .iter()
-            .map(|row| PlannedRow {
-                label: format!("{} threads, run {}", row.threads, row.run),
-                published: Pair {
-                    legacy: row.legacy_s,
-                    ondemand: row.ondemand_s,
-                },
-                noise_pct,
-            })
-            .collect(),
+        rows,
+        runs: (0..).zip(runs).collect(),
     }
 }
 
 fn oltp_plan() -> Plan {
-    let rows = published::oltp();
-    let runs = rows.iter().enumerate().map(|(at, row)| {
+    let noise_pct = read_noise_pct();
+    let planned = published::oltp().into_iter().map(|row| {
         let (transactions, threads) = (row.transactions, row.threads);
         let measure: Measure = Box::new(move |policy, size| {
             Ok(vec![oltp::measure(policy, size, transactions, threads)?])
         });
-        (at, measure)
+        let planned = PlannedRow {
+            label: format!("{transactions} transactions, {threads} threads"),
+            published: row.figures,
+            noise_pct,
+        };
+        (planned, measure)
     });
+    let (rows, runs): (_, Vec<Measure>) = planned.unzip();
     Plan {
         name: "sysbench-oltp",
         title: "sysbench OLTP",
         unit: "transactions a second",
         setup: oltp::SETUP,
-        runs: runs.collect(),
-        rows: rows
-            .iter()
-            .map(|row| PlannedRow {
-                label: format!("{} transactions, {} threads", row.transactions, row.threads),
-                published: Pair {
-                    legacy: row.legacy_tps,
-                    ondemand: row.ondemand_tps,
-                },
-                noise_pct: read_noise_pct(),
-            })
-            .collect(),
+        rows,
+        runs: (0..).zip(runs).collect(),
     }
 }
 
@@ -159,11 +141,15 @@ fn iozone_noise_pct(test: &str) -> f64 {
             .iter()
             .find(|row| row.run == 2 && row.test == first.test)
             .expect("each test was run twice");
-        [
-            (first.legacy_kb_s, second.legacy_kb_s),
-            (first.ondemand_kb_s, second.ondemand_kb_s),
-        ]
+        pairs(first.figures, second.figures)
     }))
+}
+
+fn pairs(first: Pair, second: Pair) -> [(f64, f64); 2] {
+    [
+        (first.legacy, second.legacy),
+        (first.ondemand, second.ondemand),
+    ]
 }
 
 /// The noise of reads from the document's disk, for tables of which it prints no second run.
@@ -180,10 +166,7 @@ fn fileio_noise_pct() -> f64 {
             .iter()
             .find(|row| row.run == 1 && row.threads == second.threads)
             .expect("what was run again was run before");
-        [
-            (first.legacy_s, second.legacy_s),
-            (first.ondemand_s, second.ondemand_s),
-        ]
+        pairs(first.figures, second.figures)
     }))
 }
 

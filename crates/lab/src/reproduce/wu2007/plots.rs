@@ -10,36 +10,30 @@ pub(super) fn table_name(table: &TableResult) -> String {
 
 /// Every picture: bars for each table, and the two courses of thrashing.
 pub(super) fn all(results: &Wu2007) -> Vec<ReportFile> {
-    let bars = results.tables.iter().map(|table| ReportFile {
-        name: table_name(table),
-        content: bars(table).to_svg(),
-    });
-    let throughput = ReportFile {
-        name: "wu2007-thrashing-throughput.svg".to_owned(),
-        content: course(
-            results,
-            "Thrashing: what all streams get together",
-            "MB/s",
-            |second| Some(second.throughput_mb_s),
-        ),
-    };
-    let read_size = ReportFile {
-        name: "wu2007-thrashing-read-size.svg".to_owned(),
-        content: course(
-            results,
-            "Thrashing: mean size of a device read",
-            "KB",
-            |second| second.mean_read_kb,
-        ),
-    };
-    bars.chain([throughput, read_size]).collect()
+    let tables = results.tables.iter();
+    let bars = tables.map(|table| ReportFile::new(table_name(table), bars(table).to_svg()));
+    let throughput = course(
+        results,
+        "Thrashing: what all streams get together",
+        "MB/s",
+        |second| Some(second.throughput_mb_s),
+    );
+    let read_size = course(
+        results,
+        "Thrashing: mean size of a device read",
+        "KB",
+        |second| second.mean_read_kb,
+    );
+    let courses = [
+        ReportFile::new("wu2007-thrashing-throughput.svg", throughput),
+        ReportFile::new("wu2007-thrashing-read-size.svg", read_size),
+    ];
+    bars.chain(courses).collect()
 }
 
 fn bars(table: &TableResult) -> BarPlot {
-    let series = |name: &str, of: fn(&super::results::Row) -> f64| Series {
-        name: name.to_owned(),
-        values: table.rows.iter().map(of).collect(),
-    };
+    let series =
+        |name, of: fn(&super::results::Row) -> f64| Series::new(name, table.rows.iter().map(of));
     BarPlot {
         title: format!("{}: published, and ours", table.title),
         value: table.unit.to_owned(),
@@ -62,12 +56,8 @@ fn course(
 ) -> String {
     let series = results.thrashing.iter().map(|course| {
         let seconds = course.seconds.iter();
-        Series {
-            name: course.policy.to_owned(),
-            values: seconds
-                .filter_map(|second| Some((f64::from(second.streams), value(second)?)))
-                .collect(),
-        }
+        let points = seconds.filter_map(|second| Some((second.streams.into(), value(second)?)));
+        Series::new(course.policy, points)
     });
     let plot = LinePlot {
         title: title.to_owned(),

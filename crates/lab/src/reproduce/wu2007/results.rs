@@ -8,38 +8,48 @@ use crate::published::Pair;
 
 /// One figure of ours under each policy that was run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Ours {
-    /// Under `legacy`.
-    pub legacy: f64,
-    /// Under `ondemand`.
-    pub ondemand: f64,
+pub struct ByPolicy<T> {
+    pub legacy: T,
+    pub ondemand: T,
     /// Under `modern`, which no published table has.
-    pub modern: f64,
+    pub modern: T,
 }
+
+pub type Ours = ByPolicy<f64>;
 
 impl Ours {
     /// The policies that are run, in the order of their generations.
     pub const POLICIES: [PolicyName; 3] =
         [PolicyName::Legacy, PolicyName::OnDemand, PolicyName::Modern];
 
-    /// The figures in the order of [`Self::POLICIES`].
-    #[must_use]
-    pub fn from_policies([legacy, ondemand, modern]: [f64; 3]) -> Self {
+    /// The change that the published tables are about.
+    fn change_pct(self) -> f64 {
+        let pair = Pair {
+            legacy: self.legacy,
+            ondemand: self.ondemand,
+        };
+        pair.change_pct()
+    }
+}
+
+impl<T> From<[T; 3]> for ByPolicy<T> {
+    /// The figures in the order of [`Ours::POLICIES`].
+    fn from([legacy, ondemand, modern]: [T; 3]) -> Self {
         Self {
             legacy,
             ondemand,
             modern,
         }
     }
+}
 
-    /// The change that the published tables are about.
-    #[must_use]
-    pub fn change_pct(self) -> f64 {
-        let pair = Pair {
-            legacy: self.legacy,
-            ondemand: self.ondemand,
-        };
-        pair.change_pct()
+impl<T> ByPolicy<T> {
+    pub(super) fn named(&self) -> [(&'static str, &T); 3] {
+        [
+            ("legacy", &self.legacy),
+            ("ondemand", &self.ondemand),
+            ("modern", &self.modern),
+        ]
     }
 }
 
@@ -60,7 +70,6 @@ pub struct Row {
 
 impl Row {
     /// Judges `ours` beside `published`.
-    #[must_use]
     pub fn new(label: String, published: Pair, ours: Ours, noise_pct: f64) -> Self {
         Self {
             label,
@@ -100,7 +109,6 @@ pub struct CpuCounts {
 
 impl CpuCounts {
     /// All that is counted, each call and each lookup as one.
-    #[must_use]
     pub fn total(self) -> u64 {
         self.readahead_calls + self.page_lookups + self.insert_lookups
     }
@@ -113,12 +121,8 @@ pub struct CpuResult {
     pub case: String,
     /// The published speed-up in percent.
     pub published_pct: f64,
-    /// Under `legacy`.
-    pub legacy: CpuCounts,
-    /// Under `ondemand`.
-    pub ondemand: CpuCounts,
-    /// Under `modern`.
-    pub modern: CpuCounts,
+    #[serde(flatten)]
+    pub counts: ByPolicy<CpuCounts>,
     /// Direction alone: counts are not times.
     pub judgement: Judgement,
 }
@@ -188,7 +192,6 @@ pub struct EqualStreams {
 
 impl EqualStreams {
     /// How many times as much it is under `ondemand`.
-    #[must_use]
     pub fn gain(&self) -> f64 {
         self.ondemand_mb_s / self.legacy_mb_s
     }
@@ -208,7 +211,6 @@ pub struct GainAtEqualStreams {
 /// How many rows of a table agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Rows.
     pub rows: usize,
     /// Rows whose direction agrees.
     pub direction_agrees: usize,
@@ -226,7 +228,6 @@ pub struct Tally {
 
 impl Tally {
     /// Counts what the criterion said.
-    #[must_use]
     pub fn of<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -> Self {
         let mut tally = Self::default();
         for judgement in judgements {
@@ -243,7 +244,6 @@ impl Tally {
     }
 
     /// Rows whose direction would agree in a system where nothing ever changes.
-    #[must_use]
     pub fn agrees_if_nothing_changed(&self) -> usize {
         self.rows - self.changed
     }

@@ -7,7 +7,7 @@ use larder_readahead::PolicyName;
 use super::machine::{Size, SmallMachine};
 use super::results::{ThrashingCourse, ThrashingSecond};
 use crate::simulator::Error;
-use crate::workload::{Jobs, OpenFileId, Operation, ReaderJob};
+use crate::workload::{Jobs, Operation, ReaderJob};
 
 pub(super) const SETUP: &str = "\
 The document: \"We boot kernel with `mem=128m single`, and start a 100KB/s stream on every second, \
@@ -59,11 +59,8 @@ pub(super) fn measure_on(
 }
 
 fn stream(number: u32) -> ReaderJob {
-    let reads = (0..).map(move |request: u64| Operation::Read {
-        file: OpenFileId(number),
-        offset_bytes: request * REQUEST_BYTES,
-        len_bytes: REQUEST_BYTES,
-    });
+    let reads =
+        (0..).map(move |request| Operation::read(number, request * REQUEST_BYTES, REQUEST_BYTES));
     ReaderJob {
         start: Duration::from_secs(u64::from(number)),
         interval: Duration::from_millis(REQUEST_BYTES * 1000 / STREAM_BYTES_S),
@@ -73,7 +70,6 @@ fn stream(number: u32) -> ReaderJob {
 
 impl ThrashingCourse {
     /// The most that all streams got together in any second, in MB/s.
-    #[must_use]
     pub fn max_throughput_mb_s(&self) -> f64 {
         let seconds = self.seconds.iter();
         seconds
@@ -83,7 +79,6 @@ impl ThrashingCourse {
 
     /// The mean throughput in MB/s, and the mean of the mean sizes of a device read in KB, over
     /// the seconds with more than `streams`.
-    #[must_use]
     pub fn means_above(&self, streams: u32) -> [f64; 2] {
         let seconds = || self.seconds.iter().filter(|s| s.streams > streams);
         [
@@ -93,14 +88,12 @@ impl ThrashingCourse {
     }
 
     /// What all streams got together in the mean of the last `seconds`, in MB/s.
-    #[must_use]
     pub fn final_mb_s(&self, seconds: usize) -> f64 {
         let last = self.seconds.iter().rev().take(seconds);
         mean(last.map(|second| second.throughput_mb_s))
     }
 
     /// The smallest mean size of the device reads of a second, in KB; infinite if there were none.
-    #[must_use]
     pub fn min_mean_read_kb(&self) -> f64 {
         self.seconds
             .iter()

@@ -4,7 +4,6 @@
 //! This is the one part of a reproduction that differs from machine to machine and from run to
 //! run, and so has a report of its own.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use larder_readahead::{
 use super::cpu::{self, ReadCase};
 use super::machine::{READAHEAD_MAX_BYTES, Size};
 use super::results::Ours;
-use crate::output::{Align, ReportFile, Table, change};
+use crate::output::{ReportFile, Table, change};
 use crate::published;
 use crate::run_report::as_f64;
 use crate::simulator::Error;
@@ -41,14 +40,8 @@ the signs compare, and where a change is no larger than the spread beside it, no
 /// # Errors
 /// [`Error::Map`] if there is no address space for a cache.
 pub fn timed_report(size: Size) -> Result<ReportFile, Error> {
-    let mut table = Table::new([
-        ("case", Align::Left),
-        ("legacy", Align::Right),
-        ("ondemand", Align::Right),
-        ("modern", Align::Right),
-        ("published speed-up", Align::Right),
-        ("ours", Align::Right),
-    ]);
+    let mut table =
+        Table::new("case | legacy: | ondemand: | modern: | published speed-up: | ours:");
     for (row, case) in published::cpu().into_iter().zip(cpu::cases(size)) {
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..ROUNDS {
@@ -58,7 +51,7 @@ pub fn timed_report(size: Size) -> Result<ReportFile, Error> {
         }
         let [legacy, ondemand, modern] = times.map(Spread::of);
         let speed_up_pct = (legacy.median / ondemand.median - 1.0) * 100.0;
-        table.push(vec![
+        table.push([
             row.case,
             legacy.to_string(),
             ondemand.to_string(),
@@ -67,18 +60,13 @@ pub fn timed_report(size: Size) -> Result<ReportFile, Error> {
             change(Some(speed_up_pct)),
         ]);
     }
-    let mut content = format!("# Wu 2007: CPU cost, timed\n\n{SETUP}\n");
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        content,
-        "Measured by `larder lab reproduce wu2007 --timed` on {}.\n\n{}",
+    let content = format!(
+        "# Wu 2007: CPU cost, timed\n\n{SETUP}\n\
+         Measured by `larder lab reproduce wu2007 --timed` on {}.\n\n{}\n",
         processor(),
         table.to_markdown()
     );
-    Ok(ReportFile {
-        name: "wu2007-timed.md".to_owned(),
-        content,
-    })
+    Ok(ReportFile::new("wu2007-timed.md", content))
 }
 
 /// The median of some times, and how far they lie apart.

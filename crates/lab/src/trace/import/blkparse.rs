@@ -39,7 +39,8 @@ fn request(line: Line<'_>) -> Result<Span, &'static str> {
     }
     let mut fields = text.split_ascii_whitespace();
     let mut field = || fields.next().ok_or(FOREIGN);
-    let device = device(field()?).ok_or(FOREIGN)?;
+    let device = field()?.split_once(',').and_then(device_number);
+    let device = device.ok_or(FOREIGN)?;
     let (_processor, _number) = (field()?, field()?);
     let time_ns = nanoseconds(field()?).ok_or(FOREIGN)?;
     let (_process, action, done) = (field()?, field()?, field()?);
@@ -72,9 +73,8 @@ fn is_of_summary(text: &str) -> bool {
     text.is_empty() || is_note || SUMMARY.iter().any(|start| text.starts_with(start))
 }
 
-/// Reads `8,16`.
-fn device(text: &str) -> Option<u32> {
-    let (major, minor) = text.split_once(',')?;
+/// Reads the two parts of a device's number, in decimal, into the kernel's own form.
+pub(in crate::trace) fn device_number((major, minor): (&str, &str)) -> Option<u32> {
     let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
     (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
 }

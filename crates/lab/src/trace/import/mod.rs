@@ -31,12 +31,13 @@ mod msr;
 mod oracle_general;
 mod pages;
 mod skipped;
-pub mod strace;
+pub(crate) mod strace;
 
+pub(super) use blkparse::device_number;
 pub use foreign::{Foreign, Looks};
-pub use format::{Format, UnknownFormat};
+pub use format::Format;
 pub(super) use oracle_general::{RECORD_BYTES, Record};
-pub use skipped::{Skipped, SkippedLines};
+pub use skipped::Skipped;
 
 use super::Error;
 use larder_cache::hash::HashKey;

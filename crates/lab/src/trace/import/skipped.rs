@@ -17,7 +17,6 @@ pub struct Skipped(BTreeMap<&'static str, SkippedLines>);
 /// The lines skipped for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedLines {
-    /// How many.
     pub count: u64,
     /// The number of the first: of a line, or of a record where a format has no lines.
     pub first_number: u64,

@@ -1,6 +1,7 @@
 //! The machine's block devices, and the sizes of blocks on them.
 
 use super::events::Devices;
+use crate::trace::import::device_number;
 use rustix::fs::Dev;
 use std::collections::HashMap;
 use std::fs;
@@ -40,9 +41,7 @@ fn block_bytes(mountinfo: &str) -> HashMap<u32, u64> {
 
 /// Reads `254:0`.
 fn number(text: &str) -> Option<u32> {
-    let (major, minor) = text.split_once(':')?;
-    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-    (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
+    device_number(text.split_once(':')?)
 }
 
 /// Undoes what mountinfo does to spaces, tabs, ends of lines and backslashes.

@@ -1,7 +1,7 @@
 //! What keeps the kernel from being recorded.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The kernel cannot be recorded.
 #[derive(Debug, thiserror::Error)]
@@ -51,4 +51,19 @@ pub enum Error {
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] crate::trace::Error),
+}
+
+impl Error {
+    /// What a failure to do `what` to the file at `path` is.
+    pub(super) fn tracefs<E: Into<io::Error>>(
+        what: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.as_ref().to_owned();
+        move |source| Self::Tracefs {
+            what,
+            path,
+            source: source.into(),
+        }
+    }
 }

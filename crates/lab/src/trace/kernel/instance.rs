@@ -77,11 +77,7 @@ impl Instance {
         remove_abandoned(&instances);
         let number = INSTANCES.fetch_add(1, Ordering::Relaxed);
         let folder = instances.join(format!("{PREFIX}{}-{number}", std::process::id()));
-        fs::create_dir(&folder).map_err(|source| Error::Tracefs {
-            what: "make the trace instance",
-            path: folder.clone(),
-            source,
-        })?;
+        fs::create_dir(&folder).map_err(Error::tracefs("make the trace instance", &folder))?;
         let mut instance = Self {
             folder,
             pipes: Vec::new(),
@@ -102,11 +98,7 @@ impl Instance {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let pipes = self.processors()?.into_iter().map(|folder| {
             let path = folder.join("trace_pipe_raw");
-            rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| Error::Tracefs {
-                what: "open",
-                path,
-                source: error.into(),
-            })
+            rustix::fs::open(&path, flags, Mode::empty()).map_err(Error::tracefs("open", &path))
         });
         pipes.collect()
     }
@@ -120,11 +112,7 @@ impl Instance {
                 .collect()
         };
         let folders: io::Result<Vec<PathBuf>> = list();
-        folders.map_err(|source| Error::Tracefs {
-            what: "list",
-            path,
-            source,
-        })
+        folders.map_err(Error::tracefs("list", &path))
     }
 
     /// Where pages of events come from, for each processor.
@@ -143,11 +131,7 @@ impl Instance {
     /// Writes one of the instance's files.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), Error> {
         let path = self.folder.join(name);
-        fs::write(&path, text).map_err(|source| Error::Tracefs {
-            what: "write",
-            path,
-            source,
-        })
+        fs::write(&path, text).map_err(Error::tracefs("write", &path))
     }
 
     /// Adds to one of the instance's files that are lists.
@@ -155,11 +139,7 @@ impl Instance {
         let path = self.folder.join(name);
         let file = fs::OpenOptions::new().append(true).open(&path);
         file.and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|source| Error::Tracefs {
-                what: "write",
-                path,
-                source,
-            })
+            .map_err(Error::tracefs("write", &path))
     }
 
     /// How many events were lost so far, on all processors.
@@ -167,11 +147,7 @@ impl Instance {
         let mut lost = 0;
         for folder in self.processors()? {
             let path = folder.join("stats");
-            let text = fs::read_to_string(&path).map_err(|source| Error::Tracefs {
-                what: "read",
-                path,
-                source,
-            })?;
+            let text = fs::read_to_string(&path).map_err(Error::tracefs("read", &path))?;
             lost += lost_of(&text);
         }
         Ok(lost)

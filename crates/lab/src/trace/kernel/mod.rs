@@ -32,7 +32,7 @@ mod tracepoint;
 #[cfg(fuzzing)]
 pub use damaged::events_in_page;
 pub use error::Error;
-pub use events::DeviceCounts;
+use events::DeviceCounts;
 
 use events::Translator;
 use instance::Tracefs;

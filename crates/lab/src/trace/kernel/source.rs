@@ -132,13 +132,7 @@ impl PageLayout {
                     whole.ok_or_else(|| Error::Form(PathBuf::from("trace_pipe_raw")))?;
                 }
                 Err(Errno::INTR) => {}
-                Err(error) => {
-                    return Err(Error::Tracefs {
-                        what: "read",
-                        path: PathBuf::from("trace_pipe_raw"),
-                        source: error.into(),
-                    });
-                }
+                Err(error) => return Err(Error::tracefs("read", "trace_pipe_raw")(error)),
             }
         }
         Ok(Some(last))

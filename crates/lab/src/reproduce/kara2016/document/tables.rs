@@ -9,14 +9,34 @@ use super::super::findings::Source;
 use super::super::grid::{Grid, GridRow, ORDER};
 use super::super::simulate::{Contended, PRICES, WORK};
 use super::super::{Kara2016, plots};
-use crate::output::{Align, Table, csv_text, significant};
+use crate::output::{Table, csv_text, significant, text_or};
 use crate::published::kara2016::PROCESSORS;
 use crate::xattr_bench::Case;
 
 impl Kara2016 {
-    pub(super) fn write_contention(&self, text: &mut String) {
-        let _ = writeln!(
-            text,
+    pub(super) fn contention_text(&self) -> String {
+        let shown = [Old, Lru, ListLru, Referenced, Clock];
+        let mut counts = Table::new("V: | P:").with_numbers(shown.map(MbCacheVariant::as_str));
+        let cases = self.size.cases.iter();
+        for case in cases.filter(|case| case.files == self.size.pictured_files) {
+            let mut row = vec![case.values.to_string(), case.processes.to_string()];
+            row.extend(shown.map(|variant| {
+                let mut contended = self.contended.iter();
+                let found = contended.find(|of| of.case == *case && of.variant == variant);
+                found.map(handovers).unwrap_or_default()
+            }));
+            counts.push(row);
+        }
+        let mut growths = Table::new(" | old: | referenced:");
+        for changed in &self.sensitivity {
+            let growth = |growth: Option<f64>| significant(growth.unwrap_or(f64::NAN));
+            growths.push([
+                changed.change.clone(),
+                growth(changed.old_growth),
+                growth(changed.referenced_growth),
+            ]);
+        }
+        format!(
             "## Simulated contention\n\n\
              Operations of the variants' own code are recorded one after the other, with every lock, \
              line and entry that they take, and then played against each other on {PROCESSORS} \
@@ -24,7 +44,8 @@ impl Kara2016 {
              {} ns; the file system works {} ns before the cache is asked and {} ns with an entry held, \
              each half to one and a half times as long by chance; to wake a process takes {} ns, and to \
              switch to one {} ns. Shown for each set, with F={}: **locks** that went from one processor \
-             to another / **lines** that did / how often a process **parked**.\n",
+             to another / **lines** that did / how often a process **parked**.\n\n{}\n\
+             How many times as long 64 processes take as one, with V=10, if a price is another:\n\n{}\n",
             PRICES.transfer_ns,
             PRICES.own_ns,
             WORK.before_ns,
@@ -32,58 +53,33 @@ impl Kara2016 {
             PRICES.wake_ns,
             PRICES.switch_ns,
             self.size.pictured_files,
-        );
-        let shown = [Old, Lru, ListLru, Referenced, Clock];
-        let titles = shown.map(|variant| (variant.as_str(), Align::Right));
-        let first = [("V", Align::Right), ("P", Align::Right)];
-        let mut table = Table::new(first.into_iter().chain(titles));
-        for case in self
-            .size
-            .cases
-            .iter()
-            .filter(|case| case.files == self.size.pictured_files)
-        {
-            let mut row = vec![case.values.to_string(), case.processes.to_string()];
-            row.extend(shown.map(|variant| {
-                let mut contended = self.contended.iter();
-                let found = contended.find(|of| of.case == *case && of.variant == variant);
-                found.map(handovers).unwrap_or_default()
-            }));
-            table.push(row);
-        }
-        let _ = writeln!(text, "{}", table.to_markdown());
-        text.push_str(
-            "How many times as long 64 processes take as one, with V=10, if a price is another:\n\n",
-        );
-        let titles = ["old", "referenced"].map(|title| (title, Align::Right));
-        let mut table = Table::new([("", Align::Left)].into_iter().chain(titles));
-        for changed in &self.sensitivity {
-            let growths = [changed.old_growth, changed.referenced_growth];
-            let growths = growths.map(|growth| significant(growth.unwrap_or(f64::NAN)));
-            table.push(
-                [changed.change.clone()]
-                    .into_iter()
-                    .chain(growths)
-                    .collect(),
-            );
-        }
-        let _ = writeln!(text, "{}", table.to_markdown());
+            counts.to_markdown(),
+            growths.to_markdown(),
+        )
     }
 
-    pub(super) fn write_tables(&self, text: &mut String) {
+    pub(super) fn tables_text(&self) -> String {
         let order = ORDER.map(MbCacheVariant::as_str).join(",");
-        let _ = writeln!(
-            text,
-            "## The tables\n\nSeconds in the order {order}; `-` where there is no figure.\n"
+        let mut text = format!(
+            "## The tables\n\nSeconds in the order {order}; `-` where there is no figure.\n\n"
         );
         for values in self.values() {
-            let _ = writeln!(text, "### V={values}\n");
-            let _ = writeln!(text, "{}", self.letter_table(values).to_markdown());
+            let table = self.letter_table(values).to_markdown();
+            let _ = writeln!(text, "### V={values}\n\n{table}");
             for (table, _) in plots::tables(self) {
                 let _ = writeln!(text, "![{table}]({})", plots::name(table, values));
             }
             text.push('\n');
         }
+        text
+    }
+
+    /// The published table and ours, with their names.
+    fn grids(&self) -> impl Iterator<Item = (&'static str, &Grid)> {
+        let ours = self.ours.iter();
+        [("published", &self.published)]
+            .into_iter()
+            .chain(ours.map(|(source, grid)| (source.as_str(), grid)))
     }
 
     /// The letter's table for one number of values, and ours below each of its rows.
@@ -94,20 +90,11 @@ impl Kara2016 {
         processes.dedup();
         let mut files: Vec<u32> = cases().map(|case| case.files).collect();
         files.dedup();
-        let titles = processes
-            .iter()
-            .map(|count| (format!("P={count}"), Align::Right));
-        let first = ["F", "table"].map(|title| (title.to_owned(), Align::Left));
-        let mut table = Table::new(first.into_iter().chain(titles));
-        let published = ("published", &self.published);
-        let ours = self
-            .ours
-            .iter()
-            .map(|(source, grid)| (source.as_str(), grid));
-        let grids: Vec<(&str, &Grid)> = [published].into_iter().chain(ours).collect();
+        let titles = processes.iter().map(|count| format!("P={count}"));
+        let mut table = Table::new("F | table").with_numbers(titles);
         for files in files {
-            for (name, grid) in &grids {
-                let mut row = vec![files.to_string(), (*name).to_owned()];
+            for (name, grid) in self.grids() {
+                let mut row = vec![files.to_string(), name.to_owned()];
                 let cases = processes.iter().map(|&processes| Case {
                     processes,
                     files,
@@ -117,10 +104,7 @@ impl Kara2016 {
                 if rows.iter().all(Option::is_none) {
                     continue;
                 }
-                let cells = rows
-                    .into_iter()
-                    .map(|row| row.map_or_else(|| "-".to_owned(), cell));
-                row.extend(cells);
+                row.extend(rows.into_iter().map(|row| text_or(row.map(cell), "-")));
                 table.push(row);
             }
         }
@@ -128,25 +112,11 @@ impl Kara2016 {
     }
 
     pub(super) fn csv(&self) -> io::Result<String> {
-        let head = ["table", "V", "F", "P", "variant", "seconds"];
-        let counts = [
-            "lock_handovers_per_set",
-            "line_handovers_per_set",
-            "parks_per_set",
-        ];
-        let head = head.into_iter().chain(counts).map(str::to_owned).collect();
-        let published = ("published", &self.published);
-        let ours = self
-            .ours
-            .iter()
-            .map(|(source, grid)| (source.as_str(), grid));
-        let lines = [published]
-            .into_iter()
-            .chain(ours)
-            .flat_map(|(name, grid)| {
-                let rows = grid.rows.iter();
-                rows.flat_map(move |row| ORDER.map(|variant| (name, row, variant)))
-            });
+        let head = "table,V,F,P,variant,seconds,lock_handovers_per_set,line_handovers_per_set,parks_per_set";
+        let lines = self.grids().flat_map(|(name, grid)| {
+            let rows = grid.rows.iter();
+            rows.flat_map(move |row| ORDER.map(|variant| (name, row, variant)))
+        });
         let lines = lines.filter_map(|(name, row, variant)| {
             let seconds = row.of(variant)?;
             let case = row.case;
@@ -161,18 +131,14 @@ impl Kara2016 {
             }));
             Some(line)
         });
-        csv_text(std::iter::once(head).chain(lines))
+        csv_text(head, lines)
     }
 }
 
+/// Seconds as the letter prints them.
 fn cell(row: &GridRow) -> String {
-    let seconds = |variant| row.of(variant).map_or_else(|| "-".to_owned(), milliseconds);
+    let seconds = |variant| text_or(row.of(variant).map(|seconds| format!("{seconds:.3}")), "-");
     ORDER.map(seconds).join(",")
-}
-
-/// As the letter prints seconds.
-fn milliseconds(seconds: f64) -> String {
-    format!("{seconds:.3}")
 }
 
 fn counts_of(of: &Contended) -> [u64; 3] {

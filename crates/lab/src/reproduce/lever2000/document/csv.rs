@@ -7,33 +7,17 @@ use std::io;
 
 impl Lever2000 {
     pub(super) fn csv(&self) -> io::Result<String> {
-        let head = [
-            "table",
-            "kernel",
-            "tables",
-            "scripts",
-            "run",
-            "elapsed_s",
-            "scripts_hour",
-            "cache",
-            "lookups",
-            "hits",
-            "links",
-            "links_on_misses",
-            "objects",
-            "longest_chain",
-            "long_share",
-            "device_reads",
-        ];
-        let mut lines = vec![head.map(str::to_owned).to_vec()];
+        let head = "table,kernel,tables,scripts,run,elapsed_s,scripts_hour,cache,lookups,hits,links,\
+                    links_on_misses,objects,longest_chain,long_share,device_reads";
+        let mut lines = Vec::new();
         for (number, rows) in (1..).zip(&self.tables) {
             for row in rows {
-                row.loads
-                    .iter()
-                    .for_each(|load| push_lines(&mut lines, number, row, load));
+                for load in &row.loads {
+                    push_lines(&mut lines, number, row, load);
+                }
             }
         }
-        csv_text(lines)
+        csv_text(head, lines)
     }
 }
 
@@ -49,8 +33,7 @@ fn push_lines(lines: &mut Vec<Vec<String>>, table: u32, row: &Row, load: &Load) 
     };
     let none = |count| std::iter::repeat_n(String::new(), count);
     let runs = load.runs.elapsed_s.iter().zip(load.runs.throughputs());
-    for (run, (elapsed_s, throughput)) in (1..).zip(runs) {
-        let run: u32 = run;
+    for (run, (elapsed_s, throughput)) in (1_u32..).zip(runs) {
         let figures = [
             run.to_string(),
             format!("{elapsed_s:.6}"),

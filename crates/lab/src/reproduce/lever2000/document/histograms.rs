@@ -1,10 +1,9 @@
 //! Histograms 1 to 5, beside the published ones.
 
-use crate::output::{Align, Table};
+use crate::output::{Table, text_or};
 use crate::published::lever2000::{self as published, Histogram};
 use crate::reproduce::lever2000::Lever2000;
 use crate::reproduce::lever2000::measure::CacheFigures;
-use std::fmt::Write as _;
 
 /// A row of ours as a histogram of the document: its number, the table, the kernel, and whether it is
 /// taken after the run.
@@ -17,47 +16,37 @@ const HISTOGRAMS: [(u32, usize, &str, bool); 5] = [
 ];
 
 impl Lever2000 {
-    pub(super) fn write_histograms(&self, text: &mut String) {
-        text.push_str("## Histograms 1 to 5\n\n");
+    pub(super) fn histograms(&self) -> String {
+        let mut text = "## Histograms 1 to 5\n\n".to_owned();
+        let histograms = published::histograms();
         for (number, table, kernel, is_after) in HISTOGRAMS {
-            let histograms = published::histograms();
             let published = histograms
                 .iter()
                 .find(|histogram| histogram.number == number);
             let load = self.row(table, kernel).and_then(|row| row.loads.last());
-            let (Some(published), Some(load)) = (published, load) else {
-                continue;
-            };
-            write_histogram(text, published, load.cache(published.cache), is_after);
+            if let (Some(published), Some(load)) = (published, load) {
+                text.push_str(&beside(published, load.cache(published.cache), is_after));
+            }
         }
+        text
     }
 }
 
-fn write_histogram(
-    text: &mut String,
-    published: &Histogram,
-    figures: &CacheFigures,
-    is_after: bool,
-) {
+/// The heads and the rows of a published histogram and of ours.
+fn beside(published: &Histogram, figures: &CacheFigures, is_after: bool) -> String {
     let ours = if is_after {
         &figures.after
     } else {
         &figures.full
     };
     let histogram = &ours.histogram;
-    // Writing to a string does not fail.
-    let _ = writeln!(text, "### {}\n", published.label);
-    let mut table = Table::new([
-        ("", Align::Left),
-        ("published", Align::Right),
-        ("ours", Align::Right),
-    ]);
+    let of_lookups = |count: u64| count / figures.lookups.max(1);
     let rows = [
         ("lookups", published.lookups, figures.lookups),
         (
             "hit rate, %",
             published.hit_rate_pct,
-            figures.hits * 100 / figures.lookups.max(1),
+            of_lookups(figures.hits * 100),
         ),
         ("buckets", published.buckets, histogram.buckets()),
         ("objects", published.objects, histogram.objects()),
@@ -69,32 +58,19 @@ fn write_histogram(
         (
             "links of 1000 lookups",
             published.iterations_per_1000_lookups,
-            figures.links * 1000 / figures.lookups.max(1),
+            of_lookups(figures.links * 1000),
         ),
     ];
+    let mut head = Table::new(" | published: | ours:");
     for (name, published, ours) in rows {
-        table.push(vec![
-            name.to_owned(),
-            published.to_string(),
-            ours.to_string(),
-        ]);
+        head.push([name.to_owned(), published.to_string(), ours.to_string()]);
     }
-    let _ = writeln!(text, "{}", table.to_markdown());
-    let titles = [
-        "size",
-        "buckets",
-        "objects",
-        "sum-pct",
-        "our buckets",
-        "objects",
-        "sum-pct",
-    ];
-    let mut table = Table::new(titles.map(|title| (title, Align::Right)));
+    let mut chains =
+        Table::new("size: | buckets: | objects: | sum-pct: | our buckets: | objects: | sum-pct:");
     let objects = histogram.objects().max(1);
     let mut so_far = 0;
     for (row, (length, buckets, own)) in published.chains.iter().zip(histogram.rows()) {
         so_far += own;
-        let mut cells = vec![length.map_or(">15".to_owned(), |length| length.to_string())];
         let numbers = [
             row.buckets,
             row.objects,
@@ -103,8 +79,13 @@ fn write_histogram(
             own,
             so_far * 100 / objects,
         ];
-        cells.extend(numbers.map(|number| number.to_string()));
-        table.push(cells);
+        let numbers = numbers.map(|number| number.to_string());
+        chains.push([text_or(length, ">15")].into_iter().chain(numbers));
     }
-    let _ = writeln!(text, "{}", table.to_markdown());
+    format!(
+        "### {}\n\n{}\n{}\n",
+        published.label,
+        head.to_markdown(),
+        chains.to_markdown()
+    )
 }

@@ -1,6 +1,6 @@
 //! Tables 1 to 6, beside the published ones.
 
-use crate::output::{Align, Table};
+use crate::output::{Table, text_or};
 use crate::published::lever2000::{self as published, KernelRow, Throughput};
 use crate::reproduce::lever2000::findings::steady;
 use crate::reproduce::lever2000::kernels::PublishedTable;
@@ -8,59 +8,50 @@ use crate::reproduce::lever2000::measure::{CacheFigures, Load, Row};
 use larder::CacheKind;
 use std::fmt::Write as _;
 
-pub(super) fn write_table(text: &mut String, table: &PublishedTable, rows: &[Row]) {
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "## Table {}: {}\n\nThe caches have {} MiB.\n",
+pub(super) fn described(table: &PublishedTable, rows: &[Row]) -> String {
+    let mut text = format!(
+        "## Table {}: {}\n\nThe caches have {} MiB.\n\n",
         table.number,
         table.title,
         table.memory.bytes() >> 20
     );
     for (at, users) in table.loads.iter().enumerate() {
         let published = published_throughputs(table.number, at);
-        let _ = writeln!(text, "{users} scripts:\n");
-        let titles = [
-            "published",
-            "without first",
-            "ours",
-            "without first",
-            "best run",
-            "links a lookup",
-            "of a miss",
-            "hits",
-            "objects",
-            "longest chain",
-            "in chains > 15",
-        ];
-        let titles = titles.map(|title| (title, Align::Right));
-        let mut shown = Table::new([("kernel", Align::Left)].into_iter().chain(titles));
+        let mut shown = Table::new(
+            "kernel | published: | without first: | ours: | without first: | best run: \
+             | links a lookup: | of a miss: | hits: | objects: | longest chain: | in chains > 15:",
+        );
         for (row_at, row) in rows.iter().enumerate() {
             let Some(load) = row.loads.get(at) else {
                 continue;
             };
             let (all, rest) = published.get(row_at).copied().unwrap_or_default();
             let published = |figures: Option<Throughput>| {
-                figures.map_or("-".to_owned(), |Throughput { mean, s }| {
-                    format!("{mean:.1} s={s:.2}")
-                })
+                let text = figures.map(|Throughput { mean, s }| format!("{mean:.1} s={s:.2}"));
+                text_or(text, "-")
             };
-            let mut cells = vec![row.kernel.to_owned(), published(all), published(rest)];
-            cells.extend([
+            let throughputs = [
+                row.kernel.to_owned(),
+                published(all),
+                published(rest),
                 load.runs.all().to_string(),
                 steady(load).to_string(),
                 format!("{:.1}", load.runs.best()),
-            ]);
-            cells.extend(cache_cells(load, table.cache));
-            shown.push(cells);
+            ];
+            shown.push(
+                throughputs
+                    .into_iter()
+                    .chain(cache_cells(load, table.cache)),
+            );
         }
-        let _ = writeln!(text, "{}", shown.to_markdown());
+        let _ = writeln!(text, "{users} scripts:\n\n{}", shown.to_markdown());
     }
     let _ = writeln!(
         text,
         "![Table {}](lever2000-table{}.svg)\n",
         table.number, table.number
     );
+    text
 }
 
 /// Of the cache that a table is about, or of all, one behind the other.

@@ -58,48 +58,39 @@ impl Verdict {
 type Observed = (String, Verdict);
 
 /// A finding.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Finding {
     /// Its short name.
     pub name: &'static str,
     /// What the document finds, or what its question is, as a claim.
     pub claim: &'static str,
-    /// What was published for it.
     pub published: &'static str,
     /// When it holds.
     pub criterion: &'static str,
     /// Whether few scripts are enough to see it.
+    #[serde(skip)]
     pub is_counted_alone: bool,
+    #[serde(skip)]
     observe: fn(&Lever2000) -> Option<Observed>,
 }
 
 /// A finding, and what became of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
-    /// Its name.
-    pub name: &'static str,
-    /// What the document says.
-    pub claim: &'static str,
-    /// What was published for it.
-    pub published: &'static str,
-    /// When it holds.
-    pub criterion: &'static str,
-    /// Our figures.
+    #[serde(flatten)]
+    pub finding: &'static Finding,
     pub figures: String,
     /// Whether it holds.
     pub verdict: Verdict,
 }
 
 impl Finding {
-    pub(super) fn judge(&self, results: &Lever2000) -> Judged {
+    pub(super) fn judge(&'static self, results: &Lever2000) -> Judged {
         let observed = (self.observe)(results);
         let (figures, verdict) = observed.unwrap_or_else(|| ("-".to_owned(), Verdict::NotMeasured));
         let is_judged = results.size.is_full() || self.is_counted_alone;
         Judged {
-            name: self.name,
-            claim: self.claim,
-            published: self.published,
-            criterion: self.criterion,
+            finding: self,
             figures,
             verdict: if is_judged {
                 verdict
@@ -111,7 +102,7 @@ impl Finding {
 }
 
 /// All of them.
-pub const FINDINGS: [Finding; 12] = [
+pub static FINDINGS: [Finding; 12] = [
     Finding {
         name: "buffer cache, xor",
         claim: "the buffer cache's function, which mixes nothing, is terrible, and any mixing fixes it",

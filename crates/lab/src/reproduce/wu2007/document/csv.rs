@@ -5,28 +5,14 @@ use super::super::gain::{SMOOTHED_S, STREAMS_ABOVE};
 use super::super::results::{
     CpuResult, EqualStreams, Row, TableResult, ThrashingFigures, ThrashingVariant, Wu2007,
 };
-use crate::output::csv_text;
+use crate::output::{csv_text, text_or};
 use crate::published::Pair;
 
-const CSV_HEAD: [&str; 13] = [
-    "table",
-    "row",
-    "unit",
-    "published_legacy",
-    "published_ondemand",
-    "published_change_pct",
-    "legacy",
-    "ondemand",
-    "modern",
-    "change_pct",
-    "noise_pct",
-    "direction_agrees",
-    "size_agrees",
-];
+const CSV_HEAD: &str = "table,row,unit,published_legacy,published_ondemand,published_change_pct,legacy,\
+                        ondemand,modern,change_pct,noise_pct,direction_agrees,size_agrees";
 
 impl Wu2007 {
     pub(super) fn csv(&self) -> Result<String, std::io::Error> {
-        let head = CSV_HEAD.map(str::to_owned);
         let rows = self.tables.iter().flat_map(|table| {
             let rows = table.rows.iter();
             rows.map(|row| csv_row(table, row))
@@ -40,11 +26,8 @@ impl Wu2007 {
         });
         let equal_streams = equal_streams.map(|(what, at)| csv_equal_streams_row(what, &at));
         csv_text(
-            std::iter::once(head)
-                .chain(rows)
-                .chain(variants)
-                .chain(equal_streams)
-                .chain(cpu),
+            CSV_HEAD,
+            rows.chain(variants).chain(equal_streams).chain(cpu),
         )
     }
 }
@@ -61,7 +44,7 @@ fn csv_row(table: &TableResult, row: &Row) -> [String; 13] {
         row.ours.legacy.to_string(),
         row.ours.ondemand.to_string(),
         row.ours.modern.to_string(),
-        csv_change(&row.judgement),
+        text_or(row.judgement.ours_pct, ""),
         row.noise_pct.to_string(),
         direction,
         size,
@@ -129,27 +112,19 @@ fn csv_cpu_row(row: &CpuResult) -> [String; 13] {
         String::new(),
         String::new(),
         row.judgement.published_pct.to_string(),
-        row.legacy.total().to_string(),
-        row.ondemand.total().to_string(),
-        row.modern.total().to_string(),
-        csv_change(&row.judgement),
+        row.counts.legacy.total().to_string(),
+        row.counts.ondemand.total().to_string(),
+        row.counts.modern.total().to_string(),
+        text_or(row.judgement.ours_pct, ""),
         "0".to_owned(),
         direction,
         size,
     ]
 }
 
-fn csv_change(judgement: &Judgement) -> String {
-    judgement
-        .ours_pct
-        .map(|pct| pct.to_string())
-        .unwrap_or_default()
-}
-
 fn csv_verdicts(judgement: &Judgement) -> [String; 2] {
-    let size = judgement.size_agrees.map(|agrees| agrees.to_string());
     [
         judgement.direction_agrees.to_string(),
-        size.unwrap_or_default(),
+        text_or(judgement.size_agrees, ""),
     ]
 }

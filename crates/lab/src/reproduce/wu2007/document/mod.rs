@@ -11,26 +11,26 @@ use std::io;
 use super::criterion::{Judgement, LOOSE_NOISE_PCT, SIZE_POINTS};
 use super::plan::read_noise_pct;
 use super::plots;
-use super::results::{CpuCounts, CpuResult, TableResult, Tally, Wu2007};
-use crate::output::{Align, ReportFile, Table, change, ratio, significant};
-use crate::reproduce::Reproduction;
+use super::results::{TableResult, Tally, Wu2007};
+use crate::output::{Report, ReportFile, Table, change, ratio, significant};
 
-impl Reproduction for Wu2007 {
+const LIMITS: &str = include_str!("../limits.md");
+
+impl Report for Wu2007 {
     const NAME: &'static str = "wu2007";
     const TITLE: &'static str = "Wu 2007, reproduced";
-    const LIMITS: &'static str = include_str!("../limits.md");
 
     fn body(&self) -> String {
-        let mut text = String::new();
-        self.write_head(&mut text);
-        self.write_short(&mut text);
-        write_criterion(&mut text);
-        for table in &self.tables {
-            write_table(&mut text, table);
-        }
-        self.write_course(&mut text);
-        self.write_dependence(&mut text);
-        self.write_cpu(&mut text);
+        let mut text = self.head();
+        text.push_str(&self.short());
+        text.push_str(&criterion());
+        text.extend(self.tables.iter().map(described));
+        text.extend([
+            self.course(),
+            self.dependence(),
+            self.cpu_text(),
+            LIMITS.to_owned(),
+        ]);
         text
     }
 
@@ -41,21 +41,16 @@ impl Reproduction for Wu2007 {
     fn plots(&self) -> Vec<ReportFile> {
         plots::all(self)
     }
-
-    fn verdicts(&self) -> String {
-        format!("{}\n{}", self.tally_table().to_text(), self.gain())
-    }
 }
 
 impl Wu2007 {
-    fn write_head(&self, text: &mut String) {
-        text.push_str(
-            "Every table of Fengguang Wu's \"readahead: on-demand readahead logic\" (Linux 2.6.23), \
-             measured again in a simulator: a virtual clock, Larder's own page cache and readahead \
-             policies, and a model of the document's disk. `legacy` is the readahead of Linux \
-             2.6.20, `ondemand` the one that the document introduces, `modern` that of Linux today, \
-             which the document could not know.\n\n",
-        );
+    /// What is printed: the verdicts alone.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        format!("{}\n{}", self.tally_table().to_text(), self.gain())
+    }
+
+    fn head(&self) -> String {
         let scale = if self.divisor == 1 {
             "at the document's own sizes".to_owned()
         } else {
@@ -64,65 +59,51 @@ impl Wu2007 {
                 self.divisor
             )
         };
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "Printed by `larder lab reproduce wu2007`, {scale}, from seed {}. The same command \
+        format!(
+            "Every table of Fengguang Wu's \"readahead: on-demand readahead logic\" (Linux 2.6.23), \
+             measured again in a simulator: a virtual clock, Larder's own page cache and readahead \
+             policies, and a model of the document's disk. `legacy` is the readahead of Linux \
+             2.6.20, `ondemand` the one that the document introduces, `modern` that of Linux today, \
+             which the document could not know.\n\n\
+             Printed by `larder lab reproduce wu2007`, {scale}, from seed {}. The same command \
              prints the same bytes. The figures are also in [wu2007.csv](wu2007.csv) and \
-             [wu2007.json](wu2007.json).\n",
+             [wu2007.json](wu2007.json).\n\n",
             self.seed
-        );
+        )
     }
 
-    fn write_short(&self, text: &mut String) {
-        text.push_str("## In short\n\n");
-        text.push_str(&self.gain());
-        text.push('\n');
-        text.push_str(&self.tally_table().to_markdown());
-        let _ = writeln!(
-            text,
-            "\nA row agrees if nothing changed where a system in which nothing ever changes would \
+    fn short(&self) -> String {
+        let mut text = format!(
+            "## In short\n\n{}\n{}\n\
+             A row agrees if nothing changed where a system in which nothing ever changes would \
              agree in direction: the baseline of the column before it. A row has changed where the \
              published change is beyond the noise. Loose rows come from tests whose published \
-             noise is above {LOOSE_NOISE_PCT}%: they agree easily.\n"
+             noise is above {LOOSE_NOISE_PCT}%: they agree easily.\n\n",
+            self.gain(),
+            self.tally_table().to_markdown()
         );
-        let disagreeing = self.disagreeing();
-        if disagreeing.is_empty() {
-            text.push_str("No row disagrees.\n\n");
-            return;
+        let mut table = Table::new("table | row | published: | ours: | direction | size");
+        let disagreeing = self.judgements().filter(|(.., judged)| !judged.agrees());
+        let mut disagreeing = disagreeing.peekable();
+        if disagreeing.peek().is_none() {
+            return text + "No row disagrees.\n\n";
         }
-        text.push_str("These rows disagree:\n\n");
-        let mut table = Table::new([
-            ("table", Align::Left),
-            ("row", Align::Left),
-            ("published", Align::Right),
-            ("ours", Align::Right),
-            ("direction", Align::Left),
-            ("size", Align::Left),
-        ]);
         for (name, label, judgement) in disagreeing {
-            let mut cells = vec![name.to_owned(), label.to_owned()];
-            cells.extend(changes(judgement));
-            cells.extend(verdicts(judgement));
-            table.push(cells);
+            let names = [name.to_owned(), label.to_owned()].into_iter();
+            let figures = names.chain(changes(judgement));
+            table.push(figures.chain(verdicts(judgement)));
         }
-        text.push_str(&table.to_markdown());
-        text.push('\n');
+        let _ = writeln!(text, "These rows disagree:\n\n{}", table.to_markdown());
+        text
     }
 
     fn tally_table(&self) -> Table {
-        let mut table = Table::new([
-            ("table", Align::Left),
-            ("rows", Align::Right),
-            ("direction agrees", Align::Right),
-            ("agrees if nothing changed", Align::Right),
-            ("rough size agrees", Align::Right),
-            ("changed rows", Align::Right),
-            ("of them agree in direction", Align::Right),
-            ("loose rows", Align::Right),
-        ]);
+        let mut table = Table::new(
+            "table | rows: | direction agrees: | agrees if nothing changed: | rough size agrees: \
+             | changed rows: | of them agree in direction: | loose rows:",
+        );
         let mut push = |name: &str, tally: Tally| {
-            table.push(vec![
+            table.push([
                 name.to_owned(),
                 tally.rows.to_string(),
                 tally.direction_agrees.to_string(),
@@ -159,25 +140,15 @@ impl Wu2007 {
         rows.chain(cpu.map(|row| ("CPU cost, counted", &*row.case, &row.judgement)))
     }
 
-    fn disagreeing(&self) -> Vec<(&str, &str, &Judgement)> {
-        self.judgements()
-            .filter(|(_, _, judgement)| !judgement.agrees())
-            .collect()
-    }
-
-    fn write_cpu(&self, text: &mut String) {
-        text.push_str(super::cpu::SETUP);
-        let mut table = Table::new([
-            ("case", Align::Left),
-            ("policy", Align::Left),
-            ("calls", Align::Right),
-            ("lookups by the reader", Align::Right),
-            ("lookups by readahead", Align::Right),
-            ("all", Align::Right),
-        ]);
+    fn cpu_text(&self) -> String {
+        let mut counted = Table::new(
+            "case | policy | calls: | lookups by the reader: | lookups by readahead: | all:",
+        );
+        let mut judged =
+            Table::new("case | published speed-up: | fewer calls and lookups: | direction");
         for row in &self.cpu {
-            for (policy, counts) in row.by_policy() {
-                table.push(vec![
+            for (policy, counts) in row.counts.named() {
+                counted.push([
                     row.case.clone(),
                     policy.to_owned(),
                     counts.readahead_calls.to_string(),
@@ -186,39 +157,21 @@ impl Wu2007 {
                     counts.total().to_string(),
                 ]);
             }
+            let [published, ours] = changes(&row.judgement);
+            let direction = agreement(Some(row.judgement.direction_agrees));
+            judged.push([row.case.clone(), published, ours, direction]);
         }
-        text.push_str(&table.to_markdown());
-        text.push('\n');
-        let mut table = Table::new([
-            ("case", Align::Left),
-            ("published speed-up", Align::Right),
-            ("fewer calls and lookups", Align::Right),
-            ("direction", Align::Left),
-        ]);
-        for row in &self.cpu {
-            let mut cells = vec![row.case.clone()];
-            cells.extend(changes(&row.judgement));
-            cells.push(agreement(Some(row.judgement.direction_agrees)));
-            table.push(cells);
-        }
-        text.push_str(&table.to_markdown());
-        text.push('\n');
+        format!(
+            "{}{}\n{}\n",
+            super::cpu::SETUP,
+            counted.to_markdown(),
+            judged.to_markdown()
+        )
     }
 }
 
-impl CpuResult {
-    fn by_policy(&self) -> [(&'static str, CpuCounts); 3] {
-        [
-            ("legacy", self.legacy),
-            ("ondemand", self.ondemand),
-            ("modern", self.modern),
-        ]
-    }
-}
-
-fn write_criterion(text: &mut String) {
-    let _ = writeln!(
-        text,
+fn criterion() -> String {
+    format!(
         "## How rows are judged\n\n\
          The rule was fixed before the first result was seen. Changes are from `legacy` to \
          `ondemand`, in percent, in the unit of the table, to one decimal.\n\n\
@@ -228,31 +181,20 @@ fn write_criterion(text: &mut String) {
          thrashing: they take the noise of iozone's reads, {:.1}%. The counts of CPU cost have none.\n\
          2. The **direction** agrees if both are no change, or both are changes of the same sign.\n\
          3. The **rough size** agrees if both are no change, or ours is within {SIZE_POINTS} \
-         percentage points of the published change, or between half and twice it.\n",
+         percentage points of the published change, or between half and twice it.\n\n",
         read_noise_pct()
-    );
+    )
 }
 
-fn write_table(text: &mut String, table: &TableResult) {
-    let _ = writeln!(text, "## {}\n\n{}\n", table.title, table.setup.trim());
-    let mut figures = Table::new([
-        ("", Align::Left),
-        ("published legacy", Align::Right),
-        ("ondemand", Align::Right),
-        ("change", Align::Right),
-        ("ours legacy", Align::Right),
-        ("ondemand", Align::Right),
-        ("change", Align::Right),
-        ("noise", Align::Right),
-        ("direction", Align::Left),
-        ("size", Align::Left),
-        ("ours / published", Align::Right),
-        ("ours modern", Align::Right),
-    ]);
+fn described(table: &TableResult) -> String {
+    let mut figures = Table::new(
+        " | published legacy: | ondemand: | change: | ours legacy: | ondemand: | change: | noise: \
+         | direction | size | ours / published: | ours modern:",
+    );
     for row in &table.rows {
         let [published_change, our_change] = changes(&row.judgement);
         let [direction, size] = verdicts(&row.judgement);
-        figures.push(vec![
+        figures.push([
             row.label.clone(),
             row.published.legacy.to_string(),
             row.published.ondemand.to_string(),
@@ -271,14 +213,15 @@ fn write_table(text: &mut String, table: &TableResult) {
             significant(row.ours.modern),
         ]);
     }
-    let _ = writeln!(
-        text,
-        "In {}.\n\n{}\n![{} beside the published figures]({})\n",
+    format!(
+        "## {}\n\n{}\n\nIn {}.\n\n{}\n![{} beside the published figures]({})\n\n",
+        table.title,
+        table.setup.trim(),
         table.unit,
         figures.to_markdown(),
         table.title,
         plots::table_name(table),
-    );
+    )
 }
 
 fn changes(judgement: &Judgement) -> [String; 2] {

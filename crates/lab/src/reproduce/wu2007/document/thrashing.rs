@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::super::gain::{SMOOTHED_S, STREAMS_ABOVE};
 use super::super::results::{GainAtEqualStreams, ThrashingFigures, ThrashingVariant, Wu2007};
-use crate::output::{Align, Table, ratio, significant};
+use crate::output::{Table, ratio, significant};
+use crate::run_report::as_f64;
 
 /// Why the figures of the variants are as they are.
 const WHY: &str = include_str!("../gain.md");
@@ -33,7 +34,6 @@ impl Wu2007 {
         if let [legacy, ondemand, ..] = &*self.thrashing {
             let [legacy_mb_s, _] = legacy.means_above(STREAMS_ABOVE);
             let [ondemand_mb_s, _] = ondemand.means_above(STREAMS_ABOVE);
-            // Writing to a string does not fail.
             let _ = writeln!(
                 text,
                 "These are the best seconds of each. In the mean of the seconds with more than \
@@ -53,22 +53,14 @@ impl Wu2007 {
         text
     }
 
-    pub(super) fn write_course(&self, text: &mut String) {
-        text.push_str("### Second by second\n\n");
-        let mut table = Table::new([
-            ("policy", Align::Left),
-            (
-                &*format!("mean MB/s above {STREAMS_ABOVE} streams"),
-                Align::Right,
-            ),
-            ("mean of the KB a read", Align::Right),
-            ("pages read ahead", Align::Right),
-            ("evicted before use", Align::Right),
-            ("share", Align::Right),
-        ]);
+    pub(super) fn course(&self) -> String {
+        let mut table = Table::new(&format!(
+            "policy | mean MB/s above {STREAMS_ABOVE} streams: | mean of the KB a read: \
+             | pages read ahead: | evicted before use: | share:"
+        ));
         for course in &self.thrashing {
             let [throughput_mb_s, read_kb] = course.means_above(STREAMS_ABOVE);
-            table.push(vec![
+            table.push([
                 course.policy.to_owned(),
                 significant(throughput_mb_s),
                 significant(read_kb),
@@ -77,18 +69,18 @@ impl Wu2007 {
                 share(course.pages_wasted, course.pages_ahead),
             ]);
         }
-        text.push_str(&table.to_markdown());
-        text.push_str(
-            "\n![Throughput by number of streams](wu2007-thrashing-throughput.svg)\n\n\
+        format!(
+            "### Second by second\n\n{}\n\
+             ![Throughput by number of streams](wu2007-thrashing-throughput.svg)\n\n\
              ![Mean size of a device read by number of streams](wu2007-thrashing-read-size.svg)\n\n",
-        );
+            table.to_markdown()
+        )
     }
 
     /// What the gain would be on other machines, and with equal numbers of streams.
-    pub(super) fn write_dependence(&self, text: &mut String) {
-        text.push_str("### What the gain depends on\n\n");
+    pub(super) fn dependence(&self) -> String {
+        let mut text = "### What the gain depends on\n\n".to_owned();
         if let Some(modelled) = self.thrashing_variants.first() {
-            // Writing to a string does not fail.
             let _ = writeln!(
                 text,
                 "By the document's own measure, the best second of each, the gain is {} times in \
@@ -102,11 +94,9 @@ impl Wu2007 {
         if let Some(gain) = &self.thrashing_gain {
             text.push_str(&at_equal_streams(gain));
         }
-        text.push('\n');
-        text.push_str(&variants_table(&self.thrashing_variants).to_markdown());
-        text.push('\n');
-        text.push_str(WHY);
-        text.push('\n');
+        let variants = variants_table(&self.thrashing_variants).to_markdown();
+        let _ = writeln!(text, "\n{variants}\n{WHY}");
+        text
     }
 }
 
@@ -137,21 +127,12 @@ fn threefold(gain: &GainAtEqualStreams) -> String {
 }
 
 fn variants_table(variants: &[ThrashingVariant]) -> Table {
-    let above = format!("mean above {STREAMS_ABOVE}");
-    let end = format!("last {SMOOTHED_S} s");
-    let mut table = Table::new([
-        ("machine", Align::Left),
-        ("legacy: best second", Align::Right),
-        (&*above, Align::Right),
-        (&*end, Align::Right),
-        ("evicted before use", Align::Right),
-        ("ondemand: best second", Align::Right),
-        (&*above, Align::Right),
-        (&*end, Align::Right),
-        ("evicted before use", Align::Right),
-        ("gain: best second", Align::Right),
-        (&*above, Align::Right),
-    ]);
+    let (above, end) = (STREAMS_ABOVE, SMOOTHED_S);
+    let mut table = Table::new(&format!(
+        "machine | legacy: best second: | mean above {above}: | last {end} s: | evicted before use: \
+         | ondemand: best second: | mean above {above}: | last {end} s: | evicted before use: \
+         | gain: best second: | mean above {above}:"
+    ));
     for variant in variants {
         let gain =
             |of: fn(&ThrashingFigures) -> f64| ratio(of(&variant.ondemand), of(&variant.legacy));
@@ -171,10 +152,9 @@ fn variants_table(variants: &[ThrashingVariant]) -> Table {
     table
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
 fn share(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
     }
-    format!("{:.1}%", part as f64 * 100.0 / whole as f64)
+    format!("{:.1}%", as_f64(part) * 100.0 / as_f64(whole))
 }

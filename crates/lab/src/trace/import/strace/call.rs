@@ -59,9 +59,7 @@ pub enum Start {
 /// An open file, and its path, if `-y` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// The number.
     pub number: i32,
-    /// The path.
     pub path: Option<Vec<u8>>,
 }
 
@@ -78,7 +76,6 @@ pub struct Birth {
 
 impl Call {
     /// What it returned, unless it failed.
-    #[must_use]
     pub fn returned(&self) -> Option<i64> {
         match self.result {
             Outcome::Returned(number, _) => Some(number),
@@ -87,7 +84,6 @@ impl Call {
     }
 
     /// Whether `flag` is among the flags.
-    #[must_use]
     pub fn has_flag(&self, flag: &str) -> bool {
         self.flags
             .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))

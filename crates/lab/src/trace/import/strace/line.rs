@@ -1,7 +1,7 @@
 //! One line of strace's output.
 
 use super::argument;
-use super::call::{Descriptor, Outcome, PathArgument, Start};
+use super::call::{Call, Descriptor, Outcome, PathArgument, Start};
 use super::signature::{self, Role};
 use super::timestamp::Timestamp;
 
@@ -24,7 +24,6 @@ pub(super) enum What<'a> {
     Resumed(&'a [u8]),
     /// The end of a thread.
     Exit,
-    /// A signal.
     Signal,
 }
 
@@ -73,20 +72,9 @@ fn what(text: &[u8]) -> Option<What<'_>> {
     text.contains(&b'(').then_some(What::Call(text))
 }
 
-/// The call of a whole line, without what only the lines before it can tell.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Parsed {
-    pub name: Box<str>,
-    pub paths: Vec<PathArgument>,
-    pub fd: Option<Descriptor>,
-    pub offset: Option<u64>,
-    pub length: Option<u64>,
-    pub flags: Box<str>,
-    pub result: Outcome,
-}
-
-/// Reads `name(arguments) = result`.
-pub(super) fn call(text: &[u8]) -> Option<Parsed> {
+/// Reads `name(arguments) = result`. What only the lines can tell, from the number of the line to the
+/// birth of the thread, is left out.
+pub(super) fn call(text: &[u8]) -> Option<Call> {
     let open = text.iter().position(|&byte| byte == b'(')?;
     let name = &text[..open];
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
@@ -94,7 +82,11 @@ pub(super) fn call(text: &[u8]) -> Option<Parsed> {
         return None;
     }
     let (arguments, behind) = argument::split(&text[open + 1..])?;
-    let mut call = Parsed {
+    let mut call = Call {
+        line: 0,
+        time_ns: 0,
+        pid: 0,
+        birth: None,
         name: String::from_utf8_lossy(name).into(),
         paths: Vec::new(),
         fd: None,

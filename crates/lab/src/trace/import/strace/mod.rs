@@ -51,12 +51,6 @@ impl<R: BufRead> Calls<R> {
             skipped: Skipped::default(),
         }
     }
-
-    /// The lines that told of no call, so far.
-    #[must_use]
-    pub fn skipped(&self) -> &Skipped {
-        &self.skipped
-    }
 }
 
 impl<R: BufRead> Iterator for Calls<R> {
@@ -131,19 +125,12 @@ impl Threads {
             What::Call(text) => text.to_vec(),
         };
         let call = line::call(&text).ok_or(FOREIGN)?;
-        let birth = self.thread(pid).birth.take();
         let call = Call {
             line: line.number,
             time_ns,
             pid,
-            birth,
-            name: call.name,
-            paths: call.paths,
-            fd: call.fd,
-            offset: call.offset,
-            length: call.length,
-            flags: call.flags,
-            result: call.result,
+            birth: self.thread(pid).birth.take(),
+            ..call
         };
         self.note_birth(&call);
         Ok(Some(call))

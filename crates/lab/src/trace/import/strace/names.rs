@@ -53,13 +53,8 @@ pub(super) struct Place<'p> {
 
 impl Names {
     pub(super) fn new() -> Self {
-        let root = Directory {
-            parent: ROOT,
-            is_virtual: false,
-            names: HashMap::new(),
-        };
         Self {
-            directories: HashMap::from([(ROOT, root)]),
+            directories: HashMap::from([(ROOT, Directory::in_root())]),
             next_inode: FIRST_INODE,
         }
     }
@@ -159,11 +154,18 @@ impl Names {
     }
 
     fn directory(&mut self, inode: u64) -> &mut Directory {
-        self.directories.entry(inode).or_insert_with(|| Directory {
+        let directories = &mut self.directories;
+        directories.entry(inode).or_insert_with(Directory::in_root)
+    }
+}
+
+impl Directory {
+    fn in_root() -> Self {
+        Self {
             parent: ROOT,
             is_virtual: false,
             names: HashMap::new(),
-        })
+        }
     }
 }
 

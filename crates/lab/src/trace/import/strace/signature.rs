@@ -5,7 +5,6 @@
 pub(super) enum Role {
     /// The directory that the path behind it starts in.
     At,
-    /// A path.
     Path,
     /// A descriptor.
     Fd,

@@ -5,7 +5,7 @@ use super::*;
 fn calls(text: &str) -> (Vec<Call>, Skipped) {
     let mut calls = Calls::new(text.as_bytes());
     let all = calls.by_ref().collect::<io::Result<Vec<_>>>().unwrap();
-    (all, calls.skipped().clone())
+    (all, calls.skipped)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Lists of names, separated by commas, or all that there are.
 
+use super::each_once;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 use larder::{MbCacheVariant, PolicyName};
@@ -54,28 +55,23 @@ impl<T: Named> FromStr for Names<T> {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut list = Vec::new();
         for name in text.split(',').map(str::trim) {
-            let named = if name == ALL_NAMES {
-                T::ALL.to_vec()
+            if name == ALL_NAMES {
+                list.extend_from_slice(T::ALL);
             } else {
                 let one = name.parse();
-                vec![one.map_err(|error| format!("{error}, and {ALL_NAMES}"))?]
-            };
-            for one in named {
-                if !list.contains(&one) {
-                    list.push(one);
-                }
+                list.push(one.map_err(|error| format!("{error}, and {ALL_NAMES}"))?);
             }
         }
-        Ok(Self(list))
+        Ok(Self(each_once(list)))
     }
 }
 
 /// Reads [`Names`], and tells the help and shells the names that a list is made of.
 #[derive(Clone, Debug)]
-pub(super) struct NamesParser<T>(PhantomData<T>);
+pub(crate) struct NamesParser<T>(PhantomData<T>);
 
 impl<T> NamesParser<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(PhantomData)
     }
 }
