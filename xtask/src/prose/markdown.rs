@@ -18,7 +18,11 @@ pub fn texts(source: &str) -> Vec<Text> {
             last.content.push_str(content);
         } else {
             let content = content.to_owned();
-            texts.push(Text { line, kind: Kind::Prose, content });
+            texts.push(Text {
+                line,
+                kind: Kind::Prose,
+                content,
+            });
             continues = true;
         }
     }

@@ -88,17 +88,21 @@ fn tracked_files(root: &Path, paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
 
 /// The texts of the file at `path`, or `None` if the lint does not read files of its kind.
 fn texts_of(root: &Path, path: &Path) -> io::Result<Option<Vec<Text>>> {
-    let located = |error: &dyn std::fmt::Display| {
-        Error::other(format!("{}: {error}", path.display()))
-    };
+    let located =
+        |error: &dyn std::fmt::Display| Error::other(format!("{}: {error}", path.display()));
     let read = || std::fs::read_to_string(root.join(path)).map_err(|error| located(&error));
     // The rules and their tests quote what they reject.
-    if rules::EXEMPT_FILES.iter().any(|exempt| path.starts_with(exempt)) {
+    if rules::EXEMPT_FILES
+        .iter()
+        .any(|exempt| path.starts_with(exempt))
+    {
         return Ok(None);
     }
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("md") => Ok(Some(markdown::texts(&read()?))),
-        Some("rs") => rust::texts(&read()?).map(Some).map_err(|error| located(&error)),
+        Some("rs") => rust::texts(&read()?)
+            .map(Some)
+            .map_err(|error| located(&error)),
         _ => Ok(None),
     }
 }

@@ -142,10 +142,16 @@ impl Rule {
 
     /// The places in `text` that this rule rejects.
     fn find<'t>(&self, text: &'t str) -> impl Iterator<Item = (usize, &'t str)> {
-        let excepted: Vec<_> = self.except.iter().flat_map(|except| except.find_iter(text)).collect();
+        let excepted: Vec<_> = self
+            .except
+            .iter()
+            .flat_map(|except| except.find_iter(text))
+            .collect();
         let found = self.pattern.find_iter(text);
         let found = found.filter(move |found| {
-            !excepted.iter().any(|except| except.start() < found.end() && found.start() < except.end())
+            !excepted
+                .iter()
+                .any(|except| except.start() < found.end() && found.start() < except.end())
         });
         found.map(|found| (found.start(), found.as_str()))
     }
@@ -181,7 +187,10 @@ impl Rules {
         };
         let found = rules.into_iter().flat_map(|rule| {
             rule.find(&content).map(|(start, phrase)| Finding {
-                line: text.line + text.content[..start.min(text.content.len())].matches('\n').count(),
+                line: text.line
+                    + text.content[..start.min(text.content.len())]
+                        .matches('\n')
+                        .count(),
                 rule: rule.advice,
                 phrase: phrase.trim().to_owned(),
             })

@@ -110,14 +110,22 @@ impl Reader {
             _ => return,
         };
         let line = literal.span().start().line;
-        self.texts.push(Text { line, kind: Kind::Literal, content });
+        self.texts.push(Text {
+            line,
+            kind: Kind::Literal,
+            content,
+        });
     }
 
     /// Collects the comments of `source`: what is outside all tokens.
     fn comments(&mut self, source: &str) {
         let mut start = 0;
         let mut line = 1;
-        let ends = self.tokens.iter().cloned().chain([source.len()..source.len()]);
+        let ends = self
+            .tokens
+            .iter()
+            .cloned()
+            .chain([source.len()..source.len()]);
         for token in ends.collect::<Vec<_>>() {
             let gap = source.get(start..token.start).unwrap_or_default();
             for (number, content) in (line..).zip(gap.split('\n')) {
@@ -138,7 +146,9 @@ impl Reader {
 fn documentation(attribute: &TokenStream) -> Option<String> {
     let mut tokens = attribute.clone().into_iter();
     match (tokens.next()?, tokens.next()?, tokens.next()?) {
-        (TokenTree::Ident(name), TokenTree::Punct(_), TokenTree::Literal(text)) if name == "doc" => {
+        (TokenTree::Ident(name), TokenTree::Punct(_), TokenTree::Literal(text))
+            if name == "doc" =>
+        {
             match Lit::new(text) {
                 Lit::Str(text) => Some(text.value()),
                 _ => None,
@@ -165,7 +175,10 @@ fn joined(mut lines: Vec<(usize, String)>) -> Vec<Text> {
     }
     let texts = blocks.into_iter().flat_map(|(first, block)| {
         let texts = markdown::texts(&block).into_iter();
-        texts.map(move |text| Text { line: first + text.line - 1, ..text })
+        texts.map(move |text| Text {
+            line: first + text.line - 1,
+            ..text
+        })
     });
     texts.collect()
 }

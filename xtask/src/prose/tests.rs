@@ -4,7 +4,9 @@ use super::{Kind, Text, markdown, rust};
 fn phrases(texts: &[Text]) -> Vec<(usize, String)> {
     let rules = Rules::new();
     let found = texts.iter().flat_map(|text| rules.check(text));
-    found.map(|finding| (finding.line, finding.phrase)).collect()
+    found
+        .map(|finding| (finding.line, finding.phrase))
+        .collect()
 }
 
 #[test]
@@ -29,14 +31,26 @@ fn comments_strings_and_names_are_checked_on_their_lines() {
         (6, "come"),
         (7, "our"),
     ];
-    assert_eq!(found, expected.map(|(line, phrase)| (line, phrase.to_owned())));
+    assert_eq!(
+        found,
+        expected.map(|(line, phrase)| (line, phrase.to_owned()))
+    );
 }
 
 #[test]
 fn established_phrases_pass() {
-    for phrase in ["There is no space.", "The value comes from the inode.", "Who may write?", "It lags behind."] {
+    for phrase in [
+        "There is no space.",
+        "The value comes from the inode.",
+        "Who may write?",
+        "It lags behind.",
+    ] {
         let content = phrase.to_owned();
-        let text = Text { line: 1, kind: Kind::Prose, content };
+        let text = Text {
+            line: 1,
+            kind: Kind::Prose,
+            content,
+        };
         assert_eq!(phrases(&[text]), [], "{phrase}");
     }
 }
@@ -45,7 +59,11 @@ fn established_phrases_pass() {
 fn each_kind_of_name_is_divided_into_words() {
     for name in ["lines_told", "LinesTold", "LINES_TOLD"] {
         let content = name.to_owned();
-        let text = Text { line: 1, kind: Kind::Name, content };
+        let text = Text {
+            line: 1,
+            kind: Kind::Name,
+            content,
+        };
         assert_eq!(phrases(&[text]), [(1, "told".to_owned())], "{name}");
     }
 }
