@@ -93,17 +93,17 @@ mod tests {
     #[test]
     fn node_is_held_once_until_all_lookups_are_forgotten() {
         let (lookups, held) = (Lookups::default(), RefCell::new(Vec::new()));
-        let hold = |ino| {
+        let keep = |ino| {
             held.borrow_mut().push(ino);
             Ok(())
         };
         for _ in 0..3 {
-            lookups.remember(Ino(12), hold).unwrap();
+            lookups.remember(Ino(12), keep).unwrap();
         }
         assert_eq!(held.take(), [Ino(12)]);
         assert!(!lookups.forget(Ino(12), 2));
         assert!(lookups.forget(Ino(12), 1));
-        lookups.remember(Ino(12), hold).unwrap();
+        lookups.remember(Ino(12), keep).unwrap();
         assert_eq!(held.take(), [Ino(12)]);
     }
 
@@ -136,12 +136,12 @@ mod tests {
     #[test]
     fn all_that_is_known_is_forgotten_at_the_end() {
         let (lookups, held) = (Lookups::default(), RefCell::new(Vec::new()));
-        let hold = |ino| {
+        let keep = |ino| {
             held.borrow_mut().push(ino);
             Ok(())
         };
         for number in 11..300 {
-            lookups.remember(Ino(number), hold).unwrap();
+            lookups.remember(Ino(number), keep).unwrap();
         }
         let mut all = lookups.forget_all();
         all.sort_unstable_by_key(|ino| ino.0);

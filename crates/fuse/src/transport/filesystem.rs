@@ -567,8 +567,8 @@ impl Filesystem for Requests {
             return reply.error(Errno::EINVAL);
         };
         let new = new_file(request, mode, umask);
-        let made = self.operations.make(name(parent, file_name), make, &new);
-        self.reply_entry(reply, made);
+        let entry = self.operations.make(name(parent, file_name), make, &new);
+        self.reply_entry(reply, entry);
     }
 
     fn mkdir(
@@ -583,8 +583,8 @@ impl Filesystem for Requests {
         let _turn = self.turns.as_ref().map(Turns::begin);
         let new = new_file(request, mode, umask);
         let place = name(parent, file_name);
-        let made = self.operations.make(place, Make::Directory, &new);
-        self.reply_entry(reply, made);
+        let entry = self.operations.make(place, Make::Directory, &new);
+        self.reply_entry(reply, entry);
     }
 
     fn symlink(
@@ -598,8 +598,8 @@ impl Filesystem for Requests {
         let _turn = self.turns.as_ref().map(Turns::begin);
         let target = target.as_os_str().as_bytes();
         let (place, new) = (name(parent, file_name), new_file(request, 0o777, 0));
-        let made = self.operations.make(place, Make::Symlink { target }, &new);
-        self.reply_entry(reply, made);
+        let entry = self.operations.make(place, Make::Symlink { target }, &new);
+        self.reply_entry(reply, entry);
     }
 
     fn link(

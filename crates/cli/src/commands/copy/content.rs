@@ -4,6 +4,7 @@ use indicatif::ProgressBar;
 use larder::{Ino, Volume};
 use larder_console::{Failure, Result};
 use rustix::io::Errno;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -20,15 +21,15 @@ pub(super) fn copy(
     piece: &mut [u8],
     progress: &ProgressBar,
 ) -> Result<()> {
-    output.set_len(size_bytes).map_err(unwritten)?;
+    output.set_len(size_bytes).map_err(written)?;
     let mut offset_bytes = 0;
     while offset_bytes < size_bytes {
         let start_bytes = match volume.seek_data(ino, offset_bytes) {
             Ok(start_bytes) => start_bytes,
             Err(error) if error.errno() == Errno::NXIO => break,
-            Err(error) => return Err(unreadable(error)),
+            Err(error) => return Err(failure(error)),
         };
-        let end_bytes = volume.seek_hole(ino, start_bytes).map_err(unreadable)?;
+        let end_bytes = volume.seek_hole(ino, start_bytes).map_err(failure)?;
         offset_bytes = copy_range(volume, ino, start_bytes..end_bytes, output, piece, progress)?;
         if offset_bytes < end_bytes {
             // The file ends inside its last block.
@@ -49,10 +50,8 @@ pub(super) fn stream(
 ) -> Result<()> {
     let mut offset_bytes = 0;
     loop {
-        let len = volume
-            .read_at(ino, piece, offset_bytes)
-            .map_err(unreadable)?;
-        output.write_all(&piece[..len]).map_err(unwritten)?;
+        let len = volume.read_at(ino, piece, offset_bytes).map_err(failure)?;
+        output.write_all(&piece[..len]).map_err(written)?;
         offset_bytes += len as u64;
         progress.inc(len as u64);
         if len < piece.len() {
@@ -77,31 +76,29 @@ fn copy_range(
         let wanted_bytes = left_bytes.min(piece.len());
         let len = volume
             .read_at(ino, &mut piece[..wanted_bytes], at_bytes)
-            .map_err(unreadable)?;
+            .map_err(failure)?;
         if len == 0 {
             break;
         }
         output
             .write_all_at(&piece[..len], at_bytes)
-            .map_err(unwritten)?;
+            .map_err(written)?;
         at_bytes += len as u64;
         progress.inc(len as u64);
     }
     Ok(at_bytes)
 }
 
-fn unreadable(error: larder::Error) -> Failure {
+/// The failure that an error amounts to.
+pub(super) fn failure(error: impl Display) -> Failure {
     Failure::new(error.to_string())
 }
 
-fn unwritten(error: io::Error) -> Failure {
+/// The failure of a system call on a copy.
+pub(super) fn written(error: impl Into<io::Error>) -> Failure {
+    let error = error.into();
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
         _ => Failure::new(format!("cannot write the copy: {error}")),
     }
-}
-
-/// The failure of a system call on a copy.
-pub(super) fn written(errno: Errno) -> Failure {
-    Failure::new(format!("cannot write the copy: {errno}"))
 }

@@ -1,7 +1,7 @@
 //! A tree, directory by directory, depth first, with no recursion.
 
 use super::attributes;
-use super::content::{self, written};
+use super::content::{self, failure, written};
 use indicatif::ProgressBar;
 use larder::{FileKind, Ino, Metadata, Volume};
 use larder_console::{Failure, Result, name};
@@ -12,7 +12,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::fmt::Display;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -234,7 +233,7 @@ impl<'a> TreeCopy<'a> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let stays_inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let opened = openat2(
-            &self.root,
+            self.root,
             OsStr::from_bytes(directory),
             flags,
             Mode::empty(),
@@ -278,8 +277,8 @@ impl<'a> TreeCopy<'a> {
         };
         let device = makedev(metadata.rdev_major, metadata.rdev_minor);
         let mode = Mode::RUSR | Mode::WUSR;
-        let made = mknodat(copy.parent, &copy.name, kind, mode, device);
-        made.map_err(|errno| match errno {
+        let node = mknodat(copy.parent, &copy.name, kind, mode, device);
+        node.map_err(|errno| match errno {
             Errno::PERM => {
                 Failure::with_hint("device files need root", "copy as root, or do without")
             }
@@ -368,10 +367,6 @@ fn check_replaceable(parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
 
 fn replaces_directory() -> Failure {
     Failure::new("cannot replace a directory with a file")
-}
-
-fn failure(error: impl Display) -> Failure {
-    Failure::new(error.to_string())
 }
 
 fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
