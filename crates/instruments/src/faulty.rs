@@ -18,7 +18,7 @@ pub struct FaultyDevice {
     inner: Arc<dyn BlockDevice>,
     size_bytes: u64,
     errno: Errno,
-    bad_ranges: Vec<(Option<Call>, Range<u64>)>,
+    bad_reads: Vec<Range<u64>>,
     bad_numbers: Vec<(Option<Call>, Range<u64>)>,
     random: Option<Random>,
     reads: AtomicU64,
@@ -50,7 +50,7 @@ impl FaultyDevice {
             size_bytes: inner.size_bytes(),
             inner,
             errno: Errno::IO,
-            bad_ranges: Vec::new(),
+            bad_reads: Vec::new(),
             bad_numbers: Vec::new(),
             random: None,
             reads: AtomicU64::new(0),
@@ -71,14 +71,7 @@ impl FaultyDevice {
     /// Fails each read that touches one of these bytes.
     #[must_use]
     pub fn fail_range(mut self, bytes: Range<u64>) -> Self {
-        self.bad_ranges.push((Some(Call::Read), bytes));
-        self
-    }
-
-    /// Fails each write that touches one of these bytes.
-    #[must_use]
-    pub fn fail_write_range(mut self, bytes: Range<u64>) -> Self {
-        self.bad_ranges.push((Some(Call::Write), bytes));
+        self.bad_reads.push(bytes);
         self
     }
 
@@ -153,9 +146,8 @@ impl FaultyDevice {
             Some(only) => *only == call && bad.contains(&number),
             None => bad.contains(&of_all),
         });
-        let by_range = self.bad_ranges.iter().any(|(only, bad)| {
-            only.is_none_or(|only| only == call) && bad.start < bytes.end && bytes.start < bad.end
-        });
+        let meets = |bad: &Range<u64>| bad.start < bytes.end && bytes.start < bad.end;
+        let by_range = call == Call::Read && self.bad_reads.iter().any(meets);
         let fails = by_chance || by_number || by_range;
         if fails {
             self.failed.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The device models: one table of parameters, each with its source. No code.
+//! The device models: one table of parameters, each with its source.
 
 use std::time::Duration;
 
@@ -133,65 +133,70 @@ const NVME: DeviceModel = DeviceModel {
     }),
 };
 
-const NETWORK_1MS: DeviceModel = DeviceModel {
-    name: "network-1ms",
-    about: "network storage, 1 ms away, over 10 Gbit/s",
-    size_bytes: figure(1_000_000_000_000, ANY_SIZE),
-    file_start_bytes: figure(0, ANYWHERE),
-    queue: QueueModel {
-        nr_requests: figure(128, LINUX),
-        device_depth: Some(figure(64, DEFINITION)),
-        max_command_bytes: Some(figure(1280 * KIB, LINUX)),
-        elevator: None,
-    },
-    service: ServiceModel::Parallel(ParallelModel {
-        read_latency: figure(Duration::from_millis(1), DEFINITION),
-        write_latency: figure(Duration::from_millis(1), DEFINITION),
-        units: None,
-        stream_bytes_per_second: None,
-        link_bytes_per_second: Some(figure(1_250_000_000, DEFINITION)),
-    }),
+/// A device of any size, at which all places are alike, before which nothing sorts or merges.
+const fn remote(
+    name: &'static str,
+    about: &'static str,
+    (device_depth, max_command_bytes): (Option<Figure<usize>>, Option<Figure<u64>>),
+    service: ParallelModel,
+) -> DeviceModel {
+    DeviceModel {
+        name,
+        about,
+        size_bytes: figure(1_000_000_000_000, ANY_SIZE),
+        file_start_bytes: figure(0, ANYWHERE),
+        queue: QueueModel {
+            nr_requests: figure(128, LINUX),
+            device_depth,
+            max_command_bytes,
+            elevator: None,
+        },
+        service: ServiceModel::Parallel(service),
+    }
+}
+
+const NO_TIME: ParallelModel = ParallelModel {
+    read_latency: figure(Duration::ZERO, DEFINITION),
+    write_latency: figure(Duration::ZERO, DEFINITION),
+    units: None,
+    stream_bytes_per_second: None,
+    link_bytes_per_second: None,
 };
 
-const OBJECT_30MS: DeviceModel = DeviceModel {
-    name: "object-30ms",
-    about: "an object store: 30 ms to the first byte, many streams, over 10 Gbit/s",
-    size_bytes: figure(1_000_000_000_000, ANY_SIZE),
-    file_start_bytes: figure(0, ANYWHERE),
-    queue: QueueModel {
-        nr_requests: figure(128, LINUX),
-        device_depth: Some(figure(64, DEFINITION)),
-        max_command_bytes: None,
-        elevator: None,
+const NETWORK_1MS: DeviceModel = remote(
+    "network-1ms",
+    "network storage, 1 ms away, over 10 Gbit/s",
+    (
+        Some(figure(64, DEFINITION)),
+        Some(figure(1280 * KIB, LINUX)),
+    ),
+    ParallelModel {
+        read_latency: figure(Duration::from_millis(1), DEFINITION),
+        write_latency: figure(Duration::from_millis(1), DEFINITION),
+        link_bytes_per_second: Some(figure(1_250_000_000, DEFINITION)),
+        ..NO_TIME
     },
-    service: ServiceModel::Parallel(ParallelModel {
+);
+
+const OBJECT_30MS: DeviceModel = remote(
+    "object-30ms",
+    "an object store: 30 ms to the first byte, many streams, over 10 Gbit/s",
+    (Some(figure(64, DEFINITION)), None),
+    ParallelModel {
         read_latency: figure(
             Duration::from_millis(30),
             "the model's definition: a near and fast store (S3's guide speaks of 100 to 200 ms)",
         ),
         write_latency: figure(Duration::from_millis(30), DEFINITION),
-        units: None,
         stream_bytes_per_second: Some(figure(90_000_000, S3)),
         link_bytes_per_second: Some(figure(1_250_000_000, DEFINITION)),
-    }),
-};
-
-const INSTANT: DeviceModel = DeviceModel {
-    name: "instant",
-    about: "takes no time: for counting what the processor does",
-    size_bytes: figure(1_000_000_000_000, ANY_SIZE),
-    file_start_bytes: figure(0, ANYWHERE),
-    queue: QueueModel {
-        nr_requests: figure(128, LINUX),
-        device_depth: None,
-        max_command_bytes: None,
-        elevator: None,
+        ..NO_TIME
     },
-    service: ServiceModel::Parallel(ParallelModel {
-        read_latency: figure(Duration::ZERO, DEFINITION),
-        write_latency: figure(Duration::ZERO, DEFINITION),
-        units: None,
-        stream_bytes_per_second: None,
-        link_bytes_per_second: None,
-    }),
-};
+);
+
+const INSTANT: DeviceModel = remote(
+    "instant",
+    "takes no time: for counting what the processor does",
+    (None, None),
+    NO_TIME,
+);

@@ -48,17 +48,35 @@ pub struct QueueModel {
     pub elevator: Option<ElevatorModel>,
 }
 
-/// An elevator with deadlines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ElevatorModel {
-    /// After so long a read is served next, wherever it lies.
-    pub read_expire: Figure<Duration>,
-    /// The same for a write.
-    pub write_expire: Figure<Duration>,
-    /// Commands of one direction that are served in one sweep before the deadlines are looked at.
-    pub fifo_batch: Figure<u32>,
-    /// Batches of reads that pass waiting writes before a batch of writes.
-    pub writes_starved: Figure<u32>,
+/// Defines a part of a model that consists of figures, and how they are listed.
+macro_rules! figures {
+    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $value:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$about])* pub $field: Figure<$value>,)*
+        }
+
+        impl $name {
+            fn list(&self, list: &mut List) {
+                $(list.add(stringify!($field), &self.$field);)*
+            }
+        }
+    };
+}
+
+figures! {
+    /// An elevator with deadlines.
+    ElevatorModel {
+        /// After so long a read is served next, wherever it lies.
+        read_expire: Duration,
+        /// The same for a write.
+        write_expire: Duration,
+        /// Commands of one direction that are served in one sweep before the deadlines are looked at.
+        fifo_batch: u32,
+        /// Batches of reads that pass waiting writes before a batch of writes.
+        writes_starved: u32,
+    }
 }
 
 /// What serves the commands.
@@ -74,48 +92,49 @@ pub enum ServiceModel {
     Parallel(ParallelModel),
 }
 
-/// A disk drive: mechanics, cache and firmware.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskModel {
-    /// One revolution of the platters.
-    pub revolution: Figure<Duration>,
-    /// Surfaces, each with a head: tracks of one cylinder.
-    pub heads: Figure<u64>,
-    /// Zones of tracks of equal length.
-    pub zones: Figure<u64>,
-    /// Bytes a second over many tracks of the outermost zone, track switches included.
-    pub outer_bytes_per_second: Figure<u64>,
-    /// The same for the innermost zone.
-    pub inner_bytes_per_second: Figure<u64>,
-    /// To the next track, of the same cylinder or the next; the skew between tracks is the same.
-    pub track_switch: Figure<Duration>,
-    /// What every longer seek takes, however short.
-    pub seek_settle: Figure<Duration>,
-    /// A seek over all cylinders.
-    pub seek_full_stroke: Figure<Duration>,
-    /// Up to this share of the cylinders, in thousandths, a seek grows with the root of its
-    /// distance; then linearly, with no step or bend.
-    pub seek_root_permille: Figure<u64>,
-    /// What a seek before writing takes longer.
-    pub write_settle: Figure<Duration>,
-    /// From a command to its first byte where the cache has it; the same to accept a write.
-    pub overhead_hit: Figure<Duration>,
-    /// From a command to the start of its seek where the cache does not have it.
-    pub overhead_miss: Figure<Duration>,
-    /// Bytes a second between the drive's cache and the host.
-    pub interface_bytes_per_second: Figure<u64>,
-    /// Cache for what was read.
-    pub read_cache_bytes: Figure<u64>,
-    /// Into at most so many segments.
-    pub read_cache_segments: Figure<usize>,
-    /// How far the idle drive reads on behind a read.
-    pub read_ahead_bytes: Figure<u64>,
-    /// Cache for what is to be written.
-    pub write_cache_bytes: Figure<u64>,
-    /// How long the drive is idle before it writes what its cache has room for.
-    pub write_delay: Figure<Duration>,
-    /// A command that has waited so long in the drive is served next.
-    pub command_age_limit: Figure<Duration>,
+figures! {
+    /// A disk drive: mechanics, cache and firmware.
+    DiskModel {
+        /// One revolution of the platters.
+        revolution: Duration,
+        /// Surfaces, each with a head: tracks of one cylinder.
+        heads: u64,
+        /// Zones of tracks of equal length.
+        zones: u64,
+        /// Bytes a second over many tracks of the outermost zone, track switches included.
+        outer_bytes_per_second: u64,
+        /// The same for the innermost zone.
+        inner_bytes_per_second: u64,
+        /// To the next track, of the same cylinder or the next; the skew between tracks is the same.
+        track_switch: Duration,
+        /// What every longer seek takes, however short.
+        seek_settle: Duration,
+        /// A seek over all cylinders.
+        seek_full_stroke: Duration,
+        /// Up to this share of the cylinders, in thousandths, a seek grows with the root of its
+        /// distance; then linearly, with no step or bend.
+        seek_root_permille: u64,
+        /// What a seek before writing takes longer.
+        write_settle: Duration,
+        /// From a command to its first byte where the cache has it; the same to accept a write.
+        overhead_hit: Duration,
+        /// From a command to the start of its seek where the cache does not have it.
+        overhead_miss: Duration,
+        /// Bytes a second between the drive's cache and the host.
+        interface_bytes_per_second: u64,
+        /// Cache for what was read.
+        read_cache_bytes: u64,
+        /// Into at most so many segments.
+        read_cache_segments: usize,
+        /// How far the idle drive reads on behind a read.
+        read_ahead_bytes: u64,
+        /// Cache for what is to be written.
+        write_cache_bytes: u64,
+        /// How long the drive is idle before it writes what its cache has room for.
+        write_delay: Duration,
+        /// A command that has waited so long in the drive is served next.
+        command_age_limit: Duration,
+    }
 }
 
 /// A device of many equal parts behind one link: flash, or servers.
@@ -232,38 +251,8 @@ impl QueueModel {
             list.add("max_command_bytes", bytes);
         }
         if let Some(elevator) = &self.elevator {
-            list.add("read_expire", &elevator.read_expire);
-            list.add("write_expire", &elevator.write_expire);
-            list.add("fifo_batch", &elevator.fifo_batch);
-            list.add("writes_starved", &elevator.writes_starved);
+            elevator.list(list);
         }
-    }
-}
-
-impl DiskModel {
-    fn list(&self, list: &mut List) {
-        list.add("revolution", &self.revolution);
-        list.add("heads", &self.heads);
-        list.add("zones", &self.zones);
-        list.add("outer_bytes_per_second", &self.outer_bytes_per_second);
-        list.add("inner_bytes_per_second", &self.inner_bytes_per_second);
-        list.add("track_switch", &self.track_switch);
-        list.add("seek_settle", &self.seek_settle);
-        list.add("seek_full_stroke", &self.seek_full_stroke);
-        list.add("seek_root_permille", &self.seek_root_permille);
-        list.add("write_settle", &self.write_settle);
-        list.add("overhead_hit", &self.overhead_hit);
-        list.add("overhead_miss", &self.overhead_miss);
-        list.add(
-            "interface_bytes_per_second",
-            &self.interface_bytes_per_second,
-        );
-        list.add("read_cache_bytes", &self.read_cache_bytes);
-        list.add("read_cache_segments", &self.read_cache_segments);
-        list.add("read_ahead_bytes", &self.read_ahead_bytes);
-        list.add("write_cache_bytes", &self.write_cache_bytes);
-        list.add("write_delay", &self.write_delay);
-        list.add("command_age_limit", &self.command_age_limit);
     }
 }
 
