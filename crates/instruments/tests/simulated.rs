@@ -11,28 +11,15 @@ use larder_instruments::simulated::{
     Completion, DEVICE_MODELS, DeviceModel, Request, RequestId, RequestKind, SimulatedDevice,
     VirtualTime,
 };
+use larder_testkit::proptest_config;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, RngSeed};
 
 /// Where the properties start unless `LARDER_SEED` says otherwise; each prints the one it used.
 const SEED: u64 = 2007;
 
 const KIB: u64 = 1024;
-
-fn config() -> Config {
-    let seed = std::env::var("LARDER_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(SEED);
-    eprintln!("LARDER_SEED={seed}");
-    Config {
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..Config::default()
-    }
-}
 
 fn named(name: &str) -> &'static DeviceModel {
     DeviceModel::named(name).expect("the model is in the table")
@@ -152,7 +139,7 @@ fn play(model: &DeviceModel, seed: u64, steps: &[Step], polls: bool) -> Played {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(proptest_config!(SEED))]
 
     #[test]
     fn request_of_any_kind_completes_once_in_order_and_not_too_soon(

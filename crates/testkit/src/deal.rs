@@ -58,8 +58,8 @@ impl Deal {
         let mut random = Random::new(seed);
         let large: Vec<Vec<u8>> = (0..LARGE_VALUES)
             .map(|_| {
-                let len = usize::try_from(random.below(4000)).unwrap_or(0);
-                random.bytes(2000 + len)
+                let len = 2000 + random.index(4000);
+                random.bytes(len)
             })
             .collect();
         let sets: Vec<_> = (0..rules.sets)
@@ -74,9 +74,9 @@ impl Deal {
             .collect();
         let mut of_file: Vec<usize> = (0..rules.sets).chain(vec![0; rules.crowd]).collect();
         while of_file.len() < rules.files {
-            of_file.push(usize::try_from(random.below(rules.sets as u64)).unwrap_or(0));
+            of_file.push(random.index(rules.sets));
         }
-        shuffle(&mut of_file, &mut random);
+        random.shuffle(&mut of_file);
         Self { sets, of_file }
     }
 
@@ -93,7 +93,7 @@ impl Deal {
                 .iter()
                 .map(|(name, value)| (&name[..], &value[..]));
             let mut pairs: Vec<_> = pairs.collect();
-            shuffle(&mut pairs, &mut random);
+            random.shuffle(&mut pairs);
             (file, pairs)
         })
     }
@@ -132,10 +132,10 @@ fn blocks_of(value: &[u8], block_bytes: u64) -> u64 {
 
 fn small_attributes(random: &mut Random) -> Attributes {
     let mut set = Attributes::new();
-    let count = 1 + usize::try_from(random.below(NAMES.len() as u64)).unwrap_or(0);
+    let count = 1 + random.index(NAMES.len());
     for name in &NAMES[..count] {
-        let len = usize::try_from(random.below(100)).unwrap_or(0);
-        set.insert(name.to_vec(), random.bytes(100 + len));
+        let len = 100 + random.index(100);
+        set.insert(name.to_vec(), random.bytes(len));
     }
     if random.below(3) == 0 {
         let mut permissions = || u16::from(random.byte() & 7);
@@ -150,13 +150,6 @@ fn small_attributes(random: &mut Random) -> Attributes {
         set.insert(ACCESS.to_vec(), acl.encode());
     }
     set
-}
-
-fn shuffle<T>(items: &mut [T], random: &mut Random) {
-    for last in (1..items.len()).rev() {
-        let other = usize::try_from(random.below(last as u64 + 1)).unwrap_or(0);
-        items.swap(last, other);
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,20 @@ use std::str::FromStr;
 /// The environment variable that replaces a test's seed.
 pub const SEED_VARIABLE: &str = "LARDER_SEED";
 
+/// The `Config` of proptest for properties whose cases are the same in each run: they follow from
+/// [`Seed::announced`]. Other fields may come after the default seed.
+#[macro_export]
+macro_rules! proptest_config {
+    ($default_seed:expr $(, $field:ident: $value:expr)*) => {
+        ::proptest::test_runner::Config {
+            $($field: $value,)*
+            rng_seed: ::proptest::test_runner::RngSeed::Fixed($crate::Seed::announced($default_seed).0),
+            failure_persistence: None,
+            ..::proptest::test_runner::Config::default()
+        }
+    };
+}
+
 /// Where a random sequence starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seed(pub u64);
@@ -26,6 +40,17 @@ impl Seed {
                 .unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text}: not a number")),
             Err(_) => Self(default),
         }
+    }
+
+    /// As [`Seed::from_environment`], and prints it as the variable that repeats the run.
+    ///
+    /// # Panics
+    /// As [`Seed::from_environment`].
+    #[must_use]
+    pub fn announced(default: u64) -> Self {
+        let seed = Self::from_environment(default);
+        eprintln!("{SEED_VARIABLE}={seed}");
+        seed
     }
 
     /// The seeds of the parts of a test's work, without end: of part 0, part 1, …; or the one in
@@ -93,6 +118,11 @@ impl Random {
         u64::try_from(product >> 64).unwrap_or(0)
     }
 
+    /// An index below `end`, or 0 if `end` is 0.
+    pub fn index(&mut self, end: usize) -> usize {
+        usize::try_from(self.below(end as u64)).unwrap_or(0)
+    }
+
     /// A random byte.
     pub fn byte(&mut self) -> u8 {
         self.next_u64().to_le_bytes()[0]
@@ -100,8 +130,14 @@ impl Random {
 
     /// One of `items`, or `None` if there are none.
     pub fn choose<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
-        let index = self.below(items.len() as u64);
-        items.get(usize::try_from(index).ok()?)
+        items.get(self.index(items.len()))
+    }
+
+    /// Puts `items` in a random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.index(last + 1));
+        }
     }
 
     /// Overwrites `bytes` with random ones.

@@ -208,19 +208,11 @@ impl WriteCache {
 mod tests {
     use std::collections::BTreeSet;
 
+    use larder_testkit::proptest_config;
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use proptest::test_runner::{Config, RngSeed};
 
     use super::*;
-
-    fn config() -> Config {
-        Config {
-            rng_seed: RngSeed::Fixed(0),
-            failure_persistence: None,
-            ..Config::default()
-        }
-    }
 
     #[test]
     fn read_cache_segments_that_meet_become_one() {
@@ -256,7 +248,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(config())]
+        #![proptest_config(proptest_config!(0))]
 
         #[test]
         fn read_cache_of_any_reads_holds_only_what_was_read_and_keeps_to_its_size(

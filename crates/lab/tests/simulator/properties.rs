@@ -5,10 +5,10 @@ use std::time::Duration;
 use larder_lab::simulator::PAGE_BYTES;
 use larder_lab::workload::{Jobs, OpenFileId, Operation, ReaderJob};
 use larder_readahead::PolicyName;
+use larder_testkit::proptest_config;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, RngSeed};
 
 use crate::support::{run_checked, simulator};
 
@@ -17,20 +17,6 @@ const SEED: u64 = 2007;
 
 /// Open files, two of which are the same file.
 const SIZES: [u64; 3] = [300 * PAGE_BYTES + 17, 40 * PAGE_BYTES, 40 * PAGE_BYTES];
-
-fn config() -> Config {
-    let seed = std::env::var("LARDER_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(SEED);
-    eprintln!("LARDER_SEED={seed}");
-    Config {
-        cases: 2000,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..Config::default()
-    }
-}
 
 fn operation() -> impl Strategy<Value = Operation> {
     let place = (0..3u32, 0..320 * PAGE_BYTES, 0..30 * PAGE_BYTES);
@@ -64,7 +50,7 @@ fn reader() -> impl Strategy<Value = (u64, u64, Vec<Operation>)> {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(proptest_config!(SEED, cases: 2000))]
 
     #[test]
     fn random_readers_in_any_memory_all_end_and_add_up(

@@ -1,28 +1,15 @@
 //! Properties of every policy, by name.
 
 use larder_readahead::{FileState, PageIndex, PolicyName, Read, Residency, Trigger};
+use larder_testkit::proptest_config;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, RngSeed};
 
 use crate::toy::{Log, ToyFile, check};
 
 /// Where the properties start unless `LARDER_SEED` says otherwise; each prints the one it used.
 const SEED: u64 = 2007;
-
-fn config() -> Config {
-    let seed = std::env::var("LARDER_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(SEED);
-    eprintln!("LARDER_SEED={seed}");
-    Config {
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..Config::default()
-    }
-}
 
 fn any_policy() -> impl Strategy<Value = PolicyName> {
     select(PolicyName::ALL)
@@ -96,7 +83,7 @@ fn any_start() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(proptest_config!(SEED))]
 
     /// No window exceeds the limit, unless it is the request as it is, or the file; its marker
     /// lies inside it; the windows of an answer have no page in common; and the same actions give

@@ -466,7 +466,7 @@ impl Generator {
         let three = |random: &mut Random| u16::from(random.byte() & 7);
         let named = |random: &mut Random| -> BTreeMap<u32, u16> {
             let ids = [5_u32, 1000, 70_000];
-            let count = usize::try_from(random.below(4)).unwrap_or(0);
+            let count = random.index(4);
             ids[..count].iter().map(|id| (*id, three(random))).collect()
         };
         let users = named(&mut self.random);
@@ -539,7 +539,7 @@ impl Generator {
                     size_bytes: 3,
                 },
             ];
-            let kept = usize::try_from(self.random.below(5)).unwrap_or(0);
+            let kept = self.random.index(5);
             refused.truncate(kept);
             self.planned.append(&mut refused);
         }
