@@ -21,7 +21,7 @@ const IN_AN_INODE: &[u8] = &[8; 5000];
 /// A fixture whose image can keep values in inodes, and a place to mount it on.
 fn ready_for_large_values() -> Option<(Fixture, Mountpoint)> {
     let (fixture, mountpoint) = ready()?;
-    fixture.make_image("ext4", &["-O", "ea_inode", "-I", "256"]);
+    fixture.make_image("ext4", "-O ea_inode -I 256");
     Some((fixture, mountpoint))
 }
 

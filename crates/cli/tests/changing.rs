@@ -2,6 +2,7 @@
 
 mod support;
 
+use larder_testkit::e2fsprogs::{debugfs_write, make_image_of};
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -286,30 +287,14 @@ fn make_small_image(fixture: &Fixture) {
     let tree = fixture.directory("small", User::Same);
     fs::write(tree.join("conf"), "precious\n").unwrap();
     fs::set_permissions(tree.join("conf"), Permissions::from_mode(0o4750)).unwrap();
-    sh(
-        "rm \"$1\"; truncate -s 8M \"$1\"; /sbin/mke2fs -q -F -t ext4 -d \"$2\" \"$1\"",
-        &[&fixture.image(), &tree],
-    );
-    debugfs(
-        fixture,
-        &[
-            "sif /conf uid 7",
-            "sif /conf gid 8",
-            "ea_set /conf user.note kept",
-        ],
-    );
-}
-
-/// Has debugfs change the fixture's image.
-fn debugfs(fixture: &Fixture, requests: &[&str]) {
-    for request in requests {
-        let done = Command::new(support::tool("debugfs"))
-            .args(["-w", "-R", request])
-            .arg(fixture.image())
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{}", text(&done.stderr));
-    }
+    fs::remove_file(fixture.image()).unwrap();
+    make_image_of(&tree, &fixture.image(), "-t ext4", "8M").unwrap();
+    let changes = [
+        "sif /conf uid 7",
+        "sif /conf gid 8",
+        "ea_set /conf user.note kept",
+    ];
+    debugfs_write(&fixture.image(), &changes).unwrap();
 }
 
 /// What `larder stat`, `info` and `cat` print for `/conf` and the free space.
@@ -538,14 +523,12 @@ fn put_leaves_a_new_file_what_the_old_one_had() {
     let fixture = Fixture::new();
     make_small_image(&fixture);
     // New files in the directory would not record accesses; `/conf` does.
-    debugfs(
-        &fixture,
-        &[
-            "sif / flags 0x80080",
-            "mkdir /etc",
-            "symlink /etc/pointer ../conf",
-        ],
-    );
+    let changes = [
+        "sif / flags 0x80080",
+        "mkdir /etc",
+        "symlink /etc/pointer ../conf",
+    ];
+    debugfs_write(&fixture.image(), &changes).unwrap();
     let stat =
         |path: &str| larder_ok(["stat".as_ref(), fixture.image().as_os_str(), path.as_ref()]);
     let lines = |stat: &str| -> Vec<String> {

@@ -2,16 +2,17 @@
 
 mod support;
 
+use larder_testkit::e2fsprogs::debugfs_write;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use support::{
     Fixture, User, assert_fails, can_make_images, command, content, larder, larder_ok, name_of,
-    text, tool,
+    text,
 };
 
 #[test]
@@ -181,7 +182,7 @@ fn info_shows_label_and_features() {
         return;
     }
     let fixture = Fixture::new();
-    fixture.make_image("ext3", &[]);
+    fixture.make_image("ext3", "");
     let image = fixture.image();
     let shown = larder_ok(["info".as_ref(), image.as_os_str()]);
     assert!(
@@ -488,19 +489,12 @@ fn cp_names_the_attribute_that_does_not_fit_and_goes_on() {
         fs::Permissions::from_mode(0o640),
     )
     .unwrap();
-    fixture.make_image("ext4", &["-O", "ea_inode"]);
+    fixture.make_image("ext4", "-O ea_inode");
     // debugfs takes no more than 1024 bytes of a value.
     fs::write(&value, [b'x'; 1024]).unwrap();
     for number in 0..8 {
         let request = format!("ea_set -f {} /hello user.large{number}", value.display());
-        let set = Command::new(tool("debugfs"))
-            .args(["-w", "-R", &request])
-            .arg(fixture.image())
-            .output();
-        if set.is_err() {
-            larder_testkit::tell_skipped("debugfs is not installed");
-            return;
-        }
+        debugfs_write(&fixture.image(), &[request]).unwrap();
     }
     let out = fixture.path("out");
     let output = larder([
@@ -550,16 +544,9 @@ fn cp_of_an_image_with_a_name_twice_stays_inside() {
     fs::create_dir_all(fixture.path("tree/real")).unwrap();
     fs::write(fixture.path("tree/real/file"), "content").unwrap();
     symlink(&outside, fixture.path("tree/evil")).unwrap();
-    fixture.make_image("ext2", &["-O", "^dir_index"]);
+    fixture.make_image("ext2", "-O ^dir_index");
     // The directory gets a second name, which then becomes the link's.
-    let linked = Command::new(tool("debugfs"))
-        .args(["-w", "-R", "link real evik"])
-        .arg(fixture.image())
-        .output();
-    if linked.is_err() {
-        larder_testkit::tell_skipped("debugfs is not installed");
-        return;
-    }
+    debugfs_write(&fixture.image(), &["link real evik"]).unwrap();
     let mut image = fs::read(fixture.image()).unwrap();
     let at = image.windows(4).position(|bytes| bytes == b"evik").unwrap();
     image[at..at + 4].copy_from_slice(b"evil");
@@ -586,14 +573,7 @@ fn cp_of_a_directory_loop_ends() {
         return;
     }
     let fixture = Fixture::new();
-    let linked = Command::new(tool("debugfs"))
-        .args(["-w", "-R", "link dir dir/deep/loop"])
-        .arg(fixture.image())
-        .output();
-    if linked.is_err() {
-        larder_testkit::tell_skipped("debugfs is not installed");
-        return;
-    }
+    debugfs_write(&fixture.image(), &["link dir dir/deep/loop"]).unwrap();
     let out = fixture.path("out");
     let output = larder([
         "cp",
@@ -614,7 +594,7 @@ fn cp_as_another_user_drops_set_id_bits_of_foreign_owners() {
     let fixture = Fixture::new();
     let tree = fixture.path("tree");
     fs::set_permissions(tree.join("hello"), fs::Permissions::from_mode(0o4755)).unwrap();
-    fixture.make_image("ext4", &[]);
+    fixture.make_image("ext4", "");
     let out = fixture.directory("out", User::Nobody);
     let output = command("larder", User::Nobody)
         .args([

@@ -3,6 +3,7 @@
 mod support;
 
 use larder::MbCacheVariant;
+use larder_testkit::e2fsprogs::make_image;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -443,13 +444,7 @@ fn damaged_superblock_without_a_backup_is_told_with_a_hint() {
     let fixture = Fixture::new();
     // One group: there is no other superblock.
     let path = fixture.path("small.ext4");
-    let made = Command::new(tool("mke2fs"))
-        .args(["-q", "-F", "-t", "ext4"])
-        .arg(&path)
-        .arg("4M")
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", support::text(&made.stderr));
+    make_image(&path, "-t ext4", "4M").unwrap();
     let image = fs::File::options().write(true).open(&path).unwrap();
     // s_log_block_size: far too large.
     std::os::unix::fs::FileExt::write_all_at(&image, &[0xff; 4], 1024 + 24).unwrap();
@@ -487,7 +482,7 @@ fn truncated_image_is_not_a_panic() {
             );
         }
         if size_bytes == 0 {
-            fixture.make_image("ext4", &[]);
+            fixture.make_image("ext4", "");
         }
     }
     assert!(tool("mke2fs").exists());

@@ -3,6 +3,7 @@
 mod support;
 
 use larder_block::lock_holder;
+use larder_testkit::e2fsprogs::debugfs_write;
 use larder_testkit::tool::Tool;
 use rustix::mount::UnmountFlags;
 use std::fs::{self, File};
@@ -12,7 +13,7 @@ use std::process::{Output, Stdio};
 use support::{
     Fixture, Mountpoint, User, assert_clean, assert_fails, can_mount, command, has_root,
     in_own_namespace, is_fuse_open, mount, mount_line, open_fuse_device, ready, run, sh, text,
-    tool, umount, wait_until,
+    umount, wait_until,
 };
 
 /// A file that is open on a mount which is detached.
@@ -188,11 +189,7 @@ fn image_with_a_feature_that_cannot_be_written_is_mounted_read_only() {
         return;
     };
     let request = "set_super_value feature_ro_compat 0x10000000";
-    let script = r#""$1" -w -R "$2" "$3""#;
-    sh(
-        script,
-        &[&tool("debugfs"), request.as_ref(), &fixture.image()],
-    );
+    debugfs_write(&fixture.image(), &[request]).unwrap();
     let output = mount_plainly(User::Same, &fixture.image(), &mountpoint.0);
     assert_read_only(&output, &mountpoint.0, "feature");
     umount(User::Same, &mountpoint.0);

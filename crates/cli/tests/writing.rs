@@ -2,6 +2,7 @@
 
 mod support;
 
+use larder_testkit::e2fsprogs::debugfs_write;
 use rustix::process::Signal;
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -315,15 +316,7 @@ fn name_of_the_journal_cannot_be_written_through() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
-    let request = |request: &str| {
-        let done = Command::new(tool("debugfs"))
-            .args(["-w", "-R", request])
-            .arg(fixture.image())
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "{}", text(&done.stderr));
-    };
-    request("ln <8> journal");
+    debugfs_write(&fixture.image(), &["ln <8> journal"]).unwrap();
     mount(User::Same, &fixture, &mountpoint.0, "rw");
     let path = mountpoint.0.join("journal");
     for result in [
@@ -340,7 +333,7 @@ fn name_of_the_journal_cannot_be_written_through() {
         assert!(matches!(error.raw_os_error(), Some(117 | 5)), "{error}");
     }
     umount(User::Same, &mountpoint.0);
-    request("unlink journal");
+    debugfs_write(&fixture.image(), &["unlink journal"]).unwrap();
     assert_clean(&fixture.image());
 }
 

@@ -5,6 +5,7 @@ mod writable;
 
 use larder_block::{BlockDevice, CountingDevice, FileDevice, FileRange};
 use larder_ext4::{Claim, Error, Filesystem, FsBlock, Goal, Ino, WriteOptions};
+use larder_testkit::e2fsprogs::make_image;
 use std::sync::Arc;
 use std::time::Instant;
 use writable::Writable;
@@ -157,19 +158,9 @@ fn space_of_16_tib_is_opened_and_claimed_with_a_handful_of_reads() {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let dir = dir.unwrap();
     let path = dir.path().join("image");
-    let made = std::process::Command::new("mke2fs")
-        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-O"])
-        .arg("^has_journal,^resize_inode,sparse_super2")
-        .args([
-            "-E",
-            "lazy_itable_init=1,num_backup_sb=0,nodiscard",
-            "-N",
-            "1000000",
-        ])
-        .arg(&path)
-        .arg("16383G")
-        .output();
-    if !made.is_ok_and(|made| made.status.success()) {
+    let arguments = "-t ext4 -b 4096 -O ^has_journal,^resize_inode,sparse_super2 \
+                     -E lazy_itable_init=1,num_backup_sb=0,nodiscard -N 1000000";
+    if make_image(&path, arguments, "16383G").is_err() {
         larder_testkit::tell_skipped("no mke2fs, or no sparse file of 16 TiB");
         return;
     }

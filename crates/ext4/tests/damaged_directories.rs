@@ -3,11 +3,12 @@
 mod directory;
 mod image;
 
-use directory::{debugfs_write, dir_block, list, name, one_directory, open_bytes, resolve, target};
+use directory::{dir_block, list, name, one_directory, open_bytes, resolve, target};
 use image::Image;
 use larder_block::BlockDevice;
 use larder_ext4::Ino;
 use larder_instruments::FaultyDevice;
+use larder_testkit::e2fsprogs::debugfs_write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -88,7 +89,7 @@ fn names_that_cannot_be_compared_are_errors_of_their_own() {
             "write /dev/null plain/name".to_owned(),
             format!("sif secret flags {:#x}", flag | 0x8_0000),
         ] {
-            debugfs_write(&image, &command);
+            debugfs_write(image.path(), &[command]).expect("debugfs");
         }
         let (fs, _) = image.open();
         let secret = resolve(&fs, "secret");
@@ -126,7 +127,7 @@ fn directory_with_a_hole_is_listed_around_it() {
     let Some((image, names, path)) = one_directory(arguments, 300) else {
         return;
     };
-    debugfs_write(&image, &format!("sif {path} block[3] 0"));
+    debugfs_write(image.path(), &[format!("sif {path} block[3] 0")]).expect("debugfs");
     let (fs, _) = image.open();
     let dir = resolve(&fs, &path);
     let (listed, error) = list(&fs, &dir, 10);
@@ -143,7 +144,7 @@ fn directory_larger_than_the_file_system_is_damage() {
     let Some((image, _, path)) = one_directory("-t ext4 -b 1024 -O large_dir", 20) else {
         return;
     };
-    debugfs_write(&image, &format!("sif {path} size 0x7000000000"));
+    debugfs_write(image.path(), &[format!("sif {path} size 0x7000000000")]).expect("debugfs");
     let (fs, _) = image.open();
     let dir = resolve(&fs, &path);
     let listed = fs.read_dir(&dir, 0, &mut |_| ControlFlow::Continue(()));

@@ -7,7 +7,9 @@ mod naming;
 use image::Image;
 use larder_ext4::Filesystem;
 use larder_ext4::ondisk::hash::HashVersion;
+use larder_testkit::e2fsprogs::debugfs_write;
 use larder_testkit::seed::{Random, Seed};
+use larder_testkit::tool::Tool;
 use naming::Subject;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -158,13 +160,9 @@ fn directory_with_each_hash_function_is_searched_by_the_kernel() {
             let Some(image) = Image::make("-t ext4 -b 1024", "16M") else {
                 return;
             };
-            let changed = std::process::Command::new("tune2fs")
-                .args(["-E", &format!("hash_alg={hash}")])
-                .arg(image.path())
-                .output()
-                .expect("tune2fs");
-            assert!(changed.status.success());
-            directory::debugfs_write(&image, &format!("ssv flags {sign}"));
+            let tune2fs = Tool::new("tune2fs").args(["-E", &format!("hash_alg={hash}")]);
+            tune2fs.arg(image.path()).run().expect("tune2fs");
+            debugfs_write(image.path(), &[format!("ssv flags {sign}")]).expect("debugfs");
             let made_by = format!("{hash}, flags {sign}");
             let mut subject = Subject::of(image, made_by, Random::new(Seed(4)));
             for number in 0..400_u16 {

@@ -4,18 +4,18 @@ mod directory;
 mod image;
 
 use directory::{
-    block_size, debugfs_write, dir_block, kernel_names, levels, list, one_directory, open_bytes,
-    populate, resolve, target,
+    block_size, dir_block, kernel_names, levels, list, one_directory, open_bytes, populate,
+    resolve, target,
 };
 use image::Image;
 use larder_ext4::ondisk::dir::Dirents;
 use larder_ext4::ondisk::dx::DxNode;
 use larder_ext4::ondisk::hash::HashVersion;
 use larder_ext4::{Error, FileKind, Filesystem, Ino, Inode};
+use larder_testkit::e2fsprogs::{debugfs_write, e2fsck};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::Command;
 
 /// Compares the directory `path` with the kernel's `mounted` and those below.
 fn compare(fs: &Filesystem, mounted: &Path, path: &str, parent: Ino) {
@@ -137,9 +137,8 @@ fn directories_of_every_kind_match_the_kernel() {
         let Some(image) = Image::make(arguments, size) else {
             return;
         };
-        for command in command.lines() {
-            debugfs_write(&image, command);
-        }
+        let commands: Vec<&str> = command.lines().collect();
+        debugfs_write(image.path(), &commands).expect("debugfs");
         let Some(mount) = image.mount("rw") else {
             return;
         };
@@ -170,11 +169,8 @@ fn blocks_of_64_kib_hold_directories_that_e2fsck_indexed() {
             return;
         };
         if index {
-            Command::new("e2fsck")
-                .args(["-fyD"])
-                .arg(image.path())
-                .output()
-                .expect("e2fsck");
+            let optimized = e2fsck("-fyD").accept(1).arg(image.path()).run();
+            optimized.expect("e2fsck");
         }
         let (fs, _) = image.open();
         for path in ["dir-1-20", "dir-5000-100"] {

@@ -3,11 +3,12 @@
 mod directory;
 mod image;
 
-use directory::{debugfs_write, open_bytes, resolve};
+use directory::{open_bytes, resolve};
 use image::Image;
 use larder_ext4::ondisk::features::{Compat, Incompat, RoCompat};
 use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, Ino};
+use larder_testkit::e2fsprogs::debugfs_write;
 use std::ops::ControlFlow;
 
 /// Where the superblock has its feature words, in bytes of the image.
@@ -84,9 +85,8 @@ fn directory_with_more_subdirectories_than_can_be_counted_has_one_link() {
     let Some(image) = Image::make("-t ext4 -b 1024", "8M") else {
         return;
     };
-    for command in ["mkdir many", "mkdir many/sub", "sif many links_count 1"] {
-        debugfs_write(&image, command);
-    }
+    let commands = ["mkdir many", "mkdir many/sub", "sif many links_count 1"];
+    debugfs_write(image.path(), &commands).expect("debugfs");
     let (fs, _) = image.open();
     assert!(fs.superblock().ro_compat.contains(RoCompat::DIR_NLINK));
     let many = resolve(&fs, "many");
@@ -100,13 +100,12 @@ fn file_counted_in_blocks_is_told_in_sectors() {
         return;
     };
     let flags = InodeFlags::HUGE_FILE | InodeFlags::EXTENTS;
-    for command in [
+    let commands = [
         "write /dev/null huge".to_owned(),
         format!("sif huge flags {:#x}", flags.bits()),
         "sif huge blocks 0x300000005".to_owned(),
-    ] {
-        debugfs_write(&image, &command);
-    }
+    ];
+    debugfs_write(image.path(), &commands).expect("debugfs");
     let (fs, _) = image.open();
     let huge = resolve(&fs, "huge");
     assert_eq!(huge.blocks_512(4096), 0x3_0000_0005 * 8);

@@ -7,8 +7,8 @@ use dirty::{Dirty, replayed_by};
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_ext4::journal::{JournalState, Recovery, recover};
 use larder_ext4::ondisk::superblock::Superblock;
-use larder_testkit::tool::Tool;
-use larder_testkit::{Requirement, skip};
+use larder_testkit::e2fsprogs::debugfs_script;
+use larder_testkit::{Access, Requirement, skip};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -144,24 +144,13 @@ fn debugfs_transactions_recover_as_debugfs_replays_them() {
             .map(|at| (at / 1024 + 1).to_le_bytes()[0])
             .collect();
         fs::write(&blocks, bytes).unwrap();
-        let script = dirty.dir().join("script");
         let blocks = blocks.display();
-        fs::write(
-            &script,
-            format!(
-                "jo {checksums}\n\
-                     jw -b 20000-20079 {blocks}\njw -b 20040-20119 {blocks}\n\
-                     jw -r 20010-20020\njw -b 20015 {blocks}\njc\n"
-            ),
-        )
-        .unwrap();
-        Tool::new("debugfs")
-            .arg("-w")
-            .arg("-f")
-            .arg(&script)
-            .arg(dirty.path())
-            .run()
-            .unwrap();
+        let script = format!(
+            "jo {checksums}\n\
+             jw -b 20000-20079 {blocks}\njw -b 20040-20119 {blocks}\n\
+             jw -r 20010-20020\njw -b 20015 {blocks}\njc\n"
+        );
+        debugfs_script(dirty.path(), Access::ReadWrite, &script).unwrap();
         let recovery = open(dirty.path());
         println!("{what}: {:?}", recovery.counts);
         assert_eq!(recovery.counts.transactions, 4, "{what}");

@@ -10,7 +10,7 @@ use larder_cache::buffer::BufferCache;
 use larder_ext4::journal::{JournalState, recover};
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{FileBlock, FileKind, Filesystem, Ino, Inode, MappingKind, WriteOptions};
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::check;
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -269,8 +269,7 @@ fn assert_home(image: &Dirty, expected: &Tree, what: &str) {
     let mount = LoopMount::new(home.path(), Access::ReadWrite, &[]).unwrap();
     assert_same(&tree_of(&mount.path()), expected, what, true);
     drop(mount);
-    let checked = Tool::new("e2fsck").arg("-fn").arg(home.path()).run();
-    checked.unwrap_or_else(|error| panic!("{what}: {error}"));
+    check(home.path()).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
 #[test]

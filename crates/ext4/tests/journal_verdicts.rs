@@ -11,7 +11,7 @@ use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::journal::recover;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Result, WriteOptions};
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::check;
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -52,7 +52,7 @@ fn tree_and_health(image: &Path) -> (Tree, bool) {
     let mut tree = Tree::new();
     add_to_tree(&mount.path(), "", &mut tree);
     drop(mount);
-    let healthy = Tool::new("e2fsck").arg("-fn").arg(image).run().is_ok();
+    let healthy = check(image).is_ok();
     (tree, healthy)
 }
 

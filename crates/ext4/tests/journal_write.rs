@@ -9,8 +9,8 @@ use larder_block::BlockDevice;
 use larder_ext4::Tid;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_instruments::{ChangeRecord, OverlayDevice, PowerCuts};
+use larder_testkit::e2fsprogs::e2fsck;
 use larder_testkit::seed::Seed;
-use larder_testkit::tool::Tool;
 use larder_testkit::{Access, LoopMount};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -135,8 +135,7 @@ fn cut_everywhere(
 fn replay_by_tools(prepared: &Prepared, bed: &Bed, device: &dyn BlockDevice, tid: Tid, what: &str) {
     let path = prepared.image.path();
     save(device, path);
-    let replay = Tool::new("e2fsck").args(["-y", "-E", "journal_only"]);
-    let replayed = replay.arg(path).run();
+    let replayed = e2fsck("-y -E journal_only").arg(path).run();
     replayed.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(bed.state_of(&*file(path)), Some(tid), "{what}: by e2fsck");
     check_clean(path);

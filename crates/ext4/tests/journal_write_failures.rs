@@ -8,8 +8,8 @@ use journal_bed::{Bed, Prepared, check_clean, needs, recovered, save};
 use larder_block::BlockDevice;
 use larder_ext4::{Error, Ino, Result, Tid};
 use larder_instruments::FaultyDevice;
+use larder_testkit::e2fsprogs::e2fsck;
 use larder_testkit::seed::Seed;
-use larder_testkit::tool::Tool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,13 +64,10 @@ fn fails_safely(
     );
     let path = prepared.image.path();
     save(&*device, path);
-    let replay = Tool::new("e2fsck").args(["-y", "-E", "journal_only"]);
-    replay
-        .arg(path)
-        .run()
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    let replayed = e2fsck("-y -E journal_only").arg(path).run();
+    replayed.unwrap_or_else(|error| panic!("{what}: {error}"));
     // The first check corrects nothing but the record of the error, with exit status 1.
-    let _ = Tool::new("e2fsck").arg("-fy").arg(path).run();
+    let _ = e2fsck("-fy").arg(path).run();
     check_clean(path);
     true
 }

@@ -9,7 +9,7 @@ use larder_ext4::journal::RecoveryCounts;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Error, WriteOptions};
 use larder_instruments::FaultyDevice;
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::check;
 use larder_testkit::{Requirement, skip};
 use std::collections::BTreeSet;
 use std::fs;
@@ -95,8 +95,7 @@ fn check_clean(bytes: &dyn BlockDevice, path: &Path) {
     let mut all = vec![0; usize::try_from(bytes.size_bytes()).unwrap()];
     bytes.read_at(&mut all, 0).unwrap();
     fs::write(path, all).unwrap();
-    let checked = Tool::new("e2fsck").arg("-fn").arg(path).run();
-    checked.unwrap_or_else(|error| panic!("{error}"));
+    check(path).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]

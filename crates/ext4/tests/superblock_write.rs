@@ -6,8 +6,8 @@ mod writable;
 use larder_ext4::ondisk::superblock::{ErrorCode, ErrorRecord, Superblock};
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{Error, FsBlock, Ino};
+use larder_testkit::e2fsprogs::superblock;
 use larder_testkit::{Requirement, skip};
-use std::process::Command;
 use writable::Writable;
 
 const LAYOUTS: &[&str] = &[
@@ -31,16 +31,8 @@ fn needs() -> bool {
 
 /// The fields that dumpe2fs shows, and that it finds no checksum wrong.
 fn fields(writable: &Writable) -> impl Fn(&str) -> String {
-    let text = writable.on_file(|path| {
-        let output = Command::new("dumpe2fs")
-            .env("TZ", "UTC")
-            .arg("-h")
-            .arg(path)
-            .output()
-            .expect("dumpe2fs");
-        assert!(output.status.success(), "{}", writable.made_by());
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    });
+    let text = writable.on_file(superblock);
+    let text = text.unwrap_or_else(|error| panic!("{}: {error}", writable.made_by()));
     move |name| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_default().trim().to_owned()

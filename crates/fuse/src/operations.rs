@@ -324,7 +324,7 @@ fn child_node(name: &[u8], ino: Ino) -> NodeId {
 mod tests {
     use super::*;
     use larder::{NewFile, OpenOptions};
-    use larder_testkit::tool::Tool;
+    use larder_testkit::e2fsprogs::make_image;
     use larder_testkit::{Requirement, skip};
 
     #[test]
@@ -333,8 +333,7 @@ mod tests {
             return;
         }
         let file = tempfile::NamedTempFile::new().unwrap();
-        let make = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4"]);
-        make.arg(file.path()).arg("8M").run().unwrap();
+        make_image(file.path(), "-t ext4", "8M").unwrap();
         let mut options = OpenOptions::default();
         options.read_write = true;
         let volume = Arc::new(Volume::open(file.path(), &options).unwrap());

@@ -2,12 +2,11 @@
 
 mod mounted;
 
-use larder::{Ino, NewFile, OpenOptions};
+use larder::{Ino, NewFile};
 use larder_fuse::MountOptions;
-use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
-use mounted::Mounted;
-use std::fs::{self, File};
+use mounted::{Mounted, folder};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 const CONTENT_BYTES: usize = 1 << 20;
@@ -21,19 +20,12 @@ fn cached_content_that_finds_no_space_is_an_error_of_fsync() {
     ]) {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("mnt")).unwrap();
-    let make = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "4096"]);
-    let make = make.arg(folder.path().join("image")).arg("8M");
-    make.run().unwrap();
-    let mut volume = OpenOptions::default();
-    volume.read_write = true;
+    let folder = folder("-t ext4 -b 4096", "8M");
     let options = MountOptions {
-        read_write: true,
         writeback_cache: true,
         ..MountOptions::default()
     };
-    let mounted = Mounted::open(folder.path(), &volume, &options);
+    let mounted = Mounted::for_writing(folder.path(), &options);
     let file = File::create(mounted.path.join("sparse")).unwrap();
     file.set_len(CONTENT_BYTES as u64).unwrap();
     file.sync_all().unwrap();

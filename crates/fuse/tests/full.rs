@@ -2,10 +2,10 @@
 
 mod mounted;
 
-use larder::OpenOptions;
 use larder_fuse::MountOptions;
+use larder_testkit::e2fsprogs::{check, make_image};
 use larder_testkit::mount::{Access, LoopMount};
-use larder_testkit::{Requirement, skip, tool::Tool};
+use larder_testkit::{Requirement, skip};
 use mounted::Mounted;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -35,22 +35,14 @@ fn folder() -> TempDir {
         .unwrap();
     fs::create_dir(dir.path().join("mnt")).unwrap();
     let image = dir.path().join("image");
-    File::create(&image).unwrap().set_len(16 << 20).unwrap();
-    let options = ["-q", "-F", "-t", "ext4", "-b", "1024", "-m", "0"];
-    Tool::new("mke2fs").args(options).arg(&image).run().unwrap();
+    make_image(&image, "-t ext4 -b 1024 -m 0", "16M").unwrap();
     fs::copy(&image, dir.path().join("kernel")).unwrap();
     dir
 }
 
 /// Runs `run` on our mount of `image`, and unmounts it.
 fn on_ours<R>(dir: &Path, run: impl Fn(&Path) -> R) -> R {
-    let mut options = OpenOptions::default();
-    options.read_write = true;
-    let mount_options = MountOptions {
-        read_write: true,
-        ..MountOptions::default()
-    };
-    let mounted = Mounted::open(dir, &options, &mount_options);
+    let mounted = Mounted::for_writing(dir, &MountOptions::default());
     let found = run(&mounted.path);
     let volume = Arc::clone(&mounted.volume);
     drop(mounted);
@@ -90,8 +82,7 @@ fn free_one(root: &Path) {
 }
 
 fn check_image(image: &Path) {
-    let checked = Tool::new("e2fsck").args(["-f", "-n"]).arg(image).run();
-    checked.unwrap();
+    check(image).unwrap();
 }
 
 #[test]

@@ -16,7 +16,7 @@ use larder_testkit::crash::layout;
 use larder_testkit::full::{
     Campaign, Folder, KernelMount, Limits, Mix, Mount, Session, Step, Tally,
 };
-use larder_testkit::{Requirement, skip, tool::Tool};
+use larder_testkit::{Requirement, e2fsprogs, skip};
 use mounted::Mounted;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -94,8 +94,7 @@ impl Mount for OurMount {
 }
 
 fn check(folder: &Path) -> Result<(), String> {
-    let tool = Tool::new("e2fsck").arg("-fn").arg(folder.join("image"));
-    tool.run().map(drop).map_err(|error| error.to_string())
+    e2fsprogs::check(&folder.join("image")).map_err(|error| error.to_string())
 }
 
 /// Takes the steps on a new mount that `mount` makes of an image with the bytes `base`.

@@ -4,6 +4,7 @@ mod mounted;
 
 use larder::{OpenOptions, PolicyName, Volume};
 use larder_fuse::{Error, MountOptions, Server};
+use larder_testkit::e2fsprogs::{debugfs, debugfs_write, make_image_of};
 use larder_testkit::{Requirement, skip, tool};
 use mounted::Mounted;
 use rustix::fs::{IFlags, XattrFlags, ioctl_getflags};
@@ -42,28 +43,9 @@ fn folder() -> TempDir {
 }
 
 fn make_image(dir: &Path) -> PathBuf {
-    let image = dir.join("image");
-    File::create(&image).unwrap().set_len(32 << 20).unwrap();
-    let made = Command::new(tool::find("mke2fs").unwrap())
-        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-d"])
-        .args([&dir.join("tree"), &image])
-        .output()
-        .unwrap();
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+    let (tree, image) = (dir.join("tree"), dir.join("image"));
+    make_image_of(&tree, &image, "-t ext4 -b 4096 -I 256", "32M").unwrap();
     image
-}
-
-fn debugfs(image: &Path, request: &str) -> String {
-    let output = Command::new(tool::find("debugfs").unwrap())
-        .args(["-w", "-R", request])
-        .arg(image)
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
 }
 
 fn mount(folder: &Path, options: &MountOptions) -> Mounted {
@@ -309,7 +291,7 @@ fn attributes_and_flags_are_seen() {
     }
     let image = make_image(dir.path());
     // FS_IMMUTABLE_FL and FS_EXTENT_FL.
-    debugfs(&image, "set_inode_field file flags 0x80010");
+    debugfs_write(&image, &["set_inode_field file flags 0x80010"]).unwrap();
     let options = MountOptions {
         allow_other: true,
         ..MountOptions::default()
@@ -435,7 +417,7 @@ fn damaged_inode_is_listed_and_only_it_fails() {
     }
     let image = make_image(dir.path());
     // "Inode 13 is part of block group 0\n\tlocated at block 38, offset 0x0c00"
-    let place = debugfs(&image, "imap damaged");
+    let place = debugfs(&image, "imap damaged").unwrap();
     let block: u64 = place
         .split("block ")
         .last()

@@ -3,18 +3,16 @@
 
 mod mounted;
 
-use larder::{Ino, OpenOptions};
+use larder::Ino;
 use larder_fuse::MountOptions;
-use larder_testkit::tool::Tool;
 use larder_testkit::{Access, LoopMount, Requirement, skip};
-use mounted::Mounted;
+use mounted::{Mounted, folder};
 use rustix::fs::{FallocateFlags, Gid, Mode, OFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::fmt::Write as _;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use tempfile::TempDir;
 
 const OWNER: u32 = 1000;
 /// The file's group, which its owner is not in.
@@ -156,17 +154,6 @@ fn can_mount() -> bool {
     ])
 }
 
-/// A folder with two equal images, `image` and `kernel`, and `mnt`.
-fn folder() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("mnt")).unwrap();
-    let image = folder.path().join("image");
-    let tool = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "4096"]);
-    tool.arg(&image).arg("32M").run().unwrap();
-    fs::copy(&image, folder.path().join("kernel")).unwrap();
-    folder
-}
-
 /// Performs `change` as `caller`: on Linux, these system calls change one thread alone.
 fn perform(caller: &Caller, files: &Files, change: Change) -> rustix::io::Result<()> {
     std::thread::scope(|scope| {
@@ -218,15 +205,12 @@ fn compare_with_kernel(options: &MountOptions) {
     if !can_mount() {
         return;
     }
-    let folder = folder();
-    let mut volume = OpenOptions::default();
-    volume.read_write = true;
+    let folder = folder("-t ext4 -b 4096", "32M");
     let options = MountOptions {
-        read_write: true,
         allow_other: true,
         ..options.clone()
     };
-    let mounted = Mounted::open(folder.path(), &volume, &options);
+    let mounted = Mounted::for_writing(folder.path(), &options);
     let kernel = LoopMount::new(&folder.path().join("kernel"), Access::ReadWrite, &[]).unwrap();
     for root in [&mounted.path, &kernel.path()] {
         fs::write(root.join("source"), [b'z'; 8192]).unwrap();

@@ -3,18 +3,16 @@
 
 mod mounted;
 
-use larder::OpenOptions;
 use larder_fuse::MountOptions;
 use larder_testkit::attribute_sizes::{file_count, set_all};
 use larder_testkit::deal::{Deal, Rules};
+use larder_testkit::e2fsprogs::{check, free_space};
 use larder_testkit::oracle::{DirectorySource, Source};
-use larder_testkit::tool::{Tool, free_space};
 use larder_testkit::{Access, LoopMount, Requirement, Seed, skip};
-use mounted::Mounted;
+use mounted::{Mounted, folder};
 use rustix::fs::{XattrFlags, lsetxattr};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 const FILES: usize = 20_000;
 const SETS: usize = 500;
@@ -26,25 +24,9 @@ fn can_mount() -> bool {
     !skip(&tools) && !skip(&[Requirement::LoopMount, Requirement::Fuse])
 }
 
-/// A folder with `image`, made as told, and `mnt`.
-fn folder(mkfs: &[&str], size: &str) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("mnt")).unwrap();
-    let image = folder.path().join("image");
-    let tool = Tool::new("mke2fs").args(["-q", "-F"]).args(mkfs);
-    tool.arg(&image).arg(size).run().unwrap();
-    folder
-}
-
 /// A writable mount of ours.
 fn mount(folder: &Path) -> Mounted {
-    let mut volume = OpenOptions::default();
-    volume.read_write = true;
-    let options = MountOptions {
-        read_write: true,
-        ..MountOptions::default()
-    };
-    Mounted::open(folder, &volume, &options)
+    Mounted::for_writing(folder, &MountOptions::default())
 }
 
 /// A file below `root`.
@@ -77,7 +59,7 @@ fn mount_of_20000_files_takes_the_blocks_of_perfect_sharing() {
         large: false,
     };
     let deal = Deal::new(seed, &rules);
-    let folder = folder(&["-t", "ext4", "-b", "4096", "-N", "24000"], "64M");
+    let folder = folder("-t ext4 -b 4096 -N 24000", "64M");
     let image = folder.path().join("image");
     make_files(&mount(folder.path()).path);
     let before = free_space(&image).unwrap();
@@ -100,7 +82,7 @@ fn mount_of_20000_files_takes_the_blocks_of_perfect_sharing() {
         "{shared:?}"
     );
 
-    Tool::new("e2fsck").arg("-fn").arg(&image).run().unwrap();
+    check(&image).unwrap();
     let mount = LoopMount::new(&image, Access::ReadOnly, &[]).unwrap();
     let kernel = DirectorySource::new("kernel", &mount.path());
     for (number, attributes) in deal.files() {
@@ -115,11 +97,8 @@ fn attributes_of_any_size_fit_or_fail_through_a_mount_as_by_the_kernel() {
         return;
     }
     for (mkfs, block_bytes) in [
-        (&["-t", "ext4", "-b", "4096", "-N", "2048"][..], 4096),
-        (
-            &["-t", "ext4", "-b", "1024", "-O", "ea_inode", "-J", "size=4"],
-            1024,
-        ),
+        ("-t ext4 -b 4096 -N 2048", 4096),
+        ("-t ext4 -b 1024 -O ea_inode -J size=4", 1024),
     ] {
         let set_below = |root: &Path| {
             for number in 0..file_count(block_bytes) {
@@ -130,9 +109,9 @@ fn attributes_of_any_size_fit_or_fail_through_a_mount_as_by_the_kernel() {
                 lsetxattr(path, name, value, XattrFlags::empty())
             })
         };
-        let folder = [(); 2].map(|()| folder(mkfs, "32M"));
-        let images = folder.each_ref().map(|folder| folder.path().join("image"));
-        let by_larder = set_below(&mount(folder[0].path()).path);
+        let folder = folder(mkfs, "32M");
+        let images = ["image", "kernel"].map(|name| folder.path().join(name));
+        let by_larder = set_below(&mount(folder.path()).path);
         let kernel = LoopMount::new(&images[1], Access::ReadWrite, &[]).unwrap();
         let by_kernel = set_below(&kernel.path());
         drop(kernel);
@@ -140,11 +119,7 @@ fn attributes_of_any_size_fit_or_fail_through_a_mount_as_by_the_kernel() {
             assert_eq!(ours, kernels, "{mkfs:?}");
         }
 
-        Tool::new("e2fsck")
-            .arg("-fn")
-            .arg(&images[0])
-            .run()
-            .unwrap();
+        check(&images[0]).unwrap();
         let [ours, kernels] = images.map(|image| {
             let mount = LoopMount::new(&image, Access::ReadOnly, &[]).unwrap();
             let source = DirectorySource::new("kernel", &mount.path());

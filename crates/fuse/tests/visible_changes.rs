@@ -3,11 +3,10 @@
 
 mod mounted;
 
-use larder::{Ino, OpenOptions};
+use larder::Ino;
 use larder_fuse::MountOptions;
-use larder_testkit::tool::Tool;
 use larder_testkit::{Access, LoopMount, Requirement, skip};
-use mounted::Mounted;
+use mounted::{Mounted, folder};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, IFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps,
@@ -19,7 +18,6 @@ use std::fmt::Write as _;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
-use tempfile::TempDir;
 
 fn can_mount() -> bool {
     !skip(&[
@@ -27,27 +25,6 @@ fn can_mount() -> bool {
         Requirement::LoopMount,
         Requirement::Fuse,
     ])
-}
-
-/// A folder with two equal images, `image` and `kernel`, and `mnt`.
-fn folder() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("mnt")).unwrap();
-    let image = folder.path().join("image");
-    let tool = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "4096"]);
-    tool.arg(&image).arg("32M").run().unwrap();
-    fs::copy(&image, folder.path().join("kernel")).unwrap();
-    folder
-}
-
-fn mount(folder: &Path, options: &MountOptions) -> Mounted {
-    let mut volume = OpenOptions::default();
-    volume.read_write = true;
-    let options = MountOptions {
-        read_write: true,
-        ..options.clone()
-    };
-    Mounted::open(folder, &volume, &options)
 }
 
 /// An operation below a directory that holds what [`prepare`] makes.
@@ -354,8 +331,8 @@ fn compare_with_kernel(options: &MountOptions) {
     if !can_mount() {
         return;
     }
-    let folder = folder();
-    let mounted = mount(folder.path(), options);
+    let folder = folder("-t ext4 -b 4096", "32M");
+    let mounted = Mounted::for_writing(folder.path(), options);
     let kernel = LoopMount::new(&folder.path().join("kernel"), Access::ReadWrite, &[]).unwrap();
     let mut wrong = String::new();
     for (number, (name, operation)) in OPERATIONS.iter().enumerate() {

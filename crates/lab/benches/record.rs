@@ -7,11 +7,11 @@
 use larder::{Ino, OpenOptions, Volume};
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation, Tape};
-use larder_testkit::{Random, Requirement, Seed, skip, tool};
+use larder_testkit::e2fsprogs::make_image_of;
+use larder_testkit::{Random, Requirement, Seed, skip};
 use larder_trace::{Overflow, TraceRecorder};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -121,13 +121,7 @@ fn make_image(dir: &Path) -> std::path::PathBuf {
     std::fs::create_dir(&tree).expect("a folder");
     let content = vec![1; usize::try_from(PAGES * PAGE_BYTES).expect("it fits")];
     std::fs::write(tree.join("file"), content).expect("a file");
-    let size = std::fs::File::create(&image).and_then(|file| file.set_len(64 << 20));
-    size.expect("an image");
-    let mut mke2fs = Command::new(tool::find("mke2fs").expect("looked for before"));
-    mke2fs
-        .args(["-q", "-F", "-t", "ext4", "-d"])
-        .args([&tree, &image]);
-    assert!(mke2fs.status().expect("it runs").success());
+    make_image_of(&tree, &image, "-t ext4", "64M").expect("an image");
     image
 }
 

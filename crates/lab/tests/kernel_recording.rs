@@ -2,7 +2,7 @@
 
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::kernel::{Error, KernelConfig, KernelRecorder, KernelSummary, Processes};
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::{Access, LoopMount, Requirement, skip, tell_skipped};
 use larder_trace::TraceEvent;
 use std::collections::BTreeSet;
@@ -38,9 +38,7 @@ fn target() -> Option<Target> {
     fs::create_dir(&content).unwrap();
     fs::write(content.join("file"), "x".repeat(PAGES * PAGE_BYTES)).unwrap();
     let image = folder.path().join("image");
-    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
-    let mke2fs = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "4096", "-d"]);
-    mke2fs.args([&content, &image]).run().unwrap();
+    make_image_of(&content, &image, "-t ext4 -b 4096", "32M").unwrap();
     let mount = LoopMount::new(&image, Access::ReadOnly, &[]).unwrap();
     let file = mount.path().join("file");
     let ino = fs::metadata(&file).unwrap().ino();

@@ -7,6 +7,7 @@ pub mod attribute_sizes;
 pub mod crash;
 pub mod deal;
 pub mod device;
+pub mod e2fsprogs;
 pub mod error;
 pub mod full;
 pub mod image;

@@ -3,7 +3,6 @@
 //! They are started directly, never through a shell, with a fixed clock, a
 //! fixed configuration and a fixed language, so that two runs make the same image.
 
-use crate::deal::Space;
 use crate::error::{Error, Result};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -93,10 +92,9 @@ impl Tool {
         Ok(self.output()?.0)
     }
 
-    /// Runs the tool and returns what it wrote to standard output, then to standard error.
-    pub fn run_with_messages(self) -> Result<String> {
-        let (text, messages) = self.output()?;
-        Ok(text + &messages)
+    /// Runs the tool and returns what it wrote to standard error.
+    pub fn messages(self) -> Result<String> {
+        Ok(self.output()?.1)
     }
 
     fn output(mut self) -> Result<(String, String)> {
@@ -116,44 +114,4 @@ impl Tool {
             _ => Err(failed(format!("{}: {messages}{text}", output.status))),
         }
     }
-}
-
-/// Blocks and inodes that the superblock of `image`, which nobody has mounted, says are free.
-pub fn free_space(image: &Path) -> Result<Space> {
-    let text = Tool::new("dumpe2fs").arg("-h").arg(image).run()?;
-    let count = |field: &str| {
-        let number = text.lines().find_map(|line| line.strip_prefix(field));
-        number
-            .and_then(|number| number.trim().parse().ok())
-            .ok_or_else(|| Error::Inconsistent(format!("dumpe2fs shows no `{field}`: {text}")))
-    };
-    Ok(Space {
-        blocks: count("Free blocks:")?,
-        inodes: count("Free inodes:")?,
-    })
-}
-
-/// Runs requests of debugfs that change `image`, one after the other.
-///
-/// debugfs ends with success even if a request fails, so its complaints on
-/// standard error are what counts.
-pub fn debugfs_write<S: AsRef<str>>(image: &Path, requests: &[S]) -> Result<()> {
-    for request in requests {
-        let request = request.as_ref();
-        let messages = Tool::new("debugfs")
-            .args(["-w", "-R", request])
-            .arg(image)
-            .output()?
-            .1;
-        let complaint = messages
-            .lines()
-            .find(|line| !line.starts_with("debugfs ") && !line.trim().is_empty());
-        if let Some(complaint) = complaint {
-            return Err(Error::Tool {
-                command: format!("debugfs -w -R '{request}' {}", image.display()),
-                reason: complaint.to_owned(),
-            });
-        }
-    }
-    Ok(())
 }

@@ -4,17 +4,16 @@ use larder::{Ino, NewFile, OpenOptions, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
 use larder_testkit::attribute_sizes::{file_count, set_all};
 use larder_testkit::crash::{ImageFile, LAYOUTS, Layout, layout};
+use larder_testkit::e2fsprogs::{debugfs_script, free_space};
 use larder_testkit::oracle::{DirectorySource, Source};
-use larder_testkit::tool::{Tool, free_space};
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use rustix::fs::{XattrFlags, lsetxattr};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write as _;
 use std::sync::Arc;
 
-fn made_by(name: &'static str, mkfs: &'static [&'static str]) -> Layout {
+fn made_by(name: &'static str, mkfs: &'static str) -> Layout {
     Layout {
         name,
         mkfs,
@@ -89,9 +88,7 @@ fn attributes_of_any_size_fit_or_fail_as_by_the_kernel() {
     // The kernel makes no values of 64 KiB that are more than its log takes at once.
     let ea_inode = made_by(
         "limits-ea-inode-1k",
-        &[
-            "-t", "ext4", "-b", "1024", "-N", "2048", "-O", "ea_inode", "-J", "size=4",
-        ],
+        "-t ext4 -b 1024 -N 2048 -O ea_inode -J size=4",
     );
     for (layout, block_bytes) in [
         (*layout("ext2-1k").unwrap(), 1024),
@@ -140,12 +137,8 @@ fn attributes_of_any_size_fit_or_fail_as_by_the_kernel() {
 
 /// How many of the files have each block of attributes, as debugfs shows it.
 fn users_by_block(image: &ImageFile, inos: &[Ino]) -> BTreeMap<u64, u64> {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    for ino in inos {
-        writeln!(file, "stat <{ino}>").unwrap();
-    }
-    let debugfs = Tool::new("debugfs").arg("-f").arg(file.path());
-    let text = debugfs.arg(image.path()).run().unwrap();
+    let script: String = inos.iter().map(|ino| format!("stat <{ino}>\n")).collect();
+    let text = debugfs_script(image.path(), Access::ReadOnly, &script).unwrap();
     let mut users = BTreeMap::new();
     for line in text.lines() {
         if let Some(block) = line.strip_prefix("File ACL: ") {
@@ -161,11 +154,8 @@ fn user_1025_of_a_block_gets_a_second_one_and_a_full_one_that_is_left_is_used_ag
         return;
     }
     for layout in [
-        made_by(
-            "crowd-ext2",
-            &["-t", "ext2", "-b", "1024", "-I", "128", "-N", "2048"],
-        ),
-        made_by("crowd-ext4", &["-t", "ext4", "-b", "4096", "-N", "2048"]),
+        made_by("crowd-ext2", "-t ext2 -b 1024 -I 128 -N 2048"),
+        made_by("crowd-ext4", "-t ext4 -b 4096 -N 2048"),
     ] {
         let device = Arc::new(OverlayDevice::new(layout.base().unwrap()));
         let volume = open(&device);

@@ -29,7 +29,7 @@ fn open(layout: &Layout) -> (Arc<OverlayDevice>, Volume) {
     (device, Volume::open_device(opened, &options()).unwrap())
 }
 
-fn named(name: &'static str, mkfs: &'static [&'static str]) -> Layout {
+fn named(name: &'static str, mkfs: &'static str) -> Layout {
     let mut layout = LAYOUTS[0];
     (layout.name, layout.mkfs) = (name, mkfs);
     layout
@@ -169,12 +169,12 @@ fn fill(volume: &Volume, file: Ino, mut at: u64) -> u64 {
 
 const EXT2: Layout = Layout {
     name: "ext2-1k-all",
-    mkfs: &["-t", "ext2", "-b", "1024", "-I", "128", "-m", "0"],
+    mkfs: "-t ext2 -b 1024 -I 128 -m 0",
     ..LAYOUTS[1]
 };
 const EXT3: Layout = Layout {
     name: "ext3-1k-all",
-    mkfs: &["-t", "ext3", "-b", "1024", "-I", "128", "-m", "0"],
+    mkfs: "-t ext3 -b 1024 -I 128 -m 0",
     ..LAYOUTS[1]
 };
 
@@ -202,7 +202,7 @@ fn reservation_of_scattered_blocks_is_not_used_up_by_a_large_write() {
     if is_skipped() {
         return;
     }
-    let mkfs = &["-t", "ext4", "-b", "4096", "-N", "2048", "-m", "0"];
+    let mkfs = "-t ext4 -b 4096 -N 2048 -m 0";
     let (device, volume) = open(&named("ext4-none-kept", mkfs));
     let (file, other) = (make(&volume, "f"), make(&volume, "g"));
     volume.truncate(file, 8 << 20).unwrap();

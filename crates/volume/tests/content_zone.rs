@@ -3,7 +3,7 @@
 use larder::{OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_testkit::crash::LAYOUTS;
-use larder_testkit::tool::{Tool, debugfs_write};
+use larder_testkit::e2fsprogs::{debugfs, debugfs_write};
 use larder_testkit::{Requirement, skip};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -23,10 +23,7 @@ fn content_mapped_to_metadata_is_not_written() {
     std::fs::write(source.path(), [1; BLOCK]).unwrap();
     let write = format!("write {} f", source.path().display());
     debugfs_write(file.path(), &[write]).unwrap();
-    let journal = Tool::new("debugfs")
-        .args(["-R", "blocks <8>"])
-        .arg(file.path());
-    let journal = journal.run().unwrap();
+    let journal = debugfs(file.path(), "blocks <8>").unwrap();
     let in_journal = journal.split_whitespace().nth(3).unwrap().to_owned();
     // The superblock's group: descriptors, bitmaps, inode table; and the journal.
     let metadata = [

@@ -13,8 +13,8 @@ use larder::{FileKind, Ino, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::BlockDevice;
 use larder_instruments::{OverlayDevice, PowerCuts, RecordingDevice};
 use larder_testkit::crash::{layout, open};
+use larder_testkit::e2fsprogs::{self, e2fsck};
 use larder_testkit::seed::mix;
-use larder_testkit::tool::Tool;
 use larder_testkit::{Random, Requirement, Seed, skip};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -241,14 +241,9 @@ fn check(state: &OverlayDevice, image: &Path, durable: &[&Durable]) -> Result<()
         .read_at(&mut bytes, 0)
         .map_err(|error| error.to_string())?;
     fs::write(image, bytes).map_err(|error| error.to_string())?;
-    let repaired = Tool::new("e2fsck")
-        .arg("-fy")
-        .accept(1)
-        .accept(2)
-        .arg(image)
-        .run();
+    let repaired = e2fsck("-fy").accept(1).accept(2).arg(image).run();
     let repaired = repaired.map_err(|error| error.to_string())?;
-    let checked = Tool::new("e2fsck").arg("-fn").arg(image).run();
+    let checked = e2fsprogs::check(image);
     checked.map_err(|error| format!("e2fsck leaves damage: {error}"))?;
     let volume = Volume::open(image, &OpenOptions::default());
     let volume = volume.map_err(|error| error.to_string())?;

@@ -3,7 +3,7 @@
 
 use larder::{ErrorsMode, Ino, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::{new_image, on_file, superblock};
 use larder_testkit::{Requirement, skip};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -34,11 +34,8 @@ fn open(bytes: Vec<u8>, errors: ErrorsMode) -> (Volume, Arc<MemoryDevice>) {
 /// An image with the file `damaged`, whose block of extents is no such thing, and the file `sound`.
 /// With `is_orphan`, a crash came when the first had lost its name.
 fn image(is_orphan: bool) -> Vec<u8> {
-    let file = tempfile::NamedTempFile::new().expect("temporary file");
-    let make = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "1024"]);
-    let make = make.args(["-O", "^metadata_csum,^inline_data"]);
-    make.arg(file.path()).arg("8M").run().expect("image");
-    let bytes = std::fs::read(file.path()).expect("image");
+    let arguments = "-t ext4 -b 1024 -O ^metadata_csum,^inline_data";
+    let bytes = new_image(arguments, "8M").expect("image");
     let (volume, device) = open(bytes, ErrorsMode::Continue);
     let ino = volume.create(Ino::ROOT, b"damaged", &NEW).expect("file");
     volume.create(Ino::ROOT, b"sound", &NEW).expect("file");
@@ -72,10 +69,7 @@ fn image(is_orphan: bool) -> Vec<u8> {
 
 /// What the superblock says of the file system's errors and orphans.
 fn dump(bytes: &[u8]) -> String {
-    let file = tempfile::NamedTempFile::new().expect("temporary file");
-    std::fs::write(file.path(), bytes).expect("image");
-    let dump = Tool::new("dumpe2fs").arg("-h").arg(file.path());
-    dump.run().expect("dumpe2fs")
+    on_file(bytes, superblock).expect("dumpe2fs")
 }
 
 /// Lets `delete` take away what keeps the file, and compares what comes of it with `errors`.

@@ -1,9 +1,8 @@
 //! Dirty metadata stays within its bound, however large the journal is.
 
 use larder::{DataMode, Ino, NewFile, OpenOptions, Volume};
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::{check, make_image};
 use larder_testkit::{Requirement, skip};
-use std::process::Command;
 
 const CACHE_BYTES: u64 = 16 << 20;
 
@@ -12,21 +11,13 @@ const BOUND_BYTES: u64 = CACHE_BYTES / 4 * 5 / 4;
 
 /// An empty file system with a journal of 512 MiB, sparse.
 fn image(directory: &std::path::Path) -> std::path::PathBuf {
-    image_with(directory, &["-J", "size=512"])
+    image_with(directory, "-J size=512")
 }
 
-fn image_with(directory: &std::path::Path, options: &[&str]) -> std::path::PathBuf {
+fn image_with(directory: &std::path::Path, options: &str) -> std::path::PathBuf {
     let path = directory.join("image");
-    let file = std::fs::File::create(&path).unwrap();
-    file.set_len(2 << 30).unwrap();
-    let made = Command::new("mke2fs")
-        .args(["-q", "-F", "-t", "ext4"])
-        .args(options)
-        .args(["-E", "lazy_itable_init=1,lazy_journal_init=1"])
-        .arg(&path)
-        .status()
-        .unwrap();
-    assert!(made.success(), "mke2fs failed");
+    let arguments = format!("-t ext4 {options} -E lazy_itable_init=1,lazy_journal_init=1");
+    make_image(&path, &arguments, "2G").unwrap();
     path
 }
 
@@ -76,7 +67,7 @@ fn dirty_metadata_with_a_large_journal_stays_within_its_bound() {
     );
     assert!(most <= BOUND_BYTES, "{most} bytes were dirty");
     volume.close().unwrap();
-    Tool::new("e2fsck").arg("-fn").arg(&path).run().unwrap();
+    check(&path).unwrap();
 }
 
 #[test]
@@ -105,8 +96,8 @@ fn content_of_large_clusters_is_journaled_with_a_small_cache() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let clusters = ["-b", "4096", "-O", "bigalloc", "-C", "1M", "-J", "size=64"];
-    let path = image_with(directory.path(), &clusters);
+    let clusters = "-b 4096 -O bigalloc -C 1M -J size=64";
+    let path = image_with(directory.path(), clusters);
     let mut options = options();
     options.data = DataMode::Journal;
     let content = vec![0x5A; 3 << 20];

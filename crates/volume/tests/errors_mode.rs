@@ -2,6 +2,7 @@
 
 use larder::{ErrorsMode, Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
+use larder_testkit::e2fsprogs::{make_image, on_file, superblock};
 use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
 use rustix::io::Errno;
@@ -36,9 +37,7 @@ fn bytes_of(device: &MemoryDevice) -> Vec<u8> {
 /// An image with a directory "d" whose entries are damaged, and what tune2fs(8) made of it.
 fn damaged(tune: &[&str]) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let args = "-q -F -t ext4 -b 1024 -O ^metadata_csum".split(' ');
-    let make = Tool::new("mke2fs").args(args).arg(file.path());
-    make.arg("8M").run().unwrap();
+    make_image(file.path(), "-t ext4 -b 1024 -O ^metadata_csum", "8M").unwrap();
     let tuned = Tool::new("tune2fs").args(tune).arg(file.path());
     tuned.run().unwrap();
     let (volume, device) = open(std::fs::read(file.path()).unwrap(), None);
@@ -57,10 +56,7 @@ fn damaged(tune: &[&str]) -> Vec<u8> {
 
 /// The last error by dumpe2fs(8): its number of errors, function and inode.
 fn recorded(bytes: &[u8]) -> String {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), bytes).unwrap();
-    let dump = Tool::new("dumpe2fs").arg("-h").arg(file.path());
-    dump.run().unwrap()
+    on_file(bytes, superblock).unwrap()
 }
 
 /// Changes the damaged directory, then the sound one; returns the errno of the latter and what

@@ -6,8 +6,8 @@ use larder::{
     RenameFlags, SetAttributes, Timestamp, Volume, XattrMode,
 };
 use larder_block::{BlockDevice, MemoryDevice};
+use larder_testkit::e2fsprogs::{check_bytes, new_image};
 use larder_testkit::requirement::{Requirement, skip};
-use larder_testkit::tool::Tool;
 use rustix::io::Errno;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -44,10 +44,7 @@ impl Clock for Noon {
 }
 
 fn image(features: &str) -> Vec<u8> {
-    let file = tempfile::NamedTempFile::new().expect("temporary file");
-    let make = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "1024", "-O", features]);
-    make.arg(file.path()).arg("16M").run().expect("image");
-    std::fs::read(file.path()).expect("image")
+    new_image(&format!("-t ext4 -b 1024 -O {features}"), "16M").expect("image")
 }
 
 fn options() -> OpenOptions {
@@ -67,11 +64,7 @@ fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
 }
 
 fn assert_clean(device: &MemoryDevice, what: &str) {
-    let file = tempfile::NamedTempFile::new().expect("temporary file");
-    std::fs::write(file.path(), device.to_bytes()).expect("image");
-    if let Err(error) = Tool::new("e2fsck").arg("-fn").arg(file.path()).run() {
-        panic!("{what}: {error}");
-    }
+    check_bytes(&device.to_bytes()).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
 fn create(volume: &Volume, name: &[u8], content: &[u8]) -> Ino {

@@ -4,10 +4,9 @@
 //! `LARDER_INODES` sets the number of inodes; docs/performance.md has the figures of a million.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
+use larder_testkit::e2fsprogs::{check, make_image};
 use larder_testkit::memory::peak_resident_bytes;
-use larder_testkit::tool::Tool;
 use larder_testkit::{Requirement, skip};
-use std::process::Command;
 
 const CACHE_BYTES: u64 = 32 << 20;
 
@@ -38,17 +37,8 @@ fn memory_with_a_journal_of_1_gib_and_inodes_in_use_stays_within_budget() {
     });
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("image");
-    std::fs::File::create(&path)
-        .unwrap()
-        .set_len(8 << 30)
-        .unwrap();
-    let made = Command::new("mke2fs")
-        .args(["-q", "-F", "-t", "ext4", "-J", "size=1024", "-N", "1200000"])
-        .args(["-E", "lazy_itable_init=1,lazy_journal_init=1"])
-        .arg(&path)
-        .status()
-        .unwrap();
-    assert!(made.success(), "mke2fs failed");
+    let arguments = "-t ext4 -J size=1024 -N 1200000 -E lazy_itable_init=1,lazy_journal_init=1";
+    make_image(&path, arguments, "8G").unwrap();
     let before = peak_resident_bytes();
     let mut options = OpenOptions::default();
     options.read_write = true;
@@ -79,5 +69,5 @@ fn memory_with_a_journal_of_1_gib_and_inodes_in_use_stays_within_budget() {
         "{growth} bytes, and {bound} are expected at most"
     );
     volume.close().unwrap();
-    Tool::new("e2fsck").arg("-fn").arg(&path).run().unwrap();
+    check(&path).unwrap();
 }

@@ -5,12 +5,12 @@ use larder::{
     SetAttributes, Volume,
 };
 use larder_block::{BlockDevice, MemoryDevice};
+use larder_testkit::e2fsprogs::{check_bytes, new_image};
 use larder_testkit::seed::{Random, Seed};
-use larder_testkit::tool::{self, Tool};
+use larder_testkit::{Requirement, skip};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 
 const NEW: NewFile = NewFile {
@@ -21,41 +21,25 @@ const NEW: NewFile = NewFile {
 };
 
 /// Layouts of names and orphans.
-const LAYOUTS: [&[&str]; 6] = [
-    &["-t", "ext4", "-b", "1024"],
-    &["-t", "ext4", "-b", "4096", "-O", "inline_data,orphan_file"],
-    &[
-        "-t",
-        "ext4",
-        "-b",
-        "4096",
-        "-O",
-        "^has_journal,^metadata_csum",
-    ],
-    &["-t", "ext4", "-b", "1024", "-O", "bigalloc", "-C", "8192"],
-    &["-t", "ext3", "-b", "1024", "-I", "128"],
-    &["-t", "ext2", "-b", "2048"],
+const LAYOUTS: [&str; 6] = [
+    "-t ext4 -b 1024",
+    "-t ext4 -b 4096 -O inline_data,orphan_file",
+    "-t ext4 -b 4096 -O ^has_journal,^metadata_csum",
+    "-t ext4 -b 1024 -O bigalloc -C 8192",
+    "-t ext3 -b 1024 -I 128",
+    "-t ext2 -b 2048",
 ];
 
 /// What mke2fs makes of 32 MiB; `None`, and a line that says so, without it.
-fn image(arguments: &[&str]) -> Option<Vec<u8>> {
+fn image(arguments: &str) -> Option<Vec<u8>> {
     image_of(arguments, "32M")
 }
 
-fn image_of(arguments: &[&str], size: &str) -> Option<Vec<u8>> {
-    if tool::find("mke2fs").is_none() || tool::find("e2fsck").is_none() {
-        larder_testkit::tell_skipped("no e2fsprogs");
+fn image_of(arguments: &str, size: &str) -> Option<Vec<u8>> {
+    if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return None;
     }
-    let file = tempfile::NamedTempFile::new().expect("temporary file");
-    Tool::new("mke2fs")
-        .args(["-q", "-F"])
-        .args(arguments)
-        .arg(file.path())
-        .arg(size)
-        .run()
-        .expect("image");
-    Some(std::fs::read(file.path()).expect("image"))
+    Some(new_image(arguments, size).expect("image"))
 }
 
 fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
@@ -68,22 +52,11 @@ fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
     (volume, device)
 }
 
-/// Runs `check` on a file that holds `bytes`.
-fn on_file<R>(bytes: &[u8], check: impl FnOnce(&Path) -> R) -> R {
-    let file = tempfile::NamedTempFile::new().expect("temporary file");
-    std::fs::write(file.path(), bytes).expect("image");
-    check(file.path())
-}
-
 /// Closes the volume; panics with what e2fsck finds.
 fn close(volume: Volume, device: &MemoryDevice, what: &str) {
     volume.close().expect("closed");
     drop(volume);
-    on_file(&device.to_bytes(), |path| {
-        if let Err(error) = Tool::new("e2fsck").args(["-fn"]).arg(path).run() {
-            panic!("{what}: {error}");
-        }
-    });
+    check_bytes(&device.to_bytes()).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
 fn errno<T>(result: Result<T, Error>) -> Option<Errno> {
@@ -591,18 +564,8 @@ fn names_changed_by_many_threads_end_in_a_whole_tree() {
 
 #[test]
 fn directory_with_more_subdirectories_than_its_count_can_say_has_one_link() {
-    let inodes = "70000";
-    let with = [
-        "-t",
-        "ext4",
-        "-b",
-        "1024",
-        "-N",
-        inodes,
-        "-O",
-        "inline_data",
-    ];
-    let Some(bytes) = image_of(&with, "96M") else {
+    let with = "-t ext4 -b 1024 -N 70000 -O inline_data";
+    let Some(bytes) = image_of(with, "96M") else {
         return;
     };
     let (volume, device) = open(bytes);
@@ -622,17 +585,8 @@ fn directory_with_more_subdirectories_than_its_count_can_say_has_one_link() {
     assert_eq!(links(&volume, d), 1);
     close(volume, &device, "uncounted");
 
-    let without = [
-        "-t",
-        "ext4",
-        "-b",
-        "1024",
-        "-N",
-        inodes,
-        "-O",
-        "inline_data,^dir_nlink",
-    ];
-    let Some(bytes) = image_of(&without, "96M") else {
+    let without = "-t ext4 -b 1024 -N 70000 -O inline_data,^dir_nlink";
+    let Some(bytes) = image_of(without, "96M") else {
         return;
     };
     let (volume, device) = open(bytes);

@@ -7,8 +7,9 @@ use larder_block::{BlockDevice, MemoryDevice};
 use larder_cache::buffer::BufferCache;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{FileBlock, Filesystem, MappingKind};
+use larder_testkit::e2fsprogs::new_image;
 use larder_testkit::seed::{Random, Seed};
-use larder_testkit::tool::{self, Tool};
+use larder_testkit::tool;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -44,15 +45,7 @@ fn open(bytes: Vec<u8>) -> Option<(Volume, Arc<MemoryDevice>)> {
 
 /// An image with directories of several sizes and with orphans, as after a crash.
 fn populated(arguments: &str) -> Vec<u8> {
-    let file = tempfile::NamedTempFile::new().expect("temporary file");
-    Tool::new("mke2fs")
-        .args(["-q", "-F"])
-        .args(arguments.split(' '))
-        .arg(file.path())
-        .arg("8M")
-        .run()
-        .expect("image");
-    let bytes = std::fs::read(file.path()).expect("image");
+    let bytes = new_image(arguments, "8M").expect("image");
     let (volume, device) = open(bytes).expect("writable");
     for (name, count) in [("few", 3), ("some", 40), ("many", 400)] {
         let dir = volume

@@ -3,10 +3,9 @@
 
 use larder::{Ino, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
-use larder_testkit::requirement::{Requirement, skip};
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::{debugfs_script, make_image};
+use larder_testkit::{Access, Requirement, skip};
 use rustix::io::Errno;
-use std::io::Write;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -30,14 +29,8 @@ const COMMANDS: &str = "mkdir a\nmkdir b\nmkdir shared\n\
 
 fn image() -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().expect("temporary file");
-    let make = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "1024"]);
-    let make = make.arg(file.path()).arg("8M");
-    make.run().expect("image");
-    let mut commands = tempfile::NamedTempFile::new().expect("temporary file");
-    commands.write_all(COMMANDS.as_bytes()).expect("commands");
-    let debugfs = Tool::new("debugfs").args(["-w", "-f"]);
-    let debugfs = debugfs.arg(commands.path()).arg(file.path());
-    debugfs.run().expect("entries");
+    make_image(file.path(), "-t ext4 -b 1024", "8M").expect("image");
+    debugfs_script(file.path(), Access::ReadWrite, COMMANDS).expect("entries");
     std::fs::read(file.path()).expect("image")
 }
 

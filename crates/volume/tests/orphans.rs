@@ -2,9 +2,9 @@
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
+use larder_testkit::e2fsprogs::{check, e2fsck, free_space, make_image};
 use larder_testkit::mount::{Access, LoopMount};
 use larder_testkit::requirement::{Requirement, skip};
-use larder_testkit::tool::Tool;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,33 +15,14 @@ const TOOLS: [Requirement; 3] = [
 ];
 
 /// With a list, with an orphan file, and with one that is too small for all.
-const LAYOUTS: [&[&str]; 3] = [
-    &["-t", "ext4", "-b", "1024", "-O", "^orphan_file"],
-    &["-t", "ext4", "-b", "1024", "-O", "orphan_file"],
-    &[
-        "-t",
-        "ext4",
-        "-b",
-        "1024",
-        "-O",
-        "orphan_file",
-        "-E",
-        "orphan_file_size=2",
-    ],
+const LAYOUTS: [&str; 3] = [
+    "-t ext4 -b 1024 -N 2000 -O ^orphan_file",
+    "-t ext4 -b 1024 -N 2000 -O orphan_file",
+    "-t ext4 -b 1024 -N 2000 -O orphan_file -E orphan_file_size=2",
 ];
 
 /// More than two blocks of an orphan file have slots for.
 const ORPHANS: usize = 600;
-
-fn make(arguments: &[&str], path: &Path) {
-    Tool::new("mke2fs")
-        .args(["-q", "-F", "-N", "2000"])
-        .args(arguments)
-        .arg(path)
-        .arg("32M")
-        .run()
-        .expect("image");
-}
 
 fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
     let device = Arc::new(MemoryDevice::new(bytes));
@@ -54,22 +35,11 @@ fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
 }
 
 fn free_inodes(path: &Path) -> u64 {
-    let text = Tool::new("dumpe2fs")
-        .arg("-h")
-        .arg(path)
-        .run()
-        .expect("dumpe2fs");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Free inodes:"));
-    line.and_then(|count| count.trim().parse().ok())
-        .expect("a count of free inodes")
+    free_space(path).expect("dumpe2fs").inodes
 }
 
 fn assert_clean(path: &Path, what: &str) {
-    if let Err(error) = Tool::new("e2fsck").arg("-fn").arg(path).run() {
-        panic!("{what}: {error}");
-    }
+    check(path).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
 /// What a crash leaves of files that were held when they lost their names.
@@ -111,7 +81,7 @@ fn orphans_that_we_left_are_finished_by_us_by_e2fsck_and_by_the_kernel() {
     for layout in LAYOUTS {
         let what = format!("{layout:?}");
         let file = tempfile::NamedTempFile::new().expect("temporary file");
-        make(layout, file.path());
+        make_image(file.path(), layout, "32M").expect("image");
         let free = free_inodes(file.path());
         let crashed = with_orphans(std::fs::read(file.path()).expect("image"));
 
@@ -122,11 +92,7 @@ fn orphans_that_we_left_are_finished_by_us_by_e2fsck_and_by_the_kernel() {
         assert_eq!(free_inodes(file.path()), free, "{what}");
 
         std::fs::write(file.path(), &crashed).expect("image");
-        let told = Tool::new("e2fsck")
-            .accept(1)
-            .arg("-fy")
-            .arg(file.path())
-            .run();
+        let told = e2fsck("-fy").accept(1).arg(file.path()).run();
         let told = told.expect("e2fsck replays the journal");
         assert!(told.contains("rphaned inode"), "{what}: {told}");
         assert_clean(file.path(), &what);
@@ -150,7 +116,7 @@ fn orphans_that_the_kernel_left_are_finished_by_us() {
     for layout in LAYOUTS {
         let what = format!("{layout:?}");
         let file = tempfile::NamedTempFile::new().expect("temporary file");
-        make(layout, file.path());
+        make_image(file.path(), layout, "32M").expect("image");
         let free = free_inodes(file.path());
         let mount = LoopMount::new(file.path(), Access::ReadWrite, &[]).expect("mounted");
         let held: Vec<_> = (0..ORPHANS)

@@ -6,7 +6,7 @@ use larder::{
     Volume, XattrMode,
 };
 use larder_block::{BlockDevice, MemoryDevice};
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::{check, debugfs, make_image};
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use rustix::fs::{XattrFlags, lgetxattr, lremovexattr, lsetxattr};
 use rustix::io::Errno;
@@ -56,9 +56,7 @@ fn needs() -> bool {
 }
 
 fn mke2fs(path: &Path, arguments: &str) {
-    let tool = Tool::new("mke2fs").args(["-q", "-F"]);
-    let tool = tool.args(arguments.split_whitespace());
-    tool.arg(path).arg("20M").run().expect("mke2fs");
+    make_image(path, arguments, "20M").expect("mke2fs");
 }
 
 fn open(device: &Arc<MemoryDevice>) -> Volume {
@@ -105,8 +103,7 @@ impl Bed {
         self.volume.close().expect("closed");
         let path = self.folder.path().join("ours");
         std::fs::write(&path, self.device.to_bytes()).expect("image");
-        let checked = Tool::new("e2fsck").arg("-fn").arg(&path).run();
-        checked.unwrap_or_else(|error| panic!("{error}"));
+        check(&path).unwrap_or_else(|error| panic!("{error}"));
         LoopMount::new(&path, Access::ReadOnly, &[]).expect("mount")
     }
 }
@@ -418,8 +415,7 @@ fn image_with_protection_is_held_until_it_is_closed() {
     let path = bed.folder.path().join("ours");
     let protection = || {
         std::fs::write(&path, bed.device.to_bytes()).expect("image");
-        let tool = Tool::new("debugfs").args(["-R", "dump_mmp"]);
-        tool.arg(&path).run().expect("debugfs")
+        debugfs(&path, "dump_mmp").expect("debugfs")
     };
     let node = rustix::system::uname();
     let node = format!("node_name: {}", node.nodename().to_string_lossy());

@@ -5,13 +5,13 @@ use larder::{Clock, Ino, MbCacheVariant, NewFile, OpenOptions, Timestamp, Volume
 use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, LAYOUTS, Layout};
 use larder_testkit::deal::{Deal, Rules, Space};
+use larder_testkit::e2fsprogs::free_space;
 use larder_testkit::oracle::{DirectorySource, Source};
-use larder_testkit::tool::free_space;
 use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, tell_skipped};
 use std::sync::Arc;
 
 /// A layout by what mke2fs is told.
-const fn made_by(name: &'static str, mkfs: &'static [&'static str]) -> Layout {
+const fn made_by(name: &'static str, mkfs: &'static str) -> Layout {
     Layout {
         name,
         mkfs,
@@ -20,61 +20,23 @@ const fn made_by(name: &'static str, mkfs: &'static [&'static str]) -> Layout {
 }
 
 const SHARING: [(Layout, u64); 7] = [
+    (made_by("ext2", "-t ext2 -b 1024 -I 128 -N 4096"), 1024),
+    (made_by("ext3", "-t ext3 -b 1024 -I 128 -N 4096"), 1024),
+    (made_by("ext4-4k", "-t ext4 -b 4096 -N 4096"), 4096),
     (
-        made_by(
-            "ext2",
-            &["-t", "ext2", "-b", "1024", "-I", "128", "-N", "4096"],
-        ),
-        1024,
-    ),
-    (
-        made_by(
-            "ext3",
-            &["-t", "ext3", "-b", "1024", "-I", "128", "-N", "4096"],
-        ),
-        1024,
-    ),
-    (
-        made_by("ext4-4k", &["-t", "ext4", "-b", "4096", "-N", "4096"]),
-        4096,
-    ),
-    (
-        made_by(
-            "ext4-inode-128",
-            &["-t", "ext4", "-b", "2048", "-I", "128", "-N", "4096"],
-        ),
+        made_by("ext4-inode-128", "-t ext4 -b 2048 -I 128 -N 4096"),
         2048,
     ),
     (
-        made_by(
-            "ext4-no-journal",
-            &[
-                "-t",
-                "ext4",
-                "-b",
-                "1024",
-                "-N",
-                "4096",
-                "-O",
-                "^has_journal",
-            ],
-        ),
+        made_by("ext4-no-journal", "-t ext4 -b 1024 -N 4096 -O ^has_journal"),
         1024,
     ),
     (
-        made_by(
-            "ea-inode",
-            &["-t", "ext4", "-b", "1024", "-N", "4096", "-O", "ea_inode"],
-        ),
+        made_by("ea-inode", "-t ext4 -b 1024 -N 4096 -O ea_inode"),
         1024,
     ),
     (
-        made_by(
-            "ea-inode-128",
-            &[
-                "-t", "ext4", "-b", "1024", "-I", "128", "-N", "4096", "-O", "ea_inode",
-            ],
-        ),
+        made_by("ea-inode-128", "-t ext4 -b 1024 -I 128 -N 4096 -O ea_inode"),
         1024,
     ),
 ];

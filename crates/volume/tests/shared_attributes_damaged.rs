@@ -7,7 +7,7 @@ use larder_block::{BlockDevice, MemoryDevice};
 use larder_cache::buffer::BufferCache;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{FileBlock, Filesystem, GroupNo, MappingKind};
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::{check, e2fsck, new_image};
 use larder_testkit::{Requirement, skip};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -72,11 +72,7 @@ struct Bed {
 
 impl Bed {
     fn new(arguments: &str) -> Self {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let tool = Tool::new("mke2fs").args(["-q", "-F"]);
-        let tool = tool.args(arguments.split(' ')).arg(file.path()).arg("8M");
-        tool.run().unwrap();
-        let (volume, device) = open(std::fs::read(file.path()).unwrap());
+        let (volume, device) = open(new_image(arguments, "8M").unwrap());
         let set = |ino, value| volume.set_xattr(ino, NAME, value, XattrMode::Any).unwrap();
         let [a, b, c, data] = ["a", "b", "c", "data"].map(|name| create(&volume, name));
         set(a, SHARED);
@@ -221,12 +217,9 @@ fn change_all(volume: &Volume, what: &str) {
 fn repaired(bytes: &[u8], what: &str) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
-    let check = |how: &str| Tool::new("e2fsck").arg(how).accept(1).arg(file.path());
-    check("-fy")
-        .run()
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
-    let clean = Tool::new("e2fsck").arg("-fn").arg(file.path()).run();
-    clean.unwrap_or_else(|error| panic!("{what}, repaired: {error}"));
+    let repaired = e2fsck("-fy").accept(1).arg(file.path()).run();
+    repaired.unwrap_or_else(|error| panic!("{what}: {error}"));
+    check(file.path()).unwrap_or_else(|error| panic!("{what}, repaired: {error}"));
     std::fs::read(file.path()).unwrap()
 }
 

@@ -4,7 +4,7 @@ use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_block::BlockDevice;
 use larder_instruments::{ChangeRecord, OverlayDevice, RecordingDevice, SECTOR_BYTES};
 use larder_testkit::crash::ImageFile;
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::{make_image, new_image};
 use larder_testkit::{Requirement, skip};
 use rustix::io::Errno;
 use std::fs::File;
@@ -35,21 +35,8 @@ fn needs() -> bool {
     skip(&["mke2fs", "e2fsck"].map(Requirement::Tool))
 }
 
-fn make(path: &Path, arguments: &str, size: &str) {
-    Tool::new("mke2fs")
-        .args(["-q", "-F"])
-        .args(arguments.split_whitespace())
-        .arg(path)
-        .arg(size)
-        .run()
-        .expect("mke2fs");
-}
-
 fn base(arguments: &str) -> OverlayDevice {
-    let folder = tempfile::TempDir::new().expect("temporary directory");
-    let path = folder.path().join("image");
-    make(&path, arguments, SIZE);
-    OverlayDevice::new(std::fs::read(&path).expect("image").into())
+    OverlayDevice::new(new_image(arguments, SIZE).expect("mke2fs").into())
 }
 
 fn open(device: Arc<dyn BlockDevice>, for_writing: bool) -> larder::Result<Volume> {
@@ -316,7 +303,7 @@ fn superblock_zeroed_is_read_from_a_backup_and_not_written() {
     ] {
         let folder = tempfile::TempDir::new().expect("temporary directory");
         let path = folder.path().join("image");
-        make(&path, &format!("{arguments} -N 512"), size);
+        make_image(&path, &format!("{arguments} -N 512"), size).expect("mke2fs");
         let device = Arc::new(LargeFile::new(&path));
         let volume = open(Arc::clone(&device) as _, true).expect("a volume");
         create(&volume, "file");

@@ -11,7 +11,8 @@ use larder_block::{FileDevice, FileRange};
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{FileBlock, Filesystem, Ino, MappingKind};
 use larder_fuzz::{BLOCK_BYTES, images};
-use larder_testkit::tool::{Tool, debugfs_write};
+use larder_testkit::Access;
+use larder_testkit::e2fsprogs::{debugfs_script, debugfs_write, e2fsck, make_image_of};
 use std::error::Error;
 use std::fs;
 use std::io::Write;
@@ -107,17 +108,13 @@ fn make_tree(root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Of every image, and the seed of its hashes.
+const UUID: &str = "11111111-2222-3333-4444-555555555555";
+
 fn make_image(path: &Path, size_kib: &str, arguments: &str, tree: &Path) -> Result<()> {
     let _ = fs::remove_file(path);
-    Tool::new("mke2fs")
-        .args("-q -F -b 1024 -N 64 -m 0".split(' '))
-        .args(["-U", "11111111-2222-3333-4444-555555555555"])
-        .args(["-E", "hash_seed=11111111-2222-3333-4444-555555555555"])
-        .args(arguments.split(' '))
-        .arg("-d")
-        .args([tree, path])
-        .arg(size_kib)
-        .run()?;
+    let arguments = format!("-b 1024 -N 64 -m 0 -U {UUID} -E hash_seed={UUID} {arguments}");
+    make_image_of(tree, path, &arguments, size_kib)?;
     let mut value = tempfile::NamedTempFile::new()?;
     value.write_all(&[b'v'; 200])?;
     let long = format!("ea_set -f {} /sparse user.long", value.path().display());
@@ -126,27 +123,17 @@ fn make_image(path: &Path, size_kib: &str, arguments: &str, tree: &Path) -> Resu
         &["ea_set /inline user.a b", "ea_set /sparse user.c d", &long],
     )?;
     // Gives the directory of names its index.
-    Tool::new("e2fsck")
-        .args(["-fyD"])
-        .arg(path)
-        .accept(1)
-        .run()?;
+    e2fsck("-fyD").accept(1).arg(path).run()?;
     Ok(())
 }
 
 /// Two transactions that have not been written home.
 fn leave_transactions(path: &Path, dir: &Path) -> Result<()> {
-    let requests = dir.join("requests");
     let block = dir.join("block");
     fs::write(&block, [b'j'; BLOCK_BYTES])?;
     let block = block.display();
     let text = format!("jo\njw -b 1500 {block}\njw -r 1501\njw -b 1502 {block}\njc\n");
-    fs::write(&requests, text)?;
-    Tool::new("debugfs")
-        .args(["-w", "-f"])
-        .arg(&requests)
-        .arg(path)
-        .run()?;
+    debugfs_script(path, Access::ReadWrite, &text)?;
     Ok(())
 }
 

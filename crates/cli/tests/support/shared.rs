@@ -1,6 +1,7 @@
 //! What the tests of the commands share: an image, a user, and mounts that
 //! always go away.
 
+use larder_testkit::e2fsprogs::{check, make_image_of};
 use larder_testkit::requirement::is_root;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -29,7 +30,7 @@ impl Fixture {
             .unwrap();
         let fixture = Self { dir };
         fixture.make_tree();
-        fixture.make_image("ext4", &[]);
+        fixture.make_image("ext4", "");
         fixture
     }
 
@@ -50,27 +51,21 @@ impl Fixture {
     }
 
     /// Makes `image` anew, of a type that mke2fs knows.
-    pub fn make_image(&self, fs_type: &str, options: &[&str]) {
+    pub fn make_image(&self, fs_type: &str, options: &str) {
         self.make_image_with(fs_type, options, &self.path("tree"));
     }
 
     /// Makes `image` anew, of another tree.
     pub fn make_image_of(&self, tree: &Path) {
-        self.make_image_with("ext4", &[], tree);
+        self.make_image_with("ext4", "", tree);
     }
 
-    fn make_image_with(&self, fs_type: &str, options: &[&str], tree: &Path) {
+    fn make_image_with(&self, fs_type: &str, options: &str, tree: &Path) {
         let image = self.path("image");
-        fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+        fs::File::create(&image).unwrap();
+        let arguments = format!("-t {fs_type} -L pantry {options}");
+        make_image_of(tree, &image, &arguments, "32M").unwrap();
         fs::set_permissions(&image, Permissions::from_mode(0o644)).unwrap();
-        let made = Command::new(tool("mke2fs"))
-            .args(["-q", "-F", "-t", fs_type, "-L", "pantry", "-d"])
-            .arg(tree)
-            .args(options)
-            .arg(&image)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", text(&made.stderr));
     }
 
     /// Makes the image the property of the user that commands run as.
@@ -173,12 +168,7 @@ pub fn signal(server: &Server, signal: Signal) {
 /// Asserts that e2fsck finds no fault in an image.
 #[track_caller]
 pub fn assert_clean(image: &Path) {
-    let checked = Command::new(tool("e2fsck"))
-        .args(["-fn"])
-        .arg(image)
-        .output()
-        .unwrap();
-    assert!(checked.status.success(), "{}", text(&checked.stdout));
+    check(image).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// A mount point: what is mounted there goes away with it, whatever happens.

@@ -5,16 +5,12 @@ use crate::Filesystem;
 use crate::ondisk::superblock::Superblock;
 use larder_block::{BlockDevice, MemoryDevice};
 use larder_cache::buffer::BufferCache;
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::new_image;
 use std::sync::Arc;
 
 /// One of 12 MiB, with a journal and blocks of 1 KiB.
 pub(super) fn open() -> Filesystem {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("image");
-    let mke2fs = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "1024"]);
-    mke2fs.arg(&path).arg("12M").run().unwrap();
-    let image = MemoryDevice::new(std::fs::read(&path).unwrap());
+    let image = MemoryDevice::new(new_image("-t ext4 -b 1024", "12M").unwrap());
     let device: Arc<dyn BlockDevice> = Arc::new(image);
     let superblock = Superblock::read(&*device).unwrap();
     let buffers = BufferCache::small(Arc::clone(&device), 1024);

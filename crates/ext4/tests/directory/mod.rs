@@ -11,7 +11,6 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirEntryExt, FileTypeExt};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 pub type Names = BTreeMap<Vec<u8>, (u64, Option<FileKind>)>;
@@ -135,15 +134,6 @@ pub fn populate(root: &Path, counts: &[(usize, usize)]) {
                 fs::remove_file(dir.join(std::ffi::OsStr::from_bytes(&name(number, len_bytes))));
         }
     }
-}
-
-pub fn debugfs_write(image: &Image, command: &str) {
-    let output = Command::new("debugfs")
-        .args(["-w", "-R", command])
-        .arg(image.path())
-        .output()
-        .expect("debugfs");
-    assert!(output.status.success(), "{command}");
 }
 
 pub fn dir_block(fs: &Filesystem, dir: &Inode, index: u32) -> u64 {

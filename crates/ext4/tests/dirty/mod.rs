@@ -1,7 +1,8 @@
 //! Images whose journal needs recovery: copied while the kernel had them mounted.
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
-use larder_testkit::tool::Tool;
+use larder_testkit::e2fsprogs::{self, debugfs_script, make_image};
+use larder_testkit::image::copy_sparse;
 use larder_testkit::{Access, LoopMount};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,13 +20,7 @@ impl Dirty {
     pub fn unmounted(arguments: &str, size: &str) -> Self {
         let dir = TempDir::new().expect("temporary directory");
         let path = dir.path().join("image");
-        Tool::new("mke2fs")
-            .args(["-q", "-F"])
-            .args(arguments.split_whitespace())
-            .arg(&path)
-            .arg(size)
-            .run()
-            .expect("mke2fs");
+        make_image(&path, arguments, size).expect("mke2fs");
         // Asked of the clean image: debugfs may refuse one that was copied while it was mounted.
         let journal_blocks = journal_blocks(&path);
         Self {
@@ -85,27 +80,19 @@ impl Dirty {
 }
 
 fn journal_blocks(image: &Path) -> BTreeSet<u64> {
-    let text = Tool::new("debugfs")
-        .args(["-R", "blocks <8>"])
-        .arg(image)
-        .run()
-        .expect("debugfs");
+    let text = e2fsprogs::debugfs(image, "blocks <8>").expect("debugfs");
     text.split_whitespace()
         .map(|number| number.parse().expect("block number"))
         .collect()
 }
 
 fn copy(from: &Path, to: &Path) {
-    Tool::new("cp")
-        .args(["--sparse=always", "--reflink=never"])
-        .args([from, to])
-        .run()
-        .expect("cp");
+    copy_sparse(from, to).expect("copy");
 }
 
 /// Copies of an image, their journal replayed by others.
 pub mod replayed_by {
-    use super::{Access, Dirty, LoopMount, Tool};
+    use super::{Access, Dirty, LoopMount, debugfs_script};
 
     pub fn kernel(image: &Dirty) -> Dirty {
         let copy = image.copy();
@@ -116,11 +103,7 @@ pub mod replayed_by {
 
     pub fn debugfs(image: &Dirty) -> Dirty {
         let copy = image.copy();
-        Tool::new("debugfs")
-            .args(["-w", "-R", "jr"])
-            .arg(&copy.path)
-            .run()
-            .expect("debugfs");
+        debugfs_script(&copy.path, Access::ReadWrite, "jr").expect("debugfs");
         copy
     }
 }

@@ -6,6 +6,9 @@ use larder_cache::buffer::BufferCache;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{FileKind, Filesystem, NewInode};
+use larder_testkit::e2fsprogs::{check, debugfs, make_image};
+use larder_testkit::tool::Tool;
+use larder_testkit::{Requirement, skip};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -21,27 +24,12 @@ pub struct Image {
 impl Image {
     /// Runs mke2fs; `None`, and a line that says so, if there is none.
     pub fn make(arguments: &str, size: &str) -> Option<Self> {
+        if skip(&[Requirement::Tool("mke2fs")]) {
+            return None;
+        }
         let dir = TempDir::new().expect("temporary directory");
         let path = dir.path().join("image");
-        let output = Command::new("mke2fs")
-            .args(["-q", "-F"])
-            .args(arguments.split_whitespace())
-            .arg(&path)
-            .arg(size)
-            .output();
-        match output {
-            Ok(output) => {
-                let reason = String::from_utf8_lossy(&output.stderr);
-                assert!(
-                    output.status.success(),
-                    "mke2fs {arguments} {size}: {reason}"
-                );
-            }
-            Err(error) => {
-                larder_testkit::tell_skipped(format_args!("cannot run mke2fs: {error}"));
-                return None;
-            }
-        }
+        make_image(&path, arguments, size).expect("mke2fs");
         let made_by = format!("mke2fs {arguments} {size}");
         Some(Self { dir, path, made_by })
     }
@@ -57,15 +45,20 @@ impl Image {
 
     /// Standard output of dumpe2fs.
     pub fn dumpe2fs(&self) -> String {
-        run(Command::new("dumpe2fs").arg(&self.path))
+        Tool::new("dumpe2fs")
+            .arg(&self.path)
+            .run()
+            .expect("dumpe2fs")
     }
 
     /// Standard output of one debugfs command.
     pub fn debugfs(&self, command: &str) -> String {
-        run(Command::new("debugfs")
-            .arg("-R")
-            .arg(command)
-            .arg(&self.path))
+        debugfs(&self.path, command).expect("debugfs")
+    }
+
+    /// Panics with what e2fsck finds.
+    pub fn assert_clean(&self, what: &str) {
+        check(&self.path).unwrap_or_else(|error| panic!("{what}: {error}"));
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -118,11 +111,6 @@ pub fn open_with(sb: Superblock, device: &Arc<dyn BlockDevice>) -> Filesystem {
     let block_bytes = usize::try_from(sb.block_size_bytes()).expect("block size");
     let buffers = BufferCache::small(Arc::clone(device), block_bytes);
     Filesystem::new(sb, Arc::new(buffers), None)
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().expect("the tool runs");
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A loop mount, undone when dropped.

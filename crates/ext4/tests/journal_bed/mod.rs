@@ -10,9 +10,9 @@ use larder_ext4::journal::recover;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Filesystem, FsBlock, Ino, Result, Tid, WriteOptions};
 use larder_instruments::{OverlayDevice, RecordingDevice};
+use larder_testkit::e2fsprogs::{check, debugfs_script};
 use larder_testkit::seed::{Random, Seed};
-use larder_testkit::tool::Tool;
-use larder_testkit::{Requirement, skip};
+use larder_testkit::{Access, Requirement, skip};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -78,11 +78,7 @@ impl Prepared {
             script = format!("{script}journal_open -c -v {checksums}\n");
             script += "journal_write -b 333\njournal_close\njournal_run\n";
         }
-        std::fs::write(beside("script"), script).unwrap();
-        let debugfs = Tool::new("debugfs")
-            .args(["-w", "-f"])
-            .arg(beside("script"));
-        debugfs.arg(image.path()).run().expect("debugfs");
+        debugfs_script(image.path(), Access::ReadWrite, &script).expect("debugfs");
         let base: Arc<[u8]> = image.bytes().into();
         let is_content = |block: &FsBlock| {
             // Not so those that map the file, on ext2 and ext3.
@@ -282,8 +278,7 @@ pub fn save(device: &dyn BlockDevice, path: &Path) {
 }
 
 pub fn check_clean(path: &Path) {
-    let checked = Tool::new("e2fsck").args(["-fn"]).arg(path).run();
-    checked.unwrap_or_else(|error| panic!("{error}"));
+    check(path).unwrap_or_else(|error| panic!("{error}"));
 }
 
 pub fn file(path: &Path) -> Arc<dyn BlockDevice> {

@@ -7,11 +7,11 @@ use larder_ext4::{
     Error, FileBlock, Filesystem, FsBlock, Handle, Ino, Inode, Mapping, MappingKind, Result,
     WriteOptions,
 };
+use larder_testkit::e2fsprogs::debugfs_write;
 use larder_testkit::seed::Random;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 /// What each mapped block of the file is mapped to, and whether it is written.
@@ -37,12 +37,7 @@ impl Subject {
         let empty = image.path().with_extension("empty");
         std::fs::write(&empty, b"").expect("empty file");
         let request = format!("write {} file", empty.display());
-        let mut debugfs = Command::new("debugfs");
-        let written = debugfs
-            .args(["-w", "-R", &request])
-            .arg(image.path())
-            .output();
-        assert!(written.expect("debugfs").status.success());
+        debugfs_write(image.path(), &[request]).expect("debugfs");
         Some(Self::open(image, random))
     }
 
@@ -310,13 +305,7 @@ fn model_of(fs: &Filesystem, inode: &Inode) -> Model {
 
 /// What e2fsck and debugfs say of the image.
 fn check_image(image: &Image, model: &Model, context: &str) {
-    let output = Command::new("e2fsck")
-        .args(["-f", "-n"])
-        .arg(image.path())
-        .output()
-        .expect("e2fsck");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{context}: {text}");
+    image.assert_clean(context);
     let theirs = image.debugfs("blocks file");
     let theirs: HashSet<u64> = theirs
         .split_whitespace()

@@ -10,7 +10,6 @@ use larder_ext4::{
 use larder_testkit::seed::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::process::Command;
 use std::sync::Arc;
 
 /// Blocks that one change of a directory may change.
@@ -207,7 +206,7 @@ impl Subject {
         handle.stop();
         self.fs.close().expect("closed");
         std::fs::write(self.image.path(), self.device.to_bytes()).expect("image");
-        assert_clean(&self.image, &self.made_by);
+        self.image.assert_clean(&self.made_by);
         let Some(mount) = self.image.mount("ro") else {
             return;
         };
@@ -252,15 +251,4 @@ pub fn listed(fs: &Filesystem, dir: &Inode) -> BTreeMap<Vec<u8>, Ino> {
             return names;
         }
     }
-}
-
-/// Panics with what e2fsck finds.
-pub fn assert_clean(image: &Image, made_by: &str) {
-    let output = Command::new("e2fsck")
-        .arg("-fn")
-        .arg(image.path())
-        .output()
-        .expect("e2fsck");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{made_by}: {text}");
 }

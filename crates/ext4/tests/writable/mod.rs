@@ -5,9 +5,10 @@ use larder_block::{BlockDevice, MemoryDevice};
 use larder_cache::mbcache::{self, AttributeCaches, Config, Variant};
 use larder_cache::table::Growth;
 use larder_ext4::{Filesystem, WriteOptions};
+use larder_testkit::e2fsprogs::{check_bytes, e2fsck, on_file};
+use larder_testkit::tool::Tool;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 /// A file system on a device in memory.
@@ -74,22 +75,13 @@ impl Writable {
 
     /// Runs `check` on a file that holds what the device has.
     pub fn on_file<R>(&self, check: impl FnOnce(&Path) -> R) -> R {
-        let file = tempfile::NamedTempFile::new().expect("temporary file");
-        std::fs::write(file.path(), self.device.to_bytes()).expect("image");
-        check(file.path())
+        on_file(&self.device.to_bytes(), |path| Ok(check(path))).expect("image")
     }
 
     /// Panics with what e2fsck has to say if that is anything.
     pub fn assert_clean(&self) {
-        self.on_file(|path| {
-            let output = Command::new("e2fsck")
-                .arg("-fn")
-                .arg(path)
-                .output()
-                .expect("e2fsck");
-            let text = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{}: {text}", self.made_by);
-        });
+        check_bytes(&self.device.to_bytes())
+            .unwrap_or_else(|error| panic!("{}: {error}", self.made_by));
     }
 
     /// The free clusters, by their first blocks, and inodes by dumpe2fs, which reads the bitmaps, and panics if it finds
@@ -97,19 +89,9 @@ impl Writable {
     pub fn free_by_dumpe2fs(&self) -> (BTreeSet<u64>, BTreeSet<u64>) {
         let text = self.on_file(|path| {
             // What is committed may still be in the journal.
-            let replayed = Command::new("e2fsck")
-                .args(["-y", "-E", "journal_only"])
-                .arg(path)
-                .output();
-            assert!(
-                replayed.expect("e2fsck").status.success(),
-                "{}",
-                self.made_by
-            );
-            let output = Command::new("dumpe2fs").arg(path).output();
-            let output = output.expect("dumpe2fs");
-            assert!(output.status.success(), "{}", self.made_by);
-            String::from_utf8_lossy(&output.stdout).into_owned()
+            let replayed = e2fsck("-y -E journal_only").arg(path).run();
+            let dumped = replayed.and_then(|_| Tool::new("dumpe2fs").arg(path).run());
+            dumped.unwrap_or_else(|error| panic!("{}: {error}", self.made_by))
         });
         let cluster_blocks = 1 << self.fs.superblock().cluster_blocks_log2;
         let (mut blocks, mut inodes) = (BTreeSet::new(), BTreeSet::new());

@@ -4,12 +4,10 @@
 #[path = "../mounted/mod.rs"]
 mod mounted;
 
-use larder::OpenOptions;
 use larder_fuse::MountOptions;
 use larder_testkit::tool::Tool;
 use larder_testkit::{Access, LoopMount, Requirement, skip};
 use mounted::Mounted;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -25,11 +23,7 @@ fn folder() -> Option<TempDir> {
     if skip(&tools) || skip(&[Requirement::LoopMount, Requirement::Fuse]) {
         return None;
     }
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("mnt")).unwrap();
-    let image = folder.path().join("image");
-    let mke2fs = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-b", "4096"]);
-    mke2fs.arg(&image).arg("32M").run().unwrap();
+    let folder = mounted::folder("-t ext4 -b 4096", "32M");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/direct_writes/writer.c");
     let gcc = Tool::new("gcc").args(["-O2", "-pthread", "-o"]);
     gcc.arg(program(&folder)).arg(source).run().unwrap();
@@ -58,13 +52,7 @@ fn check(options: &MountOptions, ways: &[[&str; 2]]) {
     let Some(folder) = folder() else {
         return;
     };
-    let mut volume = OpenOptions::default();
-    volume.read_write = true;
-    let options = MountOptions {
-        read_write: true,
-        ..options.clone()
-    };
-    let mounted = Mounted::open(folder.path(), &volume, &options);
+    let mounted = Mounted::for_writing(folder.path(), options);
     let all = ways
         .iter()
         .map(|how| stale(&folder, &mounted.path, *how, ROUNDS));

@@ -1,10 +1,24 @@
 //! A mount that this process serves.
+#![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 use larder::{OpenOptions, Volume};
 use larder_fuse::{MountOptions, Server, Unmounter};
+use larder_testkit::e2fsprogs::make_image;
+use larder_testkit::image::copy_sparse;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use tempfile::TempDir;
+
+/// A folder with `image`, made by mke2fs, a copy of it called `kernel`, and `mnt`.
+pub fn folder(mke2fs: &str, size: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("mnt")).unwrap();
+    let image = folder.path().join("image");
+    make_image(&image, mke2fs, size).unwrap();
+    copy_sparse(&image, &folder.path().join("kernel")).unwrap();
+    folder
+}
 
 /// A served mount, unmounted when dropped.
 pub struct Mounted {
@@ -15,6 +29,17 @@ pub struct Mounted {
 }
 
 impl Mounted {
+    /// Mounts `image` of `folder` on its `mnt`, for writing.
+    pub fn for_writing(folder: &Path, options: &MountOptions) -> Self {
+        let mut volume = OpenOptions::default();
+        volume.read_write = true;
+        let options = MountOptions {
+            read_write: true,
+            ..options.clone()
+        };
+        Self::open(folder, &volume, &options)
+    }
+
     /// Mounts `image` of `folder` on its `mnt`.
     pub fn open(folder: &Path, volume: &OpenOptions, options: &MountOptions) -> Self {
         let volume = Arc::new(Volume::open(folder.join("image"), volume).unwrap());

@@ -7,13 +7,13 @@ use larder_cache::table::HashFunction as _;
 use larder_cache::tables::Finder;
 use larder_cache::tape::Operation;
 use larder_lab::trace::{Tolerance, TraceReader};
-use larder_testkit::{Random, Requirement, Seed, skip, tool};
+use larder_testkit::e2fsprogs::make_image_of;
+use larder_testkit::{Random, Requirement, Seed, skip};
 use larder_trace::{Overflow, TraceEvent, TraceRecorder};
 use std::collections::HashMap;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// A hash table in a few lines: chains, the latest first.
 #[derive(Default)]
@@ -99,10 +99,7 @@ pub fn make_image(dir: &Path) -> PathBuf {
             fs::write(path.join(format!("file{file}")), content).unwrap();
         }
     }
-    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
-    let mut mke2fs = Command::new(tool::find("mke2fs").unwrap());
-    mke2fs.args(["-q", "-F", "-t", "ext4", "-d"]);
-    assert!(mke2fs.args([&tree, &image]).status().unwrap().success());
+    make_image_of(&tree, &image, "-t ext4", "32M").unwrap();
     image
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Cost: only pages that differ from those of the state before are written.
 
+use crate::e2fsprogs;
 use crate::error::{Context, Result};
-use crate::tool::Tool;
 use larder_block::{BlockDevice, FileDevice, FileRange};
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::ondisk::superblock::Superblock;
@@ -13,7 +13,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 use tempfile::TempDir;
 
 /// Where a file costs no disk.
@@ -111,7 +110,7 @@ impl ImageFile {
     /// # Errors
     /// Its complaints.
     pub fn check(&self) -> Result<()> {
-        fsck().args(["-fn"]).arg(&self.path).run().map(|_| ())
+        e2fsprogs::check(&self.path)
     }
 
     /// Lets e2fsck replay the journal, and finish what orphans began, and forget the state:
@@ -120,7 +119,7 @@ impl ImageFile {
     /// # Errors
     /// If it repaired more than that.
     pub fn replay(&mut self) -> Result<()> {
-        let text = fsck().args(["-fy"]).accept(1).arg(&self.path).run()?;
+        let text = e2fsprogs::e2fsck("-fy").accept(1).arg(&self.path).run()?;
         self.forget()?;
         match repair(&text, self.has_inline_data()) {
             None => Ok(()),
@@ -216,14 +215,6 @@ fn forgotten_users(line: &str) -> Option<usize> {
     let (found, right) = counts.split_once(", should be ")?;
     let right = right.split('.').next()?.parse::<usize>().ok()?;
     found.parse::<usize>().ok()?.checked_sub(right)
-}
-
-/// e2fsck with the true clock: with the tools' fixed one, what we write would lie in the future.
-fn fsck() -> Tool {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    Tool::new("e2fsck").env("E2FSPROGS_FAKE_TIME", (now + 1).to_string())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Small empty file systems on which workloads are run.
 
+use crate::e2fsprogs::{UUID, repeatable_mke2fs};
 use crate::error::{Context, Result};
 use crate::model::Rules;
-use crate::tool::Tool;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -16,8 +16,8 @@ pub struct Layout {
     pub name: &'static str,
     /// Size of the image.
     pub size_mib: u32,
-    /// Arguments of mke2fs.
-    pub mkfs: &'static [&'static str],
+    /// Arguments of mke2fs, separated by spaces.
+    pub mkfs: &'static str,
     /// Whether it has a journal.
     pub journal: bool,
     /// What the model must know.
@@ -42,145 +42,96 @@ const EXT3_1K: Rules = Rules {
 /// The bytes of empty file systems by their layouts' names.
 type Bases = HashMap<&'static str, Arc<[u8]>>;
 
+/// One of 16 MiB with a journal.
+const fn journalled(name: &'static str, mkfs: &'static str, rules: Rules) -> Layout {
+    Layout {
+        name,
+        size_mib: 16,
+        mkfs,
+        journal: true,
+        rules,
+    }
+}
+
+/// One of 16 MiB without a journal.
+const fn unjournalled(name: &'static str, mkfs: &'static str, rules: Rules) -> Layout {
+    Layout {
+        journal: false,
+        ..journalled(name, mkfs, rules)
+    }
+}
+
 /// The layouts, those with a journal first.
 pub const LAYOUTS: &[Layout] = &[
+    journalled("ext4", "-t ext4 -b 4096 -N 2048", EXT4),
+    journalled("ext3-1k", "-t ext3 -b 1024 -I 128", EXT3_1K),
+    journalled(
+        "ext4-1k-no-checksums",
+        "-t ext4 -b 1024 -O ^metadata_csum,uninit_bg",
+        EXT4_1K,
+    ),
+    journalled(
+        "inline-data",
+        "-t ext4 -b 4096 -N 2048 -O inline_data",
+        EXT4,
+    ),
     Layout {
-        name: "ext4",
-        size_mib: 16,
-        mkfs: &["-t", "ext4", "-b", "4096", "-N", "2048"],
-        journal: true,
-        rules: EXT4,
-    },
-    Layout {
-        name: "ext3-1k",
-        size_mib: 16,
-        mkfs: &["-t", "ext3", "-b", "1024", "-I", "128"],
-        journal: true,
-        rules: EXT3_1K,
-    },
-    Layout {
-        name: "ext4-1k-no-checksums",
-        size_mib: 16,
-        mkfs: &["-t", "ext4", "-b", "1024", "-O", "^metadata_csum,uninit_bg"],
-        journal: true,
-        rules: EXT4_1K,
-    },
-    Layout {
-        name: "inline-data",
-        size_mib: 16,
-        mkfs: &[
-            "-t",
-            "ext4",
-            "-b",
-            "4096",
-            "-N",
-            "2048",
-            "-O",
-            "inline_data",
-        ],
-        journal: true,
-        rules: EXT4,
-    },
-    Layout {
-        name: "bigalloc",
         size_mib: 32,
-        mkfs: &[
-            "-t", "ext4", "-b", "4096", "-N", "2048", "-O", "bigalloc", "-C", "16384",
-        ],
-        journal: true,
-        rules: Rules {
-            cluster_bytes: 16_384,
-            ..EXT4
-        },
+        ..journalled(
+            "bigalloc",
+            "-t ext4 -b 4096 -N 2048 -O bigalloc -C 16384",
+            Rules {
+                cluster_bytes: 16_384,
+                ..EXT4
+            },
+        )
     },
     Layout {
-        name: "meta-bg-1k",
         size_mib: 32,
-        mkfs: &[
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-O",
-            "meta_bg,^resize_inode,64bit",
-        ],
-        journal: true,
-        rules: EXT4_1K,
+        ..journalled(
+            "meta-bg-1k",
+            "-t ext4 -b 1024 -O meta_bg,^resize_inode,64bit",
+            EXT4_1K,
+        )
     },
-    Layout {
-        name: "inode-128-2k",
-        size_mib: 16,
-        mkfs: &["-t", "ext4", "-b", "2048", "-I", "128"],
-        journal: true,
-        rules: Rules {
+    journalled(
+        "inode-128-2k",
+        "-t ext4 -b 2048 -I 128",
+        Rules {
             cluster_bytes: 2048,
             wide_times: false,
             ..EXT4
         },
-    },
-    Layout {
-        name: "orphan-file",
-        size_mib: 16,
-        mkfs: &[
-            "-t",
-            "ext4",
-            "-b",
-            "4096",
-            "-N",
-            "2048",
-            "-O",
-            "orphan_file",
-        ],
-        journal: true,
-        rules: EXT4,
-    },
-    Layout {
-        name: "small-journal-1k",
-        size_mib: 16,
-        mkfs: &["-t", "ext4", "-b", "1024", "-J", "size=1", "-O", "^flex_bg"],
-        journal: true,
-        rules: EXT4_1K,
-    },
-    Layout {
-        name: "ea-inode-1k",
-        size_mib: 16,
-        mkfs: &["-t", "ext4", "-b", "1024", "-N", "2048", "-O", "ea_inode"],
-        journal: true,
-        rules: EXT4_1K,
-    },
-    Layout {
-        name: "ext2-1k",
-        size_mib: 16,
-        mkfs: &["-t", "ext2", "-b", "1024", "-I", "128"],
-        journal: false,
-        rules: EXT3_1K,
-    },
-    Layout {
-        name: "no-journal-4k",
-        size_mib: 16,
-        mkfs: &[
-            "-t",
-            "ext4",
-            "-b",
-            "4096",
-            "-N",
-            "2048",
-            "-O",
-            "^has_journal",
-        ],
-        journal: false,
-        rules: EXT4,
-    },
-    Layout {
-        name: "ext2-4k-large-inodes",
-        size_mib: 16,
-        mkfs: &["-t", "ext2", "-b", "4096", "-I", "256", "-N", "2048"],
-        journal: false,
-        rules: Rules {
+    ),
+    journalled(
+        "orphan-file",
+        "-t ext4 -b 4096 -N 2048 -O orphan_file",
+        EXT4,
+    ),
+    journalled(
+        "small-journal-1k",
+        "-t ext4 -b 1024 -J size=1 -O ^flex_bg",
+        EXT4_1K,
+    ),
+    journalled(
+        "ea-inode-1k",
+        "-t ext4 -b 1024 -N 2048 -O ea_inode",
+        EXT4_1K,
+    ),
+    unjournalled("ext2-1k", "-t ext2 -b 1024 -I 128", EXT3_1K),
+    unjournalled(
+        "no-journal-4k",
+        "-t ext4 -b 4096 -N 2048 -O ^has_journal",
+        EXT4,
+    ),
+    unjournalled(
+        "ext2-4k-large-inodes",
+        "-t ext2 -b 4096 -I 256 -N 2048",
+        Rules {
             extents: false,
             ..EXT4
         },
-    },
+    ),
 ];
 
 /// The layout of this name.
@@ -214,20 +165,10 @@ impl Layout {
         let path = folder.path().join("base.img");
         let size_bytes = (self.size_mib as usize) << 20;
         std::fs::write(&path, POISON.repeat(size_bytes / POISON.len())).context("write", &path)?;
-        let configuration = folder.path().join("mke2fs.conf");
-        let text = include_str!("../image/mke2fs.conf");
-        std::fs::write(&configuration, text).context("write", &configuration)?;
         // Nothing is wiped that need not be.
-        let kept = "nodiscard,lazy_itable_init=1,lazy_journal_init=1,root_owner=0:0,\
-                    hash_seed=68617368-2073-4565-9400-6f6620746573";
-        Tool::new("mke2fs")
-            .env("MKE2FS_CONFIG", &configuration)
-            .args(["-q", "-F", "-m", "0"])
-            .args(["-U", "6c617264-6572-4000-8000-746573746b69"])
-            .args(self.mkfs)
-            .args(["-E", kept])
-            .arg(&path)
-            .run()?;
+        let kept = "nodiscard,root_owner=0:0";
+        let mke2fs = repeatable_mke2fs(self.mkfs, kept, folder.path())?;
+        mke2fs.args(["-m", "0", "-U", UUID]).arg(&path).run()?;
         std::fs::read(&path).context("read", &path)
     }
 }

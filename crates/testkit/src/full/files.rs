@@ -29,7 +29,7 @@ impl Limits {
             cluster_bytes: layout.rules.cluster_bytes,
             extents: layout.rules.extents,
             moves: true,
-            inline_data: layout.mkfs.contains(&"inline_data"),
+            inline_data: layout.mkfs.contains("inline_data"),
         }
     }
 }

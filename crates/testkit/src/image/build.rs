@@ -1,11 +1,12 @@
 //! Following a recipe.
 
 use super::{Change, Image, OracleKind, Populate, Recipe, copy_sparse};
+use crate::e2fsprogs::{UUID, debugfs, debugfs_write, repeatable_mke2fs};
 use crate::error::{Context, Error, Result};
 use crate::mount::{Access, LoopMount};
 use crate::requirement::can_loop_mount;
 use crate::seed::{Seed, mix};
-use crate::tool::{Tool, debugfs_write};
+use crate::tool::Tool;
 use crate::tree::{self, Limits};
 use rustix::fs::{FlockOperation, Mode, flock};
 use std::fs::File;
@@ -15,12 +16,10 @@ use std::sync::OnceLock;
 /// The environment variable that moves the kept images elsewhere.
 pub const IMAGES_VARIABLE: &str = "LARDER_TEST_IMAGES";
 
-const UUID: &str = "6c617264-6572-4000-8000-746573746b69";
-const HASH_SEED: &str = "hash_seed=68617368-2073-4565-9400-6f6620746573";
-
 /// The sources that an image's content follows from.
-const SOURCES: [&str; 11] = [
-    include_str!("mke2fs.conf"),
+const SOURCES: [&str; 12] = [
+    include_str!("../mke2fs.conf"),
+    include_str!("../e2fsprogs.rs"),
     include_str!("build.rs"),
     include_str!("large.rs"),
     include_str!("recipe.rs"),
@@ -91,7 +90,7 @@ fn key(recipe: &str) -> Result<u64> {
     let tools = if let Some(version) = TOOLS.get() {
         version
     } else {
-        let version = Tool::new("e2fsck").arg("-V").run_with_messages()?;
+        let version = Tool::new("e2fsck").arg("-V").messages()?;
         TOOLS.get_or_init(|| version)
     };
     let texts = SOURCES.iter().copied().chain([tools.as_str(), recipe]);
@@ -151,51 +150,31 @@ fn make_empty(recipe: &Recipe, path: &Path, copied: Option<&Path>) -> Result<()>
     let file = File::create(path).context("create", path)?;
     let size_bytes = u64::from(recipe.size_mib) << 20;
     file.set_len(size_bytes).context("truncate", path)?;
-    let configuration = path.with_extension("conf");
-    std::fs::write(&configuration, include_str!("mke2fs.conf")).context("write", &configuration)?;
-    let mut extended = vec![HASH_SEED, "lazy_itable_init=1", "lazy_journal_init=1"];
-    extended.extend(recipe.extended);
     // As that of everything that it copies.
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     let owner = format!("root_owner={}:{}", user.as_raw(), group.as_raw());
-    extended.push(&owner);
-    let mut tool = Tool::new("mke2fs")
-        .env("MKE2FS_CONFIG", &configuration)
-        .args([
-            "-q",
-            "-F",
-            "-m",
-            "1",
-            "-L",
-            recipe.name.get(..16).unwrap_or(recipe.name),
-        ])
-        .args(arguments(recipe))
-        .arg("-E")
-        .arg(extended.join(","));
-    if !recipe.mkfs.contains(&"-r") {
+    let folder = tempfile::tempdir().context("make a folder in", &std::env::temp_dir())?;
+    let label = recipe.name.get(..16).unwrap_or(recipe.name);
+    let mut tool = repeatable_mke2fs(&arguments(recipe), &owner, folder.path())?
+        .args(["-m", "1", "-L", label]);
+    if recipe.argument("-r").is_none() {
         tool = tool.args(["-U", UUID]);
     }
     if let Some(folder) = copied {
         tool = tool.arg("-d").arg(folder);
     }
-    tool.arg(path).run()?;
-    std::fs::remove_file(&configuration).context("remove", &configuration)
+    tool.arg(path).run().map(drop)
 }
 
 /// The arguments of mke2fs, in which only the last `-O` would count.
-fn arguments(recipe: &Recipe) -> Vec<String> {
-    let mut arguments: Vec<String> = recipe.mkfs.iter().map(|&arg| arg.to_owned()).collect();
-    if !recipe.checksums {
-        let features = arguments
-            .iter()
-            .position(|arg| arg == "-O")
-            .map(|at| at + 1);
-        match features.and_then(|at| arguments.get_mut(at)) {
-            Some(features) => features.push_str(",^metadata_csum"),
-            None => arguments.extend(["-O", "^metadata_csum"].map(String::from)),
-        }
+fn arguments(recipe: &Recipe) -> String {
+    match recipe.argument("-O") {
+        _ if recipe.checksums => recipe.mkfs.to_owned(),
+        Some(features) => recipe
+            .mkfs
+            .replace(features, &format!("{features},^metadata_csum")),
+        None => format!("{} -O ^metadata_csum", recipe.mkfs),
     }
-    arguments
 }
 
 fn apply(change: &Change, path: &Path) -> Result<()> {
@@ -225,10 +204,7 @@ fn apply(change: &Change, path: &Path) -> Result<()> {
 
 /// Points the only extent of `/shared/b` at the blocks of `/shared/a`.
 fn share_blocks(path: &Path) -> Result<()> {
-    let blocks = Tool::new("debugfs")
-        .args(["-R", "blocks /shared/a"])
-        .arg(path)
-        .run()?;
+    let blocks = debugfs(path, "blocks /shared/a")?;
     let first: u64 = blocks
         .split_whitespace()
         .next()

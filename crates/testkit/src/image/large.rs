@@ -7,10 +7,9 @@
 use super::build::keep;
 use super::copy_sparse;
 use crate::device::PatternDevice;
+use crate::e2fsprogs::{debugfs, debugfs_write, make_image};
 use crate::error::{Context, Error, Result};
-use crate::tool::{Tool, debugfs_write};
 use larder_block::{BlockDevice, FileDevice, FileRange};
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,10 +33,7 @@ impl LargeFile {
         let path = keep(&format!("large-{size_mib}"), "", |unfinished, _| {
             make(unfinished, size_mib)
         })?;
-        let blocks = Tool::new("debugfs")
-            .args(["-R", "stat /large"])
-            .arg(&path)
-            .run()?;
+        let blocks = debugfs(&path, "stat /large")?;
         let device = FileDevice::open(&path, FileRange::default())
             .map_err(|error| Error::Inconsistent(format!("{}: {error}", path.display())))?;
         let base: Arc<dyn BlockDevice> = Arc::new(device);
@@ -51,15 +47,12 @@ impl LargeFile {
 
 fn make(path: &Path, size_mib: u64) -> Result<()> {
     let whole = path.with_extension("whole");
-    let file = File::create(&whole).context("create", &whole)?;
-    file.set_len((size_mib + size_mib / 8 + 16) << 20)
-        .context("truncate", &whole)?;
-    Tool::new("mke2fs")
-        .args([
-            "-q", "-F", "-t", "ext2", "-b", "4096", "-N", "64", "-m", "0",
-        ])
-        .arg(&whole)
-        .run()?;
+    let image_mib = size_mib + size_mib / 8 + 16;
+    make_image(
+        &whole,
+        "-t ext2 -b 4096 -N 64 -m 0",
+        &format!("{image_mib}M"),
+    )?;
     let size_bytes = size_mib << 20;
     // debugfs names the inode that it makes on standard output only.
     debugfs_write(

@@ -9,10 +9,8 @@ pub struct Recipe {
     pub name: &'static str,
     /// Size of the image; the file is sparse.
     pub size_mib: u32,
-    /// Arguments of mke2fs, without `-E`.
-    pub mkfs: &'static [&'static str],
-    /// What mke2fs takes behind `-E`.
-    pub extended: &'static [&'static str],
+    /// Arguments of mke2fs, without `-E`, separated by spaces.
+    pub mkfs: &'static str,
     /// Whether metadata may carry checksums; without them, damage goes deeper.
     pub checksums: bool,
     /// What is changed in the empty file system.
@@ -48,21 +46,21 @@ impl Recipe {
     /// What mke2fs can copy into this file system.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        let extents = self.mkfs.contains(&"ext4");
-        let mut limits = Limits::of_blocks(self.block_size_bytes(), extents);
-        if self.mkfs.contains(&"-r") {
+        let block_size = self.argument("-b").and_then(|size| size.parse().ok());
+        let extents = self.argument("-t") == Some("ext4");
+        let mut limits = Limits::of_blocks(block_size.unwrap_or(1024), extents);
+        if self.argument("-r").is_some() {
             // Revision 0 has no attributes.
             limits.attributes_bytes = 0;
         }
         limits
     }
 
-    fn block_size_bytes(&self) -> usize {
-        let mut arguments = self.mkfs.iter();
-        arguments
-            .find(|&&argument| argument == "-b")
-            .and_then(|_| arguments.next()?.parse().ok())
-            .unwrap_or(1024)
+    /// The argument of mke2fs after `option`.
+    pub(super) fn argument(&self, option: &str) -> Option<&'static str> {
+        let mut arguments = self.mkfs.split(' ');
+        arguments.find(|argument| *argument == option)?;
+        arguments.next()
     }
 
     /// Whether this image needs the kernel, to make it or to know what it
@@ -79,7 +77,7 @@ impl Recipe {
         };
         !self.before.is_empty()
             || self.after.iter().any(by_kernel)
-            || self.mkfs.contains(&"inline_data")
+            || self.mkfs.contains("inline_data")
     }
 }
 

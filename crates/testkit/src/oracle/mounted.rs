@@ -1,10 +1,10 @@
 //! The oracle that belongs to an image.
 
 use super::{DirectorySource, Fields};
+use crate::e2fsprogs::debugfs_write;
 use crate::error::{Context, Error, Result};
 use crate::image::{Change, Image, OracleKind, Work, copy_sparse};
 use crate::mount::{Access, LoopMount};
-use crate::tool::debugfs_write;
 use std::path::Path;
 use tempfile::TempDir;
 

@@ -10,9 +10,9 @@ use super::outcome::Outcome;
 use super::pattern::{Action, Content, Operation, PAGE_BYTES, Pattern};
 use super::queue::Queue;
 use super::trace::Trace;
+use crate::e2fsprogs::make_image_of;
 use crate::error::{Context, Error, Result};
 use crate::mount::{Access, LoopMount};
-use crate::tool::Tool;
 use larder_readahead::Advice;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -265,11 +265,6 @@ fn make_image(folder: &Path) -> Result<PathBuf> {
     let len = usize::try_from(BLOCKS_FILE_BYTES).unwrap_or(0);
     std::fs::write(&blocks, vec![b'x'; len]).context("write", &blocks)?;
     let image = folder.join("image");
-    let file = File::create(&image).context("create", &image)?;
-    file.set_len(64 << 20).context("truncate", &image)?;
-    Tool::new("mke2fs")
-        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-N", "64", "-d"])
-        .args([&content, &image])
-        .run()?;
+    make_image_of(&content, &image, "-t ext4 -b 4096 -N 64", "64M")?;
     Ok(image)
 }

@@ -3,8 +3,8 @@
 use super::table::MOST_IDLE;
 use crate::{Ino, NewFile, OpenOptions, SetAttributes, Volume};
 use larder_block::MemoryDevice;
+use larder_testkit::e2fsprogs::new_image;
 use larder_testkit::requirement::{Requirement, skip};
-use larder_testkit::tool::Tool;
 use std::sync::Arc;
 
 const FILES: usize = 2 * MOST_IDLE;
@@ -21,10 +21,7 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
     if skip(&[Requirement::Tool("mke2fs")]) {
         return;
     }
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let make = Tool::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-N", "10000"]);
-    make.arg(file.path()).arg("32M").run().unwrap();
-    let bytes = std::fs::read(file.path()).unwrap();
+    let bytes = new_image("-t ext4 -N 10000", "32M").unwrap();
     let options = OpenOptions {
         read_write: true,
         background: false,

@@ -1,0 +1,137 @@
+//! The programs of e2fsprogs: images that mke2fs makes, debugfs reads and changes, and e2fsck judges.
+
+use crate::deal::Space;
+use crate::error::{Context, Error, Result};
+use crate::mount::Access;
+use crate::tool::Tool;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// mke2fs with `arguments`, separated by spaces. The image, and its size unless it exists, come last.
+#[must_use]
+pub fn mke2fs(arguments: &str) -> Tool {
+    let arguments = arguments.split_whitespace();
+    Tool::new("mke2fs").args(["-q", "-F"]).args(arguments)
+}
+
+/// The UUID of images that are made the same each time.
+pub(crate) const UUID: &str = "6c617264-6572-4000-8000-746573746b69";
+
+/// mke2fs as [`mke2fs()`] runs it, with what depends on the machine or on chance fixed: its
+/// configuration, which is written to `folder`, and the seed of hashes. `extended` are more options for `-E`.
+pub(crate) fn repeatable_mke2fs(arguments: &str, extended: &str, folder: &Path) -> Result<Tool> {
+    const FIXED: &str = "hash_seed=68617368-2073-4565-9400-6f6620746573,\
+                         lazy_itable_init=1,lazy_journal_init=1";
+    let configuration = folder.join("mke2fs.conf");
+    let text = include_str!("mke2fs.conf");
+    std::fs::write(&configuration, text).context("write", &configuration)?;
+    let tool = mke2fs(arguments).env("MKE2FS_CONFIG", &configuration);
+    Ok(tool.arg("-E").arg(format!("{FIXED},{extended}")))
+}
+
+/// Makes a file system of `size`, such as `20M`, in the file `image`.
+pub fn make_image(image: &Path, arguments: &str, size: &str) -> Result<()> {
+    mke2fs(arguments).arg(image).arg(size).run().map(drop)
+}
+
+/// Makes a file system as [`make_image`] does, with a copy of the files in `tree`.
+pub fn make_image_of(tree: &Path, image: &Path, arguments: &str, size: &str) -> Result<()> {
+    let mke2fs = mke2fs(arguments).arg("-d").arg(tree);
+    mke2fs.arg(image).arg(size).run().map(drop)
+}
+
+/// The bytes of a file system as [`make_image`] makes it.
+pub fn new_image(arguments: &str, size: &str) -> Result<Vec<u8>> {
+    on_file(&[], |image| {
+        make_image(image, arguments, size)?;
+        std::fs::read(image).context("read", image)
+    })
+}
+
+/// Calls `work` with a temporary file that holds `bytes`.
+pub fn on_file<R>(bytes: &[u8], work: impl FnOnce(&Path) -> Result<R>) -> Result<R> {
+    let folder = std::env::temp_dir();
+    let file = tempfile::NamedTempFile::new().context("make a file in", &folder)?;
+    std::fs::write(file.path(), bytes).context("write", file.path())?;
+    work(file.path())
+}
+
+/// e2fsck with `arguments`, separated by spaces; the image comes last. It has the true clock: with
+/// the tools' fixed one, what we write would be in the future.
+#[must_use]
+pub fn e2fsck(arguments: &str) -> Tool {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    Tool::new("e2fsck")
+        .env("E2FSPROGS_FAKE_TIME", (now + 1).to_string())
+        .args(arguments.split_whitespace())
+}
+
+/// Fails with what e2fsck would repair on `image`, if that is anything.
+pub fn check(image: &Path) -> Result<()> {
+    e2fsck("-fn").arg(image).run().map(drop)
+}
+
+/// As [`check`], of an image with these bytes.
+pub fn check_bytes(bytes: &[u8]) -> Result<()> {
+    on_file(bytes, check)
+}
+
+/// The answer of debugfs to a request that changes nothing.
+pub fn debugfs(image: &Path, request: &str) -> Result<String> {
+    Tool::new("debugfs").args(["-R", request]).arg(image).run()
+}
+
+/// Runs the requests of debugfs in `script`, one a line. Those that fail are not noticed.
+pub fn debugfs_script(image: &Path, access: Access, script: &str) -> Result<String> {
+    on_file(script.as_bytes(), |script| {
+        let mut debugfs = Tool::new("debugfs");
+        if access == Access::ReadWrite {
+            debugfs = debugfs.arg("-w");
+        }
+        debugfs.arg("-f").arg(script).arg(image).run()
+    })
+}
+
+/// Runs requests of debugfs that change `image`, one after the other.
+///
+/// debugfs ends with success even if a request fails, so its complaints on
+/// standard error are what counts.
+pub fn debugfs_write<S: AsRef<str>>(image: &Path, requests: &[S]) -> Result<()> {
+    for request in requests {
+        let request = request.as_ref();
+        let debugfs = Tool::new("debugfs").args(["-w", "-R", request]);
+        let messages = debugfs.arg(image).messages()?;
+        let complaint = messages
+            .lines()
+            .find(|line| !line.starts_with("debugfs ") && !line.trim().is_empty());
+        if let Some(complaint) = complaint {
+            return Err(Error::Tool {
+                command: format!("debugfs -w -R '{request}' {}", image.display()),
+                reason: complaint.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The fields of the superblock of `image`, by dumpe2fs.
+pub fn superblock(image: &Path) -> Result<String> {
+    Tool::new("dumpe2fs").arg("-h").arg(image).run()
+}
+
+/// Blocks and inodes that the superblock of `image`, which nobody has mounted, says are free.
+pub fn free_space(image: &Path) -> Result<Space> {
+    let text = superblock(image)?;
+    let count = |field: &str| {
+        let number = text.lines().find_map(|line| line.strip_prefix(field));
+        number
+            .and_then(|number| number.trim().parse().ok())
+            .ok_or_else(|| Error::Inconsistent(format!("dumpe2fs shows no `{field}`: {text}")))
+    };
+    Ok(Space {
+        blocks: count("Free blocks:")?,
+        inodes: count("Free inodes:")?,
+    })
+}
