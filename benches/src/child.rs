@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use larder_testkit::tool;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A workload that takes longer has hung, unless it is told to take its time.
@@ -55,6 +56,20 @@ pub fn run_for(
         bail!("{line}: {status}: {}", tail(log));
     }
     Ok(seconds)
+}
+
+/// Runs `command` as [`run_for`] does, and returns all that it wrote to standard output, too.
+pub fn output_of(deadline: Duration, command: Command, log: &Path) -> Result<(f64, Vec<u8>)> {
+    let mut output = Vec::new();
+    let seconds = run_for(deadline, command, log, |block| {
+        output.extend_from_slice(block);
+    })?;
+    Ok((seconds, output))
+}
+
+/// Where `name` is installed.
+pub fn find(name: &str) -> Result<PathBuf> {
+    tool::find(name).with_context(|| format!("{name} is not installed"))
 }
 
 /// The end of what a program wrote to `log`, on one line.

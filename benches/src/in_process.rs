@@ -17,11 +17,11 @@ use larder_readahead::{
 use larder_testkit::{Access, LoopMount};
 use rustix::fs::{AtFlags, Mode, OFlags, statat};
 
-use crate::measure::Measure;
+use crate::measure::{Measure, as_f64};
 use crate::peer::{Peer, Programs};
 use crate::plan::Plan;
-use crate::tree::{BIG_FILE, PAGE_BYTES, Tree};
-use crate::work::{holds, shuffled};
+use crate::tree::{BIG_FILE, BIG_FILE_NUMBER, PAGE_BYTES, Tree, wrong_pages};
+use crate::work::shuffled;
 
 /// One value of one side.
 pub type Sample = (Measure, Peer, f64);
@@ -93,7 +93,7 @@ fn page_reads(
         file.read_exact_at(&mut buf, offset)?;
         let len = volume.read_at(ino, &mut buf, offset)?;
         ensure!(
-            len == PAGE_BYTES && holds(&buf, *page),
+            len == PAGE_BYTES && wrong_pages(&buf, BIG_FILE_NUMBER, *page) == 0,
             "the volume read page {page} wrong"
         );
     }
@@ -185,11 +185,8 @@ fn bookkeeping_percent(tree: &Tree) -> Result<f64> {
         "the page cache is empty after a read"
     );
     let content_bytes = page.objects * PAGE_BYTES as u64;
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a cache is far below 2^52 bytes"
-    )]
-    Ok(page.bytes.saturating_sub(content_bytes) as f64 / page.bytes as f64 * 100.0)
+    let other_bytes = page.bytes.saturating_sub(content_bytes);
+    Ok(as_f64(other_bytes) / as_f64(page.bytes) * 100.0)
 }
 
 /// A sequential reader's decisions: each at the marker of the window before.

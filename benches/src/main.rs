@@ -321,17 +321,13 @@ impl Args {
 
     /// The larder that was named, or the one beside this program, or the one in `PATH`.
     fn programs(&self) -> Result<Programs> {
-        let harness = std::env::current_exe()?;
-        let beside = harness.with_file_name("larder");
-        let larder = self.larder.clone().or_else(|| {
-            if beside.is_file() {
-                Some(beside)
-            } else {
-                tool::find("larder")
-            }
-        });
-        let larder = larder.map(std::path::absolute).transpose()?;
-        Ok(Programs { harness, larder })
+        let beside = Programs::beside(std::env::current_exe()?);
+        let larder = self.larder.clone().or(beside.larder);
+        let larder = larder.or_else(|| tool::find("larder"));
+        Ok(Programs {
+            larder: larder.map(std::path::absolute).transpose()?,
+            ..beside
+        })
     }
 
     /// Those of `all` whose name contains what was asked for.

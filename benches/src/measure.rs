@@ -4,50 +4,6 @@ use serde::Serialize;
 
 use crate::peer::Peer;
 
-/// One measure of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Measure {
-    /// `find` right after `find`.
-    WarmFind,
-    /// `tar` right after `tar`.
-    WarmTar,
-    /// `find` on a fresh mount.
-    ColdFind,
-    /// `tar` on a fresh mount.
-    ColdTar,
-    /// The big file from start to end, cold.
-    Sequential,
-    /// The same as a user other than root.
-    SequentialUnprivileged,
-    /// Pages of the big file at random, cold, several at once.
-    Random,
-    /// `tar -x` of a tree of small files.
-    Untar,
-    /// `rm -r` of that tree.
-    Remove,
-    /// A file from start to end, with one fsync.
-    WriteSequential,
-    /// 4 KiB of that file at a time, at random, with one fsync.
-    OverwriteRandom,
-    /// Small files, each synced, one after the other.
-    FsyncFiles,
-    /// The same by 16 processes.
-    FsyncFiles16,
-    /// A database's transactions.
-    Database,
-    /// Extents of a file.
-    Extents,
-    /// One cached page, in process.
-    PageRead,
-    /// A path of five components to its metadata, in process.
-    Lookup,
-    /// What the page cache needs beside the pages.
-    Bookkeeping,
-    /// One decision of the `ondemand` readahead policy.
-    Decision,
-}
-
 /// In what a measure is counted, and which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -78,97 +34,104 @@ pub enum Target {
     AtMost(f64),
 }
 
-use Measure::{
-    Bookkeeping, ColdFind, ColdTar, Database, Decision, Extents, FsyncFiles, FsyncFiles16, Lookup,
-    OverwriteRandom, PageRead, Random, Remove, Sequential, SequentialUnprivileged, Untar, WarmFind,
-    WarmTar, WriteSequential,
-};
 use Peer::{Device, Floor, Fuse2fs, Kernel, Larder, Syscall, Volume};
+use Target::{AtLeastTimes, AtMost, AtMostTimes};
+
+/// The peers that mount, which all that is measured on a mount is measured between.
+const MOUNTS: &[Peer] = &[Larder, Fuse2fs, Kernel];
+/// Those that a file can be read from.
+const READERS: &[Peer] = &[Larder, Fuse2fs, Kernel, Floor, Device];
+
+/// Defines [`Measure`] by a table: variant, name, unit, peers, targets.
+macro_rules! measures {
+    ($($(#[$doc:meta])* $variant:ident: $name:literal, $unit:ident, $peers:expr, $targets:expr;)*) => {
+        /// One measure of a run.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Measure {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Measure {
+            /// All measures, in the order in which they are printed.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The name, as `--only` takes it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Its unit.
+            #[must_use]
+            pub const fn unit(self) -> Unit {
+                match self { $(Self::$variant => Unit::$unit,)* }
+            }
+
+            /// Between whom it is measured.
+            #[must_use]
+            pub const fn peers(self) -> &'static [Peer] {
+                match self { $(Self::$variant => $peers,)* }
+            }
+
+            /// What it is to reach; nothing for what is only reported.
+            #[must_use]
+            pub const fn targets(self) -> &'static [Target] {
+                match self { $(Self::$variant => &$targets,)* }
+            }
+        }
+    };
+}
+
+measures! {
+    /// `find` right after `find`.
+    WarmFind: "warm-find", Seconds, MOUNTS, [AtMostTimes(1.3, Kernel)];
+    /// `tar` right after `tar`.
+    WarmTar: "warm-tar", Seconds, MOUNTS, [AtMostTimes(1.3, Kernel)];
+    /// `find` on a fresh mount.
+    ColdFind: "cold-find", Seconds, MOUNTS, [AtMostTimes(2.0, Kernel)];
+    /// `tar` on a fresh mount.
+    ColdTar: "cold-tar", Seconds, MOUNTS, [AtMostTimes(2.0, Kernel)];
+    /// The big file from start to end, cold.
+    Sequential: "sequential", MegabytesPerSecond, READERS, [AtLeastTimes(0.8, Kernel)];
+    /// The same as a user other than root.
+    SequentialUnprivileged: "sequential-unprivileged", MegabytesPerSecond, &[Larder, Fuse2fs, Floor],
+        [AtLeastTimes(2.0, Fuse2fs)];
+    /// Pages of the big file at random, cold, several at once.
+    Random: "random", PerSecond, READERS, [AtLeastTimes(0.9, Floor)];
+    /// `tar -x` of a tree of small files.
+    Untar: "untar", Seconds, MOUNTS, [AtMostTimes(3.0, Kernel), AtMostTimes(0.2, Fuse2fs)];
+    /// `rm -r` of that tree.
+    Remove: "remove", Seconds, MOUNTS, [AtMostTimes(3.0, Kernel), AtMostTimes(0.2, Fuse2fs)];
+    /// A file from start to end, with one fsync.
+    WriteSequential: "write-sequential", MegabytesPerSecond, MOUNTS,
+        [AtLeastTimes(0.7, Kernel), AtLeastTimes(3.0, Fuse2fs)];
+    /// 4 KiB of that file at a time, at random, with one fsync.
+    OverwriteRandom: "overwrite-random", PerSecond, MOUNTS, [];
+    /// Small files, each synced, one after the other.
+    FsyncFiles: "fsync-files-1", PerSecond, MOUNTS, [];
+    /// The same by 16 processes.
+    FsyncFiles16: "fsync-files-16", PerSecond, MOUNTS, [AtLeastTimes(0.8, Kernel)];
+    /// A database's transactions.
+    Database: "database", PerSecond, MOUNTS, [AtLeastTimes(0.6, Kernel)];
+    /// Extents of a file.
+    Extents: "extents", Count, MOUNTS, [AtMostTimes(1.2, Kernel)];
+    /// One cached page, in process.
+    PageRead: "page-read", Nanoseconds, &[Volume, Syscall], [AtMostTimes(0.5, Syscall)];
+    /// A path of five components to its metadata, in process.
+    Lookup: "lookup", Nanoseconds, &[Volume, Syscall], [AtMostTimes(1.0, Syscall)];
+    /// What the page cache needs beside the pages.
+    Bookkeeping: "bookkeeping", Percent, &[Volume], [AtMost(1.0)];
+    /// One decision of the `ondemand` readahead policy.
+    Decision: "decision", Nanoseconds, &[Volume], [AtMost(50.0)];
+}
 
 impl Measure {
-    /// All measures, in the order in which they are printed.
-    pub const ALL: [Self; 19] = [
-        WarmFind,
-        WarmTar,
-        ColdFind,
-        ColdTar,
-        Sequential,
-        SequentialUnprivileged,
-        Random,
-        Untar,
-        Remove,
-        WriteSequential,
-        OverwriteRandom,
-        FsyncFiles,
-        FsyncFiles16,
-        Database,
-        Extents,
-        PageRead,
-        Lookup,
-        Bookkeeping,
-        Decision,
-    ];
-
-    /// The name, as `--only` takes it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            WarmFind => "warm-find",
-            WarmTar => "warm-tar",
-            ColdFind => "cold-find",
-            ColdTar => "cold-tar",
-            Sequential => "sequential",
-            SequentialUnprivileged => "sequential-unprivileged",
-            Random => "random",
-            Untar => "untar",
-            Remove => "remove",
-            WriteSequential => "write-sequential",
-            OverwriteRandom => "overwrite-random",
-            FsyncFiles => "fsync-files-1",
-            FsyncFiles16 => "fsync-files-16",
-            Database => "database",
-            Extents => "extents",
-            PageRead => "page-read",
-            Lookup => "lookup",
-            Bookkeeping => "bookkeeping",
-            Decision => "decision",
-        }
-    }
-
-    /// Its unit.
-    #[must_use]
-    pub const fn unit(self) -> Unit {
-        match self {
-            WarmFind | WarmTar | ColdFind | ColdTar | Untar | Remove => Unit::Seconds,
-            Sequential | SequentialUnprivileged | WriteSequential => Unit::MegabytesPerSecond,
-            Random | OverwriteRandom | FsyncFiles | FsyncFiles16 | Database => Unit::PerSecond,
-            Extents => Unit::Count,
-            PageRead | Lookup | Decision => Unit::Nanoseconds,
-            Bookkeeping => Unit::Percent,
-        }
-    }
-
     /// The side that the target is about.
     #[must_use]
     pub const fn ours(self) -> Peer {
         match self {
-            PageRead | Lookup | Bookkeeping | Decision => Volume,
+            Self::PageRead | Self::Lookup | Self::Bookkeeping | Self::Decision => Volume,
             _ => Larder,
-        }
-    }
-
-    /// Between whom it is measured.
-    #[must_use]
-    pub const fn peers(self) -> &'static [Peer] {
-        match self {
-            WarmFind | WarmTar | ColdFind | ColdTar | Untar | Remove | WriteSequential
-            | OverwriteRandom | FsyncFiles | FsyncFiles16 | Database | Extents => {
-                &[Larder, Fuse2fs, Kernel]
-            }
-            Sequential | Random => &[Larder, Fuse2fs, Kernel, Floor, Device],
-            SequentialUnprivileged => &[Larder, Fuse2fs, Floor],
-            PageRead | Lookup => &[Volume, Syscall],
-            Bookkeeping | Decision => &[Volume],
         }
     }
 
@@ -177,42 +140,15 @@ impl Measure {
     pub const fn is_writing(self) -> bool {
         matches!(
             self,
-            Untar
-                | Remove
-                | WriteSequential
-                | OverwriteRandom
-                | FsyncFiles
-                | FsyncFiles16
-                | Database
-                | Extents
+            Self::Untar
+                | Self::Remove
+                | Self::WriteSequential
+                | Self::OverwriteRandom
+                | Self::FsyncFiles
+                | Self::FsyncFiles16
+                | Self::Database
+                | Self::Extents
         )
-    }
-
-    /// What it is to reach; nothing for what is only told.
-    #[must_use]
-    pub const fn targets(self) -> &'static [Target] {
-        match self {
-            WarmFind | WarmTar => &[Target::AtMostTimes(1.3, Kernel)],
-            ColdFind | ColdTar => &[Target::AtMostTimes(2.0, Kernel)],
-            Sequential | FsyncFiles16 => &[Target::AtLeastTimes(0.8, Kernel)],
-            SequentialUnprivileged => &[Target::AtLeastTimes(2.0, Fuse2fs)],
-            Random => &[Target::AtLeastTimes(0.9, Floor)],
-            Untar | Remove => &[
-                Target::AtMostTimes(3.0, Kernel),
-                Target::AtMostTimes(0.2, Fuse2fs),
-            ],
-            WriteSequential => &[
-                Target::AtLeastTimes(0.7, Kernel),
-                Target::AtLeastTimes(3.0, Fuse2fs),
-            ],
-            OverwriteRandom | FsyncFiles => &[],
-            Database => &[Target::AtLeastTimes(0.6, Kernel)],
-            Extents => &[Target::AtMostTimes(1.2, Kernel)],
-            PageRead => &[Target::AtMostTimes(0.5, Syscall)],
-            Lookup => &[Target::AtMostTimes(1.0, Syscall)],
-            Bookkeeping => &[Target::AtMost(1.0)],
-            Decision => &[Target::AtMost(50.0)],
-        }
     }
 }
 
@@ -248,6 +184,19 @@ pub fn median(values: &[f64]) -> Option<f64> {
     } else {
         Some(f64::midpoint(sorted[middle - 1], upper))
     }
+}
+
+/// `number`, which is far below 2^52, as a float.
+#[expect(clippy::cast_precision_loss, reason = "figures far below 2^52")]
+#[must_use]
+pub fn as_f64(number: u64) -> f64 {
+    number as f64
+}
+
+/// 10^6 bytes.
+#[must_use]
+pub fn megabytes(bytes: u64) -> f64 {
+    as_f64(bytes) / 1e6
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use larder_testkit::requirement::{can_loop_mount, is_root};
 use larder_testkit::{Access, Attached, LoopMount, tool};
 use serde::Serialize;
 
+use crate::child;
 use crate::server::Server;
-use crate::tree::{BIG_FILE, Tree};
+use crate::tree::Tree;
 use crate::user::User;
 
 /// One side of a comparison.
@@ -64,6 +65,16 @@ pub struct Programs {
 }
 
 impl Programs {
+    /// This crate's binary, and the `larder` binary beside it, if it was built.
+    #[must_use]
+    pub fn beside(harness: PathBuf) -> Self {
+        let larder = harness.with_file_name("larder");
+        Self {
+            larder: larder.is_file().then_some(larder),
+            harness,
+        }
+    }
+
     /// Why `peer` cannot be measured here, if it cannot.
     #[must_use]
     pub fn missing(&self, peer: Peer) -> Option<String> {
@@ -92,18 +103,10 @@ impl Programs {
 #[derive(Debug)]
 pub struct Mounted {
     root: PathBuf,
-    _guard: Guard,
-}
-
-#[derive(Debug)]
-enum Guard {
-    Loop {
-        _attached: Option<Attached>,
-        _mount: LoopMount,
-    },
-    Server {
-        _server: Server,
-    },
+    // Dropped in this order: the mount is detached before it ends.
+    _attached: Option<Attached>,
+    _mount: Option<LoopMount>,
+    _server: Option<Server>,
 }
 
 impl Mounted {
@@ -119,10 +122,9 @@ impl Mounted {
             let mount = LoopMount::new(&tree.image, Access::ReadOnly, &[])?;
             return Ok(Self {
                 root: mount.path(),
-                _guard: Guard::Loop {
-                    _attached: None,
-                    _mount: mount,
-                },
+                _attached: None,
+                _mount: Some(mount),
+                _server: None,
             });
         }
         let place = Place {
@@ -131,10 +133,16 @@ impl Mounted {
             folder,
         };
         let server = serve(programs, peer, user, &place, tree.big_file_bytes)?;
-        Ok(Self {
+        Ok(Self::by(server))
+    }
+
+    fn by(server: Server) -> Self {
+        Self {
             root: server.mountpoint().to_owned(),
-            _guard: Guard::Server { _server: server },
-        })
+            _attached: None,
+            _mount: None,
+            _server: Some(server),
+        }
     }
 
     /// Mounts `image` for writing by way of `peer`, as root does for every user, with `options`
@@ -153,10 +161,9 @@ impl Mounted {
             let attached = mount.attach(&root)?;
             return Ok(Self {
                 root,
-                _guard: Guard::Loop {
-                    _attached: Some(attached),
-                    _mount: mount,
-                },
+                _attached: Some(attached),
+                _mount: Some(mount),
+                _server: None,
             });
         }
         let place = Place {
@@ -164,23 +171,13 @@ impl Mounted {
             options: [&["rw"], options].concat().join(","),
             folder,
         };
-        let server = serve(programs, peer, User::Own, &place, 0)?;
-        Ok(Self {
-            root: server.mountpoint().to_owned(),
-            _guard: Guard::Server { _server: server },
-        })
+        Ok(Self::by(serve(programs, peer, User::Own, &place, 0)?))
     }
 
     /// The root directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
-    }
-
-    /// The big file.
-    #[must_use]
-    pub fn big_file(&self) -> PathBuf {
-        self.root.join(BIG_FILE)
     }
 }
 
@@ -202,7 +199,6 @@ fn serve(
     let mountpoint = place.folder.join(format!("mnt-{}", peer.name()));
     fs::create_dir_all(&mountpoint)?;
     user.own(&mountpoint)?;
-    let program = |name: &str| tool::find(name).with_context(|| format!("{name} is not installed"));
     let (command, unmount) = match peer {
         Peer::Larder => {
             let larder = programs.larder.clone().context("no larder binary")?;
@@ -215,12 +211,12 @@ fn serve(
             (command, vec![larder, "umount".into()])
         }
         Peer::Fuse2fs => {
-            let mut command = user.command(&program("fuse2fs")?);
+            let mut command = user.command(&child::find("fuse2fs")?);
             command
                 .arg(place.image)
                 .arg(&mountpoint)
                 .args(["-f", "-o", &place.options]);
-            (command, vec![program("fusermount3")?, "-u".into()])
+            (command, vec![child::find("fusermount3")?, "-u".into()])
         }
         Peer::Floor => {
             let mut command = user.command(&programs.harness);
@@ -228,7 +224,7 @@ fn serve(
                 .arg("floor")
                 .arg(&mountpoint)
                 .arg(floor_bytes.to_string());
-            (command, vec![program("fusermount3")?, "-u".into()])
+            (command, vec![child::find("fusermount3")?, "-u".into()])
         }
         _ => bail!("{} is not a FUSE server", peer.name()),
     };

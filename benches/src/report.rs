@@ -110,6 +110,19 @@ fn reached(measure: Measure, target: Target, unit: &str, samples: &Samples) -> S
     format!("  {ratio:>15}  {sign} {limit}: {verdict}")
 }
 
+/// A cell of a table: a dash where there is no value.
+pub(crate) fn figure(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+/// A cell that shows where `ratio` misses what it is to reach.
+pub(crate) fn judged(ratio: Option<f64>, is_met: impl Fn(f64) -> bool) -> String {
+    match ratio {
+        Some(ratio) if !is_met(ratio) => format!("{ratio:.2} **missed**"),
+        ratio => figure(ratio, 2),
+    }
+}
+
 fn number(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("{value:.3}"),

@@ -8,19 +8,20 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
+use crate::child;
 use crate::evict::{evict, resident_bytes};
 use crate::in_process;
-use crate::measure::Measure;
+use crate::measure::{Measure, as_f64, megabytes};
 use crate::peer::{Mounted, Peer, Programs};
 use crate::plan::Plan;
 use crate::results::Samples;
 use crate::scratch;
 use crate::tree::{BIG_FILE, PAGE_BYTES, Tree};
 use crate::user::{OpenFuseDevice, User};
-use crate::work::{self, ReadResult};
+use crate::work::{self, Reading};
 use crate::writing::{self, Writing, database};
 
 /// An image counts as cold if no more of it than this is in the page cache.
@@ -276,29 +277,21 @@ impl Run {
         } else {
             command.arg("read-sequential").arg(file);
         }
-        let result: ReadResult = work::read_result(command, &self.log())?;
-        if peer.has_content() && result.wrong_pages > 0 {
-            bail!("{} of {} pages are wrong", result.wrong_pages, result.pages);
+        let reading: Reading = work::result_of(child::DEADLINE, command, &self.log())?;
+        let (bytes, pages) = (reading.bytes, reading.bytes / PAGE_BYTES as u64);
+        let is_random = measure == Measure::Random;
+        if peer.has_content() {
+            let wrong = reading.wrong_pages;
+            ensure!(wrong == 0, "{wrong} of {pages} pages are wrong");
+            let is_whole = is_random || bytes == self.tree.big_file_bytes;
+            ensure!(is_whole, "the file ends after {bytes} bytes");
         }
-        if peer.has_content() && measure != Measure::Random {
-            let bytes = result.pages * PAGE_BYTES as u64;
-            ensure!(
-                bytes == self.tree.big_file_bytes,
-                "the file ends after {bytes} bytes"
-            );
-        }
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "pages of a file of some gigabytes"
-        )]
-        let pages = result.pages as f64;
-        #[expect(clippy::cast_precision_loss, reason = "4096")]
-        let megabytes = pages * PAGE_BYTES as f64 / 1e6;
-        Ok(if measure == Measure::Random {
-            pages
+        let read = if is_random {
+            as_f64(pages)
         } else {
-            megabytes
-        } / result.seconds)
+            megabytes(bytes)
+        };
+        Ok(read / reading.seconds)
     }
 
     fn log(&self) -> PathBuf {

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
-use larder_testkit::tool::{self, Tool};
+use anyhow::{Result, bail, ensure};
+use larder_testkit::e2fsprogs::{self, make_image};
 use larder_testkit::{Access, LoopMount};
 use tempfile::TempDir;
 
@@ -58,13 +58,8 @@ impl Scratch {
         if image.exists() {
             fs::remove_file(&image)?;
         }
-        Tool::new("mke2fs")
-            .args(["-q", "-F", "-t", "ext4", "-b", "4096"])
-            .arg("-N")
-            .arg(size.inodes.to_string())
-            .arg(&image)
-            .arg(format!("{}M", size.mib))
-            .run()?;
+        let arguments = format!("-t ext4 -b 4096 -N {}", size.inodes);
+        make_image(&image, &arguments, &format!("{}M", size.mib))?;
         Ok(Self {
             image,
             folder: folder.to_owned(),
@@ -83,27 +78,18 @@ impl Scratch {
 
     /// That e2fsck finds nothing to complain of.
     pub(crate) fn check(&self) -> Result<()> {
-        let program = tool::find("e2fsck").context("e2fsck is not installed")?;
-        let output = Command::new(program).arg("-fn").arg(&self.image).output()?;
-        ensure!(
-            output.status.success(),
-            "e2fsck: {}",
-            String::from_utf8_lossy(&output.stdout)
-        );
-        Ok(())
+        Ok(e2fsprogs::check(&self.image)?)
     }
 
     /// Extents of a file, on average over the files that have any.
     pub(crate) fn mean_extents(&self) -> Result<f64> {
         let mount = LoopMount::new(&self.image, Access::ReadOnly, &[])?;
-        let mut command = Command::new(tool::find("find").context("find is not installed")?);
+        let mut command = Command::new(child::find("find")?);
         command
             .arg(mount.path())
             .args(["-type", "f", "-size", "+0", "-exec", "filefrag", "{}", "+"]);
-        let mut text = Vec::new();
-        child::run(command, &self.folder.join("filefrag.log"), |block| {
-            text.extend_from_slice(block);
-        })?;
+        let log = self.folder.join("filefrag.log");
+        let (_, text) = child::output_of(child::DEADLINE, command, &log)?;
         mean_of(&String::from_utf8_lossy(&text))
     }
 }

@@ -10,14 +10,17 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::seed::mix;
-use larder_testkit::tool::Tool;
 use larder_testkit::{Random, Seed};
 
 use crate::plan::Plan;
 
 /// Name of the big file, at the root.
 pub const BIG_FILE: &str = "big.bin";
+
+/// The number of the one large file of an image; others are numbered from 0.
+pub const BIG_FILE_NUMBER: u32 = u32::MAX;
 
 /// The page in which files are read and checked.
 pub const PAGE_BYTES: usize = 4096;
@@ -43,7 +46,7 @@ impl Tree {
     pub fn make(folder: &Path, plan: &Plan) -> Result<Self> {
         let source = folder.join("tree");
         let (folders, deep_paths) = make_small_files(&source, plan.files)?;
-        make_big_file(&source.join(BIG_FILE), plan.big_file_bytes)?;
+        write_pages(&source.join(BIG_FILE), BIG_FILE_NUMBER, plan.big_file_bytes)?;
         let image = folder.join("image.ext4");
         make_image(&source, &image, plan)?;
         fs::remove_dir_all(&source)?;
@@ -57,10 +60,32 @@ impl Tree {
     }
 }
 
-/// The first eight bytes of a page of the big file.
+/// Writes a file of which each page begins with a number that only `file` and its index determine.
+pub(crate) fn write_pages(path: &Path, file: u32, size_bytes: u64) -> Result<()> {
+    // The rest of each page is the same for all: making it costs a run more than it tells.
+    let mut page = Random::new(SEED.part(1)).bytes(PAGE_BYTES);
+    let mut written = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    for index in 0..size_bytes / PAGE_BYTES as u64 {
+        page[..8].copy_from_slice(&page_word(file, index));
+        written.write_all(&page)?;
+    }
+    let written = written.into_inner().context("write a file of the image")?;
+    // On the device at once, so that its blocks are found together.
+    Ok(written.sync_all()?)
+}
+
+fn page_word(file: u32, page: u64) -> [u8; 8] {
+    mix(mix(SEED.0 ^ u64::from(file)) ^ page).to_le_bytes()
+}
+
+/// How many of the pages in `bytes`, the first of which is page `page` of `file`, do not hold what
+/// was written there.
 #[must_use]
-pub fn page_word(page: u64) -> u64 {
-    mix(page ^ SEED.0.rotate_left(32))
+pub fn wrong_pages(bytes: &[u8], file: u32, page: u64) -> u64 {
+    let pages = (page..).zip(bytes.chunks(PAGE_BYTES));
+    pages
+        .filter(|(index, bytes)| !bytes.starts_with(&page_word(file, *index)))
+        .count() as u64
 }
 
 /// Folder `number` of the small files, four levels deep.
@@ -96,31 +121,18 @@ pub(crate) fn make_small_files(root: &Path, files: u32) -> Result<(u64, Vec<Stri
     Ok((folders.len() as u64, deep_paths))
 }
 
-fn make_big_file(path: &Path, size_bytes: u64) -> Result<()> {
-    let mut random = Random::new(SEED.part(1));
-    // The rest of each page is the same for all: making it costs a run more than it tells.
-    let mut page = random.bytes(PAGE_BYTES);
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    for index in 0..size_bytes / PAGE_BYTES as u64 {
-        page[..8].copy_from_slice(&page_word(index).to_le_bytes());
-        file.write_all(&page)?;
-    }
-    file.flush().context("write the big file")
-}
-
 fn make_image(source: &Path, image: &Path, plan: &Plan) -> Result<()> {
     let content_bytes = plan.big_file_bytes + u64::from(plan.files) * (20 << 10);
     let size_mib = (content_bytes + content_bytes / 4).div_ceil(1 << 20) + 64;
-    Tool::new("mke2fs")
-        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-L", "larder-bench"])
-        .args(["-U", "6c617264-6572-2d62-656e-636865730000"])
-        .args(["-E", "hash_seed=6c617264-6572-2d73-6565-640000000000"])
-        .arg("-N")
-        .arg((plan.files * 5 / 4 + 1_000).to_string())
-        .arg("-d")
-        .arg(source)
-        .arg(image)
-        .arg(format!("{size_mib}M"))
-        .run()?;
-    Ok(())
+    let arguments = format!(
+        "-t ext4 -b 4096 -L larder-bench -U 6c617264-6572-2d62-656e-636865730000 \
+         -E hash_seed=6c617264-6572-2d73-6565-640000000000 -N {}",
+        plan.files * 5 / 4 + 1_000,
+    );
+    Ok(make_image_of(
+        source,
+        image,
+        &arguments,
+        &format!("{size_mib}M"),
+    )?)
 }

@@ -6,27 +6,31 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use larder_testkit::{Random, Seed};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::child;
-use crate::tree::{PAGE_BYTES, Tree, page_word};
+use crate::tree::{BIG_FILE_NUMBER, PAGE_BYTES, Tree, wrong_pages};
 
 /// Reads are of this size where a program reads a whole file.
 const SEQUENTIAL_BYTES: usize = 1 << 20;
 
-/// What reading the big file came to.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct ReadResult {
-    /// From before it was opened until all was read.
+/// What readers came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// From before the first one's start to the last one's end.
     pub seconds: f64,
-    /// Pages read.
-    pub pages: u64,
-    /// Pages that did not hold what the tree has there.
+    /// Bytes read.
+    pub bytes: u64,
+    /// Pages that did not hold what the image has there.
     pub wrong_pages: u64,
+    /// Bytes read in each second, of readers with a deadline.
+    #[serde(default)]
+    pub bytes_by_second: Vec<u64>,
 }
 
 /// `find`, which asks each file for its size. Returns the seconds it took.
@@ -55,17 +59,20 @@ pub fn tar(root: &Path, tree: &Tree, log: &Path) -> Result<(f64, u64)> {
     Ok((seconds, bytes))
 }
 
-/// Runs a reading command of this crate's binary, which prints a [`ReadResult`].
-pub fn read_result(command: Command, log: &Path) -> Result<ReadResult> {
-    let mut json = Vec::new();
-    child::run(command, log, |block| json.extend_from_slice(block))?;
-    Ok(serde_json::from_slice(&json)?)
+/// Runs a command of this crate's binary, and returns the result that it prints.
+pub fn result_of<R: DeserializeOwned>(
+    deadline: Duration,
+    command: Command,
+    log: &Path,
+) -> Result<R> {
+    let (_, json) = child::output_of(deadline, command, log)?;
+    serde_json::from_slice(&json).context("the harness wrote no result")
 }
 
 /// Reads `file` from its start to its end.
-pub fn sequential(file: &Path) -> Result<ReadResult> {
+pub fn sequential(file: &Path) -> Result<Reading> {
     let mut buf = vec![0; SEQUENTIAL_BYTES];
-    let mut result = ReadResult::default();
+    let mut result = Reading::default();
     let started = Instant::now();
     let mut file = File::open(file).with_context(|| format!("open {}", file.display()))?;
     loop {
@@ -79,10 +86,9 @@ pub fn sequential(file: &Path) -> Result<ReadResult> {
         if len == 0 {
             break;
         }
-        for page in buf[..len].chunks(PAGE_BYTES) {
-            result.wrong_pages += u64::from(!holds(page, result.pages));
-            result.pages += 1;
-        }
+        let page = result.bytes / PAGE_BYTES as u64;
+        result.wrong_pages += wrong_pages(&buf[..len], BIG_FILE_NUMBER, page);
+        result.bytes += len as u64;
     }
     result.seconds = started.elapsed().as_secs_f64();
     Ok(result)
@@ -90,7 +96,7 @@ pub fn sequential(file: &Path) -> Result<ReadResult> {
 
 /// Reads pages of `file` at random with several threads at once, no page twice. `run` chooses
 /// which, so that each run reads others and each peer the same.
-pub fn random(file: &Path, run: u64, threads: u32, reads_each: u32) -> Result<ReadResult> {
+pub fn random(file: &Path, run: u64, threads: u32, reads_each: u32) -> Result<Reading> {
     let opened = File::open(file).with_context(|| format!("open {}", file.display()))?;
     let pages = shuffled(opened.metadata()?.len() / PAGE_BYTES as u64, run);
     let wanted = (threads as usize) * (reads_each as usize);
@@ -112,10 +118,11 @@ pub fn random(file: &Path, run: u64, threads: u32, reads_each: u32) -> Result<Re
             .collect()
     });
     let seconds = started.elapsed().as_secs_f64();
-    Ok(ReadResult {
+    Ok(Reading {
         seconds,
-        pages: pages.len() as u64,
+        bytes: (pages.len() * PAGE_BYTES) as u64,
         wrong_pages: wrong?.iter().sum(),
+        bytes_by_second: Vec::new(),
     })
 }
 
@@ -124,10 +131,7 @@ pub fn random(file: &Path, run: u64, threads: u32, reads_each: u32) -> Result<Re
 pub fn shuffled(count: u64, seed: u64) -> Vec<u64> {
     let mut random = Random::new(Seed(0x5eed).part(seed));
     let mut numbers: Vec<u64> = (0..count).collect();
-    for last in (1..numbers.len()).rev() {
-        let other = usize::try_from(random.below(last as u64 + 1)).unwrap_or(last);
-        numbers.swap(last, other);
-    }
+    random.shuffle(&mut numbers);
     numbers
 }
 
@@ -136,15 +140,9 @@ fn read_pages(file: &File, pages: &[u64]) -> Result<u64> {
     let mut wrong = 0;
     for page in pages {
         file.read_exact_at(&mut buf, page * PAGE_BYTES as u64)?;
-        wrong += u64::from(!holds(&buf, *page));
+        wrong += wrong_pages(&buf, BIG_FILE_NUMBER, *page);
     }
     Ok(wrong)
-}
-
-/// True if `bytes` begin as page number `page` of the big file does.
-#[must_use]
-pub fn holds(bytes: &[u8], page: u64) -> bool {
-    bytes.first_chunk::<8>() == Some(&page_word(page).to_le_bytes())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The readahead benches on a tiny image: what is read is asserted, times are not.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -27,12 +27,7 @@ const PEERS: [Peer; 4] = [
 ];
 
 fn programs() -> Programs {
-    let harness = PathBuf::from(env!("CARGO_BIN_EXE_larder-benches"));
-    let larder = harness.with_file_name("larder");
-    Programs {
-        larder: larder.is_file().then_some(larder),
-        harness,
-    }
+    Programs::beside(env!("CARGO_BIN_EXE_larder-benches").into())
 }
 
 /// One run at a time: what another one uses would look like something left behind.

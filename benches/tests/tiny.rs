@@ -2,7 +2,6 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -15,17 +14,8 @@ use larder_benches::results::{Results, Samples};
 use larder_benches::run::Run;
 use larder_benches::user::User;
 
-/// The `larder` binary of the same build, if it was built.
-fn larder() -> Option<PathBuf> {
-    let binary = Path::new(env!("CARGO_BIN_EXE_larder-benches")).with_file_name("larder");
-    binary.is_file().then_some(binary)
-}
-
 fn programs() -> Programs {
-    Programs {
-        harness: env!("CARGO_BIN_EXE_larder-benches").into(),
-        larder: larder(),
-    }
+    Programs::beside(env!("CARGO_BIN_EXE_larder-benches").into())
 }
 
 fn run(measures: &[Measure], plan: &Plan) -> Samples {

@@ -1,6 +1,5 @@
 //! The benches of setxattr(2) on a tiny plan: what was set is there, images are clean, times are told.
 
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use larder_benches::origin::Origin;
@@ -17,12 +16,7 @@ fn attributes_set_by_processes_are_measured_on_each_side_and_leave_clean_images(
     if let Some(reason) = missing() {
         return tell_skipped(reason);
     }
-    let harness = PathBuf::from(env!("CARGO_BIN_EXE_larder-benches"));
-    let larder = harness.with_file_name("larder");
-    let programs = Programs {
-        larder: larder.is_file().then_some(larder),
-        harness,
-    };
+    let programs = Programs::beside(env!("CARGO_BIN_EXE_larder-benches").into());
     let folder = tempfile::tempdir().unwrap();
     let plan = Plan::tiny();
     let cases = plan.cases();

@@ -13,8 +13,8 @@ use larder::{OpenOptions, Volume};
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Operation};
 use larder_lab::trace::{Tolerance, TraceReader};
+use larder_testkit::e2fsprogs::make_image_of;
 use larder_testkit::requirement::Requirement;
-use larder_testkit::tool::Tool;
 use larder_trace::{Batch, Overflow, TraceRecorder};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -79,13 +79,9 @@ pub(super) fn record(plan: &Plan, folder: &Path) -> Result<PathBuf> {
     let random = &mut Pcg64::seed_from_u64(plan.seed);
     let (source, image) = (folder.join("files"), folder.join("files.ext4"));
     let mut paths = make_files(&source, plan.files, random)?;
-    Tool::new("mke2fs")
-        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-N"])
-        .arg((plan.files * 5 / 4 + 1_000).to_string())
-        .arg("-d")
-        .args([&source, &image])
-        .arg(format!("{}M", plan.files / 1_000 + 64))
-        .run()?;
+    let arguments = format!("-t ext4 -b 4096 -N {}", plan.files * 5 / 4 + 1_000);
+    let size = format!("{}M", plan.files / 1_000 + 64);
+    make_image_of(&source, &image, &arguments, &size)?;
     fs::remove_dir_all(&source)?;
     let trace = folder.join("files.parquet");
     let title = format!("a volume of {} files", plan.files);

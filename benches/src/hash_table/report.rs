@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::hash_table::results::Results;
 use crate::hash_table::run::Case;
 use crate::hash_table::side::Side;
+use crate::report::{figure, judged};
 
 /// How many times as fast as the best concurrent peer two threads are to be with 98% reads.
 const LEAST_OF_PEERS: f64 = 1.5;
@@ -90,16 +91,5 @@ fn links(text: &mut String, results: &Results) {
             shape.links_of_chance,
             judged(Some(ratio), |ratio| ratio <= MOST_OF_CHANCE),
         );
-    }
-}
-
-fn figure(value: Option<f64>, decimals: usize) -> String {
-    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
-}
-
-fn judged(ratio: Option<f64>, is_met: impl Fn(f64) -> bool) -> String {
-    match ratio {
-        Some(ratio) if !is_met(ratio) => format!("{ratio:.2} **missed**"),
-        ratio => figure(ratio, 2),
     }
 }

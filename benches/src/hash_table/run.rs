@@ -21,6 +21,7 @@ use crate::hash_table::plan::Plan;
 use crate::hash_table::recorded;
 use crate::hash_table::results::Sample;
 use crate::hash_table::side::Side;
+use crate::measure::as_f64;
 
 /// Most threads of a case.
 const THREADS_MAX: usize = 2;
@@ -139,7 +140,7 @@ impl Maps {
                 outcome.tally
             );
         }
-        let rate = |seconds: f64| lookups_per_second(lookups, seconds) / 1e6;
+        let rate = |seconds: f64| as_f64(lookups as u64) / seconds / 1e6;
         Ok(Sample {
             case,
             side,
@@ -153,11 +154,6 @@ fn fill(mut map: impl Session, keys: &[HashKey]) {
     for key in keys {
         map.insert(*key, value(*key));
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-fn lookups_per_second(lookups: usize, seconds: f64) -> f64 {
-    lookups as f64 / seconds
 }
 
 /// What one thread did.
@@ -292,7 +288,6 @@ pub struct Shape {
 
 impl Shape {
     /// Looks for all keys in the workload's order.
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     fn of(workload: Workload, maps: &Maps) -> Self {
         let table = &maps.ours;
         let before = table.counts();
@@ -303,8 +298,8 @@ impl Shape {
         Self {
             workload,
             buckets,
-            links: links as f64 / (after.hits - before.hits) as f64,
-            links_of_chance: 1.0 + table.objects() as f64 / f64::from(buckets) / 2.0,
+            links: as_f64(links) / as_f64(after.hits - before.hits),
+            links_of_chance: 1.0 + as_f64(table.objects()) / f64::from(buckets) / 2.0,
         }
     }
 }

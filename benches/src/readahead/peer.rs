@@ -83,15 +83,10 @@ impl Peer {
 #[derive(Debug)]
 pub struct Mounted {
     root: PathBuf,
-    _guard: Guard,
+    _mount: Option<KernelMount>,
+    _server: Option<Server>,
     group: Cgroup,
     device: Device,
-}
-
-#[derive(Debug)]
-enum Guard {
-    Kernel { _mount: KernelMount },
-    Server { _server: Server },
 }
 
 impl Mounted {
@@ -107,9 +102,9 @@ impl Mounted {
         let group = Cgroup::new(&group_name(), limits, &device)?;
         let root = folder.join("mnt");
         fs::create_dir_all(&root)?;
-        let guard = if peer == Peer::Kernel {
-            let mount = KernelMount::new(&device, &root)?;
-            Guard::Kernel { _mount: mount }
+        let (mut mount, mut server) = (None, None);
+        if peer == Peer::Kernel {
+            mount = Some(KernelMount::new(&device, &root)?);
         } else {
             let larder = programs.larder.clone().context("no larder binary")?;
             let mut command = group.command(&larder);
@@ -117,12 +112,13 @@ impl Mounted {
             command.args(peer.mount_args(limits.memory_bytes));
             let unmount = vec![larder, "umount".into()];
             let log = folder.join("server.log");
-            let server = Server::start(command, root.clone(), unmount, User::Own, &log)?;
-            Guard::Server { _server: server }
-        };
+            let started = Server::start(command, root.clone(), unmount, User::Own, &log)?;
+            server = Some(started);
+        }
         Ok(Self {
             root,
-            _guard: guard,
+            _mount: mount,
+            _server: server,
             group,
             device,
         })

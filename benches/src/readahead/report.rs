@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use larder_readahead::PolicyName;
 
+use crate::measure::{as_f64, megabytes};
 use crate::readahead::case::{Disk, INTERLEAVED_READERS};
 use crate::readahead::peer::Peer;
 use crate::readahead::plan::{Plan, READ_AHEAD_BYTES, REQUEST_BYTES, SLOW_DISK};
-use crate::readahead::results::{Results, Sample, megabytes};
+use crate::readahead::results::{Results, Sample};
 
 /// What the mount under [`MODERN`] is to reach, of the kernel's rate.
 const TARGETS: [(&str, f64); 4] = [
@@ -203,9 +204,8 @@ fn mean_read_kib(sample: &Sample) -> Option<f64> {
     (sample.device.reads > 0).then(|| kib(sample.device.mean_bytes()))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown without decimals")]
 fn kib(bytes: u64) -> f64 {
-    bytes as f64 / 1024.0
+    as_f64(bytes) / 1024.0
 }
 
 /// What the published measurement of thrashing tells.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::measure::median;
+use crate::measure::{as_f64, median, megabytes};
 use crate::origin::{Origin, first_line};
 use crate::outcome::Outcome;
 use crate::readahead::case::Disk;
@@ -56,7 +56,7 @@ impl Sample {
     pub fn max_megabytes_per_second(&self) -> Option<f64> {
         let windows = self.bytes_by_second.windows(self.window());
         windows
-            .map(|window| megabytes(window.iter().sum()) / seconds(window.len()))
+            .map(|window| megabytes(window.iter().sum()) / as_f64(window.len() as u64))
             .max_by(f64::total_cmp)
     }
 
@@ -64,7 +64,7 @@ impl Sample {
     #[must_use]
     pub fn last_megabytes_per_second(&self) -> Option<f64> {
         let window = self.bytes_by_second.windows(self.window()).next_back()?;
-        Some(megabytes(window.iter().sum()) / seconds(window.len()))
+        Some(megabytes(window.iter().sum()) / as_f64(window.len() as u64))
     }
 
     /// The smallest mean size of a device read in any [`WINDOW_SECONDS`].
@@ -81,17 +81,6 @@ impl Sample {
     fn window(&self) -> usize {
         WINDOW_SECONDS.min(self.bytes_by_second.len()).max(1)
     }
-}
-
-/// 10^6 bytes.
-#[expect(clippy::cast_precision_loss, reason = "shown with few digits")]
-#[must_use]
-pub fn megabytes(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
-}
-
-fn seconds(count: usize) -> f64 {
-    u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
 /// A run as it is kept.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use larder_testkit::requirement::Requirement;
 use larder_testkit::tool;
 use tempfile::TempDir;
@@ -18,14 +18,15 @@ use crate::peer::Programs;
 use crate::readahead::case::{Case, Disk, INTERLEAVED_READERS, Pattern, Workload};
 use crate::readahead::cgroup::{Cgroup, Limits};
 use crate::readahead::device::Reads;
-use crate::readahead::image::{self, LARGE_FILE};
+use crate::readahead::image;
 use crate::readahead::peer::{Mounted, Peer};
 use crate::readahead::plan::{Plan, REQUEST_BYTES, SLOW_DISK};
 use crate::readahead::results::Sample;
 use crate::readahead::sampler;
-use crate::readahead::streams::Reading;
-use crate::readahead::tools::{self, Timed};
+use crate::readahead::tools;
 use crate::scratch;
+use crate::tree::BIG_FILE;
+use crate::work::{Reading, result_of};
 
 /// A run of the readahead benches.
 #[derive(Debug)]
@@ -155,41 +156,36 @@ impl Run {
         let mut samples = Vec::new();
         for name in names {
             let before = mounted.device().reads()?;
-            let (timed, bytes_by_second, device_by_second) = self.work(case, &mounted)?;
+            let (reading, device_by_second) = self.work(case, &mounted)?;
+            let wrong = reading.wrong_pages;
+            ensure!(wrong == 0, "{wrong} pages are wrong");
             samples.push(Sample {
                 case: name,
                 disk: case.disk,
                 peer: peer.name(),
                 round,
-                bytes: timed.bytes,
-                seconds: timed.seconds,
+                bytes: reading.bytes,
+                seconds: reading.seconds,
                 device: mounted.device().reads()?.since(before),
-                bytes_by_second,
+                bytes_by_second: reading.bytes_by_second,
                 device_by_second,
             });
         }
         Ok(samples)
     }
 
-    fn work(&self, case: Case, mounted: &Mounted) -> Result<(Timed, Vec<u64>, Vec<Reads>)> {
+    fn work(&self, case: Case, mounted: &Mounted) -> Result<(Reading, Vec<Reads>)> {
         let sizes = self.plan.sizes(case.disk);
-        let large_file = mounted.root().join(LARGE_FILE);
+        let large_file = mounted.root().join(BIG_FILE);
         let log = self.log();
-        let program = |name: &str| {
-            let program = tool::find(name).with_context(|| format!("{name} is not installed"))?;
-            Ok::<Command, anyhow::Error>(mounted.command(&program))
-        };
-        let alone = |timed| Ok((timed, Vec::new(), Vec::new()));
+        let program = |name: &str| anyhow::Ok(mounted.command(&child::find(name)?));
+        let alone = |reading| Ok((reading, Vec::new()));
         match case.workload {
             Workload::Fio(pattern) => {
-                let timed = tools::fio(program("fio")?, pattern, sizes, &large_file, &log)?;
-                ensure!(
-                    timed.bytes == pattern.bytes(sizes),
-                    "fio read {} bytes of {}",
-                    timed.bytes,
-                    pattern.bytes(sizes)
-                );
-                alone(timed)
+                let read = tools::fio(program("fio")?, pattern, sizes, &large_file, &log)?;
+                let (bytes, wanted) = (read.bytes, pattern.bytes(sizes));
+                ensure!(bytes == wanted, "fio read {bytes} bytes of {wanted}");
+                alone(read)
             }
             Workload::Sysbench(threads) => {
                 let folder = self.folder.path();
@@ -213,14 +209,12 @@ impl Run {
                 if case.workload == Workload::InterleavedOneDescriptor {
                     command.arg("--one-descriptor");
                 }
-                alone(reading(command, child::DEADLINE, &log)?.0)
+                alone(result_of(child::DEADLINE, command, &log)?)
             }
             Workload::Streams | Workload::Thrashing => {
                 let (command, duration) = self.streams_command(case.workload, mounted);
                 let deadline = duration + child::DEADLINE;
-                let work = || reading(command, deadline, &log);
-                let ((timed, by_second), device) = sampler::while_running(mounted.device(), work)?;
-                Ok((timed, by_second, device))
+                sampler::while_running(mounted.device(), || result_of(deadline, command, &log))
             }
         }
     }
@@ -254,23 +248,4 @@ impl Run {
     fn log(&self) -> PathBuf {
         self.folder.path().join("work.log")
     }
-}
-
-/// Runs a reading command of this crate's binary, and checks what it read.
-fn reading(command: Command, deadline: Duration, log: &Path) -> Result<(Timed, Vec<u64>)> {
-    let mut json = Vec::new();
-    child::run_for(deadline, command, log, |block| {
-        json.extend_from_slice(block);
-    })?;
-    let reading: Reading = serde_json::from_slice(&json)?;
-    ensure!(
-        reading.wrong_pages == 0,
-        "{} pages are wrong",
-        reading.wrong_pages
-    );
-    let timed = Timed {
-        bytes: reading.bytes,
-        seconds: reading.seconds,
-    };
-    Ok((timed, reading.bytes_by_second))
 }

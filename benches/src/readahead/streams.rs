@@ -11,26 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use serde::{Deserialize, Serialize};
 
-use crate::readahead::image::{self, LARGE_FILE_NUMBER, stream_file, wrong_pages};
-use crate::tree::PAGE_BYTES;
+use crate::readahead::image::stream_file;
+use crate::tree::{BIG_FILE_NUMBER, PAGE_BYTES, wrong_pages};
+use crate::work::Reading;
 
 /// Enough for a reader, so that hundreds of them fit into a small group.
 const STACK_BYTES: usize = 128 << 10;
-
-/// What readers came to.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Reading {
-    /// From the first one's start to the last one's end.
-    pub seconds: f64,
-    /// Bytes read.
-    pub bytes: u64,
-    /// Pages that did not hold what the image has there.
-    pub wrong_pages: u64,
-    /// Bytes read in each second, of readers with a deadline.
-    pub bytes_by_second: Vec<u64>,
-}
 
 /// Many streams, each on a file of its own.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -60,7 +47,7 @@ pub fn interleaved(
     let starts = (0..u64::from(readers)).map(|reader| reader * region_bytes);
     let started = Instant::now();
     let wrong_pages = if one_descriptor {
-        let mut reader = Reader::open(file, LARGE_FILE_NUMBER, request_bytes)?;
+        let mut reader = Reader::open(file, BIG_FILE_NUMBER, request_bytes)?;
         let mut wrong = 0;
         for at in (0..region_bytes).step_by(reader.buf.len()) {
             for start in starts.clone() {
@@ -70,7 +57,7 @@ pub fn interleaved(
         wrong
     } else {
         in_threads(starts, |start| {
-            let mut reader = Reader::open(file, LARGE_FILE_NUMBER, request_bytes)?;
+            let mut reader = Reader::open(file, BIG_FILE_NUMBER, request_bytes)?;
             let mut wrong = 0;
             for at in (0..region_bytes).step_by(reader.buf.len()) {
                 wrong += reader.read(start + at)?;
@@ -115,7 +102,7 @@ impl Streams {
     ) -> Result<u64> {
         let path = folder.join(stream_file(number));
         let mut reader = Reader::open(&path, number, self.request_bytes)?;
-        let requests = image::size_bytes(&path)? / self.request_bytes;
+        let requests = reader.file.metadata()?.len() / self.request_bytes;
         let own_start = match self.starts_per_second {
             0 => Duration::ZERO,
             starts => Duration::from_secs(u64::from(number)) / starts,

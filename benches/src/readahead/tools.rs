@@ -12,18 +12,10 @@ use crate::child;
 use crate::fio;
 use crate::readahead::case::Pattern;
 use crate::readahead::plan::{REQUEST_BYTES, Sizes};
+use crate::work::Reading;
 
 /// Requests from one to the next of [`Pattern::Stride`], as iozone has it.
 const STRIDE: u64 = 17;
-
-/// What a program read, and how long that took it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Timed {
-    /// Bytes read.
-    pub bytes: u64,
-    /// Seconds, as the program tells them.
-    pub seconds: f64,
-}
 
 impl Pattern {
     /// How many bytes it reads.
@@ -64,7 +56,7 @@ pub fn fio(
     sizes: &Sizes,
     file: &Path,
     log: &Path,
-) -> Result<Timed> {
+) -> Result<Reading> {
     command
         .args(["--name=readahead", "--readonly", "--thread"])
         .args(["--fadvise_hint=0", "--invalidate=0", "--randseed=1"])
@@ -74,16 +66,16 @@ pub fn fio(
         .arg(format!("--size={}", sizes.sequential_bytes))
         .arg(format!("--io_size={}", pattern.bytes(sizes)))
         .args(pattern.fio_args());
-    let mut json = Vec::new();
-    child::run(command, log, |block| json.extend_from_slice(block))?;
+    let (_, json) = child::output_of(child::DEADLINE, command, log)?;
     fio_result(&json)
 }
 
-fn fio_result(json: &[u8]) -> Result<Timed> {
+fn fio_result(json: &[u8]) -> Result<Reading> {
     let read = fio::job(json)?.read;
-    Ok(Timed {
+    Ok(Reading {
         bytes: read.io_bytes,
         seconds: f64::from(read.runtime.max(1)) / 1e3,
+        ..Reading::default()
     })
 }
 
@@ -96,7 +88,7 @@ pub fn sysbench(
     file: &Path,
     folder: &Path,
     log: &Path,
-) -> Result<Timed> {
+) -> Result<Reading> {
     let script = folder.join("random_reads.lua");
     std::fs::write(&script, include_str!("random_reads.lua"))?;
     command
@@ -108,12 +100,11 @@ pub fn sysbench(
         .arg(format!("--read-bytes={}", sizes.sequential_bytes))
         .arg(format!("--block-bytes={REQUEST_BYTES}"))
         .arg("run");
-    let mut text = Vec::new();
-    child::run(command, log, |block| text.extend_from_slice(block))?;
+    let (_, text) = child::output_of(child::DEADLINE, command, log)?;
     sysbench_result(&String::from_utf8_lossy(&text))
 }
 
-fn sysbench_result(text: &str) -> Result<Timed> {
+fn sysbench_result(text: &str) -> Result<Reading> {
     let value = |name: &str| {
         let found = text
             .lines()
@@ -123,9 +114,10 @@ fn sysbench_result(text: &str) -> Result<Timed> {
             .with_context(|| format!("sysbench did not tell its {name}"))
     };
     let events: u64 = value("total number of events")?.parse()?;
-    Ok(Timed {
+    Ok(Reading {
         bytes: events * REQUEST_BYTES,
         seconds: value("total time")?.parse()?,
+        ..Reading::default()
     })
 }
 
@@ -137,20 +129,17 @@ mod tests {
     #[test]
     fn output_of_fio_and_sysbench_tells_bytes_and_seconds() {
         let json = br#"{"jobs": [{"error": 0, "read": {"io_bytes": 65536, "runtime": 258}}]}"#;
-        let timed = Timed {
-            bytes: 65536,
-            seconds: 0.258,
+        let read = |bytes, seconds| Reading {
+            bytes,
+            seconds,
+            ..Reading::default()
         };
-        assert_eq!(fio_result(json).unwrap(), timed);
+        assert_eq!(fio_result(json).unwrap(), read(65536, 0.258));
         let failed = br#"{"jobs": [{"error": 5, "read": {"io_bytes": 0, "runtime": 0}}]}"#;
         assert!(fio_result(failed).is_err());
 
         let text = "    total time:          0.2035s\n    total number of events:    2000\n";
-        let timed = Timed {
-            bytes: 2000 << 16,
-            seconds: 0.2035,
-        };
-        assert_eq!(sysbench_result(text).unwrap(), timed);
+        assert_eq!(sysbench_result(text).unwrap(), read(2000 << 16, 0.2035));
         assert!(sysbench_result("FATAL: no file").is_err());
     }
 

@@ -7,8 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use larder_testkit::requirement::is_root;
-use larder_testkit::tool;
+use larder_testkit::requirement::{Requirement, is_root};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child;
@@ -32,38 +31,29 @@ pub fn missing() -> Option<String> {
         "sysbench",
     ]
     .into_iter()
-    .find(|name| tool::find(name).is_none())
-    .map(|name| format!("{name} is not installed"))
+    .find_map(|name| Requirement::Tool(name).missing())
 }
 
 /// Transactions a second. The socket and the logs go to `folder`.
 pub(super) fn transactions(root: &Path, plan: &Plan, folder: &Path) -> Result<f64> {
     let data = root.join("database");
     let log = folder.join("database.log");
-    let mut install = program("mariadb-install-db")?;
+    let mut install = Command::new(child::find("mariadb-install-db")?);
     install
         .args(["--no-defaults", "--user=root", "--skip-test-db"])
         .arg("--auth-root-authentication-method=normal")
         .arg(format!("--datadir={}", data.display()));
     child::run_for(DEADLINE, install, &log, |_| {})?;
     let server = Database::start(&data, folder)?;
-    let mut create = program("mariadb-admin")?;
+    let mut create = Command::new(child::find("mariadb-admin")?);
     create
         .args(["--no-defaults", "--user=root"])
         .arg(format!("--socket={}", server.socket.display()))
         .args(["create", "sbtest"]);
     child::run(create, &log, |_| {})?;
     child::run_for(DEADLINE, server.sysbench(plan, "prepare")?, &log, |_| {})?;
-    let mut text = Vec::new();
-    child::run_for(DEADLINE, server.sysbench(plan, "run")?, &log, |block| {
-        text.extend_from_slice(block);
-    })?;
+    let (_, text) = child::output_of(DEADLINE, server.sysbench(plan, "run")?, &log)?;
     rate(&String::from_utf8_lossy(&text))
-}
-
-fn program(name: &str) -> Result<Command> {
-    let path = tool::find(name).with_context(|| format!("{name} is not installed"))?;
-    Ok(Command::new(path))
 }
 
 /// The figure in a line such as `transactions:   1234   (123.40 per sec.)`.
@@ -88,7 +78,7 @@ impl Database {
         let socket = folder.join("database.sock");
         let _ = fs::remove_file(&socket);
         let log = folder.join("mariadbd.log");
-        let mut command = program("mariadbd")?;
+        let mut command = Command::new(child::find("mariadbd")?);
         command
             .args(["--no-defaults", "--user=root", "--skip-networking"])
             .args(["--innodb-buffer-pool-size=64M", "--skip-log-bin"])
@@ -122,7 +112,7 @@ impl Database {
     }
 
     fn sysbench(&self, plan: &Plan, step: &str) -> Result<Command> {
-        let mut command = program("sysbench")?;
+        let mut command = Command::new(child::find("sysbench")?);
         command
             .args(["oltp_read_write", "--db-driver=mysql", "--mysql-user=root"])
             .arg(format!("--mysql-socket={}", self.socket.display()))

@@ -30,18 +30,7 @@ pub struct Written {
     pub seconds: f64,
 }
 
-/// `number` as a float.
-#[must_use]
-pub fn as_f64(number: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "bytes and files far below 2^53")]
-    let number = number as f64;
-    number
-}
-
 /// Writes `bytes` to a new file in requests of 1 MiB, then syncs it once.
-///
-/// # Errors
-/// The system's.
 pub fn write_sequential(path: &Path, bytes: u64) -> Result<Written> {
     let block = content(1 << 20, 1);
     let started = Instant::now();
@@ -62,9 +51,6 @@ pub fn write_sequential(path: &Path, bytes: u64) -> Result<Written> {
 }
 
 /// Has `processes` processes write `files_each` small files each, all at once.
-///
-/// # Errors
-/// The system's, or if a process failed.
 pub fn write_files(folder: &Path, processes: u32, files_each: u32) -> Result<Written> {
     let harness = std::env::current_exe()?;
     for process in 0..processes {
@@ -93,9 +79,6 @@ pub fn write_files(folder: &Path, processes: u32, files_each: u32) -> Result<Wri
 }
 
 /// Creates `files` small files in `folder`, each synced before it is closed.
-///
-/// # Errors
-/// The system's.
 pub fn write_files_of_one(folder: &Path, files: u32) -> Result<()> {
     let bytes = content(SMALL_BYTES, 2);
     for number in 0..files {
@@ -107,9 +90,6 @@ pub fn write_files_of_one(folder: &Path, files: u32) -> Result<()> {
 }
 
 /// Lets several files grow at once, in small pieces, to the plan's `write_bytes` together.
-///
-/// # Errors
-/// The system's.
 pub(super) fn append_at_once(folder: &Path, plan: &Plan) -> Result<()> {
     let pieces = plan.write_bytes / u64::from(GROWING_FILES) / PIECE_BYTES as u64;
     thread::scope(|scope| {

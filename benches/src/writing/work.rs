@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use larder_testkit::tool;
+use anyhow::{Result, ensure};
 
 use crate::child;
 use crate::fio;
+use crate::measure::{as_f64, megabytes};
 use crate::peer::Programs;
 use crate::plan::Plan;
 use crate::tree;
-use crate::writing::files::{self, Written};
+use crate::work::result_of;
+use crate::writing::files::Written;
 
 /// The slowest peer takes minutes for what others do in seconds.
 const DEADLINE: Duration = Duration::from_mins(10);
@@ -23,14 +24,11 @@ const TREE: &str = "tree";
 const BIG: &str = "written.bin";
 
 /// Makes the archive of the plan's tree of small files in `folder`.
-///
-/// # Errors
-/// The system's.
 pub fn make_archive(folder: &Path, plan: &Plan) -> Result<PathBuf> {
     let parent = folder.join("to-archive");
     tree::make_small_files(&parent.join(TREE), plan.files)?;
     let archive = folder.join("tree.tar");
-    let mut command = program("tar")?;
+    let mut command = Command::new(child::find("tar")?);
     command
         .arg("-cf")
         .arg(&archive)
@@ -42,21 +40,16 @@ pub fn make_archive(folder: &Path, plan: &Plan) -> Result<PathBuf> {
     Ok(archive)
 }
 
-fn program(name: &str) -> Result<Command> {
-    let path = tool::find(name).with_context(|| format!("{name} is not installed"))?;
-    Ok(Command::new(path))
-}
-
 /// Unpacks `archive`. In seconds.
 pub(super) fn untar(root: &Path, archive: &Path, log: &Path) -> Result<f64> {
-    let mut command = program("tar")?;
+    let mut command = Command::new(child::find("tar")?);
     command.arg("-xf").arg(archive).arg("-C").arg(root);
     child::run_for(DEADLINE, command, log, |_| {})
 }
 
 /// Removes what [`untar`] made. In seconds.
 pub(super) fn remove(root: &Path, log: &Path) -> Result<f64> {
-    let mut command = program("rm")?;
+    let mut command = Command::new(child::find("rm")?);
     command.arg("-r").arg(root.join(TREE));
     let seconds = child::run_for(DEADLINE, command, log, |_| {})?;
     ensure!(!root.join(TREE).exists(), "the tree is still there");
@@ -75,15 +68,15 @@ pub(super) fn write_sequential(
         .arg("write-sequential")
         .arg(root.join(BIG))
         .arg(plan.write_bytes.to_string());
-    let written: Written = result(command, log)?;
-    Ok(files::as_f64(written.bytes) / 1e6 / written.seconds)
+    let written: Written = result_of(DEADLINE, command, log)?;
+    Ok(megabytes(written.bytes) / written.seconds)
 }
 
 /// Overwrites 4 KiB at a time of the big file with fio, in random order, and syncs once. In writes
 /// a second.
 pub(super) fn overwrite_random(root: &Path, plan: &Plan, log: &Path) -> Result<f64> {
     let bytes = u64::from(plan.overwrites) * 4096;
-    let mut command = program("fio")?;
+    let mut command = Command::new(child::find("fio")?);
     command
         .args([
             "--name=overwrite",
@@ -96,12 +89,9 @@ pub(super) fn overwrite_random(root: &Path, plan: &Plan, log: &Path) -> Result<f
         .arg(format!("--filename={}", root.join(BIG).display()))
         .arg(format!("--size={}", plan.write_bytes))
         .arg(format!("--io_size={bytes}"));
-    let mut json = Vec::new();
     // The process's own time: fio's does not count the fsync.
-    let seconds = child::run_for(DEADLINE, command, log, |block| {
-        json.extend_from_slice(block);
-    })?;
-    Ok(files::as_f64(fio::job(&json)?.write.total_ios) / seconds)
+    let (seconds, json) = child::output_of(DEADLINE, command, log)?;
+    Ok(as_f64(fio::job(&json)?.write.total_ios) / seconds)
 }
 
 /// Creates, writes, syncs and closes files in `processes` processes at once, `files` in all. In
@@ -119,14 +109,6 @@ pub(super) fn fsync_files(
         .arg(root)
         .arg(processes.to_string())
         .arg((files / processes).max(1).to_string());
-    let written: Written = result(command, log)?;
-    Ok(files::as_f64(written.files) / written.seconds)
-}
-
-fn result(command: Command, log: &Path) -> Result<Written> {
-    let mut json = Vec::new();
-    child::run_for(DEADLINE, command, log, |block| {
-        json.extend_from_slice(block);
-    })?;
-    serde_json::from_slice(&json).context("the harness wrote no result")
+    let written: Written = result_of(DEADLINE, command, log)?;
+    Ok(as_f64(written.files) / written.seconds)
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use larder_lab::xattr_bench::Case;
 
+use crate::report::{figure, judged};
 use crate::xattr::results::Results;
 use crate::xattr::side::Side;
 
@@ -85,15 +86,4 @@ fn table(results: &Results, values: u32, cases: &[Case]) -> String {
         climbs.join(", ")
     );
     text
-}
-
-fn figure(value: Option<f64>, decimals: usize) -> String {
-    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
-}
-
-fn judged(ratio: Option<f64>, is_met: impl Fn(f64) -> bool) -> String {
-    match ratio {
-        Some(ratio) if !is_met(ratio) => format!("{ratio:.2} **missed**"),
-        ratio => figure(ratio, 2),
-    }
 }
