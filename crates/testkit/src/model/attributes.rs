@@ -28,7 +28,6 @@ impl Model {
 
     pub(super) fn set_xattr(
         &mut self,
-        number: u32,
         id: NodeId,
         name: &[u8],
         value: &[u8],
@@ -47,22 +46,20 @@ impl Model {
         }
         let node = self.node_mut(id)?;
         node.xattrs.insert(name.to_vec(), value.to_vec());
-        node.times.changed = Stamp::During(number);
-        done(id)
+        self.touched(id)
     }
 
-    pub(super) fn remove_xattr(&mut self, number: u32, id: NodeId, name: &[u8]) -> Step {
+    pub(super) fn remove_xattr(&mut self, id: NodeId, name: &[u8]) -> Step {
         if !self.may_have(id, name)? {
             return Ok(Outcome::Skipped);
         }
         self.check_changeable(id)?;
         let node = self.node_mut(id)?;
         node.xattrs.remove(name).ok_or(Errno::NODATA)?;
-        node.times.changed = Stamp::During(number);
-        done(id)
+        self.touched(id)
     }
 
-    pub(super) fn set_acl(&mut self, number: u32, id: NodeId, is_default: bool, acl: &Acl) -> Step {
+    pub(super) fn set_acl(&mut self, id: NodeId, is_default: bool, acl: &Acl) -> Step {
         let node = self.get(id)?;
         if matches!(node.body, Body::Symlink(_)) || (is_default && !node.is_directory()) {
             return Ok(Outcome::Skipped);
@@ -75,11 +72,10 @@ impl Model {
             node.permissions = node.permissions & !0o777 | acl.permissions();
             node.acl = (!acl.is_minimal()).then(|| acl.clone());
         }
-        node.times.changed = Stamp::During(number);
-        done(id)
+        self.touched(id)
     }
 
-    pub(super) fn set_permissions(&mut self, number: u32, id: NodeId, permissions: u16) -> Step {
+    pub(super) fn set_permissions(&mut self, id: NodeId, permissions: u16) -> Step {
         if matches!(self.get(id)?.body, Body::Symlink(_)) {
             return Ok(Outcome::Skipped);
         }
@@ -89,17 +85,10 @@ impl Model {
         if let Some(acl) = &mut node.acl {
             acl.set_permissions(permissions);
         }
-        node.times.changed = Stamp::During(number);
-        done(id)
+        self.touched(id)
     }
 
-    pub(super) fn set_owner(
-        &mut self,
-        number: u32,
-        id: NodeId,
-        uid: Option<u32>,
-        gid: Option<u32>,
-    ) -> Step {
+    pub(super) fn set_owner(&mut self, id: NodeId, uid: Option<u32>, gid: Option<u32>) -> Step {
         if uid.is_none() && gid.is_none() {
             return Ok(Outcome::Skipped);
         }
@@ -113,13 +102,11 @@ impl Model {
                 node.permissions &= !SET_GROUP_ID;
             }
         }
-        node.times.changed = Stamp::During(number);
-        done(id)
+        self.touched(id)
     }
 
     pub(super) fn set_times(
         &mut self,
-        number: u32,
         id: NodeId,
         accessed: Timestamp,
         modified: Timestamp,
@@ -135,17 +122,15 @@ impl Model {
         let node = self.node_mut(id)?;
         node.times.accessed = stored(accessed);
         node.times.modified = stored(modified);
-        node.times.changed = Stamp::During(number);
-        done(id)
+        self.touched(id)
     }
 
-    pub(super) fn set_flags(&mut self, number: u32, id: NodeId, flags: u32) -> Step {
+    pub(super) fn set_flags(&mut self, id: NodeId, flags: u32) -> Step {
         let node = self.node_mut(id)?;
         if !matches!(node.body, Body::File(_) | Body::Directory { .. }) {
             return Ok(Outcome::Skipped);
         }
         node.flags = flags & SETTABLE_FLAGS;
-        node.times.changed = Stamp::During(number);
-        done(id)
+        self.touched(id)
     }
 }

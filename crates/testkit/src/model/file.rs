@@ -12,7 +12,8 @@ const SET_ID: u16 = 0o6000;
 impl Model {
     /// The content of a file that can be changed, and the errno if it cannot. `None` where a
     /// kernel would not ask the file system.
-    fn content_mut(&mut self, number: u32, id: NodeId) -> Result<Option<&mut Content>, Errno> {
+    fn content_mut(&mut self, id: NodeId) -> Result<Option<&mut Content>, Errno> {
+        let now = self.now();
         let node = self.node_mut(id)?;
         match node.body {
             Body::Directory { .. } => return Err(Errno::ISDIR),
@@ -20,22 +21,17 @@ impl Model {
             Body::File(_) if !node.has(APPEND) && node.permissions & SET_ID == 0 => {}
             _ => return Ok(None),
         }
-        node.times.modified = Stamp::During(number);
-        node.times.changed = Stamp::During(number);
+        node.times.modified = now;
+        node.times.changed = now;
         match &mut node.body {
             Body::File(content) => Ok(Some(content)),
             _ => Ok(None),
         }
     }
 
-    pub(super) fn write(
-        &mut self,
-        number: u32,
-        id: NodeId,
-        offset_bytes: u64,
-        len_bytes: u32,
-    ) -> Step {
-        let Some(content) = self.content_mut(number, id)? else {
+    pub(super) fn write(&mut self, id: NodeId, offset_bytes: u64, len_bytes: u32) -> Step {
+        let number = self.number;
+        let Some(content) = self.content_mut(id)? else {
             return Ok(Outcome::Skipped);
         };
         let mut bytes = vec![0; len_bytes as usize];
@@ -44,8 +40,8 @@ impl Model {
         done(id)
     }
 
-    pub(super) fn truncate(&mut self, number: u32, id: NodeId, size_bytes: u64) -> Step {
-        let Some(content) = self.content_mut(number, id)? else {
+    pub(super) fn truncate(&mut self, id: NodeId, size_bytes: u64) -> Step {
+        let Some(content) = self.content_mut(id)? else {
             return Ok(Outcome::Skipped);
         };
         let same = content.size_bytes() == size_bytes;
@@ -65,7 +61,6 @@ impl Model {
 
     pub(super) fn allocate(
         &mut self,
-        number: u32,
         id: NodeId,
         mode: Fallocate,
         offset_bytes: u64,
@@ -78,7 +73,7 @@ impl Model {
             return Err(Errno::INVAL);
         }
         let rules = self.rules();
-        let Some(content) = self.content_mut(number, id)? else {
+        let Some(content) = self.content_mut(id)? else {
             return Ok(Outcome::Skipped);
         };
         let needs_extents = !matches!(mode, Fallocate::PunchHole);
@@ -118,7 +113,6 @@ impl Model {
 
     pub(super) fn copy(
         &mut self,
-        number: u32,
         (from, from_bytes): (NodeId, u64),
         (to, to_bytes): (NodeId, u64),
         len_bytes: u64,
@@ -135,7 +129,7 @@ impl Model {
         if bytes.is_empty() || (from == to && overlaps) {
             return Ok(Outcome::Skipped);
         }
-        let Some(content) = self.content_mut(number, to)? else {
+        let Some(content) = self.content_mut(to)? else {
             return Ok(Outcome::Skipped);
         };
         content.write(&bytes, to_bytes);

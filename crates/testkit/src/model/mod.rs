@@ -56,6 +56,12 @@ pub enum Outcome {
 /// How an operation ends inside the model.
 type Step = Result<Outcome, Errno>;
 
+/// Done, about no file.
+const NOTHING_DONE: Outcome = Outcome::Done {
+    made: None,
+    subject: None,
+};
+
 /// Done, about `subject`.
 #[allow(clippy::unnecessary_wraps, reason = "the last line of most steps")]
 fn done(subject: NodeId) -> Step {
@@ -72,6 +78,8 @@ pub struct Model {
     nodes: BTreeMap<NodeId, Arc<Node>>,
     open: BTreeMap<Slot, NodeId>,
     next: u64,
+    /// Of the operation that is done.
+    number: u32,
 }
 
 impl Model {
@@ -84,6 +92,7 @@ impl Model {
             nodes: BTreeMap::from([(NodeId::ROOT, Arc::new(root))]),
             open: BTreeMap::new(),
             next: NodeId::ROOT.0 + 1,
+            number: 0,
         }
     }
 
@@ -97,7 +106,8 @@ impl Model {
     pub fn apply(&mut self, number: u32, operation: &Operation) -> Outcome {
         // What fails half-way must leave nothing: nodes are shared, so a copy is cheap.
         let mut changed = self.clone();
-        match changed.step(number, operation) {
+        changed.number = number;
+        match changed.step(operation) {
             Ok(outcome) => {
                 *self = changed;
                 outcome
@@ -106,40 +116,34 @@ impl Model {
         }
     }
 
-    fn step(&mut self, number: u32, operation: &Operation) -> Step {
+    fn step(&mut self, operation: &Operation) -> Step {
         match operation {
-            Operation::Make { at, node, owned } => self.make(number, at, node, *owned),
+            Operation::Make { at, node, owned } => self.make(at, node, *owned),
             Operation::MakeUnnamed {
                 parent,
                 slot,
                 owned,
-            } => self.make_unnamed(number, parent, *slot, *owned),
+            } => self.make_unnamed(parent, *slot, *owned),
             Operation::Open { at, slot } => Ok(self.open(at, *slot)),
             Operation::Close { slot } => Ok(self.close(*slot)),
-            Operation::Link { from, to } => self.link(number, from, to, false),
-            Operation::LinkReplacing { from, to } => self.link(number, from, to, true),
-            Operation::Unlink { at } => self.unlink(number, at),
-            Operation::RemoveDir { at } => self.remove_dir(number, at),
-            Operation::Rename { from, to, flags } => self.rename(number, from, to, *flags),
-            Operation::Sync => Ok(Outcome::Done {
-                made: None,
-                subject: None,
-            }),
+            Operation::Link { from, to } => self.link(from, to, false),
+            Operation::LinkReplacing { from, to } => self.link(from, to, true),
+            Operation::Unlink { at } => self.unlink(at),
+            Operation::RemoveDir { at } => self.remove_dir(at),
+            Operation::Rename { from, to, flags } => self.rename(from, to, *flags),
+            Operation::Sync => Ok(NOTHING_DONE),
             Operation::Reopen => {
                 let slots: Vec<_> = self.open.keys().copied().collect();
                 for slot in slots {
                     self.close(slot);
                 }
-                Ok(Outcome::Done {
-                    made: None,
-                    subject: None,
-                })
+                Ok(NOTHING_DONE)
             }
-            _ => self.step_on_node(number, operation),
+            _ => self.step_on_node(operation),
         }
     }
 
-    fn step_on_node(&mut self, number: u32, operation: &Operation) -> Step {
+    fn step_on_node(&mut self, operation: &Operation) -> Step {
         let Some(id) = target(operation).and_then(|target| self.find(target)) else {
             return Ok(Outcome::Skipped);
         };
@@ -148,14 +152,14 @@ impl Model {
                 offset_bytes,
                 len_bytes,
                 ..
-            } => self.write(number, id, *offset_bytes, *len_bytes),
-            Operation::Truncate { size_bytes, .. } => self.truncate(number, id, *size_bytes),
+            } => self.write(id, *offset_bytes, *len_bytes),
+            Operation::Truncate { size_bytes, .. } => self.truncate(id, *size_bytes),
             Operation::Allocate {
                 mode,
                 offset_bytes,
                 len_bytes,
                 ..
-            } => self.allocate(number, id, *mode, *offset_bytes, *len_bytes),
+            } => self.allocate(id, *mode, *offset_bytes, *len_bytes),
             Operation::Copy {
                 from_bytes,
                 to,
@@ -163,24 +167,22 @@ impl Model {
                 len_bytes,
                 ..
             } => match self.find(to) {
-                Some(to) => self.copy(number, (id, *from_bytes), (to, *to_bytes), *len_bytes),
+                Some(to) => self.copy((id, *from_bytes), (to, *to_bytes), *len_bytes),
                 None => Ok(Outcome::Skipped),
             },
             Operation::SetXattr {
                 name, value, mode, ..
-            } => self.set_xattr(number, id, name, value, *mode),
-            Operation::RemoveXattr { name, .. } => self.remove_xattr(number, id, name),
+            } => self.set_xattr(id, name, value, *mode),
+            Operation::RemoveXattr { name, .. } => self.remove_xattr(id, name),
             Operation::SetAcl {
                 is_default, acl, ..
-            } => self.set_acl(number, id, *is_default, acl),
-            Operation::SetPermissions { permissions, .. } => {
-                self.set_permissions(number, id, *permissions)
-            }
-            Operation::SetOwner { uid, gid, .. } => self.set_owner(number, id, *uid, *gid),
+            } => self.set_acl(id, *is_default, acl),
+            Operation::SetPermissions { permissions, .. } => self.set_permissions(id, *permissions),
+            Operation::SetOwner { uid, gid, .. } => self.set_owner(id, *uid, *gid),
             Operation::SetTimes {
                 accessed, modified, ..
-            } => self.set_times(number, id, *accessed, *modified),
-            Operation::SetFlags { flags, .. } => self.set_flags(number, id, *flags),
+            } => self.set_times(id, *accessed, *modified),
+            Operation::SetFlags { flags, .. } => self.set_flags(id, *flags),
             _ => done(id),
         }
     }
@@ -194,11 +196,6 @@ impl Model {
     /// All nodes, those without a name that are still open included.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Arc<Node>)> {
         self.nodes.iter().map(|(id, node)| (*id, node))
-    }
-
-    /// What is open, by slots.
-    pub fn open_slots(&self) -> impl Iterator<Item = (Slot, NodeId)> {
-        self.open.iter().map(|(slot, id)| (*slot, *id))
     }
 
     /// Bytes of content that all files keep.
@@ -236,6 +233,22 @@ impl Model {
             .get_mut(&id)
             .map(Arc::make_mut)
             .ok_or(Errno::STALE)
+    }
+
+    fn now(&self) -> Stamp {
+        Stamp::During(self.number)
+    }
+
+    fn touch(&mut self, id: NodeId) -> Result<(), Errno> {
+        let now = self.now();
+        self.node_mut(id)?.times.changed = now;
+        Ok(())
+    }
+
+    /// Done, with a change of the inode of `id`.
+    fn touched(&mut self, id: NodeId) -> Step {
+        self.touch(id)?;
+        done(id)
     }
 
     fn get(&self, id: NodeId) -> Result<&Node, Errno> {

@@ -1,6 +1,6 @@
 //! Names in the model, and the order in which Linux finds fault with them.
 
-use super::node::{APPEND, Body, IMMUTABLE, INHERITED_FLAGS, Node, Stamp, Times};
+use super::node::{APPEND, Body, IMMUTABLE, INHERITED_FLAGS, Node, Times};
 use super::{Content, Model, NodeId, Outcome, Step, done};
 use crate::operation::{NewNode, NodePath, Owned, Slot, Target, UMASK};
 use larder::{FileKind, RenameFlags};
@@ -78,26 +78,16 @@ impl Model {
     }
 
     /// Sets the times of a directory whose names changed.
-    fn touch_directory(&mut self, number: u32, id: NodeId) -> Result<(), Errno> {
+    fn touch_directory(&mut self, id: NodeId) -> Result<(), Errno> {
+        let now = self.now();
         let times = &mut self.node_mut(id)?.times;
-        times.modified = Stamp::During(number);
-        times.changed = Stamp::During(number);
-        Ok(())
-    }
-
-    fn touch(&mut self, number: u32, id: NodeId) -> Result<(), Errno> {
-        self.node_mut(id)?.times.changed = Stamp::During(number);
+        times.modified = now;
+        times.changed = now;
         Ok(())
     }
 
     /// A new node in `parent`, with what it has from there.
-    fn new_node(
-        &mut self,
-        number: u32,
-        parent: NodeId,
-        new: &NewNode,
-        owned: Owned,
-    ) -> Result<NodeId, Errno> {
+    fn new_node(&mut self, parent: NodeId, new: &NewNode, owned: Owned) -> Result<NodeId, Errno> {
         let directory = self.get(parent)?;
         let is_directory = matches!(new, NewNode::Directory);
         let is_link = matches!(new, NewNode::Symlink(_));
@@ -139,7 +129,7 @@ impl Model {
             xattrs: BTreeMap::new(),
             acl,
             default_acl,
-            times: Times::during(number),
+            times: Times::all(self.now()),
             unnamed: false,
         };
         let id = NodeId(self.next);
@@ -148,32 +138,26 @@ impl Model {
         Ok(id)
     }
 
-    pub(super) fn make(&mut self, number: u32, at: &NodePath, new: &NewNode, owned: Owned) -> Step {
+    pub(super) fn make(&mut self, at: &NodePath, new: &NewNode, owned: Owned) -> Step {
         let place = place!(self, at);
         if place.found.is_some() {
             return Err(Errno::EXIST);
         }
         self.may_create(place.parent)?;
-        let id = self.new_node(number, place.parent, new, owned)?;
+        let id = self.new_node(place.parent, new, owned)?;
         self.entries_mut(place.parent)?
             .insert(place.name.to_vec(), id);
         if matches!(new, NewNode::Directory) {
             self.node_mut(place.parent)?.links += 1;
         }
-        self.touch_directory(number, place.parent)?;
+        self.touch_directory(place.parent)?;
         Ok(Outcome::Done {
             made: Some(id),
             subject: Some(id),
         })
     }
 
-    pub(super) fn make_unnamed(
-        &mut self,
-        number: u32,
-        parent: &NodePath,
-        slot: Slot,
-        owned: Owned,
-    ) -> Step {
+    pub(super) fn make_unnamed(&mut self, parent: &NodePath, slot: Slot, owned: Owned) -> Step {
         let Some(parent) = self.resolve(parent) else {
             return Ok(Outcome::Skipped);
         };
@@ -182,7 +166,7 @@ impl Model {
             return Ok(Outcome::Skipped);
         }
         self.may_create(parent)?;
-        let id = self.new_node(number, parent, &NewNode::File, owned)?;
+        let id = self.new_node(parent, &NewNode::File, owned)?;
         let node = self.node_mut(id)?;
         node.links = 0;
         node.unnamed = true;
@@ -216,13 +200,7 @@ impl Model {
         }
     }
 
-    pub(super) fn link(
-        &mut self,
-        number: u32,
-        from: &Target,
-        to: &NodePath,
-        replaces: bool,
-    ) -> Step {
+    pub(super) fn link(&mut self, from: &Target, to: &NodePath, replaces: bool) -> Step {
         let Some(id) = self.find(from) else {
             return Ok(Outcome::Skipped);
         };
@@ -242,19 +220,19 @@ impl Model {
             return Ok(Outcome::Skipped);
         }
         self.node_mut(id)?.links += 1;
-        self.touch(number, id)?;
+        self.touch(id)?;
         self.entries_mut(place.parent)?
             .insert(place.name.to_vec(), id);
-        self.touch_directory(number, place.parent)?;
+        self.touch_directory(place.parent)?;
         if let Some(replaced) = place.found {
-            self.drop_link(number, place.parent, replaced)?;
+            self.drop_link(place.parent, replaced)?;
         }
         done(id)
     }
 
     /// Takes one name off a node.
-    fn drop_link(&mut self, number: u32, parent: NodeId, id: NodeId) -> Result<(), Errno> {
-        self.touch(number, id)?;
+    fn drop_link(&mut self, parent: NodeId, id: NodeId) -> Result<(), Errno> {
+        self.touch(id)?;
         let node = self.node_mut(id)?;
         if node.is_directory() {
             node.links = 0;
@@ -267,17 +245,17 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn unlink(&mut self, number: u32, at: &NodePath) -> Step {
+    pub(super) fn unlink(&mut self, at: &NodePath) -> Step {
         let place = place!(self, at);
         let id = place.found.ok_or(Errno::NOENT)?;
         self.may_delete(place.parent, id, false)?;
         self.entries_mut(place.parent)?.remove(place.name);
-        self.touch_directory(number, place.parent)?;
-        self.drop_link(number, place.parent, id)?;
+        self.touch_directory(place.parent)?;
+        self.drop_link(place.parent, id)?;
         done(id)
     }
 
-    pub(super) fn remove_dir(&mut self, number: u32, at: &NodePath) -> Step {
+    pub(super) fn remove_dir(&mut self, at: &NodePath) -> Step {
         let place = place!(self, at);
         let id = place.found.ok_or(Errno::NOENT)?;
         self.may_delete(place.parent, id, true)?;
@@ -285,8 +263,8 @@ impl Model {
             return Err(Errno::NOTEMPTY);
         }
         self.entries_mut(place.parent)?.remove(place.name);
-        self.touch_directory(number, place.parent)?;
-        self.drop_link(number, place.parent, id)?;
+        self.touch_directory(place.parent)?;
+        self.drop_link(place.parent, id)?;
         done(id)
     }
 
@@ -304,13 +282,7 @@ impl Model {
         }
     }
 
-    pub(super) fn rename(
-        &mut self,
-        number: u32,
-        from: &NodePath,
-        to: &NodePath,
-        flags: RenameFlags,
-    ) -> Step {
+    pub(super) fn rename(&mut self, from: &NodePath, to: &NodePath, flags: RenameFlags) -> Step {
         let exchanges = flags.contains(RenameFlags::EXCHANGE);
         if exchanges && flags.intersects(RenameFlags::NOREPLACE | RenameFlags::WHITEOUT) {
             return Err(Errno::INVAL);
@@ -356,7 +328,7 @@ impl Model {
                 }
             }
         }
-        let made = self.move_entry(number, &old, id, &new, flags)?;
+        let made = self.move_entry(&old, id, &new, flags)?;
         Ok(Outcome::Done {
             made,
             subject: Some(id),
@@ -366,7 +338,6 @@ impl Model {
     /// Moves a name, all checked. Returns the whiteout that it left.
     fn move_entry(
         &mut self,
-        number: u32,
         old: &Place<'_>,
         id: NodeId,
         new: &Place<'_>,
@@ -374,18 +345,18 @@ impl Model {
     ) -> Result<Option<NodeId>, Errno> {
         self.entries_mut(old.parent)?.remove(old.name);
         self.entries_mut(new.parent)?.insert(new.name.to_vec(), id);
-        self.touch(number, id)?;
+        self.touch(id)?;
         self.move_directory(id, old.parent, new.parent)?;
-        self.touch_directory(number, old.parent)?;
-        self.touch_directory(number, new.parent)?;
+        self.touch_directory(old.parent)?;
+        self.touch_directory(new.parent)?;
         if let Some(target) = new.found {
             if flags.contains(RenameFlags::EXCHANGE) {
                 self.entries_mut(old.parent)?
                     .insert(old.name.to_vec(), target);
-                self.touch(number, target)?;
+                self.touch(target)?;
                 self.move_directory(target, new.parent, old.parent)?;
             } else {
-                self.drop_link(number, new.parent, target)?;
+                self.drop_link(new.parent, target)?;
             }
         }
         if flags.contains(RenameFlags::WHITEOUT) {
@@ -395,7 +366,7 @@ impl Model {
                 gid: 0,
             };
             let whiteout = NewNode::Device(FileKind::CharDevice, 0, 0);
-            let made = self.new_node(number, old.parent, &whiteout, owned)?;
+            let made = self.new_node(old.parent, &whiteout, owned)?;
             self.entries_mut(old.parent)?
                 .insert(old.name.to_vec(), made);
             return Ok(Some(made));

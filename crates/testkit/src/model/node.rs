@@ -59,14 +59,13 @@ pub struct Times {
 }
 
 impl Times {
-    /// All of them during operation `number`.
+    /// All of them `stamp`.
     #[must_use]
-    pub fn during(number: u32) -> Self {
-        let now = Stamp::During(number);
+    pub fn all(stamp: Stamp) -> Self {
         Self {
-            accessed: now,
-            modified: now,
-            changed: now,
+            accessed: stamp,
+            modified: stamp,
+            changed: stamp,
         }
     }
 }
@@ -134,11 +133,7 @@ impl Node {
             xattrs: BTreeMap::new(),
             acl: None,
             default_acl: None,
-            times: Times {
-                accessed: Stamp::Any,
-                modified: Stamp::Any,
-                changed: Stamp::Any,
-            },
+            times: Times::all(Stamp::Any),
             unnamed: false,
         }
     }
