@@ -13,6 +13,7 @@ use larder_block::{BlockDevice, MemoryDevice};
 use larder_ext4::ondisk::checksum::Crc32c;
 use larder_ext4::ondisk::jbd2::{Format, JournalSuperblock};
 use larder_ext4::ondisk::superblock::{SUPERBLOCK_BYTES, Superblock};
+use larder_instruments::FaultyDevice;
 use larder_testkit::device::PatchedDevice;
 use larder_testkit::mutate::{WalkLimits, walk};
 use std::path::PathBuf;
@@ -98,7 +99,7 @@ impl BaseImage {
     /// The image, to be patched.
     #[must_use]
     pub fn device(&self) -> PatchedDevice {
-        PatchedDevice::new(Arc::clone(&self.device), READ_LIMIT)
+        PatchedDevice::new(Arc::clone(&self.device))
     }
 }
 
@@ -140,6 +141,7 @@ pub fn images() -> PathBuf {
 /// # Panics
 /// If that takes more device reads than a walk that ends.
 pub fn open_and_walk(device: PatchedDevice) {
+    let device = FaultyDevice::new(Arc::new(device)).fail_calls(READ_LIMIT..u64::MAX);
     let device = Arc::new(device);
     let mut options = OpenOptions::default();
     options.cache_size_bytes = 2 << 20;
@@ -154,7 +156,7 @@ pub fn open_and_walk(device: PatchedDevice) {
         };
         let _ = walk(&volume, &limits);
     }
-    assert!(!device.limit_reached(), "the walk has no end");
+    assert_eq!(device.failed_count(), 0, "the walk has no end");
 }
 
 /// How the kernel lays out a page of its ring buffer, as `events/header_page` says.

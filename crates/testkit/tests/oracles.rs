@@ -94,7 +94,7 @@ fn volume_with_one_wrong_byte_differs_from_the_kernel() {
     let base = Arc::new(FileDevice::open(image.path(), FileRange::default()).unwrap());
     let mut wrong = [0];
     base.read_at(&mut wrong, block * 4096 + 99).unwrap();
-    let mut device = PatchedDevice::new(base, u64::MAX);
+    let mut device = PatchedDevice::new(base);
     device.patch(block * 4096 + 99, &[!wrong[0]]).unwrap();
     let volume = Volume::open_device(Arc::new(device), &OpenOptions::default()).unwrap();
 

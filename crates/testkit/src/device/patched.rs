@@ -1,33 +1,25 @@
 //! A device with changed bytes, which copies only the pages that are changed.
 
-use larder_block::{BlockDevice, Error, Result};
+use larder_block::{BlockDevice, Result};
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Another device under patches, perhaps cut short, and read at most a given number of times.
+/// Another device under patches.
 #[derive(Debug)]
 pub struct PatchedDevice {
     inner: Arc<dyn BlockDevice>,
     pages: BTreeMap<u64, Vec<u8>>,
-    size_bytes: u64,
-    reads: AtomicU64,
-    read_limit: u64,
 }
 
 impl PatchedDevice {
-    /// `inner`, not changed so far. After `read_limit` reads, each one fails.
+    /// `inner`, not changed so far.
     #[must_use]
-    pub fn new(inner: Arc<dyn BlockDevice>, read_limit: u64) -> Self {
+    pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self {
-            size_bytes: inner.size_bytes(),
             inner,
             pages: BTreeMap::new(),
-            reads: AtomicU64::new(0),
-            read_limit,
         }
     }
 
@@ -48,23 +40,6 @@ impl PatchedDevice {
         Ok(())
     }
 
-    /// Cuts the device to `size_bytes`, or leaves it if it is shorter.
-    pub fn truncate(&mut self, size_bytes: u64) {
-        self.size_bytes = self.size_bytes.min(size_bytes);
-    }
-
-    /// Reads so far, the refused ones included.
-    #[must_use]
-    pub fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
-    }
-
-    /// Whether a read was refused.
-    #[must_use]
-    pub fn limit_reached(&self) -> bool {
-        self.reads() > self.read_limit
-    }
-
     fn page(&mut self, number: u64) -> Result<&mut Vec<u8>> {
         if !self.pages.contains_key(&number) {
             let start = number * PAGE_BYTES;
@@ -79,28 +54,12 @@ impl PatchedDevice {
 
 impl BlockDevice for PatchedDevice {
     fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.inner.size_bytes()
     }
 
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
-        let len_bytes = buf.len() as u64;
-        if self.reads.fetch_add(1, Ordering::Relaxed) >= self.read_limit {
-            return Err(Error::Io {
-                offset_bytes,
-                len_bytes,
-                source: io::Error::other("the test's limit of reads is reached"),
-            });
-        }
-        let end = offset_bytes.checked_add(len_bytes);
-        if end.is_none_or(|end| end > self.size_bytes) {
-            return Err(Error::OutOfRange {
-                offset_bytes,
-                len_bytes,
-                size_bytes: self.size_bytes,
-            });
-        }
         self.inner.read_at(buf, offset_bytes)?;
-        let end = offset_bytes + len_bytes;
+        let end = offset_bytes + buf.len() as u64;
         let touched = offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
         for (&number, page) in self.pages.range(touched) {
             let start = number * PAGE_BYTES;
@@ -129,29 +88,12 @@ mod tests {
 
     #[test]
     fn read_across_patches_sees_them_and_the_rest() {
-        let mut device = PatchedDevice::new(numbered(), 10);
+        let mut device = PatchedDevice::new(numbered());
         device.patch(4090, &[99; 10]).unwrap();
         let mut buf = [0; 20];
         device.read_at(&mut buf, 4085).unwrap();
         let mut expected: Vec<u8> = (4085..4105_u32).map(|i| i.to_le_bytes()[0]).collect();
         expected[5..15].fill(99);
         assert_eq!(buf[..], expected);
-    }
-
-    #[test]
-    fn read_past_truncation_fails() {
-        let mut device = PatchedDevice::new(numbered(), 10);
-        device.truncate(100);
-        device.read_at(&mut [0; 100], 0).unwrap();
-        device.read_at(&mut [0; 100], 1).unwrap_err();
-    }
-
-    #[test]
-    fn read_past_limit_fails() {
-        let device = PatchedDevice::new(numbered(), 1);
-        device.read_at(&mut [0; 1], 0).unwrap();
-        assert!(!device.limit_reached());
-        device.read_at(&mut [0; 1], 0).unwrap_err();
-        assert!(device.limit_reached());
     }
 }

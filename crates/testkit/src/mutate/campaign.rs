@@ -109,11 +109,11 @@ impl Campaign {
             }
         }
         assert!(
-            !device.limit_reached(),
+            device.failed_count() == 0,
             "{}: more than {limit} device reads",
             self.name
         );
-        tally.most_reads = tally.most_reads.max(device.reads());
+        tally.most_reads = tally.most_reads.max(device.call_count());
     }
 }
 

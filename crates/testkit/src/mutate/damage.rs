@@ -4,6 +4,7 @@ use super::MetadataMap;
 use crate::device::PatchedDevice;
 use crate::seed::{Random, Seed};
 use larder_block::{BlockDevice, Result};
+use larder_instruments::FaultyDevice;
 use std::sync::Arc;
 
 /// Values that go wrong in arithmetic.
@@ -74,13 +75,14 @@ impl Plan {
         Self { seed, damages }
     }
 
-    /// `base` with the changes made.
+    /// `base` with the changes made. After `read_limit` reads, each one fails.
     ///
     /// # Errors
     /// If `base` cannot be read.
-    pub fn apply(&self, base: &Arc<dyn BlockDevice>, read_limit: u64) -> Result<PatchedDevice> {
-        let mut device = PatchedDevice::new(Arc::clone(base), read_limit);
+    pub fn apply(&self, base: &Arc<dyn BlockDevice>, read_limit: u64) -> Result<FaultyDevice> {
+        let mut device = PatchedDevice::new(Arc::clone(base));
         let size_bytes = base.size_bytes();
+        let mut end_bytes = size_bytes;
         for damage in &self.damages {
             match damage {
                 Damage::Flip { offset_bytes, mask } => {
@@ -105,10 +107,11 @@ impl Plan {
                         device.patch(*to_bytes, &bytes)?;
                     }
                 }
-                Damage::Truncate { size_bytes } => device.truncate(*size_bytes),
+                Damage::Truncate { size_bytes } => end_bytes = end_bytes.min(*size_bytes),
             }
         }
-        Ok(device)
+        let device = FaultyDevice::new(Arc::new(device)).shorten_to(end_bytes);
+        Ok(device.fail_calls(read_limit..u64::MAX))
     }
 }
 
@@ -189,6 +192,23 @@ mod tests {
             let seed = Seed(number);
             assert_eq!(Plan::new(seed, &map()), Plan::new(seed, &map()));
         }
+    }
+
+    #[test]
+    fn plan_applied_cuts_the_device_and_limits_its_reads() {
+        let base: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(vec![5; 65_536]));
+        let plan = Plan {
+            seed: Seed(0),
+            damages: vec![Damage::Truncate { size_bytes: 100 }],
+        };
+        let device = plan.apply(&base, 10).unwrap();
+        device.read_at(&mut [0; 100], 0).unwrap();
+        device.read_at(&mut [0; 100], 1).unwrap_err();
+        let device = plan.apply(&base, 1).unwrap();
+        device.read_at(&mut [0; 1], 0).unwrap();
+        assert_eq!(device.failed_count(), 0);
+        device.read_at(&mut [0; 1], 0).unwrap_err();
+        assert_eq!(device.failed_count(), 1);
     }
 
     #[test]
