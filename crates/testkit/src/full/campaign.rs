@@ -1,10 +1,10 @@
 //! Many sequences, and which of them failed.
 
 use super::{Limits, Mix, Step, Tally, sequence};
+use crate::crash::caught;
 use crate::operation::{Listing, kind_of_failure, shrink};
 use crate::seed::{SEED_VARIABLE, Seed};
 use std::fmt::Write as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The environment variable that says how many sequences are tried.
 const SEQUENCES_VARIABLE: &str = "LARDER_SEQUENCES";
@@ -60,11 +60,7 @@ impl<F: Fn(&[Step]) -> Result<Tally, String>> Campaign<F> {
     }
 
     fn attempt(&self, steps: &[Step]) -> Result<Tally, String> {
-        let attempted = catch_unwind(AssertUnwindSafe(|| (self.attempt)(steps)));
-        attempted.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().cloned();
-            Err(format!("panic: {}", text.unwrap_or_default()))
-        })
+        caught(|| (self.attempt)(steps))
     }
 
     /// How many sequences kept to the model, and how the others did not.

@@ -104,12 +104,6 @@ impl<M: Mount> Folder<M> {
         Ok(folder)
     }
 
-    /// The mount, with all files closed.
-    #[must_use]
-    pub fn into_mount(self) -> M {
-        self.mount
-    }
-
     fn open_all(&mut self) -> std::result::Result<(), String> {
         for file in FILES {
             match self.open(file, OFlags::RDWR) {

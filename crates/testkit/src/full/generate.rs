@@ -58,7 +58,7 @@ impl Generator {
         let len_bytes = (16 << 10) + self.random.below(400 << 10);
         let kind = self.random.below(6);
         if kind < 5 {
-            self.steps.push(Step::Free { len_bytes });
+            self.steps.push(Step::Free(len_bytes));
         }
         match kind {
             0..3 => self.push_write(file, 0, len_bytes, false),
@@ -99,7 +99,7 @@ impl Generator {
     fn free(&mut self, most_clusters: u64) {
         let clusters = 1 + self.random.below(most_clusters);
         let len_bytes = clusters * self.limits.cluster_bytes;
-        self.steps.push(Step::Free { len_bytes });
+        self.steps.push(Step::Free(len_bytes));
     }
 
     fn file(&mut self) -> FileNo {
@@ -166,9 +166,9 @@ impl Generator {
             75..77 => self.move_range(file, Fallocate::Insert),
             77..88 => self.copy(file),
             88..90 => self.stripes(file),
-            90..92 => self.steps.push(Step::Remove { file }),
-            92..95 => self.steps.push(Step::Sync { file }),
-            95..98 => self.steps.push(Step::Evict { file }),
+            90..92 => self.steps.push(Step::Remove(file)),
+            92..95 => self.steps.push(Step::Sync(file)),
+            95..98 => self.steps.push(Step::Evict(file)),
             98 => self.steps.push(Step::SyncAll),
             _ => self.steps.push(Step::Remount),
         }

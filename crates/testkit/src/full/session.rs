@@ -117,12 +117,12 @@ impl<T: Target> Session<T> {
                 len_bytes,
             } => self.copy((from, from_bytes), (to, to_bytes), len_bytes),
             Step::Fill => self.fill(),
-            Step::Free { len_bytes } => {
+            Step::Free(len_bytes) => {
                 let size_bytes = self.files.size_bytes(FILLER);
                 self.truncate(FILLER, size_bytes.saturating_sub(len_bytes))
             }
-            Step::Remove { file } => self.remove(file),
-            Step::Sync { file } => {
+            Step::Remove(file) => self.remove(file),
+            Step::Sync(file) => {
                 self.target.sync(file).map_err(|errno| errno.to_string())?;
                 self.survives(&[file])
             }
@@ -130,7 +130,7 @@ impl<T: Target> Session<T> {
                 self.target.sync_all().map_err(|errno| errno.to_string())?;
                 self.survives(&FILES)
             }
-            Step::Evict { file } => self.evict(file),
+            Step::Evict(file) => self.evict(file),
             Step::Remount => {
                 self.target.remount()?;
                 self.compare_all()

@@ -81,27 +81,15 @@ pub enum Step {
     /// Appends to [`FILLER`] until nothing more fits.
     Fill,
     /// Cuts so many bytes off [`FILLER`].
-    Free {
-        /// How many.
-        len_bytes: u64,
-    },
+    Free(u64),
     /// Removes the file and makes an empty one of its name.
-    Remove {
-        /// The file.
-        file: FileNo,
-    },
+    Remove(FileNo),
     /// Makes the file durable.
-    Sync {
-        /// The file.
-        file: FileNo,
-    },
+    Sync(FileNo),
     /// Makes everything durable.
     SyncAll,
     /// Drops the file's content from all caches, and compares it.
-    Evict {
-        /// The file.
-        file: FileNo,
-    },
+    Evict(FileNo),
     /// Unmounts, mounts, and compares everything.
     Remount,
 }
