@@ -7,7 +7,7 @@ use crate::seed::{Random, Seed};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Files that may share a block of attributes.
-pub const MOST_USERS: u64 = 1024;
+const MOST_USERS: u64 = 1024;
 
 /// What a name of an attribute may be.
 const NAMES: [&[u8]; 3] = [b"user.alpha", b"user.beta-of-some-length", b"trusted.gamma"];

@@ -1,7 +1,7 @@
 //! What can go wrong while a test is set up.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The result of setting something up.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -37,9 +37,6 @@ pub enum Error {
     /// The volume under test contradicts itself.
     #[error("{0}")]
     Inconsistent(String),
-    /// An image file has no recognisable superblock.
-    #[error("{0}: no superblock")]
-    NoSuperblock(PathBuf),
 }
 
 /// Adds to a failed system call what was being done.

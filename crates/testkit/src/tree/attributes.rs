@@ -3,6 +3,8 @@
 use super::Tree;
 use super::builder::Builder;
 use crate::error::Result;
+use crate::model::acl::Acl;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Values of every size.
@@ -80,32 +82,15 @@ pub(super) fn repeated(builder: &mut Builder, tree: &Tree) -> Result<()> {
 
 /// Access control lists, and the ones that a directory hands down.
 pub(super) fn acls(builder: &mut Builder) -> Result<()> {
-    const OWNER: u16 = 1;
-    const USER: u16 = 2;
-    const GROUP: u16 = 8;
-    const OWNING_GROUP: u16 = 4;
-    const MASK: u16 = 16;
-    const OTHERS: u16 = 32;
-    const NOBODY: u32 = u32::MAX;
-    let acl = [
-        (OWNER, 7, NOBODY),
-        (USER, 5, 1000),
-        (USER, 4, 70_000),
-        (OWNING_GROUP, 5, NOBODY),
-        (GROUP, 6, 2000),
-        (MASK, 7, NOBODY),
-        (OTHERS, 1, NOBODY),
-    ];
-    let value: Vec<u8> = 2_u32
-        .to_le_bytes()
-        .into_iter()
-        .chain(acl.iter().flat_map(|&(tag, rights, id): &(u16, u16, u32)| {
-            let mut entry = tag.to_le_bytes().to_vec();
-            entry.extend(rights.to_le_bytes());
-            entry.extend(id.to_le_bytes());
-            entry
-        }))
-        .collect();
+    let acl = Acl {
+        owner: 7,
+        users: BTreeMap::from([(1000, 5), (70_000, 4)]),
+        group: 5,
+        groups: BTreeMap::from([(2000, 6)]),
+        mask: Some(7),
+        other: 1,
+    };
+    let value = acl.encode();
     let folder = builder.folder("attributes/acl-folder")?;
     builder.attribute(&folder, "system.posix_acl_default", &value)?;
     builder.attribute(&folder, "system.posix_acl_access", &value)?;
