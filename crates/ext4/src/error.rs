@@ -1,5 +1,6 @@
 //! What can go wrong in a file system, and the errno for each.
 
+use crate::ondisk::Damage;
 use crate::{FsBlock, GroupNo, Ino};
 
 /// The result of a file-system operation.
@@ -151,10 +152,31 @@ impl std::fmt::Display for Place {
     }
 }
 
-impl Error {
-    /// Damage at `place`.
+impl Place {
+    /// The error for damage that was found here.
     #[must_use]
-    pub fn corrupt(place: Place, what: &'static str) -> Self {
-        Self::Corrupt(Corrupt { place, what })
+    pub fn corrupt(self, what: &'static str) -> Error {
+        Error::Corrupt(Corrupt { place: self, what })
+    }
+
+    /// An error for damage that was found here, unless `holds`.
+    pub(crate) fn ensure(self, holds: bool, what: Damage) -> Result<()> {
+        if holds {
+            Ok(())
+        } else {
+            Err(self.corrupt(what))
+        }
+    }
+}
+
+/// What the codec found, as an error of the place whose bytes it looked at.
+pub(crate) trait DamageAt<T> {
+    /// The value, or the damage at `place`.
+    fn at(self, place: Place) -> Result<T>;
+}
+
+impl<T> DamageAt<T> for Result<T, Damage> {
+    fn at(self, place: Place) -> Result<T> {
+        self.map_err(|what| place.corrupt(what))
     }
 }

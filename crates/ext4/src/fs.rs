@@ -8,6 +8,7 @@ use crate::dir::RoomHints;
 use crate::error::Place;
 use crate::inode::Orphans;
 use crate::journal::{Overlay, RecoveryCounts, Writer};
+use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
 use crate::ondisk::inode::checksum_is_right;
 use crate::ondisk::superblock::Superblock;
@@ -155,7 +156,7 @@ impl Filesystem {
     ) -> Result<Buffer<'_>> {
         let place = Place::Block(block, ino);
         if !self.sb.contains_blocks(block, 1) {
-            return Err(Error::corrupt(place, "lies outside the file system"));
+            return Err(place.corrupt("lies outside the file system"));
         }
         self.read_block(block, place, verify)
     }
@@ -186,9 +187,7 @@ impl Filesystem {
     /// or the device's error.
     pub fn group(&self, group: GroupNo) -> Result<GroupDesc> {
         let place = Place::Group(group);
-        if group.0 >= self.sb.groups_count {
-            return Err(Error::corrupt(place, "no such group"));
-        }
+        place.ensure(group.0 < self.sb.groups_count, "no such group")?;
         let at = DescriptorPlace::of(&self.sb, group);
         let block = self.read_block(at.block, place, |_| Ok(()))?;
         let bytes = block.get(at.offset_bytes..).unwrap_or_default();
@@ -221,9 +220,7 @@ impl Filesystem {
     /// whether the inode table that it lies in was ever written to.
     pub(crate) fn inode_place(&self, ino: Ino) -> Result<(FsBlock, usize, bool)> {
         let place = Place::Inode(ino);
-        if ino.0 == 0 || ino.0 > self.sb.inodes_count {
-            return Err(Error::corrupt(place, "no such inode number"));
-        }
+        place.ensure(self.sb.has_ino(ino), "no such inode number")?;
         let index = ino.0 - 1;
         let desc = self.group(GroupNo(index / self.sb.inodes_per_group))?;
         let size_bytes = u64::from(self.sb.inode_size_bytes);
@@ -268,14 +265,17 @@ impl Filesystem {
     ) -> Result<Inode> {
         let bytes = self.inode_bytes(ino)?;
         let inode = decode(&self.sb, ino, &bytes)?;
-        let is_from_table = matches!(bytes.0, InodeSource::Table(..));
-        if is_from_table && self.sb.has_metadata_checksums() {
-            let seed = self.sb.inode_checksum_seed(ino, inode.generation());
-            if !checksum_is_right(&bytes, inode.extra_isize(), seed) {
-                let place = Place::Inode(ino);
-                return Err(Error::corrupt(place, "checksum of the inode is wrong"));
-            }
+        if matches!(bytes.0, InodeSource::Table(..))
+            && let Some(seed) = self.inode_seed(&inode)
+            && !checksum_is_right(&bytes, inode.extra_isize(), seed)
+        {
+            return Err(inode.place().corrupt("checksum of the inode is wrong"));
         }
         Ok(inode)
+    }
+
+    /// The start of the checksums of `inode` and its blocks, if they have any.
+    pub(crate) fn inode_seed(&self, inode: &Inode) -> Option<Crc32c> {
+        self.sb.inode_checksum_seed(inode.ino(), inode.generation())
     }
 }

@@ -11,7 +11,7 @@
 //! e2fsck's, or it changed --> refuse          +--> another: refuse       +-- each interval: next
 //! ```
 
-use crate::error::Place;
+use crate::error::{DamageAt, Place};
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::features::Incompat;
 use crate::ondisk::mmp::{MMP_BYTES, MmpBlock, Sequence};
@@ -65,8 +65,8 @@ impl MmpPlace {
     fn new(sb: &Superblock, device: Arc<dyn BlockDevice>) -> Result<Self> {
         let block = sb.mmp_block;
         if !sb.contains_blocks(block, 1) {
-            let what = "block of the multiple-mount protection lies outside the file system";
-            return Err(Error::corrupt(Place::Superblock, what));
+            return Err(Place::Superblock
+                .corrupt("block of the multiple-mount protection lies outside the file system"));
         }
         Ok(Self {
             device,
@@ -81,7 +81,7 @@ impl MmpPlace {
         self.device.read_at(&mut bytes, self.offset_bytes)?;
         let place = Place::Block(self.block, Ino(0));
         let block = MmpBlock::parse(&bytes, self.seed);
-        Ok((bytes, block.map_err(|what| Error::corrupt(place, what))?))
+        Ok((bytes, block.at(place)?))
     }
 
     /// Writes `new` over a block that says `expected`, and makes it durable.

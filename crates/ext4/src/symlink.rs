@@ -4,7 +4,6 @@
 //! only block. The size alone does not tell them apart: there are links whose
 //! short target was given a block.
 
-use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::features::Incompat;
 use crate::ondisk::inode::InodeFlags;
@@ -28,13 +27,13 @@ impl Filesystem {
         {
             return Err(Error::Encrypted(inode.ino()));
         }
-        let corrupt = |what| Error::corrupt(Place::Inode(inode.ino()), what);
+        let place = inode.place();
         let size_bytes = inode.size_bytes();
         let block_size_bytes = u64::from(self.superblock().block_size_bytes());
         // Both limits fit in a `usize`.
         let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
         if size == 0 || size_bytes > block_size_bytes.min(PATH_MAX_BYTES) {
-            return Err(corrupt("length of the link's target is wrong"));
+            return Err(place.corrupt("length of the link's target is wrong"));
         }
         let target = if inode.has_inline_data() {
             self.inline_data(inode)?
@@ -42,13 +41,13 @@ impl Filesystem {
             inode.i_block()[..size].to_vec()
         } else {
             let MappingKind::Written(block) = self.map(inode, FileBlock(0), 1)?.kind else {
-                return Err(corrupt("link has no target"));
+                return Err(place.corrupt("link has no target"));
             };
             let block = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
             block.get(..size).unwrap_or_default().to_vec()
         };
         if target.len() != size || target.contains(&0) {
-            return Err(corrupt("length of the link's target is wrong"));
+            return Err(place.corrupt("length of the link's target is wrong"));
         }
         Ok(target)
     }
@@ -89,12 +88,9 @@ impl Filesystem {
     /// target does.
     #[must_use]
     pub fn has_blocks(&self, inode: &Inode) -> bool {
-        !inode.has_inline_data()
-            && match inode.kind() {
-                FileKind::Regular | FileKind::Directory => true,
-                FileKind::Symlink => !self.is_fast_symlink(inode),
-                _ => false,
-            }
+        inode.kind().has_blocks()
+            && !inode.has_inline_data()
+            && (inode.kind() != FileKind::Symlink || !self.is_fast_symlink(inode))
     }
 
     /// Whether the target lies in `i_block`: it must fit there, and the link must

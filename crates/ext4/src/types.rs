@@ -36,4 +36,9 @@ number!(
 impl Ino {
     /// The root directory.
     pub const ROOT: Self = Self(2);
+
+    /// The inode of this number as a field stores it, where 0 says that there is none.
+    pub(crate) fn stored(number: u32) -> Option<Self> {
+        (number != 0).then_some(Self(number))
+    }
 }

@@ -9,7 +9,7 @@ use directory::{
 };
 use image::Image;
 use larder_ext4::ondisk::dir::Dirents;
-use larder_ext4::ondisk::dx::DxNode;
+use larder_ext4::ondisk::dx::{DxKind, DxNode};
 use larder_ext4::ondisk::hash::HashVersion;
 use larder_ext4::{Error, FileKind, Filesystem, Ino, Inode};
 use larder_testkit::e2fsprogs::{debugfs_write, e2fsck};
@@ -200,13 +200,13 @@ fn continue_hash(
     let start = usize::try_from(dir_block(fs, dir, node_block)).unwrap() * size;
     let block = bytes[start..start + size].to_vec();
     let (node, entries) = match node_block {
-        0 => (DxNode::root(&block, false).unwrap(), 32),
-        _ => (DxNode::node(&block, false).unwrap(), 8),
+        0 => (DxNode::parse(&block, DxKind::Root, false).unwrap(), 32),
+        _ => (DxNode::parse(&block, DxKind::Inner, false).unwrap(), 8),
     };
     let mut leaf = node.block(before + 1);
     if node_block == 0 && levels(fs, dir) > 0 {
         let start = usize::try_from(dir_block(fs, dir, leaf)).unwrap() * size;
-        leaf = DxNode::node(&bytes[start..start + size], false)
+        leaf = DxNode::parse(&bytes[start..start + size], DxKind::Inner, false)
             .unwrap()
             .block(0);
     }
@@ -237,7 +237,7 @@ fn hash_that_continues_in_the_next_leaf_is_followed() {
         .buffers()
         .read::<Error>(dir_block(&fs, &dir, 0), |_| Ok(()))
         .unwrap();
-    let first_node = DxNode::root(&root, false).unwrap().block(0);
+    let first_node = DxNode::parse(&root, DxKind::Root, false).unwrap().block(0);
     // One continuation inside a node, one from node to node.
     let moved = [
         continue_hash(&mut bytes, &fs, &dir, first_node, 5),

@@ -91,7 +91,7 @@ impl Inodes {
         let table = table.ok_or(larder_ext4::Error::ReadOnly(None))?;
         if belongs_to_file_system(self.fs.superblock(), ino) {
             let what = "a name leads to it, but it belongs to the file system itself";
-            return Err(larder_ext4::Error::corrupt(Place::Inode(ino), what).into());
+            return Err(Place::Inode(ino).corrupt(what).into());
         }
         Ok(self.in_use(table, ino))
     }

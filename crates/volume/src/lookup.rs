@@ -77,7 +77,7 @@ pub(crate) fn entry_of(inode: &Inode) -> Entry {
 pub(crate) fn check_not_itself(ino: Ino, dir: Ino) -> Result<()> {
     if ino == dir {
         let what = "entry leads to its own directory";
-        return Err(larder_ext4::Error::corrupt(Place::Inode(dir), what).into());
+        return Err(Place::Inode(dir).corrupt(what).into());
     }
     Ok(())
 }

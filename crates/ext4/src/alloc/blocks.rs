@@ -142,13 +142,13 @@ impl Filesystem {
             handle.allocation.freed.push(run);
             space.counts().apply(0, run.len);
             if is_system {
-                let what = "to be freed, but belongs to the file system itself";
-                return Err(Error::corrupt(Place::Block(start, ino), what));
+                return Err(Place::Block(start, ino)
+                    .corrupt("to be freed, but belongs to the file system itself"));
             }
             self.change_bits(handle, run, false)
                 .map_err(|error| match error {
                     Error::Corrupt(corrupt) if corrupt.what == FREE_ALREADY => {
-                        Error::corrupt(Place::Block(start, ino), FREE_ALREADY)
+                        Place::Block(start, ino).corrupt(FREE_ALREADY)
                     }
                     other => other,
                 })?;
@@ -186,7 +186,7 @@ impl Filesystem {
                 } else {
                     FREE_ALREADY
                 };
-                return Err(Error::corrupt(Place::Group(group), what));
+                return Err(Place::Group(group).corrupt(what));
             }
             bitmap::fill(bytes, bits, is_used);
             Ok(bitmap::block_bitmap_checksum(sb, bytes))
@@ -199,9 +199,8 @@ impl Filesystem {
             } else {
                 desc.free_clusters.checked_add(run.len)
             };
-            desc.free_clusters = free.ok_or_else(|| {
-                Error::corrupt(Place::Group(group), "count of free blocks is wrong")
-            })?;
+            desc.free_clusters =
+                free.ok_or_else(|| Place::Group(group).corrupt("count of free blocks is wrong"))?;
             Ok(())
         })
     }
@@ -214,8 +213,7 @@ impl Filesystem {
         desc: &GroupDesc,
     ) -> Result<()> {
         if !self.superblock().contains_blocks(desc.block_bitmap, 1) {
-            let what = "bitmap lies outside the file system";
-            return Err(Error::corrupt(Place::Group(group), what));
+            return Err(Place::Group(group).corrupt("bitmap lies outside the file system"));
         }
         let system = self.system_clusters(group, desc)?;
         let len = self.allocator().space().geometry.clusters_in(group);

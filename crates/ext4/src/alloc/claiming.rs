@@ -187,8 +187,7 @@ impl Filesystem {
     /// [`Error::Corrupt`] if they do not lie in the file system.
     pub(super) fn runs_of(&self, start: FsBlock, blocks: u32, ino: Ino) -> Result<Vec<Run>> {
         if blocks == 0 || !self.superblock().contains_blocks(start, u64::from(blocks)) {
-            let place = Place::Block(start, ino);
-            return Err(Error::corrupt(place, "lies outside the file system"));
+            return Err(Place::Block(start, ino).corrupt("lies outside the file system"));
         }
         let geometry = &self.allocator().space().geometry;
         let last = geometry.cluster_of(FsBlock(start.0 + u64::from(blocks) - 1));

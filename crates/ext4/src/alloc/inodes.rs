@@ -71,12 +71,7 @@ impl Filesystem {
         is_directory: bool,
     ) -> Result<bool> {
         let sb = self.superblock();
-        if ino < sb.first_ino || ino.0 > sb.inodes_count {
-            return Err(Error::corrupt(
-                Place::Inode(ino),
-                "to be used, but reserved",
-            ));
-        }
+        Place::Inode(ino).ensure(sb.is_file_ino(ino), "to be used, but reserved")?;
         let index = (ino.0 - 1) % sb.inodes_per_group;
         let group = GroupNo((ino.0 - 1) / sb.inodes_per_group);
         let desc = self.group(group)?;
@@ -192,8 +187,7 @@ impl Filesystem {
         if is_right {
             return Ok(());
         }
-        let what = "inodes are in use that the descriptor says never were";
-        Err(Error::corrupt(Place::Group(group), what))
+        Err(Place::Group(group).corrupt("inodes are in use that the descriptor says never were"))
     }
 
     /// Whether the number `index` is the first of its block of the inode table, which holds
@@ -214,25 +208,22 @@ impl Filesystem {
     /// [`Error::Corrupt`] if it is free, or reserved; or what is wrong with the image.
     pub fn free_inode(&self, handle: &mut Handle<'_>, ino: Ino, is_directory: bool) -> Result<()> {
         let sb = self.superblock();
-        let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
-        if ino < sb.first_ino || ino.0 > sb.inodes_count {
-            return Err(corrupt("to be freed, but reserved"));
-        }
+        let place = Place::Inode(ino);
+        place.ensure(sb.is_file_ino(ino), "to be freed, but reserved")?;
         let index = (ino.0 - 1) % sb.inodes_per_group;
         let group = GroupNo((ino.0 - 1) / sb.inodes_per_group);
         let desc = self.group(group)?;
-        if is_uninitialised(&desc) {
-            return Err(corrupt(FREE_ALREADY));
-        }
+        place.ensure(!is_uninitialised(&desc), FREE_ALREADY)?;
         self.with_map(group, |_| ())?;
         // Checked, if it was not yet.
         if !bitmap::is_set(&self.inode_bitmap(group, &desc)?, index) {
-            return Err(corrupt(FREE_ALREADY));
+            return Err(place.corrupt(FREE_ALREADY));
         }
         self.mark_inode(handle, group, &desc, index, false)?;
         self.update_descriptor(handle, group, |desc| {
             let free = desc.free_inodes.checked_add(1);
-            desc.free_inodes = free.ok_or_else(|| corrupt("count of free inodes is wrong"))?;
+            desc.free_inodes =
+                free.ok_or_else(|| place.corrupt("count of free inodes is wrong"))?;
             let directories = desc.used_directories.checked_sub(u32::from(is_directory));
             desc.used_directories = directories.ok_or_else(|| wrong_directories(group))?;
             Ok(())
@@ -298,7 +289,7 @@ impl Filesystem {
 const FREE_ALREADY: &str = "to be freed, but free already";
 
 fn wrong_directories(group: GroupNo) -> Error {
-    Error::corrupt(Place::Group(group), "count of directories is wrong")
+    Place::Group(group).corrupt("count of directories is wrong")
 }
 
 /// Whether the inode bitmap is still to be made, and no inode in use.

@@ -34,7 +34,7 @@ impl Filesystem {
         let entry = space.group(group);
         let mut state = entry.state.lock();
         if let Some(Corrupt { place, what }) = state.damage {
-            return Err(Error::corrupt(place, what));
+            return Err(place.corrupt(what));
         }
         let is_new = state.map.is_none();
         if is_new {
@@ -63,7 +63,7 @@ impl Filesystem {
 
     /// Reads and checks the block bitmap of `group`.
     fn load_map(&self, group: GroupNo) -> Result<(Map, Summary)> {
-        let corrupt = |what| Error::corrupt(Place::Group(group), what);
+        let place = Place::Group(group);
         let geometry = &self.allocator().space().geometry;
         let len = geometry.clusters_in(group);
         let desc = self.group(group)?;
@@ -81,13 +81,13 @@ impl Filesystem {
                 .iter()
                 .any(|range| busy.count_set(range.clone()) != range.end - range.start)
             {
-                return Err(corrupt("block bitmap says that metadata is free"));
+                return Err(place.corrupt("block bitmap says that metadata is free"));
             }
             busy
         };
         let free = len - busy.count_set(0..len);
         if free != desc.free_clusters {
-            return Err(corrupt("block bitmap and free count differ"));
+            return Err(place.corrupt("block bitmap and free count differ"));
         }
         let summary = Summary {
             free,
@@ -129,12 +129,11 @@ impl Filesystem {
         let sb = self.superblock();
         let place = Place::Group(group);
         if !sb.contains_blocks(block, 1) {
-            let what = "bitmap lies outside the file system";
-            return Err(Error::corrupt(place, what));
+            return Err(place.corrupt("bitmap lies outside the file system"));
         }
         self.read_block(block, place, |bytes| {
             if sb.has_metadata_checksums() && !is_right(sb, bytes) {
-                return Err(Error::corrupt(place, "checksum of a bitmap is wrong"));
+                return Err(place.corrupt("checksum of a bitmap is wrong"));
             }
             Ok(())
         })
@@ -157,10 +156,8 @@ impl Filesystem {
         let mut clusters: Vec<Range<u32>> = Vec::new();
         let mut used_to = 0;
         for range in blocks {
-            if range.start < used_to {
-                let what = "metadata of block groups overlaps";
-                return Err(Error::corrupt(Place::Group(group), what));
-            }
+            Place::Group(group)
+                .ensure(range.start >= used_to, "metadata of block groups overlaps")?;
             used_to = range.end;
             let first = (range.start.max(start) - start) >> log2;
             let behind = (range.end.min(end) - start).div_ceil(1 << log2);

@@ -1,10 +1,9 @@
 //! The blocks of a directory: where they lie, their checksums, reading ahead.
 
-use crate::error::Place;
-use crate::ondisk::checksum::Crc32c;
+use crate::error::{DamageAt, Place};
 use crate::ondisk::dir::split_tail;
-use crate::ondisk::dx::{DxNode, DxShape};
-use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
+use crate::ondisk::dx::{DxKind, DxNode};
+use crate::{FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 use larder_cache::buffer::Buffer;
 
 /// Blocks of a directory that are read ahead together, at first and at most.
@@ -29,24 +28,29 @@ impl Filesystem {
         }
     }
 
+    /// As [`Filesystem::dir_block`], with the checksum of the block checked.
+    pub(crate) fn checked_dir_block(
+        &self,
+        dir: &Inode,
+        index: u32,
+    ) -> Result<Option<(FsBlock, Buffer<'_>)>> {
+        self.dir_block(dir, index, |bytes, place| {
+            self.verify_dir_block(dir, bytes, place)
+        })
+    }
+
     /// Checks the checksum of a block of `dir`, which may be a node of its hash tree.
-    pub(crate) fn verify_dir_block(&self, dir: &Inode, block: &[u8], place: Place) -> Result<()> {
-        let sb = self.superblock();
-        if !sb.has_metadata_checksums() {
+    fn verify_dir_block(&self, dir: &Inode, block: &[u8], place: Place) -> Result<()> {
+        let Some(seed) = self.inode_seed(dir) else {
             return Ok(());
-        }
-        let node = match DxShape::of(block) {
-            DxShape::Root => DxNode::root(block, true),
-            DxShape::Node => DxNode::node(block, true),
-            DxShape::Leaf => {
-                let Some((covered, checksum)) = split_tail(block) else {
-                    return Err(Error::corrupt(place, "directory block has no checksum"));
-                };
-                let seed = sb.inode_checksum_seed(dir.ino(), dir.generation());
-                return check(seed.bytes(covered), checksum, place);
-            }
         };
-        let node = node.map_err(|what| Error::corrupt(place, what))?;
+        let Some(kind) = DxKind::of(block) else {
+            let Some((covered, checksum)) = split_tail(block) else {
+                return Err(place.corrupt("directory block has no checksum"));
+            };
+            return check(seed.bytes(covered).0, checksum, place);
+        };
+        let node = DxNode::parse(block, kind, true).at(place)?;
         self.verify_dx_node(dir, &node, place)
     }
 
@@ -57,36 +61,22 @@ impl Filesystem {
         node: &DxNode<'_>,
         place: Place,
     ) -> Result<()> {
-        let sb = self.superblock();
-        if sb.has_metadata_checksums() {
-            let Some(parts) = node.checksum() else {
-                return Err(Error::corrupt(
-                    place,
-                    "node of the hash tree has no checksum",
-                ));
+        if let Some(seed) = self.inode_seed(dir) {
+            let Some((computed, stored)) = node.checksum(seed) else {
+                return Err(place.corrupt("node of the hash tree has no checksum"));
             };
-            let seed = sb.inode_checksum_seed(dir.ino(), dir.generation());
-            let computed = seed.bytes(parts.head).bytes(parts.tail).u32(0);
-            check(computed, parts.checksum, place)?;
+            check(computed, stored, place)?;
         }
-        if !node.is_sorted() {
-            return Err(Error::corrupt(
-                place,
-                "hashes of the hash tree are out of order",
-            ));
-        }
+        place.ensure(node.is_sorted(), "hashes of the hash tree are out of order")?;
         Ok(())
     }
 }
 
-fn check(computed: Crc32c, stored: u32, place: Place) -> Result<()> {
-    if computed.0 == stored {
+fn check(computed: u32, stored: u32, place: Place) -> Result<()> {
+    if computed == stored {
         Ok(())
     } else {
-        Err(Error::corrupt(
-            place,
-            "checksum of the directory block is wrong",
-        ))
+        Err(place.corrupt("checksum of the directory block is wrong"))
     }
 }
 

@@ -4,11 +4,12 @@
 //! entries, of which the second starts behind the 60 bytes of `i_block`.
 
 use super::MAX_NAME_BYTES;
-use crate::error::Place;
+use crate::error::DamageAt;
 use crate::journal::Handle;
+use crate::ondisk::Damage;
 use crate::ondisk::dir::Dirents;
 use crate::ondisk::dir_edit::{self, NewDirent};
-use crate::{Error, Filesystem, Ino, Inode, Result};
+use crate::{Filesystem, Ino, Inode, Result};
 use std::ops::Range;
 
 /// Bytes of the parent's number.
@@ -71,8 +72,7 @@ impl Filesystem {
             return Ok(false);
         }
         data.resize(capacity, 0);
-        dir_edit::extend(&mut data[second.start..], second.len())
-            .map_err(|what| damaged(dir, what))?;
+        dir_edit::extend(&mut data[second.start..], second.len()).at(dir.place())?;
         Ok(true)
     }
 
@@ -108,14 +108,14 @@ impl Filesystem {
         handle: &mut Handle<'_>,
         dir: &mut Inode,
         mut data: Vec<u8>,
-        mut edit: impl FnMut(&mut [u8]) -> Result<bool, &'static str>,
+        mut edit: impl FnMut(&mut [u8]) -> Result<bool, Damage>,
     ) -> Result<()> {
         for chain in chains(data.len()) {
-            if edit(&mut data[chain]).map_err(|what| damaged(dir, what))? {
+            if edit(&mut data[chain]).at(dir.place())? {
                 return self.set_inline_data(handle, dir, &data);
             }
         }
-        Err(damaged(dir, "entry is no longer there"))
+        Err(dir.place().corrupt("entry is no longer there"))
     }
 
     /// Moves the entries of an inline directory into a block.
@@ -126,13 +126,9 @@ impl Filesystem {
         let mut entries = Vec::new();
         for chain in chains(data.len()) {
             for dirent in Dirents::new(&data[chain]) {
-                let dirent = dirent.map_err(|what| damaged(dir, what))?;
+                let dirent = dirent.at(dir.place())?;
                 debug_assert!(dirent.name.len() <= MAX_NAME_BYTES);
-                entries.push(NewDirent {
-                    ino: dirent.ino,
-                    file_type: dirent.file_type,
-                    name: dirent.name,
-                });
+                entries.push(NewDirent::from(dirent));
             }
         }
         self.init_first_block(handle, dir, parent, &entries)
@@ -148,20 +144,16 @@ impl Filesystem {
     fn inline_directory(&self, dir: &Inode) -> Result<Vec<u8>> {
         let data = self.inline_data(dir)?;
         if data.len() < SECOND_CHAIN {
-            return Err(damaged(dir, "directory in the inode is too short"));
+            return Err(dir.place().corrupt("directory in the inode is too short"));
         }
         Ok(data)
     }
 }
 
-fn damaged(dir: &Inode, what: &'static str) -> Error {
-    Error::corrupt(Place::Inode(dir.ino()), what)
-}
-
 /// Adds `entry` to the first chain of an inline directory's `data` that has room.
 fn insert_into_chains(dir: &Inode, data: &mut [u8], entry: NewDirent<'_>) -> Result<bool> {
     for chain in chains(data.len()) {
-        if dir_edit::insert(&mut data[chain], entry).map_err(|what| damaged(dir, what))? {
+        if dir_edit::insert(&mut data[chain], entry).at(dir.place())? {
             return Ok(true);
         }
     }

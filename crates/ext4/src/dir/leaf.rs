@@ -1,7 +1,8 @@
 //! Changing one block of a directory: its entries, then its checksum.
 
-use crate::error::Place;
+use crate::error::{DamageAt, Place};
 use crate::journal::Handle;
+use crate::ondisk::Damage;
 use crate::ondisk::dir::split_tail;
 use crate::ondisk::dir_edit;
 use crate::ondisk::features::Incompat;
@@ -17,8 +18,8 @@ impl Filesystem {
         if !self.superblock().has_metadata_checksums() {
             return Ok(bytes);
         }
-        let (chain, _) = split_tail(bytes)
-            .ok_or_else(|| Error::corrupt(place, "directory block has no checksum"))?;
+        let (chain, _) =
+            split_tail(bytes).ok_or_else(|| place.corrupt("directory block has no checksum"))?;
         Ok(chain)
     }
 
@@ -28,17 +29,17 @@ impl Filesystem {
         handle: &mut Handle<'_>,
         dir: &Inode,
         block: FsBlock,
-        edit: impl FnOnce(&mut [u8]) -> Result<R, &'static str>,
+        edit: impl FnOnce(&mut [u8]) -> Result<R, Damage>,
     ) -> Result<R> {
-        let corrupt = |what| Error::corrupt(Place::Block(block, dir.ino()), what);
+        let place = Place::Block(block, dir.ino());
         handle.update(block, dir.ino(), |bytes| {
             if !self.superblock().has_metadata_checksums() {
-                return edit(bytes).map_err(corrupt);
+                return edit(bytes).at(place);
             }
             let Some((chain, _)) = dir_edit::split_tail_mut(bytes) else {
-                return Err(corrupt("directory block has no checksum"));
+                return Err(place.corrupt("directory block has no checksum"));
             };
-            let edited = edit(chain).map_err(corrupt)?;
+            let edited = edit(chain).at(place)?;
             self.seal_leaf(dir, bytes);
             Ok(edited)
         })
@@ -46,13 +47,10 @@ impl Filesystem {
 
     /// Sets the checksum of a block of `dir`'s entries, if there is to be one.
     fn seal_leaf(&self, dir: &Inode, bytes: &mut [u8]) {
-        let sb = self.superblock();
-        if sb.has_metadata_checksums()
+        if let Some(seed) = self.inode_seed(dir)
             && let Some((chain, tail)) = dir_edit::split_tail_mut(bytes)
         {
-            let seed = sb.inode_checksum_seed(dir.ino(), dir.generation());
-            let checksum = seed.bytes(chain).0;
-            dir_edit::set_tail_checksum(tail, checksum);
+            dir_edit::set_tail_checksum(tail, seed.bytes(chain).0);
         }
     }
 
@@ -61,7 +59,7 @@ impl Filesystem {
         &self,
         handle: &mut Handle<'_>,
         dir: &mut Inode,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), &'static str>,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), Damage>,
     ) -> Result<u32> {
         let ino = dir.ino();
         let seed_of = *dir;
@@ -75,7 +73,7 @@ impl Filesystem {
                 _ => bytes,
             };
             dir_edit::clear(chain);
-            fill(chain).map_err(|what| Error::corrupt(Place::Block(block, ino), what))?;
+            fill(chain).at(Place::Block(block, ino))?;
             self.seal_leaf(&seed_of, bytes);
             Ok(())
         })
@@ -99,8 +97,7 @@ impl Filesystem {
         let number = u32::try_from(index).map_err(|_| Error::NoSpace)?;
         let start = FileBlock(number);
         if self.map(dir, start, 1)?.kind != MappingKind::Hole {
-            let place = Place::Inode(dir.ino());
-            return Err(Error::corrupt(place, "directory has blocks behind its end"));
+            return Err(dir.place().corrupt("directory has blocks behind its end"));
         }
         let claim = self.claim_for(dir, start, 1, None)?;
         let block = claim.start();

@@ -80,7 +80,7 @@ impl<'l> Listing<'l> {
             let dirent = match dirent {
                 Ok(dirent) => dirent,
                 Err(what) => {
-                    self.note_damage(Error::corrupt(place, what));
+                    self.note_damage(place.corrupt(what));
                     break;
                 }
             };
@@ -100,7 +100,7 @@ impl<'l> Listing<'l> {
     ) -> ControlFlow<()> {
         if !dirent.has_legal_name() {
             let what = "name contains a slash or a zero byte";
-            self.note_damage(Error::corrupt(place, what));
+            self.note_damage(place.corrupt(what));
             return ControlFlow::Continue(());
         }
         match self.fs.target(dirent, place) {

@@ -25,7 +25,7 @@ mod leaf;
 mod listing;
 mod write;
 
-use crate::error::Place;
+use crate::error::{DamageAt, Place};
 use crate::htree::Indexed;
 use crate::ondisk::dir::{Dirent, Dirents, FileTypeByte};
 use crate::ondisk::features::Incompat;
@@ -161,11 +161,9 @@ impl Filesystem {
         // everything. This bounds every walk over a directory.
         let block_size_bytes = u64::from(self.superblock().block_size_bytes());
         if dir.size_bytes().div_ceil(block_size_bytes) > self.present_blocks() {
-            let place = Place::Inode(dir.ino());
-            return Err(Error::corrupt(
-                place,
-                "directory is larger than the file system",
-            ));
+            return Err(dir
+                .place()
+                .corrupt("directory is larger than the file system"));
         }
         Ok(())
     }
@@ -226,7 +224,7 @@ impl Filesystem {
         place: Place,
     ) -> Result<Option<Target>> {
         for dirent in Dirents::new(block) {
-            let dirent = dirent.map_err(|what| Error::corrupt(place, what))?;
+            let dirent = dirent.at(place)?;
             if dirent.name == name {
                 return self.target(&dirent, place).map(Some);
             }
@@ -237,7 +235,7 @@ impl Filesystem {
     /// What `dirent`, found at `place`, leads to.
     fn target(&self, dirent: &Dirent<'_>, place: Place) -> Result<Target> {
         if dirent.ino.0 > self.superblock().inodes_count {
-            return Err(Error::corrupt(place, "entry leads to no inode"));
+            return Err(place.corrupt("entry leads to no inode"));
         }
         Ok((dirent.ino, self.file_type(dirent.file_type)))
     }

@@ -11,16 +11,14 @@
 //! Nothing turns back, and no block is given up: as in Linux.
 
 use super::{Block, DirBlocks, MAX_NAME_BYTES, Order};
-use crate::error::Place;
+use crate::error::{DamageAt, Place};
 use crate::journal::Handle;
-use crate::ondisk::dir_edit::{self, NewDirent, record_len_bytes};
+use crate::ondisk::dir::record_len_bytes;
+use crate::ondisk::dir_edit::{self, NewDirent};
 use crate::ondisk::features::{Compat, Incompat};
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileTypeByte, Filesystem, FsBlock, Ino, Inode, Result};
 use std::ops::ControlFlow;
-
-/// The type byte of a directory.
-const DIRECTORY: FileTypeByte = FileTypeByte(2);
 
 /// The length of the record of ".".
 const DOT_RECORD_BYTES: usize = 12;
@@ -173,7 +171,7 @@ impl Filesystem {
     /// The block of `dir` that has `name`.
     fn find_entry(&self, dir: &Inode, name: &[u8]) -> Result<Block> {
         let found = self.find(dir, name)?;
-        let missing = || Error::corrupt(Place::Inode(dir.ino()), "entry is no longer there");
+        let missing = || dir.place().corrupt("entry is no longer there");
         found.map(|(block, _)| block).ok_or_else(missing)
     }
 
@@ -196,8 +194,7 @@ impl Filesystem {
             let (at, bytes) = block?;
             let place = Place::Block(at, dir.ino());
             let chain = self.leaf_chain(&bytes, place)?;
-            let found = dir_edit::find_room(chain, entry.name.len())
-                .map_err(|what| Error::corrupt(place, what))?;
+            let found = dir_edit::find_room(chain, entry.name.len()).at(place)?;
             if let Some(offset) = found {
                 room = Some((number, at, offset));
                 break;
@@ -223,7 +220,7 @@ impl Filesystem {
         entries: &[NewDirent<'_>],
     ) -> Result<()> {
         dir.set_size_bytes(0);
-        let file_type = self.file_type(DIRECTORY.0).0;
+        let file_type = self.file_type(FileTypeByte::DIRECTORY.0).0;
         let dots = [(dir.ino(), b".".as_slice()), (parent, b"..")].map(|(ino, name)| NewDirent {
             ino,
             file_type,
@@ -253,8 +250,7 @@ impl Filesystem {
             b"." => 0,
             b".." => DOT_RECORD_BYTES,
             _ => {
-                let place = Place::Block(at, dir.ino());
-                return Err(Error::corrupt(place, "root of the hash tree has a name"));
+                return Err(Place::Block(at, dir.ino()).corrupt("root of the hash tree has a name"));
             }
         };
         self.edit_root(handle, dir, at, |root| {

@@ -14,12 +14,14 @@
 //! its lowest bit, that the hash went on.
 
 use super::Search;
-use crate::error::Place;
+use crate::error::{DamageAt, Place};
 use crate::journal::Handle;
+use crate::ondisk::Damage;
 use crate::ondisk::dir::Dirents;
-use crate::ondisk::dir_edit::{self, NewDirent, record_len_bytes};
-use crate::ondisk::dx::{DxInfo, DxNode};
-use crate::ondisk::dx_edit::{self, DxEntry, DxKind};
+use crate::ondisk::dir::record_len_bytes;
+use crate::ondisk::dir_edit::{self, NewDirent};
+use crate::ondisk::dx::{DxInfo, DxKind};
+use crate::ondisk::dx_edit::{self, DxEntry};
 use crate::ondisk::hash::{HashFunction, HashVersion};
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, Filesystem, FsBlock, Inode, Result};
@@ -39,6 +41,19 @@ struct Step {
     index: usize,
     count: usize,
     is_full: bool,
+}
+
+impl Step {
+    /// The root in `block`, of a tree with one entry.
+    fn root(block: FsBlock) -> Self {
+        Self {
+            block,
+            kind: DxKind::Root,
+            index: 0,
+            count: 1,
+            is_full: false,
+        }
+    }
 }
 
 /// The way to the leaf where a name belongs.
@@ -72,8 +87,7 @@ impl Filesystem {
             let (at, leaf) = self.index_leaf(dir, path.leaf)?;
             let place = Place::Block(at, dir.ino());
             let chain = self.leaf_chain(&leaf, place)?;
-            let room = dir_edit::find_room(chain, entry.name.len())
-                .map_err(|what| Error::corrupt(place, what))?;
+            let room = dir_edit::find_room(chain, entry.name.len()).at(place)?;
             if let Some(offset) = room {
                 drop(leaf);
                 return self.edit_leaf(handle, dir, at, |chain| {
@@ -87,10 +101,9 @@ impl Filesystem {
             }
             self.make_room(handle, dir, &path)?;
         }
-        Err(Error::corrupt(
-            Place::Inode(dir.ino()),
-            "hash tree has no room after all its nodes were split",
-        ))
+        Err(dir
+            .place()
+            .corrupt("hash tree has no room after all its nodes were split"))
     }
 
     fn index_path(&self, dir: &Inode, name: &[u8]) -> Result<Path> {
@@ -120,8 +133,7 @@ impl Filesystem {
         entry: NewDirent<'_>,
     ) -> Result<()> {
         let place = Place::Block(at, dir.ino());
-        let corrupt = |what| Error::corrupt(place, what);
-        let mut names = self.hashed_names(path.version, chain).map_err(corrupt)?;
+        let mut names = self.hashed_names(path.version, chain).at(place)?;
         names.push(Hashed {
             hash: path.hash,
             entry,
@@ -142,14 +154,14 @@ impl Filesystem {
         let middle = middle(names.iter().map(bytes_of), total_bytes);
         let (lower, upper) = names.split_at(middle);
         let (Some(last), Some(first)) = (lower.last(), upper.first()) else {
-            return Err(corrupt("name is larger than a directory block"));
+            return Err(place.corrupt("name is larger than a directory block"));
         };
         let continues = u32::from(last.hash == first.hash);
         let hash = first.hash | continues;
         let block = self.append_leaf(handle, dir, |chain| fill(chain, upper))?;
         self.edit_leaf(handle, dir, at, |chain| fill(chain, lower))?;
         let Some(node) = path.steps.last() else {
-            return Err(corrupt("leaf has no node above it"));
+            return Err(place.corrupt("leaf has no node above it"));
         };
         self.insert_into_node(handle, dir, *node, DxEntry { hash, block })
     }
@@ -159,19 +171,14 @@ impl Filesystem {
         &self,
         version: HashVersion,
         chain: &'b [u8],
-    ) -> Result<Vec<Hashed<'b>>, &'static str> {
+    ) -> Result<Vec<Hashed<'b>>, Damage> {
         let seed = self.superblock().hash_seed;
         Dirents::new(chain)
             .map(|dirent| {
                 let dirent = dirent?;
-                let entry = NewDirent {
-                    ino: dirent.ino,
-                    file_type: dirent.file_type,
-                    name: dirent.name,
-                };
                 Ok(Hashed {
                     hash: version.hash(seed, dirent.name),
-                    entry,
+                    entry: dirent.into(),
                 })
             })
             .collect()
@@ -223,41 +230,26 @@ impl Filesystem {
 
     /// Gives the linear directory `dir` of one block a hash tree: root and one leaf.
     pub(crate) fn make_index(&self, handle: &mut Handle<'_>, dir: &mut Inode) -> Result<()> {
-        let corrupt = |what| Error::corrupt(Place::Inode(dir.ino()), what);
-        let read = self.dir_block(dir, 0, |bytes, place| {
-            self.verify_dir_block(dir, bytes, place)
-        })?;
-        let (at, block) = read.ok_or_else(|| corrupt("directory has no first block"))?;
-        let chain = self.leaf_chain(&block, Place::Block(at, dir.ino()))?;
-        let chain = chain.to_vec();
+        let place = dir.place();
+        let read = self.checked_dir_block(dir, 0)?;
+        let (at, block) = read.ok_or_else(|| place.corrupt("directory has no first block"))?;
+        let chain = self
+            .leaf_chain(&block, Place::Block(at, dir.ino()))?
+            .to_vec();
         drop(block);
         let all: Result<Vec<_>, _> = Dirents::new(&chain).collect();
-        let all = all.map_err(corrupt)?;
+        let all = all.at(place)?;
         let starts_with_dots = matches!(all.as_slice(), [dot, dotdot, ..]
             if dot.name == b"." && dotdot.name == b".." && dotdot.offset == 12);
-        if !starts_with_dots {
-            return Err(corrupt("directory does not start with . and .."));
-        }
-        let entries = all[2..].iter().map(|dirent| NewDirent {
-            ino: dirent.ino,
-            file_type: dirent.file_type,
-            name: dirent.name,
-        });
+        place.ensure(starts_with_dots, "directory does not start with . and ..")?;
+        let entries = all[2..].iter().copied().map(NewDirent::from);
         let leaf = self.append_leaf(handle, dir, |chain| {
-            if dir_edit::fill(chain, entries) {
-                Ok(())
-            } else {
-                Err("names of a directory block do not fit into one")
-            }
+            let fits = dir_edit::fill(chain, entries);
+            fits.then_some(())
+                .ok_or("names of a directory block do not fit into one")
         })?;
         let (version, _) = self.new_hash_version();
-        let root = Step {
-            block: at,
-            kind: DxKind::Root,
-            index: 0,
-            count: 1,
-            is_full: false,
-        };
+        let root = Step::root(at);
         let only = [DxEntry {
             hash: 0,
             block: leaf,
@@ -296,15 +288,8 @@ impl Filesystem {
         edit: impl FnOnce(&mut [u8]),
     ) -> Result<()> {
         let place = Place::Block(at, dir.ino());
-        let root = Step {
-            block: at,
-            kind: DxKind::Root,
-            index: 0,
-            count: 1,
-            is_full: false,
-        };
-        self.edit_node(handle, dir, root, |_, bytes| {
-            DxInfo::parse(bytes).map_err(|what| Error::corrupt(place, what))?;
+        self.edit_node(handle, dir, Step::root(at), |_, bytes| {
+            DxInfo::parse(bytes).at(place)?;
             edit(bytes);
             Ok(())
         })
@@ -313,7 +298,7 @@ impl Filesystem {
     fn node_entries(&self, dir: &Inode, step: Step) -> Result<Vec<DxEntry>> {
         let block = self.metadata_block(step.block, dir.ino(), |_| Ok(()))?;
         let place = Place::Block(step.block, dir.ino());
-        let node = self.dx_node(&block, step.kind == DxKind::Root, place)?;
+        let node = self.dx_node(&block, step.kind, place)?;
         Ok(dx_edit::entries(&node))
     }
 
@@ -331,8 +316,7 @@ impl Filesystem {
             if dx_edit::insert_entry(bytes, step.kind, has_tail, at, entry) {
                 return Ok(());
             }
-            let place = Place::Block(step.block, dir.ino());
-            Err(Error::corrupt(place, "node of the hash tree has no room"))
+            Err(Place::Block(step.block, dir.ino()).corrupt("node of the hash tree has no room"))
         })
     }
 
@@ -375,13 +359,10 @@ impl Filesystem {
     }
 
     fn seal_node(&self, dir: &Inode, block: FsBlock, kind: DxKind, bytes: &mut [u8]) -> Result<()> {
-        let sb = self.superblock();
-        if !sb.has_metadata_checksums() {
+        let Some(seed) = self.inode_seed(dir) else {
             return Ok(());
-        }
-        let seed = sb.inode_checksum_seed(dir.ino(), dir.generation());
-        let place = Place::Block(block, dir.ino());
-        dx_edit::seal(bytes, kind, seed).map_err(|what| Error::corrupt(place, what))
+        };
+        dx_edit::seal(bytes, kind, seed).at(Place::Block(block, dir.ino()))
     }
 }
 
@@ -392,18 +373,13 @@ impl Search<'_> {
         self.path
             .iter()
             .map(|frame| {
-                let node: DxNode<'_> = self.node(frame)?;
-                let kind = if frame.is_root {
-                    DxKind::Root
-                } else {
-                    DxKind::Inner
-                };
+                let count = self.node(frame)?.count();
                 Ok(Step {
                     block: frame.block,
-                    kind,
+                    kind: frame.kind,
                     index: frame.index,
-                    count: node.count(),
-                    is_full: node.count() >= kind.limit(frame.buffer.len(), has_tail),
+                    count,
+                    is_full: count >= frame.kind.limit(frame.buffer.len(), has_tail),
                 })
             })
             .collect()

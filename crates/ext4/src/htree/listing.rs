@@ -32,9 +32,6 @@ const MINOR_BITS: u32 = 29;
 /// Leaves that are sorted together at most: only damage has more names of one hash.
 const MAX_LEAVES: usize = 64;
 
-/// The type byte of a directory.
-const DIRECTORY: FileTypeByte = FileTypeByte(2);
-
 /// Leaves whose names are sorted together: more than one where a hash goes on in the next.
 type Leaves<'f> = Vec<Result<(FsBlock, Buffer<'f>)>>;
 
@@ -117,20 +114,18 @@ impl Filesystem {
             return Ok(ControlFlow::Break(()));
         }
         if dir.has_inline_data() {
-            let place = Place::Inode(dir.ino());
+            let place = dir.place();
             let chains = self.inline_chains(dir)?;
             let chains = chains.iter().map(|chain| (&**chain, place));
             return Ok(offer_sorted(chains, order, at, listing));
         }
-        let block = self.dir_block(dir, 0, |bytes, place| {
-            self.verify_dir_block(dir, bytes, place)
-        });
+        let block = self.checked_dir_block(dir, 0);
         let leaves: Leaves<'_> = block.transpose().into_iter().collect();
         Ok(offer_leaves(leaves, dir, order, at, listing))
     }
 
     fn list_dots(&self, dir: &Inode, at: u64, listing: &mut Listing<'_>) -> ControlFlow<()> {
-        let file_type = self.file_type(DIRECTORY.0);
+        let file_type = self.file_type(FileTypeByte::DIRECTORY.0);
         if at == 0 {
             listing.offer(b".", (dir.ino(), file_type), 1)?;
         }
@@ -212,7 +207,7 @@ fn offer_sorted<'b>(
             let dirent = match dirent {
                 Ok(dirent) => dirent,
                 Err(what) => {
-                    listing.note_damage(Error::corrupt(place, what));
+                    listing.note_damage(place.corrupt(what));
                     break;
                 }
             };

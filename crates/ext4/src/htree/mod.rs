@@ -11,12 +11,12 @@ mod insert;
 mod listing;
 
 use crate::dir::{Block, Target};
-use crate::error::Place;
-use crate::ondisk::dx::{DxInfo, DxNode};
+use crate::error::{DamageAt, Place};
+use crate::ondisk::dx::{DxInfo, DxKind, DxNode};
 use crate::ondisk::features::{Compat, Incompat};
 use crate::ondisk::hash::HashVersion;
 use crate::ondisk::inode::InodeFlags;
-use crate::{Error, Filesystem, FsBlock, Inode, Result};
+use crate::{Filesystem, FsBlock, Inode, Result};
 use larder_cache::buffer::Buffer;
 
 /// Levels of nodes between root and leaves, without and with `large_dir`.
@@ -37,7 +37,7 @@ pub(crate) enum Indexed {
 struct Frame<'f> {
     buffer: Buffer<'f>,
     block: FsBlock,
-    is_root: bool,
+    kind: DxKind,
     index: usize,
 }
 
@@ -64,7 +64,7 @@ impl Filesystem {
     /// # Errors
     /// [`Error::Corrupt`] if the tree is damaged, or the device's error.
     pub(crate) fn find_indexed(&self, dir: &Inode, name: &[u8]) -> Result<Indexed> {
-        let corrupt = |what| Error::corrupt(Place::Inode(dir.ino()), what);
+        let place = dir.place();
         let Some(mut search) = self.search_index(dir, name)? else {
             return Ok(Indexed::Unusable);
         };
@@ -80,9 +80,7 @@ impl Filesystem {
                 return Ok(Indexed::Answer(None));
             }
         }
-        Err(corrupt(
-            "hash tree has more leaves than the directory has blocks",
-        ))
+        Err(place.corrupt("hash tree has more leaves than the directory has blocks"))
     }
 
     /// The path through the hash tree of `dir` by the hash of `name`; `None` if the tree is of a
@@ -100,7 +98,7 @@ impl Filesystem {
     ) -> Result<Option<Search<'_>>> {
         let root = self.dx_node_block(dir, 0)?;
         let place = Place::Block(root.block, dir.ino());
-        let info = DxInfo::parse(&root.buffer).map_err(|what| Error::corrupt(place, what))?;
+        let info = DxInfo::parse(&root.buffer).at(place)?;
         let sb = self.superblock();
         let Some(version) = HashVersion::from_disk(info.hash_version, sb.hash_unsigned) else {
             return Ok(None);
@@ -131,47 +129,43 @@ impl Filesystem {
 
     /// The leaf in block `number` of the directory `dir`.
     fn index_leaf(&self, dir: &Inode, number: u32) -> Result<(FsBlock, Buffer<'_>)> {
-        let leaf = self.dir_block(dir, number, |bytes, place| {
-            self.verify_dir_block(dir, bytes, place)
-        })?;
-        let place = Place::Inode(dir.ino());
-        leaf.ok_or_else(|| Error::corrupt(place, "hash tree leads to a hole"))
+        let leaf = self.checked_dir_block(dir, number)?;
+        let place = dir.place();
+        leaf.ok_or_else(|| place.corrupt("hash tree leads to a hole"))
     }
 
     /// The node of the tree in block `index` of the directory: block 0 is the root.
     fn dx_node_block(&self, dir: &Inode, index: u32) -> Result<Frame<'_>> {
-        let is_root = index == 0;
+        let kind = if index == 0 {
+            DxKind::Root
+        } else {
+            DxKind::Inner
+        };
         let read = self.dir_block(dir, index, |bytes, place| {
-            let node = self.dx_node(bytes, is_root, place)?;
+            let node = self.dx_node(bytes, kind, place)?;
             self.verify_dx_node(dir, &node, place)
         })?;
         let Some((block, buffer)) = read else {
-            let place = Place::Inode(dir.ino());
-            return Err(Error::corrupt(place, "hash tree leads to a hole"));
+            return Err(dir.place().corrupt("hash tree leads to a hole"));
         };
         Ok(Frame {
             buffer,
             block,
-            is_root,
+            kind,
             index: 0,
         })
     }
 
-    fn dx_node<'b>(&self, bytes: &'b [u8], is_root: bool, place: Place) -> Result<DxNode<'b>> {
+    fn dx_node<'b>(&self, bytes: &'b [u8], kind: DxKind, place: Place) -> Result<DxNode<'b>> {
         let has_tail = self.superblock().has_metadata_checksums();
-        let node = if is_root {
-            DxNode::root(bytes, has_tail)
-        } else {
-            DxNode::node(bytes, has_tail)
-        };
-        node.map_err(|what| Error::corrupt(place, what))
+        DxNode::parse(bytes, kind, has_tail).at(place)
     }
 }
 
 impl<'f> Search<'f> {
     fn node<'s>(&'s self, frame: &'s Frame<'f>) -> Result<DxNode<'s>> {
         let place = Place::Block(frame.block, self.dir.ino());
-        self.fs.dx_node(&frame.buffer, frame.is_root, place)
+        self.fs.dx_node(&frame.buffer, frame.kind, place)
     }
 
     /// The block that the deepest frame's entry leads to.
@@ -182,10 +176,8 @@ impl<'f> Search<'f> {
         let node = self.node(frame)?;
         // The index came from this node, or is the 0 that every node has.
         let block = node.block(frame.index.min(node.count() - 1));
-        if block == 0 {
-            let place = Place::Block(frame.block, self.dir.ino());
-            return Err(Error::corrupt(place, "hash tree leads back to its root"));
-        }
+        Place::Block(frame.block, self.dir.ino())
+            .ensure(block != 0, "hash tree leads back to its root")?;
         Ok(block)
     }
 

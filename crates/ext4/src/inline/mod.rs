@@ -12,16 +12,12 @@
 mod write;
 
 use crate::dir::{Listing, Target};
-use crate::error::Place;
 use crate::ondisk::dir::FileTypeByte;
-use crate::{Error, Filesystem, Ino, Inode, Result};
+use crate::{Filesystem, Ino, Inode, Result};
 use std::ops::ControlFlow;
 
 /// Bytes of the parent's number.
 const PARENT_BYTES: usize = 4;
-
-/// The type byte of a directory.
-const DIRECTORY: FileTypeByte = FileTypeByte(2);
 
 /// The content of an inode with inline data.
 struct InlineParts<'i> {
@@ -62,10 +58,9 @@ impl Filesystem {
     }
 
     fn inline_parts<'i>(&self, inode: &'i Inode) -> Result<InlineParts<'i>> {
-        if !inode.has_inline_data() {
-            let place = Place::Inode(inode.ino());
-            return Err(Error::corrupt(place, "no content in the inode"));
-        }
+        inode
+            .place()
+            .ensure(inode.has_inline_data(), "no content in the inode")?;
         Ok(InlineParts {
             i_block: inode.i_block(),
             attribute: self.inline_attribute(inode)?.unwrap_or_default(),
@@ -75,11 +70,11 @@ impl Filesystem {
     pub(crate) fn lookup_inline(&self, dir: &Inode, name: &[u8]) -> Result<Option<Target>> {
         let parts = self.inline_parts(dir)?;
         match name {
-            b"." => return Ok(Some((dir.ino(), DIRECTORY))),
+            b"." => return Ok(Some((dir.ino(), FileTypeByte::DIRECTORY))),
             b".." => return self.inline_parent(dir, &parts).map(Some),
             _ => {}
         }
-        let place = Place::Inode(dir.ino());
+        let place = dir.place();
         let mut damage = None;
         for (_, chain) in parts.chains() {
             match self.search_block(chain, name, place) {
@@ -96,10 +91,9 @@ impl Filesystem {
     fn inline_parent(&self, dir: &Inode, parts: &InlineParts<'_>) -> Result<Target> {
         let parent = parts.parent();
         if parent.0 == 0 || parent.0 > self.superblock().inodes_count {
-            let place = Place::Inode(dir.ino());
-            return Err(Error::corrupt(place, "parent of the directory is no inode"));
+            return Err(dir.place().corrupt("parent of the directory is no inode"));
         }
-        Ok((parent, DIRECTORY))
+        Ok((parent, FileTypeByte::DIRECTORY))
     }
 
     pub(crate) fn list_inline(
@@ -109,10 +103,10 @@ impl Filesystem {
         listing: &mut Listing<'_>,
     ) -> Result<ControlFlow<()>> {
         let parts = self.inline_parts(dir)?;
-        let place = Place::Inode(dir.ino());
+        let place = dir.place();
         let mut flow = ControlFlow::Continue(());
         if at == 0 {
-            flow = listing.offer(b".", (dir.ino(), DIRECTORY), 1);
+            flow = listing.offer(b".", (dir.ino(), FileTypeByte::DIRECTORY), 1);
         }
         if at <= 1 && flow.is_continue() {
             match self.inline_parent(dir, &parts) {

@@ -2,23 +2,12 @@
 //! [`Filesystem::write_inode`](crate::Filesystem::write_inode).
 
 use super::Inode;
+use crate::ondisk::fields::{halves16, halves32, join32};
 use crate::ondisk::inode::{InodeFlags, RawInode};
 use crate::ondisk::time::Timestamp;
 use crate::{DeviceNumber, FileKind, FsBlock};
+use zerocopy::little_endian::U32;
 use zerocopy::transmute_mut;
-
-/// The low and the high half of a number.
-fn halves16(number: u32) -> (u16, u16) {
-    let [a, b, c, d] = number.to_le_bytes();
-    (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]))
-}
-
-/// The low and the high half of a number.
-fn halves32(number: u64) -> (u32, u32) {
-    let low = u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
-    let high = u32::try_from(number >> 32).unwrap_or_default();
-    (low, high)
-}
 
 impl Inode {
     fn raw_mut(&mut self) -> &mut RawInode {
@@ -32,26 +21,20 @@ impl Inode {
 
     /// Sets the owner.
     pub fn set_uid(&mut self, uid: u32) {
-        let (low, high) = halves16(uid);
         let raw = self.raw_mut();
-        raw.i_uid.set(low);
-        raw.i_uid_high.set(high);
+        (raw.i_uid, raw.i_uid_high) = halves16(uid);
     }
 
     /// Sets the owning group.
     pub fn set_gid(&mut self, gid: u32) {
-        let (low, high) = halves16(gid);
         let raw = self.raw_mut();
-        raw.i_gid.set(low);
-        raw.i_gid_high.set(high);
+        (raw.i_gid, raw.i_gid_high) = halves16(gid);
     }
 
     /// Sets the bytes of content.
     pub fn set_size_bytes(&mut self, size_bytes: u64) {
-        let (low, high) = halves32(size_bytes);
         let raw = self.raw_mut();
-        raw.i_size_lo.set(low);
-        raw.i_size_high.set(high);
+        (raw.i_size_lo, raw.i_size_high) = halves32(size_bytes);
     }
 
     /// Sets the number of hard links.
@@ -61,50 +44,42 @@ impl Inode {
 
     /// The two words of `time`, the second zero where the extra fields do not reach to its
     /// `end` in the inode: so that what is read back from memory and from the image is the same.
-    fn stored_time(&self, time: Timestamp, end: u16) -> (u32, u32) {
+    fn stored_time(&self, time: Timestamp, end: u16) -> (U32, U32) {
         let has_extra = self.extra_isize() + 0x80 >= end;
         let (seconds, extra) = time.to_inode();
         if has_extra {
-            return (seconds, extra);
+            return (seconds.into(), extra.into());
         }
-        let seconds = i32::try_from(time.seconds).unwrap_or(if time.seconds < 0 {
-            i32::MIN
-        } else {
-            i32::MAX
-        });
-        (seconds.cast_unsigned(), 0)
+        let seconds = time.seconds.clamp(i32::MIN.into(), i32::MAX.into());
+        (halves32(seconds.cast_unsigned()).0, U32::ZERO)
     }
 
     /// Sets the time of the last access.
     pub fn set_atime(&mut self, time: Timestamp) {
-        let (seconds, extra) = self.stored_time(time, 0x90);
+        let stored = self.stored_time(time, 0x90);
         let raw = self.raw_mut();
-        raw.i_atime.set(seconds);
-        raw.i_atime_extra.set(extra);
+        (raw.i_atime, raw.i_atime_extra) = stored;
     }
 
     /// Sets the time of the last change of the content.
     pub fn set_mtime(&mut self, time: Timestamp) {
-        let (seconds, extra) = self.stored_time(time, 0x8C);
+        let stored = self.stored_time(time, 0x8C);
         let raw = self.raw_mut();
-        raw.i_mtime.set(seconds);
-        raw.i_mtime_extra.set(extra);
+        (raw.i_mtime, raw.i_mtime_extra) = stored;
     }
 
     /// Sets the time of the last change of the inode.
     pub fn set_ctime(&mut self, time: Timestamp) {
-        let (seconds, extra) = self.stored_time(time, 0x88);
+        let stored = self.stored_time(time, 0x88);
         let raw = self.raw_mut();
-        raw.i_ctime.set(seconds);
-        raw.i_ctime_extra.set(extra);
+        (raw.i_ctime, raw.i_ctime_extra) = stored;
     }
 
     /// Sets the time of creation. Lost where the inode has no room for it.
     pub fn set_crtime(&mut self, time: Timestamp) {
-        let (seconds, extra) = self.stored_time(time, 0x98);
+        let stored = self.stored_time(time, 0x98);
         let raw = self.raw_mut();
-        raw.i_crtime.set(seconds);
-        raw.i_crtime_extra.set(extra);
+        (raw.i_crtime, raw.i_crtime_extra) = stored;
     }
 
     /// Sets the time of deletion in seconds since 1970, or an orphan's next one.
@@ -124,10 +99,8 @@ impl Inode {
 
     /// Sets the count of changes.
     pub fn set_version(&mut self, version: u64) {
-        let (low, high) = halves32(version);
         let raw = self.raw_mut();
-        raw.i_version.set(low);
-        raw.i_version_hi.set(high);
+        (raw.i_version, raw.i_version_hi) = halves32(version);
     }
 
     /// Sets the project.
@@ -144,8 +117,8 @@ impl Inode {
     pub fn set_file_acl(&mut self, block: Option<FsBlock>) {
         let (low, high) = halves32(block.map_or(0, |block| block.0));
         let raw = self.raw_mut();
-        raw.i_file_acl_lo.set(low);
-        raw.i_file_acl_high.set(halves16(high).0);
+        raw.i_file_acl_lo = low;
+        raw.i_file_acl_high = halves16(high.get()).0;
     }
 
     /// Sets the bytes of fixed fields behind the first 128.
@@ -173,7 +146,7 @@ impl Inode {
         let sectors_per_block = u64::from(block_size_bytes / 512);
         let is_huge = self.flags().contains(InodeFlags::HUGE_FILE);
         let raw = self.raw_mut();
-        let stored = u64::from(raw.i_blocks_lo.get()) | (u64::from(raw.i_blocks_high.get()) << 32);
+        let stored = join32(raw.i_blocks_lo, raw.i_blocks_high);
         let sectors = if is_huge {
             stored * sectors_per_block
         } else {
@@ -187,8 +160,8 @@ impl Inode {
         } else {
             sectors
         });
-        raw.i_blocks_lo.set(low);
-        raw.i_blocks_high.set(halves16(high).0);
+        raw.i_blocks_lo = low;
+        raw.i_blocks_high = halves16(high.get()).0;
         let mut flags = self.flags();
         flags.set(InodeFlags::HUGE_FILE, now_huge);
         self.set_flags(flags);

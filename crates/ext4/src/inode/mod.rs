@@ -18,6 +18,7 @@ pub(crate) use known_orphans::Orphans;
 
 use crate::error::Place;
 use crate::ondisk::features::{Incompat, RoCompat};
+use crate::ondisk::fields::{join16, join32, le32};
 use crate::ondisk::inode::{BASE_INODE_BYTES, InodeFlags, RawInode};
 use crate::ondisk::superblock::Superblock;
 use crate::ondisk::time::Timestamp;
@@ -36,19 +37,19 @@ const _: () = assert!(size_of::<RawInode>() == INODE_BYTES);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// A FIFO.
-    Fifo,
+    Fifo = 0o01,
     /// A character device.
-    CharDevice,
+    CharDevice = 0o02,
     /// A directory.
-    Directory,
+    Directory = 0o04,
     /// A block device.
-    BlockDevice,
+    BlockDevice = 0o06,
     /// A regular file.
-    Regular,
+    Regular = 0o10,
     /// A symbolic link.
-    Symlink,
+    Symlink = 0o12,
     /// A socket.
-    Socket,
+    Socket = 0o14,
 }
 
 impl FileKind {
@@ -70,16 +71,12 @@ impl FileKind {
     /// The upper four bits of a mode of this type.
     #[must_use]
     pub fn mode_bits(self) -> u16 {
-        let kind = match self {
-            Self::Fifo => 0o01,
-            Self::CharDevice => 0o02,
-            Self::Directory => 0o04,
-            Self::BlockDevice => 0o06,
-            Self::Regular => 0o10,
-            Self::Symlink => 0o12,
-            Self::Socket => 0o14,
-        };
-        kind << 12
+        (self as u16) << 12
+    }
+
+    /// Whether files of this type can have blocks of content.
+    pub(crate) fn has_blocks(self) -> bool {
+        matches!(self, Self::Regular | Self::Directory | Self::Symlink)
     }
 }
 
@@ -120,10 +117,8 @@ impl Inode {
 
     /// As [`Inode::decode`], of an inode that may have no links left, as an orphan has.
     pub(crate) fn decode_unlinked(sb: &Superblock, ino: Ino, bytes: &[u8]) -> Result<Self> {
-        let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
-        if bytes.len() < BASE_INODE_BYTES {
-            return Err(corrupt("inode is cut off"));
-        }
+        let place = Place::Inode(ino);
+        place.ensure(bytes.len() >= BASE_INODE_BYTES, "inode is cut off")?;
         let mut raw = [0; INODE_BYTES];
         let kept = INODE_BYTES.min(bytes.len());
         raw[..kept].copy_from_slice(&bytes[..kept]);
@@ -132,7 +127,7 @@ impl Inode {
         if bytes.len() == BASE_INODE_BYTES {
             inode.raw[BASE_INODE_BYTES..].fill(0);
         } else if extra_bytes > bytes.len() - BASE_INODE_BYTES || extra_bytes % 4 != 0 {
-            return Err(corrupt("size of the extra fields is wrong"));
+            return Err(place.corrupt("size of the extra fields is wrong"));
         } else if extra_bytes < INODE_BYTES - BASE_INODE_BYTES {
             // The size itself stays readable, even where it says 0.
             let known = (BASE_INODE_BYTES + extra_bytes).max(BASE_INODE_BYTES + 2);
@@ -140,10 +135,10 @@ impl Inode {
         }
         inode.mask_by_features(sb);
         if FileKind::from_mode(inode.mode()).is_none() {
-            return Err(corrupt("mode has no known file type"));
+            return Err(place.corrupt("mode has no known file type"));
         }
         if i64::try_from(inode.size_bytes()).is_err() {
-            return Err(corrupt("size is negative"));
+            return Err(place.corrupt("size is negative"));
         }
         Ok(inode)
     }
@@ -190,6 +185,11 @@ impl Inode {
         self.ino
     }
 
+    /// The inode as the place of damage.
+    pub(crate) fn place(&self) -> Place {
+        Place::Inode(self.ino)
+    }
+
     /// The file's type. [`Inode::decode`] lets no unknown one through.
     #[must_use]
     pub fn kind(&self) -> FileKind {
@@ -211,19 +211,19 @@ impl Inode {
     /// The owner.
     #[must_use]
     pub fn uid(&self) -> u32 {
-        u32::from(self.raw().i_uid.get()) | (u32::from(self.raw().i_uid_high.get()) << 16)
+        join16(self.raw().i_uid, self.raw().i_uid_high)
     }
 
     /// The owning group.
     #[must_use]
     pub fn gid(&self) -> u32 {
-        u32::from(self.raw().i_gid.get()) | (u32::from(self.raw().i_gid_high.get()) << 16)
+        join16(self.raw().i_gid, self.raw().i_gid_high)
     }
 
     /// Bytes of content. At most `i64::MAX`.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        u64::from(self.raw().i_size_lo.get()) | (u64::from(self.raw().i_size_high.get()) << 32)
+        join32(self.raw().i_size_lo, self.raw().i_size_high)
     }
 
     /// Hard links. A directory with more subdirectories than can be counted has 1.
@@ -236,8 +236,7 @@ impl Inode {
     /// whose content lies in the inode counts as not sparse, as in the kernel.
     #[must_use]
     pub fn blocks_512(&self, block_size_bytes: u32) -> u64 {
-        let low = u64::from(self.raw().i_blocks_lo.get());
-        let blocks = low | (u64::from(self.raw().i_blocks_high.get()) << 32);
+        let blocks = join32(self.raw().i_blocks_lo, self.raw().i_blocks_high);
         if self.flags().contains(InodeFlags::HUGE_FILE) {
             return blocks * u64::from(block_size_bytes / 512);
         }
@@ -302,7 +301,7 @@ impl Inode {
     /// value, the lower 32 bits count its references.
     #[must_use]
     pub fn version(&self) -> u64 {
-        u64::from(self.raw().i_version.get()) | (u64::from(self.raw().i_version_hi.get()) << 32)
+        join32(self.raw().i_version, self.raw().i_version_hi)
     }
 
     /// The project, for quota.
@@ -317,8 +316,7 @@ impl Inode {
         if !matches!(self.kind(), FileKind::CharDevice | FileKind::BlockDevice) {
             return None;
         }
-        let numbers = crate::ondisk::indirect::numbers(self.i_block());
-        let number = |at: usize| numbers.get(at).map_or(0, |number| number.get());
+        let number = |at: usize| le32(self.i_block(), at).unwrap_or(0);
         let old = number(0);
         if old != 0 {
             return Some(DeviceNumber {
@@ -326,7 +324,7 @@ impl Inode {
                 minor: old & 0xFF,
             });
         }
-        let new = number(1);
+        let new = number(4);
         Some(DeviceNumber {
             major: (new >> 8) & 0xFFF,
             minor: (new & 0xFF) | ((new >> 12) & 0xF_FF00),
@@ -343,8 +341,7 @@ impl Inode {
     /// The block of extended attributes.
     #[must_use]
     pub fn file_acl(&self) -> Option<FsBlock> {
-        let block = u64::from(self.raw().i_file_acl_lo.get())
-            | (u64::from(self.raw().i_file_acl_high.get()) << 32);
+        let block = join32(self.raw().i_file_acl_lo, self.raw().i_file_acl_high);
         (block != 0).then_some(FsBlock(block))
     }
 

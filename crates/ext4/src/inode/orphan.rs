@@ -14,12 +14,13 @@
 //! The state's lock is taken under a handle, and for no longer than a change.
 
 use super::known_orphans::{Known, Neighbours, Slot};
-use crate::error::Place;
+use crate::error::{DamageAt, Place};
 use crate::journal::Handle;
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::features::Compat;
+use crate::ondisk::fields::le32;
 use crate::ondisk::{inode as raw, orphan_file};
-use crate::{Error, FileBlock, Filesystem, Ino, Inode, MappingKind, Result};
+use crate::{FileBlock, Filesystem, Ino, Inode, MappingKind, Result};
 
 /// Blocks that an orphan file may have: as many as the tools make at most.
 const MAX_FILE_BLOCKS: u64 = 512;
@@ -93,14 +94,9 @@ impl Filesystem {
         while let Some(ino) = next {
             self.check_orphan(ino, Place::Superblock)?;
             if known.list.contains_key(&ino) {
-                let place = Place::Inode(ino);
-                return Err(Error::corrupt(
-                    place,
-                    "list of orphans leads back to itself",
-                ));
+                return Err(Place::Inode(ino).corrupt("list of orphans leads back to itself"));
             }
-            let behind = Ino(raw::dtime(&self.inode_bytes(ino)?));
-            let behind = (behind.0 != 0).then_some(behind);
+            let behind = Ino::stored(raw::dtime(&self.inode_bytes(ino)?));
             known.list.insert(ino, Neighbours { before, behind });
             before = Some(ino);
             next = behind;
@@ -115,21 +111,18 @@ impl Filesystem {
         }
         let sb = self.superblock();
         let file = self.inode(sb.orphan_file_ino)?;
-        let place = Place::Inode(file.ino());
-        let seed = sb.inode_checksum_seed(file.ino(), file.generation());
-        let seed = sb.has_metadata_checksums().then_some(seed);
+        let place = file.place();
+        let seed = self.inode_seed(&file);
         known.file_seed = seed;
         let blocks = file.size_bytes() >> sb.block_size_log2;
-        if blocks > MAX_FILE_BLOCKS {
-            return Err(Error::corrupt(place, "orphan file is too large"));
-        }
+        place.ensure(blocks <= MAX_FILE_BLOCKS, "orphan file is too large")?;
         for number in 0..u32::try_from(blocks).unwrap_or(0) {
             let MappingKind::Written(at) = self.map(&file, FileBlock(number), 1)?.kind else {
-                return Err(Error::corrupt(place, "orphan file has a hole"));
+                return Err(place.corrupt("orphan file has a hole"));
             };
             let place = Place::Block(at, file.ino());
             let block = self.metadata_block(at, file.ino(), |bytes| {
-                orphan_file::check(bytes, at, seed).map_err(|what| Error::corrupt(place, what))
+                orphan_file::check(bytes, at, seed).at(place)
             })?;
             for (index, ino) in orphan_file::slots(&block).enumerate() {
                 let slot = Slot { block: at, index };
@@ -139,7 +132,7 @@ impl Filesystem {
                 };
                 self.check_orphan(ino, place)?;
                 if known.list.contains_key(&ino) || known.file.insert(ino, slot).is_some() {
-                    return Err(Error::corrupt(place, "orphan is listed twice"));
+                    return Err(place.corrupt("orphan is listed twice"));
                 }
             }
         }
@@ -151,18 +144,13 @@ impl Filesystem {
         const LAST_ORPHAN_AT: usize = 0xE8;
         let (block, start) = self.superblock_place();
         let block = self.metadata_block_unchecked(block, Ino(0))?;
-        let field = block.get(start + LAST_ORPHAN_AT..);
-        let field: Option<&[u8; 4]> = field.and_then(<[u8]>::first_chunk);
-        let ino = Ino(field.map_or(0, |field| u32::from_le_bytes(*field)));
-        Ok((ino.0 != 0).then_some(ino))
+        Ok(le32(&block, start + LAST_ORPHAN_AT).and_then(Ino::stored))
     }
 
     /// Refuses numbers that no orphan can have.
     fn check_orphan(&self, ino: Ino, place: Place) -> Result<()> {
         let sb = self.superblock();
-        if ino < sb.first_ino || ino.0 > sb.inodes_count {
-            return Err(Error::corrupt(place, "orphan is no inode of a file"));
-        }
+        place.ensure(sb.is_file_ino(ino), "orphan is no inode of a file")?;
         Ok(())
     }
 
@@ -256,13 +244,13 @@ impl Filesystem {
     /// not get a checksum that says otherwise.
     fn set_next_orphan(&self, handle: &mut Handle<'_>, ino: Ino, next: Option<Ino>) -> Result<()> {
         self.edit_inode(handle, ino, |fs, bytes| {
-            let seed = fs
-                .superblock()
-                .inode_checksum_seed(ino, raw::generation(bytes));
-            let was_right = raw::checksum_is_right(bytes, raw::extra_isize(bytes), seed);
+            let sb = fs.superblock();
+            let seed = sb
+                .inode_checksum_seed(ino, raw::generation(bytes))
+                .filter(|seed| raw::checksum_is_right(bytes, raw::extra_isize(bytes), *seed));
             raw::set_dtime(bytes, next.map_or(0, |next| next.0));
-            if was_right {
-                fs.seal_inode(ino, bytes);
+            if let Some(seed) = seed {
+                raw::set_checksum(bytes, seed);
             }
         })
     }

@@ -110,9 +110,10 @@ impl Filesystem {
 
     /// Stores the checksum of inode `ino` in its `bytes`, if there is to be one.
     pub(crate) fn seal_inode(&self, ino: Ino, bytes: &mut [u8]) {
-        let sb = self.superblock();
-        if sb.has_metadata_checksums() {
-            let seed = sb.inode_checksum_seed(ino, raw::generation(bytes));
+        let seed = self
+            .superblock()
+            .inode_checksum_seed(ino, raw::generation(bytes));
+        if let Some(seed) = seed {
             raw::set_checksum(bytes, seed);
         }
     }
@@ -171,10 +172,7 @@ impl Filesystem {
 
     /// Gives a new file that can have blocks an empty extent tree, where there are such trees.
     pub(crate) fn make_empty(&self, inode: &mut Inode) {
-        let has_blocks = matches!(
-            inode.kind(),
-            FileKind::Regular | FileKind::Directory | FileKind::Symlink
-        );
+        let has_blocks = inode.kind().has_blocks();
         if has_blocks && self.superblock().incompat.contains(Incompat::EXTENTS) {
             let mut i_block = [0; 60];
             i_block[..EMPTY_EXTENTS.len()].copy_from_slice(&EMPTY_EXTENTS);

@@ -19,12 +19,11 @@
 //! Their names are logged in full, their blocks are not: a directory gets the blocks that its
 //! names need now, whatever it had at the time.
 
-use super::{Overlay, OverlayEntry, RangeEdit, Tid};
+use super::fast_commit::{is_directory, mode};
+use super::{Overlay, OverlayEntry, Tid};
 use crate::ondisk::dir::FileTypeByte;
 use crate::ondisk::inode::InodeFlags;
-use crate::{
-    Error, FileBlock, FileKind, Filesystem, FsBlock, Handle, Ino, Inode, MappingKind, Result,
-};
+use crate::{Error, FileBlock, Filesystem, FsBlock, Handle, Ino, Inode, Result};
 use std::collections::BTreeSet;
 
 impl Filesystem {
@@ -86,9 +85,7 @@ impl Apply<'_> {
     }
 
     fn is_directory(&self, ino: Ino) -> bool {
-        let logged = self.overlay.mode(ino);
-        let mode = logged.or_else(|| Some(self.fs.inode(ino).ok()?.mode()));
-        mode.is_some_and(|mode| FileKind::from_mode(mode) == Some(FileKind::Directory))
+        is_directory(mode(self.fs, self.overlay, ino))
     }
 
     /// Marks the blocks of the files' ranges as used. Directories get blocks of their own.
@@ -97,11 +94,10 @@ impl Apply<'_> {
             if self.is_directory(ino) {
                 continue;
             }
-            for (_, blocks, edit) in self.overlay.ranges(ino) {
-                let (RangeEdit::Written(start) | RangeEdit::Unwritten(start)) = edit else {
-                    continue;
-                };
-                if self.is_inside(start, blocks) {
+            for (_, blocks, kind) in self.overlay.ranges(ino) {
+                if let Some((start, _)) = kind.block()
+                    && self.is_inside(start, blocks)
+                {
                     self.fs.use_blocks(&mut self.handle, start, blocks)?;
                 }
             }
@@ -110,8 +106,7 @@ impl Apply<'_> {
     }
 
     fn is_inside(&self, start: FsBlock, blocks: u32) -> bool {
-        let sb = self.fs.superblock();
-        sb.contains_blocks(start, blocks.into())
+        self.fs.superblock().contains_blocks(start, blocks.into())
     }
 
     /// The inode as it was logged, with the blocks that it had or got.
@@ -224,19 +219,14 @@ impl Apply<'_> {
     fn change_ranges(&mut self, inode: &mut Inode) -> Result<()> {
         let overlay = self.overlay;
         let mut outside = None;
-        for (start, blocks, edit) in overlay.ranges(inode.ino()) {
+        for (start, blocks, kind) in overlay.ranges(inode.ino()) {
             if !has_extents(inode) {
                 return Err(refused(inode.ino(), "blocks without extents"));
             }
             let end = start.0.saturating_add(blocks);
-            let (physical, is_written) = match edit {
-                RangeEdit::Unchanged => continue,
-                RangeEdit::Removed => {
-                    self.unmap(inode, start.0, end)?;
-                    continue;
-                }
-                RangeEdit::Written(physical) => (physical, true),
-                RangeEdit::Unwritten(physical) => (physical, false),
+            let Some((physical, is_written)) = kind.block() else {
+                self.unmap(inode, start.0, end)?;
+                continue;
             };
             if self.is_inside(physical, blocks) {
                 self.map(inode, start.0, end, physical, is_written)?;
@@ -279,12 +269,7 @@ impl Apply<'_> {
             let wanted = FsBlock(physical.0.saturating_add(u64::from(at - start)));
             let now = self.fs.map(inode, FileBlock(at), end - at)?;
             let run = now.blocks.clamp(1, end - at);
-            let mapped = match now.kind {
-                MappingKind::Hole => None,
-                MappingKind::Written(block) => Some((block, true)),
-                MappingKind::Unwritten(block) => Some((block, false)),
-            };
-            let run = match mapped {
+            let run = match now.kind.block() {
                 None => {
                     let (handle, at) = (&mut self.handle, FileBlock(at));
                     let to = (wanted, run);

@@ -6,7 +6,7 @@ use super::log_writer::LogWriter;
 use super::running::Tid;
 use super::transactions::now;
 use super::writer::{Journal, WriteOptions, Writer};
-use super::{corrupt, read_superblock};
+use super::{JOURNAL, read_superblock};
 use crate::alloc::{Allocator, check_geometry};
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
 use crate::ondisk::jbd2::{Features, JournalSuperblock, SUPERBLOCK_BYTES};
@@ -113,7 +113,7 @@ impl Filesystem {
         let mut superblock = read_superblock(&first_block, self.superblock())?;
         let file = JournalFile::map(self, Arc::clone(device), &inode, superblock.length_blocks)?;
         if file.extent().overlaps_itself() {
-            return Err(corrupt("the journal has a block twice"));
+            return Err(JOURNAL.corrupt("the journal has a block twice"));
         }
         if superblock.start != 0 && self.superblock().incompat.contains(Incompat::RECOVER) {
             self.recovered = self.recover_home(device, &file, &mut superblock)?;

@@ -27,17 +27,15 @@
 //! Cost: the area is read twice; memory in proportion to it.
 
 use super::file::JournalFile;
-use super::{Overlay, OverlayEntry, RangeEdit};
-use crate::error::Place;
+use super::{Overlay, OverlayEntry};
+use crate::error::{DamageAt, Place};
+use crate::ondisk::Damage;
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::fast_commit::{self, Entry, Tag};
 use crate::ondisk::jbd2::{Features, JournalSuperblock, Tid};
-use crate::{Error, Filesystem, Ino, Result};
+use crate::{FileKind, FileTypeByte, Filesystem, Ino, MappingKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-
-const S_IFMT: u16 = 0o170_000;
-const S_IFDIR: u16 = 0o040_000;
 
 /// Reads the fast commits that follow the log, whose next transaction would be
 /// `tid`; answers what they changed and how many they are. `fs` must be the file
@@ -50,13 +48,12 @@ pub(super) fn read(
 ) -> Result<(Overlay, u32)> {
     let area = journal.fast_commit_blocks();
     if area.is_empty() && journal.features.contains(Features::FAST_COMMIT) {
-        let what = "the journal has no room for fast commits";
-        return Err(Error::corrupt(Place::Journal(0), what));
+        return Err(Place::Journal(0).corrupt("the journal has no room for fast commits"));
     }
     let mut scan = Scan::new(tid);
     visit(file, area.clone(), |block, placed| {
         let verdict = scan.tag(&placed);
-        verdict.map_err(|what| Error::corrupt(Place::Journal(block), what))
+        verdict.at(Place::Journal(block))
     })?;
     let mut replay = Replay {
         fs,
@@ -125,7 +122,7 @@ impl Scan {
     fn tag(
         &mut self,
         placed: &fast_commit::Placed<'_>,
-    ) -> std::result::Result<ControlFlow<()>, &'static str> {
+    ) -> std::result::Result<ControlFlow<()>, Damage> {
         if self.tags == 0 && !placed.is_head() {
             return Ok(ControlFlow::Break(()));
         }
@@ -197,12 +194,8 @@ impl Replay<'_> {
                     self.tell_ignored(ino);
                     return Ok(());
                 }
-                let edit = if unwritten {
-                    RangeEdit::Unwritten(physical)
-                } else {
-                    RangeEdit::Written(physical)
-                };
-                self.overlay.set_range(ino, start, blocks, edit);
+                let kind = MappingKind::mapped(physical, !unwritten);
+                self.overlay.set_range(ino, start, blocks, kind);
             }
             Tag::DelRange { ino, start, blocks } => {
                 if !self.has_ino(ino) {
@@ -211,7 +204,7 @@ impl Replay<'_> {
                 }
                 let blocks = blocks.min(u32::MAX - start.0);
                 self.overlay
-                    .set_range(ino, start, blocks, RangeEdit::Removed);
+                    .set_range(ino, start, blocks, MappingKind::Hole);
             }
             Tag::Create(entry) => {
                 self.check_ino(entry.ino)?;
@@ -306,15 +299,16 @@ impl Replay<'_> {
     }
 
     fn has_ino(&self, ino: Ino) -> bool {
-        (1..=self.fs.superblock().inodes_count).contains(&ino.0)
+        self.fs.superblock().has_ino(ino)
     }
 
     fn check_ino(&self, ino: Ino) -> Result<()> {
         if self.has_ino(ino) {
             return Ok(());
         }
-        let what = "fast commit names an inode that does not exist";
-        Err(Error::corrupt(self.place, what))
+        Err(self
+            .place
+            .corrupt("fast commit names an inode that does not exist"))
     }
 
     fn tell_ignored(&self, ino: Ino) {
@@ -332,26 +326,19 @@ impl Replay<'_> {
 }
 
 /// The mode of `ino`; 0 if it cannot be found out.
-fn mode(fs: &Filesystem, overlay: &Overlay, ino: Ino) -> u16 {
+pub(super) fn mode(fs: &Filesystem, overlay: &Overlay, ino: Ino) -> u16 {
     overlay
         .mode(ino)
         .unwrap_or_else(|| fs.inode(ino).map_or(0, |inode| inode.mode()))
 }
 
-fn is_directory(mode: u16) -> bool {
-    mode & S_IFMT == S_IFDIR
+pub(super) fn is_directory(mode: u16) -> bool {
+    FileKind::from_mode(mode) == Some(FileKind::Directory)
 }
 
 /// The file type of directory entries for a mode; 0 for none that is known.
 fn file_type(mode: u16) -> u8 {
-    match mode >> 12 {
-        0o10 => 1,
-        0o4 => 2,
-        0o2 => 3,
-        0o6 => 4,
-        0o1 => 5,
-        0o14 => 6,
-        0o12 => 7,
-        _ => 0,
-    }
+    FileKind::from_mode(mode)
+        .map_or(FileTypeByte::UNKNOWN, FileTypeByte::of)
+        .0
 }

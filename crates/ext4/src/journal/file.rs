@@ -34,7 +34,7 @@ impl JournalFile {
 
     /// The run that holds the journal's `block`, and where that one lies.
     fn locate(&self, block: u32) -> Result<(usize, FsBlock)> {
-        let outside = || Error::corrupt(Place::Journal(block), "lies outside the journal");
+        let outside = || Place::Journal(block).corrupt("lies outside the journal");
         if block >= self.length_blocks {
             return Err(outside());
         }

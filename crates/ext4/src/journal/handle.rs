@@ -119,7 +119,7 @@ impl<'f> Handle<'f> {
     ) -> Result<R> {
         let is_kept = self.touched.covers(block, &part) || self.keep_part(block, &part)?;
         let edit_part = |bytes: &mut [u8]| {
-            let cut_off = || Error::corrupt(Place::Block(block, ino), "block is cut off");
+            let cut_off = || Place::Block(block, ino).corrupt("block is cut off");
             edit(bytes.get_mut(part).ok_or_else(cut_off)?)
         };
         if is_kept {
@@ -158,8 +158,7 @@ impl<'f> Handle<'f> {
     ) -> Result<R> {
         let edited = self.fs.buffers().edit_dirty(block.0, edit);
         edited.unwrap_or_else(|| {
-            let place = Place::Block(block, ino);
-            Err(Error::corrupt(place, "block was freed in the same change"))
+            Err(Place::Block(block, ino).corrupt("block was freed in the same change"))
         })
     }
 

@@ -138,15 +138,13 @@ pub(super) fn read(
     let last = Tid(end.tid.0.wrapping_sub(1));
     let is_async = journal.features.contains(Features::ASYNC_COMMIT);
     if !is_async || damaged.tid != last {
-        let place = Place::Journal(damaged.block);
-        return Err(Error::corrupt(place, "checksum of the data block is wrong"));
+        return Err(Place::Journal(damaged.block).corrupt("checksum of the data block is wrong"));
     }
     let (log, end) = Walk::new(file, journal, sb).run(Some(last))?;
     match first_damaged(file, &journal.format(), &log)? {
         None => Ok((log, end)),
         Some(damaged) => {
-            let place = Place::Journal(damaged.block);
-            Err(Error::corrupt(place, "checksum of the data block is wrong"))
+            Err(Place::Journal(damaged.block).corrupt("checksum of the data block is wrong"))
         }
     }
 }
@@ -252,7 +250,7 @@ impl<'a> Walk<'a> {
     }
 
     fn corrupt(&self, what: &'static str) -> Error {
-        Error::corrupt(Place::Journal(self.at), what)
+        Place::Journal(self.at).corrupt(what)
     }
 
     /// The block of the log `blocks` behind `block`, which goes round.
@@ -335,8 +333,8 @@ impl<'a> Walk<'a> {
             if is_left_over {
                 return Ok(Step::End);
             }
-            let what = "descriptor or revoke block of a committed transaction is damaged";
-            return Err(Error::corrupt(Place::Journal(damaged), what));
+            return Err(Place::Journal(damaged)
+                .corrupt("descriptor or revoke block of a committed transaction is damaged"));
         }
         if !self.is_intact(block, &commit) {
             let is_async = self.journal.features.contains(Features::ASYNC_COMMIT);
@@ -387,7 +385,7 @@ impl<'a> Walk<'a> {
         let Some((_, copy)) = outside.next() else {
             return Ok(());
         };
-        let what = "home of the data block lies outside the file system";
-        Err(Error::corrupt(Place::Journal(copy.block), what))
+        Err(Place::Journal(copy.block)
+            .corrupt("home of the data block lies outside the file system"))
     }
 }

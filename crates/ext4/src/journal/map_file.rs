@@ -2,7 +2,7 @@
 
 use super::file::{JournalFile, Run};
 use crate::error::Place;
-use crate::{Error, FileBlock, Filesystem, Inode, MappingKind, Result};
+use crate::{FileBlock, Filesystem, Inode, MappingKind, Result};
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ impl JournalFile {
         inode: &Inode,
         length_blocks: u32,
     ) -> Result<Self> {
-        let corrupt = |block, what| Err(Error::corrupt(Place::Journal(block), what));
+        let corrupt = |block, what| Err(Place::Journal(block).corrupt(what));
         let block_size_bytes = fs.superblock().block_size_bytes();
         if inode.size_bytes() / u64::from(block_size_bytes) < u64::from(length_blocks) {
             return corrupt(0, "the journal is longer than its file");

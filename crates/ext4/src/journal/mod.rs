@@ -69,7 +69,7 @@ pub use running::Tid;
 pub use writer::WriteOptions;
 pub(crate) use writer::Writer;
 
-pub use overlay::{Overlay, OverlayEntry, RangeEdit};
+pub use overlay::{Overlay, OverlayEntry};
 
 use crate::error::Place;
 use crate::ondisk::features::{Compat, Incompat};
@@ -162,7 +162,7 @@ fn replay(superblock: Superblock, device: Arc<dyn BlockDevice>) -> Result<Recove
     let device = redirected(&superblock, device, &file, log)?;
     let replayed = Superblock::read(&*device)?;
     if replayed.block_size_bytes() != superblock.block_size_bytes() {
-        return Err(corrupt("the journal changes the size of blocks"));
+        return Err(JOURNAL.corrupt("the journal changes the size of blocks"));
     }
     let fs = filesystem(&replayed, &device);
     let (overlay, fast_commits) = fast_commit::read(&file, &journal, end.tid, &fs)?;
@@ -182,12 +182,12 @@ fn read_superblock(file: &JournalFile, sb: &Superblock) -> Result<JournalSuperbl
     file.read(0, &mut bytes)?;
     let journal = JournalSuperblock::parse(&bytes)?;
     if journal.block_size_bytes != sb.block_size_bytes() {
-        return Err(corrupt("block sizes of journal and file system differ"));
+        return Err(JOURNAL.corrupt("block sizes of journal and file system differ"));
     }
     let needs_features = sb.has_metadata_checksums() || sb.incompat.contains(Incompat::BIT64);
     if journal.version == 1 && needs_features {
         let what = "the journal is of version 1, which the file system's features do not allow";
-        return Err(corrupt(what));
+        return Err(JOURNAL.corrupt(what));
     }
     Ok(journal)
 }
@@ -225,6 +225,5 @@ fn redirected(
     )?))
 }
 
-fn corrupt(what: &'static str) -> Error {
-    Error::corrupt(Place::Journal(0), what)
-}
+/// The journal as a whole.
+const JOURNAL: Place = Place::Journal(0);

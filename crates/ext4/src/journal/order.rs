@@ -24,6 +24,7 @@
 
 use super::block_map::BlockSet;
 use super::home::Version;
+use crate::ondisk::fields::le16;
 use crate::{FsBlock, Ino};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -99,10 +100,7 @@ fn extent_depth(contents: &[u8]) -> Option<u8> {
 /// The class of what looks like a block of a directory's index: its root begins with two entries
 /// that fill the block, a node with one that is not in use.
 fn index_class(contents: &[u8]) -> Option<u8> {
-    let word = |at: usize| {
-        let bytes = contents.get(at..at + 2)?.try_into().ok()?;
-        Some(usize::from(u16::from_le_bytes(bytes)))
-    };
+    let word = |at: usize| le16(contents, at).map(usize::from);
     // 65,536 does not fit, and is written as 0 or 65,535.
     let fills = |len: usize, from: usize| len == contents.len() - from || matches!(len, 0 | 65_535);
     let is_root = contents.get(8..9)? == b"." && word(4)? == 12 && fills(word(16)?, 12);

@@ -21,7 +21,7 @@
 //! Cost: in proportion to the fast-commit area, whatever it contains.
 
 use crate::ondisk::fast_commit;
-use crate::{FileBlock, FsBlock, Ino};
+use crate::{FileBlock, Ino, MappingKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The changes that fast commits left to be replayed.
@@ -44,36 +44,11 @@ pub struct OverlayEntry {
     pub file_type: u8,
 }
 
-/// What fast commits say about a run of a file's blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RangeEdit {
-    /// Nothing: the inode's own mapping holds.
-    Unchanged,
-    /// The blocks were removed: a hole.
-    Removed,
-    /// The blocks lie at this block of the image and the following.
-    Written(FsBlock),
-    /// As `Written`, but the blocks read as zeros.
-    Unwritten(FsBlock),
-}
-
 /// A run of file blocks, by its start in the map that holds it.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     blocks: u32,
-    edit: RangeEdit,
-}
-
-impl RangeEdit {
-    /// The edit for what lies `blocks` further on.
-    fn skip(self, blocks: u32) -> Self {
-        let later = |block: FsBlock| FsBlock(block.0.saturating_add(u64::from(blocks)));
-        match self {
-            Self::Unchanged | Self::Removed => self,
-            Self::Written(block) => Self::Written(later(block)),
-            Self::Unwritten(block) => Self::Unwritten(later(block)),
-        }
-    }
+    kind: MappingKind,
 }
 
 impl Overlay {
@@ -99,26 +74,26 @@ impl Overlay {
         logged.is_some() || more.is_some()
     }
 
-    /// What was logged for the run of `ino` that starts at `block`, and how many
-    /// blocks that holds for: at least one and at most `max_blocks`, unless
-    /// `max_blocks` is 0.
+    /// What the run of `ino` that starts at `block` was logged to be mapped to, `None` if the
+    /// inode's own mapping holds; and how many blocks that holds for: at least one and at most
+    /// `max_blocks`, unless `max_blocks` is 0.
     #[must_use]
-    pub fn range(&self, ino: Ino, block: FileBlock, max_blocks: u32) -> (RangeEdit, u32) {
+    pub fn range(&self, ino: Ino, block: FileBlock, max_blocks: u32) -> (Option<MappingKind>, u32) {
         let Some(ranges) = self.ranges.get(&ino) else {
-            return (RangeEdit::Unchanged, max_blocks);
+            return (None, max_blocks);
         };
         if let Some((&start, range)) = ranges.range(..=block.0).next_back() {
             let skipped = block.0 - start;
             if skipped < range.blocks {
                 let blocks = (range.blocks - skipped).min(max_blocks);
-                return (range.edit.skip(skipped), blocks);
+                return (Some(range.kind.skip(skipped)), blocks);
             }
         }
         let until_next = ranges
             .range(block.0..)
             .next()
             .map_or(u32::MAX, |(&start, _)| start - block.0);
-        (RangeEdit::Unchanged, until_next.min(max_blocks))
+        (None, until_next.min(max_blocks))
     }
 
     /// What was logged for `name` in the directory `parent`: nothing (`None`),
@@ -169,9 +144,9 @@ impl Overlay {
     }
 
     /// What was logged for runs of the file's blocks: where they start, and how many.
-    pub(super) fn ranges(&self, ino: Ino) -> impl Iterator<Item = (FileBlock, u32, RangeEdit)> {
+    pub(super) fn ranges(&self, ino: Ino) -> impl Iterator<Item = (FileBlock, u32, MappingKind)> {
         let ranges = self.ranges.get(&ino).into_iter().flatten();
-        ranges.map(|(&start, range)| (FileBlock(start), range.blocks, range.edit))
+        ranges.map(|(&start, range)| (FileBlock(start), range.blocks, range.kind))
     }
 
     /// The directories whose names changed.
@@ -237,9 +212,9 @@ impl Overlay {
         self.entries = entries;
     }
 
-    /// Makes `edit` hold for the `blocks` blocks of `ino` from `start` on,
-    /// instead of whatever was said of them before.
-    pub(super) fn set_range(&mut self, ino: Ino, start: FileBlock, blocks: u32, edit: RangeEdit) {
+    /// Makes the `blocks` blocks of `ino` from `start` on mapped to `kind`, instead of whatever was
+    /// said of them before.
+    pub(super) fn set_range(&mut self, ino: Ino, start: FileBlock, blocks: u32, kind: MappingKind) {
         let start = start.0;
         let Some(end) = start.checked_add(blocks).filter(|end| *end > start) else {
             return;
@@ -259,23 +234,24 @@ impl Overlay {
             }
             if at + range.blocks > end {
                 let blocks = at + range.blocks - end;
-                let edit = range.edit.skip(end - at);
-                ranges.insert(end, Range { blocks, edit });
+                let kind = range.kind.skip(end - at);
+                ranges.insert(end, Range { blocks, kind });
             }
         }
-        ranges.insert(start, Range { blocks, edit });
+        ranges.insert(start, Range { blocks, kind });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FsBlock;
     use proptest::prelude::*;
 
     const INO: Ino = Ino(12);
 
     /// What is said of each single block.
-    fn expanded(overlay: &Overlay, blocks: u32) -> Vec<RangeEdit> {
+    fn expanded(overlay: &Overlay, blocks: u32) -> Vec<Option<MappingKind>> {
         (0..blocks)
             .map(|block| overlay.range(INO, FileBlock(block), 1).0)
             .collect()
@@ -287,17 +263,17 @@ mod tests {
             edits in prop::collection::vec((0_u32..60, 0_u32..30, 0_u8..3), 0..30),
         ) {
             let mut overlay = Overlay::default();
-            let mut model = vec![RangeEdit::Unchanged; 100];
+            let mut model = vec![None; 100];
             for (number, (start, blocks, kind)) in (0_u64..).zip(edits) {
                 let physical = FsBlock(1000 * number);
                 let edit = match kind {
-                    0 => RangeEdit::Removed,
-                    1 => RangeEdit::Written(physical),
-                    _ => RangeEdit::Unwritten(physical),
+                    0 => MappingKind::Hole,
+                    1 => MappingKind::Written(physical),
+                    _ => MappingKind::Unwritten(physical),
                 };
                 overlay.set_range(INO, FileBlock(start), blocks, edit);
                 for skipped in 0..blocks {
-                    model[(start + skipped) as usize] = edit.skip(skipped);
+                    model[(start + skipped) as usize] = Some(edit.skip(skipped));
                 }
             }
             prop_assert_eq!(expanded(&overlay, 100), model);
@@ -308,7 +284,7 @@ mod tests {
                 prop_assert!(blocks > 0);
                 for skipped in 0..blocks {
                     let single = overlay.range(INO, FileBlock(at + skipped), 1).0;
-                    prop_assert_eq!(edit.skip(skipped), single);
+                    prop_assert_eq!(edit.map(|edit| edit.skip(skipped)), single);
                 }
                 at += blocks;
             }
@@ -319,15 +295,15 @@ mod tests {
     fn range_at_the_last_block_is_split() {
         let mut overlay = Overlay::default();
         let last = FileBlock(u32::MAX - 1);
-        overlay.set_range(INO, FileBlock(0), u32::MAX, RangeEdit::Removed);
-        overlay.set_range(INO, last, 1, RangeEdit::Written(FsBlock(5)));
-        overlay.set_range(INO, last, 2, RangeEdit::Removed);
-        let written = (RangeEdit::Written(FsBlock(5)), 1);
+        overlay.set_range(INO, FileBlock(0), u32::MAX, MappingKind::Hole);
+        overlay.set_range(INO, last, 1, MappingKind::Written(FsBlock(5)));
+        overlay.set_range(INO, last, 2, MappingKind::Hole);
+        let written = (Some(MappingKind::Written(FsBlock(5))), 1);
         assert_eq!(overlay.range(INO, last, u32::MAX), written);
         let before = overlay.range(INO, FileBlock(1), u32::MAX);
-        assert_eq!(before, (RangeEdit::Removed, u32::MAX - 2));
+        assert_eq!(before, (Some(MappingKind::Hole), u32::MAX - 2));
         let behind = overlay.range(INO, FileBlock(u32::MAX), 1);
-        assert_eq!(behind, (RangeEdit::Unchanged, 1));
+        assert_eq!(behind, (None, 1));
     }
 
     #[test]
@@ -350,13 +326,10 @@ mod tests {
     fn inode_forgotten_leaves_only_that_it_is_fresh() {
         let mut overlay = Overlay::default();
         overlay.set_inode(INO, &[1; 128]);
-        overlay.set_range(INO, FileBlock(0), 5, RangeEdit::Removed);
+        overlay.set_range(INO, FileBlock(0), 5, MappingKind::Hole);
         overlay.forget(INO);
         assert_eq!(overlay.mode(INO), None);
-        assert_eq!(
-            overlay.range(INO, FileBlock(0), 9),
-            (RangeEdit::Unchanged, 9)
-        );
+        assert_eq!(overlay.range(INO, FileBlock(0), 9), (None, 9));
         assert!(!overlay.patch_inode(INO, &mut [0; 128]));
     }
 }

@@ -12,7 +12,7 @@ use super::log_writer::LogWriter;
 use super::progress::Progress;
 use super::running::Tid;
 use super::writer::{Journal, Writer};
-use super::{Overlay, RecoveryCounts, corrupt, fast_commit};
+use super::{JOURNAL, Overlay, RecoveryCounts, fast_commit};
 use crate::alloc::{Allocator, check_geometry};
 use crate::ondisk::features::Compat;
 use crate::ondisk::jbd2::{JournalSuperblock, MAGIC, SUPERBLOCK_BYTES};
@@ -38,13 +38,13 @@ impl Filesystem {
         self.bring_home(device, file, &log)?;
         let replayed = Superblock::read(&**device)?;
         if replayed.block_size_bytes() != self.superblock().block_size_bytes() {
-            return Err(corrupt("the journal changes the size of blocks"));
+            return Err(JOURNAL.corrupt("the journal changes the size of blocks"));
         }
-        if replayed.journal_ino != self.superblock().journal_ino
-            || !replayed.compat.contains(Compat::HAS_JOURNAL)
-        {
-            return Err(corrupt("the journal changes where the journal is"));
-        }
+        JOURNAL.ensure(
+            replayed.journal_ino == self.superblock().journal_ino
+                && replayed.compat.contains(Compat::HAS_JOURNAL),
+            "the journal changes where the journal is",
+        )?;
         // What is there to be written to is what this superblock says.
         check_geometry(&replayed, device.size_bytes())?;
         self.replace_superblock(replayed);
@@ -116,7 +116,7 @@ impl Filesystem {
             let mut batch: Vec<Version> = Vec::with_capacity(BATCH_BLOCKS);
             for (home, copy) in copies.by_ref().take(BATCH_BLOCKS) {
                 if journal.contains(*home) {
-                    return Err(corrupt("a block of the journal is to be replayed"));
+                    return Err(JOURNAL.corrupt("a block of the journal is to be replayed"));
                 }
                 let contents = read_copy(file, copy)?;
                 buffers.set_dirty(home.0, Arc::clone(&contents));

@@ -42,7 +42,7 @@ impl Filesystem {
     /// Makes sure that the metadata of `ino` can be in `block`.
     pub(super) fn check_place(&self, block: FsBlock, ino: Ino) -> Result<()> {
         match self.writer()?.guard.refusal(block) {
-            Some(refusal) => Err(Error::corrupt(Place::Block(block, ino), refusal)),
+            Some(refusal) => Err(Place::Block(block, ino).corrupt(refusal)),
             None => Ok(()),
         }
     }

@@ -3,7 +3,6 @@
 //! A block of numbers is made when the first of them is set, and freed when the last is cleared.
 
 use super::FileBlocks;
-use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::indirect::{self, DIRECT_BLOCKS, LEVELS, Path};
 use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
@@ -116,11 +115,9 @@ impl Filesystem {
         }
         let Some(block) = parent.filter(|&block| self.superblock().contains_blocks(block, 1))
         else {
-            let place = Place::Inode(inode.ino());
-            return Err(Error::corrupt(
-                place,
-                "block of numbers lies outside the file system",
-            ));
+            return Err(inode
+                .place()
+                .corrupt("block of numbers lies outside the file system"));
         };
         Ok((block, slot))
     }

@@ -138,10 +138,8 @@ impl Filesystem {
             return Ok(None);
         };
         let start = self.cluster_around(block.0).start;
-        if block.0 - start != file_block - cluster.start {
-            let place = Place::Block(block, inode.ino());
-            return Err(Error::corrupt(place, MISPLACED));
-        }
+        Place::Block(block, inode.ino())
+            .ensure(block.0 - start == file_block - cluster.start, MISPLACED)?;
         Ok(Some(FsBlock(start)))
     }
 

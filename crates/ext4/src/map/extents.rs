@@ -4,7 +4,7 @@ use super::tree::Walk;
 use super::{FileBlocks, leaf};
 use crate::journal::Handle;
 use crate::ondisk::extent::{BLOCKS_MAX, Extent, FILE_BLOCKS};
-use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
+use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
 
 /// One more than the last block that an extent may map: the kernel's `EXT_MAX_BLOCKS`.
@@ -155,12 +155,10 @@ impl Filesystem {
             let max_blocks = u32::try_from(wanted.end - at).unwrap_or(u32::MAX);
             let start = FileBlock(u32::try_from(at).unwrap_or(u32::MAX));
             let mapping = self.map(inode, start, max_blocks)?;
-            match mapping.kind {
-                MappingKind::Hole => at += u64::from(mapping.blocks),
-                MappingKind::Written(block) | MappingKind::Unwritten(block) => {
-                    return Ok(Some((at, block)));
-                }
+            if let Some((block, _)) = mapping.kind.block() {
+                return Ok(Some((at, block)));
             }
+            at += u64::from(mapping.blocks);
         }
         Ok(None)
     }

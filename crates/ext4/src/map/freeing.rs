@@ -8,7 +8,7 @@ use crate::error::Place;
 use crate::journal::Handle;
 use crate::ondisk::features::RoCompat;
 use crate::ondisk::inode::InodeFlags;
-use crate::{Error, FileKind, Filesystem, FsBlock, Inode, Result};
+use crate::{FileKind, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
 
 /// What is wrong with a block that does not lie in its cluster where it lies in the file's.
@@ -85,8 +85,7 @@ impl Filesystem {
         is_mapped: impl Fn(Range<u64>) -> Result<bool>,
     ) -> Result<()> {
         if !self.superblock().contains_blocks(block, blocks) {
-            let place = Place::Block(block, inode.ino());
-            return Err(Error::corrupt(place, "lies outside the file system"));
+            return Err(Place::Block(block, inode.ino()).corrupt("lies outside the file system"));
         }
         let end = block.0 + blocks;
         if self.is_journaled(inode) {
@@ -100,8 +99,7 @@ impl Filesystem {
         }
         let (first, last) = (self.cluster_around(block.0), self.cluster_around(end - 1));
         if block.0 - first.start != file_block - self.cluster_around(file_block).start {
-            let place = Place::Block(block, inode.ino());
-            return Err(Error::corrupt(place, MISPLACED));
+            return Err(Place::Block(block, inode.ino()).corrupt(MISPLACED));
         }
         // The file's blocks in the first and the last cluster, but for those that are freed.
         let file_end = file_block + blocks;

@@ -15,12 +15,11 @@ mod leaf;
 mod tree;
 pub(crate) mod write;
 
-use crate::error::Place;
-use crate::journal::RangeEdit;
+use crate::error::{DamageAt, Place};
 use crate::ondisk::extent::{self, Found, Node};
 use crate::ondisk::indirect::{self, Path};
 use crate::ondisk::inode::InodeFlags;
-use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Inode, Result};
+use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
 use larder_cache::buffer::Buffer;
 use std::ops::Range;
 
@@ -36,6 +35,34 @@ pub enum MappingKind {
     Unwritten(FsBlock),
     /// Content, from this block on.
     Written(FsBlock),
+}
+
+impl MappingKind {
+    /// Mapped from `block` on.
+    pub(crate) fn mapped(block: FsBlock, is_written: bool) -> Self {
+        if is_written {
+            Self::Written(block)
+        } else {
+            Self::Unwritten(block)
+        }
+    }
+
+    /// What lies `blocks` further on in the run.
+    pub(crate) fn skip(self, blocks: u32) -> Self {
+        self.block().map_or(Self::Hole, |(block, is_written)| {
+            let later = FsBlock(block.0.saturating_add(u64::from(blocks)));
+            Self::mapped(later, is_written)
+        })
+    }
+
+    /// The block that the run is mapped to, and whether it was written.
+    pub(crate) fn block(self) -> Option<(FsBlock, bool)> {
+        match self {
+            Self::Hole => None,
+            Self::Unwritten(block) => Some((block, false)),
+            Self::Written(block) => Some((block, true)),
+        }
+    }
 }
 
 /// A run of a file's blocks that are mapped alike.
@@ -86,28 +113,21 @@ impl Filesystem {
     /// As [`Filesystem::map`], but a hole may end with the node that has it.
     /// Answers with 1 to `max_blocks` blocks.
     fn map_once(&self, inode: &Inode, start: FileBlock, max: u32) -> Result<(MappingKind, u32)> {
-        let (edit, max) = match self.overlay() {
+        let (logged, max) = match self.overlay() {
             Some(overlay) => overlay.range(inode.ino(), start, max),
-            None => (RangeEdit::Unchanged, max),
+            None => (None, max),
         };
-        let kind = match edit {
-            RangeEdit::Unchanged => {
-                let (kind, blocks) = self.map_on_disk(inode, start)?;
-                let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-                return Ok((kind, blocks.clamp(1, max.max(1))));
-            }
-            RangeEdit::Removed => MappingKind::Hole,
-            RangeEdit::Written(block) => MappingKind::Written(block),
-            RangeEdit::Unwritten(block) => MappingKind::Unwritten(block),
+        let Some(kind) = logged else {
+            let (kind, blocks) = self.map_on_disk(inode, start)?;
+            let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+            return Ok((kind, blocks.clamp(1, max.max(1))));
         };
-        if let MappingKind::Written(block) | MappingKind::Unwritten(block) = kind
+        if let Some((block, _)) = kind.block()
             && !self.superblock().contains_blocks(block, u64::from(max))
         {
-            let place = Place::Inode(inode.ino());
-            return Err(Error::corrupt(
-                place,
-                "fast commit maps blocks outside the file system",
-            ));
+            return Err(inode
+                .place()
+                .corrupt("fast commit maps blocks outside the file system"));
         }
         Ok((kind, max.max(1)))
     }
@@ -116,10 +136,7 @@ impl Filesystem {
         if inode.has_inline_data() {
             return Err(Error::InlineData(inode.ino()));
         }
-        let has_blocks = matches!(
-            inode.kind(),
-            FileKind::Regular | FileKind::Directory | FileKind::Symlink
-        );
+        let has_blocks = inode.kind().has_blocks();
         if !has_blocks {
             return Ok((MappingKind::Hole, extent::FILE_BLOCKS));
         }
@@ -131,40 +148,30 @@ impl Filesystem {
     }
 
     fn map_extents(&self, inode: &Inode, start: FileBlock) -> Result<Run> {
-        let place = Place::Inode(inode.ino());
-        let damaged = |what| Error::corrupt(place, what);
-        let root = Node::parse(inode.i_block()).map_err(damaged)?;
-        root.check_order().map_err(damaged)?;
+        let place = inode.place();
+        let root = Node::parse_sorted(inode.i_block()).at(place)?;
         let whole = 0..extent::FILE_BLOCKS;
-        let mut found = root.find(start, &whole).map_err(damaged)?;
+        let mut found = root.find(start, &whole).at(place)?;
         while let Found::Child(child) = found {
             let place = Place::Block(child.block, inode.ino());
-            let damaged = |what| Error::corrupt(place, what);
             let buffer = self.extent_block(inode, child.block)?;
-            let node = Node::parse(&buffer).map_err(damaged)?;
+            let node = Node::parse(&buffer).at(place)?;
             if node.depth() != child.depth {
-                return Err(damaged("extent node has the wrong depth"));
+                return Err(place.corrupt("extent node has the wrong depth"));
             }
-            found = node.find(start, &child.file_blocks).map_err(damaged)?;
+            found = node.find(start, &child.file_blocks).at(place)?;
         }
         let start = u64::from(start.0);
         match found {
-            Found::Child(_) | Found::Hole(_) => {
-                let end = if let Found::Hole(end) = found { end } else { 0 };
-                Ok((MappingKind::Hole, end.saturating_sub(start)))
-            }
+            Found::Child(_) => Ok((MappingKind::Hole, 0)),
+            Found::Hole(end) => Ok((MappingKind::Hole, end.saturating_sub(start))),
             Found::Extent(extent) => {
                 let Range { start: first, end } = extent.file_blocks;
                 if !self.superblock().contains_blocks(extent.block, end - first) {
-                    return Err(damaged("extent lies outside the file system"));
+                    return Err(place.corrupt("extent lies outside the file system"));
                 }
                 let block = FsBlock(extent.block.0 + (start - first));
-                let kind = if extent.is_written {
-                    MappingKind::Written(block)
-                } else {
-                    MappingKind::Unwritten(block)
-                };
-                Ok((kind, end - start))
+                Ok((MappingKind::mapped(block, extent.is_written), end - start))
             }
         }
     }
@@ -172,17 +179,12 @@ impl Filesystem {
     /// The extent node in `block`, checked as far as that needs no more than
     /// the block: its checksum and the order of its entries.
     fn extent_block(&self, inode: &Inode, block: FsBlock) -> Result<Buffer<'_>> {
-        let sb = self.superblock();
         self.metadata_block(block, inode.ino(), |bytes| {
-            let damaged = |what| Error::corrupt(Place::Block(block, inode.ino()), what);
-            Node::parse(bytes)
-                .and_then(|node| node.check_order())
-                .map_err(damaged)?;
-            let seed = sb.inode_checksum_seed(inode.ino(), inode.generation());
-            if sb.has_metadata_checksums() && !extent::checksum_is_right(bytes, seed) {
-                return Err(damaged("checksum of the extent node is wrong"));
-            }
-            Ok(())
+            let place = Place::Block(block, inode.ino());
+            Node::parse_sorted(bytes).at(place)?;
+            let seed = self.inode_seed(inode);
+            let is_right = seed.is_none_or(|seed| extent::checksum_is_right(bytes, seed));
+            place.ensure(is_right, "checksum of the extent node is wrong")
         })
     }
 
@@ -227,10 +229,8 @@ impl Filesystem {
             return Ok((MappingKind::Hole, blocks));
         };
         let sb = self.superblock();
-        if !sb.contains_blocks(block, 1) {
-            let place = Place::Block(block, inode.ino());
-            return Err(Error::corrupt(place, "lies outside the file system"));
-        }
+        Place::Block(block, inode.ino())
+            .ensure(sb.contains_blocks(block, 1), "lies outside the file system")?;
         let blocks = blocks.min(sb.blocks_count - block.0);
         Ok((MappingKind::Written(block), blocks))
     }
@@ -287,8 +287,8 @@ impl Filesystem {
         let mut runs_left = self.present_blocks().saturating_mul(2).saturating_add(2);
         while block < end {
             runs_left = runs_left.checked_sub(1).ok_or_else(|| {
-                let place = Place::Inode(inode.ino());
-                Error::corrupt(place, "file has more runs than the file system has blocks")
+                let place = inode.place();
+                place.corrupt("file has more runs than the file system has blocks")
             })?;
             let Ok(start) = u32::try_from(block) else {
                 // Behind the largest file: a hole.

@@ -11,14 +11,11 @@
 //! 2. A node in a block has room for as many entries as fit there, whatever it said before.
 //! 3. No node but the root is empty.
 
-use crate::error::Place;
+use crate::error::{DamageAt, Place};
 use crate::journal::Handle;
-use crate::ondisk::checksum::Crc32c;
-use crate::ondisk::extent::{self, DEPTH_MAX, Entry, Extent, FILE_BLOCKS, Index, Node};
-use crate::{Error, Filesystem, FsBlock, Inode, Result};
+use crate::ondisk::extent::{self, DEPTH_MAX, Entry, Extent, FILE_BLOCKS, Index, Node, OUTSIDE};
+use crate::{Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
-
-const OUTSIDE: &str = "extent node maps blocks that belong to another node";
 
 /// A leaf in memory, and the way to it.
 #[derive(Debug)]
@@ -45,10 +42,8 @@ struct IndexNode {
 impl Filesystem {
     /// The leaf that maps `target`, or would.
     pub(super) fn walk_to(&self, inode: &Inode, target: u64) -> Result<Walk> {
-        let root_place = Place::Inode(inode.ino());
-        let root = Node::parse(inode.i_block())
-            .and_then(|root| root.check_order().map(|()| root))
-            .map_err(|what| Error::corrupt(root_place, what))?;
+        let root_place = inode.place();
+        let root = Node::parse_sorted(inode.i_block()).at(root_place)?;
         let mut depth = root.depth();
         let mut indexes = root.indexes();
         let mut extents = root.extents();
@@ -60,10 +55,7 @@ impl Filesystem {
                 .partition_point(|index| index.start <= target)
                 .saturating_sub(1);
             let Some(child) = indexes.get(at).copied() else {
-                return Err(Error::corrupt(
-                    root_place,
-                    "index node of an extent tree is empty",
-                ));
+                return Err(root_place.corrupt("index node of an extent tree is empty"));
             };
             let start = if at == 0 {
                 file_blocks.start
@@ -84,15 +76,11 @@ impl Filesystem {
             block = Some(child.block);
         }
         for extent in &extents {
-            if !self
-                .superblock()
-                .contains_blocks(extent.block, extent.blocks())
-            {
-                return Err(Error::corrupt(
-                    root_place,
-                    "extent lies outside the file system",
-                ));
-            }
+            root_place.ensure(
+                self.superblock()
+                    .contains_blocks(extent.block, extent.blocks()),
+                "extent lies outside the file system",
+            )?;
         }
         Ok(Walk {
             above,
@@ -111,16 +99,12 @@ impl Filesystem {
         depth: u16,
         end: u64,
     ) -> Result<(Vec<Index>, Vec<Extent>)> {
-        let damaged = |what| Error::corrupt(Place::Block(index.block, inode.ino()), what);
+        let place = Place::Block(index.block, inode.ino());
         let buffer = self.extent_block(inode, index.block)?;
         // Checked again: what is dirty may have been made by who took the block for another
         // of his.
-        let node = Node::parse(&buffer)
-            .and_then(|node| node.check_order().map(|()| node))
-            .map_err(damaged)?;
-        if node.depth() != depth {
-            return Err(damaged("extent node has the wrong depth"));
-        }
+        let node = Node::parse_sorted(&buffer).at(place)?;
+        place.ensure(node.depth() == depth, "extent node has the wrong depth")?;
         let (indexes, extents) = (node.indexes(), node.extents());
         let first = indexes
             .first()
@@ -131,7 +115,7 @@ impl Filesystem {
             .map(|last| last.start + 1)
             .or(extents.last().map(|last| last.file_blocks.end));
         if first.is_some_and(|first| first < index.start) || behind.is_some_and(|last| last > end) {
-            return Err(damaged(OUTSIDE));
+            return Err(place.corrupt(OUTSIDE));
         }
         Ok((indexes, extents))
     }
@@ -184,7 +168,7 @@ impl Filesystem {
             self.free_mapping_block(handle, inode, block)?;
             return Ok(Vec::new());
         }
-        let seed = self.node_seed(inode);
+        let seed = self.inode_seed(inode);
         let mut indexes = Vec::new();
         for part in self.split(entries, is_at_end) {
             let write = |bytes: &mut [u8]| {
@@ -223,13 +207,11 @@ impl Filesystem {
             return Ok(());
         }
         if depth >= DEPTH_MAX {
-            let place = Place::Inode(inode.ino());
-            return Err(Error::corrupt(
-                place,
-                "extent tree is full at its greatest depth",
-            ));
+            return Err(inode
+                .place()
+                .corrupt("extent tree is full at its greatest depth"));
         }
-        let seed = self.node_seed(inode);
+        let seed = self.inode_seed(inode);
         let mut near = self.home_goal(inode);
         let mut indexes = Vec::new();
         for part in self.split(entries, is_at_end) {
@@ -260,19 +242,12 @@ impl Filesystem {
         entries.chunks(size.max(1))
     }
 
-    /// The start of the checksums of the inode's nodes, if they have any.
-    fn node_seed(&self, inode: &Inode) -> Option<Crc32c> {
-        let sb = self.superblock();
-        sb.has_metadata_checksums()
-            .then(|| sb.inode_checksum_seed(inode.ino(), inode.generation()))
-    }
-
     /// Takes levels away as long as the root's only child fits into it.
     pub(super) fn shrink_root(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         loop {
             let mut bytes = *inode.i_block();
-            let place = Place::Inode(inode.ino());
-            let root = Node::parse(&bytes).map_err(|what| Error::corrupt(place, what))?;
+            let place = inode.place();
+            let root = Node::parse(&bytes).at(place)?;
             let [child] = root.indexes()[..] else {
                 return Ok(());
             };

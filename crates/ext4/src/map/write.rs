@@ -20,7 +20,7 @@ use crate::ondisk::extent::Node;
 use crate::ondisk::features::RoCompat;
 use crate::ondisk::indirect;
 use crate::ondisk::inode::InodeFlags;
-use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Inode, Result};
+use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
 
 /// Extents in the inode itself.
 const ROOT_EXTENTS: u64 = 4;
@@ -131,7 +131,7 @@ impl Filesystem {
         inode: &mut Inode,
         blocks: FileBlocks,
     ) -> Result<FileBlocks> {
-        if !self.has_mapping(inode) {
+        if !self.has_blocks(inode) {
             return Ok(blocks.start..blocks.start);
         }
         self.check_mappable(inode)?;
@@ -247,24 +247,12 @@ impl Filesystem {
         blocks << sb.block_size_log2
     }
 
-    /// Whether there may be anything in the inode that maps blocks.
-    fn has_mapping(&self, inode: &Inode) -> bool {
-        match inode.kind() {
-            FileKind::Regular | FileKind::Directory => !inode.has_inline_data(),
-            FileKind::Symlink => !inode.has_inline_data() && !self.is_fast_symlink(inode),
-            _ => false,
-        }
-    }
-
     /// An error if the inode's blocks cannot be changed.
     fn check_mappable(&self, inode: &Inode) -> Result<()> {
         if inode.has_inline_data() {
             return Err(Error::InlineData(inode.ino()));
         }
-        let may_have_blocks = matches!(
-            inode.kind(),
-            FileKind::Regular | FileKind::Directory | FileKind::Symlink
-        );
+        let may_have_blocks = inode.kind().has_blocks();
         if !may_have_blocks {
             return Err(Error::Invalid(inode.ino(), "has no blocks"));
         }

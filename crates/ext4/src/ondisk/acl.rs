@@ -9,11 +9,16 @@
 //! and, before that of others, a mask if any user or group is named. What is on disk is not
 //! checked when it is read, as in the kernel: what is set by a program is.
 
+use super::Damage;
 use crate::{Error, Ino};
 
 const DISK_VERSION: u32 = 1;
 const USER_VERSION: u32 = 2;
 const NO_ID: u32 = u32::MAX;
+
+const NO_VERSION: &str = "access control list has no version";
+const CUT_OFF: &str = "access control list ends inside an entry";
+const UNKNOWN_KIND: &str = "access control list has an entry of an unknown kind";
 
 /// Who an entry is for, as numbers in both forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,12 +44,20 @@ impl Tag {
         })
     }
 
-    fn number(self) -> u16 {
-        self as u16
-    }
-
     fn is_named(self) -> bool {
         matches!(self, Self::User | Self::Group)
+    }
+
+    /// Where in a mode's permission bits an entry is found, as a shift: the mask, where there
+    /// is one, takes the place of the group.
+    fn shift(self, has_mask: bool) -> Option<u32> {
+        match self {
+            Self::Owner => Some(6),
+            Self::OwningGroup if has_mask => None,
+            Self::OwningGroup | Self::Mask => Some(3),
+            Self::Other => Some(0),
+            Self::User | Self::Group => None,
+        }
     }
 }
 
@@ -56,28 +69,6 @@ struct Entry {
     id: u32,
 }
 
-/// What is wrong with a list as a program gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UserAclError {
-    /// It is of a version that is not known here. Errno: `EOPNOTSUPP`.
-    UnknownVersion,
-    /// It is not made as lists are. Errno: `EINVAL`.
-    Malformed(&'static str),
-}
-
-impl UserAclError {
-    /// As the error of setting such a list of `ino`.
-    #[must_use]
-    pub fn of(self, ino: Ino) -> Error {
-        match self {
-            Self::UnknownVersion => {
-                Error::NotSupported(ino, "access control lists of this version")
-            }
-            Self::Malformed(what) => Error::Invalid(ino, what),
-        }
-    }
-}
-
 /// An access control list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acl {
@@ -86,30 +77,19 @@ pub struct Acl {
 
 impl Acl {
     /// The list as it is on disk.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn from_disk(disk: &[u8]) -> Result<Self, &'static str> {
-        let Some((version, mut rest)) = disk.split_first_chunk() else {
-            return Err("access control list has no version");
-        };
+    pub fn from_disk(disk: &[u8]) -> Result<Self, Damage> {
+        let (version, mut rest) = disk.split_first_chunk().ok_or(NO_VERSION)?;
         if u32::from_le_bytes(*version) != DISK_VERSION {
             return Err("access control list is of an unknown version");
         }
         let mut entries = Vec::with_capacity(rest.len() / 4);
         while !rest.is_empty() {
-            let Some((&[tag0, tag1, perm0, perm1], after)) = rest.split_first_chunk() else {
-                return Err("access control list ends inside an entry");
-            };
+            let (&[tag0, tag1, perm0, perm1], after) = rest.split_first_chunk().ok_or(CUT_OFF)?;
             rest = after;
-            let Some(tag) = Tag::from_number(u16::from_le_bytes([tag0, tag1])) else {
-                return Err("access control list has an entry of an unknown kind");
-            };
+            let tag = Tag::from_number(u16::from_le_bytes([tag0, tag1])).ok_or(UNKNOWN_KIND)?;
             let mut id = NO_ID;
             if tag.is_named() {
-                let Some((bytes, after)) = rest.split_first_chunk() else {
-                    return Err("access control list ends inside an entry");
-                };
+                let (bytes, after) = rest.split_first_chunk().ok_or(CUT_OFF)?;
                 rest = after;
                 id = u32::from_le_bytes(*bytes);
             }
@@ -122,23 +102,20 @@ impl Acl {
         Ok(Self { entries })
     }
 
-    /// The list as programs give it; `None` if it is empty, which means no list. Whether it is
-    /// valid, [`Acl::check`] says.
+    /// The list as a program gives it for `ino`; `None` if it is empty, which means no list.
+    /// Whether it is valid, [`Acl::check`] says.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn from_user(user: &[u8]) -> Result<Option<Self>, UserAclError> {
-        let Some((version, rest)) = user.split_first_chunk() else {
-            return Err(UserAclError::Malformed(
-                "access control list has no version",
-            ));
-        };
+    /// [`Error::NotSupported`] if it is of another version, [`Error::Invalid`].
+    pub fn from_user(ino: Ino, user: &[u8]) -> Result<Option<Self>, Error> {
+        let invalid = |what| Error::Invalid(ino, what);
+        let (version, rest) = user.split_first_chunk().ok_or(invalid(NO_VERSION))?;
         if u32::from_le_bytes(*version) != USER_VERSION {
-            return Err(UserAclError::UnknownVersion);
+            let what = "access control lists of this version";
+            return Err(Error::NotSupported(ino, what));
         }
         let (chunks, []) = rest.as_chunks::<8>() else {
-            let what = "access control list ends inside an entry";
-            return Err(UserAclError::Malformed(what));
+            return Err(invalid(CUT_OFF));
         };
         let entries: Option<Vec<Entry>> = chunks
             .iter()
@@ -155,19 +132,12 @@ impl Acl {
                 })
             })
             .collect();
-        let list = Self {
-            entries: entries.ok_or(UserAclError::Malformed(
-                "access control list has an entry of an unknown kind",
-            ))?,
-        };
-        Ok((!list.entries.is_empty()).then_some(list))
+        let entries = entries.ok_or(invalid(UNKNOWN_KIND))?;
+        Ok((!entries.is_empty()).then_some(Self { entries }))
     }
 
     /// Whether the list is [valid](self).
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub fn check(&self) -> Result<(), Damage> {
         let count = |tag| self.entries.iter().filter(|entry| entry.tag == tag).count();
         let once = [Tag::Owner, Tag::OwningGroup, Tag::Other];
         if once.into_iter().any(|tag| count(tag) != 1) {
@@ -194,7 +164,7 @@ impl Acl {
     pub fn to_disk(&self) -> Vec<u8> {
         let mut list = DISK_VERSION.to_le_bytes().to_vec();
         for entry in &self.entries {
-            list.extend(entry.tag.number().to_le_bytes());
+            list.extend((entry.tag as u16).to_le_bytes());
             list.extend(entry.permissions.to_le_bytes());
             if entry.tag.is_named() {
                 list.extend(entry.id.to_le_bytes());
@@ -208,7 +178,7 @@ impl Acl {
     pub fn to_user(&self) -> Vec<u8> {
         let mut list = USER_VERSION.to_le_bytes().to_vec();
         for entry in &self.entries {
-            list.extend(entry.tag.number().to_le_bytes());
+            list.extend((entry.tag as u16).to_le_bytes());
             list.extend(entry.permissions.to_le_bytes());
             list.extend(entry.id.to_le_bytes());
         }
@@ -218,29 +188,20 @@ impl Acl {
     /// Whether the nine permission bits of a mode say all that the list says.
     #[must_use]
     pub fn is_mode(&self) -> bool {
-        let says_more = |entry: &Entry| entry.tag.is_named() || entry.tag == Tag::Mask;
-        !self.entries.iter().any(says_more)
+        !self.has_mask() && !self.entries.iter().any(|entry| entry.tag.is_named())
     }
 
-    /// Where in a mode's permission bits an entry is found, as a shift: the mask, where there
-    /// is one, takes the place of the group.
-    fn shift(&self, tag: Tag) -> Option<u32> {
-        let has_mask = self.entries.iter().any(|entry| entry.tag == Tag::Mask);
-        match tag {
-            Tag::Owner => Some(6),
-            Tag::OwningGroup if has_mask => None,
-            Tag::OwningGroup | Tag::Mask => Some(3),
-            Tag::Other => Some(0),
-            Tag::User | Tag::Group => None,
-        }
+    fn has_mask(&self) -> bool {
+        self.entries.iter().any(|entry| entry.tag == Tag::Mask)
     }
 
     /// `mode` with the permission bits that the list, as a file's access list, stands for.
     #[must_use]
     pub fn apply_to_mode(&self, mode: u16) -> u16 {
+        let has_mask = self.has_mask();
         self.entries
             .iter()
-            .filter_map(|entry| Some((entry.permissions & 7, self.shift(entry.tag)?)))
+            .filter_map(|entry| Some((entry.permissions & 7, entry.tag.shift(has_mask)?)))
             .fold(mode, |mode, (permissions, shift)| {
                 (mode & !(7 << shift)) | (permissions << shift)
             })
@@ -260,13 +221,9 @@ impl Acl {
 
     /// Sets the permissions of the entries that a mode has too, from what they were and `mode`'s bits.
     fn intersect(&mut self, mode: u16, both: impl Fn(u16, u16) -> u16) {
-        let shifts: Vec<_> = self
-            .entries
-            .iter()
-            .map(|entry| self.shift(entry.tag))
-            .collect();
-        for (entry, shift) in self.entries.iter_mut().zip(shifts) {
-            if let Some(shift) = shift {
+        let has_mask = self.has_mask();
+        for entry in &mut self.entries {
+            if let Some(shift) = entry.tag.shift(has_mask) {
                 entry.permissions = both(entry.permissions, (mode >> shift) & 7);
             }
         }
@@ -279,6 +236,10 @@ mod tests {
     use proptest::prelude::*;
 
     const ALL: [u8; 4] = [255; 4];
+
+    fn from_user(user: &[u8]) -> Result<Option<Acl>, Error> {
+        Acl::from_user(Ino(12), user)
+    }
 
     /// A list in programs' form.
     fn user(entries: &[(u16, u16, u32)]) -> Vec<u8> {
@@ -293,7 +254,7 @@ mod tests {
 
     /// The list with these entries, which is valid.
     fn list(entries: &[(u16, u16, u32)]) -> Acl {
-        let list = Acl::from_user(&user(entries)).unwrap().unwrap();
+        let list = from_user(&user(entries)).unwrap().unwrap();
         list.check().unwrap();
         list
     }
@@ -332,7 +293,7 @@ mod tests {
         .concat();
         let list = Acl::from_disk(&disk).unwrap();
         assert_eq!(list.to_user(), user);
-        assert_eq!(Acl::from_user(&user), Ok(Some(list.clone())));
+        assert_eq!(from_user(&user).unwrap(), Some(list.clone()));
         assert_eq!(list.to_disk(), disk);
     }
 
@@ -368,15 +329,15 @@ mod tests {
             &[owner, group, (0x40, 7, NO_ID), other],
         ];
         for entries in bad {
-            let list = Acl::from_user(&user(entries));
+            let list = from_user(&user(entries));
             let is_valid = list.is_ok_and(|list| list.is_none_or(|list| list.check().is_ok()));
             assert!(!is_valid, "{entries:?}");
         }
-        assert!(Acl::from_user(&[2, 0, 0]).is_err());
-        let version = Acl::from_user(&[1, 0, 0, 0]);
-        assert_eq!(version, Err(UserAclError::UnknownVersion));
-        assert!(Acl::from_user(&[&user(&NAMED)[..], &[1]].concat()).is_err());
-        assert_eq!(Acl::from_user(&[2, 0, 0, 0]), Ok(None));
+        assert!(from_user(&[2, 0, 0]).is_err());
+        let version = from_user(&[1, 0, 0, 0]);
+        assert!(matches!(version, Err(Error::NotSupported(Ino(12), _))));
+        assert!(from_user(&[&user(&NAMED)[..], &[1]].concat()).is_err());
+        assert_eq!(from_user(&[2, 0, 0, 0]).unwrap(), None);
     }
 
     #[test]
@@ -427,7 +388,7 @@ mod tests {
                 prop_assert_eq!((user.len() - 4) % 8, 0);
                 prop_assert_eq!(list.to_disk(), disk);
             }
-            let _ = Acl::from_user(&[&[2, 0, 0, 0][..], &tail].concat());
+            let _ = from_user(&[&[2, 0, 0, 0][..], &tail].concat());
         }
     }
 }

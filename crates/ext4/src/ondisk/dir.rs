@@ -10,6 +10,7 @@
 //!       inode rec_len   name_len   file_type   name, padded to a multiple of 4
 //! ```
 
+use super::Damage;
 use crate::{FileKind, Ino};
 
 /// The smallest record: eight bytes and a name of one byte, padded to four.
@@ -32,33 +33,32 @@ impl FileTypeByte {
     /// What entries without a type have.
     pub const UNKNOWN: Self = Self(0);
 
+    /// A directory's.
+    pub const DIRECTORY: Self = Self(2);
+
+    /// The types in the order of their bytes, which start from 1.
+    const KINDS: [FileKind; 7] = [
+        FileKind::Regular,
+        FileKind::Directory,
+        FileKind::CharDevice,
+        FileKind::BlockDevice,
+        FileKind::Fifo,
+        FileKind::Socket,
+        FileKind::Symlink,
+    ];
+
     /// The byte of this type.
     #[must_use]
     pub fn of(kind: FileKind) -> Self {
-        Self(match kind {
-            FileKind::Regular => 1,
-            FileKind::Directory => 2,
-            FileKind::CharDevice => 3,
-            FileKind::BlockDevice => 4,
-            FileKind::Fifo => 5,
-            FileKind::Socket => 6,
-            FileKind::Symlink => 7,
-        })
+        let byte = (1..).zip(Self::KINDS).find(|(_, other)| *other == kind);
+        byte.map_or(Self::UNKNOWN, |(byte, _)| Self(byte))
     }
 
     /// The type, if the byte is that of one.
     #[must_use]
     pub fn kind(self) -> Option<FileKind> {
-        match self.0 {
-            1 => Some(FileKind::Regular),
-            2 => Some(FileKind::Directory),
-            3 => Some(FileKind::CharDevice),
-            4 => Some(FileKind::BlockDevice),
-            5 => Some(FileKind::Fifo),
-            6 => Some(FileKind::Socket),
-            7 => Some(FileKind::Symlink),
-            _ => None,
-        }
+        let index = usize::from(self.0).checked_sub(1)?;
+        Self::KINDS.get(index).copied()
     }
 }
 
@@ -96,40 +96,36 @@ pub(super) struct Record<'a> {
     pub dirent: Option<Dirent<'a>>,
 }
 
-/// The entries in use of one block, or of one part of an inline directory.
-///
-/// After an error the iteration is over: nothing says where the next record is.
+impl Record<'_> {
+    /// The bytes that its entry needs.
+    pub(super) fn used_bytes(&self) -> usize {
+        self.dirent
+            .map_or(0, |dirent| record_len_bytes(dirent.name.len()))
+    }
+}
+
+/// The shortest record for a name of `name_len` bytes.
+pub(crate) fn record_len_bytes(name_len: usize) -> usize {
+    (NAME_OFFSET + name_len).next_multiple_of(4)
+}
+
+/// The records of a chain, in use or free. After an error the iteration is over: nothing says where
+/// the next record is.
 #[derive(Clone, Debug)]
-pub struct Dirents<'a> {
+pub(super) struct Records<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Dirents<'a> {
-    /// The entries of `bytes`, which are a chain of records from end to end.
-    #[must_use]
-    pub fn new(bytes: &'a [u8]) -> Self {
+impl<'a> Records<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// The next record, in use or free.
-    pub(super) fn next_record(&mut self) -> Option<Result<Record<'a>, &'static str>> {
-        if self.at >= self.bytes.len() {
-            return None;
-        }
-        let record = self.record();
-        self.at = match &record {
-            Ok(record) => record.end,
-            Err(_) => self.bytes.len(),
-        };
-        Some(record)
-    }
-
-    fn record(&self) -> Result<Record<'a>, &'static str> {
+    fn record(&self) -> Result<Record<'a>, Damage> {
+        const PAST_END: Damage = "directory record reaches past the end of its block";
         let rest = &self.bytes[self.at..];
-        let Some((header, _)) = rest.split_first_chunk::<MIN_RECORD_BYTES>() else {
-            return Err("directory record reaches past the end of its block");
-        };
+        let header = rest.first_chunk::<MIN_RECORD_BYTES>().ok_or(PAST_END)?;
         let [i0, i1, i2, i3, len0, len1, name_len, file_type, ..] = *header;
         let ino = Ino(u32::from_le_bytes([i0, i1, i2, i3]));
         let len_bytes = record_bytes(u16::from_le_bytes([len0, len1]), self.bytes.len());
@@ -139,54 +135,64 @@ impl<'a> Dirents<'a> {
         if !len_bytes.is_multiple_of(4) {
             return Err("length of a directory record is no multiple of 4");
         }
-        if len_bytes > rest.len() {
-            return Err("directory record reaches past the end of its block");
-        }
+        let record = rest.get(..len_bytes).ok_or(PAST_END)?;
         let (offset, end) = (self.at, self.at + len_bytes);
-        if ino == Ino(0) {
-            return Ok(Record {
+        let mut dirent = None;
+        if ino != Ino(0) {
+            let name = record.get(NAME_OFFSET..NAME_OFFSET + usize::from(name_len));
+            let name = name.ok_or("name is longer than its directory record")?;
+            if name.is_empty() {
+                return Err("directory record has an empty name");
+            }
+            dirent = Some(Dirent {
                 offset,
                 end,
-                dirent: None,
+                ino,
+                name,
+                file_type,
             });
         }
-        let name_end = NAME_OFFSET + usize::from(name_len);
-        let Some(name) = rest[..len_bytes].get(NAME_OFFSET..name_end) else {
-            return Err("name is longer than its directory record");
-        };
-        if name.is_empty() {
-            return Err("directory record has an empty name");
-        }
-        let dirent = Dirent {
-            offset,
-            end,
-            ino,
-            name,
-            file_type,
-        };
         Ok(Record {
             offset,
             end,
-            dirent: Some(dirent),
+            dirent,
         })
     }
 }
 
-impl<'a> Iterator for Dirents<'a> {
-    type Item = Result<Dirent<'a>, &'static str>;
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Damage>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while let Some(record) = self.next_record() {
-            match record {
-                Ok(record) => {
-                    if let Some(dirent) = record.dirent {
-                        return Some(Ok(dirent));
-                    }
-                }
-                Err(what) => return Some(Err(what)),
-            }
+        if self.at >= self.bytes.len() {
+            return None;
         }
-        None
+        let record = self.record();
+        self.at = record.map_or(self.bytes.len(), |record| record.end);
+        Some(record)
+    }
+}
+
+/// The entries in use of one block, or of one part of an inline directory.
+///
+/// After an error the iteration is over.
+#[derive(Clone, Debug)]
+pub struct Dirents<'a>(Records<'a>);
+
+impl<'a> Dirents<'a> {
+    /// The entries of `bytes`, which are a chain of records from end to end.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(Records::new(bytes))
+    }
+}
+
+impl<'a> Iterator for Dirents<'a> {
+    type Item = Result<Dirent<'a>, Damage>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut in_use = self.0.by_ref().map(|record| Ok(record?.dirent));
+        in_use.find_map(Result::transpose)
     }
 }
 

@@ -1,10 +1,15 @@
 //! Changing a chain of directory records, in a block or in a part of an inode.
 //!
-//! Every function checks the chain as far as it walks it: bytes from an image are not trusted
-//! for having been read before.
+//! Every function checks the chain as far as it walks it, and returns how it is damaged: bytes
+//! from an image are not trusted for having been read before.
 
-use super::dir::{Dirents, NAME_OFFSET, Record, TAIL_BYTES, TAIL_FILE_TYPE};
+use super::Damage;
+use super::dir::{
+    Dirent, NAME_OFFSET, Record, Records, TAIL_BYTES, TAIL_FILE_TYPE, record_len_bytes,
+};
+use super::fields::{put16, put32};
 use crate::Ino;
+use std::ops::Range;
 
 /// What a record says.
 #[derive(Clone, Copy, Debug)]
@@ -17,33 +22,22 @@ pub struct NewDirent<'a> {
     pub name: &'a [u8],
 }
 
-/// A chain that is damaged, and how.
-type Damaged<T> = Result<T, &'static str>;
-
-/// The shortest record for a name of `name_len` bytes.
-#[must_use]
-pub fn record_len_bytes(name_len: usize) -> usize {
-    (NAME_OFFSET + name_len).next_multiple_of(4)
-}
-
-/// What of a record is free, behind the name if there is one.
-fn free_bytes(record: &Record<'_>) -> usize {
-    let used = record
-        .dirent
-        .map_or(0, |dirent| record_len_bytes(dirent.name.len()));
-    (record.end - record.offset).saturating_sub(used)
+impl<'a> From<Dirent<'a>> for NewDirent<'a> {
+    fn from(dirent: Dirent<'a>) -> Self {
+        Self {
+            ino: dirent.ino,
+            file_type: dirent.file_type,
+            name: dirent.name,
+        }
+    }
 }
 
 /// The position of a record that has room for another name of `name_len` bytes.
-///
-/// # Errors
-/// How the chain is damaged.
-pub fn find_room(chain: &[u8], name_len: usize) -> Damaged<Option<usize>> {
+pub fn find_room(chain: &[u8], name_len: usize) -> Result<Option<usize>, Damage> {
     let wanted = record_len_bytes(name_len);
-    let mut records = Dirents::new(chain);
-    while let Some(record) = records.next_record() {
+    for record in Records::new(chain) {
         let record = record?;
-        if free_bytes(&record) >= wanted {
+        if (record.end - record.offset).saturating_sub(record.used_bytes()) >= wanted {
             return Ok(Some(record.offset));
         }
     }
@@ -52,15 +46,9 @@ pub fn find_room(chain: &[u8], name_len: usize) -> Damaged<Option<usize>> {
 
 /// Adds an entry behind the one at `offset`, which [`find_room`] found, or in its place if
 /// that is free.
-///
-/// # Errors
-/// How the chain is damaged.
-pub fn insert_at(chain: &mut [u8], offset: usize, entry: NewDirent<'_>) -> Damaged<()> {
+pub fn insert_at(chain: &mut [u8], offset: usize, entry: NewDirent<'_>) -> Result<(), Damage> {
     let record = record_at(chain, offset)?;
-    let used = record
-        .dirent
-        .map_or(0, |dirent| record_len_bytes(dirent.name.len()));
-    let end = record.end;
+    let (used, end) = (record.used_bytes(), record.end);
     let at = offset + used;
     if end.saturating_sub(at) < record_len_bytes(entry.name.len()) {
         return Err("directory record has no room");
@@ -73,10 +61,7 @@ pub fn insert_at(chain: &mut [u8], offset: usize, entry: NewDirent<'_>) -> Damag
 }
 
 /// Adds an entry where there is room for it; false if there is none.
-///
-/// # Errors
-/// How the chain is damaged.
-pub fn insert(chain: &mut [u8], entry: NewDirent<'_>) -> Damaged<bool> {
+pub fn insert(chain: &mut [u8], entry: NewDirent<'_>) -> Result<bool, Damage> {
     let Some(offset) = find_room(chain, entry.name.len())? else {
         return Ok(false);
     };
@@ -85,33 +70,27 @@ pub fn insert(chain: &mut [u8], entry: NewDirent<'_>) -> Damaged<bool> {
 }
 
 /// Makes the entry `name` lead elsewhere; false if it is not there.
-///
-/// # Errors
-/// How the chain is damaged.
-pub fn retarget(chain: &mut [u8], name: &[u8], ino: Ino, file_type: u8) -> Damaged<bool> {
-    let Some((_, offset, _)) = find(chain, name)? else {
+pub fn retarget(chain: &mut [u8], name: &[u8], ino: Ino, file_type: u8) -> Result<bool, Damage> {
+    let Some((_, record)) = find(chain, name)? else {
         return Ok(false);
     };
-    chain[offset..offset + 4].copy_from_slice(&ino.0.to_le_bytes());
-    chain[offset + 7] = file_type;
+    put32(chain, record.start, ino.0);
+    chain[record.start + 7] = file_type;
     Ok(true)
 }
 
 /// Removes the entry `name`: its room goes to the record before, or stays a free record where
 /// it is the first. False if it is not there.
-///
-/// # Errors
-/// How the chain is damaged.
-pub fn remove(chain: &mut [u8], name: &[u8]) -> Damaged<bool> {
-    let Some((before, offset, end)) = find(chain, name)? else {
+pub fn remove(chain: &mut [u8], name: &[u8]) -> Result<bool, Damage> {
+    let Some((before, record)) = find(chain, name)? else {
         return Ok(false);
     };
     match before {
         Some(before) => {
-            chain[offset..end].fill(0);
-            set_len(chain, before, end - before);
+            chain[record.clone()].fill(0);
+            set_len(chain, before, record.end - before);
         }
-        None => free(chain, offset..end),
+        None => free(chain, record),
     }
     Ok(true)
 }
@@ -124,8 +103,7 @@ pub fn clear(chain: &mut [u8]) {
         chain.fill(0);
         return;
     }
-    let whole = 0..chain.len();
-    free(chain, whole);
+    free(chain, 0..chain.len());
 }
 
 /// Makes the chain the given entries, packed, the last with all the room that is left; false,
@@ -142,8 +120,7 @@ pub fn fill<'e>(chain: &mut [u8], entries: impl IntoIterator<Item = NewDirent<'e
         if let Some(last) = last {
             set_len(chain, last, at - last);
         }
-        let rest = at..chain.len();
-        put(chain, rest, entry);
+        put(chain, at..chain.len(), entry);
         last = Some(at);
         at += len;
     }
@@ -152,15 +129,10 @@ pub fn fill<'e>(chain: &mut [u8], entries: impl IntoIterator<Item = NewDirent<'e
 
 /// Makes a free chain of `chain`, longer than it was by what is behind its first `len` bytes:
 /// the last record gets that, or a free one if it was too little for a record before.
-///
-/// # Errors
-/// How the chain is damaged.
-pub fn extend(chain: &mut [u8], len: usize) -> Damaged<()> {
-    let mut last = None;
-    let mut records = Dirents::new(chain.get(..len).ok_or("chain is cut off")?);
-    while let Some(record) = records.next_record() {
-        last = Some(record?.offset);
-    }
+pub fn extend(chain: &mut [u8], len: usize) -> Result<(), Damage> {
+    let before = chain.get(..len).ok_or("chain is cut off")?;
+    let last = Records::new(before)
+        .try_fold(None, |_, record| record.map(|record| Some(record.offset)))?;
     match last {
         Some(last) => set_len(chain, last, chain.len() - last),
         None => clear(chain),
@@ -183,38 +155,32 @@ pub fn make_tail(block: &mut [u8]) {
 
 /// Sets the checksum in a tail.
 pub fn set_tail_checksum(tail: &mut [u8; TAIL_BYTES], checksum: u32) {
-    tail[8..].copy_from_slice(&checksum.to_le_bytes());
+    put32(tail, 8, checksum);
 }
 
-/// Where the record before `name` starts, where its own starts, and where that ends.
-fn find(chain: &[u8], name: &[u8]) -> Damaged<Option<(Option<usize>, usize, usize)>> {
+/// Where the record before `name` starts, and where its own is.
+fn find(chain: &[u8], name: &[u8]) -> Result<Option<(Option<usize>, Range<usize>)>, Damage> {
     let mut before = None;
-    let mut records = Dirents::new(chain);
-    while let Some(record) = records.next_record() {
+    for record in Records::new(chain) {
         let record = record?;
         if record.dirent.is_some_and(|dirent| dirent.name == name) {
-            return Ok(Some((before, record.offset, record.end)));
+            return Ok(Some((before, record.offset..record.end)));
         }
         before = Some(record.offset);
     }
     Ok(None)
 }
 
-fn record_at(chain: &[u8], offset: usize) -> Damaged<Record<'_>> {
-    let mut records = Dirents::new(chain);
-    while let Some(record) = records.next_record() {
-        let record = record?;
-        if record.offset == offset {
-            return Ok(record);
-        }
-    }
-    Err("directory record is not where it was")
+fn record_at(chain: &[u8], offset: usize) -> Result<Record<'_>, Damage> {
+    Records::new(chain)
+        .find(|record| record.is_ok_and(|record| record.offset == offset) || record.is_err())
+        .unwrap_or(Err("directory record is not where it was"))
 }
 
 /// Writes the record of `entry` into `range` of the chain.
-fn put(chain: &mut [u8], range: std::ops::Range<usize>, entry: NewDirent<'_>) {
+fn put(chain: &mut [u8], range: Range<usize>, entry: NewDirent<'_>) {
     let at = range.start;
-    chain[at..at + 4].copy_from_slice(&entry.ino.0.to_le_bytes());
+    put32(chain, at, entry.ino.0);
     set_len(chain, at, range.end - at);
     chain[at + 6] = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
     chain[at + 7] = entry.file_type;
@@ -225,7 +191,7 @@ fn put(chain: &mut [u8], range: std::ops::Range<usize>, entry: NewDirent<'_>) {
 }
 
 /// Makes `range` of the chain one free record.
-fn free(chain: &mut [u8], range: std::ops::Range<usize>) {
+fn free(chain: &mut [u8], range: Range<usize>) {
     chain[range.clone()].fill(0);
     if !range.is_empty() {
         set_len(chain, range.start, range.end - range.start);
@@ -234,12 +200,12 @@ fn free(chain: &mut [u8], range: std::ops::Range<usize>) {
 
 /// Sets the length of the record at `at`: 16 bits say 64 KiB as 65535.
 fn set_len(chain: &mut [u8], at: usize, len_bytes: usize) {
-    let len = u16::try_from(len_bytes).unwrap_or(u16::MAX);
-    chain[at + 4..at + 6].copy_from_slice(&len.to_le_bytes());
+    put16(chain, at + 4, u16::try_from(len_bytes).unwrap_or(u16::MAX));
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::dir::Dirents;
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;

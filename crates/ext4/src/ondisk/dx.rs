@@ -16,8 +16,12 @@
 //! tail, behind room for `limit` entries: reserved (4), checksum (4)
 //! ```
 
+use super::Damage;
+use super::checksum::Crc32c;
+use super::fields::{le16, le32};
+
 pub(super) const ENTRY_BYTES: usize = 8;
-pub(super) const TAIL_BYTES: usize = 8;
+const TAIL_BYTES: usize = 8;
 pub(super) const ROOT_INFO_OFFSET: usize = 24;
 pub(super) const ROOT_INFO_BYTES: u8 = 8;
 pub(super) const ROOT_ENTRIES_OFFSET: usize = 32;
@@ -37,6 +41,15 @@ pub struct DxInfo {
     pub unused_flags: u8,
 }
 
+/// Which node of the tree a block is, and so where its entries lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DxKind {
+    /// The root: behind "." and "..".
+    Root,
+    /// A node below the root: behind the header of a free record.
+    Inner,
+}
+
 /// The entries of a root or another node.
 #[derive(Clone, Copy, Debug)]
 pub struct DxNode<'a> {
@@ -46,68 +59,46 @@ pub struct DxNode<'a> {
     count: usize,
 }
 
-/// A checksum and the two parts of a block that it covers, followed by four
-/// zero bytes in place of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DxChecksum<'a> {
-    /// Everything before the first free entry.
-    pub head: &'a [u8],
-    /// The tail without the checksum.
-    pub tail: &'a [u8],
-    /// The checksum.
-    pub checksum: u32,
-}
-
-/// What a block of an indexed directory looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DxShape {
-    /// The root of the tree.
-    Root,
-    /// A node below the root.
-    Node,
-    /// A block of entries.
-    Leaf,
-}
-
-impl DxShape {
-    /// The shape of `block` by its first records.
+impl DxKind {
+    /// The kind of `block` by its first records; `None` if it is a leaf, a block of entries.
     #[must_use]
-    pub fn of(block: &[u8]) -> Self {
-        let rec_len = |at: usize| Some(usize::from(u16_at(block, at + 4)?));
+    pub fn of(block: &[u8]) -> Option<Self> {
+        let rec_len = |at: usize| Some(usize::from(le16(block, at + 4)?));
         let whole = |len_bytes, whole_bytes: usize| {
             len_bytes == Some(whole_bytes)
                 || whole_bytes == 1 << 16 && matches!(len_bytes, Some(0 | 0xffff))
         };
-        if u32_at(block, 0) == Some(0) && whole(rec_len(0), block.len()) {
-            Self::Node
-        } else if rec_len(0) == Some(12)
-            && rec_len(12) == block.len().checked_sub(12)
-            && u32_at(block, ROOT_INFO_OFFSET) == Some(0)
-            && block.get(ROOT_INFO_OFFSET + 5) == Some(&ROOT_INFO_BYTES)
-        {
-            Self::Root
-        } else {
-            Self::Leaf
+        if le32(block, 0) == Some(0) && whole(rec_len(0), block.len()) {
+            return Some(Self::Inner);
         }
+        let is_root = rec_len(0) == Some(12)
+            && rec_len(12) == block.len().checked_sub(12)
+            && le32(block, ROOT_INFO_OFFSET) == Some(0)
+            && block.get(ROOT_INFO_OFFSET + 5) == Some(&ROOT_INFO_BYTES);
+        is_root.then_some(Self::Root)
+    }
+
+    pub(super) fn entries_offset(self) -> usize {
+        match self {
+            Self::Root => ROOT_ENTRIES_OFFSET,
+            Self::Inner => NODE_ENTRIES_OFFSET,
+        }
+    }
+
+    /// How many entries a node of this kind has room for.
+    pub(crate) fn limit(self, block_bytes: usize, has_tail: bool) -> usize {
+        let tail_bytes = if has_tail { TAIL_BYTES } else { 0 };
+        block_bytes.saturating_sub(self.entries_offset() + tail_bytes) / ENTRY_BYTES
     }
 }
 
 impl DxInfo {
     /// Reads the root's description of the tree.
-    pub fn parse(root: &[u8]) -> Result<Self, &'static str> {
-        let info = root.get(ROOT_INFO_OFFSET..ROOT_ENTRIES_OFFSET);
-        let Some(
-            &[
-                0,
-                0,
-                0,
-                0,
-                hash_version,
-                ROOT_INFO_BYTES,
-                indirect_levels,
-                unused_flags,
-            ],
-        ) = info
+    pub fn parse(root: &[u8]) -> Result<Self, Damage> {
+        let reserved = le32(root, ROOT_INFO_OFFSET);
+        let info = root.get(ROOT_INFO_OFFSET + 4..ROOT_ENTRIES_OFFSET);
+        let (Some(0), Some(&[hash_version, ROOT_INFO_BYTES, indirect_levels, unused_flags])) =
+            (reserved, info)
         else {
             return Err("root of the hash tree has a malformed description");
         };
@@ -120,27 +111,17 @@ impl DxInfo {
 }
 
 impl<'a> DxNode<'a> {
-    /// The entries of the root in `block`. `has_tail` says whether the file
-    /// system keeps checksums of metadata.
-    pub fn root(block: &'a [u8], has_tail: bool) -> Result<Self, &'static str> {
-        Self::parse(block, ROOT_ENTRIES_OFFSET, has_tail)
-    }
-
-    /// The entries of the node in `block`.
-    pub fn node(block: &'a [u8], has_tail: bool) -> Result<Self, &'static str> {
-        Self::parse(block, NODE_ENTRIES_OFFSET, has_tail)
-    }
-
-    fn parse(block: &'a [u8], entries_offset: usize, has_tail: bool) -> Result<Self, &'static str> {
+    /// The entries of the node in `block`. `has_tail` says whether the file system keeps checksums
+    /// of metadata.
+    pub fn parse(block: &'a [u8], kind: DxKind, has_tail: bool) -> Result<Self, Damage> {
+        let entries_offset = kind.entries_offset();
         let (Some(limit), Some(count)) = (
-            u16_at(block, entries_offset).map(usize::from),
-            u16_at(block, entries_offset + 2).map(usize::from),
+            le16(block, entries_offset).map(usize::from),
+            le16(block, entries_offset + 2).map(usize::from),
         ) else {
             return Err("node of the hash tree is too short");
         };
-        let tail_bytes = if has_tail { TAIL_BYTES } else { 0 };
-        let room_bytes = block.len().saturating_sub(entries_offset + tail_bytes);
-        if limit != room_bytes / ENTRY_BYTES {
+        if limit != kind.limit(block.len(), has_tail) {
             return Err("node of the hash tree has a wrong limit of entries");
         }
         if count == 0 || count > limit {
@@ -167,13 +148,13 @@ impl<'a> DxNode<'a> {
         if index == 0 {
             return 0;
         }
-        u32_at(self.block, self.entries_offset + index * ENTRY_BYTES).unwrap_or(u32::MAX)
+        le32(self.block, self.entries_offset + index * ENTRY_BYTES).unwrap_or(u32::MAX)
     }
 
     /// The block of the directory that entry `index` leads to.
     #[must_use]
     pub fn block(&self, index: usize) -> u32 {
-        u32_at(self.block, self.entries_offset + index * ENTRY_BYTES + 4).unwrap_or(u32::MAX)
+        le32(self.block, self.entries_offset + index * ENTRY_BYTES + 4).unwrap_or(u32::MAX)
             & BLOCK_MASK
     }
 
@@ -199,26 +180,22 @@ impl<'a> DxNode<'a> {
         (1..self.count).is_sorted_by_key(|index| self.hash(index))
     }
 
-    /// The checksum and what it covers, if the node was parsed as having a tail.
+    /// The checksum as it should be, continued from `seed`, the directory's, and as it is: of a node
+    /// that was parsed as having a tail. It covers all before the first free entry, and the tail
+    /// with zeros in its place.
     #[must_use]
-    pub fn checksum(&self) -> Option<DxChecksum<'a>> {
-        let tail_offset = self.entries_offset + self.limit * ENTRY_BYTES;
-        Some(DxChecksum {
-            head: self
-                .block
-                .get(..self.entries_offset + self.count * ENTRY_BYTES)?,
-            tail: self.block.get(tail_offset..tail_offset + 4)?,
-            checksum: u32_at(self.block, tail_offset + 4)?,
-        })
+    pub fn checksum(&self, seed: Crc32c) -> Option<(u32, u32)> {
+        let end = self.entries_offset + self.count * ENTRY_BYTES;
+        let at = self.checksum_offset();
+        let covered = seed.bytes(self.block.get(..end)?);
+        let covered = covered.bytes(self.block.get(at - 4..at)?);
+        Some((covered.u32(0).0, le32(self.block, at)?))
     }
-}
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+    /// Where the checksum is.
+    pub(super) fn checksum_offset(&self) -> usize {
+        self.entries_offset + self.limit * ENTRY_BYTES + 4
+    }
 }
 
 #[cfg(test)]
@@ -242,7 +219,7 @@ mod tests {
     #[test]
     fn search_between_hashes_finds_the_entry_before() {
         let block = node_of(&[(0, 1), (100, 2), (200, 3), (201, 4), (300, 0xf000_0005)]);
-        let node = DxNode::node(&block, true).unwrap();
+        let node = DxNode::parse(&block, DxKind::Inner, true).unwrap();
         for (hash, index) in [
             (0, 0),
             (98, 0),
@@ -256,7 +233,7 @@ mod tests {
         }
         assert_eq!(node.block(4), 5, "reserved bits are not part of the number");
         assert!(node.is_sorted());
-        assert_eq!(DxShape::of(&block), DxShape::Node);
+        assert_eq!(DxKind::of(&block), Some(DxKind::Inner));
     }
 
     #[test]
@@ -265,15 +242,25 @@ mod tests {
         for (at, value) in [(8, 127_u16), (8, 0), (10, 0), (10, 127)] {
             let mut block = good.clone();
             block[at..at + 2].copy_from_slice(&value.to_le_bytes());
-            assert!(DxNode::node(&block, true).is_err(), "{at} {value}");
+            assert!(
+                DxNode::parse(&block, DxKind::Inner, true).is_err(),
+                "{at} {value}"
+            );
         }
-        assert!(DxNode::node(&good, false).is_err(), "limit with a tail");
+        assert!(
+            DxNode::parse(&good, DxKind::Inner, false).is_err(),
+            "limit with a tail"
+        );
     }
 
     #[test]
     fn node_out_of_order_is_noticed() {
         let block = node_of(&[(0, 1), (200, 2), (100, 3)]);
-        assert!(!DxNode::node(&block, true).unwrap().is_sorted());
+        assert!(
+            !DxNode::parse(&block, DxKind::Inner, true)
+                .unwrap()
+                .is_sorted()
+        );
     }
 
     proptest! {
@@ -286,19 +273,22 @@ mod tests {
             let limit = (512 - at - if has_tail { 8 } else { 0 }) / 8;
             block[at..at + 2].copy_from_slice(&u16::try_from(limit).unwrap().to_le_bytes());
             block[at + 2..at + 4].copy_from_slice(&count.to_le_bytes());
-            let node = if root { DxNode::root(&block, has_tail) } else { DxNode::node(&block, has_tail) };
+            let kind = if root { DxKind::Root } else { DxKind::Inner };
+            let node = DxNode::parse(&block, kind, has_tail);
             prop_assert_eq!(node.is_ok(), (1..=limit).contains(&usize::from(count)));
             if let Ok(node) = node {
                 prop_assert!(node.search(hash) < node.count());
-                prop_assert!(!has_tail || node.checksum().is_some());
+                prop_assert!(!has_tail || node.checksum(Crc32c::START).is_some());
             }
         }
 
         #[test]
         fn node_of_any_length_is_no_panic(block in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _ = (DxShape::of(&block), DxInfo::parse(&block));
+            let _ = (DxKind::of(&block), DxInfo::parse(&block));
             for has_tail in [false, true] {
-                let _ = (DxNode::root(&block, has_tail), DxNode::node(&block, has_tail));
+                for kind in [DxKind::Root, DxKind::Inner] {
+                    let _ = DxNode::parse(&block, kind, has_tail);
+                }
             }
         }
     }

@@ -1,22 +1,15 @@
 //! Changing nodes of a directory's hash tree.
 
+use super::Damage;
 use super::checksum::Crc32c;
 use super::dx::{
-    DxNode, ENTRY_BYTES, NODE_ENTRIES_OFFSET, ROOT_ENTRIES_OFFSET, ROOT_INFO_BYTES,
-    ROOT_INFO_OFFSET, TAIL_BYTES,
+    DxKind, DxNode, ENTRY_BYTES, NODE_ENTRIES_OFFSET, ROOT_ENTRIES_OFFSET, ROOT_INFO_BYTES,
+    ROOT_INFO_OFFSET,
 };
+use super::fields::{put16, put32};
 
 /// Where the header of the root's ".." starts.
 const DOTDOT_OFFSET: usize = 12;
-
-/// Where a node's entries lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DxKind {
-    /// Behind "." and "..".
-    Root,
-    /// Behind the header of a free record.
-    Inner,
-}
 
 /// An entry of a node: where the names from a hash on are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,24 +20,14 @@ pub struct DxEntry {
     pub block: u32,
 }
 
-impl DxKind {
-    fn entries_offset(self) -> usize {
-        match self {
-            Self::Root => ROOT_ENTRIES_OFFSET,
-            Self::Inner => NODE_ENTRIES_OFFSET,
-        }
-    }
-
-    /// How many entries a node of this kind has room for.
-    #[must_use]
-    pub fn limit(self, block_bytes: usize, has_tail: bool) -> usize {
-        let tail_bytes = if has_tail { TAIL_BYTES } else { 0 };
-        block_bytes.saturating_sub(self.entries_offset() + tail_bytes) / ENTRY_BYTES
+impl DxEntry {
+    fn put(self, bytes: &mut [u8], at: usize) {
+        put32(bytes, at, self.hash);
+        put32(bytes, at + 4, self.block);
     }
 }
 
 /// The entries of a node.
-#[must_use]
 pub fn entries(node: &DxNode<'_>) -> Vec<DxEntry> {
     (0..node.count())
         .map(|index| DxEntry {
@@ -58,18 +41,10 @@ pub fn entries(node: &DxNode<'_>) -> Vec<DxEntry> {
 /// root and leaves, and makes the record of ".." reach to the end of the block.
 pub fn describe_root(block: &mut [u8], hash_version: u8, indirect_levels: u8) {
     let rest = u16::try_from(block.len() - DOTDOT_OFFSET).unwrap_or(u16::MAX);
-    block[DOTDOT_OFFSET + 4..DOTDOT_OFFSET + 6].copy_from_slice(&rest.to_le_bytes());
-    let info = [
-        0,
-        0,
-        0,
-        0,
-        hash_version,
-        ROOT_INFO_BYTES,
-        indirect_levels,
-        0,
-    ];
-    block[ROOT_INFO_OFFSET..ROOT_ENTRIES_OFFSET].copy_from_slice(&info);
+    put16(block, DOTDOT_OFFSET + 4, rest);
+    put32(block, ROOT_INFO_OFFSET, 0);
+    let info = [hash_version, ROOT_INFO_BYTES, indirect_levels, 0];
+    block[ROOT_INFO_OFFSET + 4..ROOT_ENTRIES_OFFSET].copy_from_slice(&info);
 }
 
 /// Sets how many levels lie between root and leaves.
@@ -81,7 +56,7 @@ pub fn set_indirect_levels(root: &mut [u8], levels: u8) {
 pub fn init_inner(block: &mut [u8]) {
     let whole = u16::try_from(block.len()).unwrap_or(u16::MAX);
     block[..NODE_ENTRIES_OFFSET].fill(0);
-    block[4..6].copy_from_slice(&whole.to_le_bytes());
+    put16(block, 4, whole);
 }
 
 /// Makes `entries` those of the node; false, with nothing done, if it has no room.
@@ -96,12 +71,11 @@ pub fn write_entries(block: &mut [u8], kind: DxKind, has_tail: bool, entries: &[
     }
     let at = kind.entries_offset();
     block[at..at + limit * ENTRY_BYTES].fill(0);
-    for (slot, entry) in block[at..].chunks_exact_mut(ENTRY_BYTES).zip(entries) {
-        slot[..4].copy_from_slice(&entry.hash.to_le_bytes());
-        slot[4..].copy_from_slice(&entry.block.to_le_bytes());
+    for (index, entry) in entries.iter().enumerate() {
+        entry.put(block, at + index * ENTRY_BYTES);
     }
-    block[at..at + 2].copy_from_slice(&limit_field.to_le_bytes());
-    block[at + 2..at + 4].copy_from_slice(&count_field.to_le_bytes());
+    put16(block, at, limit_field);
+    put16(block, at + 2, count_field);
     true
 }
 
@@ -123,27 +97,19 @@ pub fn insert_entry(
     }
     let at = start + index * ENTRY_BYTES;
     block.copy_within(at..start + count * ENTRY_BYTES, at + ENTRY_BYTES);
-    block[at..at + 4].copy_from_slice(&entry.hash.to_le_bytes());
-    block[at + 4..at + 8].copy_from_slice(&entry.block.to_le_bytes());
-    block[start + 2..start + 4].copy_from_slice(&count_field.to_le_bytes());
+    entry.put(block, at);
+    put16(block, start + 2, count_field);
     true
 }
 
 /// Stores the checksum of a node, continued from `seed`, the directory's.
-///
-/// # Errors
-/// What is wrong with the node.
-pub fn seal(block: &mut [u8], kind: DxKind, seed: Crc32c) -> Result<(), &'static str> {
-    let node = match kind {
-        DxKind::Root => DxNode::root(block, true),
-        DxKind::Inner => DxNode::node(block, true),
-    }?;
-    let parts = node
-        .checksum()
+pub fn seal(block: &mut [u8], kind: DxKind, seed: Crc32c) -> Result<(), Damage> {
+    let node = DxNode::parse(block, kind, true)?;
+    let (checksum, _) = node
+        .checksum(seed)
         .ok_or("node of the hash tree has no checksum")?;
-    let checksum = seed.bytes(parts.head).bytes(parts.tail).u32(0).0;
-    let tail = kind.entries_offset() + kind.limit(block.len(), true) * ENTRY_BYTES;
-    block[tail + 4..tail + 8].copy_from_slice(&checksum.to_le_bytes());
+    let at = node.checksum_offset();
+    put32(block, at, checksum);
     Ok(())
 }
 
@@ -173,11 +139,7 @@ mod tests {
             };
             assert!(insert_entry(&mut block, kind, has_tail, (3, 10), new));
             assert!(!insert_entry(&mut block, kind, has_tail, (0, 11), new));
-            let node = match kind {
-                DxKind::Root => DxNode::root(&block, has_tail),
-                DxKind::Inner => DxNode::node(&block, has_tail),
-            }
-            .unwrap();
+            let node = DxNode::parse(&block, kind, has_tail).unwrap();
             assert!(node.is_sorted() && node.count() == 11);
             assert_eq!(node.block(node.search(50)), 99);
             assert_eq!(entries(&node)[4], all[3]);

@@ -18,6 +18,7 @@
 //! | 8 | `TAIL` | transaction (4), CRC-32C (4), the rest of the block |
 //! | 9 | `HEAD` | features (4), transaction (4) |
 
+use super::fields::{le16, le32};
 use crate::{FileBlock, FsBlock, Ino};
 
 /// Bytes of a tag before its value.
@@ -132,10 +133,8 @@ impl Placed<'_> {
 pub fn tags(block: &[u8]) -> impl Iterator<Item = Placed<'_>> {
     let mut rest = block;
     std::iter::from_fn(move || {
-        let header: &[u8; HEADER_BYTES] = rest.first_chunk()?;
-        let code = u16::from_le_bytes([header[0], header[1]]);
-        let len = usize::from(u16::from_le_bytes([header[2], header[3]]));
-        let Some((bytes, later)) = rest.split_at_checked(HEADER_BYTES + len) else {
+        let (code, len) = (le16(rest, 0)?, le16(rest, 2)?);
+        let Some((bytes, later)) = rest.split_at_checked(HEADER_BYTES + usize::from(len)) else {
             let bytes = std::mem::take(&mut rest);
             return Some(Placed { tag: None, bytes });
         };
@@ -159,11 +158,7 @@ fn parse(code: u16, value: &[u8]) -> Option<Tag<'_>> {
         1 => {
             let length = le16(value, 8)?;
             let unwritten = length > MAX_WRITTEN_BLOCKS;
-            let blocks = if unwritten {
-                length - MAX_WRITTEN_BLOCKS
-            } else {
-                length
-            };
+            let blocks = length - if unwritten { MAX_WRITTEN_BLOCKS } else { 0 };
             let physical = u64::from(le16(value, 10)?) << 32 | u64::from(le32(value, 12)?);
             Tag::AddRange {
                 ino: ino(value, 0)?,
@@ -212,16 +207,6 @@ fn ino(value: &[u8], at: usize) -> Option<Ino> {
     le32(value, at).map(Ino)
 }
 
-fn le16(bytes: &[u8], at: usize) -> Option<u16> {
-    let bytes = bytes.get(at..)?.first_chunk()?;
-    Some(u16::from_le_bytes(*bytes))
-}
-
-fn le32(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..)?.first_chunk()?;
-    Some(u32::from_le_bytes(*bytes))
-}
-
 // The on-disk inode, as far as replay needs to know it.
 const GOOD_OLD_BYTES: usize = 128;
 const I_MODE: usize = 0x0;
@@ -233,14 +218,12 @@ const EXTENTS_FL: u32 = 0x8_0000;
 const EMPTY_EXTENT_ROOT: [u8; 12] = [0x0a, 0xf3, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0];
 
 /// `i_mode` of an on-disk inode; 0 if it is too short to have one.
-#[must_use]
-pub fn inode_mode(raw: &[u8]) -> u16 {
+pub(crate) fn inode_mode(raw: &[u8]) -> u16 {
     le16(raw, I_MODE).unwrap_or(0)
 }
 
 /// `i_links_count` of an on-disk inode; 0 if it is too short to have one.
-#[must_use]
-pub fn inode_links(raw: &[u8]) -> u16 {
+pub(crate) fn inode_links(raw: &[u8]) -> u16 {
     le16(raw, I_LINKS_COUNT).unwrap_or(0)
 }
 

@@ -6,9 +6,10 @@
 
 use super::checksum::crc16;
 use super::features::Incompat;
+use super::fields::{halves16, join16, join32, put16};
 use super::superblock::Superblock;
 use crate::error::Place;
-use crate::{Error, FsBlock, GroupNo, Result};
+use crate::{FsBlock, GroupNo, Result};
 use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -98,29 +99,27 @@ impl GroupDesc {
     /// [`Error::Corrupt`] if the checksum is wrong, the inode table lies outside
     /// the file system, or `bytes` are too few.
     pub fn parse(sb: &Superblock, group: GroupNo, bytes: &[u8]) -> Result<Self> {
-        let corrupt = |what| Error::corrupt(Place::Group(group), what);
+        let place = Place::Group(group);
         let size_bytes = usize::from(sb.descriptor_size_bytes);
         let bytes = bytes
             .get(..size_bytes)
-            .ok_or_else(|| corrupt("descriptor is cut off"))?;
+            .ok_or_else(|| place.corrupt("descriptor is cut off"))?;
         let (low, rest) =
-            RawLow::ref_from_prefix(bytes).map_err(|_| corrupt("descriptor is cut off"))?;
+            RawLow::ref_from_prefix(bytes).map_err(|_| place.corrupt("descriptor is cut off"))?;
         if sb.has_descriptor_checksums() && checksum(sb, group, bytes) != low.bg_checksum.get() {
-            return Err(corrupt("checksum of the descriptor is wrong"));
+            return Err(place.corrupt("checksum of the descriptor is wrong"));
         }
         let zero = RawHigh::default();
         let high = RawHigh::ref_from_prefix(rest).map_or(&zero, |(high, _)| high);
         let desc = Self::decode(sb, low, high);
         if !sb.contains_blocks(desc.inode_table, u64::from(sb.inode_table_blocks())) {
-            return Err(corrupt("inode table lies outside the file system"));
+            return Err(place.corrupt("inode table lies outside the file system"));
         }
         Ok(desc)
     }
 
     fn decode(sb: &Superblock, low: &RawLow, high: &RawHigh) -> Self {
-        let block =
-            |low: U32, high: U32| FsBlock(u64::from(low.get()) | (u64::from(high.get()) << 32));
-        let count = |low: U16, high: U16| u32::from(low.get()) | (u32::from(high.get()) << 16);
+        let block = |low: U32, high: U32| FsBlock(join32(low, high));
         let flags = if sb.has_descriptor_checksums() {
             GroupFlags::from_bits_retain(low.bg_flags.get())
         } else {
@@ -130,12 +129,12 @@ impl GroupDesc {
             block_bitmap: block(low.bg_block_bitmap, high.bg_block_bitmap),
             inode_bitmap: block(low.bg_inode_bitmap, high.bg_inode_bitmap),
             inode_table: block(low.bg_inode_table, high.bg_inode_table),
-            free_clusters: count(low.bg_free_blocks_count, high.bg_free_blocks_count),
-            free_inodes: count(low.bg_free_inodes_count, high.bg_free_inodes_count),
-            used_directories: count(low.bg_used_dirs_count, high.bg_used_dirs_count),
-            unused_inodes: count(low.bg_itable_unused, high.bg_itable_unused),
-            block_bitmap_checksum: count(low.bg_block_bitmap_csum, high.bg_block_bitmap_csum),
-            inode_bitmap_checksum: count(low.bg_inode_bitmap_csum, high.bg_inode_bitmap_csum),
+            free_clusters: join16(low.bg_free_blocks_count, high.bg_free_blocks_count),
+            free_inodes: join16(low.bg_free_inodes_count, high.bg_free_inodes_count),
+            used_directories: join16(low.bg_used_dirs_count, high.bg_used_dirs_count),
+            unused_inodes: join16(low.bg_itable_unused, high.bg_itable_unused),
+            block_bitmap_checksum: join16(low.bg_block_bitmap_csum, high.bg_block_bitmap_csum),
+            inode_bitmap_checksum: join16(low.bg_inode_bitmap_csum, high.bg_inode_bitmap_csum),
             flags,
         }
     }
@@ -146,12 +145,12 @@ impl GroupDesc {
     /// # Errors
     /// [`Error::Corrupt`] if `bytes` are too few, or a count does not fit the descriptor.
     pub fn write(&self, sb: &Superblock, group: GroupNo, bytes: &mut [u8]) -> Result<()> {
-        let corrupt = |what| Error::corrupt(Place::Group(group), what);
+        let place = Place::Group(group);
         let bytes = bytes
             .get_mut(..usize::from(sb.descriptor_size_bytes))
-            .ok_or_else(|| corrupt("descriptor is cut off"))?;
+            .ok_or_else(|| place.corrupt("descriptor is cut off"))?;
         let (low, rest) =
-            RawLow::mut_from_prefix(bytes).map_err(|_| corrupt("descriptor is cut off"))?;
+            RawLow::mut_from_prefix(bytes).map_err(|_| place.corrupt("descriptor is cut off"))?;
         let mut none = RawHigh::default();
         let (high, has_high) = match RawHigh::mut_from_prefix(rest) {
             Ok((high, _)) => (high, true),
@@ -164,51 +163,24 @@ impl GroupDesc {
             self.unused_inodes,
         ];
         if !has_high && counts.iter().any(|&count| count > u32::from(u16::MAX)) {
-            return Err(corrupt("a count does not fit the descriptor"));
+            return Err(place.corrupt("a count does not fit the descriptor"));
         }
-        let set = |number: u32, low: &mut U16, high: &mut U16| {
-            let [a, b, c, d] = number.to_le_bytes();
-            *low = U16::from_bytes([a, b]);
-            *high = U16::from_bytes([c, d]);
-        };
-        set(
-            self.free_clusters,
-            &mut low.bg_free_blocks_count,
-            &mut high.bg_free_blocks_count,
-        );
-        set(
-            self.free_inodes,
-            &mut low.bg_free_inodes_count,
-            &mut high.bg_free_inodes_count,
-        );
-        set(
-            self.used_directories,
-            &mut low.bg_used_dirs_count,
-            &mut high.bg_used_dirs_count,
-        );
+        (low.bg_free_blocks_count, high.bg_free_blocks_count) = halves16(self.free_clusters);
+        (low.bg_free_inodes_count, high.bg_free_inodes_count) = halves16(self.free_inodes);
+        (low.bg_used_dirs_count, high.bg_used_dirs_count) = halves16(self.used_directories);
         if sb.has_descriptor_checksums() {
-            set(
-                self.unused_inodes,
-                &mut low.bg_itable_unused,
-                &mut high.bg_itable_unused,
-            );
+            (low.bg_itable_unused, high.bg_itable_unused) = halves16(self.unused_inodes);
             low.bg_flags.set(self.flags.bits());
         }
         if sb.has_metadata_checksums() {
-            set(
-                self.block_bitmap_checksum,
-                &mut low.bg_block_bitmap_csum,
-                &mut high.bg_block_bitmap_csum,
-            );
-            set(
-                self.inode_bitmap_checksum,
-                &mut low.bg_inode_bitmap_csum,
-                &mut high.bg_inode_bitmap_csum,
-            );
+            (low.bg_block_bitmap_csum, high.bg_block_bitmap_csum) =
+                halves16(self.block_bitmap_checksum);
+            (low.bg_inode_bitmap_csum, high.bg_inode_bitmap_csum) =
+                halves16(self.inode_bitmap_checksum);
         }
         if sb.has_descriptor_checksums() {
-            let checksum = checksum(sb, group, bytes).to_le_bytes();
-            bytes[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&checksum);
+            let checksum = checksum(sb, group, bytes);
+            put16(bytes, CHECKSUM_AT, checksum);
         }
         Ok(())
     }
@@ -217,13 +189,9 @@ impl GroupDesc {
     /// descriptors of this size can hold one.
     #[must_use]
     pub fn is_checksum(sb: &Superblock, stored: u32, checksum: u32) -> bool {
-        let mask = if usize::from(sb.descriptor_size_bytes)
-            >= size_of::<RawLow>() + size_of::<RawHigh>()
-        {
-            u32::MAX
-        } else {
-            0xFFFF
-        };
+        let is_wide =
+            usize::from(sb.descriptor_size_bytes) >= size_of::<RawLow>() + size_of::<RawHigh>();
+        let mask = if is_wide { u32::MAX } else { 0xFFFF };
         stored & mask == checksum & mask
     }
 }
@@ -237,8 +205,7 @@ fn checksum(sb: &Superblock, group: GroupNo, bytes: &[u8]) -> u16 {
     if sb.has_metadata_checksums() {
         let crc = sb.checksum_seed.u32(group.0);
         let crc = crc.bytes(before).bytes(&[0, 0]).bytes(after);
-        let [low, high, ..] = crc.0.to_le_bytes();
-        return u16::from_le_bytes([low, high]);
+        return halves16(crc.0).0.get();
     }
     let crc = crc16(sb.descriptor_crc16_seed(), &group.0.to_le_bytes());
     crc16(crc16(crc, before), after)

@@ -2,6 +2,7 @@
 //! inodes are larger, `i_extra_isize` bytes of further ones, then attributes.
 
 use super::checksum::Crc32c;
+use super::fields::{halves16, le16, le32, put16, put32};
 use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -136,10 +137,7 @@ fn checksum(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> Option<(u32, bool)>
 /// `bytes` are the whole inode, as many as the superblock says.
 #[must_use]
 pub fn checksum_is_right(bytes: &[u8], extra_isize: u16, seed: Crc32c) -> bool {
-    let half = |at: usize| match bytes.get(at..at + 2) {
-        Some(&[low, high]) => u32::from(u16::from_le_bytes([low, high])),
-        _ => 0,
-    };
+    let half = |at: usize| u32::from(le16(bytes, at).unwrap_or(0));
     let low = half(CHECKSUM_LO_AT);
     match checksum(bytes, extra_isize, seed) {
         Some((crc, true)) => crc == low | (half(CHECKSUM_HI_AT) << 16),
@@ -153,39 +151,31 @@ pub(crate) fn set_checksum(bytes: &mut [u8], seed: Crc32c) {
     let Some((crc, has_high)) = checksum(bytes, extra_isize(bytes), seed) else {
         return;
     };
-    let [a, b, c, d] = crc.to_le_bytes();
-    bytes[CHECKSUM_LO_AT..CHECKSUM_LO_AT + 2].copy_from_slice(&[a, b]);
+    let (low, high) = halves16(crc);
+    put16(bytes, CHECKSUM_LO_AT, low.get());
     if has_high {
-        bytes[CHECKSUM_HI_AT..CHECKSUM_HI_AT + 2].copy_from_slice(&[c, d]);
+        put16(bytes, CHECKSUM_HI_AT, high.get());
     }
 }
 
 /// The size of the fields behind the first 128 bytes, of an inode on the image.
 pub(crate) fn extra_isize(bytes: &[u8]) -> u16 {
-    match bytes.get(BASE_INODE_BYTES..EXTRA_ISIZE_END) {
-        Some(&[low, high]) => u16::from_le_bytes([low, high]),
-        _ => 0,
-    }
+    le16(bytes, BASE_INODE_BYTES).unwrap_or(0)
 }
 
 /// The time of deletion, or the next orphan, in the inode `bytes`; 0 if they are too few.
 pub(crate) fn dtime(bytes: &[u8]) -> u32 {
-    u32_at(bytes, DTIME_AT)
+    le32(bytes, DTIME_AT).unwrap_or(0)
 }
 
 /// What tells apart the files that have had the number of the inode `bytes`.
 pub(crate) fn generation(bytes: &[u8]) -> u32 {
-    u32_at(bytes, GENERATION_AT)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let field: Option<&[u8; 4]> = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    field.map_or(0, |field| u32::from_le_bytes(*field))
+    le32(bytes, GENERATION_AT).unwrap_or(0)
 }
 
 /// Sets what [`dtime`] reads.
 pub(crate) fn set_dtime(bytes: &mut [u8], dtime: u32) {
-    if let Some(field) = bytes.get_mut(DTIME_AT..DTIME_AT + 4) {
-        field.copy_from_slice(&dtime.to_le_bytes());
+    if bytes.len() >= DTIME_AT + 4 {
+        put32(bytes, DTIME_AT, dtime);
     }
 }

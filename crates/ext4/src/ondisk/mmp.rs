@@ -5,7 +5,9 @@
 //! check interval (2), reserved (906), checksum (4)
 //! ```
 
+use super::Damage;
 use super::checksum::Crc32c;
+use super::fields::until_nul;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -86,10 +88,7 @@ fn checksum(raw: &RawMmp, seed: Crc32c) -> u32 {
 
 impl MmpBlock {
     /// What `bytes` say; their checksum starts from `seed` if they have one.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub fn parse(bytes: &[u8; MMP_BYTES], seed: Option<Crc32c>) -> Result<Self, &'static str> {
+    pub fn parse(bytes: &[u8; MMP_BYTES], seed: Option<Crc32c>) -> Result<Self, Damage> {
         let raw: &RawMmp = zerocopy::transmute_ref!(bytes);
         if raw.mmp_magic.get() != MAGIC {
             return Err("multiple-mount protection has no magic number");
@@ -119,11 +118,6 @@ impl MmpBlock {
             raw.mmp_checksum.set(checksum);
         }
     }
-}
-
-fn until_nul(bytes: &[u8]) -> Vec<u8> {
-    let text = bytes.split(|&byte| byte == 0).next();
-    text.unwrap_or_default().to_vec()
 }
 
 /// Copies as much of `text` as fits before a NUL.

@@ -4,6 +4,9 @@
     reason = "on-disk structures keep the format's names, prefix and all"
 )]
 
+/// What is wrong with bytes that are not the structure that they should be.
+pub type Damage = &'static str;
+
 pub mod acl;
 pub mod bitmap;
 pub mod checksum;
@@ -14,6 +17,7 @@ pub(crate) mod dx_edit;
 pub mod extent;
 pub mod fast_commit;
 pub mod features;
+pub(crate) mod fields;
 pub mod group;
 pub mod hash;
 pub mod indirect;

@@ -5,7 +5,9 @@
 //! tail, the last 8 bytes: magic number (4), checksum (4)
 //! ```
 
+use super::Damage;
 use super::checksum::Crc32c;
+use super::fields::put32;
 use crate::{FsBlock, Ino};
 
 const SLOT_BYTES: usize = 4;
@@ -15,24 +17,19 @@ const MAGIC: u32 = 0x0B10_CA04;
 /// The slots of a block, in their order.
 pub fn slots(block: &[u8]) -> impl Iterator<Item = Option<Ino>> {
     let (slots, _) = split(block);
-    slots.chunks_exact(SLOT_BYTES).map(|slot| {
-        let ino = Ino(u32::from_le_bytes([slot[0], slot[1], slot[2], slot[3]]));
-        (ino.0 != 0).then_some(ino)
-    })
+    let (slots, _) = slots.as_chunks();
+    slots
+        .iter()
+        .map(|slot| Ino::stored(u32::from_le_bytes(*slot)))
 }
 
 /// Puts an inode number, or none, into slot number `index`, which must be there.
 pub fn set_slot(block: &mut [u8], index: usize, ino: Option<Ino>) {
-    let at = index * SLOT_BYTES;
-    let number = ino.map_or(0, |ino| ino.0);
-    block[at..at + SLOT_BYTES].copy_from_slice(&number.to_le_bytes());
+    put32(block, index * SLOT_BYTES, ino.map_or(0, |ino| ino.0));
 }
 
 /// Checks the magic number, and the checksum if there is a `seed`, the orphan file's, for it.
-///
-/// # Errors
-/// What is wrong.
-pub fn check(block: &[u8], at: FsBlock, seed: Option<Crc32c>) -> Result<(), &'static str> {
+pub fn check(block: &[u8], at: FsBlock, seed: Option<Crc32c>) -> Result<(), Damage> {
     let (slots, tail) = split(block);
     let [m0, m1, m2, m3, c0, c1, c2, c3] = *tail else {
         return Err("block of the orphan file is too short");

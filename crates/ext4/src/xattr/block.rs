@@ -134,7 +134,7 @@ impl Filesystem {
             .filter(|header| header.references > 0)
             .ok_or_else(|| {
                 let place = Place::Block(block, inode.ino());
-                Error::corrupt(place, "attribute block has no users")
+                place.corrupt("attribute block has no users")
             })
     }
 

@@ -1,11 +1,11 @@
 //! Access control lists that new files inherit from their directory.
 
 use super::share::XattrOffer;
-use crate::error::Place;
+use crate::error::DamageAt;
 use crate::journal::Handle;
 use crate::ondisk::acl::Acl;
 use crate::ondisk::xattr::{NameIndex, StoredValue};
-use crate::{Error, FileKind, Filesystem, Inode, Result};
+use crate::{FileKind, Filesystem, Inode, Result};
 
 /// The permission bits that a umask can take away.
 const PERMISSIONS: u16 = 0o777;
@@ -64,19 +64,19 @@ impl Filesystem {
     }
 
     fn stored_acl(&self, inode: &Inode, index: NameIndex) -> Result<Option<Acl>> {
-        let corrupt = |what| Error::corrupt(Place::Inode(inode.ino()), what);
+        let place = inode.place();
         let attributes = self.attributes(inode)?;
         let Some(attribute) = attributes.find(index, b"") else {
             return Ok(None);
         };
         match &attribute.value {
-            StoredValue::Here(value) => Acl::from_disk(value).map(Some).map_err(corrupt),
+            StoredValue::Here(value) => Acl::from_disk(value).map(Some).at(place),
             StoredValue::Inode {
                 ino, size_bytes, ..
             } => {
                 let value =
                     self.xattr_inode_value(inode, *ino, *size_bytes, XattrOffer::Nothing)?;
-                Acl::from_disk(&value).map(Some).map_err(corrupt)
+                Acl::from_disk(&value).map(Some).at(place)
             }
         }
     }

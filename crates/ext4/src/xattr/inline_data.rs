@@ -17,7 +17,7 @@ impl Filesystem {
                 return Ok(ControlFlow::Continue(()));
             }
             let ValuePlace::Here(value) = entry.value else {
-                return Err(Error::corrupt(place, "inline data lies outside the inode"));
+                return Err(place.corrupt("inline data lies outside the inode"));
             };
             found = Some(value.to_vec());
             Ok(ControlFlow::Break(()))

@@ -20,11 +20,11 @@ pub(crate) mod write;
 pub use share::{ShareCounts, XattrOffer};
 pub(crate) use share::{Sharing, SharingChanges};
 
-use crate::error::Place;
+use crate::error::{DamageAt, Place};
 use crate::ondisk::acl::Acl;
 use crate::ondisk::inode::BASE_INODE_BYTES;
 use crate::ondisk::xattr::{NameIndex, ValuePlace, XattrEntries, XattrEntry, split_checksum};
-use crate::{Error, FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
+use crate::{FileBlock, Filesystem, FsBlock, Ino, Inode, MappingKind, Result};
 use larder_cache::buffer::Buffer;
 use std::ops::ControlFlow;
 
@@ -56,9 +56,7 @@ impl Filesystem {
             let value = self.xattr_value(inode, entry.value, offer)?;
             found = Some(
                 if matches!(index, NameIndex::ACL_ACCESS | NameIndex::ACL_DEFAULT) {
-                    Acl::from_disk(&value)
-                        .map_err(|what| Error::corrupt(place, what))?
-                        .to_user()
+                    Acl::from_disk(&value).at(place)?.to_user()
                 } else {
                     value
                 },
@@ -99,7 +97,7 @@ impl Filesystem {
             let place = Place::Block(block, inode.ino());
             let buffer = self.xattr_block(inode, block)?;
             let entries = XattrEntries::in_block(&buffer);
-            let entries = entries.map_err(|what| Error::corrupt(place, what))?;
+            let entries = entries.at(place)?;
             if offer == XattrOffer::UnderLock {
                 self.offer_block(block, &buffer);
             }
@@ -120,7 +118,7 @@ impl Filesystem {
         let bytes = self.inode_bytes(inode.ino())?;
         let start = BASE_INODE_BYTES + usize::from(inode.extra_isize());
         let entries = XattrEntries::in_inode(bytes.get(start..).unwrap_or_default());
-        visit_all(entries, Place::Inode(inode.ino()), visit)
+        visit_all(entries, inode.place(), visit)
     }
 
     fn xattr_block(&self, inode: &Inode, block: FsBlock) -> Result<Buffer<'_>> {
@@ -131,16 +129,13 @@ impl Filesystem {
                 return Ok(());
             }
             let Some((before, stored, behind)) = split_checksum(bytes) else {
-                return Err(Error::corrupt(place, "attribute block is too short"));
+                return Err(place.corrupt("attribute block is too short"));
             };
             let seed = self.attribute_block_seed(block);
             if seed.bytes(before).u32(0).bytes(behind).0 == stored {
                 Ok(())
             } else {
-                Err(Error::corrupt(
-                    place,
-                    "checksum of the attribute block is wrong",
-                ))
+                Err(place.corrupt("checksum of the attribute block is wrong"))
             }
         })
     }
@@ -167,10 +162,10 @@ impl Filesystem {
         size_bytes: u32,
         offer: XattrOffer,
     ) -> Result<Vec<u8>> {
-        let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
+        let place = Place::Inode(ino);
         let inode = self.value_inode(ino)?;
         if inode.size_bytes() != u64::from(size_bytes) {
-            return Err(corrupt("attribute value is not as long as its entry says"));
+            return Err(place.corrupt("attribute value is not as long as its entry says"));
         }
         let value = self.small_content(&inode, size_bytes)?;
         // The content's hash is kept in place of the access time. Lustre's older
@@ -185,7 +180,7 @@ impl Filesystem {
         if has_hash || names_owner {
             Ok(value)
         } else {
-            Err(corrupt("hash of the attribute value is wrong"))
+            Err(place.corrupt("hash of the attribute value is wrong"))
         }
     }
 
@@ -197,8 +192,7 @@ impl Filesystem {
         for index in 0..size_bytes.div_ceil(block_size_bytes) {
             let left = usize::try_from(size_bytes - index * block_size_bytes).unwrap_or(0);
             let MappingKind::Written(block) = self.map(inode, FileBlock(index), 1)?.kind else {
-                let place = Place::Inode(inode.ino());
-                return Err(Error::corrupt(place, "attribute value has a hole"));
+                return Err(inode.place().corrupt("attribute value has a hole"));
             };
             let block = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
             content.extend_from_slice(&block[..left.min(block.len())]);
@@ -216,7 +210,7 @@ fn visit_all(
     visit: &mut Visit<'_>,
 ) -> Result<ControlFlow<()>> {
     for entry in entries {
-        let entry = entry.map_err(|what| Error::corrupt(place, what))?;
+        let entry = entry.at(place)?;
         if visit(entry, place)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }

@@ -8,7 +8,7 @@
 use super::block::Contents;
 use super::places::{AttributeBlock, Attributes};
 use super::visit_all;
-use crate::error::Place;
+use crate::error::{DamageAt, Place};
 use crate::journal::Handle;
 use crate::ondisk::features::{Compat, RoCompat};
 use crate::ondisk::inode::BASE_INODE_BYTES;
@@ -48,7 +48,7 @@ impl Filesystem {
         };
         let mut all = Attributes::none(rest_bytes, self.buffers().block_size_bytes());
         all.is_fast_symlink = inode.kind() == FileKind::Symlink && !self.has_blocks(inode);
-        let overlap = |place| Error::corrupt(place, "attributes take more than their region has");
+        let overlap = |place: Place| place.corrupt("attributes take more than their region has");
         let _ = self.for_each_xattr_in_inode(inode, &mut |entry, place| {
             all.in_inode.push(StoredXattr::from_entry(&entry));
             all.fit()
@@ -59,16 +59,15 @@ impl Filesystem {
             return Ok(all);
         };
         let place = Place::Block(block, inode.ino());
-        let corrupt = |what| Error::corrupt(place, what);
         let buffer = self.xattr_block(inode, block)?;
         let header = BlockHeader::of(&buffer).filter(|header| header.references > 0);
         all.block = Some(AttributeBlock {
             block,
             references: header
-                .ok_or_else(|| corrupt("attribute block has no users"))?
+                .ok_or_else(|| place.corrupt("attribute block has no users"))?
                 .references,
         });
-        let entries = XattrEntries::in_block(&buffer).map_err(corrupt)?;
+        let entries = XattrEntries::in_block(&buffer).at(place)?;
         let _ = visit_all(entries, place, &mut |entry, place| {
             all.in_block.push(StoredXattr::from_entry(&entry));
             all.fit()

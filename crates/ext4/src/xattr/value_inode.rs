@@ -132,15 +132,15 @@ impl Filesystem {
         if by == 0 {
             return Ok(());
         }
-        let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
+        let place = Place::Inode(ino);
         if !self.has_value_inodes() {
-            return Err(corrupt("attribute value in an inode lacks its feature"));
+            return Err(place.corrupt("attribute value in an inode lacks its feature"));
         }
         let mut inode = self.value_inode(ino)?;
         let before = references(&inode);
         let references = before
             .checked_add_signed(by)
-            .ok_or_else(|| corrupt("attribute value is used more often than it counts"))?;
+            .ok_or_else(|| place.corrupt("attribute value is used more often than it counts"))?;
         // All but one save its space.
         let more = by - i64::from(before == 0) + i64::from(references == 0);
         handle
@@ -155,19 +155,19 @@ impl Filesystem {
 
     /// The inode `ino`, which holds the value of an attribute.
     pub(super) fn value_inode(&self, ino: Ino) -> Result<Inode> {
-        let corrupt = |what| Error::corrupt(Place::Inode(ino), what);
+        let place = Place::Inode(ino);
         if ino < self.superblock().first_ino {
-            return Err(corrupt("reserved inode cannot hold an attribute's value"));
+            return Err(place.corrupt("reserved inode cannot hold an attribute's value"));
         }
         let inode = self.inode(ino)?;
-        if !inode.flags().contains(InodeFlags::EA_INODE)
-            || inode.has_inline_data()
-            || inode.kind() != FileKind::Regular
-        {
-            return Err(corrupt("inode does not hold an attribute's value"));
-        }
+        place.ensure(
+            inode.flags().contains(InodeFlags::EA_INODE)
+                && !inode.has_inline_data()
+                && inode.kind() == FileKind::Regular,
+            "inode does not hold an attribute's value",
+        )?;
         if inode.size_bytes() > u64::from(MAX_VALUE_BYTES) {
-            return Err(corrupt("attribute value is too long"));
+            return Err(place.corrupt("attribute value is too long"));
         }
         Ok(inode)
     }

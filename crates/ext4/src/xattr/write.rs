@@ -318,7 +318,7 @@ fn disk_form<'v>(inode: &Inode, index: NameIndex, value: &'v [u8]) -> Result<Cow
         return Ok(Cow::Borrowed(value));
     }
     let invalid = |what| Error::Invalid(inode.ino(), what);
-    let list = Acl::from_user(value).map_err(|error| error.of(inode.ino()))?;
+    let list = Acl::from_user(inode.ino(), value)?;
     let list = list.ok_or(invalid("access control list has no entries"))?;
     list.check().map_err(invalid)?;
     Ok(Cow::Owned(list.to_disk()))

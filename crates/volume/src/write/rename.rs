@@ -116,8 +116,7 @@ impl Volume {
         }
         if at != Ino::ROOT {
             let place = larder_ext4::Place::Inode(dir);
-            let what = "directory does not lead up to the root";
-            return Err(larder_ext4::Error::corrupt(place, what).into());
+            return Err(place.corrupt("directory does not lead up to the root").into());
         }
         Ok(way)
     }

@@ -186,7 +186,7 @@ impl Volume {
         value: &[u8],
     ) -> Result<()> {
         let ino = inode.ino();
-        let mut list = Acl::from_user(value).map_err(|error| error.of(ino))?;
+        let mut list = Acl::from_user(ino, value)?;
         if name == DEFAULT_LIST && !inode.is_directory() {
             return match list {
                 None => Ok(()),

@@ -137,7 +137,7 @@ fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
     // The image says so: damage, not a mistake of ours.
     let place = Place::Block(start, inode.ino());
     let what = "content is mapped to metadata of the file system";
-    Err(larder_ext4::Error::corrupt(place, what).into())
+    Err(place.corrupt(what).into())
 }
 
 /// Where a piece that starts with block `at` ends at the latest: where content goes through the

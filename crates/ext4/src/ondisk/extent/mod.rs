@@ -15,7 +15,9 @@
 #[cfg(test)]
 mod tests;
 
+use super::Damage;
 use super::checksum::Crc32c;
+use super::fields::join32;
 use crate::{FileBlock, FsBlock};
 use std::ops::Range;
 use zerocopy::little_endian::{U16, U32};
@@ -41,10 +43,10 @@ const WRITTEN_MAX: u16 = 1 << 15;
 /// The longest extent that is not: one block less, since length 0 means written.
 const UNWRITTEN_MAX: u16 = WRITTEN_MAX - 1;
 
-const UNSORTED: Damage = "entries of an extent node overlap or are not sorted";
+/// What is wrong with a node that maps anything outside the blocks that belong to it.
+pub(crate) const OUTSIDE: Damage = "extent node maps blocks that belong to another node";
 
-/// What is wrong with a node.
-pub type Damage = &'static str;
+const UNSORTED: Damage = "entries of an extent node overlap or are not sorted";
 
 /// A node whose header fits its bytes.
 #[derive(Debug)]
@@ -226,9 +228,6 @@ pub struct Child {
 
 impl<'a> Node<'a> {
     /// The node that `bytes` hold: a block, or the 60 bytes in the inode.
-    ///
-    /// # Errors
-    /// What is wrong with the header.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Damage> {
         let Ok((header, rest)) = RawHeader::ref_from_prefix(bytes) else {
             return Err("extent node is cut off");
@@ -264,6 +263,13 @@ impl<'a> Node<'a> {
         })
     }
 
+    /// As [`Node::parse`], with the order of its entries checked.
+    pub fn parse_sorted(bytes: &'a [u8]) -> Result<Self, Damage> {
+        let node = Self::parse(bytes)?;
+        node.check_order()?;
+        Ok(node)
+    }
+
     /// Levels below this node.
     #[must_use]
     pub fn depth(&self) -> u16 {
@@ -289,9 +295,6 @@ impl<'a> Node<'a> {
     }
 
     /// Checks that the entries are sorted and do not overlap.
-    ///
-    /// # Errors
-    /// What is wrong with them.
     pub fn check_order(&self) -> Result<(), Damage> {
         let mut free_from = 0;
         match self.entries {
@@ -328,57 +331,53 @@ impl<'a> Node<'a> {
     /// What is wrong with the entries, if they map anything outside `within`.
     pub fn find(&self, target: FileBlock, within: &Range<u64>) -> Result<Found, Damage> {
         let target = u64::from(target.0);
-        let outside = "extent node maps blocks that belong to another node";
         match self.entries {
             Entries::Leaf(extents) => {
-                if extents
-                    .first()
-                    .is_some_and(|first| first.start() < within.start)
-                {
-                    return Err(outside);
+                let (before, end) = around(extents, target, within)?;
+                let extent = before.filter(|extent| extent.file_blocks().contains(&target));
+                match extent {
+                    Some(extent) if extent.file_blocks().end > within.end => Err(OUTSIDE),
+                    Some(extent) => Ok(Found::Extent(extent.decode())),
+                    None => Ok(Found::Hole(end)),
                 }
-                let behind = extents.partition_point(|extent| extent.start() <= target);
-                let (before, after) = extents.split_at(behind);
-                if let Some(extent) = before.last()
-                    && extent.file_blocks().contains(&target)
-                {
-                    if extent.file_blocks().end > within.end {
-                        return Err(outside);
-                    }
-                    return Ok(Found::Extent(extent.decode()));
-                }
-                let next = after.first().map_or(within.end, RawExtent::start);
-                let end = next.min(within.end);
-                if end <= target {
-                    return Err(UNSORTED);
-                }
-                Ok(Found::Hole(end))
             }
             Entries::Index(indexes) => {
-                if indexes
-                    .first()
-                    .is_some_and(|first| first.start() < within.start)
-                {
-                    return Err(outside);
-                }
-                let behind = indexes.partition_point(|index| index.start() <= target);
-                let (before, after) = indexes.split_at(behind);
-                let next = after.first().map_or(within.end, RawIndex::start);
-                let end = next.min(within.end);
-                if end <= target {
-                    return Err(UNSORTED);
-                }
-                Ok(match before.last() {
-                    None => Found::Hole(end),
-                    Some(index) => Found::Child(Child {
-                        block: index.block(),
+                let (before, end) = around(indexes, target, within)?;
+                Ok(before.map_or(Found::Hole(end), |index| {
+                    let Index { start, block } = index.decode();
+                    Found::Child(Child {
+                        block,
                         depth: self.depth - 1,
-                        file_blocks: index.start()..end,
-                    }),
-                })
+                        file_blocks: start..end,
+                    })
+                }))
             }
         }
     }
+}
+
+/// The last of a node's `entries` that starts at or before `target`, and where the next one starts,
+/// or the node's blocks, `within`, end.
+fn around<'e, E: RawEntry>(
+    entries: &'e [E],
+    target: u64,
+    within: &Range<u64>,
+) -> Result<(Option<&'e E>, u64), Damage> {
+    if entries
+        .first()
+        .is_some_and(|first| first.start() < within.start)
+    {
+        return Err(OUTSIDE);
+    }
+    let behind = entries.partition_point(|entry| entry.start() <= target);
+    let (before, after) = entries.split_at(behind);
+    let end = after
+        .first()
+        .map_or(within.end, |next| next.start().min(within.end));
+    if end <= target {
+        return Err(UNSORTED);
+    }
+    Ok((before.last(), end))
 }
 
 /// Whether the checksum behind the entries of the node in the block `bytes` is
@@ -424,11 +423,25 @@ struct RawIndex {
     ei_unused: U16,
 }
 
-impl RawExtent {
-    fn start(&self) -> u64 {
-        u64::from(self.ee_block.get())
-    }
+/// An entry of either kind, as it lies in its node.
+trait RawEntry {
+    /// The first file block below it.
+    fn start(&self) -> u64;
+}
 
+impl RawEntry for RawExtent {
+    fn start(&self) -> u64 {
+        self.ee_block.into()
+    }
+}
+
+impl RawEntry for RawIndex {
+    fn start(&self) -> u64 {
+        self.ei_block.into()
+    }
+}
+
+impl RawExtent {
     fn is_written(&self) -> bool {
         self.ee_len.get() <= WRITTEN_MAX
     }
@@ -444,29 +457,19 @@ impl RawExtent {
     }
 
     fn decode(&self) -> Extent {
-        let high = u64::from(self.ee_start_hi.get());
         Extent {
             file_blocks: self.file_blocks(),
-            block: FsBlock((high << 32) | u64::from(self.ee_start_lo.get())),
+            block: FsBlock(join32(self.ee_start_lo, self.ee_start_hi)),
             is_written: self.is_written(),
         }
     }
 }
 
 impl RawIndex {
-    fn start(&self) -> u64 {
-        u64::from(self.ei_block.get())
-    }
-
-    fn block(&self) -> FsBlock {
-        let high = u64::from(self.ei_leaf_hi.get());
-        FsBlock((high << 32) | u64::from(self.ei_leaf_lo.get()))
-    }
-
     fn decode(&self) -> Index {
         Index {
             start: self.start(),
-            block: self.block(),
+            block: FsBlock(join32(self.ei_leaf_lo, self.ei_leaf_hi)),
         }
     }
 }

@@ -67,7 +67,7 @@ impl JournalSuperblock {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let bytes: &[u8; SUPERBLOCK_BYTES] = bytes
             .first_chunk()
-            .ok_or_else(|| corrupt("journal superblock is cut off"))?;
+            .ok_or_else(|| Place::Journal(0).corrupt("journal superblock is cut off"))?;
         let word = |at: usize| {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
@@ -78,7 +78,7 @@ impl JournalSuperblock {
         let version = match word(S_TYPE) {
             TYPE_V1 => 1,
             TYPE_V2 => 2,
-            _ => return Err(corrupt("unknown type of journal superblock")),
+            _ => return Err(Place::Journal(0).corrupt("unknown type of journal superblock")),
         };
         let (compat, incompat, ro_compat) = match version {
             1 => (0, 0, 0),
@@ -212,12 +212,8 @@ fn check_checksums(
     Ok(())
 }
 
-fn corrupt(what: &'static str) -> Error {
-    Error::corrupt(Place::Journal(0), what)
-}
-
 fn check(holds: bool, what: &'static str) -> Result<()> {
-    if holds { Ok(()) } else { Err(corrupt(what)) }
+    Place::Journal(0).ensure(holds, what)
 }
 
 #[cfg(test)]

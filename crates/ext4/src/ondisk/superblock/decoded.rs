@@ -165,6 +165,16 @@ impl Superblock {
         u32::try_from(blocks).unwrap_or(u32::MAX)
     }
 
+    /// Whether there is an inode of that number.
+    pub(crate) fn has_ino(&self, ino: Ino) -> bool {
+        (1..=self.inodes_count).contains(&ino.0)
+    }
+
+    /// Whether there is an inode of that number that a file can have: no reserved one.
+    pub(crate) fn is_file_ino(&self, ino: Ino) -> bool {
+        ino >= self.first_ino && ino.0 <= self.inodes_count
+    }
+
     /// Whether metadata carries a CRC-32C.
     #[must_use]
     pub fn has_metadata_checksums(&self) -> bool {
@@ -178,10 +188,11 @@ impl Superblock {
             .intersects(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM)
     }
 
-    /// The start of the checksum of an inode and of the blocks that belong to it.
-    #[must_use]
-    pub fn inode_checksum_seed(&self, ino: Ino, generation: u32) -> Crc32c {
-        self.checksum_seed.u32(ino.0).u32(generation)
+    /// The start of the checksums of an inode and of the blocks that belong to it; `None` where
+    /// metadata has no checksums.
+    pub(crate) fn inode_checksum_seed(&self, ino: Ino, generation: u32) -> Option<Crc32c> {
+        self.has_metadata_checksums()
+            .then(|| self.checksum_seed.u32(ino.0).u32(generation))
     }
 
     /// The CRC-16 of the UUID, with which a descriptor's CRC-16 starts.

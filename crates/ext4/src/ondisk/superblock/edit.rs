@@ -5,9 +5,10 @@ use super::raw::RawSuperblock;
 use crate::error::Place;
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
+use crate::ondisk::fields::halves32;
 use crate::ondisk::time::Timestamp;
-use crate::{Error, FsBlock, Ino, Result};
-use zerocopy::little_endian::{U32, U64};
+use crate::{FsBlock, Ino, Result};
+use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a label.
@@ -71,7 +72,7 @@ impl<'a> SuperblockEdit<'a> {
     /// # Errors
     /// [`Error::Corrupt`] if that is no superblock.
     pub fn new(bytes: &'a mut [u8]) -> Result<Self> {
-        let damage = || Error::corrupt(Place::Superblock, "no superblock in its place");
+        let damage = || Place::Superblock.corrupt("no superblock in its place");
         let raw = bytes
             .get_mut(..SUPERBLOCK_BYTES)
             .and_then(|bytes| RawSuperblock::mut_from_bytes(bytes).ok())
@@ -116,7 +117,7 @@ impl<'a> SuperblockEdit<'a> {
     /// Sets the numbers of free blocks and free inodes.
     pub fn set_free_counts(&mut self, blocks: u64, inodes: u32) {
         let raw = &mut *self.raw;
-        let [low, high]: [U32; 2] = zerocopy::transmute!(U64::new(blocks));
+        let (low, high) = halves32(blocks);
         raw.s_free_blocks_count_lo = low;
         if raw.features().1.contains(Incompat::BIT64) {
             raw.s_free_blocks_count_hi = high;
@@ -137,8 +138,7 @@ impl<'a> SuperblockEdit<'a> {
     /// Where the list of inodes that are to be deleted starts.
     #[must_use]
     pub fn last_orphan(&self) -> Option<Ino> {
-        let ino = Ino(self.raw.s_last_orphan.get());
-        (ino.0 != 0).then_some(ino)
+        Ino::stored(self.raw.s_last_orphan.get())
     }
 
     /// The features as they are now.

@@ -4,6 +4,7 @@ use super::decoded::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, State, Superbloc
 use crate::error::Place;
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
+use crate::ondisk::fields::{join32, until_nul};
 use crate::ondisk::time::Timestamp;
 use crate::{Error, FsBlock, GroupNo, Ino, Result};
 use larder_block::BlockDevice;
@@ -76,11 +77,7 @@ fn readable(bytes: &[u8]) -> Result<&RawSuperblock> {
 }
 
 fn check(holds: bool, what: &'static str) -> Result<()> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Error::corrupt(Place::Superblock, what))
-    }
+    Place::Superblock.ensure(holds, what)
 }
 
 /// The checked sizes of a superblock.
@@ -275,7 +272,7 @@ impl RawSuperblock {
         )?;
         let groups = (blocks_count - first_data_block).div_ceil(u64::from(blocks_per_group));
         let Ok(groups_count) = u32::try_from(groups) else {
-            return Err(Error::corrupt(Place::Superblock, "too many block groups"));
+            return Err(Place::Superblock.corrupt("too many block groups"));
         };
 
         let inode_size_bytes = self.inode_size(block_size_bytes)?;
@@ -336,12 +333,8 @@ impl RawSuperblock {
 
     /// A count of blocks; its high half counts only with 64bit.
     fn wide(incompat: Incompat, low: U32, high: U32) -> u64 {
-        let high = if incompat.contains(Incompat::BIT64) {
-            high.get()
-        } else {
-            0
-        };
-        u64::from(low.get()) | (u64::from(high) << 32)
+        let has_high = incompat.contains(Incompat::BIT64);
+        join32(low, if has_high { high.get() } else { 0 })
     }
 
     fn checksum_seed(&self, incompat: Incompat) -> Crc32c {
@@ -434,14 +427,6 @@ impl RawSuperblock {
             checksum_seed: self.checksum_seed(incompat),
         }
     }
-}
-
-fn until_nul(bytes: &[u8]) -> Vec<u8> {
-    bytes
-        .split(|&byte| byte == 0)
-        .next()
-        .unwrap_or_default()
-        .to_vec()
 }
 
 /// A logarithm that was checked to be small.

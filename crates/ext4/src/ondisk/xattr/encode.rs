@@ -7,9 +7,10 @@
 use super::entry::{
     ENTRY_BYTES, HEADER_BYTES, MAGIC, MAGIC_BYTES, NameIndex, ValuePlace, XattrEntry,
 };
-use super::header::{BLOCKS_AT, HASH_AT, REFERENCES_AT, put};
+use super::header::{BLOCKS_AT, HASH_AT, REFERENCES_AT};
 use crate::Ino;
 use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::fields::{put16, put32};
 
 /// The zeros that end the entries.
 const END_BYTES: usize = 4;
@@ -182,10 +183,10 @@ pub fn fill_block(block: &mut [u8], attributes: &mut [StoredXattr]) -> bool {
         hash_of_all = so_far.map(|so_far| so_far.rotate_left(16) ^ hash);
         put_attribute(block, &mut at, &mut end, attribute, hash);
     }
-    put(block, 0, MAGIC);
-    put(block, REFERENCES_AT, 1);
-    put(block, BLOCKS_AT, 1);
-    put(block, HASH_AT, hash_of_all.unwrap_or(0));
+    put32(block, 0, MAGIC);
+    put32(block, REFERENCES_AT, 1);
+    put32(block, BLOCKS_AT, 1);
+    put32(block, HASH_AT, hash_of_all.unwrap_or(0));
     true
 }
 
@@ -212,11 +213,10 @@ fn put_attribute(
     let (entry, names) = region[*at..].split_at_mut(ENTRY_BYTES);
     entry[0] = u8::try_from(name.len()).unwrap_or(u8::MAX);
     entry[1] = attribute.index.0;
-    let offset = u16::try_from(offset).unwrap_or(u16::MAX);
-    entry[2..4].copy_from_slice(&offset.to_le_bytes());
-    put(entry, 4, ino.0);
-    put(entry, 8, size_bytes);
-    put(entry, 12, hash);
+    put16(entry, 2, u16::try_from(offset).unwrap_or(u16::MAX));
+    put32(entry, 4, ino.0);
+    put32(entry, 8, size_bytes);
+    put32(entry, 12, hash);
     names[..name.len()].copy_from_slice(name);
     *at += (ENTRY_BYTES + name.len()).next_multiple_of(4);
 }

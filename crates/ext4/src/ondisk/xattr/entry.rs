@@ -1,6 +1,7 @@
 //! The entries of a region, and their names.
 
 use crate::Ino;
+use crate::ondisk::Damage;
 
 /// What an inode's region and a block start with.
 pub(super) const MAGIC: u32 = 0xea02_0000;
@@ -115,7 +116,7 @@ impl<'a> XattrEntries<'a> {
     }
 
     /// The attributes of a block.
-    pub fn in_block(block: &'a [u8]) -> Result<Self, &'static str> {
+    pub fn in_block(block: &'a [u8]) -> Result<Self, Damage> {
         if block.first_chunk() != Some(&MAGIC.to_le_bytes()) {
             return Err("attribute block has no magic number");
         }
@@ -131,7 +132,7 @@ impl<'a> XattrEntries<'a> {
         })
     }
 
-    fn entry(&self) -> Result<Option<(usize, XattrEntry<'a>)>, &'static str> {
+    fn entry(&self) -> Result<Option<(usize, XattrEntry<'a>)>, Damage> {
         const PAST_END: &str = "attribute entries reach past the end of their region";
         let rest = self.region.get(self.at..).ok_or(PAST_END)?;
         match rest.first_chunk() {
@@ -176,7 +177,7 @@ impl<'a> XattrEntries<'a> {
         Ok(Some((next, entry)))
     }
 
-    fn value(&self, offset: usize, size_bytes: u32) -> Result<&'a [u8], &'static str> {
+    fn value(&self, offset: usize, size_bytes: u32) -> Result<&'a [u8], Damage> {
         if size_bytes == 0 {
             return Ok(&[]);
         }
@@ -187,7 +188,7 @@ impl<'a> XattrEntries<'a> {
 }
 
 impl<'a> Iterator for XattrEntries<'a> {
-    type Item = Result<XattrEntry<'a>, &'static str>;
+    type Item = Result<XattrEntry<'a>, Damage>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {

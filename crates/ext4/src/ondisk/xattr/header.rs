@@ -7,6 +7,7 @@
 
 use super::entry::CHECKSUM_OFFSET;
 use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::fields::{le32, put32};
 use std::ops::Range;
 
 pub(super) const REFERENCES_AT: usize = 4;
@@ -27,19 +28,10 @@ impl BlockHeader {
     #[must_use]
     pub fn of(block: &[u8]) -> Option<Self> {
         Some(Self {
-            references: get(block, REFERENCES_AT)?,
-            hash: get(block, HASH_AT)?,
+            references: le32(block, REFERENCES_AT)?,
+            hash: le32(block, HASH_AT)?,
         })
     }
-}
-
-pub(super) fn put(bytes: &mut [u8], at: usize, number: u32) {
-    bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
-}
-
-fn get(block: &[u8], at: usize) -> Option<u32> {
-    let bytes = block.get(at..)?.first_chunk()?;
-    Some(u32::from_le_bytes(*bytes))
 }
 
 /// Whether two blocks have the same attributes, in the same places: all but the number of users and
@@ -60,9 +52,9 @@ pub fn has_same_contents(block: &[u8], other: &[u8]) -> bool {
 /// Sets the checksum of `block`, an attribute block. `seed` is the file system's, continued
 /// with the block's number in 64 bits.
 pub fn set_block_checksum(block: &mut [u8], seed: Crc32c) {
-    put(block, CHECKSUM_OFFSET, 0);
+    put32(block, CHECKSUM_OFFSET, 0);
     let checksum = seed.bytes(block);
-    put(block, CHECKSUM_OFFSET, checksum.0);
+    put32(block, CHECKSUM_OFFSET, checksum.0);
 }
 
 /// Counts the users of blocks.
@@ -82,7 +74,7 @@ impl UserCount {
         let mut block = vec![0; block_bytes];
         let of_zeros = Crc32c(0).bytes(&block).0;
         let checksum_changes = std::array::from_fn(|bit| {
-            put(&mut block, REFERENCES_AT, 1 << bit);
+            put32(&mut block, REFERENCES_AT, 1 << bit);
             Crc32c(0).bytes(&block).0 ^ of_zeros
         });
         Self { checksum_changes }
@@ -92,7 +84,7 @@ impl UserCount {
     /// with the right checksum.
     pub fn set(&self, part: &mut [u8], references: u32) {
         const CHECKSUM_AT: usize = CHECKSUM_OFFSET - REFERENCES_AT;
-        let (Some(before), Some(mut checksum)) = (get(part, 0), get(part, CHECKSUM_AT)) else {
+        let (Some(before), Some(mut checksum)) = (le32(part, 0), le32(part, CHECKSUM_AT)) else {
             return;
         };
         let mut changed = before ^ references;
@@ -100,8 +92,8 @@ impl UserCount {
             checksum ^= self.checksum_changes[changed.trailing_zeros() as usize];
             changed &= changed - 1;
         }
-        put(part, 0, references);
-        put(part, CHECKSUM_AT, checksum);
+        put32(part, 0, references);
+        put32(part, CHECKSUM_AT, checksum);
     }
 }
 
