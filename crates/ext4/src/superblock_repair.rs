@@ -32,20 +32,13 @@ impl RepairedDevice {
     fn patch(&self, buf: &mut [u8], offset_bytes: u64) {
         let end_bytes = offset_bytes.saturating_add(buf.len() as u64);
         let (from, to) = (offset_bytes.max(START_BYTES), end_bytes.min(END_BYTES));
-        let place = |start: u64| {
-            let range = from.checked_sub(start)?..to.checked_sub(start)?;
-            Some(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
-        };
         if from >= to {
             return;
         }
-        let (Some(target), Some(source)) = (place(offset_bytes), place(START_BYTES)) else {
-            return;
-        };
-        if let (Some(target), Some(source)) = (buf.get_mut(target), self.repair.bytes().get(source))
-        {
-            target.copy_from_slice(source);
-        }
+        let index = |at: u64, start: u64| usize::try_from(at - start).unwrap_or(usize::MAX);
+        let target = index(from, offset_bytes)..index(to, offset_bytes);
+        let source = index(from, START_BYTES)..index(to, START_BYTES);
+        buf[target].copy_from_slice(&self.repair.bytes()[source]);
     }
 }
 

@@ -8,32 +8,28 @@ use super::superblock::Superblock;
 use std::ops::Range;
 
 /// The checksum of the block bitmap `bytes`.
-#[must_use]
 pub fn block_bitmap_checksum(sb: &Superblock, bytes: &[u8]) -> u32 {
     checksum(sb, bytes, sb.blocks_per_group >> sb.cluster_blocks_log2)
 }
 
 /// The checksum of the inode bitmap `bytes`.
-#[must_use]
 pub fn inode_bitmap_checksum(sb: &Superblock, bytes: &[u8]) -> u32 {
     checksum(sb, bytes, sb.inodes_per_group)
 }
 
 fn checksum(sb: &Superblock, bytes: &[u8], bits: u32) -> u32 {
-    let len = bytes.len().min(index(bits / 8));
+    let len = bytes.len().min((bits / 8) as usize);
     sb.checksum_seed.bytes(&bytes[..len]).0
 }
 
 /// Whether `bit` is set; those that `bytes` do not have are.
-#[must_use]
 pub fn is_set(bytes: &[u8], bit: u32) -> bool {
     bytes
-        .get(index(bit / 8))
+        .get((bit / 8) as usize)
         .is_none_or(|byte| byte & (1 << (bit % 8)) != 0)
 }
 
 /// Whether all of `bits` are as `is_set` says. False for bits that `bytes` do not have.
-#[must_use]
 pub fn all(bytes: &[u8], bits: Range<u32>, is_set: bool) -> bool {
     let wanted = if is_set { u8::MAX } else { 0 };
     parts(bits).all(|(at, mask)| {
@@ -53,11 +49,10 @@ pub fn fill(bytes: &mut [u8], bits: Range<u32>, is_set: bool) {
 }
 
 /// The first clear bit below `end`, from `start` on.
-#[must_use]
 pub fn first_clear(bytes: &[u8], start: u32, end: u32) -> Option<u32> {
     let mut bit = start;
     while bit < end {
-        let byte = *bytes.get(index(bit / 8))?;
+        let byte = *bytes.get((bit / 8) as usize)?;
         let from = byte | ((1 << (bit % 8)) - 1);
         if from != u8::MAX {
             let found = bit / 8 * 8 + from.trailing_ones();
@@ -80,12 +75,8 @@ fn parts(bits: Range<u32>) -> impl Iterator<Item = (usize, u8)> {
         let to = (bits.end - byte * 8).min(8);
         let below = |bit: u32| (1_u16 << bit) - 1;
         let [mask, _] = (below(to) & !below(from)).to_le_bytes();
-        (index(byte), mask)
+        (byte as usize, mask)
     })
-}
-
-fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

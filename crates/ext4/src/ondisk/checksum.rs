@@ -27,8 +27,7 @@ impl Crc32c {
 }
 
 /// Continues the CRC-16 (ANSI polynomial, reflected) in `crc` with `bytes`.
-#[must_use]
-pub fn crc16(crc: u16, bytes: &[u8]) -> u16 {
+pub(crate) fn crc16(crc: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(crc, |crc, byte| {
         let [low, high] = crc.to_le_bytes();
         CRC16_TABLE[usize::from(low ^ byte)] ^ u16::from(high)

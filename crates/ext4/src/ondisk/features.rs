@@ -6,7 +6,7 @@
 //! cannot: the image is refused by the feature's name.
 
 use crate::{Error, Result};
-use bitflags::bitflags;
+use bitflags::{Flags, bitflags};
 
 bitflags! {
     /// Features that a reader and a writer may ignore.
@@ -136,104 +136,57 @@ const READABLE: Incompat = Incompat::FILETYPE
     .union(Incompat::ENCRYPT)
     .union(Incompat::CASEFOLD);
 
-const COMPAT_NAMES: &[(Compat, &str)] = &[
-    (Compat::DIR_PREALLOC, "dir_prealloc"),
-    (Compat::IMAGIC_INODES, "imagic_inodes"),
-    (Compat::HAS_JOURNAL, "has_journal"),
-    (Compat::EXT_ATTR, "ext_attr"),
-    (Compat::RESIZE_INODE, "resize_inode"),
-    (Compat::DIR_INDEX, "dir_index"),
-    (Compat::LAZY_BG, "lazy_bg"),
-    (Compat::EXCLUDE_BITMAP, "snapshot_bitmap"),
-    (Compat::SPARSE_SUPER2, "sparse_super2"),
-    (Compat::FAST_COMMIT, "fast_commit"),
-    (Compat::STABLE_INODES, "stable_inodes"),
-    (Compat::ORPHAN_FILE, "orphan_file"),
-];
-
-const INCOMPAT_NAMES: &[(Incompat, &str)] = &[
-    (Incompat::COMPRESSION, "compression"),
-    (Incompat::FILETYPE, "filetype"),
-    (Incompat::RECOVER, "needs_recovery"),
-    (Incompat::JOURNAL_DEV, "journal_dev"),
-    (Incompat::META_BG, "meta_bg"),
-    (Incompat::EXTENTS, "extent"),
-    (Incompat::BIT64, "64bit"),
-    (Incompat::MMP, "mmp"),
-    (Incompat::FLEX_BG, "flex_bg"),
-    (Incompat::EA_INODE, "ea_inode"),
-    (Incompat::DIRDATA, "dirdata"),
-    (Incompat::CSUM_SEED, "metadata_csum_seed"),
-    (Incompat::LARGE_DIR, "large_dir"),
-    (Incompat::INLINE_DATA, "inline_data"),
-    (Incompat::ENCRYPT, "encrypt"),
-    (Incompat::CASEFOLD, "casefold"),
-];
-
-const RO_COMPAT_NAMES: &[(RoCompat, &str)] = &[
-    (RoCompat::SPARSE_SUPER, "sparse_super"),
-    (RoCompat::LARGE_FILE, "large_file"),
-    (RoCompat::HUGE_FILE, "huge_file"),
-    (RoCompat::GDT_CSUM, "uninit_bg"),
-    (RoCompat::DIR_NLINK, "dir_nlink"),
-    (RoCompat::EXTRA_ISIZE, "extra_isize"),
-    (RoCompat::HAS_SNAPSHOT, "snapshot"),
-    (RoCompat::QUOTA, "quota"),
-    (RoCompat::BIGALLOC, "bigalloc"),
-    (RoCompat::METADATA_CSUM, "metadata_csum"),
-    (RoCompat::REPLICA, "replica"),
-    (RoCompat::READONLY, "read-only"),
-    (RoCompat::PROJECT, "project"),
-    (RoCompat::SHARED_BLOCKS, "shared_blocks"),
-    (RoCompat::VERITY, "verity"),
-    (RoCompat::ORPHAN_PRESENT, "orphan_present"),
-];
+/// What e2fsprogs call `flag`: mostly its name here in lower case. `None` if they have no name for it.
+fn name_of(flag: &str) -> Option<String> {
+    Some(match flag {
+        "EXCLUDE_BITMAP" => "snapshot_bitmap".to_owned(),
+        "RECOVER" => "needs_recovery".to_owned(),
+        "EXTENTS" => "extent".to_owned(),
+        "BIT64" => "64bit".to_owned(),
+        "CSUM_SEED" => "metadata_csum_seed".to_owned(),
+        "GDT_CSUM" => "uninit_bg".to_owned(),
+        "HAS_SNAPSHOT" => "snapshot".to_owned(),
+        "READONLY" => "read-only".to_owned(),
+        "EXCLUDE_INODE" | "BTREE_DIR" => return None,
+        _ => flag.to_lowercase(),
+    })
+}
 
 /// The names of the set bits; a bit without a name is `FEATURE_` with the
 /// letter of its word and the bit's number, as dumpe2fs has it.
-fn names(
-    bits: u32,
-    letter: char,
-    name_of: impl Fn(u32) -> Option<&'static str>,
-) -> impl Iterator<Item = String> {
-    (0..u32::BITS)
-        .filter(move |bit| bits & (1 << bit) != 0)
-        .map(move |bit| match name_of(1 << bit) {
-            Some(name) => name.to_owned(),
-            None => format!("FEATURE_{letter}{bit}"),
-        })
+fn names<F: Flags<Bits = u32>>(features: F, letter: char) -> impl Iterator<Item = String> {
+    let bits = (0..u32::BITS).filter(move |bit| features.bits() & (1 << bit) != 0);
+    bits.map(move |bit| {
+        let flag = F::FLAGS.iter().find(|flag| flag.value().bits() == 1 << bit);
+        flag.and_then(|flag| name_of(flag.name()))
+            .unwrap_or_else(|| format!("FEATURE_{letter}{bit}"))
+    })
 }
 
 impl Compat {
     /// The names of the features, in the order of their bits.
     pub fn names(self) -> impl Iterator<Item = String> {
-        names(self.bits(), 'C', |bit| {
-            let known = COMPAT_NAMES.iter().find(|(flag, _)| flag.bits() == bit);
-            known.map(|&(_, name)| name)
-        })
+        names(self, 'C')
     }
 }
 
 impl Incompat {
     /// The names of the features, in the order of their bits.
     pub fn names(self) -> impl Iterator<Item = String> {
-        names(self.bits(), 'I', |bit| {
-            let known = INCOMPAT_NAMES.iter().find(|(flag, _)| flag.bits() == bit);
-            known.map(|&(_, name)| name)
-        })
+        names(self, 'I')
     }
 
     /// Refuses features without which the image would be misread.
     ///
     /// # Errors
     /// [`Error::UnsupportedFeature`] with the names of all such features.
-    pub fn check_readable(self) -> Result<()> {
+    pub(crate) fn check_readable(self) -> Result<()> {
         if self.contains(Self::JOURNAL_DEV) {
             return Err(Error::UnsupportedFeature(
                 "journal_dev (this is the external journal of another file system)".to_owned(),
             ));
         }
-        let unknown = Self::from_bits_retain(self.bits() & !READABLE.bits());
+        let unknown = self.difference(READABLE);
         if unknown.is_empty() {
             return Ok(());
         }
@@ -245,10 +198,7 @@ impl Incompat {
 impl RoCompat {
     /// The names of the features, in the order of their bits.
     pub fn names(self) -> impl Iterator<Item = String> {
-        names(self.bits(), 'R', |bit| {
-            let known = RO_COMPAT_NAMES.iter().find(|(flag, _)| flag.bits() == bit);
-            known.map(|&(_, name)| name)
-        })
+        names(self, 'R')
     }
 }
 

@@ -187,8 +187,7 @@ impl GroupDesc {
 
     /// Whether `stored`, a bitmap's checksum of this descriptor, is `checksum`, as far as
     /// descriptors of this size can hold one.
-    #[must_use]
-    pub fn is_checksum(sb: &Superblock, stored: u32, checksum: u32) -> bool {
+    pub(crate) fn is_checksum(sb: &Superblock, stored: u32, checksum: u32) -> bool {
         let is_wide =
             usize::from(sb.descriptor_size_bytes) >= size_of::<RawLow>() + size_of::<RawHigh>();
         let mask = if is_wide { u32::MAX } else { 0xFFFF };

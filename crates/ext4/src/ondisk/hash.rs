@@ -69,19 +69,15 @@ impl HashVersion {
             HashFunction::Legacy => legacy(name, self.signed),
             HashFunction::HalfMd4 => {
                 let mut state = start;
-                let mut rest = name;
-                while !rest.is_empty() {
-                    half_md4(&mut state, &pack(rest, self.signed));
-                    rest = rest.get(32..).unwrap_or_default();
+                for at in (0..name.len()).step_by(32) {
+                    half_md4(&mut state, &pack(&name[at..], self.signed));
                 }
                 state[1]
             }
             HashFunction::Tea => {
                 let mut state = [start[0], start[1]];
-                let mut rest = name;
-                while !rest.is_empty() {
-                    tea(&mut state, &pack(rest, self.signed));
-                    rest = rest.get(16..).unwrap_or_default();
+                for at in (0..name.len()).step_by(16) {
+                    tea(&mut state, &pack(&name[at..], self.signed));
                 }
                 state[0]
             }

@@ -53,6 +53,12 @@ impl Path {
         }
         None
     }
+
+    /// Which number of a block `level` levels above the data leads on.
+    pub(crate) fn index(&self, level: u32, numbers_log2: u32) -> usize {
+        let index = self.offset >> (numbers_log2 * (level - 1));
+        usize::try_from(index & ((1 << numbers_log2) - 1)).unwrap_or(usize::MAX)
+    }
 }
 
 /// The block numbers in `bytes`: an indirect block's, or the inode's.
@@ -63,15 +69,13 @@ pub fn numbers(bytes: &[u8]) -> &[U32] {
 }
 
 /// The block numbers in `bytes`, to be changed.
-#[must_use]
-pub fn numbers_mut(bytes: &mut [u8]) -> &mut [U32] {
+pub(crate) fn numbers_mut(bytes: &mut [u8]) -> &mut [U32] {
     let count = bytes.len() / size_of::<U32>();
     <[U32]>::mut_from_prefix_with_elems(bytes, count).map_or(&mut [], |(numbers, _)| numbers)
 }
 
 /// The blocks that such a tree can map if blocks hold `1 << numbers_log2` numbers.
-#[must_use]
-pub fn blocks_max(numbers_log2: u32) -> u64 {
+pub(crate) fn blocks_max(numbers_log2: u32) -> u64 {
     DIRECT_BLOCKS
         + (1..=LEVELS)
             .map(|levels| 1 << (numbers_log2 * levels))
@@ -79,8 +83,7 @@ pub fn blocks_max(numbers_log2: u32) -> u64 {
 }
 
 /// The blocks of numbers of such a tree that maps that many blocks from the start on.
-#[must_use]
-pub fn own_blocks(blocks: u64, numbers_log2: u32) -> u64 {
+pub(crate) fn own_blocks(blocks: u64, numbers_log2: u32) -> u64 {
     let mut left = blocks.saturating_sub(DIRECT_BLOCKS);
     let mut own = 0;
     for levels in 1..=LEVELS {

@@ -8,7 +8,7 @@
 pub type Damage = &'static str;
 
 pub mod acl;
-pub mod bitmap;
+pub(crate) mod bitmap;
 pub mod checksum;
 pub mod dir;
 pub(crate) mod dir_edit;
@@ -23,7 +23,7 @@ pub mod hash;
 pub mod indirect;
 pub mod inode;
 pub mod jbd2;
-pub mod mmp;
+pub(crate) mod mmp;
 pub(crate) mod orphan_file;
 pub mod superblock;
 pub mod time;

@@ -13,8 +13,7 @@ pub struct Timestamp {
 impl Timestamp {
     /// The time in an inode: `seconds` as signed, with `extra`'s two low bits as
     /// bits 32 and 33 and its other bits as nanoseconds.
-    #[must_use]
-    pub fn from_inode(seconds: u32, extra: u32) -> Self {
+    pub(crate) fn from_inode(seconds: u32, extra: u32) -> Self {
         Self {
             seconds: i64::from(seconds.cast_signed()) + (i64::from(extra & 3) << 32),
             nanoseconds: (extra >> 2).min(999_999_999),
@@ -23,8 +22,7 @@ impl Timestamp {
 
     /// The two words of an inode that hold this time: what [`Timestamp::from_inode`]
     /// takes. Times from 1901 to 2446 fit; others become the nearest that does.
-    #[must_use]
-    pub fn to_inode(self) -> (u32, u32) {
+    pub(crate) fn to_inode(self) -> (u32, u32) {
         const FIRST: i64 = -(1 << 31);
         const LAST: i64 = (1 << 31) - 1 + (3 << 32);
         let seconds = self.seconds.clamp(FIRST, LAST);
@@ -36,8 +34,7 @@ impl Timestamp {
     }
 
     /// The time in a superblock: unsigned, with 8 high bits.
-    #[must_use]
-    pub fn from_superblock(low: u32, high: u8) -> Self {
+    pub(crate) fn from_superblock(low: u32, high: u8) -> Self {
         Self {
             seconds: i64::from(low) | (i64::from(high) << 32),
             nanoseconds: 0,

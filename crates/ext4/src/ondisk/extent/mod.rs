@@ -85,8 +85,7 @@ pub struct Extent {
 
 impl Extent {
     /// The blocks that an extent can have at most.
-    #[must_use]
-    pub fn blocks_max(is_written: bool) -> u64 {
+    pub(crate) fn blocks_max(is_written: bool) -> u64 {
         u64::from(if is_written {
             WRITTEN_MAX
         } else {
@@ -113,8 +112,7 @@ impl Extent {
 
     /// Whether `next` goes on where this one ends, in the file and on the image, and both
     /// fit into one.
-    #[must_use]
-    pub fn can_take(&self, next: &Self) -> bool {
+    pub(crate) fn can_take(&self, next: &Self) -> bool {
         self.file_blocks.end == next.file_blocks.start
             && self.block.0.checked_add(self.blocks()) == Some(next.block.0)
             && self.is_written == next.is_written

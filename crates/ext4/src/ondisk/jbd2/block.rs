@@ -73,6 +73,10 @@ pub struct Commit {
 }
 
 impl Format {
+    pub(super) fn has(&self, feature: Features) -> bool {
+        self.features.contains(feature)
+    }
+
     /// Whether a block of the log carries the right checksum, as far as its kind
     /// and the journal's features provide for one.
     ///
@@ -100,12 +104,14 @@ impl Format {
     #[must_use]
     pub fn data_is_intact(&self, tid: Tid, tag: &Tag, data: &[u8]) -> bool {
         let Some(seed) = self.seed else { return true };
+        tag.checksum == self.data_checksum(seed, tid, data)
+    }
+
+    /// The checksum of a data block of transaction `tid`, as much of it as a tag holds.
+    pub(super) fn data_checksum(&self, seed: Crc32c, tid: Tid, data: &[u8]) -> u32 {
         let computed = seed.bytes(&tid.0.to_be_bytes()).bytes(data).0;
-        if self.features.contains(Features::CSUM_V3) {
-            tag.checksum == computed
-        } else {
-            tag.checksum == computed & 0xffff
-        }
+        let is_whole = self.has(Features::CSUM_V3);
+        computed & if is_whole { u32::MAX } else { 0xffff }
     }
 
     /// Whether data blocks have checksums of their own.
@@ -137,13 +143,13 @@ impl Format {
 
     fn tag(&self, tag: &[u8]) -> Option<(Tag, u32)> {
         let low = be32(tag, 0)?;
-        let (flags, checksum, high_at) = if self.features.contains(Features::CSUM_V3) {
-            (be32(tag, 4)?, be32(tag, 12)?, 8)
+        let (flags, checksum) = if self.has(Features::CSUM_V3) {
+            (be32(tag, 4)?, be32(tag, 12)?)
         } else {
-            (be16(tag, 6)?.into(), be16(tag, 4)?.into(), 8)
+            (be16(tag, 6)?.into(), be16(tag, 4)?.into())
         };
-        let high = if self.features.contains(Features::BIT64) {
-            be32(tag, high_at)?
+        let high = if self.has(Features::BIT64) {
+            be32(tag, 8)?
         } else {
             0
         };
@@ -156,19 +162,11 @@ impl Format {
     }
 
     pub(super) fn tag_bytes(&self) -> usize {
-        if self.features.contains(Features::CSUM_V3) {
+        if self.has(Features::CSUM_V3) {
             return 16;
         }
-        let checksum_bytes = if self.features.contains(Features::CSUM_V2) {
-            2
-        } else {
-            0
-        };
-        let home_bytes = if self.features.contains(Features::BIT64) {
-            12
-        } else {
-            8
-        };
+        let checksum_bytes = if self.has(Features::CSUM_V2) { 2 } else { 0 };
+        let home_bytes = if self.has(Features::BIT64) { 12 } else { 8 };
         home_bytes + checksum_bytes
     }
 
@@ -180,7 +178,7 @@ impl Format {
     /// ends before the first record names none.
     #[must_use]
     pub fn revoked<'a>(&self, block: &'a [u8]) -> Option<impl Iterator<Item = FsBlock> + use<'a>> {
-        let is_wide = self.features.contains(Features::BIT64);
+        let is_wide = self.has(Features::BIT64);
         let end = usize::try_from(be32(block, HEADER_BYTES)?).ok()?;
         let fits = end <= block.len().checked_sub(self.tail_bytes())?;
         let start = HEADER_BYTES + 4;
@@ -189,11 +187,8 @@ impl Format {
             records
                 .chunks_exact(if is_wide { 8 } else { 4 })
                 .map(|record| {
-                    FsBlock(
-                        record
-                            .iter()
-                            .fold(0, |number, byte| number << 8 | u64::from(*byte)),
-                    )
+                    let bytes = record.iter();
+                    FsBlock(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
                 })
         })
     }

@@ -14,43 +14,29 @@ const COMMIT_SECONDS: usize = 0x30;
 
 impl Format {
     /// Tags that a descriptor block has room for.
-    #[must_use]
-    pub fn tags_in_block(&self, block_size_bytes: usize) -> usize {
+    pub(crate) fn tags_in_block(&self, block_size_bytes: usize) -> usize {
         let taken = HEADER_BYTES + UUID_BYTES + self.tail_bytes();
         block_size_bytes.saturating_sub(taken) / self.tag_bytes()
     }
 
     /// Revocations that a revoke block has room for.
-    #[must_use]
-    pub fn revocations_in_block(&self, block_size_bytes: usize) -> usize {
+    pub(crate) fn revocations_in_block(&self, block_size_bytes: usize) -> usize {
         let taken = REVOKE_HEADER_BYTES + self.tail_bytes();
         block_size_bytes.saturating_sub(taken) / self.revocation_bytes()
     }
 
     fn revocation_bytes(&self) -> usize {
-        if self.features.contains(Features::BIT64) {
-            8
-        } else {
-            4
-        }
+        if self.has(Features::BIT64) { 8 } else { 4 }
     }
 
     /// The tag of a data block of transaction `tid` that belongs to `home`: `data` is how it
     /// lies in the journal, escaped if need be.
-    #[must_use]
-    pub fn tag_of(&self, tid: Tid, home: FsBlock, data: &[u8], is_escaped: bool) -> Tag {
-        let checksum = self
-            .seed
-            .map_or(0, |seed| seed.bytes(&tid.0.to_be_bytes()).bytes(data).0);
-        let bits = if self.features.contains(Features::CSUM_V3) {
-            u32::MAX
-        } else {
-            0xffff
-        };
+    pub(crate) fn tag_of(&self, tid: Tid, home: FsBlock, data: &[u8], is_escaped: bool) -> Tag {
+        let checksum = self.seed.map(|seed| self.data_checksum(seed, tid, data));
         Tag {
             home,
             is_escaped,
-            checksum: checksum & bits,
+            checksum: checksum.unwrap_or(0),
         }
     }
 
@@ -85,30 +71,31 @@ impl Format {
         let [h0, h1, h2, h3, l0, l1, l2, l3] = tag.home.0.to_be_bytes();
         let [c0, c1, c2, c3] = tag.checksum.to_be_bytes();
         let [f0, f1, f2, f3] = flags.to_be_bytes();
-        let high = if self.features.contains(Features::BIT64) {
-            [h0, h1, h2, h3]
-        } else {
-            [0; 4]
-        };
+        let has_high = self.has(Features::BIT64);
+        let high = if has_high { [h0, h1, h2, h3] } else { [0; 4] };
         block.extend_from_slice(&[l0, l1, l2, l3]);
-        if self.features.contains(Features::CSUM_V3) {
+        if self.has(Features::CSUM_V3) {
             block.extend_from_slice(&[f0, f1, f2, f3]);
             block.extend_from_slice(&high);
             block.extend_from_slice(&[c0, c1, c2, c3]);
             return;
         }
         block.extend_from_slice(&[c2, c3, f2, f3]);
-        if self.features.contains(Features::BIT64) {
+        if has_high {
             block.extend_from_slice(&high);
         }
-        if self.features.contains(Features::CSUM_V2) {
+        if self.has(Features::CSUM_V2) {
             block.extend_from_slice(&[0, 0]);
         }
     }
 
     /// A revoke block of `revoked`, no more than it has room for.
-    #[must_use]
-    pub fn revoke_block(&self, tid: Tid, revoked: &[FsBlock], block_size_bytes: usize) -> Vec<u8> {
+    pub(crate) fn revoke_block(
+        &self,
+        tid: Tid,
+        revoked: &[FsBlock],
+        block_size_bytes: usize,
+    ) -> Vec<u8> {
         let mut block = header(BlockKind::Revoke, tid, block_size_bytes);
         let used = REVOKE_HEADER_BYTES + revoked.len() * self.revocation_bytes();
         let used = u32::try_from(used).unwrap_or(u32::MAX);
@@ -121,8 +108,12 @@ impl Format {
     }
 
     /// The block that commits transaction `tid` at `time` since 1970.
-    #[must_use]
-    pub fn commit_block(&self, tid: Tid, time: Duration, block_size_bytes: usize) -> Vec<u8> {
+    pub(crate) fn commit_block(
+        &self,
+        tid: Tid,
+        time: Duration,
+        block_size_bytes: usize,
+    ) -> Vec<u8> {
         let mut block = header(BlockKind::Commit, tid, block_size_bytes);
         block.resize(block_size_bytes, 0);
         block[COMMIT_SECONDS..COMMIT_SECONDS + 8].copy_from_slice(&time.as_secs().to_be_bytes());
@@ -162,8 +153,7 @@ fn header(kind: BlockKind, tid: Tid, capacity_bytes: usize) -> Vec<u8> {
 }
 
 /// Whether a block that starts so must be escaped in the log: it looks like one of the log's own.
-#[must_use]
-pub fn looks_like_log(block: &[u8]) -> bool {
+pub(crate) fn looks_like_log(block: &[u8]) -> bool {
     block.first_chunk() == Some(&MAGIC.to_be_bytes())
 }
 

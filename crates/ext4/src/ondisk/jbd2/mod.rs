@@ -30,6 +30,6 @@ mod superblock;
 
 pub use block::{BlockKind, Commit, Format, Tag, commit, log_block};
 pub use crc32::Crc32;
-pub use encode::looks_like_log;
+pub(crate) use encode::looks_like_log;
 pub use header::{Features, MAGIC, Tid};
 pub use superblock::{JournalSuperblock, SUPERBLOCK_BYTES};

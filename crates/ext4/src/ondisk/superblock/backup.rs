@@ -50,21 +50,13 @@ pub struct SuperblockRepair {
 
 impl std::fmt::Display for SuperblockRepair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (damage, verdict) = match self.damage {
+            Damage::Torn => ("written in part", "confirms it"),
+            Damage::Wrong => ("damaged", "is used instead"),
+            Damage::Lost => ("lost", "is used instead"),
+        };
         let backup = self.backup;
-        match self.damage {
-            Damage::Torn => write!(
-                f,
-                "written in part; the backup in block group {backup} confirms it"
-            ),
-            Damage::Wrong => write!(
-                f,
-                "damaged; the backup in block group {backup} is used instead"
-            ),
-            Damage::Lost => write!(
-                f,
-                "lost; the backup in block group {backup} is used instead"
-            ),
-        }
+        write!(f, "{damage}; the backup in block group {backup} {verdict}")
     }
 }
 

@@ -175,6 +175,15 @@ impl Superblock {
         ino >= self.first_ino && ino.0 <= self.inodes_count
     }
 
+    /// The group of inode `ino`, and its index in there.
+    pub(crate) fn inode_location(&self, ino: Ino) -> (GroupNo, u32) {
+        let index = ino.0.saturating_sub(1);
+        (
+            GroupNo(index / self.inodes_per_group),
+            index % self.inodes_per_group,
+        )
+    }
+
     /// Whether metadata carries a CRC-32C.
     #[must_use]
     pub fn has_metadata_checksums(&self) -> bool {
@@ -182,8 +191,7 @@ impl Superblock {
     }
 
     /// Whether group descriptors carry a checksum, of either kind.
-    #[must_use]
-    pub fn has_descriptor_checksums(&self) -> bool {
+    pub(crate) fn has_descriptor_checksums(&self) -> bool {
         self.ro_compat
             .intersects(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM)
     }

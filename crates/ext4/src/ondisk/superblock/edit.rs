@@ -135,12 +135,6 @@ impl<'a> SuperblockEdit<'a> {
         self.raw.s_last_orphan.set(ino.map_or(0, |ino| ino.0));
     }
 
-    /// Where the list of inodes that are to be deleted starts.
-    #[must_use]
-    pub fn last_orphan(&self) -> Option<Ino> {
-        Ino::stored(self.raw.s_last_orphan.get())
-    }
-
     /// The features as they are now.
     #[must_use]
     pub fn features(&self) -> (Compat, Incompat, RoCompat) {

@@ -352,11 +352,7 @@ impl RawSuperblock {
         geometry: &Geometry,
     ) -> Superblock {
         let revision = self.s_rev_level.get();
-        let first_ino = if revision == 0 {
-            11
-        } else {
-            self.s_first_ino.get()
-        };
+        let first_ino = self.s_first_ino.get();
         Superblock {
             inodes_count: self.s_inodes_count.get(),
             blocks_count: geometry.blocks_count,
@@ -382,7 +378,7 @@ impl RawSuperblock {
             state: State::from_bits_retain(self.s_state.get()),
             inode_size_bytes: geometry.inode_size_bytes,
             descriptor_size_bytes: geometry.descriptor_size_bytes,
-            first_ino: Ino(first_ino),
+            first_ino: Ino(if revision == 0 { 11 } else { first_ino }),
             compat,
             incompat,
             ro_compat,

@@ -5,12 +5,13 @@
 //! sorted by class, length of the name, name.
 
 use super::entry::{
-    ENTRY_BYTES, HEADER_BYTES, MAGIC, MAGIC_BYTES, NameIndex, ValuePlace, XattrEntry,
+    ENTRY_BYTES, HEADER_BYTES, MAGIC, MAGIC_BYTES, NameIndex, RawEntry, ValuePlace, XattrEntry,
 };
 use super::header::{BLOCKS_AT, HASH_AT, REFERENCES_AT};
 use crate::Ino;
 use crate::ondisk::checksum::Crc32c;
-use crate::ondisk::fields::{put16, put32};
+use crate::ondisk::fields::put32;
+use zerocopy::IntoBytes;
 
 /// The zeros that end the entries.
 const END_BYTES: usize = 4;
@@ -61,8 +62,7 @@ impl StoredXattr {
     }
 
     /// The inode that holds the value, and how many bytes that is.
-    #[must_use]
-    pub fn value_inode(&self) -> Option<(Ino, u32)> {
+    pub(crate) fn value_inode(&self) -> Option<(Ino, u32)> {
         match self.value {
             StoredValue::Here(_) => None,
             StoredValue::Inode {
@@ -102,8 +102,7 @@ pub fn space_bytes(name_bytes: usize, value_bytes: usize) -> usize {
 }
 
 /// The hash of the entry `name` whose value is in an inode and has the checksum `value`.
-#[must_use]
-pub fn inode_value_hash(name: &[u8], value: Crc32c) -> u32 {
+pub(crate) fn inode_value_hash(name: &[u8], value: Crc32c) -> u32 {
     hash_words(hash_name(name), &value.0.to_le_bytes())
 }
 
@@ -122,14 +121,12 @@ fn hash_words(hash: u32, value: &[u8]) -> u32 {
 }
 
 /// Bytes for attributes in an inode that has `rest_bytes` behind its fixed fields.
-#[must_use]
-pub fn inode_room_bytes(rest_bytes: usize) -> usize {
+pub(crate) fn inode_room_bytes(rest_bytes: usize) -> usize {
     rest_bytes.saturating_sub(MAGIC_BYTES + END_BYTES)
 }
 
 /// Bytes for attributes in a block of `block_bytes`.
-#[must_use]
-pub fn block_room_bytes(block_bytes: usize) -> usize {
+pub(crate) fn block_room_bytes(block_bytes: usize) -> usize {
     block_bytes.saturating_sub(HEADER_BYTES + END_BYTES)
 }
 
@@ -141,8 +138,7 @@ pub fn total_bytes<'a>(attributes: impl IntoIterator<Item = &'a StoredXattr>) ->
 
 /// Makes `attributes` all that is stored in an inode; `rest` starts behind its fixed fields.
 /// False, with nothing done, if they do not fit.
-#[must_use]
-pub fn fill_inode(rest: &mut [u8], attributes: &[StoredXattr]) -> bool {
+pub(crate) fn fill_inode(rest: &mut [u8], attributes: &[StoredXattr]) -> bool {
     if total_bytes(attributes) > inode_room_bytes(rest.len()) {
         return false;
     }
@@ -210,13 +206,16 @@ fn put_attribute(
         } => (0, ino, size_bytes),
     };
     let name = attribute.name.as_slice();
-    let (entry, names) = region[*at..].split_at_mut(ENTRY_BYTES);
-    entry[0] = u8::try_from(name.len()).unwrap_or(u8::MAX);
-    entry[1] = attribute.index.0;
-    put16(entry, 2, u16::try_from(offset).unwrap_or(u16::MAX));
-    put32(entry, 4, ino.0);
-    put32(entry, 8, size_bytes);
-    put32(entry, 12, hash);
+    let entry = RawEntry {
+        e_name_len: u8::try_from(name.len()).unwrap_or(u8::MAX),
+        e_name_index: attribute.index.0,
+        e_value_offs: u16::try_from(offset).unwrap_or(u16::MAX).into(),
+        e_value_inum: ino.0.into(),
+        e_value_size: size_bytes.into(),
+        e_hash: hash.into(),
+    };
+    let (place, names) = region[*at..].split_at_mut(ENTRY_BYTES);
+    place.copy_from_slice(entry.as_bytes());
     names[..name.len()].copy_from_slice(name);
     *at += (ENTRY_BYTES + name.len()).next_multiple_of(4);
 }

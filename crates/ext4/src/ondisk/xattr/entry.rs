@@ -2,13 +2,27 @@
 
 use crate::Ino;
 use crate::ondisk::Damage;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// What an inode's region and a block start with.
 pub(super) const MAGIC: u32 = 0xea02_0000;
 pub(super) const MAGIC_BYTES: usize = 4;
-pub(super) const ENTRY_BYTES: usize = 16;
+pub(super) const ENTRY_BYTES: usize = size_of::<RawEntry>();
 pub(super) const HEADER_BYTES: usize = 32;
 pub(super) const CHECKSUM_OFFSET: usize = 16;
+
+/// An entry without its name.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawEntry {
+    pub e_name_len: u8,
+    pub e_name_index: u8,
+    pub e_value_offs: U16,
+    pub e_value_inum: U32,
+    pub e_value_size: U32,
+    pub e_hash: U32,
+}
 
 /// A class of attribute names, stored as a number in place of a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,37 +156,19 @@ impl<'a> XattrEntries<'a> {
             Some([0, 0, ..]) => return Err("attribute entry has no name"),
             Some(_) => {}
         }
-        let (header, names) = rest.split_first_chunk::<ENTRY_BYTES>().ok_or(PAST_END)?;
-        let [
-            name_len,
-            index,
-            o0,
-            o1,
-            i0,
-            i1,
-            i2,
-            i3,
-            s0,
-            s1,
-            s2,
-            s3,
-            hash @ ..,
-        ] = *header;
-        let name = names.get(..usize::from(name_len)).ok_or(PAST_END)?;
-        let size_bytes = u32::from_le_bytes([s0, s1, s2, s3]);
-        let ino = Ino(u32::from_le_bytes([i0, i1, i2, i3]));
-        let value = if ino == Ino(0) {
-            let offset = usize::from(u16::from_le_bytes([o0, o1]));
-            ValuePlace::Here(self.value(offset, size_bytes)?)
-        } else {
-            ValuePlace::Inode { ino, size_bytes }
+        let (raw, names) = RawEntry::ref_from_prefix(rest).map_err(|_| PAST_END)?;
+        let name = names.get(..usize::from(raw.e_name_len)).ok_or(PAST_END)?;
+        let size_bytes = raw.e_value_size.get();
+        let value = match Ino::stored(raw.e_value_inum.get()) {
+            None => ValuePlace::Here(self.value(raw.e_value_offs.get().into(), size_bytes)?),
+            Some(ino) => ValuePlace::Inode { ino, size_bytes },
         };
         let next = self.at + (ENTRY_BYTES + name.len()).next_multiple_of(4);
         let entry = XattrEntry {
-            index: NameIndex(index),
+            index: NameIndex(raw.e_name_index),
             name,
             value,
-            hash: u32::from_le_bytes(hash),
+            hash: raw.e_hash.get(),
         };
         Ok(Some((next, entry)))
     }

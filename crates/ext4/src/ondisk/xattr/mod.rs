@@ -14,9 +14,7 @@ mod encode;
 mod entry;
 mod header;
 
-pub use encode::{
-    StoredValue, StoredXattr, block_room_bytes, fill_block, fill_inode, inode_room_bytes,
-    inode_value_hash, space_bytes, total_bytes,
-};
+pub use encode::{StoredValue, StoredXattr, fill_block, space_bytes, total_bytes};
+pub(crate) use encode::{block_room_bytes, fill_inode, inode_room_bytes, inode_value_hash};
 pub use entry::{NameIndex, ValuePlace, XattrEntries, XattrEntry, split_checksum};
 pub use header::{BlockHeader, UserCount, has_same_contents, set_block_checksum};
