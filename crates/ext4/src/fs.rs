@@ -9,8 +9,9 @@ use crate::error::Place;
 use crate::inode::Orphans;
 use crate::journal::{Overlay, RecoveryCounts, Writer};
 use crate::ondisk::checksum::Crc32c;
+use crate::ondisk::features::Incompat;
 use crate::ondisk::group::{DescriptorPlace, GroupDesc, GroupFlags};
-use crate::ondisk::inode::checksum_is_right;
+use crate::ondisk::inode::{InodeFlags, checksum_is_right};
 use crate::ondisk::superblock::Superblock;
 use crate::xattr::Sharing;
 use crate::{Error, FsBlock, GroupNo, Ino, Inode, Result, ShareCounts};
@@ -221,10 +222,9 @@ impl Filesystem {
     pub(crate) fn inode_place(&self, ino: Ino) -> Result<(FsBlock, usize, bool)> {
         let place = Place::Inode(ino);
         place.ensure(self.sb.has_ino(ino), "no such inode number")?;
-        let index = ino.0 - 1;
-        let desc = self.group(GroupNo(index / self.sb.inodes_per_group))?;
-        let size_bytes = u64::from(self.sb.inode_size_bytes);
-        let offset_bytes = u64::from(index % self.sb.inodes_per_group) * size_bytes;
+        let (group, index) = self.sb.inode_location(ino);
+        let desc = self.group(group)?;
+        let offset_bytes = u64::from(index) * u64::from(self.sb.inode_size_bytes);
         let block_in_table = offset_bytes >> self.sb.block_size_log2;
         let block = FsBlock(desc.inode_table.0 + block_in_table);
         if !self.buffers.contains(block.0) {
@@ -272,6 +272,11 @@ impl Filesystem {
             return Err(inode.place().corrupt("checksum of the inode is wrong"));
         }
         Ok(inode)
+    }
+
+    /// Whether the content of `inode`, or the names in it, are encrypted.
+    pub(crate) fn is_encrypted(&self, inode: &Inode) -> bool {
+        self.sb.incompat.contains(Incompat::ENCRYPT) && inode.flags().contains(InodeFlags::ENCRYPT)
     }
 
     /// The start of the checksums of `inode` and its blocks, if they have any.

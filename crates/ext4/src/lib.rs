@@ -39,7 +39,6 @@ pub use fs::{Filesystem, InodeBytes, Statfs};
 pub use inode::write::NewInode;
 pub use inode::{DeviceNumber, FileKind, INODE_BYTES, INODE_WORDS, Inode};
 pub use journal::{Handle, Tid, WriteOptions};
-pub use map::claim::FileClaim;
 pub use map::write::MappingLevel;
 pub use map::{FileBlocks, Mapping, MappingKind};
 pub use mmp::{Mmp, MmpHost};

@@ -22,9 +22,7 @@ impl Filesystem {
         if inode.kind() != FileKind::Symlink {
             return Err(Error::NotSymlink(inode.ino()));
         }
-        if inode.flags().contains(InodeFlags::ENCRYPT)
-            && self.superblock().incompat.contains(Incompat::ENCRYPT)
-        {
+        if self.is_encrypted(inode) {
             return Err(Error::Encrypted(inode.ino()));
         }
         let place = inode.place();

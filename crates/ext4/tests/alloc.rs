@@ -183,7 +183,7 @@ impl<'a> Play<'a> {
     fn allocate_block(&mut self, handle: &mut Handle<'_>) {
         let fs = &self.writable.fs;
         let near = FsBlock(self.random.below(fs.superblock().blocks_count));
-        match fs.allocate_block(handle, near, Ino(12)) {
+        match fs.allocate_block(handle, near) {
             Ok(block) => {
                 assert!(self.model.free.remove(&block.0), "{block} is not free");
                 self.model.used.push((block.0, 1));

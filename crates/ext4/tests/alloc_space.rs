@@ -54,7 +54,7 @@ fn space_claimed_to_the_last_block_and_freed_is_what_it_was() {
         assert_eq!(fs.statfs().available_blocks, 0);
         let mut handle = fs.start(1000).unwrap();
         let mut metadata = Vec::new();
-        while let Ok(block) = fs.allocate_block(&mut handle, FsBlock(0), Ino(12)) {
+        while let Ok(block) = fs.allocate_block(&mut handle, FsBlock(0)) {
             metadata.push((block, 1));
         }
         let log2 = fs.superblock().cluster_blocks_log2;
@@ -138,7 +138,7 @@ fn space_reserved_is_there_for_its_owner_alone() {
         let mut handle = fs.start(8).unwrap();
         fs.take(&mut handle, claim).unwrap();
         // What was promised finds its metadata too.
-        fs.allocate_block(&mut handle, FsBlock(0), Ino(12)).unwrap();
+        fs.allocate_block(&mut handle, FsBlock(0)).unwrap();
         handle.stop();
     }
     assert_eq!(own, 100);

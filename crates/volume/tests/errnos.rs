@@ -22,7 +22,7 @@ fn failures_have_the_errnos_that_the_documents_name() {
     };
     let table: [(Error, Errno); 14] = [
         (
-            Ext4::corrupt(Place::Superblock, "damaged").into(),
+            Place::Superblock.corrupt("damaged").into(),
             Errno::UCLEAN,
         ),
         (Ext4::Device(device_error()).into(), Errno::IO),

@@ -13,7 +13,7 @@ impl Bits {
     /// `len` clear bits.
     pub(super) fn new(len: u32) -> Self {
         Self {
-            words: vec![0; index(len.div_ceil(64))].into(),
+            words: vec![0; len.div_ceil(64) as usize].into(),
             len,
         }
     }
@@ -56,7 +56,7 @@ impl Bits {
     /// none is.
     pub(super) fn next(&self, from: u32, is_set: bool) -> u32 {
         let mut mask = u64::MAX << (from % 64);
-        for at in index(from / 64)..self.words.len() {
+        for at in (from / 64) as usize..self.words.len() {
             let word = if is_set {
                 self.words[at]
             } else {
@@ -101,13 +101,9 @@ impl Bits {
         words.map(move |word| {
             let from = range.start.saturating_sub(word * 64);
             let to = (range.end - word * 64).min(64);
-            (index(word), (u64::MAX >> (64 - (to - from))) << from)
+            (word as usize, (u64::MAX >> (64 - (to - from))) << from)
         })
     }
-}
-
-fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

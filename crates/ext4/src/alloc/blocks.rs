@@ -25,7 +25,7 @@ impl Filesystem {
         };
         // First what takes it back.
         handle.allocation.taken.push(run);
-        self.allocator().space().counts().apply(run.len, 0);
+        self.allocator().counts().apply(run.len, 0);
         self.change_bits(handle, run, true)
     }
 
@@ -40,15 +40,13 @@ impl Filesystem {
         start: FsBlock,
         blocks: u32,
     ) -> Result<()> {
-        let space = self.shared_space()?;
+        let space = self.space()?;
         for run in self.runs_of(start, blocks, NO_INO)? {
             let (group, bits) = space.geometry.bits(run);
             // What was freed by an open handle is held still, and clear in the bitmap.
             let free = self.with_map(group, |state| {
-                let free: Vec<_> = match &state.map {
-                    Some(map) => map.busy.runs(bits.clone()).collect(),
-                    None => Vec::new(),
-                };
+                let maps = state.map.iter();
+                let free: Vec<_> = maps.flat_map(|map| map.busy.runs(bits.clone())).collect();
                 for range in &free {
                     state.hold(range.clone());
                 }
@@ -63,30 +61,21 @@ impl Filesystem {
                 used.runs(bits).collect()
             };
             for bits in unused {
-                let run = Run {
-                    start: space.geometry.first_cluster(group) + u64::from(bits.start),
-                    len: bits.end - bits.start,
-                };
+                let run = space.geometry.run(group, &bits);
                 space.counts().claim_reserved(run.len);
-                self.take(handle, Claim::new(Arc::clone(&space), run))?;
+                self.take(handle, Claim::new(Arc::clone(space), run))?;
             }
         }
         Ok(())
     }
 
-    /// A block for metadata of `ino`, claimed and taken: a whole cluster with bigalloc. Out of
+    /// A block for metadata, claimed and taken: a whole cluster with bigalloc. Out of
     /// what is kept back for metadata if need be.
     ///
     /// # Errors
     /// [`Error::NoSpace`], also where [`Filesystem::commit_freed`] would help, or what
     /// is wrong with the image.
-    pub fn allocate_block(
-        &self,
-        handle: &mut Handle<'_>,
-        near: FsBlock,
-        ino: Ino,
-    ) -> Result<FsBlock> {
-        let _ = ino;
+    pub fn allocate_block(&self, handle: &mut Handle<'_>, near: FsBlock) -> Result<FsBlock> {
         self.allocate_block_as(handle, near, Privilege::Metadata)
     }
 
@@ -130,7 +119,7 @@ impl Filesystem {
         blocks: u32,
         ino: Ino,
     ) -> Result<()> {
-        let space = self.allocator().space();
+        let space = self.allocator();
         for run in self.runs_of(start, blocks, ino)? {
             let (group, bits) = space.geometry.bits(run);
             let is_system = self.with_map(group, |state| {
@@ -159,7 +148,7 @@ impl Filesystem {
     /// Whether the bitmap, as open handles left it, says that `block` is used. What it cannot be
     /// asked about is not.
     pub(crate) fn is_used(&self, block: FsBlock) -> bool {
-        let geometry = &self.allocator().space().geometry;
+        let geometry = &self.allocator().geometry;
         let (group, bit) = geometry.place(geometry.cluster_of(block));
         let Ok(desc) = self.group(group) else {
             return false;
@@ -173,7 +162,7 @@ impl Filesystem {
     /// Sets or clears the bits of `run`, which are all clear or all set, in the bitmap of its
     /// group, and counts them.
     fn change_bits(&self, handle: &mut Handle<'_>, run: Run, is_used: bool) -> Result<()> {
-        let (group, bits) = self.allocator().space().geometry.bits(run);
+        let (group, bits) = self.allocator().geometry.bits(run);
         let sb = self.superblock();
         let desc = self.group(group)?;
         if is_uninitialised(&desc, group) {
@@ -216,7 +205,7 @@ impl Filesystem {
             return Err(Place::Group(group).corrupt("bitmap lies outside the file system"));
         }
         let system = self.system_clusters(group, desc)?;
-        let len = self.allocator().space().geometry.clusters_in(group);
+        let len = self.allocator().geometry.clusters_in(group);
         handle.create(desc.block_bitmap, NO_INO, |bytes| {
             for range in system {
                 bitmap::fill(bytes, range, true);

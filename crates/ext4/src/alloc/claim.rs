@@ -5,12 +5,15 @@ use super::space::Space;
 use crate::FsBlock;
 use std::sync::Arc;
 
-/// A run of blocks that nobody else gets.
+/// A run of blocks that nobody else gets, and that a file may be about to map.
+///
+/// With bigalloc it keeps whole clusters, of which the file may map a part; and blocks of a cluster
+/// that the file has already are kept by nothing but its mapping.
 #[derive(Debug)]
 pub struct Claim {
     start: FsBlock,
     blocks: u32,
-    /// The clusters; `None` once they are taken.
+    /// The clusters that are kept; `None` once they are taken.
     run: Option<Run>,
     space: Arc<Space>,
 }
@@ -26,6 +29,23 @@ impl Claim {
         }
     }
 
+    /// Blocks of a cluster that the file has already.
+    pub(super) fn of_own_cluster(space: Arc<Space>, start: FsBlock, blocks: u32) -> Self {
+        Self {
+            start,
+            blocks,
+            run: None,
+            space,
+        }
+    }
+
+    /// Leaves at most `want` of its blocks, from `skip` on, which must be fewer than it has. What
+    /// it keeps stays the same.
+    pub(crate) fn narrow(&mut self, skip: u32, want: u32) {
+        self.start.0 += u64::from(skip);
+        self.blocks = self.blocks.saturating_sub(skip).min(want);
+    }
+
     /// First block.
     #[must_use]
     pub fn start(&self) -> FsBlock {
@@ -36,6 +56,17 @@ impl Claim {
     #[must_use]
     pub fn blocks(&self) -> u32 {
         self.blocks
+    }
+
+    /// Whether its blocks are free until it is mapped; else the file's mapping led to them.
+    #[must_use]
+    pub fn takes_blocks(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// The blocks of the clusters that it keeps, if it does.
+    pub(crate) fn kept_blocks(&self) -> Option<(FsBlock, u32)> {
+        Some(self.space.blocks_of(self.run?))
     }
 
     /// Ends the claim, whose clusters are somebody else's to give back.

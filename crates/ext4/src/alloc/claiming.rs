@@ -28,7 +28,7 @@ impl Filesystem {
     /// # Errors
     /// [`Error::NoSpace`], [`Error::ReadOnly`].
     pub fn reserve(&self, clusters: u64, may_use_reserved: bool) -> Result<Reservation> {
-        let space = self.shared_space()?;
+        let space = self.space()?;
         let privilege = privilege(may_use_reserved);
         if space.counts().need_exact(clusters) {
             self.count_free()?;
@@ -36,7 +36,7 @@ impl Filesystem {
         if !space.counts().reserve(clusters, privilege) {
             return Err(Error::NoSpace);
         }
-        Ok(Reservation::new(space, clusters))
+        Ok(Reservation::new(Arc::clone(space), clusters))
     }
 
     /// Reserves `clusters` that were reserved before, for content that could not be mapped and stays
@@ -45,9 +45,9 @@ impl Filesystem {
     /// # Errors
     /// [`Error::ReadOnly`].
     pub fn reserve_again(&self, clusters: u64) -> Result<Reservation> {
-        let space = self.shared_space()?;
+        let space = self.space()?;
         space.counts().reserve_again(clusters);
-        Ok(Reservation::new(space, clusters))
+        Ok(Reservation::new(Arc::clone(space), clusters))
     }
 
     /// Keeps `clusters` clusters free for the blocks that will map what was reserved: as many as
@@ -62,7 +62,7 @@ impl Filesystem {
         clusters: u64,
         has_place: bool,
     ) -> Result<MappingReservation> {
-        let space = self.shared_space()?;
+        let space = self.space()?;
         if space.counts().need_exact(clusters) {
             self.count_free()?;
         }
@@ -74,7 +74,7 @@ impl Filesystem {
         if !space.counts().reserve_for_mapping(clusters, privilege) {
             return Err(Error::NoSpace);
         }
-        Ok(MappingReservation::new(space, clusters))
+        Ok(MappingReservation::new(Arc::clone(space), clusters))
     }
 
     /// Claims a run of at most `want` free blocks, at least one; whole clusters with bigalloc.
@@ -93,6 +93,15 @@ impl Filesystem {
         self.claim_as(goal, want, reservation, privilege(goal.may_use_reserved))
     }
 
+    /// Blocks of a cluster that a file has already: nothing is claimed.
+    pub(crate) fn own_cluster_claim(&self, start: FsBlock, blocks: u32) -> Result<Claim> {
+        Ok(Claim::of_own_cluster(
+            Arc::clone(self.space()?),
+            start,
+            blocks,
+        ))
+    }
+
     pub(super) fn claim_as(
         &self,
         goal: Goal,
@@ -100,7 +109,7 @@ impl Filesystem {
         mut reservation: Option<&mut Reservation>,
         privilege: Privilege,
     ) -> Result<Claim> {
-        let space = self.shared_space()?;
+        let space = self.space()?;
         let geometry = &space.geometry;
         let want = want.max(1).div_ceil(1 << geometry.cluster_blocks_log2);
         let want = want.min(geometry.clusters_per_group);
@@ -111,7 +120,7 @@ impl Filesystem {
         let run = if granted == 0 {
             None
         } else {
-            self.find_for(&space, goal, granted)
+            self.find_for(space, goal, granted)
         };
         let surplus = granted - run.map_or(0, |run| run.len);
         match reservation {
@@ -119,7 +128,7 @@ impl Filesystem {
             None => space.counts().unclaim(surplus),
         }
         let run = run.ok_or(Error::NoSpace)?;
-        Ok(Claim::new(space, run))
+        Ok(Claim::new(Arc::clone(space), run))
     }
 
     /// Finds at most `want` clusters and holds them: out of what is set aside for the file, or
@@ -166,7 +175,7 @@ impl Filesystem {
     #[must_use]
     pub fn home_goal(&self, inode: &Inode) -> FsBlock {
         let sb = self.superblock();
-        let group = GroupNo(inode.ino().0.saturating_sub(1) / sb.inodes_per_group);
+        let (group, _) = sb.inode_location(inode.ino());
         let size = self.flex_group_size();
         let first = GroupNo(group.0 / size * size);
         let second = GroupNo(first.0 + 1);
@@ -174,11 +183,6 @@ impl Filesystem {
             && size >= FLEX_GROUPS_APART
             && second.0 < sb.groups_count;
         sb.group_first_block(if is_apart { second } else { first })
-    }
-
-    pub(super) fn shared_space(&self) -> Result<Arc<Space>> {
-        self.space()?;
-        Ok(Arc::clone(self.allocator().space()))
     }
 
     /// The clusters that `blocks` blocks from `start` on touch, group by group.
@@ -189,7 +193,7 @@ impl Filesystem {
         if blocks == 0 || !self.superblock().contains_blocks(start, u64::from(blocks)) {
             return Err(Place::Block(start, ino).corrupt("lies outside the file system"));
         }
-        let geometry = &self.allocator().space().geometry;
+        let geometry = &self.allocator().geometry;
         let last = geometry.cluster_of(FsBlock(start.0 + u64::from(blocks) - 1));
         let mut at = geometry.cluster_of(start);
         let mut runs = Vec::new();

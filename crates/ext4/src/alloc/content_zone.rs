@@ -14,7 +14,7 @@ impl Filesystem {
         if blocks == 0 || !self.superblock().contains_blocks(start, blocks) {
             return false;
         }
-        let space = self.allocator().space();
+        let space = self.allocator();
         let geometry = &space.geometry;
         let mut first = geometry.cluster_of(start);
         let end = geometry.cluster_of(FsBlock(start.0 + blocks - 1)) + 1;

@@ -31,11 +31,11 @@ impl Filesystem {
         parent: &Inode,
         is_directory: bool,
     ) -> Result<Ino> {
-        let space = self.allocator().space();
+        let space = self.allocator();
         if !space.counts().may_have_inodes() {
             return Err(Error::NoInodes);
         }
-        let home = GroupNo(parent.ino().0.saturating_sub(1) / self.superblock().inodes_per_group);
+        let (home, _) = self.superblock().inode_location(parent.ino());
         let preferred = if is_directory {
             self.group_for_directory(parent, home)
         } else {
@@ -72,8 +72,7 @@ impl Filesystem {
     ) -> Result<bool> {
         let sb = self.superblock();
         Place::Inode(ino).ensure(sb.is_file_ino(ino), "to be used, but reserved")?;
-        let index = (ino.0 - 1) % sb.inodes_per_group;
-        let group = GroupNo((ino.0 - 1) / sb.inodes_per_group);
+        let (group, index) = sb.inode_location(ino);
         let desc = self.group(group)?;
         self.with_map(group, |_| ())?;
         if !is_uninitialised(&desc) && bitmap::is_set(&self.inode_bitmap(group, &desc)?, index) {
@@ -161,7 +160,7 @@ impl Filesystem {
             Ok(())
         })?;
         handle.allocation.taken_inodes += 1;
-        self.allocator().space().counts().take_inode();
+        self.allocator().counts().take_inode();
         if self.makes_block(desc, index) {
             let block = desc.inode_table.0 + u64::from(index / self.inodes_in_block());
             handle.create(FsBlock(block), self.ino_of(group, index), |_| Ok(()))?;
@@ -210,8 +209,7 @@ impl Filesystem {
         let sb = self.superblock();
         let place = Place::Inode(ino);
         place.ensure(sb.is_file_ino(ino), "to be freed, but reserved")?;
-        let index = (ino.0 - 1) % sb.inodes_per_group;
-        let group = GroupNo((ino.0 - 1) / sb.inodes_per_group);
+        let (group, index) = sb.inode_location(ino);
         let desc = self.group(group)?;
         place.ensure(!is_uninitialised(&desc), FREE_ALREADY)?;
         self.with_map(group, |_| ())?;
@@ -229,7 +227,7 @@ impl Filesystem {
             Ok(())
         })?;
         handle.allocation.freed_inodes.push(ino);
-        let space = self.allocator().space();
+        let space = self.allocator();
         space.counts().free_inodes += 1;
         space.give_up_window(ino);
         Ok(())

@@ -11,7 +11,9 @@ use crate::error::{Corrupt, Place};
 use crate::ondisk::bitmap;
 use crate::ondisk::features::{Compat, Incompat};
 use crate::ondisk::group::{GroupDesc, GroupFlags};
+use crate::ondisk::superblock::Superblock;
 use crate::{Error, FileBlock, Filesystem, FsBlock, GroupNo, MappingKind, Result};
+use larder_cache::buffer::Buffer;
 use std::ops::Range;
 
 /// Groups of a flexible group whose metadata is looked for in each of them.
@@ -30,7 +32,7 @@ impl Filesystem {
         group: GroupNo,
         look: impl FnOnce(&mut GroupState) -> R,
     ) -> Result<R> {
-        let space = self.allocator().space();
+        let space = self.allocator();
         let entry = space.group(group);
         let mut state = entry.state.lock();
         if let Some(Corrupt { place, what }) = state.damage {
@@ -64,7 +66,7 @@ impl Filesystem {
     /// Reads and checks the block bitmap of `group`.
     fn load_map(&self, group: GroupNo) -> Result<(Map, Summary)> {
         let place = Place::Group(group);
-        let geometry = &self.allocator().space().geometry;
+        let geometry = &self.allocator().geometry;
         let len = geometry.clusters_in(group);
         let desc = self.group(group)?;
         let system = self.system_clusters(group, &desc)?;
@@ -97,45 +99,32 @@ impl Filesystem {
     }
 
     /// The block bitmap of `group`, which is initialised.
-    pub(super) fn block_bitmap(
-        &self,
-        group: GroupNo,
-        desc: &GroupDesc,
-    ) -> Result<larder_cache::buffer::Buffer<'_>> {
-        self.bitmap(group, desc.block_bitmap, |sb, bytes| {
-            let checksum = bitmap::block_bitmap_checksum(sb, bytes);
-            GroupDesc::is_checksum(sb, desc.block_bitmap_checksum, checksum)
-        })
+    pub(super) fn block_bitmap(&self, group: GroupNo, desc: &GroupDesc) -> Result<Buffer<'_>> {
+        let stored = (desc.block_bitmap, desc.block_bitmap_checksum);
+        self.bitmap(group, stored, bitmap::block_bitmap_checksum)
     }
 
     /// The inode bitmap of `group`, which is initialised.
-    pub(super) fn inode_bitmap(
-        &self,
-        group: GroupNo,
-        desc: &GroupDesc,
-    ) -> Result<larder_cache::buffer::Buffer<'_>> {
-        self.bitmap(group, desc.inode_bitmap, |sb, bytes| {
-            let checksum = bitmap::inode_bitmap_checksum(sb, bytes);
-            GroupDesc::is_checksum(sb, desc.inode_bitmap_checksum, checksum)
-        })
+    pub(super) fn inode_bitmap(&self, group: GroupNo, desc: &GroupDesc) -> Result<Buffer<'_>> {
+        let stored = (desc.inode_bitmap, desc.inode_bitmap_checksum);
+        self.bitmap(group, stored, bitmap::inode_bitmap_checksum)
     }
 
     fn bitmap(
         &self,
         group: GroupNo,
-        block: FsBlock,
-        is_right: impl FnOnce(&crate::ondisk::superblock::Superblock, &[u8]) -> bool,
-    ) -> Result<larder_cache::buffer::Buffer<'_>> {
+        (block, stored): (FsBlock, u32),
+        checksum: fn(&Superblock, &[u8]) -> u32,
+    ) -> Result<Buffer<'_>> {
         let sb = self.superblock();
         let place = Place::Group(group);
         if !sb.contains_blocks(block, 1) {
             return Err(place.corrupt("bitmap lies outside the file system"));
         }
         self.read_block(block, place, |bytes| {
-            if sb.has_metadata_checksums() && !is_right(sb, bytes) {
-                return Err(place.corrupt("checksum of a bitmap is wrong"));
-            }
-            Ok(())
+            let is_right = !sb.has_metadata_checksums()
+                || GroupDesc::is_checksum(sb, stored, checksum(sb, bytes));
+            place.ensure(is_right, "checksum of a bitmap is wrong")
         })
     }
 
@@ -146,7 +135,7 @@ impl Filesystem {
         group: GroupNo,
         desc: &GroupDesc,
     ) -> Result<Vec<Range<u32>>> {
-        let geometry = &self.allocator().space().geometry;
+        let geometry = &self.allocator().geometry;
         let log2 = geometry.cluster_blocks_log2;
         let start = geometry.first_data_block + (geometry.first_cluster(group) << log2);
         let end = start + (u64::from(geometry.clusters_in(group)) << log2);
@@ -204,7 +193,7 @@ impl Filesystem {
 
     /// The blocks of the journal, as far as they can be told.
     fn journal_runs(&self) -> &[Range<u64>] {
-        let journal = &self.allocator().space().journal;
+        let journal = &self.allocator().journal;
         journal.get_or_init(|| self.map_journal().unwrap_or_default())
     }
 

@@ -24,9 +24,9 @@
 //! # Damage
 //! Nothing is allocated in a group whose bitmap or descriptor is damaged, nor freed.
 
-mod allocator;
 mod bits;
 mod blocks;
+mod changes;
 mod claim;
 mod claiming;
 mod content_zone;
@@ -40,13 +40,14 @@ mod space;
 mod trim;
 mod window;
 
-pub(crate) use allocator::{AllocationChanges, Allocator};
+pub(crate) use changes::AllocationChanges;
 pub use claim::{Claim, MappingReservation, Reservation};
 pub(crate) use counts::clusters_for_metadata;
 
 use crate::ondisk::superblock::Superblock;
 use crate::{Error, Filesystem, FsBlock, Ino, Result};
-use space::Space;
+pub(crate) use space::Space;
+use std::sync::Arc;
 
 /// Block groups of a file system that can be written to, at most: 128 TiB in blocks of 4 KiB.
 pub(crate) const GROUPS_MAX: u32 = 1 << 20;
@@ -92,7 +93,7 @@ impl Filesystem {
     #[must_use]
     pub fn releases(&self) -> u64 {
         let writer = self.writer.as_ref();
-        writer.map_or(0, |_| self.allocator().space().releases())
+        writer.map_or(0, |_| self.allocator().releases())
     }
 
     /// Commits if that makes blocks claimable that were freed. True, after
@@ -127,7 +128,7 @@ impl Filesystem {
     /// opened for writing. Not to be called under a handle.
     pub(crate) fn free_now(&self) -> Option<(u64, u64, u64)> {
         self.writer.as_ref()?;
-        let space = self.allocator().space();
+        let space = self.allocator();
         if space.counts().need_exact(u64::MAX)
             && let Err(error) = self.count_free()
         {
@@ -142,7 +143,7 @@ impl Filesystem {
 
     /// Sums up the group descriptors at open, if the superblock cannot be trusted.
     pub(crate) fn count_free_unless_known(&self) {
-        let space = self.allocator().space();
+        let space = self.allocator();
         if !space.counts().is_known() {
             self.sum_up(space);
         }
@@ -164,10 +165,10 @@ impl Filesystem {
         }
     }
 
-    fn space(&self) -> Result<&Space> {
+    fn space(&self) -> Result<&Arc<Space>> {
         if !self.is_writable() {
             return Err(Error::ReadOnly(self.failure()));
         }
-        Ok(self.allocator().space())
+        Ok(self.allocator())
     }
 }

@@ -61,7 +61,7 @@ impl Filesystem {
         let sb = self.superblock();
         let (size, count) = self.flex_geometry();
         let (free_inodes, free_clusters) = {
-            let counts = self.allocator().space().counts();
+            let counts = self.allocator().counts();
             (counts.free_inodes, counts.unpromised())
         };
         let clusters = u64::from(sb.blocks_per_group >> sb.cluster_blocks_log2);

@@ -52,7 +52,7 @@ pub(super) struct Wanted {
 impl Filesystem {
     /// Finds free clusters and holds them. `None` if there are none.
     pub(super) fn find_clusters(&self, wanted: Wanted) -> Option<Run> {
-        let space = self.allocator().space();
+        let space = self.allocator();
         if let Some(run) = self.search(wanted) {
             return Some(run);
         }
@@ -66,7 +66,7 @@ impl Filesystem {
     }
 
     fn search(&self, wanted: Wanted) -> Option<Run> {
-        let space = self.allocator().space();
+        let space = self.allocator();
         let (home, bit) = space.geometry.place(wanted.goal);
         let want = wanted
             .clusters
@@ -124,7 +124,7 @@ impl Filesystem {
 
     /// Free clusters of `group` that follow each other, at most. None in a damaged one.
     fn longest_in(&self, group: GroupNo) -> u32 {
-        let known = self.allocator().space().known(group);
+        let known = self.allocator().known(group);
         match known {
             Some(summary) => summary.longest_max,
             None => self.group(group).map_or(0, |desc| desc.free_clusters),
@@ -154,11 +154,7 @@ impl Filesystem {
             .inspect(|bits| state.hold(bits.clone()))
         });
         let bits = found.ok().flatten()?;
-        let first = self.allocator().space().geometry.first_cluster(group);
-        Some(Run {
-            start: first + u64::from(bits.start),
-            len: bits.end - bits.start,
-        })
+        Some(self.allocator().geometry.run(group, &bits))
     }
 }
 

@@ -94,6 +94,14 @@ impl Geometry {
         (GroupNo(group), bit)
     }
 
+    /// The clusters of `bits` of `group`.
+    pub(super) fn run(&self, group: GroupNo, bits: &Range<u32>) -> Run {
+        Run {
+            start: self.first_cluster(group) + u64::from(bits.start),
+            len: bits.end - bits.start,
+        }
+    }
+
     /// The group of `run`, and its bits in there.
     pub(super) fn bits(&self, run: Run) -> (GroupNo, Range<u32>) {
         let (group, bit) = self.place(run.start);
@@ -160,7 +168,7 @@ pub(super) struct Group {
     pub(super) state: Mutex<GroupState>,
 }
 
-/// The free space of a file system that is written to.
+/// The free space of a file system that is written to: what is claimed, freed, counted.
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(super) geometry: Geometry,
@@ -186,7 +194,9 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(super) fn new(sb: &Superblock, was_clean: bool) -> Self {
+    /// For the file system of `sb`, as it was before it was marked as in use: if it
+    /// was left clean, and there was nothing to recover, its counts are trusted.
+    pub(crate) fn new(sb: &Superblock, was_clean: bool) -> Self {
         let geometry = Geometry::new(sb);
         Self {
             groups: RwLock::default(),
@@ -203,6 +213,11 @@ impl Space {
             last_inode_group: AtomicU32::new(0),
             geometry,
         }
+    }
+
+    /// Blocks of the file system.
+    pub(crate) fn blocks_count(&self) -> u64 {
+        self.geometry.blocks_count
     }
 
     pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -271,7 +286,7 @@ impl Space {
     ///
     /// What is released stays pending until it is claimable and [`Space::releases`] tells of it:
     /// who finds nothing pending finds one of both.
-    pub(super) fn committed(&self, tid: Tid) {
+    pub(crate) fn committed(&self, tid: Tid) {
         // Numbers wrap around: the difference says which is the older.
         let is_older = |freed: Tid| freed.0.wrapping_sub(tid.0).cast_signed() <= 0;
         loop {

@@ -12,7 +12,7 @@ impl Filesystem {
     /// # Errors
     /// [`Error::NotSupported`] if the device cannot, or its error.
     pub fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64> {
-        let space = self.shared_space()?;
+        let space = self.space()?;
         let geometry = &space.geometry;
         let cluster_bytes = self.superblock().cluster_size_bytes();
         // Whole clusters inside of the bytes.
@@ -38,7 +38,7 @@ impl Filesystem {
             let within =
                 |cluster: u64| u32::try_from(cluster.saturating_sub(first)).unwrap_or(u32::MAX);
             let bits = within(start)..within(end).min(geometry.clusters_in(group));
-            discarded += self.trim_group(&space, group, &bits, clusters_min)?;
+            discarded += self.trim_group(space, group, &bits, clusters_min)?;
         }
         Ok(discarded)
     }
@@ -50,7 +50,6 @@ impl Filesystem {
         bits: &Range<u32>,
         clusters_min: u32,
     ) -> Result<u64> {
-        let first = space.geometry.first_cluster(group);
         let mut at = bits.start;
         let mut discarded = 0;
         // One run at a time is kept from others while it is discarded; who finds nothing else
@@ -61,10 +60,7 @@ impl Filesystem {
                 return Ok(discarded);
             };
             at = found.end;
-            let run = Run {
-                start: first + u64::from(found.start),
-                len: found.end - found.start,
-            };
+            let run = space.geometry.run(group, &found);
             let result = self.discard(space, run);
             space.release(run);
             discarded += result?;

@@ -4,8 +4,8 @@
 //! entries, of which the second starts behind the 60 bytes of `i_block`.
 
 use super::MAX_NAME_BYTES;
+use super::change::DirChange;
 use crate::error::DamageAt;
-use crate::journal::Handle;
 use crate::ondisk::Damage;
 use crate::ondisk::dir::Dirents;
 use crate::ondisk::dir_edit::{self, NewDirent};
@@ -30,39 +30,6 @@ fn chains(len: usize) -> [Range<usize>; 2] {
 }
 
 impl Filesystem {
-    /// Makes `dir`, which is new, an empty directory in its inode; false if that has no room.
-    pub(super) fn init_inline_directory(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
-        parent: Ino,
-    ) -> Result<bool> {
-        if self.inline_capacity(dir)? < SECOND_CHAIN {
-            return Ok(false);
-        }
-        let mut data = vec![0; SECOND_CHAIN];
-        data[..PARENT_BYTES].copy_from_slice(&parent.0.to_le_bytes());
-        dir_edit::clear(&mut data[PARENT_BYTES..]);
-        self.set_inline_data(handle, dir, &data)?;
-        Ok(true)
-    }
-
-    /// Adds `entry` to an inline directory; false if the inode has no room.
-    pub(super) fn add_inline(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
-        entry: NewDirent<'_>,
-    ) -> Result<bool> {
-        let mut data = self.inline_directory(dir)?;
-        let inserted = insert_into_chains(dir, &mut data, entry)?
-            || self.extend_chain(dir, &mut data)? && insert_into_chains(dir, &mut data, entry)?;
-        if inserted {
-            self.set_inline_data(handle, dir, &data)?;
-        }
-        Ok(inserted)
-    }
-
     /// Gives the second chain all the room that the inode has; false if it has it already.
     fn extend_chain(&self, dir: &Inode, data: &mut Vec<u8>) -> Result<bool> {
         // Records are multiples of 4 bytes long, and so are chains.
@@ -74,64 +41,6 @@ impl Filesystem {
         data.resize(capacity, 0);
         dir_edit::extend(&mut data[second.start..], second.len()).at(dir.place())?;
         Ok(true)
-    }
-
-    pub(super) fn set_inline_entry(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
-        entry: NewDirent<'_>,
-    ) -> Result<()> {
-        let mut data = self.inline_directory(dir)?;
-        if entry.name == b".." {
-            data[..PARENT_BYTES].copy_from_slice(&entry.ino.0.to_le_bytes());
-            return self.set_inline_data(handle, dir, &data);
-        }
-        self.edit_chains(handle, dir, data, |chain| {
-            dir_edit::retarget(chain, entry.name, entry.ino, entry.file_type)
-        })
-    }
-
-    pub(super) fn remove_inline_entry(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
-        name: &[u8],
-    ) -> Result<()> {
-        let data = self.inline_directory(dir)?;
-        self.edit_chains(handle, dir, data, |chain| dir_edit::remove(chain, name))
-    }
-
-    /// Changes the chain that `edit` finds its entry in.
-    fn edit_chains(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
-        mut data: Vec<u8>,
-        mut edit: impl FnMut(&mut [u8]) -> Result<bool, Damage>,
-    ) -> Result<()> {
-        for chain in chains(data.len()) {
-            if edit(&mut data[chain]).at(dir.place())? {
-                return self.set_inline_data(handle, dir, &data);
-            }
-        }
-        Err(dir.place().corrupt("entry is no longer there"))
-    }
-
-    /// Moves the entries of an inline directory into a block.
-    pub(super) fn move_out_of_inode(&self, handle: &mut Handle<'_>, dir: &mut Inode) -> Result<()> {
-        let data = self.inline_directory(dir)?;
-        self.remove_inline_data(handle, dir)?;
-        let parent = Ino(u32::from_le_bytes([data[0], data[1], data[2], data[3]]));
-        let mut entries = Vec::new();
-        for chain in chains(data.len()) {
-            for dirent in Dirents::new(&data[chain]) {
-                let dirent = dirent.at(dir.place())?;
-                debug_assert!(dirent.name.len() <= MAX_NAME_BYTES);
-                entries.push(NewDirent::from(dirent));
-            }
-        }
-        self.init_first_block(handle, dir, parent, &entries)
     }
 
     /// The two chains of entries of an inline directory.
@@ -147,6 +56,78 @@ impl Filesystem {
             return Err(dir.place().corrupt("directory in the inode is too short"));
         }
         Ok(data)
+    }
+}
+
+impl DirChange<'_, '_> {
+    /// Makes `dir`, which is new, an empty directory in its inode; false if that has no room.
+    pub(super) fn init_inline_directory(&mut self, parent: Ino) -> Result<bool> {
+        if self.fs.inline_capacity(self.dir)? < SECOND_CHAIN {
+            return Ok(false);
+        }
+        let mut data = vec![0; SECOND_CHAIN];
+        data[..PARENT_BYTES].copy_from_slice(&parent.0.to_le_bytes());
+        dir_edit::clear(&mut data[PARENT_BYTES..]);
+        self.fs.set_inline_data(self.handle, self.dir, &data)?;
+        Ok(true)
+    }
+
+    /// Adds `entry` to an inline directory; false if the inode has no room.
+    pub(super) fn add_inline(&mut self, entry: NewDirent<'_>) -> Result<bool> {
+        let mut data = self.fs.inline_directory(self.dir)?;
+        let inserted = insert_into_chains(self.dir, &mut data, entry)?
+            || self.fs.extend_chain(self.dir, &mut data)?
+                && insert_into_chains(self.dir, &mut data, entry)?;
+        if inserted {
+            self.fs.set_inline_data(self.handle, self.dir, &data)?;
+        }
+        Ok(inserted)
+    }
+
+    pub(super) fn set_inline_entry(&mut self, entry: NewDirent<'_>) -> Result<()> {
+        let mut data = self.fs.inline_directory(self.dir)?;
+        if entry.name == b".." {
+            data[..PARENT_BYTES].copy_from_slice(&entry.ino.0.to_le_bytes());
+            return self.fs.set_inline_data(self.handle, self.dir, &data);
+        }
+        self.edit_chains(data, |chain| {
+            dir_edit::retarget(chain, entry.name, entry.ino, entry.file_type)
+        })
+    }
+
+    pub(super) fn remove_inline_entry(&mut self, name: &[u8]) -> Result<()> {
+        let data = self.fs.inline_directory(self.dir)?;
+        self.edit_chains(data, |chain| dir_edit::remove(chain, name))
+    }
+
+    /// Changes the chain that `edit` finds its entry in.
+    fn edit_chains(
+        &mut self,
+        mut data: Vec<u8>,
+        mut edit: impl FnMut(&mut [u8]) -> Result<bool, Damage>,
+    ) -> Result<()> {
+        for chain in chains(data.len()) {
+            if edit(&mut data[chain]).at(self.dir.place())? {
+                return self.fs.set_inline_data(self.handle, self.dir, &data);
+            }
+        }
+        Err(self.dir.place().corrupt("entry is no longer there"))
+    }
+
+    /// Moves the entries of an inline directory into a block.
+    pub(super) fn move_out_of_inode(&mut self) -> Result<()> {
+        let data = self.fs.inline_directory(self.dir)?;
+        self.fs.remove_inline_data(self.handle, self.dir)?;
+        let parent = Ino(u32::from_le_bytes([data[0], data[1], data[2], data[3]]));
+        let mut entries = Vec::new();
+        for chain in chains(data.len()) {
+            for dirent in Dirents::new(&data[chain]) {
+                let dirent = dirent.at(self.dir.place())?;
+                debug_assert!(dirent.name.len() <= MAX_NAME_BYTES);
+                entries.push(NewDirent::from(dirent));
+            }
+        }
+        self.init_first_block(parent, &entries)
     }
 }
 

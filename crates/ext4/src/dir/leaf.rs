@@ -1,7 +1,7 @@
 //! Changing one block of a directory: its entries, then its checksum.
 
+use super::change::DirChange;
 use crate::error::{DamageAt, Place};
-use crate::journal::Handle;
 use crate::ondisk::Damage;
 use crate::ondisk::dir::split_tail;
 use crate::ondisk::dir_edit;
@@ -23,28 +23,6 @@ impl Filesystem {
         Ok(chain)
     }
 
-    /// Changes the entries of the block `block` of `dir`.
-    pub(crate) fn edit_leaf<R>(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &Inode,
-        block: FsBlock,
-        edit: impl FnOnce(&mut [u8]) -> Result<R, Damage>,
-    ) -> Result<R> {
-        let place = Place::Block(block, dir.ino());
-        handle.update(block, dir.ino(), |bytes| {
-            if !self.superblock().has_metadata_checksums() {
-                return edit(bytes).at(place);
-            }
-            let Some((chain, _)) = dir_edit::split_tail_mut(bytes) else {
-                return Err(place.corrupt("directory block has no checksum"));
-            };
-            let edited = edit(chain).at(place)?;
-            self.seal_leaf(dir, bytes);
-            Ok(edited)
-        })
-    }
-
     /// Sets the checksum of a block of `dir`'s entries, if there is to be one.
     fn seal_leaf(&self, dir: &Inode, bytes: &mut [u8]) {
         if let Some(seed) = self.inode_seed(dir)
@@ -53,18 +31,37 @@ impl Filesystem {
             dir_edit::set_tail_checksum(tail, seed.bytes(chain).0);
         }
     }
+}
+
+impl DirChange<'_, '_> {
+    /// Changes the entries of the block `block` of `dir`.
+    pub(crate) fn edit_leaf<R>(
+        &mut self,
+        block: FsBlock,
+        edit: impl FnOnce(&mut [u8]) -> Result<R, Damage>,
+    ) -> Result<R> {
+        let place = Place::Block(block, self.dir.ino());
+        self.handle.update(block, self.dir.ino(), |bytes| {
+            if !self.fs.superblock().has_metadata_checksums() {
+                return edit(bytes).at(place);
+            }
+            let Some((chain, _)) = dir_edit::split_tail_mut(bytes) else {
+                return Err(place.corrupt("directory block has no checksum"));
+            };
+            let edited = edit(chain).at(place)?;
+            self.fs.seal_leaf(self.dir, bytes);
+            Ok(edited)
+        })
+    }
 
     /// Adds a block of entries at the end of `dir`: `fill` gets the chain, one free record.
     pub(crate) fn append_leaf(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
+        &mut self,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Damage>,
     ) -> Result<u32> {
-        let ino = dir.ino();
-        let seed_of = *dir;
-        self.append_block(handle, dir, |block, bytes| {
-            let has_tail = self.superblock().has_metadata_checksums();
+        let (fs, dir) = (self.fs, *self.dir);
+        self.append_block(|block, bytes| {
+            let has_tail = fs.superblock().has_metadata_checksums();
             if has_tail {
                 dir_edit::make_tail(bytes);
             }
@@ -73,8 +70,8 @@ impl Filesystem {
                 _ => bytes,
             };
             dir_edit::clear(chain);
-            fill(chain).at(Place::Block(block, ino))?;
-            self.seal_leaf(&seed_of, bytes);
+            fill(chain).at(Place::Block(block, dir.ino()))?;
+            fs.seal_leaf(&dir, bytes);
             Ok(())
         })
     }
@@ -82,28 +79,31 @@ impl Filesystem {
     /// Adds a block at the end of `dir`, all zeros before `fill`; returns its number in the
     /// directory.
     pub(crate) fn append_block(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
+        &mut self,
         fill: impl FnOnce(FsBlock, &mut [u8]) -> Result<()>,
     ) -> Result<u32> {
-        let block_size_bytes = u64::from(self.superblock().block_size_bytes());
-        let index = dir.size_bytes().div_ceil(block_size_bytes);
+        let block_size_bytes = u64::from(self.fs.superblock().block_size_bytes());
+        let index = self.dir.size_bytes().div_ceil(block_size_bytes);
         let size_bytes = (index + 1) * block_size_bytes;
-        let has_large_dir = self.superblock().incompat.contains(Incompat::LARGE_DIR);
+        let has_large_dir = self.fs.superblock().incompat.contains(Incompat::LARGE_DIR);
         if index >= MAX_BLOCKS || !has_large_dir && size_bytes > u64::from(u32::MAX) {
             return Err(Error::NoSpace);
         }
         let number = u32::try_from(index).map_err(|_| Error::NoSpace)?;
         let start = FileBlock(number);
-        if self.map(dir, start, 1)?.kind != MappingKind::Hole {
-            return Err(dir.place().corrupt("directory has blocks behind its end"));
+        if self.fs.map(self.dir, start, 1)?.kind != MappingKind::Hole {
+            return Err(self
+                .dir
+                .place()
+                .corrupt("directory has blocks behind its end"));
         }
-        let claim = self.claim_for(dir, start, 1, None)?;
+        let claim = self.fs.claim_for(self.dir, start, 1, None)?;
         let block = claim.start();
-        self.map_claim(handle, dir, start, claim, true)?;
-        handle.create(block, dir.ino(), |bytes| fill(block, bytes))?;
-        dir.set_size_bytes(size_bytes);
+        self.fs
+            .map_claim(self.handle, self.dir, start, claim, true)?;
+        self.handle
+            .create(block, self.dir.ino(), |bytes| fill(block, bytes))?;
+        self.dir.set_size_bytes(size_bytes);
         Ok(number)
     }
 }

@@ -18,6 +18,7 @@
 //! was damage before, so that a listing in many calls does not forget it.
 
 mod blocks;
+mod change;
 mod entry;
 mod hint;
 mod inline;
@@ -32,6 +33,7 @@ use crate::ondisk::features::Incompat;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, Filesystem, Ino, Inode, Result};
 use blocks::DirBlocks;
+pub(crate) use change::DirChange;
 pub use entry::DirEntry;
 pub(crate) use entry::{Block, Target};
 use entry::{COOKIE_DAMAGE, COOKIE_OVERLAY};
@@ -62,12 +64,7 @@ impl Filesystem {
         self.check_directory(dir)?;
         let is_dots = matches!(name, b"." | b"..");
         if !is_dots {
-            self.check_names(dir)?;
-            if dir.flags().contains(InodeFlags::CASEFOLD)
-                && self.superblock().incompat.contains(Incompat::CASEFOLD)
-            {
-                return Err(Error::Casefolded(dir.ino()));
-            }
+            self.check_comparable(dir)?;
         }
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             return Ok(None);
@@ -170,10 +167,19 @@ impl Filesystem {
 
     /// Whether the names of `dir` are there to be read.
     fn check_names(&self, dir: &Inode) -> Result<()> {
-        let is_encrypted = dir.flags().contains(InodeFlags::ENCRYPT)
-            && self.superblock().incompat.contains(Incompat::ENCRYPT);
-        if is_encrypted {
+        if self.is_encrypted(dir) {
             return Err(Error::Encrypted(dir.ino()));
+        }
+        Ok(())
+    }
+
+    /// Whether the names of `dir` can be compared.
+    fn check_comparable(&self, dir: &Inode) -> Result<()> {
+        self.check_names(dir)?;
+        if dir.flags().contains(InodeFlags::CASEFOLD)
+            && self.superblock().incompat.contains(Incompat::CASEFOLD)
+        {
+            return Err(Error::Casefolded(dir.ino()));
         }
         Ok(())
     }

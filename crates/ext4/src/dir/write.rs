@@ -10,6 +10,7 @@
 //! ```
 //! Nothing turns back, and no block is given up: as in Linux.
 
+use super::change::DirChange;
 use super::{Block, DirBlocks, MAX_NAME_BYTES, Order};
 use crate::error::{DamageAt, Place};
 use crate::journal::Handle;
@@ -35,31 +36,30 @@ impl Filesystem {
         name: &[u8],
         target: (Ino, FileTypeByte),
     ) -> Result<()> {
-        self.check_changeable(dir)?;
-        let entry = self.dirent(dir, name, target)?;
-        if dir.has_inline_data() {
-            if self.add_inline(handle, dir, entry)? {
+        let mut change = self.dir_change(handle, dir)?;
+        let entry = self.dirent(change.dir, name, target)?;
+        if change.dir.has_inline_data() {
+            if change.add_inline(entry)? {
                 return Ok(());
             }
-            self.move_out_of_inode(handle, dir)?;
+            change.move_out_of_inode()?;
         }
-        if self.is_indexed(dir) {
-            return self.add_indexed(handle, dir, entry);
+        if self.is_indexed(change.dir) {
+            return change.add_indexed(entry);
         }
-        if self.add_linear(handle, dir, entry)? {
+        if change.add_linear(entry)? {
             return Ok(());
         }
         let block_size_bytes = u64::from(self.superblock().block_size_bytes());
         let has_index = self.superblock().compat.contains(Compat::DIR_INDEX);
-        if has_index && dir.size_bytes() == block_size_bytes {
-            self.make_index(handle, dir)?;
-            return self.add_indexed(handle, dir, entry);
+        if has_index && change.dir.size_bytes() == block_size_bytes {
+            change.make_index()?;
+            return change.add_indexed(entry);
         }
-        let number = self.append_leaf(handle, dir, |chain| {
-            dir_edit::insert(chain, entry).map(|_| ())
-        })?;
+        let number = change.append_leaf(|chain| dir_edit::insert(chain, entry).map(|_| ()))?;
+        let dir = change.dir.ino();
         self.room_hints
-            .learn(dir.ino(), number, record_len_bytes(name.len()));
+            .learn(dir, number, record_len_bytes(name.len()));
         Ok(())
     }
 
@@ -71,16 +71,16 @@ impl Filesystem {
         name: &[u8],
         target: (Ino, FileTypeByte),
     ) -> Result<()> {
-        self.check_changeable(dir)?;
-        let entry = self.dirent(dir, name, target)?;
-        if dir.has_inline_data() {
-            return self.set_inline_entry(handle, dir, entry);
+        let mut change = self.dir_change(handle, dir)?;
+        let entry = self.dirent(change.dir, name, target)?;
+        if change.dir.has_inline_data() {
+            return change.set_inline_entry(entry);
         }
-        let block = self.find_entry(dir, name)?;
-        if block.number == 0 && self.is_indexed(dir) {
-            return self.set_dots_of_root(handle, dir, block.at, entry);
+        let block = self.find_entry(change.dir, name)?;
+        if block.number == 0 && self.is_indexed(change.dir) {
+            return change.set_dots_of_root(block.at, entry);
         }
-        self.edit_leaf(handle, dir, block.at, |chain| {
+        change.edit_leaf(block.at, |chain| {
             dir_edit::retarget(chain, name, entry.ino, entry.file_type).map(|_| ())
         })
     }
@@ -92,18 +92,17 @@ impl Filesystem {
         dir: &mut Inode,
         name: &[u8],
     ) -> Result<()> {
-        self.check_changeable(dir)?;
+        let mut change = self.dir_change(handle, dir)?;
+        let ino = change.dir.ino();
         if matches!(name, b"." | b"..") {
-            return Err(Error::Invalid(dir.ino(), "not a name that can be removed"));
+            return Err(Error::Invalid(ino, "not a name that can be removed"));
         }
-        if dir.has_inline_data() {
-            return self.remove_inline_entry(handle, dir, name);
+        if change.dir.has_inline_data() {
+            return change.remove_inline_entry(name);
         }
-        let block = self.find_entry(dir, name)?;
-        self.edit_leaf(handle, dir, block.at, |chain| {
-            dir_edit::remove(chain, name).map(|_| ())
-        })?;
-        self.room_hints.freed(dir.ino(), block.number);
+        let block = self.find_entry(change.dir, name)?;
+        change.edit_leaf(block.at, |chain| dir_edit::remove(chain, name))?;
+        self.room_hints.freed(ino, block.number);
         Ok(())
     }
 
@@ -115,12 +114,17 @@ impl Filesystem {
         parent: Ino,
     ) -> Result<()> {
         self.room_hints.forget(dir.ino());
+        let mut change = DirChange {
+            fs: self,
+            handle,
+            dir,
+        };
         if self.superblock().incompat.contains(Incompat::INLINE_DATA)
-            && self.init_inline_directory(handle, dir, parent)?
+            && change.init_inline_directory(parent)?
         {
             return Ok(());
         }
-        self.init_first_block(handle, dir, parent, &[])
+        change.init_first_block(parent, &[])
     }
 
     /// Whether the directory holds nothing but "." and "..".
@@ -136,16 +140,19 @@ impl Filesystem {
         Ok(is_empty)
     }
 
-    /// Whether entries of `dir` can be changed here.
-    fn check_changeable(&self, dir: &Inode) -> Result<()> {
+    /// Begins a change of the entries of `dir`; an error if they cannot be changed here.
+    fn dir_change<'c, 'f>(
+        &'c self,
+        handle: &'c mut Handle<'f>,
+        dir: &'c mut Inode,
+    ) -> Result<DirChange<'c, 'f>> {
         self.check_directory(dir)?;
-        self.check_names(dir)?;
-        if dir.flags().contains(InodeFlags::CASEFOLD)
-            && self.superblock().incompat.contains(Incompat::CASEFOLD)
-        {
-            return Err(Error::Casefolded(dir.ino()));
-        }
-        Ok(())
+        self.check_comparable(dir)?;
+        Ok(DirChange {
+            fs: self,
+            handle,
+            dir,
+        })
     }
 
     /// The record for `name` in `dir`.
@@ -174,26 +181,23 @@ impl Filesystem {
         let missing = || dir.place().corrupt("entry is no longer there");
         found.map(|(block, _)| block).ok_or_else(missing)
     }
+}
 
+impl DirChange<'_, '_> {
     /// Adds `entry` to the first block of the linear directory `dir` that has room; false if
     /// none has.
-    fn add_linear(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
-        entry: NewDirent<'_>,
-    ) -> Result<bool> {
+    fn add_linear(&mut self, entry: NewDirent<'_>) -> Result<bool> {
         // Whatever index there was is overwritten, and would be trusted again if the
         // feature came back.
-        dir.set_flags(dir.flags() - InodeFlags::INDEX);
+        self.dir.set_flags(self.dir.flags() - InodeFlags::INDEX);
         let wanted_bytes = record_len_bytes(entry.name.len());
-        let first = self.room_hints.first_block(dir.ino(), wanted_bytes);
+        let first = self.fs.room_hints.first_block(self.dir.ino(), wanted_bytes);
         let mut room = None;
-        let mut blocks = DirBlocks::new(self, *dir, first.into());
+        let mut blocks = DirBlocks::new(self.fs, *self.dir, first.into());
         while let Some((number, block)) = blocks.next() {
             let (at, bytes) = block?;
-            let place = Place::Block(at, dir.ino());
-            let chain = self.leaf_chain(&bytes, place)?;
+            let place = Place::Block(at, self.dir.ino());
+            let chain = self.fs.leaf_chain(&bytes, place)?;
             let found = dir_edit::find_room(chain, entry.name.len()).at(place)?;
             if let Some(offset) = found {
                 room = Some((number, at, offset));
@@ -203,30 +207,29 @@ impl Filesystem {
         let Some((number, at, offset)) = room else {
             return Ok(false);
         };
-        self.edit_leaf(handle, dir, at, |chain| {
-            dir_edit::insert_at(chain, offset, entry)
-        })?;
+        self.edit_leaf(at, |chain| dir_edit::insert_at(chain, offset, entry))?;
         let number = u32::try_from(number).unwrap_or(0);
-        self.room_hints.learn(dir.ino(), number, wanted_bytes);
+        self.fs
+            .room_hints
+            .learn(self.dir.ino(), number, wanted_bytes);
         Ok(true)
     }
 
     /// Gives `dir`, which has no blocks, its first one: ".", ".." and `entries`.
     pub(super) fn init_first_block(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
+        &mut self,
         parent: Ino,
         entries: &[NewDirent<'_>],
     ) -> Result<()> {
-        dir.set_size_bytes(0);
-        let file_type = self.file_type(FileTypeByte::DIRECTORY.0).0;
-        let dots = [(dir.ino(), b".".as_slice()), (parent, b"..")].map(|(ino, name)| NewDirent {
-            ino,
-            file_type,
-            name,
-        });
-        self.append_leaf(handle, dir, |chain| {
+        self.dir.set_size_bytes(0);
+        let file_type = self.fs.file_type(FileTypeByte::DIRECTORY.0).0;
+        let dots =
+            [(self.dir.ino(), b".".as_slice()), (parent, b"..")].map(|(ino, name)| NewDirent {
+                ino,
+                file_type,
+                name,
+            });
+        self.append_leaf(|chain| {
             let all = dots.into_iter().chain(entries.iter().copied());
             if dir_edit::fill(chain, all) {
                 Ok(())
@@ -239,21 +242,17 @@ impl Filesystem {
 
     /// Makes the entry of "." or ".." in the root of `dir`'s hash tree, the block `at`, lead
     /// elsewhere.
-    fn set_dots_of_root(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &Inode,
-        at: FsBlock,
-        entry: NewDirent<'_>,
-    ) -> Result<()> {
+    fn set_dots_of_root(&mut self, at: FsBlock, entry: NewDirent<'_>) -> Result<()> {
         let offset = match entry.name {
             b"." => 0,
             b".." => DOT_RECORD_BYTES,
             _ => {
-                return Err(Place::Block(at, dir.ino()).corrupt("root of the hash tree has a name"));
+                return Err(
+                    Place::Block(at, self.dir.ino()).corrupt("root of the hash tree has a name")
+                );
             }
         };
-        self.edit_root(handle, dir, at, |root| {
+        self.edit_root(at, |root| {
             root[offset..offset + 4].copy_from_slice(&entry.ino.0.to_le_bytes());
         })
     }

@@ -14,8 +14,8 @@
 //! its lowest bit, that the hash went on.
 
 use super::Search;
+use crate::dir::DirChange;
 use crate::error::{DamageAt, Place};
-use crate::journal::Handle;
 use crate::ondisk::Damage;
 use crate::ondisk::dir::Dirents;
 use crate::ondisk::dir::record_len_bytes;
@@ -73,39 +73,6 @@ struct Hashed<'b> {
 }
 
 impl Filesystem {
-    /// Adds `entry` to the directory `dir`, which has a hash tree.
-    pub(crate) fn add_indexed(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
-        entry: NewDirent<'_>,
-    ) -> Result<()> {
-        // Each turn but the last makes room in one node, of which a path has few.
-        let turns = 2 * (usize::from(self.max_indirect_levels()) + 2);
-        for _ in 0..turns {
-            let path = self.index_path(dir, entry.name)?;
-            let (at, leaf) = self.index_leaf(dir, path.leaf)?;
-            let place = Place::Block(at, dir.ino());
-            let chain = self.leaf_chain(&leaf, place)?;
-            let room = dir_edit::find_room(chain, entry.name.len()).at(place)?;
-            if let Some(offset) = room {
-                drop(leaf);
-                return self.edit_leaf(handle, dir, at, |chain| {
-                    dir_edit::insert_at(chain, offset, entry)
-                });
-            }
-            let chain = chain.to_vec();
-            drop(leaf);
-            if !path.steps.last().is_some_and(|step| step.is_full) {
-                return self.split_leaf(handle, dir, &path, (at, &chain), entry);
-            }
-            self.make_room(handle, dir, &path)?;
-        }
-        Err(dir
-            .place()
-            .corrupt("hash tree has no room after all its nodes were split"))
-    }
-
     fn index_path(&self, dir: &Inode, name: &[u8]) -> Result<Path> {
         let Some(mut search) = self.search_index(dir, name)? else {
             return Err(Error::NotSupported(
@@ -120,50 +87,6 @@ impl Filesystem {
             steps: search.steps()?,
             leaf,
         })
-    }
-
-    /// Divides the names of the leaf `at`, whose entries are `chain`, and the new one between it
-    /// and a new leaf behind it. The node above has room.
-    fn split_leaf(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
-        path: &Path,
-        (at, chain): (FsBlock, &[u8]),
-        entry: NewDirent<'_>,
-    ) -> Result<()> {
-        let place = Place::Block(at, dir.ino());
-        let mut names = self.hashed_names(path.version, chain).at(place)?;
-        names.push(Hashed {
-            hash: path.hash,
-            entry,
-        });
-        let bytes_of = |name: &Hashed<'_>| record_len_bytes(name.entry.name.len());
-        let total_bytes: usize = names.iter().map(bytes_of).sum();
-        let fill = |chain: &mut [u8], names: &[Hashed<'_>]| {
-            if dir_edit::fill(chain, names.iter().map(|name| name.entry)) {
-                Ok(())
-            } else {
-                Err("names of half a directory block do not fit into one")
-            }
-        };
-        if total_bytes <= chain.len() / 4 * 3 {
-            return self.edit_leaf(handle, dir, at, |chain| fill(chain, &names));
-        }
-        names.sort_by_key(|name| name.hash);
-        let middle = middle(names.iter().map(bytes_of), total_bytes);
-        let (lower, upper) = names.split_at(middle);
-        let (Some(last), Some(first)) = (lower.last(), upper.first()) else {
-            return Err(place.corrupt("name is larger than a directory block"));
-        };
-        let continues = u32::from(last.hash == first.hash);
-        let hash = first.hash | continues;
-        let block = self.append_leaf(handle, dir, |chain| fill(chain, upper))?;
-        self.edit_leaf(handle, dir, at, |chain| fill(chain, lower))?;
-        let Some(node) = path.steps.last() else {
-            return Err(place.corrupt("leaf has no node above it"));
-        };
-        self.insert_into_node(handle, dir, *node, DxEntry { hash, block })
     }
 
     /// The names of `chain` with their hashes.
@@ -184,85 +107,6 @@ impl Filesystem {
             .collect()
     }
 
-    /// Splits the topmost full node below one with room; or, if all are full, adds a level.
-    fn make_room(&self, handle: &mut Handle<'_>, dir: &mut Inode, path: &Path) -> Result<()> {
-        let above = path.steps.iter().rposition(|step| !step.is_full);
-        let Some(above) = above else {
-            return self.add_level(handle, dir, path);
-        };
-        let (Some(&parent), Some(&full)) = (path.steps.get(above), path.steps.get(above + 1))
-        else {
-            return Ok(());
-        };
-        let entries = self.node_entries(dir, full)?;
-        let (lower, upper) = entries.split_at(entries.len() / 2);
-        let Some(&first) = upper.first() else {
-            return Ok(());
-        };
-        let block = self.append_node(handle, dir, upper)?;
-        self.edit_node(handle, dir, full, |fs, bytes| {
-            fs.write_node(bytes, full.kind, lower)
-        })?;
-        let entry = DxEntry {
-            hash: first.hash,
-            block,
-        };
-        self.insert_into_node(handle, dir, parent, entry)
-    }
-
-    /// Moves the entries of the root into a new node, its only entry from then on.
-    fn add_level(&self, handle: &mut Handle<'_>, dir: &mut Inode, path: &Path) -> Result<()> {
-        let Some(&root) = path.steps.first() else {
-            return Ok(());
-        };
-        let levels = u8::try_from(path.steps.len()).unwrap_or(u8::MAX);
-        if levels > self.max_indirect_levels() {
-            return Err(Error::NoSpace);
-        }
-        let entries = self.node_entries(dir, root)?;
-        let block = self.append_node(handle, dir, &entries)?;
-        let only = [DxEntry { hash: 0, block }];
-        self.edit_node(handle, dir, root, |fs, bytes| {
-            dx_edit::set_indirect_levels(bytes, levels);
-            fs.write_node(bytes, root.kind, &only)
-        })
-    }
-
-    /// Gives the linear directory `dir` of one block a hash tree: root and one leaf.
-    pub(crate) fn make_index(&self, handle: &mut Handle<'_>, dir: &mut Inode) -> Result<()> {
-        let place = dir.place();
-        let read = self.checked_dir_block(dir, 0)?;
-        let (at, block) = read.ok_or_else(|| place.corrupt("directory has no first block"))?;
-        let chain = self
-            .leaf_chain(&block, Place::Block(at, dir.ino()))?
-            .to_vec();
-        drop(block);
-        let all: Result<Vec<_>, _> = Dirents::new(&chain).collect();
-        let all = all.at(place)?;
-        let starts_with_dots = matches!(all.as_slice(), [dot, dotdot, ..]
-            if dot.name == b"." && dotdot.name == b".." && dotdot.offset == 12);
-        place.ensure(starts_with_dots, "directory does not start with . and ..")?;
-        let entries = all[2..].iter().copied().map(NewDirent::from);
-        let leaf = self.append_leaf(handle, dir, |chain| {
-            let fits = dir_edit::fill(chain, entries);
-            fits.then_some(())
-                .ok_or("names of a directory block do not fit into one")
-        })?;
-        let (version, _) = self.new_hash_version();
-        let root = Step::root(at);
-        let only = [DxEntry {
-            hash: 0,
-            block: leaf,
-        }];
-        self.edit_node(handle, dir, root, |fs, bytes| {
-            bytes[DOTS_BYTES..].fill(0);
-            dx_edit::describe_root(bytes, version, 0);
-            fs.write_node(bytes, root.kind, &only)
-        })?;
-        dir.set_flags(dir.flags() | InodeFlags::INDEX);
-        Ok(())
-    }
-
     /// The hash version of new trees, as a root has it, and what it stands for.
     pub(super) fn new_hash_version(&self) -> (u8, HashVersion) {
         let unsigned = self.superblock().hash_unsigned;
@@ -279,60 +123,11 @@ impl Filesystem {
         }
     }
 
-    /// Changes "." or ".." in the block `at`, the root of `dir`'s hash tree.
-    pub(crate) fn edit_root(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &Inode,
-        at: FsBlock,
-        edit: impl FnOnce(&mut [u8]),
-    ) -> Result<()> {
-        let place = Place::Block(at, dir.ino());
-        self.edit_node(handle, dir, Step::root(at), |_, bytes| {
-            DxInfo::parse(bytes).at(place)?;
-            edit(bytes);
-            Ok(())
-        })
-    }
-
     fn node_entries(&self, dir: &Inode, step: Step) -> Result<Vec<DxEntry>> {
         let block = self.metadata_block(step.block, dir.ino(), |_| Ok(()))?;
         let place = Place::Block(step.block, dir.ino());
         let node = self.dx_node(&block, step.kind, place)?;
         Ok(dx_edit::entries(&node))
-    }
-
-    /// Puts `entry` behind the one that the path takes.
-    fn insert_into_node(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &Inode,
-        step: Step,
-        entry: DxEntry,
-    ) -> Result<()> {
-        let has_tail = self.superblock().has_metadata_checksums();
-        let at = (step.index + 1, step.count);
-        self.edit_node(handle, dir, step, |_, bytes| {
-            if dx_edit::insert_entry(bytes, step.kind, has_tail, at, entry) {
-                return Ok(());
-            }
-            Err(Place::Block(step.block, dir.ino()).corrupt("node of the hash tree has no room"))
-        })
-    }
-
-    /// Adds a node with `entries` at the end of `dir`.
-    fn append_node(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &mut Inode,
-        entries: &[DxEntry],
-    ) -> Result<u32> {
-        let owner = *dir;
-        self.append_block(handle, dir, |block, bytes| {
-            dx_edit::init_inner(bytes);
-            self.write_node(bytes, DxKind::Inner, entries)?;
-            self.seal_node(&owner, block, DxKind::Inner, bytes)
-        })
     }
 
     fn write_node(&self, bytes: &mut [u8], kind: DxKind, entries: &[DxEntry]) -> Result<()> {
@@ -344,25 +139,205 @@ impl Filesystem {
         }
     }
 
-    /// Changes a node, then sets its checksum.
-    fn edit_node(
-        &self,
-        handle: &mut Handle<'_>,
-        dir: &Inode,
-        step: Step,
-        edit: impl FnOnce(&Self, &mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        handle.update(step.block, dir.ino(), |bytes| {
-            edit(self, bytes)?;
-            self.seal_node(dir, step.block, step.kind, bytes)
-        })
-    }
-
     fn seal_node(&self, dir: &Inode, block: FsBlock, kind: DxKind, bytes: &mut [u8]) -> Result<()> {
         let Some(seed) = self.inode_seed(dir) else {
             return Ok(());
         };
         dx_edit::seal(bytes, kind, seed).at(Place::Block(block, dir.ino()))
+    }
+}
+
+impl DirChange<'_, '_> {
+    /// Adds `entry` to the directory `dir`, which has a hash tree.
+    pub(crate) fn add_indexed(&mut self, entry: NewDirent<'_>) -> Result<()> {
+        // Each turn but the last makes room in one node, of which a path has few.
+        let turns = 2 * (usize::from(self.fs.max_indirect_levels()) + 2);
+        for _ in 0..turns {
+            let path = self.fs.index_path(self.dir, entry.name)?;
+            let (at, leaf) = self.fs.index_leaf(self.dir, path.leaf)?;
+            let place = Place::Block(at, self.dir.ino());
+            let chain = self.fs.leaf_chain(&leaf, place)?;
+            let room = dir_edit::find_room(chain, entry.name.len()).at(place)?;
+            if let Some(offset) = room {
+                drop(leaf);
+                return self.edit_leaf(at, |chain| dir_edit::insert_at(chain, offset, entry));
+            }
+            let chain = chain.to_vec();
+            drop(leaf);
+            if !path.steps.last().is_some_and(|step| step.is_full) {
+                return self.split_leaf(&path, (at, &chain), entry);
+            }
+            self.make_room(&path)?;
+        }
+        Err(self
+            .dir
+            .place()
+            .corrupt("hash tree has no room after all its nodes were split"))
+    }
+
+    /// Divides the names of the leaf `at`, whose entries are `chain`, and the new one between it
+    /// and a new leaf behind it. The node above has room.
+    fn split_leaf(
+        &mut self,
+        path: &Path,
+        (at, chain): (FsBlock, &[u8]),
+        entry: NewDirent<'_>,
+    ) -> Result<()> {
+        let place = Place::Block(at, self.dir.ino());
+        let mut names = self.fs.hashed_names(path.version, chain).at(place)?;
+        names.push(Hashed {
+            hash: path.hash,
+            entry,
+        });
+        let bytes_of = |name: &Hashed<'_>| record_len_bytes(name.entry.name.len());
+        let total_bytes: usize = names.iter().map(bytes_of).sum();
+        let fill = |chain: &mut [u8], names: &[Hashed<'_>]| {
+            if dir_edit::fill(chain, names.iter().map(|name| name.entry)) {
+                Ok(())
+            } else {
+                Err("names of half a directory block do not fit into one")
+            }
+        };
+        if total_bytes <= chain.len() / 4 * 3 {
+            return self.edit_leaf(at, |chain| fill(chain, &names));
+        }
+        names.sort_by_key(|name| name.hash);
+        let middle = middle(names.iter().map(bytes_of), total_bytes);
+        let (lower, upper) = names.split_at(middle);
+        let (Some(last), Some(first)) = (lower.last(), upper.first()) else {
+            return Err(place.corrupt("name is larger than a directory block"));
+        };
+        let continues = u32::from(last.hash == first.hash);
+        let hash = first.hash | continues;
+        let block = self.append_leaf(|chain| fill(chain, upper))?;
+        self.edit_leaf(at, |chain| fill(chain, lower))?;
+        let Some(node) = path.steps.last() else {
+            return Err(place.corrupt("leaf has no node above it"));
+        };
+        self.insert_into_node(*node, DxEntry { hash, block })
+    }
+
+    /// Splits the topmost full node below one with room; or, if all are full, adds a level.
+    fn make_room(&mut self, path: &Path) -> Result<()> {
+        let above = path.steps.iter().rposition(|step| !step.is_full);
+        let Some(above) = above else {
+            return self.add_level(path);
+        };
+        let (Some(&parent), Some(&full)) = (path.steps.get(above), path.steps.get(above + 1))
+        else {
+            return Ok(());
+        };
+        let entries = self.fs.node_entries(self.dir, full)?;
+        let (lower, upper) = entries.split_at(entries.len() / 2);
+        let Some(&first) = upper.first() else {
+            return Ok(());
+        };
+        let block = self.append_node(upper)?;
+        self.edit_node(full, |fs, bytes| fs.write_node(bytes, full.kind, lower))?;
+        let entry = DxEntry {
+            hash: first.hash,
+            block,
+        };
+        self.insert_into_node(parent, entry)
+    }
+
+    /// Moves the entries of the root into a new node, its only entry from then on.
+    fn add_level(&mut self, path: &Path) -> Result<()> {
+        let Some(&root) = path.steps.first() else {
+            return Ok(());
+        };
+        let levels = u8::try_from(path.steps.len()).unwrap_or(u8::MAX);
+        if levels > self.fs.max_indirect_levels() {
+            return Err(Error::NoSpace);
+        }
+        let entries = self.fs.node_entries(self.dir, root)?;
+        let block = self.append_node(&entries)?;
+        let only = [DxEntry { hash: 0, block }];
+        self.edit_node(root, |fs, bytes| {
+            dx_edit::set_indirect_levels(bytes, levels);
+            fs.write_node(bytes, root.kind, &only)
+        })
+    }
+
+    /// Gives the linear directory `dir` of one block a hash tree: root and one leaf.
+    pub(crate) fn make_index(&mut self) -> Result<()> {
+        let place = self.dir.place();
+        let read = self.fs.checked_dir_block(self.dir, 0)?;
+        let (at, block) = read.ok_or_else(|| place.corrupt("directory has no first block"))?;
+        let chain = self
+            .fs
+            .leaf_chain(&block, Place::Block(at, self.dir.ino()))?
+            .to_vec();
+        drop(block);
+        let all: Result<Vec<_>, _> = Dirents::new(&chain).collect();
+        let all = all.at(place)?;
+        let starts_with_dots = matches!(all.as_slice(), [dot, dotdot, ..]
+            if dot.name == b"." && dotdot.name == b".." && dotdot.offset == 12);
+        place.ensure(starts_with_dots, "directory does not start with . and ..")?;
+        let entries = all[2..].iter().copied().map(NewDirent::from);
+        let leaf = self.append_leaf(|chain| {
+            let fits = dir_edit::fill(chain, entries);
+            fits.then_some(())
+                .ok_or("names of a directory block do not fit into one")
+        })?;
+        let (version, _) = self.fs.new_hash_version();
+        let root = Step::root(at);
+        let only = [DxEntry {
+            hash: 0,
+            block: leaf,
+        }];
+        self.edit_node(root, |fs, bytes| {
+            bytes[DOTS_BYTES..].fill(0);
+            dx_edit::describe_root(bytes, version, 0);
+            fs.write_node(bytes, root.kind, &only)
+        })?;
+        self.dir.set_flags(self.dir.flags() | InodeFlags::INDEX);
+        Ok(())
+    }
+
+    /// Changes "." or ".." in the block `at`, the root of `dir`'s hash tree.
+    pub(crate) fn edit_root(&mut self, at: FsBlock, edit: impl FnOnce(&mut [u8])) -> Result<()> {
+        let place = Place::Block(at, self.dir.ino());
+        self.edit_node(Step::root(at), |_, bytes| {
+            DxInfo::parse(bytes).at(place)?;
+            edit(bytes);
+            Ok(())
+        })
+    }
+
+    /// Puts `entry` behind the one that the path takes.
+    fn insert_into_node(&mut self, step: Step, entry: DxEntry) -> Result<()> {
+        let has_tail = self.fs.superblock().has_metadata_checksums();
+        let at = (step.index + 1, step.count);
+        let place = Place::Block(step.block, self.dir.ino());
+        self.edit_node(step, |_, bytes| {
+            if dx_edit::insert_entry(bytes, step.kind, has_tail, at, entry) {
+                return Ok(());
+            }
+            Err(place.corrupt("node of the hash tree has no room"))
+        })
+    }
+
+    /// Adds a node with `entries` at the end of `dir`.
+    fn append_node(&mut self, entries: &[DxEntry]) -> Result<u32> {
+        let (fs, owner) = (self.fs, *self.dir);
+        self.append_block(|block, bytes| {
+            dx_edit::init_inner(bytes);
+            fs.write_node(bytes, DxKind::Inner, entries)?;
+            fs.seal_node(&owner, block, DxKind::Inner, bytes)
+        })
+    }
+
+    /// Changes a node, then sets its checksum.
+    fn edit_node(
+        &mut self,
+        step: Step,
+        edit: impl FnOnce(&Filesystem, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.handle.update(step.block, self.dir.ino(), |bytes| {
+            edit(self.fs, bytes)?;
+            self.fs.seal_node(self.dir, step.block, step.kind, bytes)
+        })
     }
 }
 

@@ -62,7 +62,7 @@ impl Filesystem {
     /// Looks `name` up through the hash tree of `dir`.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the tree is damaged, or the device's error.
+    /// [`crate::Error::Corrupt`] if the tree is damaged, or the device's error.
     pub(crate) fn find_indexed(&self, dir: &Inode, name: &[u8]) -> Result<Indexed> {
         let place = dir.place();
         let Some(mut search) = self.search_index(dir, name)? else {

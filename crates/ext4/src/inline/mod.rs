@@ -48,7 +48,7 @@ impl Filesystem {
     /// the size of an inode.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the inode's attributes are damaged or it has no
+    /// [`crate::Error::Corrupt`] if the inode's attributes are damaged or it has no
     /// inline data, or the device's error.
     pub fn inline_data(&self, inode: &Inode) -> Result<Vec<u8>> {
         let parts = self.inline_parts(inode)?;

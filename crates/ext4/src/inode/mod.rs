@@ -69,8 +69,7 @@ impl FileKind {
     }
 
     /// The upper four bits of a mode of this type.
-    #[must_use]
-    pub fn mode_bits(self) -> u16 {
+    pub(crate) fn mode_bits(self) -> u16 {
         (self as u16) << 12
     }
 
@@ -271,12 +270,6 @@ impl Inode {
         (self.extra_isize() >= CRTIME_END).then(|| {
             Timestamp::from_inode(self.raw().i_crtime.get(), self.raw().i_crtime_extra.get())
         })
-    }
-
-    /// Deletion, in seconds since 1970; for an orphan the next one's number.
-    #[must_use]
-    pub fn dtime(&self) -> u32 {
-        self.raw().i_dtime.get()
     }
 
     /// Tells apart the files that have had this inode's number.

@@ -36,10 +36,13 @@ impl Filesystem {
                 return Ok(());
             }
             handle.has_changed_orphans = true;
-            match known.free_slots.first().copied() {
-                Some(slot) => self.add_to_orphan_file(handle, known, ino, slot),
-                None => self.add_to_orphan_list(handle, known, ino),
-            }
+            let Some(slot) = known.free_slots.first().copied() else {
+                return self.add_to_orphan_list(handle, known, ino);
+            };
+            self.set_orphan_slot(handle, known.file_seed, slot, Some(ino))?;
+            known.free_slots.remove(&slot);
+            known.file.insert(ino, slot);
+            Ok(())
         })
     }
 
@@ -49,13 +52,14 @@ impl Filesystem {
             let ino = inode.ino();
             if let Some(&slot) = known.file.get(&ino) {
                 handle.has_changed_orphans = true;
-                self.remove_from_orphan_file(handle, known, ino, slot)
+                self.set_orphan_slot(handle, known.file_seed, slot, None)?;
+                known.file.remove(&ino);
+                known.free_slots.insert(slot);
             } else if let Some(&at) = known.list.get(&ino) {
                 handle.has_changed_orphans = true;
-                self.remove_from_orphan_list(handle, known, ino, at)
-            } else {
-                Ok(())
+                self.remove_from_orphan_list(handle, known, ino, at)?;
             }
+            Ok(())
         })
     }
 
@@ -149,35 +153,8 @@ impl Filesystem {
 
     /// Refuses numbers that no orphan can have.
     fn check_orphan(&self, ino: Ino, place: Place) -> Result<()> {
-        let sb = self.superblock();
-        place.ensure(sb.is_file_ino(ino), "orphan is no inode of a file")?;
-        Ok(())
-    }
-
-    fn add_to_orphan_file(
-        &self,
-        handle: &mut Handle<'_>,
-        known: &mut Known,
-        ino: Ino,
-        slot: Slot,
-    ) -> Result<()> {
-        self.set_orphan_slot(handle, known.file_seed, slot, Some(ino))?;
-        known.free_slots.remove(&slot);
-        known.file.insert(ino, slot);
-        Ok(())
-    }
-
-    fn remove_from_orphan_file(
-        &self,
-        handle: &mut Handle<'_>,
-        known: &mut Known,
-        ino: Ino,
-        slot: Slot,
-    ) -> Result<()> {
-        self.set_orphan_slot(handle, known.file_seed, slot, None)?;
-        known.file.remove(&ino);
-        known.free_slots.insert(slot);
-        Ok(())
+        let is_file = self.superblock().is_file_ino(ino);
+        place.ensure(is_file, "orphan is no inode of a file")
     }
 
     fn set_orphan_slot(

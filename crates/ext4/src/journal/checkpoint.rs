@@ -18,7 +18,7 @@
 
 use super::running::{Snapshot, Versions};
 use crate::FsBlock;
-use crate::ondisk::jbd2::Tid;
+use crate::ondisk::jbd2::{JournalSuperblock, Tid};
 use crate::sync::Mutex;
 use std::sync::Arc;
 
@@ -30,6 +30,13 @@ pub(super) struct Circle {
 }
 
 impl Circle {
+    pub(super) fn of(journal: &JournalSuperblock) -> Self {
+        Self {
+            first: journal.first,
+            end: journal.end,
+        }
+    }
+
     pub(super) fn len_blocks(self) -> u32 {
         self.end - self.first
     }

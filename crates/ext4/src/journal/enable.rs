@@ -7,7 +7,7 @@ use super::running::Tid;
 use super::transactions::now;
 use super::writer::{Journal, WriteOptions, Writer};
 use super::{JOURNAL, read_superblock};
-use crate::alloc::{Allocator, check_geometry};
+use crate::alloc::{Space, check_geometry};
 use crate::ondisk::features::{Compat, Incompat, RoCompat};
 use crate::ondisk::jbd2::{Features, JournalSuperblock, SUPERBLOCK_BYTES};
 use crate::ondisk::superblock::{State, Superblock};
@@ -87,7 +87,7 @@ impl Filesystem {
             log.write_tail(log.circle().first, tid)?;
         }
         let block_size_bytes = self.superblock().block_size_bytes();
-        let allocator = Allocator::new(self.superblock(), !needs_recovery);
+        let allocator = Space::new(self.superblock(), !needs_recovery);
         let mut writer = Writer::new(device, block_size_bytes, journal, allocator, tid);
         writer.journals_content = journals_content;
         if let Some(bytes) = dirty_metadata_bytes {

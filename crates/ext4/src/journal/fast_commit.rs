@@ -33,7 +33,7 @@ use crate::ondisk::Damage;
 use crate::ondisk::checksum::Crc32c;
 use crate::ondisk::fast_commit::{self, Entry, Tag};
 use crate::ondisk::jbd2::{Features, JournalSuperblock, Tid};
-use crate::{FileKind, FileTypeByte, Filesystem, Ino, MappingKind, Result};
+use crate::{FileBlock, FileKind, FileTypeByte, Filesystem, Ino, MappingKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -50,7 +50,13 @@ pub(super) fn read(
     if area.is_empty() && journal.features.contains(Features::FAST_COMMIT) {
         return Err(Place::Journal(0).corrupt("the journal has no room for fast commits"));
     }
-    let mut scan = Scan::new(tid);
+    let mut scan = Scan {
+        tid,
+        checksum: NO_TAGS,
+        tags: 0,
+        good_tags: 0,
+        commits: 0,
+    };
     visit(file, area.clone(), |block, placed| {
         let verdict = scan.tag(&placed);
         verdict.at(Place::Journal(block))
@@ -108,16 +114,6 @@ struct Scan {
 }
 
 impl Scan {
-    fn new(tid: Tid) -> Self {
-        Self {
-            tid,
-            checksum: NO_TAGS,
-            tags: 0,
-            good_tags: 0,
-            commits: 0,
-        }
-    }
-
     /// Whether the walk goes on, or what is wrong.
     fn tag(
         &mut self,
@@ -189,22 +185,15 @@ impl Replay<'_> {
                 blocks,
                 physical,
                 unwritten,
-            } => {
-                if !self.has_ino(ino) {
-                    self.tell_ignored(ino);
-                    return Ok(());
-                }
-                let kind = MappingKind::mapped(physical, !unwritten);
-                self.overlay.set_range(ino, start, blocks, kind);
-            }
+            } => self.set_range(
+                ino,
+                start,
+                blocks,
+                MappingKind::mapped(physical, !unwritten),
+            ),
             Tag::DelRange { ino, start, blocks } => {
-                if !self.has_ino(ino) {
-                    self.tell_ignored(ino);
-                    return Ok(());
-                }
                 let blocks = blocks.min(u32::MAX - start.0);
-                self.overlay
-                    .set_range(ino, start, blocks, MappingKind::Hole);
+                self.set_range(ino, start, blocks, MappingKind::Hole);
             }
             Tag::Create(entry) => {
                 self.check_ino(entry.ino)?;
@@ -219,6 +208,14 @@ impl Replay<'_> {
             Tag::Unlink(entry) => self.unlink(entry),
         }
         Ok(())
+    }
+
+    fn set_range(&mut self, ino: Ino, start: FileBlock, blocks: u32, kind: MappingKind) {
+        if self.has_ino(ino) {
+            self.overlay.set_range(ino, start, blocks, kind);
+        } else {
+            self.tell_ignored(ino);
+        }
     }
 
     fn link(&mut self, entry: Entry<'_>) {

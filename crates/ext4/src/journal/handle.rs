@@ -195,15 +195,10 @@ impl<'f> Handle<'f> {
         // A damaged image may have led here.
         self.fs.check_place(block, ino)?;
         if !self.touched.contains(block) {
-            self.take_credit()?;
+            self.credits = self.credits.checked_sub(1).ok_or(Error::HandleTooLarge)?;
         }
         let before = self.fs.buffers().set_dirty(block.0, contents);
         self.touched.keep_whole(block, before);
-        Ok(())
-    }
-
-    fn take_credit(&mut self) -> Result<()> {
-        self.credits = self.credits.checked_sub(1).ok_or(Error::HandleTooLarge)?;
         Ok(())
     }
 

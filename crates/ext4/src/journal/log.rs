@@ -24,6 +24,7 @@
 //!
 //! Cost: time in proportion to the log; about 40 bytes a block that is to be replayed.
 
+use super::checkpoint::Circle;
 use super::file::JournalFile;
 use crate::error::Place;
 use crate::ondisk::jbd2::{
@@ -66,23 +67,17 @@ pub(super) struct Log {
     /// The last transaction that revokes a block of which there was a copy, if there are
     /// checksums.
     revoked: HashMap<FsBlock, Tid>,
-    /// Transactions that were completed.
-    pub(super) transactions: u32,
-    /// Data blocks in them, those that do not hold included.
-    pub(super) blocks: u64,
-    /// Revocations in them.
-    pub(super) revocations: u64,
+    /// What the log alone has of these.
+    counts: RecoveryCounts,
 }
 
 impl Log {
     /// How much that is, with so many fast commits behind it.
     pub(super) fn counts(&self, fast_commits: u32) -> RecoveryCounts {
         RecoveryCounts {
-            transactions: self.transactions,
-            blocks: self.blocks,
-            revocations: self.revocations,
             redirected_blocks: self.copies.len() as u64,
             fast_commits,
+            ..self.counts
         }
     }
 }
@@ -117,13 +112,8 @@ struct Pending {
     crc32: Option<Crc32>,
 }
 
-/// What comes after a block of the log.
-enum Step {
-    /// The block this many further on.
-    Forward(u32),
-    /// Nothing: the log ends before this transaction.
-    End,
-}
+/// How many blocks further on the log continues; `None` if it ends before this transaction.
+type Step = Option<u32>;
 
 /// Reads the log; answers what it holds and where it ends.
 pub(super) fn read(
@@ -131,21 +121,20 @@ pub(super) fn read(
     journal: &JournalSuperblock,
     sb: &Superblock,
 ) -> Result<(Log, End)> {
-    let (log, end) = Walk::new(file, journal, sb).run(None)?;
-    let Some(damaged) = first_damaged(file, &journal.format(), &log)? else {
-        return Ok((log, end));
-    };
-    let last = Tid(end.tid.0.wrapping_sub(1));
     let is_async = journal.features.contains(Features::ASYNC_COMMIT);
-    if !is_async || damaged.tid != last {
-        return Err(Place::Journal(damaged.block).corrupt("checksum of the data block is wrong"));
-    }
-    let (log, end) = Walk::new(file, journal, sb).run(Some(last))?;
-    match first_damaged(file, &journal.format(), &log)? {
-        None => Ok((log, end)),
-        Some(damaged) => {
-            Err(Place::Journal(damaged.block).corrupt("checksum of the data block is wrong"))
+    let mut stop_at = None;
+    loop {
+        let (log, end) = Walk::new(file, journal, sb).run(stop_at)?;
+        let Some(damaged) = first_damaged(file, &journal.format(), &log)? else {
+            return Ok((log, end));
+        };
+        let last = Tid(end.tid.0.wrapping_sub(1));
+        if stop_at.is_some() || !is_async || damaged.tid != last {
+            return Err(
+                Place::Journal(damaged.block).corrupt("checksum of the data block is wrong")
+            );
         }
+        stop_at = Some(last);
     }
 }
 
@@ -193,6 +182,7 @@ struct Walk<'a> {
     file: &'a JournalFile,
     journal: &'a JournalSuperblock,
     format: Format,
+    circle: Circle,
     sb: &'a Superblock,
     log: Log,
     pending: Pending,
@@ -212,6 +202,7 @@ impl<'a> Walk<'a> {
             file,
             journal,
             format: journal.format(),
+            circle: Circle::of(journal),
             sb,
             log: Log::default(),
             pending: Pending::default(),
@@ -234,12 +225,10 @@ impl<'a> Walk<'a> {
                     BlockKind::Revoke => self.revoke(&block)?,
                     BlockKind::Commit => self.commit(&block)?,
                 },
-                _ => Step::End,
+                _ => None,
             };
-            match step {
-                Step::Forward(blocks) => self.advance(blocks)?,
-                Step::End => break,
-            }
+            let Some(blocks) = step else { break };
+            self.advance(blocks)?;
         }
         self.check_homes()?;
         let end = End {
@@ -253,19 +242,12 @@ impl<'a> Walk<'a> {
         Place::Journal(self.at).corrupt(what)
     }
 
-    /// The block of the log `blocks` behind `block`, which goes round.
-    fn wrapped(&self, block: u32, blocks: u32) -> u32 {
-        let (first, end) = (self.journal.first, self.journal.end);
-        let offset = (u64::from(block - first) + u64::from(blocks)) % u64::from(end - first);
-        first + u32::try_from(offset).unwrap_or(0)
-    }
-
     fn advance(&mut self, blocks: u32) -> Result<()> {
         self.passed = self.passed.saturating_add(blocks);
-        if self.passed > self.journal.end - self.journal.first {
+        if self.passed > self.circle.len_blocks() {
             return Err(self.corrupt("the log goes round without an end"));
         }
-        self.at = self.wrapped(self.at, blocks);
+        self.at = self.circle.wrapped(self.at, blocks);
         Ok(())
     }
 
@@ -282,7 +264,7 @@ impl<'a> Walk<'a> {
         let mut count = 0;
         for tag in self.format.tags(block) {
             count += 1;
-            let at = self.wrapped(self.at, count);
+            let at = self.circle.wrapped(self.at, count);
             self.pending.copies.push((at, tag));
         }
         let held = self.log.copies.len() + self.log.replaced.len() + self.log.revoked.len();
@@ -291,14 +273,15 @@ impl<'a> Walk<'a> {
             let crc = self.pending.crc32.unwrap_or(Crc32::START).bytes(block);
             self.pending.crc32 = Some(self.data_crc32(crc, count)?);
         }
-        Ok(Step::Forward(count + 1))
+        Ok(Some(count + 1))
     }
 
     /// Continues `crc` with the `count` data blocks behind a descriptor.
     fn data_crc32(&self, mut crc: Crc32, count: u32) -> Result<Crc32> {
         let mut data = vec![0; self.file.block_size_bytes()];
         for index in 1..=count {
-            self.file.read(self.wrapped(self.at, index), &mut data)?;
+            self.file
+                .read(self.circle.wrapped(self.at, index), &mut data)?;
             crc = crc.bytes(&data);
         }
         Ok(crc)
@@ -319,19 +302,19 @@ impl<'a> Walk<'a> {
         };
         self.pending.revoked.extend(revoked);
         self.check_records(self.pending.revoked.len())?;
-        Ok(Step::Forward(1))
+        Ok(Some(1))
     }
 
     fn commit(&mut self, block: &[u8]) -> Result<Step> {
         let Some(commit) = jbd2::commit(block) else {
-            return Ok(Step::End);
+            return Ok(None);
         };
         let is_left_over = self
             .last_commit_seconds
             .is_some_and(|last| commit.time_seconds < last);
         if let Some(damaged) = self.pending.damaged {
             if is_left_over {
-                return Ok(Step::End);
+                return Ok(None);
             }
             return Err(Place::Journal(damaged)
                 .corrupt("descriptor or revoke block of a committed transaction is damaged"));
@@ -339,15 +322,15 @@ impl<'a> Walk<'a> {
         if !self.is_intact(block, &commit) {
             let is_async = self.journal.features.contains(Features::ASYNC_COMMIT);
             if is_left_over || is_async {
-                return Ok(Step::End);
+                return Ok(None);
             }
             return Err(self.corrupt("checksum of the commit block is wrong"));
         }
         self.last_commit_seconds = Some(commit.time_seconds);
         self.apply();
         self.tid = self.tid.next();
-        self.start = self.wrapped(self.at, 1);
-        Ok(Step::Forward(1))
+        self.start = self.circle.wrapped(self.at, 1);
+        Ok(Some(1))
     }
 
     fn is_intact(&self, block: &[u8], commit: &Commit) -> bool {
@@ -362,9 +345,10 @@ impl<'a> Walk<'a> {
     /// Makes the transaction, which is complete, part of the result.
     fn apply(&mut self) {
         let pending = std::mem::take(&mut self.pending);
-        self.log.transactions = self.log.transactions.saturating_add(1);
-        self.log.blocks += pending.copies.len() as u64;
-        self.log.revocations += pending.revoked.len() as u64;
+        let counts = &mut self.log.counts;
+        counts.transactions = counts.transactions.saturating_add(1);
+        counts.blocks += pending.copies.len() as u64;
+        counts.revocations += pending.revoked.len() as u64;
         let tid = self.tid;
         let has_checksums = self.format.has_data_checksums();
         for (block, tag) in pending.copies {

@@ -21,6 +21,7 @@ use crate::ondisk::jbd2::{
     Format, JournalSuperblock, MAGIC, SUPERBLOCK_BYTES, Tag, Tid, looks_like_log,
 };
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::io::IoSlice;
 use std::time::SystemTime;
 
@@ -42,21 +43,6 @@ struct OnDisk {
     parsed: JournalSuperblock,
 }
 
-/// A block of the log.
-enum Piece<'a> {
-    Made(Vec<u8>),
-    Shared(&'a [u8]),
-}
-
-impl Piece<'_> {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Made(bytes) => bytes,
-            Self::Shared(bytes) => bytes,
-        }
-    }
-}
-
 impl LogWriter {
     /// The log of `file`, whose superblock is in `bytes` and says `parsed`.
     pub(super) fn new(
@@ -69,10 +55,7 @@ impl LogWriter {
             tags_in_block: format.tags_in_block(file.block_size_bytes()).max(1),
             revocations_in_block: format.revocations_in_block(file.block_size_bytes()).max(1),
             format,
-            circle: Circle {
-                first: parsed.first,
-                end: parsed.end,
-            },
+            circle: Circle::of(&parsed),
             file,
             superblock: Mutex::new(OnDisk { bytes, parsed }),
         }
@@ -118,7 +101,7 @@ impl LogWriter {
         let mut pieces = self.pieces(transaction);
         let blocks = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
         let commit_at = self.circle.wrapped(at, blocks);
-        pieces.push(Piece::Made(vec![0; self.file.block_size_bytes()]));
+        pieces.push(Cow::Owned(vec![0; self.file.block_size_bytes()]));
         let mut at = at;
         let mut rest = pieces.as_slice();
         while !rest.is_empty() {
@@ -126,10 +109,7 @@ impl LogWriter {
             let wanted = u32::try_from(rest.len()).unwrap_or(u32::MAX).min(until_end);
             let adjoining = self.file.adjoining_blocks(at, wanted)?.max(1);
             let (now, later) = rest.split_at(adjoining as usize);
-            let slices: Vec<IoSlice<'_>> = now
-                .iter()
-                .map(|piece| IoSlice::new(piece.bytes()))
-                .collect();
+            let slices: Vec<_> = now.iter().map(|piece| IoSlice::new(piece)).collect();
             self.file.write(at, &slices)?;
             at = self.circle.wrapped(at, adjoining);
             rest = later;
@@ -137,31 +117,32 @@ impl LogWriter {
         Ok(commit_at)
     }
 
-    fn pieces<'a>(&self, transaction: &'a Snapshot) -> Vec<Piece<'a>> {
+    /// The blocks of the log, one by one.
+    fn pieces<'a>(&self, transaction: &'a Snapshot) -> Vec<Cow<'a, [u8]>> {
         let block_bytes = self.file.block_size_bytes();
         let tid = transaction.tid;
         let uuid = self.superblock.lock().parsed.uuid;
         let mut pieces = Vec::with_capacity(transaction.blocks.len() + 8);
         for revoked in transaction.revoked.chunks(self.revocations_in_block) {
             let block = self.format.revoke_block(tid, revoked, block_bytes);
-            pieces.push(Piece::Made(block));
+            pieces.push(Cow::Owned(block));
         }
         for blocks in transaction.blocks.chunks(self.tags_in_block) {
             let descriptor_at = pieces.len();
-            pieces.push(Piece::Made(Vec::new()));
+            pieces.push(Cow::Owned(Vec::new()));
             let mut tags: Vec<Tag> = Vec::with_capacity(blocks.len());
             for (home, contents) in blocks {
                 let is_escaped = looks_like_log(contents);
                 let piece = if is_escaped {
-                    Piece::Made(escaped(contents))
+                    Cow::Owned(escaped(contents))
                 } else {
-                    Piece::Shared(contents)
+                    Cow::Borrowed(&**contents)
                 };
-                tags.push(self.format.tag_of(tid, *home, piece.bytes(), is_escaped));
+                tags.push(self.format.tag_of(tid, *home, &piece, is_escaped));
                 pieces.push(piece);
             }
             let descriptor = self.format.descriptor(tid, &uuid, &tags, block_bytes);
-            pieces[descriptor_at] = Piece::Made(descriptor);
+            pieces[descriptor_at] = Cow::Owned(descriptor);
         }
         pieces
     }

@@ -106,18 +106,13 @@ impl Overlay {
     /// The names that were added to the directory `parent` or lead elsewhere
     /// now, in a fixed order.
     pub fn entries(&self, parent: Ino) -> impl Iterator<Item = (&[u8], OverlayEntry)> {
-        self.entries
-            .get(&parent)
-            .into_iter()
-            .flatten()
-            .filter_map(|(name, entry)| entry.map(|entry| (&**name, entry)))
+        let names = self.logged_names(parent);
+        names.filter_map(|(name, entry)| Some((name, entry?)))
     }
 
     /// The mode of `ino`, if the inode was logged.
     pub(super) fn mode(&self, ino: Ino) -> Option<u16> {
-        self.inodes
-            .get(&ino)
-            .map(|raw| fast_commit::inode_mode(raw))
+        Some(fast_commit::inode_mode(self.inodes.get(&ino)?))
     }
 
     /// Whether the inode `ino` was logged.

@@ -150,21 +150,13 @@ impl Progress {
 
     /// Waits until no commit is under way.
     pub(super) fn wait_for_commit(&self) -> Result<()> {
-        let mut state = self.state.lock();
-        while state.busy[Work::Commit as usize] {
-            self.check()?;
-            state = wait(&self.changed, state);
-        }
+        drop(self.wait_while(|state| state.busy[Work::Commit as usize])?);
         self.check()
     }
 
     /// Does `work` when no other checkpoint is under way.
     pub(super) fn checkpoint(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        let mut state = self.state.lock();
-        while state.busy[Work::Checkpoint as usize] {
-            self.check()?;
-            state = wait(&self.changed, state);
-        }
+        let mut state = self.wait_while(|state| state.busy[Work::Checkpoint as usize])?;
         self.check()?;
         let turn = self.turn(&mut state, Work::Checkpoint);
         drop(state);
@@ -175,12 +167,16 @@ impl Progress {
 
     /// Waits until `holds`, which changes with the end of a checkpoint.
     pub(super) fn wait_until(&self, holds: impl Fn() -> bool) -> Result<()> {
+        self.wait_while(|_| !holds()).map(drop)
+    }
+
+    fn wait_while(&self, must_wait: impl Fn(&State) -> bool) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state.lock();
-        while !holds() {
+        while must_wait(&state) {
             self.check()?;
             state = wait(&self.changed, state);
         }
-        Ok(())
+        Ok(state)
     }
 
     /// Flushes the device, for all who wait.

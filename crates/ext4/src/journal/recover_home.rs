@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::running::Tid;
 use super::writer::{Journal, Writer};
 use super::{JOURNAL, Overlay, RecoveryCounts, fast_commit};
-use crate::alloc::{Allocator, check_geometry};
+use crate::alloc::{Space, check_geometry};
 use crate::ondisk::features::Compat;
 use crate::ondisk::jbd2::{JournalSuperblock, MAGIC, SUPERBLOCK_BYTES};
 use crate::ondisk::superblock::Superblock;
@@ -75,7 +75,7 @@ impl Filesystem {
         file.read(0, &mut *bytes)?;
         let log = LogWriter::new(file.clone(), bytes, journal.clone());
         let logged = Logged::new(log.circle(), journal.start, end.block, end.tid);
-        let allocator = Allocator::new(self.superblock(), false);
+        let allocator = Space::new(self.superblock(), false);
         let journal = Journal { log, logged };
         let mut writer = Writer::new(
             Arc::clone(device),
@@ -85,7 +85,7 @@ impl Filesystem {
             end.tid,
         );
         writer.use_all_room();
-        let credits = writer.max_blocks();
+        let credits = writer.max_blocks;
         self.writer = Some(writer);
         let applied = self.apply_overlay(overlay, credits).and_then(|tid| {
             self.commit(tid)?;
@@ -140,7 +140,7 @@ fn read_copy(file: &JournalFile, copy: &log::Copy) -> Result<Arc<[u8]>> {
 }
 
 /// Writes `journal` over the superblock of the journal in `file`.
-pub(super) fn write_superblock(file: &JournalFile, journal: &JournalSuperblock) -> Result<()> {
+fn write_superblock(file: &JournalFile, journal: &JournalSuperblock) -> Result<()> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
     file.read(0, &mut bytes)?;
     journal.store(&mut bytes);

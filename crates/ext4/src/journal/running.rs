@@ -35,15 +35,6 @@ pub(super) struct Pool {
     pub(super) touched: Touched,
 }
 
-/// What a transaction has changed, once no handle joins it any more.
-#[derive(Debug)]
-pub(super) struct Sealed {
-    pub(super) tid: Tid,
-    pub(super) blocks: BlockSet,
-    pub(super) revoked: BlockSet,
-    pub(super) order: Option<Order>,
-}
-
 /// A transaction as it is committed.
 #[derive(Debug)]
 pub(super) struct Snapshot {
@@ -54,23 +45,6 @@ pub(super) struct Snapshot {
     pub(super) revoked: Vec<FsBlock>,
     /// What the blocks are ordered by; `None` where there is a journal.
     pub(super) order: Option<Order>,
-}
-
-impl Snapshot {
-    /// The versions of `sealed`'s blocks that `version` knows: one that it does not was freed, or
-    /// is on the device already.
-    pub(super) fn new(sealed: Sealed, version: impl Fn(FsBlock) -> Option<Arc<[u8]>>) -> Self {
-        let versions = sealed
-            .blocks
-            .into_iter()
-            .filter_map(|block| Some((block, version(block)?)));
-        Self {
-            tid: sealed.tid,
-            blocks: versions.collect(),
-            revoked: sealed.revoked.into_iter().collect(),
-            order: sealed.order,
-        }
-    }
 }
 
 impl Running {
@@ -128,17 +102,21 @@ impl Running {
         self.revoked.insert(block);
     }
 
-    /// Ends it; handles join the next one from now on.
-    pub(super) fn seal(&mut self) -> Sealed {
-        let sealed = Sealed {
+    /// Ends it, with the versions of its blocks that `version` knows: one that it does not was
+    /// freed, or is on the device already. Handles join the next one from now on.
+    pub(super) fn seal(&mut self, version: impl Fn(FsBlock) -> Option<Arc<[u8]>>) -> Snapshot {
+        let versions = std::mem::take(&mut self.blocks)
+            .into_iter()
+            .filter_map(|block| Some((block, version(block)?)));
+        let snapshot = Snapshot {
             tid: self.tid,
-            blocks: std::mem::take(&mut self.blocks),
-            revoked: std::mem::take(&mut self.revoked),
+            blocks: versions.collect(),
+            revoked: std::mem::take(&mut self.revoked).into_iter().collect(),
             order: self.order.as_mut().map(std::mem::take),
         };
         self.tid = self.tid.next();
         self.since = None;
-        sealed
+        snapshot
     }
 }
 

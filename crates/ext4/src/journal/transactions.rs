@@ -4,7 +4,7 @@ use super::handle::Handle;
 use super::log::RecoveryCounts;
 use super::running::Tid;
 use super::writer::{Journal, Writer};
-use crate::alloc::Allocator;
+use crate::alloc::Space;
 use crate::ondisk::superblock::{ErrorCode, ErrorRecord};
 use crate::ondisk::time::Timestamp;
 use crate::sync::lock_after_spinning;
@@ -59,7 +59,7 @@ impl Filesystem {
         Ok(&*self.writer()?.device)
     }
 
-    pub(crate) fn allocator(&self) -> &Allocator {
+    pub(crate) fn allocator(&self) -> &Arc<Space> {
         &self.writer.as_ref().expect("a handle is open").allocator
     }
 

@@ -22,7 +22,7 @@ use super::log_writer::LogWriter;
 use super::order::Order;
 use super::progress::Progress;
 use super::running::{Running, Snapshot, Tid};
-use crate::alloc::Allocator;
+use crate::alloc::Space;
 use crate::ondisk::superblock::SuperblockRepair;
 use crate::sync::Mutex;
 use crate::{Error, Result};
@@ -55,7 +55,7 @@ pub(crate) struct Writer {
     pub(super) journals_content: bool,
     homes: Homes,
     pub(super) guard: Guard,
-    pub(super) allocator: Allocator,
+    pub(super) allocator: Arc<Space>,
 }
 
 /// The journal of a file system that has one.
@@ -71,7 +71,7 @@ impl Writer {
         device: Arc<dyn BlockDevice>,
         block_size_bytes: u32,
         journal: Option<Journal>,
-        allocator: Allocator,
+        allocator: Space,
         tid: Tid,
     ) -> Self {
         let committed = Tid(tid.0.wrapping_sub(1));
@@ -99,7 +99,7 @@ impl Writer {
             journals_content: false,
             homes: Homes::default(),
             guard,
-            allocator,
+            allocator: Arc::new(allocator),
         };
         writer.set_limit(&mut writer.running.lock());
         writer
@@ -129,17 +129,12 @@ impl Writer {
         self.set_limit(&mut running);
     }
 
-    /// The most blocks of a transaction.
-    pub(super) fn max_blocks(&self) -> u32 {
-        self.max_blocks
-    }
-
     /// Lets the running transaction grow as far as there is room for it.
     fn set_limit(&self, running: &mut Running) {
-        let room = self.journal.as_ref().map_or(u32::MAX, |journal| {
-            let free = journal.logged.free_blocks();
-            journal.log.fitting_blocks(free)
-        });
+        let room = match &self.journal {
+            Some(Journal { log, logged }) => log.fitting_blocks(logged.free_blocks()),
+            None => u32::MAX,
+        };
         running.limit_blocks = room.min(self.max_blocks);
     }
 
@@ -154,13 +149,12 @@ impl Writer {
         if running.is_empty() {
             return None;
         }
-        let sealed = running.seal();
-        if let Some(journal) = &self.journal {
-            let blocks = u32::try_from(sealed.blocks.len()).unwrap_or(u32::MAX);
-            journal.logged.reserve(journal.log.needed_blocks(blocks));
+        if let Some(Journal { log, logged }) = &self.journal {
+            logged.reserve(log.needed_blocks(running.len_blocks()));
         }
+        let snapshot = running.seal(|block| buffers.dirty(block.0));
         self.set_limit(&mut running);
-        Some(Snapshot::new(sealed, |block| buffers.dirty(block.0)))
+        Some(snapshot)
     }
 
     /// Commits the running transaction. One at a time.

@@ -3,7 +3,7 @@
 //! A block of numbers is made when the first of them is set, and freed when the last is cleared.
 
 use super::FileBlocks;
-use crate::journal::Handle;
+use super::change::MapChange;
 use crate::ondisk::indirect::{self, DIRECT_BLOCKS, LEVELS, Path};
 use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, MappingKind, Result};
 use std::ops::Range;
@@ -39,251 +39,10 @@ impl Filesystem {
         u32::from(self.superblock().block_size_log2) - 2
     }
 
-    /// Maps a hole of the file from `start` on.
-    pub(super) fn insert_numbers(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        start: FileBlock,
-        (block, blocks): (FsBlock, u32),
-    ) -> Result<()> {
-        let ino = inode.ino();
-        let mut number = u32::try_from(block.0).map_err(|_| Error::NoSpace)?;
-        if number.checked_add(blocks).is_none() {
-            return Err(Error::NoSpace);
-        }
-        let (mut at, mut left) = (start.0, blocks);
-        while left > 0 {
-            let path =
-                Path::to(FileBlock(at), self.numbers_log2()).ok_or(Error::FileTooLarge(ino))?;
-            let done = if path.levels == 0 {
-                let mut bytes = *inode.i_block();
-                let direct = indirect::numbers_mut(&mut bytes)
-                    .get_mut(path.slot..DIRECT_SLOTS)
-                    .unwrap_or_default();
-                let done = set_numbers(inode, direct, number, left)?;
-                inode.set_i_block(&bytes);
-                done
-            } else {
-                let (leaf, slot) =
-                    self.make_numbers(handle, inode, &path, FsBlock(u64::from(number)))?;
-                handle.update(leaf, ino, |bytes| {
-                    let numbers = indirect::numbers_mut(bytes).get_mut(slot..);
-                    set_numbers(inode, numbers.unwrap_or_default(), number, left)
-                })?
-            };
-            number += done;
-            left -= done;
-            if left > 0 {
-                at = at.checked_add(done).ok_or(Error::FileTooLarge(ino))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The block that holds the number that `path` leads to, and which of its numbers that is.
-    /// Blocks on the way that are missing are made.
-    fn make_numbers(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        path: &Path,
-        near: FsBlock,
-    ) -> Result<(FsBlock, usize)> {
-        let mut parent = None;
-        let mut slot = path.slot;
-        for level in (1..=path.levels).rev() {
-            let present = match parent {
-                None => number_at(inode.i_block(), slot),
-                Some(parent) => {
-                    number_at(&self.metadata_block(parent, inode.ino(), |_| Ok(()))?, slot)
-                }
-            };
-            let block = if present == 0 {
-                let block = self.allocate_mapping_block(handle, inode, near)?;
-                let number = u32::try_from(block.0).map_err(|_| Error::NoSpace)?;
-                handle.create(block, inode.ino(), |_| Ok(()))?;
-                set_number(handle, inode, parent, slot, number)?;
-                block
-            } else {
-                FsBlock(u64::from(present))
-            };
-            parent = Some(block);
-            let index = path.offset >> (self.numbers_log2() * (level - 1));
-            let mask = (1 << self.numbers_log2()) - 1;
-            slot = usize::try_from(index & mask).unwrap_or(usize::MAX);
-        }
-        let Some(block) = parent.filter(|&block| self.superblock().contains_blocks(block, 1))
-        else {
-            return Err(inode
-                .place()
-                .corrupt("block of numbers lies outside the file system"));
-        };
-        Ok((block, slot))
-    }
-
-    /// [`Filesystem::unmap`] of indirect blocks.
-    pub(super) fn unmap_numbers(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        blocks: FileBlocks,
-    ) -> Result<FileBlocks> {
-        let log2 = self.numbers_log2();
-        let end = blocks.end.min(indirect::blocks_max(log2));
-        if end <= blocks.start {
-            return Ok(blocks.start..blocks.start);
-        }
-        let mut cut = Cut {
-            start: blocks.start,
-            end,
-            runs: 0,
-            has_stopped: false,
-        };
-        for level in (1..=LEVELS).rev() {
-            let first = DIRECT_BLOCKS + (1..level).map(|below| 1 << (log2 * below)).sum::<u64>();
-            // The slots behind the direct blocks, one for each level.
-            let slot = DIRECT_SLOTS + level as usize - 1;
-            let block = FsBlock(u64::from(number_at(inode.i_block(), slot)));
-            if cut.end <= first || cut.has_stopped {
-                continue;
-            }
-            if block.0 != 0 {
-                let top = Numbers {
-                    block,
-                    level,
-                    first,
-                };
-                if self.cut_below(handle, inode, &mut cut, top)? {
-                    set_number(handle, inode, None, slot, 0)?;
-                }
-            }
-            if !cut.has_stopped {
-                cut.end = first.max(cut.start);
-            }
-        }
-        if !cut.has_stopped && cut.start < DIRECT_BLOCKS {
-            let mut numbers = decode(inode.i_block());
-            let direct = numbers.get_mut(..DIRECT_SLOTS).unwrap_or_default();
-            self.cut_runs(handle, inode, &mut cut, direct, 0)?;
-            let mut bytes = *inode.i_block();
-            encode(&mut bytes, &numbers);
-            inode.set_i_block(&bytes);
-        }
-        if !cut.has_stopped {
-            cut.end = cut.start;
-        }
-        Ok(cut.start..cut.end)
-    }
-
-    /// Cuts what is below a block of numbers, and frees the block if it is empty then, which is
-    /// true; as far as credits reach.
-    fn cut_below(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        cut: &mut Cut,
-        of: Numbers,
-    ) -> Result<bool> {
-        if !self.may_free(handle, inode, cut.runs) {
-            cut.has_stopped = true;
-            return Ok(false);
-        }
-        let is_empty = self.cut_numbers(handle, inode, cut, of)?;
-        if is_empty {
-            cut.runs += 1;
-            self.free_mapping_block(handle, inode, of.block)?;
-        }
-        Ok(is_empty)
-    }
-
-    /// Cuts what is below a block of numbers, from the end on. True if the block is empty then.
-    fn cut_numbers(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        cut: &mut Cut,
-        of: Numbers,
-    ) -> Result<bool> {
-        let before = decode(&self.metadata_block(of.block, inode.ino(), |_| Ok(()))?);
-        let mut numbers = before.clone();
-        if of.level == 1 {
-            self.cut_runs(handle, inode, cut, &mut numbers, of.first)?;
-        } else {
-            let below_log2 = self.numbers_log2() * (of.level - 1);
-            for (index, number) in numbers.iter_mut().enumerate().rev() {
-                let first = of.first + ((index as u64) << below_log2);
-                if cut.end <= first {
-                    continue;
-                }
-                if cut.has_stopped || first + (1 << below_log2) <= cut.start {
-                    break;
-                }
-                if *number != 0 {
-                    let block = FsBlock(u64::from(*number));
-                    let child = Numbers {
-                        block,
-                        level: of.level - 1,
-                        first,
-                    };
-                    if self.cut_below(handle, inode, cut, child)? {
-                        *number = 0;
-                    }
-                }
-                if !cut.has_stopped {
-                    cut.end = first.max(cut.start);
-                }
-            }
-        }
-        if numbers.iter().all(|&number| number == 0) {
-            return Ok(true);
-        }
-        if numbers != before {
-            handle.update(of.block, inode.ino(), |bytes| {
-                encode(bytes, &numbers);
-                Ok(())
-            })?;
-        }
-        Ok(false)
-    }
-
-    /// Frees the data blocks in `numbers`, those of the file from `first` on, as far as they
-    /// are to be cut and credits reach.
-    fn cut_runs(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        cut: &mut Cut,
-        numbers: &mut [u32],
-        first: u64,
-    ) -> Result<()> {
-        let index_of = |file_block: u64| {
-            usize::try_from(file_block.saturating_sub(first))
-                .map_or(numbers.len(), |index| index.min(numbers.len()))
-        };
-        let wanted = index_of(cut.start)..index_of(cut.end);
-        let mut end = wanted.end;
-        let longest = usize::try_from(self.superblock().blocks_per_group).unwrap_or(usize::MAX);
-        while let Some(run) = last_run(numbers, wanted.start..end, longest) {
-            if !self.may_free(handle, inode, cut.runs) {
-                cut.end = first + end as u64;
-                cut.has_stopped = true;
-                return Ok(());
-            }
-            cut.runs += 1;
-            let Some(block) = numbers
-                .get(run.start)
-                .map(|&number| FsBlock(u64::from(number)))
-            else {
-                break;
-            };
-            let freed = (first + run.start as u64, block, run.len() as u64);
-            self.free_content(handle, inode, freed, |_| Ok(false))?;
-            numbers.get_mut(run.clone()).unwrap_or_default().fill(0);
-            end = run.start;
-        }
-        cut.end = cut.start.max(first);
-        Ok(())
+    /// The numbers in `block`, a block of numbers of `inode`.
+    fn numbers_in(&self, block: FsBlock, inode: &Inode) -> Result<Vec<U32>> {
+        let buffer = self.metadata_block(block, inode.ino(), |_| Ok(()))?;
+        Ok(indirect::numbers(&buffer).to_vec())
     }
 
     /// Where the block of the file at `start` should lie, by what is mapped before it.
@@ -300,70 +59,267 @@ impl Filesystem {
         let Some(path) = Path::to(start, self.numbers_log2()) else {
             return Ok(None);
         };
-        let (mut numbers, mut slot) = (decode(inode.i_block()), path.slot);
+        let (mut numbers, mut slot) = (indirect::numbers(inode.i_block()).to_vec(), path.slot);
         for level in (1..=path.levels).rev() {
-            match numbers.get(slot).copied().unwrap_or(0) {
+            match numbers.get(slot).map_or(0, |number| number.get()) {
                 0 => break,
                 block => {
-                    let block = FsBlock(u64::from(block));
-                    numbers = decode(&self.metadata_block(block, inode.ino(), |_| Ok(()))?);
-                    let index = path.offset >> (self.numbers_log2() * (level - 1));
-                    let mask = (1 << self.numbers_log2()) - 1;
-                    slot = usize::try_from(index & mask).unwrap_or(0);
+                    numbers = self.numbers_in(FsBlock(block.into()), inode)?;
+                    slot = path.index(level, self.numbers_log2());
                 }
             }
         }
         let before = numbers.get(..slot).unwrap_or_default();
-        let last = before.iter().rposition(|&number| number != 0);
-        Ok(last.and_then(|last| {
-            let distance = (slot - last) as u64;
-            let number = u64::from(*before.get(last)?);
-            Some(FsBlock(number + distance))
-        }))
+        let last = before.iter().rposition(|&number| number != U32::ZERO);
+        Ok(last.map(|last| FsBlock(u64::from(before[last]) + (slot - last) as u64)))
     }
 }
 
-/// Sets a number in `block`, or in the inode.
-fn set_number(
-    handle: &mut Handle<'_>,
-    inode: &mut Inode,
-    block: Option<FsBlock>,
-    slot: usize,
-    number: u32,
-) -> Result<()> {
-    let set = |bytes: &mut [u8]| {
-        if let Some(place) = indirect::numbers_mut(bytes).get_mut(slot) {
-            place.set(number);
+impl MapChange<'_, '_> {
+    /// Maps a hole of the file from `start` on.
+    pub(super) fn insert_numbers(
+        &mut self,
+        start: FileBlock,
+        (block, blocks): (FsBlock, u32),
+    ) -> Result<()> {
+        let ino = self.inode.ino();
+        let mut number = u32::try_from(block.0).map_err(|_| Error::NoSpace)?;
+        if number.checked_add(blocks).is_none() {
+            return Err(Error::NoSpace);
         }
-    };
-    if let Some(block) = block {
-        return handle.update(block, inode.ino(), |bytes| {
-            set(bytes);
-            Ok(())
-        });
+        let (mut at, mut left) = (start.0, blocks);
+        while left > 0 {
+            let path =
+                Path::to(FileBlock(at), self.fs.numbers_log2()).ok_or(Error::FileTooLarge(ino))?;
+            let done = if path.levels == 0 {
+                let mut bytes = *self.inode.i_block();
+                let direct = indirect::numbers_mut(&mut bytes)
+                    .get_mut(path.slot..DIRECT_SLOTS)
+                    .unwrap_or_default();
+                let done = set_numbers(self.inode, direct, number, left)?;
+                self.inode.set_i_block(&bytes);
+                done
+            } else {
+                let (leaf, slot) = self.make_numbers(&path, FsBlock(u64::from(number)))?;
+                self.handle.update(leaf, ino, |bytes| {
+                    let numbers = indirect::numbers_mut(bytes).get_mut(slot..);
+                    set_numbers(self.inode, numbers.unwrap_or_default(), number, left)
+                })?
+            };
+            number += done;
+            left -= done;
+            if left > 0 {
+                at = at.checked_add(done).ok_or(Error::FileTooLarge(ino))?;
+            }
+        }
+        Ok(())
     }
-    let mut bytes = *inode.i_block();
-    set(&mut bytes);
-    inode.set_i_block(&bytes);
-    Ok(())
+
+    /// The block that holds the number that `path` leads to, and which of its numbers that is.
+    /// Blocks on the way that are missing are made.
+    fn make_numbers(&mut self, path: &Path, near: FsBlock) -> Result<(FsBlock, usize)> {
+        let mut parent = None;
+        let mut slot = path.slot;
+        for level in (1..=path.levels).rev() {
+            let present = match parent {
+                None => number_at(self.inode.i_block(), slot),
+                Some(parent) => number_at(
+                    &self
+                        .fs
+                        .metadata_block(parent, self.inode.ino(), |_| Ok(()))?,
+                    slot,
+                ),
+            };
+            let block = if present == 0 {
+                let block = self.allocate_mapping_block(near)?;
+                let number = u32::try_from(block.0).map_err(|_| Error::NoSpace)?;
+                self.handle.create(block, self.inode.ino(), |_| Ok(()))?;
+                self.set_number(parent, slot, number)?;
+                block
+            } else {
+                FsBlock(u64::from(present))
+            };
+            parent = Some(block);
+            slot = path.index(level, self.fs.numbers_log2());
+        }
+        let Some(block) = parent.filter(|&block| self.fs.superblock().contains_blocks(block, 1))
+        else {
+            return Err(self
+                .inode
+                .place()
+                .corrupt("block of numbers lies outside the file system"));
+        };
+        Ok((block, slot))
+    }
+
+    /// [`Filesystem::unmap`] of indirect blocks.
+    pub(super) fn unmap_numbers(&mut self, blocks: FileBlocks) -> Result<FileBlocks> {
+        let log2 = self.fs.numbers_log2();
+        let end = blocks.end.min(indirect::blocks_max(log2));
+        if end <= blocks.start {
+            return Ok(blocks.start..blocks.start);
+        }
+        let mut cut = Cut {
+            start: blocks.start,
+            end,
+            runs: 0,
+            has_stopped: false,
+        };
+        for level in (1..=LEVELS).rev() {
+            let first = DIRECT_BLOCKS + (1..level).map(|below| 1 << (log2 * below)).sum::<u64>();
+            // The slots behind the direct blocks, one for each level.
+            let slot = DIRECT_SLOTS + level as usize - 1;
+            let block = FsBlock(u64::from(number_at(self.inode.i_block(), slot)));
+            if cut.end <= first || cut.has_stopped {
+                continue;
+            }
+            if block.0 != 0 {
+                let top = Numbers {
+                    block,
+                    level,
+                    first,
+                };
+                if self.cut_below(&mut cut, top)? {
+                    self.set_number(None, slot, 0)?;
+                }
+            }
+            if !cut.has_stopped {
+                cut.end = first.max(cut.start);
+            }
+        }
+        if !cut.has_stopped && cut.start < DIRECT_BLOCKS {
+            let mut bytes = *self.inode.i_block();
+            let numbers = indirect::numbers_mut(&mut bytes);
+            let direct = numbers.get_mut(..DIRECT_SLOTS).unwrap_or_default();
+            self.cut_runs(&mut cut, direct, 0)?;
+            self.inode.set_i_block(&bytes);
+        }
+        if !cut.has_stopped {
+            cut.end = cut.start;
+        }
+        Ok(cut.start..cut.end)
+    }
+
+    /// Cuts what is below a block of numbers, and frees the block if it is empty then, which is
+    /// true; as far as credits reach.
+    fn cut_below(&mut self, cut: &mut Cut, of: Numbers) -> Result<bool> {
+        if !self.may_free(cut.runs) {
+            cut.has_stopped = true;
+            return Ok(false);
+        }
+        let is_empty = self.cut_numbers(cut, of)?;
+        if is_empty {
+            cut.runs += 1;
+            self.free_mapping_block(of.block)?;
+        }
+        Ok(is_empty)
+    }
+
+    /// Cuts what is below a block of numbers, from the end on. True if the block is empty then.
+    fn cut_numbers(&mut self, cut: &mut Cut, of: Numbers) -> Result<bool> {
+        let before = self.fs.numbers_in(of.block, self.inode)?;
+        let mut numbers = before.clone();
+        if of.level == 1 {
+            self.cut_runs(cut, &mut numbers, of.first)?;
+        } else {
+            let below_log2 = self.fs.numbers_log2() * (of.level - 1);
+            for (index, number) in numbers.iter_mut().enumerate().rev() {
+                let first = of.first + ((index as u64) << below_log2);
+                if cut.end <= first {
+                    continue;
+                }
+                if cut.has_stopped || first + (1 << below_log2) <= cut.start {
+                    break;
+                }
+                if *number != U32::ZERO {
+                    let child = Numbers {
+                        block: FsBlock((*number).into()),
+                        level: of.level - 1,
+                        first,
+                    };
+                    if self.cut_below(cut, child)? {
+                        *number = U32::ZERO;
+                    }
+                }
+                if !cut.has_stopped {
+                    cut.end = first.max(cut.start);
+                }
+            }
+        }
+        if numbers.iter().all(|&number| number == U32::ZERO) {
+            return Ok(true);
+        }
+        if numbers != before {
+            self.handle.update(of.block, self.inode.ino(), |bytes| {
+                indirect::numbers_mut(bytes).copy_from_slice(&numbers);
+                Ok(())
+            })?;
+        }
+        Ok(false)
+    }
+
+    /// Frees the data blocks in `numbers`, those of the file from `first` on, as far as they
+    /// are to be cut and credits reach.
+    fn cut_runs(&mut self, cut: &mut Cut, numbers: &mut [U32], first: u64) -> Result<()> {
+        let index_of = |file_block: u64| {
+            usize::try_from(file_block.saturating_sub(first))
+                .map_or(numbers.len(), |index| index.min(numbers.len()))
+        };
+        let wanted = index_of(cut.start)..index_of(cut.end);
+        let mut end = wanted.end;
+        let longest = usize::try_from(self.fs.superblock().blocks_per_group).unwrap_or(usize::MAX);
+        while let Some(run) = last_run(numbers, wanted.start..end, longest) {
+            if !self.may_free(cut.runs) {
+                cut.end = first + end as u64;
+                cut.has_stopped = true;
+                return Ok(());
+            }
+            cut.runs += 1;
+            let block = FsBlock(numbers[run.start].into());
+            let freed = (first + run.start as u64, block, run.len() as u64);
+            self.free_content(freed, |_| Ok(false))?;
+            numbers[run.clone()].fill(U32::ZERO);
+            end = run.start;
+        }
+        cut.end = cut.start.max(first);
+        Ok(())
+    }
+
+    /// Sets a number in `block`, or in the inode.
+    fn set_number(&mut self, block: Option<FsBlock>, slot: usize, number: u32) -> Result<()> {
+        let set = |bytes: &mut [u8]| {
+            if let Some(place) = indirect::numbers_mut(bytes).get_mut(slot) {
+                place.set(number);
+            }
+        };
+        if let Some(block) = block {
+            return self.handle.update(block, self.inode.ino(), |bytes| {
+                set(bytes);
+                Ok(())
+            });
+        }
+        let mut bytes = *self.inode.i_block();
+        set(&mut bytes);
+        self.inode.set_i_block(&bytes);
+        Ok(())
+    }
 }
 
 /// The last run in `wanted` of numbers that follow each other, cut off from the front
 /// at `longest`.
-fn last_run(numbers: &[u32], wanted: Range<usize>, longest: usize) -> Option<Range<usize>> {
+fn last_run(numbers: &[U32], wanted: Range<usize>, longest: usize) -> Option<Range<usize>> {
     let inside = numbers.get(wanted.clone())?;
-    let last = wanted.start + inside.iter().rposition(|&number| number != 0)?;
-    let mut start = last;
-    while start > wanted.start && last - start + 1 < longest {
-        let (Some(&before), Some(&here)) = (numbers.get(start - 1), numbers.get(start)) else {
-            break;
-        };
-        if before == 0 || before.checked_add(1) != Some(here) {
-            break;
-        }
-        start -= 1;
-    }
-    Some(start..last + 1)
+    let last = inside.iter().rposition(|&number| number != U32::ZERO)?;
+    let follows = |at: &usize| {
+        let before = inside[at - 1].get();
+        before != 0 && before.checked_add(1) == Some(inside[*at].get())
+    };
+    let before = (1..=last)
+        .rev()
+        .take(longest.saturating_sub(1))
+        .take_while(follows);
+    let start = last - before.count();
+    Some(wanted.start + start..wanted.start + last + 1)
 }
 
 /// Sets `numbers`, all zero before, from the first on to those from `first` on; at most `count`.
@@ -384,17 +340,4 @@ fn number_at(bytes: &[u8], slot: usize) -> u32 {
     indirect::numbers(bytes)
         .get(slot)
         .map_or(0, |number| number.get())
-}
-
-fn decode(bytes: &[u8]) -> Vec<u32> {
-    indirect::numbers(bytes)
-        .iter()
-        .map(|number| number.get())
-        .collect()
-}
-
-fn encode(bytes: &mut [u8], numbers: &[u32]) {
-    for (place, number) in indirect::numbers_mut(bytes).iter_mut().zip(numbers) {
-        place.set(*number);
-    }
 }

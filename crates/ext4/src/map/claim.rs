@@ -1,4 +1,4 @@
-//! Blocks claimed for a file: the allocator's claim, and what of it the file maps.
+//! Claims for the blocks of a file, near those that it has.
 
 use super::freeing::MISPLACED;
 use crate::alloc::{Claim, Goal, Reservation};
@@ -7,61 +7,6 @@ use crate::ondisk::extent::Extent;
 use crate::ondisk::inode::InodeFlags;
 use crate::{Error, FileBlock, FileKind, Filesystem, FsBlock, Ino, Inode, Result};
 use std::ops::Range;
-
-/// Blocks that a file is about to map, one after the other.
-///
-/// With bigalloc a claim keeps whole clusters, of which the file may map a part; and blocks of
-/// a cluster that the file has already need no claim. Elsewhere it is the claim. Dropped, what
-/// was claimed is free again.
-#[derive(Debug)]
-pub struct FileClaim {
-    start: FsBlock,
-    blocks: u32,
-    claim: Option<Claim>,
-}
-
-impl FileClaim {
-    /// At most `want` blocks of `claim`, from `skip` on, which must be fewer than it has.
-    pub(crate) fn part_of(claim: Claim, skip: u32, want: u32) -> Self {
-        Self {
-            start: FsBlock(claim.start().0 + u64::from(skip)),
-            blocks: claim.blocks().saturating_sub(skip).min(want),
-            claim: Some(claim),
-        }
-    }
-
-    /// Blocks of a cluster that the file has already.
-    pub(super) fn of_own_cluster(start: FsBlock, blocks: u32) -> Self {
-        Self {
-            start,
-            blocks,
-            claim: None,
-        }
-    }
-
-    /// First block.
-    #[must_use]
-    pub fn start(&self) -> FsBlock {
-        self.start
-    }
-
-    /// Number of blocks, at least 1.
-    #[must_use]
-    pub fn blocks(&self) -> u32 {
-        self.blocks
-    }
-
-    /// Whether its blocks are free until it is mapped; else the file's mapping led to them.
-    #[must_use]
-    pub fn takes_blocks(&self) -> bool {
-        self.claim.is_some()
-    }
-
-    /// What is to be taken, if anything.
-    pub(super) fn into_claim(self) -> Option<Claim> {
-        self.claim
-    }
-}
 
 /// Files longer than this are streams: written from end to end, and kept apart.
 const STREAM_BYTES: u64 = 1 << 20;
@@ -86,7 +31,7 @@ impl Filesystem {
         start: FileBlock,
         want: u32,
         reservation: Option<&mut Reservation>,
-    ) -> Result<FileClaim> {
+    ) -> Result<Claim> {
         let block_size_log2 = self.superblock().block_size_log2;
         let limit = self.max_file_bytes(inode) >> block_size_log2;
         let first = u64::from(start.0);
@@ -100,7 +45,7 @@ impl Filesystem {
         if self.cluster_blocks() > 1 {
             if let Some(own) = self.own_cluster(inode, &cluster)? {
                 let blocks = small(end.min(cluster.end) - first);
-                return Ok(FileClaim::of_own_cluster(FsBlock(own.0 + skip), blocks));
+                return self.own_cluster_claim(FsBlock(own.0 + skip), blocks);
             }
             // The file may have the last cluster already.
             let last = self.cluster_around(end - 1);
@@ -119,8 +64,9 @@ impl Filesystem {
             file_blocks: mapped.map_or(0, |_| file_blocks.max(1)),
             may_use_reserved: false,
         };
-        let claim = self.claim(goal, small(end - cluster.start), reservation)?;
-        Ok(FileClaim::part_of(claim, small(skip), small(end - first)))
+        let mut claim = self.claim(goal, small(end - cluster.start), reservation)?;
+        claim.narrow(small(skip), small(end - first));
+        Ok(claim)
     }
 
     /// The blocks that are claimed at once at most, so that one handle can map them.

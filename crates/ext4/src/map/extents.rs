@@ -1,8 +1,8 @@
 //! Changes of extent trees, one leaf after the other.
 
+use super::change::MapChange;
 use super::tree::Walk;
 use super::{FileBlocks, leaf};
-use crate::journal::Handle;
 use crate::ondisk::extent::{BLOCKS_MAX, Extent, FILE_BLOCKS};
 use crate::{Error, FileBlock, Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
@@ -11,123 +11,6 @@ use std::ops::Range;
 pub(super) const END: u64 = FILE_BLOCKS - 1;
 
 impl Filesystem {
-    /// Maps a hole of the file from `start` on.
-    pub(super) fn insert_extent(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        start: FileBlock,
-        (block, blocks): (FsBlock, u32),
-        is_written: bool,
-    ) -> Result<()> {
-        let start = u64::from(start.0);
-        let whole = Extent {
-            file_blocks: start..start + u64::from(blocks),
-            block,
-            is_written,
-        };
-        if whole.file_blocks.end > END {
-            return Err(Error::FileTooLarge(inode.ino()));
-        }
-        if block.0 + u64::from(blocks) > BLOCKS_MAX {
-            return Err(Error::NoSpace);
-        }
-        let mut at = start;
-        while at < whole.file_blocks.end {
-            let mut walk = self.walk_to(inode, at)?;
-            let longest = at + Extent::blocks_max(is_written);
-            let end = whole.file_blocks.end.min(walk.file_blocks.end).min(longest);
-            if !leaf::insert(&mut walk.extents, whole.part(at..end)) {
-                return Err(Error::Invalid(inode.ino(), "blocks are mapped already"));
-            }
-            self.store(handle, inode, walk, at)?;
-            at = end;
-        }
-        Ok(())
-    }
-
-    /// [`Filesystem::set_written`] of extents.
-    pub(super) fn set_extents_written(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        blocks: FileBlocks,
-        is_written: bool,
-    ) -> Result<FileBlocks> {
-        let end_of_all = blocks.end.min(FILE_BLOCKS);
-        let mut at = blocks.start;
-        while at < end_of_all {
-            if at > blocks.start && handle.credits() < self.map_credits(inode, 1) {
-                break;
-            }
-            let mut walk = self.walk_to(inode, at)?;
-            let end = walk.file_blocks.end.min(end_of_all);
-            if leaf::set_written(&mut walk.extents, &(at..end), is_written) {
-                self.store(handle, inode, walk, at)?;
-            }
-            at = end;
-        }
-        if handle.credits() >= self.map_credits(inode, 1) {
-            self.shrink_root(handle, inode)?;
-        }
-        Ok(at..end_of_all.max(at))
-    }
-
-    /// [`Filesystem::unmap`] of extents.
-    pub(super) fn unmap_extents(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        blocks: FileBlocks,
-    ) -> Result<FileBlocks> {
-        let mut end = blocks.end.min(FILE_BLOCKS);
-        let mut runs = 0;
-        while blocks.start < end && self.may_free(handle, inode, runs) {
-            let mut walk = self.walk_to(inode, end - 1)?;
-            let first = walk.file_blocks.start.max(blocks.start);
-            let (runs_before, was_empty) = (runs, walk.extents.is_empty());
-            let done = self.unmap_leaf(handle, inode, &mut walk, first..end, &mut runs)?;
-            // To remove an empty leaf takes as many credits.
-            runs += u32::from(was_empty);
-            if runs > runs_before {
-                self.store(handle, inode, walk, end)?;
-            }
-            end = done;
-        }
-        if handle.credits() >= self.map_credits(inode, 1) {
-            self.shrink_root(handle, inode)?;
-        }
-        Ok(blocks.start..end.max(blocks.start))
-    }
-
-    /// Frees what the leaf of `walk` maps in `blocks`, from the end on, as far as credits reach;
-    /// and counts the runs. Returns from where on it is done.
-    fn unmap_leaf(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        walk: &mut Walk,
-        blocks: Range<u64>,
-        runs: &mut u32,
-    ) -> Result<u64> {
-        let longest = u64::from(self.superblock().blocks_per_group);
-        let mut end = blocks.end;
-        while let Some(last) = leaf::last_in(&walk.extents, &(blocks.start..end), longest) {
-            if !self.may_free(handle, inode, *runs) {
-                return Ok(end);
-            }
-            *runs += 1;
-            leaf::remove(&mut walk.extents, &last.file_blocks);
-            let run = (last.file_blocks.start, last.block, last.blocks());
-            let before = *inode;
-            self.free_content(handle, inode, run, |wanted| {
-                self.is_mapped_beside(&before, walk, wanted)
-            })?;
-            end = last.file_blocks.start;
-        }
-        Ok(blocks.start)
-    }
-
     /// Whether any of `wanted` is mapped: by the leaf of `walk` as it is in memory, or by
     /// another.
     fn is_mapped_beside(&self, inode: &Inode, walk: &Walk, wanted: Range<u64>) -> Result<bool> {
@@ -163,45 +46,6 @@ impl Filesystem {
         Ok(None)
     }
 
-    /// [`Filesystem::shift`] of extents.
-    pub(super) fn shift_extents(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        blocks: FileBlocks,
-        by: i64,
-    ) -> Result<FileBlocks> {
-        let mut left = blocks.start..blocks.end.min(FILE_BLOCKS);
-        if by == 0 || left.is_empty() {
-            return Ok(left.end..left.end);
-        }
-        self.check_shift(inode, &left, by)?;
-        let mut must_move = true;
-        while !left.is_empty() {
-            let at = if by < 0 { left.start } else { left.end };
-            // A cluster whose blocks lie in two leaves moves as a whole.
-            let may_stop = !must_move && at.is_multiple_of(self.cluster_blocks());
-            if may_stop && handle.credits() < self.map_credits(inode, 1) {
-                break;
-            }
-            must_move = false;
-            let at = if by < 0 { at } else { at - 1 };
-            let mut walk = self.walk_to(inode, at)?;
-            let here = left.start.max(walk.file_blocks.start)..left.end.min(walk.file_blocks.end);
-            match leaf::shift(&mut walk.extents, &here, by, END) {
-                None => return Err(Error::FileTooLarge(inode.ino())),
-                Some(false) => {}
-                Some(true) => self.store(handle, inode, walk, at)?,
-            }
-            left = if by < 0 {
-                here.end..left.end
-            } else {
-                left.start..here.start
-            };
-        }
-        Ok(left)
-    }
-
     /// An error unless `blocks` can be moved by `by`: whole clusters, to a hole.
     fn check_shift(&self, inode: &Inode, blocks: &FileBlocks, by: i64) -> Result<()> {
         let distance = by.unsigned_abs();
@@ -229,5 +73,144 @@ impl Filesystem {
     pub(super) fn goal_by_extents(&self, inode: &Inode, start: u64) -> Result<Option<FsBlock>> {
         let walk = self.walk_to(inode, start)?;
         Ok(leaf::goal_for(&walk.extents, start).or(walk.block))
+    }
+}
+
+impl MapChange<'_, '_> {
+    /// Maps a hole of the file from `start` on.
+    pub(super) fn insert_extent(
+        &mut self,
+        start: FileBlock,
+        (block, blocks): (FsBlock, u32),
+        is_written: bool,
+    ) -> Result<()> {
+        let start = u64::from(start.0);
+        let whole = Extent {
+            file_blocks: start..start + u64::from(blocks),
+            block,
+            is_written,
+        };
+        if whole.file_blocks.end > END {
+            return Err(Error::FileTooLarge(self.inode.ino()));
+        }
+        if block.0 + u64::from(blocks) > BLOCKS_MAX {
+            return Err(Error::NoSpace);
+        }
+        let mut at = start;
+        while at < whole.file_blocks.end {
+            let mut walk = self.fs.walk_to(self.inode, at)?;
+            let longest = at + Extent::blocks_max(is_written);
+            let end = whole.file_blocks.end.min(walk.file_blocks.end).min(longest);
+            if !leaf::insert(&mut walk.extents, whole.part(at..end)) {
+                return Err(Error::Invalid(
+                    self.inode.ino(),
+                    "blocks are mapped already",
+                ));
+            }
+            self.store(walk, at)?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// [`Filesystem::set_written`] of extents.
+    pub(super) fn set_extents_written(
+        &mut self,
+        blocks: FileBlocks,
+        is_written: bool,
+    ) -> Result<FileBlocks> {
+        let end_of_all = blocks.end.min(FILE_BLOCKS);
+        let mut at = blocks.start;
+        while at < end_of_all {
+            if at > blocks.start && self.handle.credits() < self.fs.map_credits(self.inode, 1) {
+                break;
+            }
+            let mut walk = self.fs.walk_to(self.inode, at)?;
+            let end = walk.file_blocks.end.min(end_of_all);
+            if leaf::set_written(&mut walk.extents, &(at..end), is_written) {
+                self.store(walk, at)?;
+            }
+            at = end;
+        }
+        if self.handle.credits() >= self.fs.map_credits(self.inode, 1) {
+            self.shrink_root()?;
+        }
+        Ok(at..end_of_all.max(at))
+    }
+
+    /// [`Filesystem::unmap`] of extents.
+    pub(super) fn unmap_extents(&mut self, blocks: FileBlocks) -> Result<FileBlocks> {
+        let mut end = blocks.end.min(FILE_BLOCKS);
+        let mut runs = 0;
+        while blocks.start < end && self.may_free(runs) {
+            let mut walk = self.fs.walk_to(self.inode, end - 1)?;
+            let first = walk.file_blocks.start.max(blocks.start);
+            let (runs_before, was_empty) = (runs, walk.extents.is_empty());
+            let done = self.unmap_leaf(&mut walk, first..end, &mut runs)?;
+            // To remove an empty leaf takes as many credits.
+            runs += u32::from(was_empty);
+            if runs > runs_before {
+                self.store(walk, end)?;
+            }
+            end = done;
+        }
+        if self.handle.credits() >= self.fs.map_credits(self.inode, 1) {
+            self.shrink_root()?;
+        }
+        Ok(blocks.start..end.max(blocks.start))
+    }
+
+    /// Frees what the leaf of `walk` maps in `blocks`, from the end on, as far as credits reach;
+    /// and counts the runs. Returns from where on it is done.
+    fn unmap_leaf(&mut self, walk: &mut Walk, blocks: Range<u64>, runs: &mut u32) -> Result<u64> {
+        let longest = u64::from(self.fs.superblock().blocks_per_group);
+        let mut end = blocks.end;
+        while let Some(last) = leaf::last_in(&walk.extents, &(blocks.start..end), longest) {
+            if !self.may_free(*runs) {
+                return Ok(end);
+            }
+            *runs += 1;
+            leaf::remove(&mut walk.extents, &last.file_blocks);
+            let run = (last.file_blocks.start, last.block, last.blocks());
+            let before = *self.inode;
+            self.free_content(run, |wanted| {
+                self.fs.is_mapped_beside(&before, walk, wanted)
+            })?;
+            end = last.file_blocks.start;
+        }
+        Ok(blocks.start)
+    }
+
+    /// [`Filesystem::shift`] of extents.
+    pub(super) fn shift_extents(&mut self, blocks: FileBlocks, by: i64) -> Result<FileBlocks> {
+        let mut left = blocks.start..blocks.end.min(FILE_BLOCKS);
+        if by == 0 || left.is_empty() {
+            return Ok(left.end..left.end);
+        }
+        self.fs.check_shift(self.inode, &left, by)?;
+        let mut must_move = true;
+        while !left.is_empty() {
+            let at = if by < 0 { left.start } else { left.end };
+            // A cluster whose blocks lie in two leaves moves as a whole.
+            let may_stop = !must_move && at.is_multiple_of(self.fs.cluster_blocks());
+            if may_stop && self.handle.credits() < self.fs.map_credits(self.inode, 1) {
+                break;
+            }
+            must_move = false;
+            let at = if by < 0 { at } else { at - 1 };
+            let mut walk = self.fs.walk_to(self.inode, at)?;
+            let here = left.start.max(walk.file_blocks.start)..left.end.min(walk.file_blocks.end);
+            match leaf::shift(&mut walk.extents, &here, by, END) {
+                None => return Err(Error::FileTooLarge(self.inode.ino())),
+                Some(false) => {}
+                Some(true) => self.store(walk, at)?,
+            }
+            left = if by < 0 {
+                here.end..left.end
+            } else {
+                left.start..here.start
+            };
+        }
+        Ok(left)
     }
 }

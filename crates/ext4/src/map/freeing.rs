@@ -4,8 +4,8 @@
 //! to the same blocks of the file for as long as any of them is mapped to it, and is freed with
 //! the last.
 
+use super::change::MapChange;
 use crate::error::Place;
-use crate::journal::Handle;
 use crate::ondisk::features::RoCompat;
 use crate::ondisk::inode::InodeFlags;
 use crate::{FileKind, Filesystem, FsBlock, Inode, Result};
@@ -33,88 +33,6 @@ impl Filesystem {
         start..start + blocks
     }
 
-    /// Whether the handle, in which as many `runs` of blocks (and blocks of the mapping, each of
-    /// which takes as much) were freed already, may free another one, not longer than a group, and then finish. Always the first, so that each handle gets on.
-    pub(super) fn may_free(&self, handle: &Handle<'_>, inode: &Inode, runs: u32) -> bool {
-        let needed = FREE_CREDITS + self.map_credits(inode, 1);
-        runs == 0 || (runs < RUNS_MAX && handle.credits() >= needed)
-    }
-
-    /// Adds blocks to the space that the inode takes.
-    pub(super) fn count_blocks(&self, inode: &mut Inode, blocks: i64) {
-        let sb = self.superblock();
-        let may_be_huge = sb.ro_compat.contains(RoCompat::HUGE_FILE);
-        inode.add_blocks(blocks, sb.block_size_bytes(), may_be_huge);
-    }
-
-    /// A block for the mapping itself; with bigalloc, it takes a cluster.
-    pub(super) fn allocate_mapping_block(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        near: FsBlock,
-    ) -> Result<FsBlock> {
-        let block = if inode.kind() == FileKind::Regular {
-            self.allocate_mapping(handle, near)?
-        } else {
-            self.allocate_block(handle, near, inode.ino())?
-        };
-        self.count_blocks(inode, signed(self.cluster_blocks()));
-        Ok(block)
-    }
-
-    /// Frees a block of the mapping itself.
-    pub(super) fn free_mapping_block(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        block: FsBlock,
-    ) -> Result<()> {
-        handle.forget(block);
-        let cluster = self.cluster_around(block.0);
-        self.free_clusters(handle, inode, &cluster)
-    }
-
-    /// Frees `blocks` blocks of content from `block` on, which were those of the file from
-    /// `file_block` on. `is_mapped` says whether the file still maps any of some of its blocks.
-    pub(super) fn free_content(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        (file_block, block, blocks): (u64, FsBlock, u64),
-        is_mapped: impl Fn(Range<u64>) -> Result<bool>,
-    ) -> Result<()> {
-        if !self.superblock().contains_blocks(block, blocks) {
-            return Err(Place::Block(block, inode.ino()).corrupt("lies outside the file system"));
-        }
-        let end = block.0 + blocks;
-        if self.is_journaled(inode) {
-            // What is not dirty is home, and no longer in the log.
-            (block.0..end)
-                .filter(|&block| self.buffers().dirty(block).is_some())
-                .for_each(|block| handle.forget(FsBlock(block)));
-        }
-        if self.cluster_blocks() == 1 {
-            return self.free_clusters(handle, inode, &(block.0..end));
-        }
-        let (first, last) = (self.cluster_around(block.0), self.cluster_around(end - 1));
-        if block.0 - first.start != file_block - self.cluster_around(file_block).start {
-            return Err(Place::Block(block, inode.ino()).corrupt(MISPLACED));
-        }
-        // The file's blocks in the first and the last cluster, but for those that are freed.
-        let file_end = file_block + blocks;
-        let before = self.cluster_around(file_block).start..file_block;
-        let behind = file_end..self.cluster_around(file_end - 1).end;
-        let mut freed = first.start..last.end;
-        if is_mapped(before)? {
-            freed.start = first.end;
-        }
-        if is_mapped(behind)? {
-            freed.end = last.start;
-        }
-        self.free_clusters(handle, inode, &freed)
-    }
-
     /// Whether the content goes through the journal, so that neither a checkpoint nor a replay may
     /// bring it back. A file's own flag says nothing: it is not followed.
     fn is_journaled(&self, inode: &Inode) -> bool {
@@ -122,23 +40,101 @@ impl Filesystem {
             || inode.kind() != FileKind::Regular
             || inode.flags().contains(InodeFlags::EA_INODE)
     }
+}
+
+impl MapChange<'_, '_> {
+    /// Whether the handle, in which as many `runs` of blocks (and blocks of the mapping, each of
+    /// which takes as much) were freed already, may free another one, not longer than a group, and then finish. Always the first, so that each handle gets on.
+    pub(super) fn may_free(&self, runs: u32) -> bool {
+        let needed = FREE_CREDITS + self.fs.map_credits(self.inode, 1);
+        runs == 0 || (runs < RUNS_MAX && self.handle.credits() >= needed)
+    }
+
+    /// Adds blocks to the space that the inode takes.
+    pub(super) fn count_blocks(&mut self, blocks: i64) {
+        let sb = self.fs.superblock();
+        let may_be_huge = sb.ro_compat.contains(RoCompat::HUGE_FILE);
+        self.inode
+            .add_blocks(blocks, sb.block_size_bytes(), may_be_huge);
+    }
+
+    /// A block for the mapping itself; with bigalloc, it takes a cluster.
+    pub(super) fn allocate_mapping_block(&mut self, near: FsBlock) -> Result<FsBlock> {
+        let block = if self.inode.kind() == FileKind::Regular {
+            self.fs.allocate_mapping(self.handle, near)?
+        } else {
+            self.fs.allocate_block(self.handle, near)?
+        };
+        self.count_blocks(signed(self.fs.cluster_blocks()));
+        Ok(block)
+    }
+
+    /// Frees a block of the mapping itself.
+    pub(super) fn free_mapping_block(&mut self, block: FsBlock) -> Result<()> {
+        self.handle.forget(block);
+        let cluster = self.fs.cluster_around(block.0);
+        self.free_clusters(&cluster)
+    }
+
+    /// Frees `blocks` blocks of content from `block` on, which were those of the file from
+    /// `file_block` on. `is_mapped` says whether the file still maps any of some of its blocks.
+    pub(super) fn free_content(
+        &mut self,
+        (file_block, block, blocks): (u64, FsBlock, u64),
+        is_mapped: impl Fn(Range<u64>) -> Result<bool>,
+    ) -> Result<()> {
+        if !self.fs.superblock().contains_blocks(block, blocks) {
+            return Err(
+                Place::Block(block, self.inode.ino()).corrupt("lies outside the file system")
+            );
+        }
+        let end = block.0 + blocks;
+        if self.fs.is_journaled(self.inode) {
+            // What is not dirty is home, and no longer in the log.
+            (block.0..end)
+                .filter(|&block| self.fs.buffers().dirty(block).is_some())
+                .for_each(|block| self.handle.forget(FsBlock(block)));
+        }
+        if self.fs.cluster_blocks() == 1 {
+            return self.free_clusters(&(block.0..end));
+        }
+        let (first, last) = (
+            self.fs.cluster_around(block.0),
+            self.fs.cluster_around(end - 1),
+        );
+        if block.0 - first.start != file_block - self.fs.cluster_around(file_block).start {
+            return Err(Place::Block(block, self.inode.ino()).corrupt(MISPLACED));
+        }
+        // The file's blocks in the first and the last cluster, but for those that are freed.
+        let file_end = file_block + blocks;
+        let before = self.fs.cluster_around(file_block).start..file_block;
+        let behind = file_end..self.fs.cluster_around(file_end - 1).end;
+        let mut freed = first.start..last.end;
+        if is_mapped(before)? {
+            freed.start = first.end;
+        }
+        if is_mapped(behind)? {
+            freed.end = last.start;
+        }
+        self.free_clusters(&freed)
+    }
 
     /// Frees whole clusters, none if `blocks` are none.
-    fn free_clusters(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        blocks: &Range<u64>,
-    ) -> Result<()> {
+    fn free_clusters(&mut self, blocks: &Range<u64>) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
         }
         let count = blocks.end - blocks.start;
         // The file system may end within its last cluster.
-        let end = blocks.end.min(self.superblock().blocks_count);
+        let end = blocks.end.min(self.fs.superblock().blocks_count);
         let present = u32::try_from(end.saturating_sub(blocks.start)).unwrap_or(u32::MAX);
-        self.free_blocks(handle, FsBlock(blocks.start), present, inode.ino())?;
-        self.count_blocks(inode, -signed(count));
+        self.fs.free_blocks(
+            self.handle,
+            FsBlock(blocks.start),
+            present,
+            self.inode.ino(),
+        )?;
+        self.count_blocks(-signed(count));
         Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! Extent trees: the way to a leaf, brought into memory, and back onto the image.
 //!
 //! A change of a tree is a change of one leaf's extents in memory ([`super::leaf`]) between
-//! [`Filesystem::walk_to`] and [`Filesystem::store`], which writes the leaf back: into several
+//! [`Filesystem::walk_to`] and [`MapChange::store`], which writes the leaf back: into several
 //! nodes where it has grown too large, into none where it is empty, and so on for the nodes
-//! above. The root grows a level where it has no room; [`Filesystem::shrink_root`] takes one
+//! above. The root grows a level where it has no room; [`MapChange::shrink_root`] takes one
 //! away where its only child fits into it.
 //!
 //! # Invariants
@@ -11,8 +11,8 @@
 //! 2. A node in a block has room for as many entries as fit there, whatever it said before.
 //! 3. No node but the root is empty.
 
+use super::change::MapChange;
 use crate::error::{DamageAt, Place};
-use crate::journal::Handle;
 use crate::ondisk::extent::{self, DEPTH_MAX, Entry, Extent, FILE_BLOCKS, Index, Node, OUTSIDE};
 use crate::{Filesystem, FsBlock, Inode, Result};
 use std::ops::Range;
@@ -120,115 +120,6 @@ impl Filesystem {
         Ok((indexes, extents))
     }
 
-    /// Writes back the leaf of `walk`, whose extents were changed at `changed`, and what that
-    /// changes above.
-    pub(super) fn store(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        walk: Walk,
-        changed: u64,
-    ) -> Result<()> {
-        let is_at_end = walk
-            .extents
-            .last()
-            .is_none_or(|last| last.file_blocks.start <= changed);
-        let Some(block) = walk.block else {
-            return self.store_root(handle, inode, 0, &walk.extents, is_at_end);
-        };
-        let mut depth = 0;
-        let mut parts = self.store_node(handle, inode, block, depth, &walk.extents, is_at_end)?;
-        for mut node in walk.above.into_iter().rev() {
-            depth += 1;
-            if node.entries.get(node.at..=node.at) == Some(parts.as_slice()) {
-                return Ok(());
-            }
-            let is_at_end = node.at + 1 == node.entries.len();
-            node.entries.splice(node.at..=node.at, parts);
-            let Some(block) = node.block else {
-                return self.store_root(handle, inode, depth, &node.entries, is_at_end);
-            };
-            parts = self.store_node(handle, inode, block, depth, &node.entries, is_at_end)?;
-        }
-        Ok(())
-    }
-
-    /// Writes a node's entries into `block`, and what does not fit there into new blocks; frees
-    /// it if there are none. Returns the entries that lead there.
-    fn store_node<E: Entry>(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        block: FsBlock,
-        depth: u16,
-        entries: &[E],
-        is_at_end: bool,
-    ) -> Result<Vec<Index>> {
-        if entries.is_empty() {
-            self.free_mapping_block(handle, inode, block)?;
-            return Ok(Vec::new());
-        }
-        let seed = self.inode_seed(inode);
-        let mut indexes = Vec::new();
-        for part in self.split(entries, is_at_end) {
-            let write = |bytes: &mut [u8]| {
-                extent::encode_node(bytes, depth, part, seed);
-                Ok(())
-            };
-            let block = if indexes.is_empty() {
-                handle.update(block, inode.ino(), write)?;
-                block
-            } else {
-                let new = self.allocate_mapping_block(handle, inode, block)?;
-                handle.create(new, inode.ino(), write)?;
-                new
-            };
-            let start = part.first().map_or(0, Entry::start);
-            indexes.push(Index { start, block });
-        }
-        Ok(indexes)
-    }
-
-    /// Writes the root's entries, a level deeper if they do not fit into the inode.
-    fn store_root<E: Entry>(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        depth: u16,
-        entries: &[E],
-        is_at_end: bool,
-    ) -> Result<()> {
-        let mut bytes = *inode.i_block();
-        if entries.len() <= extent::capacity(bytes.len()) {
-            // An empty tree has no levels.
-            let depth = if entries.is_empty() { 0 } else { depth };
-            extent::encode_node(&mut bytes, depth, entries, None);
-            inode.set_i_block(&bytes);
-            return Ok(());
-        }
-        if depth >= DEPTH_MAX {
-            return Err(inode
-                .place()
-                .corrupt("extent tree is full at its greatest depth"));
-        }
-        let seed = self.inode_seed(inode);
-        let mut near = self.home_goal(inode);
-        let mut indexes = Vec::new();
-        for part in self.split(entries, is_at_end) {
-            let block = self.allocate_mapping_block(handle, inode, near)?;
-            handle.create(block, inode.ino(), |bytes| {
-                extent::encode_node(bytes, depth, part, seed);
-                Ok(())
-            })?;
-            let start = part.first().map_or(0, Entry::start);
-            indexes.push(Index { start, block });
-            near = block;
-        }
-        extent::encode_node(&mut bytes, depth + 1, &indexes, None);
-        inode.set_i_block(&bytes);
-        Ok(())
-    }
-
     /// The entries in as many parts as they need blocks: filled up where the tree grows at its
     /// end, else of equal size, so that there is room for more.
     fn split<'e, E>(&self, entries: &'e [E], is_at_end: bool) -> std::slice::Chunks<'e, E> {
@@ -241,18 +132,115 @@ impl Filesystem {
         };
         entries.chunks(size.max(1))
     }
+}
+
+impl MapChange<'_, '_> {
+    /// Writes back the leaf of `walk`, whose extents were changed at `changed`, and what that
+    /// changes above.
+    pub(super) fn store(&mut self, walk: Walk, changed: u64) -> Result<()> {
+        let is_at_end = walk
+            .extents
+            .last()
+            .is_none_or(|last| last.file_blocks.start <= changed);
+        let Some(block) = walk.block else {
+            return self.store_root(0, &walk.extents, is_at_end);
+        };
+        let mut depth = 0;
+        let mut parts = self.store_node(block, depth, &walk.extents, is_at_end)?;
+        for mut node in walk.above.into_iter().rev() {
+            depth += 1;
+            if node.entries.get(node.at..=node.at) == Some(parts.as_slice()) {
+                return Ok(());
+            }
+            let is_at_end = node.at + 1 == node.entries.len();
+            node.entries.splice(node.at..=node.at, parts);
+            let Some(block) = node.block else {
+                return self.store_root(depth, &node.entries, is_at_end);
+            };
+            parts = self.store_node(block, depth, &node.entries, is_at_end)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a node's entries into `block`, and what does not fit there into new blocks; frees
+    /// it if there are none. Returns the entries that lead there.
+    fn store_node<E: Entry>(
+        &mut self,
+        block: FsBlock,
+        depth: u16,
+        entries: &[E],
+        is_at_end: bool,
+    ) -> Result<Vec<Index>> {
+        if entries.is_empty() {
+            self.free_mapping_block(block)?;
+            return Ok(Vec::new());
+        }
+        let seed = self.fs.inode_seed(self.inode);
+        let mut indexes = Vec::new();
+        for part in self.fs.split(entries, is_at_end) {
+            let write = |bytes: &mut [u8]| {
+                extent::encode_node(bytes, depth, part, seed);
+                Ok(())
+            };
+            let block = if indexes.is_empty() {
+                self.handle.update(block, self.inode.ino(), write)?;
+                block
+            } else {
+                let new = self.allocate_mapping_block(block)?;
+                self.handle.create(new, self.inode.ino(), write)?;
+                new
+            };
+            let start = part.first().map_or(0, Entry::start);
+            indexes.push(Index { start, block });
+        }
+        Ok(indexes)
+    }
+
+    /// Writes the root's entries, a level deeper if they do not fit into the inode.
+    fn store_root<E: Entry>(&mut self, depth: u16, entries: &[E], is_at_end: bool) -> Result<()> {
+        let mut bytes = *self.inode.i_block();
+        if entries.len() <= extent::capacity(bytes.len()) {
+            // An empty tree has no levels.
+            let depth = if entries.is_empty() { 0 } else { depth };
+            extent::encode_node(&mut bytes, depth, entries, None);
+            self.inode.set_i_block(&bytes);
+            return Ok(());
+        }
+        if depth >= DEPTH_MAX {
+            return Err(self
+                .inode
+                .place()
+                .corrupt("extent tree is full at its greatest depth"));
+        }
+        let seed = self.fs.inode_seed(self.inode);
+        let mut near = self.fs.home_goal(self.inode);
+        let mut indexes = Vec::new();
+        for part in self.fs.split(entries, is_at_end) {
+            let block = self.allocate_mapping_block(near)?;
+            self.handle.create(block, self.inode.ino(), |bytes| {
+                extent::encode_node(bytes, depth, part, seed);
+                Ok(())
+            })?;
+            let start = part.first().map_or(0, Entry::start);
+            indexes.push(Index { start, block });
+            near = block;
+        }
+        extent::encode_node(&mut bytes, depth + 1, &indexes, None);
+        self.inode.set_i_block(&bytes);
+        Ok(())
+    }
 
     /// Takes levels away as long as the root's only child fits into it.
-    pub(super) fn shrink_root(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
+    pub(super) fn shrink_root(&mut self) -> Result<()> {
         loop {
-            let mut bytes = *inode.i_block();
-            let place = inode.place();
+            let mut bytes = *self.inode.i_block();
+            let place = self.inode.place();
             let root = Node::parse(&bytes).at(place)?;
             let [child] = root.indexes()[..] else {
                 return Ok(());
             };
             let depth = root.depth() - 1;
-            let (indexes, extents) = self.child_node(inode, child, depth, FILE_BLOCKS)?;
+            let (indexes, extents) = self.fs.child_node(self.inode, child, depth, FILE_BLOCKS)?;
             if indexes.len().max(extents.len()) > extent::capacity(bytes.len()) {
                 return Ok(());
             }
@@ -261,8 +249,8 @@ impl Filesystem {
             } else {
                 extent::encode_node(&mut bytes, depth, &indexes, None);
             }
-            inode.set_i_block(&bytes);
-            self.free_mapping_block(handle, inode, child.block)?;
+            self.inode.set_i_block(&bytes);
+            self.free_mapping_block(child.block)?;
         }
     }
 }

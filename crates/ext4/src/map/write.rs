@@ -12,9 +12,10 @@
 //! `map_credits` for one block always gets on.
 
 use super::FileBlocks;
-use super::claim::FileClaim;
+use super::change::MapChange;
 use super::extents::END;
 use super::freeing::signed;
+use crate::alloc::Claim;
 use crate::journal::Handle;
 use crate::ondisk::extent::Node;
 use crate::ondisk::features::RoCompat;
@@ -42,19 +43,19 @@ impl Filesystem {
         handle: &mut Handle<'_>,
         inode: &mut Inode,
         start: FileBlock,
-        claim: FileClaim,
+        claim: Claim,
         is_written: bool,
     ) -> Result<()> {
-        self.check_mappable(inode)?;
+        let mut change = self.map_change(handle, inode)?;
         let run = (claim.start(), claim.blocks());
-        if let Some(claim) = claim.into_claim() {
-            let first = self.cluster_around(claim.start().0).start;
-            let end = claim.start().0 + u64::from(claim.blocks());
+        if let Some((start, blocks)) = claim.kept_blocks() {
+            let first = self.cluster_around(start.0).start;
+            let end = start.0 + u64::from(blocks);
             let taken = end.next_multiple_of(self.cluster_blocks()) - first;
-            self.take(handle, claim)?;
-            self.count_blocks(inode, signed(taken));
+            self.take(change.handle, claim)?;
+            change.count_blocks(signed(taken));
         }
-        self.insert_run(handle, inode, start, run, is_written)
+        change.insert_run(start, run, is_written)
     }
 
     /// As [`Filesystem::map_claim`], to a run of blocks that the bitmaps say are used already.
@@ -66,39 +67,21 @@ impl Filesystem {
         run: (FsBlock, u32),
         is_written: bool,
     ) -> Result<()> {
-        self.check_mappable(inode)?;
+        let mut change = self.map_change(handle, inode)?;
         let first = u64::from(start.0);
         let end = first + u64::from(run.1);
         let (head, tail) = (self.cluster_around(first), self.cluster_around(end - 1));
         // The file may have the first and the last cluster already.
-        let has_head = self.maps_any(inode, head.start..first)?;
-        let has_tail = self.maps_any(inode, end..tail.end)?;
+        let has_head = self.maps_any(change.inode, head.start..first)?;
+        let has_tail = self.maps_any(change.inode, end..tail.end)?;
         let owned = if head == tail {
             u64::from(has_head || has_tail)
         } else {
             u64::from(has_head) + u64::from(has_tail)
         };
         let taken = tail.end - head.start - owned * self.cluster_blocks();
-        self.count_blocks(inode, signed(taken));
-        self.insert_run(handle, inode, start, run, is_written)
-    }
-
-    /// Enters a run of blocks into the mapping.
-    fn insert_run(
-        &self,
-        handle: &mut Handle<'_>,
-        inode: &mut Inode,
-        start: FileBlock,
-        run: (FsBlock, u32),
-        is_written: bool,
-    ) -> Result<()> {
-        if has_extents(inode) {
-            return self.insert_extent(handle, inode, start, run, is_written);
-        }
-        if !is_written {
-            return Err(unwritten_refused(inode));
-        }
-        self.insert_numbers(handle, inode, start, run)
+        change.count_blocks(signed(taken));
+        change.insert_run(start, run, is_written)
     }
 
     /// Says of those of `blocks` that are mapped whether they hold content, from the start
@@ -112,12 +95,12 @@ impl Filesystem {
         blocks: FileBlocks,
         is_written: bool,
     ) -> Result<FileBlocks> {
-        self.check_mappable(inode)?;
-        if has_extents(inode) {
-            return self.set_extents_written(handle, inode, blocks, is_written);
+        let mut change = self.map_change(handle, inode)?;
+        if has_extents(change.inode) {
+            return change.set_extents_written(blocks, is_written);
         }
         if !is_written {
-            return Err(unwritten_refused(inode));
+            return Err(unwritten_refused(change.inode));
         }
         Ok(blocks.end..blocks.end)
     }
@@ -134,11 +117,11 @@ impl Filesystem {
         if !self.has_blocks(inode) {
             return Ok(blocks.start..blocks.start);
         }
-        self.check_mappable(inode)?;
-        if has_extents(inode) {
-            self.unmap_extents(handle, inode, blocks)
+        let mut change = self.map_change(handle, inode)?;
+        if has_extents(change.inode) {
+            change.unmap_extents(blocks)
         } else {
-            self.unmap_numbers(handle, inode, blocks)
+            change.unmap_numbers(blocks)
         }
     }
 
@@ -156,12 +139,12 @@ impl Filesystem {
         blocks: FileBlocks,
         by: i64,
     ) -> Result<FileBlocks> {
-        self.check_mappable(inode)?;
-        if !has_extents(inode) {
+        let mut change = self.map_change(handle, inode)?;
+        if !has_extents(change.inode) {
             let what = "moving blocks of a file without extents";
-            return Err(Error::NotSupported(inode.ino(), what));
+            return Err(Error::NotSupported(change.inode.ino(), what));
         }
-        self.shift_extents(handle, inode, blocks, by)
+        change.shift_extents(blocks, by)
     }
 
     /// The credits that a handle needs to map `blocks` more blocks of the file that follow each
@@ -247,20 +230,46 @@ impl Filesystem {
         blocks << sb.block_size_log2
     }
 
-    /// An error if the inode's blocks cannot be changed.
-    fn check_mappable(&self, inode: &Inode) -> Result<()> {
+    /// Begins a change of what the blocks of `inode` are mapped to; an error if they cannot be
+    /// changed.
+    fn map_change<'c, 'f>(
+        &'c self,
+        handle: &'c mut Handle<'f>,
+        inode: &'c mut Inode,
+    ) -> Result<MapChange<'c, 'f>> {
         if inode.has_inline_data() {
             return Err(Error::InlineData(inode.ino()));
         }
-        let may_have_blocks = inode.kind().has_blocks();
-        if !may_have_blocks {
+        if !inode.kind().has_blocks() {
             return Err(Error::Invalid(inode.ino(), "has no blocks"));
         }
         if !has_extents(inode) && self.cluster_blocks() > 1 {
             let what = "bigalloc for a file without extents";
             return Err(Error::NotSupported(inode.ino(), what));
         }
-        Ok(())
+        Ok(MapChange {
+            fs: self,
+            handle,
+            inode,
+        })
+    }
+}
+
+impl MapChange<'_, '_> {
+    /// Enters a run of blocks into the mapping.
+    fn insert_run(
+        &mut self,
+        start: FileBlock,
+        run: (FsBlock, u32),
+        is_written: bool,
+    ) -> Result<()> {
+        if has_extents(self.inode) {
+            return self.insert_extent(start, run, is_written);
+        }
+        if !is_written {
+            return Err(unwritten_refused(self.inode));
+        }
+        self.insert_numbers(start, run)
     }
 }
 

@@ -158,8 +158,11 @@ pub fn set_tail_checksum(tail: &mut [u8; TAIL_BYTES], checksum: u32) {
     put32(tail, 8, checksum);
 }
 
-/// Where the record before `name` starts, and where its own is.
-fn find(chain: &[u8], name: &[u8]) -> Result<Option<(Option<usize>, Range<usize>)>, Damage> {
+/// Where the record before one that was searched for starts, and where its own is.
+type Found = (Option<usize>, Range<usize>);
+
+/// The record of `name`.
+fn find(chain: &[u8], name: &[u8]) -> Result<Option<Found>, Damage> {
     let mut before = None;
     for record in Records::new(chain) {
         let record = record?;

@@ -96,7 +96,7 @@ impl GroupDesc {
     /// Parses and checks the descriptor of `group`, which `bytes` start with.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the checksum is wrong, the inode table lies outside
+    /// [`crate::Error::Corrupt`] if the checksum is wrong, the inode table lies outside
     /// the file system, or `bytes` are too few.
     pub fn parse(sb: &Superblock, group: GroupNo, bytes: &[u8]) -> Result<Self> {
         let place = Place::Group(group);
@@ -143,7 +143,7 @@ impl GroupDesc {
     /// bitmaps) into the descriptor of `group`, which `bytes` start with, and its checksum.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if `bytes` are too few, or a count does not fit the descriptor.
+    /// [`crate::Error::Corrupt`] if `bytes` are too few, or a count does not fit the descriptor.
     pub fn write(&self, sb: &Superblock, group: GroupNo, bytes: &mut [u8]) -> Result<()> {
         let place = Place::Group(group);
         let bytes = bytes

@@ -116,7 +116,7 @@ impl Filesystem {
             block
         } else {
             self.leave_block(handle, inode, old.zip(header))?;
-            let block = self.allocate_block(handle, self.home_goal(inode), inode.ino())?;
+            let block = self.allocate_block(handle, self.home_goal(inode))?;
             self.enter_block(inode, block);
             block
         };

@@ -6,6 +6,7 @@ use crate::journal::Handle;
 use crate::ondisk::acl::Acl;
 use crate::ondisk::xattr::{NameIndex, StoredValue};
 use crate::{FileKind, Filesystem, Inode, Result};
+use std::borrow::Cow;
 
 /// The permission bits that a umask can take away.
 const PERMISSIONS: u16 = 0o777;
@@ -30,26 +31,16 @@ impl Filesystem {
         };
         let before = self.attributes(child)?;
         let mut after = before.clone();
+        let mut lists = Vec::new();
         if child.kind() == FileKind::Directory {
-            let value = list.to_disk();
-            self.put(
-                handle,
-                child,
-                &mut after,
-                (NameIndex::ACL_DEFAULT, b""),
-                &value,
-            )?;
+            lists.push((NameIndex::ACL_DEFAULT, list.to_disk()));
         }
         child.set_mode(list.inherit(child.mode()));
         if !list.is_mode() {
-            let value = list.to_disk();
-            self.put(
-                handle,
-                child,
-                &mut after,
-                (NameIndex::ACL_ACCESS, b""),
-                &value,
-            )?;
+            lists.push((NameIndex::ACL_ACCESS, list.to_disk()));
+        }
+        for (index, value) in lists {
+            self.put(handle, child, &mut after, (index, b""), &value)?;
         }
         let change = self.change_of(child.ino(), before, after)?;
         self.store_attributes(handle, child, change)
@@ -58,26 +49,22 @@ impl Filesystem {
     /// The access list of `inode`, if it has one.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is damaged, or the device's.
+    /// [`crate::Error::Corrupt`] if it is damaged, or the device's.
     pub fn access_acl(&self, inode: &Inode) -> Result<Option<Acl>> {
         self.stored_acl(inode, NameIndex::ACL_ACCESS)
     }
 
     fn stored_acl(&self, inode: &Inode, index: NameIndex) -> Result<Option<Acl>> {
-        let place = inode.place();
         let attributes = self.attributes(inode)?;
         let Some(attribute) = attributes.find(index, b"") else {
             return Ok(None);
         };
-        match &attribute.value {
-            StoredValue::Here(value) => Acl::from_disk(value).map(Some).at(place),
-            StoredValue::Inode {
+        let value = match &attribute.value {
+            StoredValue::Here(value) => Cow::Borrowed(value),
+            &StoredValue::Inode {
                 ino, size_bytes, ..
-            } => {
-                let value =
-                    self.xattr_inode_value(inode, *ino, *size_bytes, XattrOffer::Nothing)?;
-                Acl::from_disk(&value).map(Some).at(place)
-            }
-        }
+            } => Cow::Owned(self.xattr_inode_value(inode, ino, size_bytes, XattrOffer::Nothing)?),
+        };
+        Acl::from_disk(&value).map(Some).at(inode.place())
     }
 }

@@ -39,7 +39,7 @@ impl Filesystem {
     /// others as `offer` says.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the attributes or the value are damaged, or the
+    /// [`crate::Error::Corrupt`] if the attributes or the value are damaged, or the
     /// device's error.
     pub fn xattr(&self, inode: &Inode, name: &[u8], offer: XattrOffer) -> Result<Option<Vec<u8>>> {
         let Some((index, name)) = NameIndex::split(name) else {

@@ -48,12 +48,13 @@ impl Filesystem {
         };
         let mut all = Attributes::none(rest_bytes, self.buffers().block_size_bytes());
         all.is_fast_symlink = inode.kind() == FileKind::Symlink && !self.has_blocks(inode);
-        let overlap = |place: Place| place.corrupt("attributes take more than their region has");
+        let keep_going = |fits: bool, place: Place| {
+            place.ensure(fits, "attributes take more than their region has")?;
+            Ok(ControlFlow::Continue(()))
+        };
         let _ = self.for_each_xattr_in_inode(inode, &mut |entry, place| {
             all.in_inode.push(StoredXattr::from_entry(&entry));
-            all.fit()
-                .then_some(ControlFlow::Continue(()))
-                .ok_or_else(|| overlap(place))
+            keep_going(all.fit(), place)
         })?;
         let Some(block) = inode.file_acl() else {
             return Ok(all);
@@ -70,9 +71,7 @@ impl Filesystem {
         let entries = XattrEntries::in_block(&buffer).at(place)?;
         let _ = visit_all(entries, place, &mut |entry, place| {
             all.in_block.push(StoredXattr::from_entry(&entry));
-            all.fit()
-                .then_some(ControlFlow::Continue(()))
-                .ok_or_else(|| overlap(place))
+            keep_going(all.fit(), place)
         })?;
         Ok(all)
     }
@@ -178,8 +177,8 @@ impl Filesystem {
         let fits = self.edit_inode(handle, inode.ino(), |_, bytes| {
             fill_inode(bytes.get_mut(start..).unwrap_or_default(), attributes)
         })?;
-        fits.then_some(())
-            .ok_or(Error::AttributeTooLarge(inode.ino()))
+        let too_large = Error::AttributeTooLarge(inode.ino());
+        fits.then_some(()).ok_or(too_large)
     }
 
     pub(super) fn count_attribute_space(&self, inode: &mut Inode, by: i64) {

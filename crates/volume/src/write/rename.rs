@@ -116,7 +116,9 @@ impl Volume {
         }
         if at != Ino::ROOT {
             let place = larder_ext4::Place::Inode(dir);
-            return Err(place.corrupt("directory does not lead up to the root").into());
+            return Err(place
+                .corrupt("directory does not lead up to the root")
+                .into());
         }
         Ok(way)
     }

@@ -9,7 +9,7 @@ use super::retry::retry_after_commit;
 use crate::Result;
 use crate::live::{Inodes, Live};
 use larder_cache::page::Page;
-use larder_ext4::{FileBlock, FileClaim, FsBlock, Handle, Inode, MappingKind, Place, Reservation};
+use larder_ext4::{Claim, FileBlock, FsBlock, Handle, Inode, MappingKind, Place, Reservation};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ enum Target {
     /// Mapped, as blocks that hold no content.
     Unwritten(FsBlock),
     /// Claimed.
-    Claimed(FileClaim),
+    Claimed(Claim),
 }
 
 impl Piece {

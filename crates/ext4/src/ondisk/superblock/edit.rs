@@ -70,7 +70,7 @@ impl<'a> SuperblockEdit<'a> {
     /// The superblock in `bytes`.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if that is no superblock.
+    /// [`crate::Error::Corrupt`] if that is no superblock.
     pub fn new(bytes: &'a mut [u8]) -> Result<Self> {
         let damage = || Place::Superblock.corrupt("no superblock in its place");
         let raw = bytes

@@ -1,12 +1,10 @@
-//! The state of free space in memory, and what handles change of it.
+//! What handles change of the free space in memory.
 
 use super::run::Run;
 use super::space::Space;
 use crate::Ino;
 use crate::journal::Tid;
-use crate::ondisk::superblock::Superblock;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// What a handle allocated and freed, to be kept or undone with it.
 #[derive(Debug, Default)]
@@ -24,37 +22,14 @@ impl AllocationChanges {
     }
 }
 
-/// The state of the free space: what is claimed, freed, counted.
-#[derive(Debug)]
-pub(crate) struct Allocator {
-    space: Arc<Space>,
-}
-
-impl Allocator {
-    /// For the file system of `sb`, as it was before it was marked as in use: if it
-    /// was left clean, and there was nothing to recover, its counts are trusted.
-    pub(crate) fn new(sb: &Superblock, was_clean: bool) -> Self {
-        Self {
-            space: Arc::new(Space::new(sb, was_clean)),
-        }
-    }
-
-    /// Blocks of the file system.
-    pub(crate) fn blocks_count(&self) -> u64 {
-        self.space.geometry.blocks_count
-    }
-
-    pub(super) fn space(&self) -> &Arc<Space> {
-        &self.space
-    }
-
+impl Space {
     /// The blocks that were allocated.
     pub(crate) fn taken_blocks(
         &self,
         changes: &AllocationChanges,
     ) -> impl Iterator<Item = Range<u64>> {
         changes.taken.iter().map(|run| {
-            let (start, blocks) = self.space.blocks_of(*run);
+            let (start, blocks) = self.blocks_of(*run);
             start.0..start.0 + u64::from(blocks)
         })
     }
@@ -63,15 +38,15 @@ impl Allocator {
     pub(crate) fn keep(&self, changes: &mut AllocationChanges, tid: Tid) {
         let changes = std::mem::take(changes);
         for run in changes.taken {
-            self.space.settle(run);
+            self.settle(run);
         }
-        self.space.wait_for_commit(tid, changes.freed);
+        self.wait_for_commit(tid, changes.freed);
     }
 
     /// A handle failed: what it changed was not.
     pub(crate) fn undo(&self, changes: &mut AllocationChanges) {
         let changes = std::mem::take(changes);
-        let mut counts = self.space.counts();
+        let mut counts = self.counts();
         for run in &changes.taken {
             counts.undo(run.len, 0);
         }
@@ -83,15 +58,10 @@ impl Allocator {
         counts.free_inodes -= freed_inodes.min(counts.free_inodes);
         drop(counts);
         for run in changes.taken {
-            self.space.release(run);
+            self.release(run);
         }
         for run in changes.freed {
-            self.space.settle(run);
+            self.settle(run);
         }
-    }
-
-    /// Transaction `tid` is committed: what it freed can be claimed.
-    pub(crate) fn committed(&self, tid: Tid) {
-        self.space.committed(tid);
     }
 }

@@ -1,0 +1,11 @@
+//! A change of a directory.
+
+use crate::journal::Handle;
+use crate::{Filesystem, Inode};
+
+/// A change of the entries of one directory, under a handle.
+pub(crate) struct DirChange<'c, 'f> {
+    pub(crate) fs: &'c Filesystem,
+    pub(crate) handle: &'c mut Handle<'f>,
+    pub(crate) dir: &'c mut Inode,
+}

@@ -1,0 +1,11 @@
+//! A change of a mapping.
+
+use crate::journal::Handle;
+use crate::{Filesystem, Inode};
+
+/// A change of what the blocks of one inode are mapped to, under a handle.
+pub(super) struct MapChange<'c, 'f> {
+    pub(super) fs: &'c Filesystem,
+    pub(super) handle: &'c mut Handle<'f>,
+    pub(super) inode: &'c mut Inode,
+}
