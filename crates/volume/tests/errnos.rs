@@ -21,10 +21,7 @@ fn failures_have_the_errnos_that_the_documents_name() {
         source: device_error(),
     };
     let table: [(Error, Errno); 14] = [
-        (
-            Place::Superblock.corrupt("damaged").into(),
-            Errno::UCLEAN,
-        ),
+        (Place::Superblock.corrupt("damaged").into(), Errno::UCLEAN),
         (Ext4::Device(device_error()).into(), Errno::IO),
         (unreadable.into(), Errno::IO),
         (Ext4::Encrypted(INO).into(), Errno::NOKEY),
