@@ -56,6 +56,11 @@ impl BlockSet {
         })
     }
 
+    /// Whether it has any block of `range`.
+    pub(crate) fn intersects(&self, range: Range<u64>) -> bool {
+        self.runs_in(range).next().is_some()
+    }
+
     pub(crate) fn contains(&self, block: u64) -> bool {
         self.run_from(block).is_some_and(|run| run.contains(&block))
     }
@@ -120,15 +125,22 @@ impl Dirty {
         self.blocks.is_empty()
     }
 
-    /// Blocks that will be allocated.
-    pub(crate) fn delayed_blocks(&self) -> u64 {
-        self.delayed.len()
+    /// The blocks that something is promised to.
+    pub(crate) fn promised(&self) -> [&BlockSet; 3] {
+        [&self.delayed, &self.expected, &self.converting]
+    }
+
+    /// Adds to the space for what is delayed or expected.
+    pub(crate) fn add_reservation(&mut self, more: Reservation) {
+        match &mut self.reservation {
+            Some(reservation) => reservation.add(more),
+            None => self.reservation = Some(more),
+        }
     }
 
     /// The pages that `blocks` touch, `per_page` to a page, and in which nothing is dirty. Runs of
     /// their indexes.
     pub(crate) fn pages_left(&self, blocks: Range<u64>, per_page: u64) -> Vec<Range<u64>> {
-        let per_page = per_page.max(1);
         let touched = blocks.start / per_page..blocks.end.div_ceil(per_page);
         let mut left = Vec::new();
         let mut at = touched.start;

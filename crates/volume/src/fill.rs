@@ -53,25 +53,21 @@ impl PageFiller {
         for segment in segments(fs, inode, start_bytes, pages)? {
             let bytes = segment.bytes;
             let slices = slices(pages, bytes.clone());
-            match segment.source {
-                Source::Zeros => slices.for_each(|slice| slice.fill(0)),
-                Source::Device { offset_bytes } => {
-                    // Looked for before the device is read: what comes home meanwhile is in either.
-                    let newer = not_home(fs, bytes.clone(), offset_bytes);
-                    let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
-                    self.device
-                        .read_vectored_at(&mut slices, offset_bytes)
-                        .map_err(|source| Error::Unreadable {
-                            place: Place::Block(
-                                FsBlock(offset_bytes >> self.inodes.block_size_log2()),
-                                inode.ino(),
-                            ),
-                            source,
-                        })?;
-                    for (start, contents) in newer {
-                        put(pages, start, bytes.end, &contents);
-                    }
-                }
+            let Some(offset_bytes) = segment.offset_bytes else {
+                slices.for_each(|slice| slice.fill(0));
+                continue;
+            };
+            // Looked for before the device is read: what comes home meanwhile is in either.
+            let newer = not_home(fs, bytes.clone(), offset_bytes);
+            let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
+            let read = self.device.read_vectored_at(&mut slices, offset_bytes);
+            read.map_err(|source| {
+                let block = FsBlock(offset_bytes >> self.inodes.block_size_log2());
+                let place = Place::Block(block, inode.ino());
+                Error::Unreadable { place, source }
+            })?;
+            for (start, contents) in newer {
+                put(pages, start, bytes.end, &contents);
             }
         }
         if self.inodes.live.is_some() {
@@ -117,18 +113,12 @@ fn zero_behind<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
     }
 }
 
-/// Where the bytes of a segment come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Zeros,
-    Device { offset_bytes: u64 },
-}
-
 /// Bytes of the pages, counted from the first page's start, with one source.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Segment {
     bytes: Range<usize>,
-    source: Source,
+    /// Where they are on the device; `None` if they are zeros.
+    offset_bytes: Option<u64>,
 }
 
 /// What of `bytes` of the pages, which are at `offset_bytes` of the device, has not come home from
@@ -186,40 +176,32 @@ fn segments<P: DerefMut<Target = [u8]>>(
         let run_bytes = u64::from(mapping.blocks.max(1)) * block_bytes;
         let until =
             usize::try_from(run_bytes).map_or(end, |bytes| end.min(at.saturating_add(bytes)));
-        let source = match mapping.kind {
-            MappingKind::Hole | MappingKind::Unwritten(_) => Source::Zeros,
-            MappingKind::Written(block) => Source::Device {
-                offset_bytes: block.0 * block_bytes,
-            },
+        let offset_bytes = match mapping.kind {
+            MappingKind::Hole | MappingKind::Unwritten(_) => None,
+            MappingKind::Written(block) => Some(block.0 * block_bytes),
         };
-        push(&mut segments, at..until, source);
+        push(&mut segments, at..until, offset_bytes);
         at = until;
     }
     if end < len {
-        push(&mut segments, end..len, Source::Zeros);
+        push(&mut segments, end..len, None);
     }
     Ok(segments)
 }
 
 /// Appends a segment, to the last one if it goes on where that ends.
-fn push(segments: &mut Vec<Segment>, bytes: Range<usize>, source: Source) {
+fn push(segments: &mut Vec<Segment>, bytes: Range<usize>, offset_bytes: Option<u64>) {
     if let Some(last) = segments.last_mut() {
-        let goes_on = match (last.source, source) {
-            (Source::Zeros, Source::Zeros) => true,
-            (
-                Source::Device {
-                    offset_bytes: before,
-                },
-                Source::Device { offset_bytes },
-            ) => before + last.bytes.len() as u64 == offset_bytes,
-            _ => false,
-        };
-        if goes_on {
+        let last_end = last.offset_bytes.map(|at| at + last.bytes.len() as u64);
+        if last_end == offset_bytes {
             last.bytes.end = bytes.end;
             return;
         }
     }
-    segments.push(Segment { bytes, source });
+    segments.push(Segment {
+        bytes,
+        offset_bytes,
+    });
 }
 
 /// The parts of `pages` that cover `bytes`, counted from the first page's start.
@@ -266,24 +248,16 @@ mod tests {
 
     #[test]
     fn segments_that_go_on_are_merged_and_others_not() {
-        let device = |offset_bytes| Source::Device { offset_bytes };
         let mut segments = Vec::new();
-        push(&mut segments, 0..4, device(100));
-        push(&mut segments, 4..8, device(104));
-        push(&mut segments, 8..12, device(200));
-        push(&mut segments, 12..16, Source::Zeros);
-        push(&mut segments, 16..20, Source::Zeros);
+        push(&mut segments, 0..4, Some(100));
+        push(&mut segments, 4..8, Some(104));
+        push(&mut segments, 8..12, Some(200));
+        push(&mut segments, 12..16, None);
+        push(&mut segments, 16..20, None);
         let got: Vec<_> = segments
             .iter()
-            .map(|s| (s.bytes.clone(), s.source))
+            .map(|s| (s.bytes.clone(), s.offset_bytes))
             .collect();
-        assert_eq!(
-            got,
-            [
-                (0..8, device(100)),
-                (8..12, device(200)),
-                (12..20, Source::Zeros)
-            ]
-        );
+        assert_eq!(got, [(0..8, Some(100)), (8..12, Some(200)), (12..20, None)]);
     }
 }

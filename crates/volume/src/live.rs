@@ -184,9 +184,7 @@ impl Inodes {
         let _stays = live.rw.read();
         run(&live.peek()?)
     }
-}
 
-impl Inodes {
     /// If `error`, of a change of the image, says that the image is damaged, does what `errors=`
     /// says.
     ///
@@ -278,8 +276,7 @@ impl Live<'_> {
     pub(crate) fn is_dirty_in(&self, bytes: Range<u64>) -> bool {
         let log2 = self.inodes.block_size_log2();
         let blocks = bytes.start >> log2..(bytes.end.saturating_sub(1) >> log2) + 1;
-        let state = self.state();
-        state.dirty.blocks.runs_in(blocks).next().is_some()
+        self.state().dirty.blocks.intersects(blocks)
     }
 
     pub(crate) fn present_in(&self, state: &mut LiveState) -> Result<Inode> {
@@ -288,10 +285,9 @@ impl Live<'_> {
         if let Some(size_bytes) = state.size_bytes {
             present.set_size_bytes(size_bytes);
         }
-        let delayed = state.dirty.delayed_blocks();
-        if delayed > 0 {
+        if !state.dirty.delayed.is_empty() {
             let block_size_bytes = self.inodes.fs.superblock().block_size_bytes();
-            let delayed = i64::try_from(delayed).unwrap_or(i64::MAX);
+            let delayed = i64::try_from(state.dirty.delayed.len()).unwrap_or(i64::MAX);
             present.add_blocks(delayed, block_size_bytes, true);
         }
         Ok(present)

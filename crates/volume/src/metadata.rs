@@ -1,6 +1,6 @@
 //! What a volume says of its files and of itself.
 
-use larder_ext4::journal::Recovery;
+use larder_ext4::journal::{Recovery, RecoveryCounts};
 use larder_ext4::ondisk::features::{Compat, Incompat, RoCompat};
 use larder_ext4::ondisk::superblock::{State, Superblock};
 use larder_ext4::ondisk::time::Timestamp;
@@ -113,11 +113,7 @@ impl JournalState {
     pub(crate) fn of_writable(fs: &Filesystem) -> Self {
         let recovered = fs.recovered();
         if recovered.transactions > 0 || recovered.fast_commits > 0 {
-            return Self::Recovered {
-                transactions: recovered.transactions,
-                blocks: recovered.redirected_blocks,
-                fast_commits: recovered.fast_commits,
-            };
+            return Self::recovered(&recovered);
         }
         if fs.superblock().compat.contains(Compat::HAS_JOURNAL) {
             Self::Clean
@@ -131,12 +127,16 @@ impl JournalState {
         match recovery.state {
             State::Clean => Self::Clean,
             State::External => Self::External,
-            State::Recovered => Self::Recovered {
-                transactions: recovery.counts.transactions,
-                blocks: recovery.counts.redirected_blocks,
-                fast_commits: recovery.counts.fast_commits,
-            },
+            State::Recovered => Self::recovered(&recovery.counts),
             _ => Self::None,
+        }
+    }
+
+    fn recovered(counts: &RecoveryCounts) -> Self {
+        Self::Recovered {
+            transactions: counts.transactions,
+            blocks: counts.redirected_blocks,
+            fast_commits: counts.fast_commits,
         }
     }
 }

@@ -9,10 +9,10 @@ use crate::{Clock, Result, background};
 use larder_block::BlockDevice;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Mmp, MmpHost};
-use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What others are told in place of a device: an image has none.
 const DEVICE: &[u8] = b"larder";
@@ -75,48 +75,28 @@ impl Drop for HeldImage {
 /// is dropped.
 #[derive(Debug)]
 pub(crate) struct MmpKeeper {
-    is_over: Arc<Over>,
+    /// Dropped, it ends the thread.
+    stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// Whether the keeper is to end.
-#[derive(Debug, Default)]
-struct Over {
-    is_over: Mutex<bool>,
-    condvar: Condvar,
-}
-
-impl Over {
-    /// Waits for the end, or for `time`; whether it was the end.
-    fn wait(&self, time: Duration) -> bool {
-        let deadline = Instant::now() + time;
-        let mut is_over = self.is_over.lock();
-        while !*is_over {
-            if self.condvar.wait_until(&mut is_over, deadline).timed_out() {
-                break;
-            }
-        }
-        *is_over
-    }
 }
 
 impl MmpKeeper {
     pub(crate) fn start(inodes: &Arc<Inodes>, held: HeldImage) -> Result<Self> {
-        let is_over = Arc::<Over>::default();
-        let theirs = (Arc::clone(inodes), Arc::clone(&is_over));
+        let (stop, stopped) = mpsc::channel();
+        let theirs = Arc::clone(inodes);
         let panicked = "the thread that renews the multiple-mount protection panicked";
         let thread = background::spawn(inodes, "mmp", panicked, move || {
-            keep(&theirs.0, &held, &theirs.1);
+            keep(&theirs, &held, &stopped);
         })?;
         Ok(Self {
-            is_over,
+            stop: Some(stop),
             thread: Some(thread),
         })
     }
 }
 
-fn keep(inodes: &Inodes, held: &HeldImage, over: &Over) {
-    while !over.wait(held.mmp.interval()) {
+fn keep(inodes: &Inodes, held: &HeldImage, stopped: &Receiver<()>) {
+    while stopped.recv_timeout(held.mmp.interval()) == Err(RecvTimeoutError::Timeout) {
         match held.mmp.tick(&held.host) {
             Ok(()) => {}
             Err(error @ larder_ext4::Error::InUse(_)) => {
@@ -131,8 +111,7 @@ fn keep(inodes: &Inodes, held: &HeldImage, over: &Over) {
 
 impl Drop for MmpKeeper {
     fn drop(&mut self) {
-        *self.is_over.is_over.lock() = true;
-        self.is_over.condvar.notify_one();
+        drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             // A panic was caught and logged in the thread.
             let _ = thread.join();

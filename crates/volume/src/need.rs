@@ -35,8 +35,8 @@ fn spans(level: MappingLevel, blocks: &BlockSet, promised: Option<&Dirty>) -> u6
         let start = first + (span << span_log2);
         let all = start..start + (1 << span_log2);
         promised.is_some_and(|dirty| {
-            let mut sets = [&dirty.delayed, &dirty.expected, &dirty.converting].into_iter();
-            sets.any(|set| set.runs_in(all.clone()).next().is_some())
+            let mut sets = dirty.promised().into_iter();
+            sets.any(|set| set.intersects(all.clone()))
         })
     };
     let mut count = 0;

@@ -2,7 +2,6 @@
 //! is not needed.
 
 use super::{Live, LiveState};
-use crate::dirty::BlockSet;
 use crate::need::{Need, need_of};
 use larder_ext4::Reservation;
 use std::ops::Range;
@@ -12,8 +11,8 @@ impl Live<'_> {
     pub(crate) fn end_expecting(&self, blocks: Range<u64>) {
         let mut state = self.state();
         let dirty = &mut state.dirty;
-        let is_in = |set: &BlockSet| set.runs_in(blocks.clone()).next().is_some();
-        if !is_in(&dirty.expected) && !is_in(&dirty.converting) {
+        let sets = [&dirty.expected, &dirty.converting];
+        if !sets.iter().any(|set| set.intersects(blocks.clone())) {
             return;
         }
         dirty.expected.remove(blocks.clone());
@@ -29,9 +28,7 @@ impl Live<'_> {
     /// Gives up what is promised beyond what is delayed or expected to be.
     pub(crate) fn keep_needed(&self, state: &mut LiveState) {
         let dirty = &state.dirty;
-        let is_needed = [&dirty.delayed, &dirty.expected, &dirty.converting]
-            .iter()
-            .any(|set| !set.is_empty());
+        let is_needed = dirty.promised().iter().any(|set| !set.is_empty());
         let need = match state.loaded() {
             Some(inode) if is_needed => {
                 let delayed = need_of(&self.inodes.fs, &inode, &dirty.delayed, None);
@@ -63,15 +60,12 @@ impl Live<'_> {
         let mut state = self.state();
         if let Some(inode) = state.loaded() {
             let needed = need_of(&self.inodes.fs, &inode, &state.dirty.delayed, None);
-            let reservation = &mut state.dirty.reservation;
-            let reserved = reservation.as_ref().map_or(0, Reservation::clusters);
+            let reservation = state.dirty.reservation.as_ref();
+            let reserved = reservation.map_or(0, Reservation::clusters);
             if reserved < needed.content
                 && let Ok(again) = self.inodes.fs.reserve_again(needed.content - reserved)
             {
-                match reservation {
-                    Some(left) => left.add(again),
-                    None => *reservation = Some(again),
-                }
+                state.dirty.add_reservation(again);
             }
         }
         self.keep_needed(&mut state);

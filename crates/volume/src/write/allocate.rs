@@ -35,7 +35,7 @@ impl Writer {
             FIXED
         };
         self.check_changeable(&inode, fixed)?;
-        if bytes.end > self.inodes.fs.max_file_bytes(&inode) {
+        if bytes.end > self.fs().max_file_bytes(&inode) {
             return Err(Error::FileTooLarge(live.ino()).into());
         }
         if inode.has_inline_data() {
@@ -69,7 +69,7 @@ impl Writer {
     /// Commits what moved content, so that a write to where it lies now cannot show, after a crash,
     /// where it lay before. If that fails, nothing is written any more.
     fn commit_shift(&self) -> Result<()> {
-        Ok(self.inodes.fs.commit(self.inodes.fs.running_tid()?)?)
+        Ok(self.fs().commit(self.fs().running_tid()?)?)
     }
 
     /// Stamps the file, which is to be `end_bytes` long at least unless `keep_size` says otherwise.
@@ -96,7 +96,7 @@ impl Writer {
                 continue;
             }
             let hole = (FileBlock(mapping.start.0), mapping.blocks);
-            match retry_after_commit(&self.inodes.fs, || {
+            match retry_after_commit(self.fs(), || {
                 self.allocate_once(live, hole, &mut reservation)
             }) {
                 Ok(len) => {
@@ -121,18 +121,14 @@ impl Writer {
     ) -> Result<u32> {
         let reserved = reservation.clusters();
         let claim = self
-            .inodes
-            .fs
+            .fs()
             .claim_for(&live.inode()?, start, blocks, Some(reservation))?;
         let (len, claimed) = (claim.blocks(), reserved - reservation.clusters());
         let mapped = self.change_mapping(live, len, |handle, inode| {
-            Ok(self
-                .inodes
-                .fs
-                .map_claim(handle, inode, start, claim, false)?)
+            Ok(self.fs().map_claim(handle, inode, start, claim, false)?)
         });
         if mapped.is_err() {
-            reservation.add(self.inodes.fs.reserve_again(claimed)?);
+            reservation.add(self.fs().reserve_again(claimed)?);
         }
         mapped.map(|()| len)
     }
@@ -141,10 +137,10 @@ impl Writer {
     fn give_back(&self, live: &Live<'_>, allocated: Vec<FileBlocks>) {
         for blocks in allocated.into_iter().rev() {
             let mut left = blocks;
-            let given = retry_after_commit(&self.inodes.fs, || {
+            let given = retry_after_commit(self.fs(), || {
                 while !left.is_empty() {
                     left = self.change_mapping(live, 1, |handle, inode| {
-                        Ok(self.inodes.fs.unmap(handle, inode, left.clone())?)
+                        Ok(self.fs().unmap(handle, inode, left.clone())?)
                     })?;
                 }
                 Ok(())
@@ -165,7 +161,7 @@ impl Writer {
         blocks: u32,
         change: impl FnOnce(&mut Handle<'_>, &mut Inode) -> Result<R>,
     ) -> Result<R> {
-        let credits = self.inodes.fs.map_credits(&live.inode()?, blocks);
+        let credits = self.fs().map_credits(&live.inode()?, blocks);
         live.change(credits.max(self.cut_credits(live)?) + INODE_CREDITS, change)
     }
 
@@ -215,7 +211,7 @@ impl Writer {
         let mut left = blocks;
         while !left.is_empty() {
             // What was promised may have to be committed before it can be had.
-            left = retry_after_commit(&self.inodes.fs, || {
+            left = retry_after_commit(self.fs(), || {
                 self.change_mapping(live, 1, |handle, inode| {
                     self.stamp(inode);
                     Ok(step(handle, inode, left.clone())?)
@@ -236,7 +232,7 @@ impl Writer {
         if !blocks.is_empty() {
             let cuts = [blocks.start, blocks.end];
             self.remap(live, blocks, &cuts, |handle, inode, left| {
-                self.inodes.fs.unmap(handle, inode, left)
+                self.fs().unmap(handle, inode, left)
             })?;
         }
         self.zero_edges(live, bytes)?;
@@ -262,7 +258,7 @@ impl Writer {
         }
         let cuts = self.cuts_unwritten(live, &blocks)?;
         self.remap(live, blocks, &cuts, |handle, inode, left| {
-            self.inodes.fs.set_written(handle, inode, left, false)
+            self.fs().set_written(handle, inode, left, false)
         })
     }
 
@@ -284,7 +280,7 @@ impl Writer {
 
     /// That `bytes` are whole clusters, as moving what follows needs.
     fn check_whole(&self, live: &Live<'_>, bytes: &Range<u64>) -> Result<()> {
-        let cluster_bytes = self.inodes.fs.superblock().cluster_size_bytes();
+        let cluster_bytes = self.fs().superblock().cluster_size_bytes();
         if bytes.start.is_multiple_of(cluster_bytes) && bytes.end.is_multiple_of(cluster_bytes) {
             return Ok(());
         }
@@ -307,14 +303,14 @@ impl Writer {
             // In one handle, unless there is too much of it.
             let mut rest_of_hole = hole.clone();
             if !hole.is_empty() {
-                rest_of_hole = self.inodes.fs.unmap(handle, inode, hole.clone())?;
+                rest_of_hole = self.fs().unmap(handle, inode, hole.clone())?;
                 if !rest_of_hole.is_empty() {
                     hole = rest_of_hole;
                     return Ok(left);
                 }
             }
             let behind = left.start.max(blocks.end)..left.end;
-            let rest = self.inodes.fs.shift(handle, inode, behind, -by)?;
+            let rest = self.fs().shift(handle, inode, behind, -by)?;
             if rest.is_empty() {
                 inode.set_size_bytes(size_bytes);
             }
@@ -337,7 +333,7 @@ impl Writer {
             return Err(Error::Invalid(live.ino(), "range starts behind the file").into());
         }
         let longer = size_bytes + len_bytes;
-        if longer > self.inodes.fs.max_file_bytes(&live.peek()?) {
+        if longer > self.fs().max_file_bytes(&live.peek()?) {
             return Err(Error::FileTooLarge(live.ino()).into());
         }
         self.zero_tail(live, size_bytes)?;
@@ -347,10 +343,10 @@ impl Writer {
         let (all, cuts) = (blocks.start..FILE_BLOCKS, [blocks.start]);
         self.remap(live, all, &cuts, |handle, inode, left| {
             if inode.size_bytes() < longer {
-                self.inodes.fs.allow_file_size(handle, longer)?;
+                self.fs().allow_file_size(handle, longer)?;
                 inode.set_size_bytes(longer);
             }
-            self.inodes.fs.shift(handle, inode, left, by)
+            self.fs().shift(handle, inode, left, by)
         })
     }
 }

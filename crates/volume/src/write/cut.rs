@@ -25,7 +25,7 @@ impl Writer {
     pub(crate) fn truncate(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, FIXED)?;
-        if size_bytes > self.inodes.fs.max_file_bytes(&inode) {
+        if size_bytes > self.fs().max_file_bytes(&inode) {
             return Err(Error::FileTooLarge(live.ino()).into());
         }
         if inode.has_inline_data() && self.resize_inline(live, size_bytes)? {
@@ -35,7 +35,7 @@ impl Writer {
             return self.grow(live, size_bytes);
         }
         self.zero_tail(live, size_bytes)?;
-        if self.inodes.fs.journals_content() {
+        if self.fs().journals_content() {
             // With what is to go: the zeros must not come later than the cut.
             self.write_back.write_file(live)?;
         }
@@ -51,7 +51,7 @@ impl Writer {
         self.write_back.write_file(live)?;
         live.change(INODE_CREDITS, |handle, inode| {
             self.stamp(inode);
-            self.inodes.fs.allow_file_size(handle, size_bytes)?;
+            self.fs().allow_file_size(handle, size_bytes)?;
             inode.set_size_bytes(size_bytes);
             Ok(())
         })
@@ -64,7 +64,7 @@ impl Writer {
         let blocks = size_bytes.div_ceil(self.inodes.block_bytes())..FILE_BLOCKS;
         let before = live.peek()?.size_bytes();
         self.write_tail(live, size_bytes)?;
-        let fs = &self.inodes.fs;
+        let fs = self.fs();
         let mut handle = fs.start(self.cut_credits(live)?)?;
         let mut inode = live.inode()?;
         self.stamp(&mut inode);
@@ -141,10 +141,10 @@ impl Writer {
         inode: &mut Inode,
         blocks: FileBlocks,
     ) -> Result<FileBlocks> {
-        if blocks.is_empty() || !self.inodes.fs.has_blocks(inode) {
+        if blocks.is_empty() || !self.fs().has_blocks(inode) {
             return Ok(0..0);
         }
-        let left = self.inodes.fs.unmap(handle, inode, blocks.clone())?;
+        let left = self.fs().unmap(handle, inode, blocks.clone())?;
         if left == blocks {
             return Err(larder_ext4::Error::HandleTooLarge.into());
         }
@@ -154,14 +154,14 @@ impl Writer {
     /// The file is no orphan any more, unless it has lost its last name.
     fn end_cut(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         if inode.links() > 0 {
-            self.inodes.fs.remove_orphan(handle, inode)?;
+            self.fs().remove_orphan(handle, inode)?;
         }
         Ok(())
     }
 
     pub(super) fn cut_credits(&self, live: &Live<'_>) -> Result<u32> {
         let inode = live.inode()?;
-        let one = self.inodes.fs.map_credits(&inode, 1);
+        let one = self.fs().map_credits(&inode, 1);
         Ok(one.saturating_add(CREDITS + INODE_CREDITS))
     }
 

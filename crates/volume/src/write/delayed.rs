@@ -73,8 +73,8 @@ impl Writer {
             let mut lacking = Lacking::default();
             let inode = live.inode()?;
             self.find_lacking(&inode, blocks.clone(), &mut lacking)?;
-            let need = need_of(&self.inodes.fs, &inode, &lacking.holes, None);
-            Ok(self.inodes.fs.reserve(need.content, false)?)
+            let need = need_of(self.fs(), &inode, &lacking.holes, None);
+            Ok(self.fs().reserve(need.content, false)?)
         })
     }
 
@@ -91,11 +91,11 @@ impl Writer {
             // Other mappings never grow where nothing is added.
             let has_extents = inode.flags().contains(InodeFlags::EXTENTS);
             let clusters = if has_extents {
-                need_of(&self.inodes.fs, &inode, blocks, None).mapping
+                need_of(self.fs(), &inode, blocks, None).mapping
             } else {
                 0
             };
-            Ok(self.inodes.fs.reserve_for_mapping(clusters, true)?)
+            Ok(self.fs().reserve_for_mapping(clusters, true)?)
         })
     }
 
@@ -127,19 +127,16 @@ impl Writer {
         let (need, to_convert) = {
             let dirty = &live.state().dirty;
             (
-                need_of(&self.inodes.fs, &inode, &holes, Some(dirty)),
-                need_of(&self.inodes.fs, &inode, &unwritten, Some(dirty)).mapping,
+                need_of(self.fs(), &inode, &holes, Some(dirty)),
+                need_of(self.fs(), &inode, &unwritten, Some(dirty)).mapping,
             )
         };
-        let content = self.inodes.fs.reserve(need.content, false)?;
-        let mut mapping = self.inodes.fs.reserve_for_mapping(need.mapping, false)?;
-        mapping.add(self.inodes.fs.reserve_for_mapping(to_convert, true)?);
+        let content = self.fs().reserve(need.content, false)?;
+        let mut mapping = self.fs().reserve_for_mapping(need.mapping, false)?;
+        mapping.add(self.fs().reserve_for_mapping(to_convert, true)?);
         let mut state = live.state();
         let dirty = &mut state.dirty;
-        match &mut dirty.reservation {
-            Some(before) => before.add(content),
-            None => dirty.reservation = Some(content),
-        }
+        dirty.add_reservation(content);
         match &mut dirty.for_mapping {
             Some(before) => before.add(mapping),
             None => dirty.for_mapping = Some(mapping),

@@ -24,11 +24,11 @@ impl Writer {
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         let end = start.saturating_add(buf.len());
         let size = usize::try_from(inode.size_bytes()).unwrap_or(usize::MAX);
-        if end.max(size) > self.inodes.fs.inline_capacity(&inode)? {
+        if end.max(size) > self.fs().inline_capacity(&inode)? {
             self.outgrow_inode(live)?;
             return Ok(false);
         }
-        let mut data = self.inodes.fs.inline_data(&inode)?;
+        let mut data = self.fs().inline_data(&inode)?;
         data.resize(end.max(size), 0);
         data[start..end].copy_from_slice(buf);
         self.set_inline(live, &data)?;
@@ -40,11 +40,11 @@ impl Writer {
     pub(super) fn resize_inline(&self, live: &Live<'_>, size_bytes: u64) -> Result<bool> {
         let inode = live.inode()?;
         let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
-        if size > self.inodes.fs.inline_capacity(&inode)? {
+        if size > self.fs().inline_capacity(&inode)? {
             self.outgrow_inode(live)?;
             return Ok(false);
         }
-        let mut data = self.inodes.fs.inline_data(&inode)?;
+        let mut data = self.fs().inline_data(&inode)?;
         data.resize(size, 0);
         self.set_inline(live, &data)?;
         Ok(true)
@@ -53,7 +53,7 @@ impl Writer {
     fn set_inline(&self, live: &Live<'_>, data: &[u8]) -> Result<()> {
         live.change(CREDITS, |handle, inode| {
             self.stamp(inode);
-            Ok(self.inodes.fs.set_inline_data(handle, inode, data)?)
+            Ok(self.fs().set_inline_data(handle, inode, data)?)
         })
     }
 
@@ -61,7 +61,7 @@ impl Writer {
     pub(super) fn outgrow_inode(&self, live: &Live<'_>) -> Result<()> {
         let _alone = live.writeback.lock();
         let _map = live.map.write();
-        let (fs, block_bytes) = (&self.inodes.fs, self.inodes.block_bytes());
+        let (fs, block_bytes) = (self.fs(), self.inodes.block_bytes());
         let credits = fs.map_credits(&live.inode()?, 1).saturating_add(CREDITS);
         live.change(credits, |handle, inode| {
             let mut block = fs.remove_inline_data(handle, inode)?;

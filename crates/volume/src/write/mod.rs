@@ -26,8 +26,8 @@ use crate::write_back::WriteBack;
 use crate::write_back::retry::retry_after_commit;
 use crate::{Clock, Result, Timestamp};
 use bitflags::bitflags;
-use larder_ext4::Inode;
 pub use larder_ext4::{DeviceNumber, FileKind, XattrMode};
+use larder_ext4::{Filesystem, Inode};
 use std::sync::Arc;
 
 /// Changes the content of a volume's files, and deletes them. What becomes dirty is in the page
@@ -61,6 +61,10 @@ impl Writer {
         &self.write_back
     }
 
+    fn fs(&self) -> &Filesystem {
+        &self.inodes.fs
+    }
+
     /// What changes made now are stamped with.
     fn now(&self) -> Timestamp {
         self.clock.now()
@@ -75,7 +79,7 @@ impl Writer {
 
     /// Does `run`, as [`retry_after_commit`] does. It must hold no lock.
     fn change<R>(&self, run: impl FnMut() -> Result<R>) -> Result<R> {
-        self.change_once(|| retry_after_commit(&self.inodes.fs, run))
+        self.change_once(|| retry_after_commit(self.fs(), run))
     }
 
     /// As [`Writer::change`], for what cannot be done again. Locks of inodes may be held.

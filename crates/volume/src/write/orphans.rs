@@ -24,9 +24,9 @@ impl Writer {
         inode.set_links(left);
         inode.set_ctime(self.now());
         if left == 0 {
-            self.inodes.fs.add_orphan(handle, inode)?;
+            self.fs().add_orphan(handle, inode)?;
         }
-        Ok(self.inodes.fs.write_inode(handle, inode)?)
+        Ok(self.fs().write_inode(handle, inode)?)
     }
 
     /// Deletes `inode` if it has neither names nor users. Its `rw` is held exclusively. An error is
@@ -52,13 +52,13 @@ impl Writer {
     /// # Errors
     /// The device's, or what is wrong with the list of orphans.
     pub(crate) fn finish_orphans(&self) -> Result<()> {
-        for ino in self.inodes.fs.orphans()? {
+        for ino in self.fs().orphans()? {
             if let Err(error) = self.change_once(|| self.finish_orphan(ino)) {
                 if !is_damage(&error) {
                     return Err(error);
                 }
                 tracing::warn!(%ino, %error, "a damaged orphan is left to e2fsck");
-                if !self.inodes.fs.is_writable() {
+                if !self.fs().is_writable() {
                     return Ok(());
                 }
             }
@@ -67,7 +67,7 @@ impl Writer {
     }
 
     fn finish_orphan(&self, ino: Ino) -> Result<()> {
-        let inode = self.inodes.fs.orphan_inode(ino)?;
+        let inode = self.fs().orphan_inode(ino)?;
         // Where a live inode that nobody has asked for yet is loaded from.
         let cached = &self.inodes.caches.inodes;
         cached.insert(ino.0, &inode.words());
@@ -110,7 +110,7 @@ impl Writer {
         if !table.release(ino, count) {
             return Ok(());
         }
-        self.inodes.fs.release_preallocation(ino);
+        self.fs().release_preallocation(ino);
         if self.inodes.inode(ino)?.links() > 0 {
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl Writer {
     /// Deletes a file that is an orphan and has no pages, with everything of it locked.
     fn delete_discarded(&self, live: &Live<'_>) -> Result<()> {
         let mut blocks = 0..FILE_BLOCKS;
-        let fs = &self.inodes.fs;
+        let fs = self.fs();
         loop {
             let mut handle = fs.start(DELETE_CREDITS)?;
             let mut inode = live.inode()?;

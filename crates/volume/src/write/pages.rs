@@ -149,7 +149,7 @@ impl Writer {
         }
         let end_bytes = start_bytes.checked_add(left.len() as u64);
         let end_bytes = end_bytes
-            .filter(|end| *end <= self.inodes.fs.max_file_bytes(&inode))
+            .filter(|end| *end <= self.fs().max_file_bytes(&inode))
             .ok_or(Error::FileTooLarge(live.ino()))?;
         if inode.has_inline_data() && self.write_inline(live, left, start_bytes)? {
             writing.advance_to(end_bytes);
@@ -167,8 +167,8 @@ impl Writer {
     /// volume that was not turned read-only by an error.
     pub(super) fn check_changeable(&self, inode: &Inode, fixed: InodeFlags) -> Result<()> {
         check_content(inode)?;
-        if !self.inodes.fs.is_writable() {
-            return Err(Error::ReadOnly(self.inodes.fs.failure()).into());
+        if !self.fs().is_writable() {
+            return Err(Error::ReadOnly(self.fs().failure()).into());
         }
         check_flags(inode, fixed)
     }
@@ -183,7 +183,7 @@ impl Writer {
         let page_bytes = self.inodes.page_bytes();
         let whole = writing.at().next_multiple_of(page_bytes)..end_bytes / page_bytes * page_bytes;
         let large = whole.end.saturating_sub(whole.start);
-        if large >= LARGE_BYTES && !self.inodes.fs.journals_content() {
+        if large >= LARGE_BYTES && !self.fs().journals_content() {
             self.write_pages(live, writing, whole.start)?;
             match self.write_past_cache(live, writing, whole.end, whole.end) {
                 // As much as there is space for goes into pages.
@@ -246,7 +246,7 @@ impl Writer {
             page.unlock();
             return Ok(());
         }
-        if self.inodes.fs.journals_content() {
+        if self.fs().journals_content() {
             // Nothing may pass the journal.
             return Err(Error::HandleTooLarge.into());
         }

@@ -75,7 +75,9 @@ struct Begun<'b, 'r>(&'b mut Vec<Part<'r>>);
 impl Drop for Begun<'_, '_> {
     fn drop(&mut self) {
         for (live, _) in self.0.iter() {
-            end_round(live);
+            live.state().dirty.writing = None;
+            // Space that was claimed and not mapped.
+            live.settle_reservation();
         }
     }
 }
@@ -209,7 +211,8 @@ impl WriteBack {
         let mut result = Ok(());
         // Those that are clean may even be deleted by now.
         let dirty = lives.iter().filter(|live| live.is_dirty());
-        let mut queue: VecDeque<Part<'_>> = dirty.map(|live| (live, 0..dirty_end(live))).collect();
+        let parts = dirty.map(|live| (live, 0..live.state().dirty.blocks.end()));
+        let mut queue: VecDeque<Part<'_>> = parts.collect();
         while !queue.is_empty() {
             let mut begun = Vec::new();
             match self.write_next_round(&mut queue, &mut begun, times) {
@@ -236,7 +239,8 @@ impl WriteBack {
         times: Times,
     ) -> Result<Option<Part<'r>>> {
         let begun = Begun(begun);
-        let mut room = self.round_pages();
+        let most = self.inodes.caches.pages.frames().capacity() / 8;
+        let mut room = most.clamp(1, ROUND_PAGES) as usize;
         let mut rest = None;
         let mut round = Vec::new();
         while room > 0
@@ -265,11 +269,6 @@ impl WriteBack {
         Ok(())
     }
 
-    fn round_pages(&self) -> usize {
-        let most = self.inodes.caches.pages.frames().capacity() / 8;
-        most.clamp(1, ROUND_PAGES) as usize
-    }
-
     /// Pins pages of the file that are dirty in `blocks`, at most `room`, and places their content.
     /// Also returns where to continue, if there is more.
     fn gather<'r>(
@@ -292,14 +291,9 @@ impl WriteBack {
             (runs, next, size_to_bytes, state.dirty.reservation.take())
         };
         let placed = self.place_runs(live, &runs, reservation.as_mut());
-        let mut state = live.state();
-        if let Some(mut reservation) = reservation {
-            if let Some(more) = state.dirty.reservation.take() {
-                reservation.add(more);
-            }
-            state.dirty.reservation = Some(reservation);
+        if let Some(reservation) = reservation {
+            live.state().dirty.add_reservation(reservation);
         }
-        drop(state);
         let (pieces, stopped_at) = placed?;
         let end = stopped_at.unwrap_or(u64::MAX);
         let mut pages = BTreeMap::new();
@@ -346,12 +340,8 @@ impl WriteBack {
             if cluster_log2 > 0 && pieces.back().is_some_and(shares_cluster) {
                 return Ok((pieces, Some(run.start)));
             }
-            pieces.extend(place(
-                &self.inodes,
-                &inode,
-                run.clone(),
-                reservation.as_deref_mut(),
-            )?);
+            let reservation = reservation.as_deref_mut();
+            pieces.extend(place(&self.inodes, &inode, run.clone(), reservation)?);
         }
         Ok((pieces, None))
     }
@@ -381,10 +371,9 @@ impl WriteBack {
         let journals_content = self.inodes.fs.journals_content();
         if !journals_content {
             for write in self.device_writes(&round)? {
-                let written = self
-                    .device
-                    .write_vectored_at(&write.slices, write.offset_bytes);
-                written.map_err(|error| self.content_failed(error))?;
+                self.device
+                    .write_vectored_at(&write.slices, write.offset_bytes)
+                    .map_err(|error| self.content_failed(error))?;
             }
         }
         let mut to_map = VecDeque::new();
@@ -436,9 +425,8 @@ impl WriteBack {
                 };
                 let blocks = piece.blocks.end - piece.blocks.start;
                 let what = "other bytes are to be written than will be mapped";
-                self.inodes
-                    .fs
-                    .ensure(write.len_bytes as u64 == blocks * block_bytes, what)?;
+                let is_whole = write.len_bytes as u64 == blocks * block_bytes;
+                self.inodes.fs.ensure(is_whole, what)?;
                 writes.push(write);
             }
         }
@@ -474,17 +462,6 @@ impl WriteBack {
             })
             .collect()
     }
-}
-
-/// Ends what [`WriteBack::gather`] began; space that was claimed and not mapped is reserved again.
-fn end_round(live: &Live<'_>) {
-    live.state().dirty.writing = None;
-    live.settle_reservation();
-}
-
-/// The block after the last dirty one.
-fn dirty_end(live: &Live<'_>) -> u64 {
-    live.state().dirty.blocks.end()
 }
 
 /// The runs of `dirty` in `blocks` that lie in the first `room` pages of those that they touch, and

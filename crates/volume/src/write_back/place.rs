@@ -9,7 +9,9 @@ use super::retry::retry_after_commit;
 use crate::Result;
 use crate::live::{Inodes, Live};
 use larder_cache::page::Page;
-use larder_ext4::{Claim, FileBlock, FsBlock, Handle, Inode, MappingKind, Place, Reservation};
+use larder_ext4::{
+    Claim, FileBlock, Filesystem, FsBlock, Handle, Inode, MappingKind, Place, Reservation,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -95,10 +97,8 @@ pub(crate) fn place(
                 let start = FileBlock(mapping.start.0);
                 let claim = retry_after_commit(&inodes.fs, || {
                     let reservation = reservation.as_deref_mut();
-                    let claim = inodes
-                        .fs
-                        .claim_for(inode, start, mapping.blocks, reservation);
-                    Ok(claim?)
+                    let (fs, blocks) = (&inodes.fs, mapping.blocks);
+                    Ok(fs.claim_for(inode, start, blocks, reservation)?)
                 })?;
                 let len = claim.blocks().min(mapping.blocks);
                 (Target::Claimed(claim), len)
@@ -126,9 +126,8 @@ fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
         let what = "a claim of other blocks than are to be written";
         inodes.fs.ensure(is_whole, what)?;
         if claim.takes_blocks() {
-            return Ok(inodes
-                .fs
-                .ensure(may_hold, "a claim of blocks of metadata")?);
+            let what = "a claim of blocks of metadata";
+            return Ok(inodes.fs.ensure(may_hold, what)?);
         }
     }
     if may_hold {
@@ -160,7 +159,7 @@ pub(crate) fn map_written<'r>(
     mut done: impl FnMut(&Live<'r>, &[Range<u64>]),
 ) -> Result<()> {
     while !files.is_empty() {
-        let mut handle = inodes.fs.start(credits_for(inodes, &files)?)?;
+        let mut handle = inodes.fs.start(credits_for(&inodes.fs, &files)?)?;
         let mut changes: Vec<Change<'r>> = Vec::new();
         while let Some(file) = files.front_mut() {
             let Some((change, is_complete)) = map_some(inodes, &mut handle, file)? else {
@@ -173,12 +172,8 @@ pub(crate) fn map_written<'r>(
             files.pop_front();
         }
         for change in &changes {
-            let Change {
-                live,
-                inode,
-                mapped,
-            } = change;
-            live.publish_written_back(&handle, inode, mapped);
+            let live = change.live;
+            live.publish_written_back(&handle, &change.inode, &change.mapped);
         }
         handle.stop();
         for change in &changes {
@@ -189,14 +184,14 @@ pub(crate) fn map_written<'r>(
 }
 
 /// Credits for as many of `files` as a handle is to take.
-fn credits_for(inodes: &Inodes, files: &VecDeque<Written<'_>>) -> Result<u32> {
+fn credits_for(fs: &Filesystem, files: &VecDeque<Written<'_>>) -> Result<u32> {
     let mut credits = 0;
     for file in files {
         let inode = file.live.inode()?;
         // The superblock, for the first large file.
-        let mut needed = inodes.fs.map_credits(&inode, 1) + 1;
+        let mut needed = fs.map_credits(&inode, 1) + 1;
         for piece in &file.pieces {
-            needed = needed.saturating_add(piece_credits(inodes, file, &inode, piece));
+            needed = needed.saturating_add(piece_credits(fs, file, &inode, piece));
             if needed > HANDLE_CREDITS {
                 break;
             }
@@ -210,12 +205,9 @@ fn credits_for(inodes: &Inodes, files: &VecDeque<Written<'_>>) -> Result<u32> {
 }
 
 /// Credits for one piece: with its content, if that goes through the journal.
-fn piece_credits(inodes: &Inodes, file: &Written<'_>, inode: &Inode, piece: &Piece) -> u32 {
+fn piece_credits(fs: &Filesystem, file: &Written<'_>, inode: &Inode, piece: &Piece) -> u32 {
     let content = file.content.map_or(0, |_| piece.len());
-    inodes
-        .fs
-        .map_credits(inode, piece.len())
-        .saturating_add(content)
+    fs.map_credits(inode, piece.len()).saturating_add(content)
 }
 
 /// Writes the content of `piece`, which is in `pages`, through the journal.
@@ -257,7 +249,7 @@ fn map_some<'r>(
     let mut mapped = Vec::new();
     let mut size_bytes = 0;
     while let Some(piece) = file.pieces.pop_front() {
-        let needed = piece_credits(inodes, file, &inode, &piece);
+        let needed = piece_credits(&inodes.fs, file, &inode, &piece);
         let is_first = mapped.is_empty();
         if !is_first && handle.credits() < kept.saturating_add(needed) {
             file.pieces.push_front(piece);
@@ -294,9 +286,8 @@ fn map_some<'r>(
         inode.set_size_bytes(size_bytes);
     }
     inodes.fs.write_inode(handle, &inode)?;
-    let live = file.live;
     let change = Change {
-        live,
+        live: file.live,
         inode,
         mapped,
     };
