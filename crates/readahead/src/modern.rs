@@ -135,11 +135,7 @@ fn synchronous(
     request_pages: u32,
     resident: &dyn Residency,
 ) -> Window {
-    let as_asked = |size| Window {
-        start: read.index,
-        size,
-        async_size: 0,
-    };
+    let as_asked = |size| Window::unmarked(read.index, size);
     if state.max_pages() == 0 {
         return as_asked(1);
     }

@@ -55,11 +55,7 @@ impl Read {
 
     /// The window of the rest of the request as it is, with nothing read ahead.
     pub(crate) fn as_asked(&self) -> Window {
-        Window {
-            start: self.index,
-            size: self.rest_pages(),
-            async_size: 0,
-        }
+        Window::unmarked(self.index, self.rest_pages())
     }
 }
 

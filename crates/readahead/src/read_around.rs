@@ -54,10 +54,6 @@ impl State {
         if max_pages == 0 || self.misses > self.hits.saturating_add(LOTS_OF_MISSES) {
             return Window::alone(read.index);
         }
-        Window {
-            start: read.index.minus(u64::from(max_pages / 2)),
-            size: max_pages,
-            async_size: 0,
-        }
+        Window::unmarked(read.index.minus(u64::from(max_pages / 2)), max_pages)
     }
 }

@@ -75,11 +75,7 @@ impl FileState {
     #[must_use]
     pub fn new(max_pages: u32) -> Self {
         Self {
-            window: Window {
-                start: PageIndex(0),
-                size: 0,
-                async_size: 0,
-            },
+            window: Window::unmarked(PageIndex(0), 0),
             previous: PageIndex(u64::MAX),
             previous_ends_inside: false,
             legacy: windows::State::NEW,
@@ -168,11 +164,8 @@ impl FileState {
         let mut next = pages.start;
         std::iter::from_fn(move || {
             let size = end.checked_sub(next)?.min(FORCED_WINDOW_PAGES);
-            let window = Window {
-                start: PageIndex(next),
-                size: u32::try_from(size).ok().filter(|size| *size > 0)?,
-                async_size: 0,
-            };
+            let pages = u32::try_from(size).ok().filter(|size| *size > 0)?;
+            let window = Window::unmarked(PageIndex(next), pages);
             next += size;
             Some(window)
         })

@@ -67,13 +67,18 @@ impl Window {
         page.0 >= self.start.0 && page.0 < self.end().0
     }
 
-    /// One page, with nothing read ahead.
-    pub(crate) fn alone(page: PageIndex) -> Self {
+    /// `size` pages, with nothing read ahead.
+    pub(crate) const fn unmarked(start: PageIndex, size: u32) -> Self {
         Self {
-            start: page,
-            size: 1,
+            start,
+            size,
             async_size: 0,
         }
+    }
+
+    /// One page, with nothing read ahead.
+    pub(crate) const fn alone(page: PageIndex) -> Self {
+        Self::unmarked(page, 1)
     }
 
     /// What of the window lies within a file of `file_pages` pages. The marker keeps its page; if
@@ -100,12 +105,6 @@ pub struct Windows([Option<Window>; 2]);
 impl Windows {
     /// Nothing to bring in.
     pub const NONE: Self = Self([None, None]);
-
-    /// Two windows, the first of them first.
-    #[must_use]
-    pub const fn both(first: Window, second: Window) -> Self {
-        Self([Some(first), Some(second)])
-    }
 
     /// Adds a window behind those that are there. A third one would be lost.
     pub(crate) fn push(&mut self, window: Window) {

@@ -9,31 +9,16 @@ pub(super) const LEAST_PAGES: u32 = 4;
 /// So many pages found in the cache, with none read between, switch readahead off.
 pub(super) const CACHED_PAGES: u32 = 256;
 
-/// A run of pages that was, or is to be, brought in; not clipped to the file. None if `size` is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Run {
-    start: PageIndex,
-    size: u32,
-}
-
-impl Run {
-    const NONE: Self = Self {
-        start: PageIndex(0),
-        size: 0,
-    };
-
-    fn end(self) -> PageIndex {
-        self.start.plus(u64::from(self.size))
-    }
-}
+/// No window. None is clipped to the file before it is answered, and none has a marker.
+const NONE: Window = Window::unmarked(PageIndex(0), 0);
 
 /// What is remembered of one open file. In parentheses, what 2.6.20 called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     /// (`start`, `size`)
-    current: Run,
+    current: Window,
     /// (`ahead_start`, `ahead_size`)
-    ahead: Run,
+    ahead: Window,
     /// The last page accounted for; `u64::MAX` before the first, so that page 0 is next.
     /// (`prev_page`)
     previous: PageIndex,
@@ -48,8 +33,8 @@ pub(crate) struct State {
 impl State {
     /// The state of a file that was just opened.
     pub(crate) const NEW: Self = Self {
-        current: Run::NONE,
-        ahead: Run::NONE,
+        current: NONE,
+        ahead: NONE,
         previous: PageIndex(u64::MAX),
         cached_pages: 0,
         is_cached: false,
@@ -72,8 +57,8 @@ impl State {
     }
 
     fn forget_windows(&mut self) {
-        self.current = Run::NONE;
-        self.ahead = Run::NONE;
+        self.current = NONE;
+        self.ahead = NONE;
         self.has_missed = false;
     }
 
@@ -89,10 +74,10 @@ impl State {
             return;
         }
         // What lay behind the end of the file counts too.
-        let run = [self.current, self.ahead]
+        let whole = [self.current, self.ahead]
             .into_iter()
-            .find(|run| run.start == window.start && run.size > 0);
-        self.found_cached(run.map_or(window.size, |run| run.size));
+            .find(|whole| whole.start == window.start && whole.size > 0);
+        self.found_cached(whole.unwrap_or(window).size);
     }
 
     /// Takes note that a readahead of `pages` pages had nothing to read.
@@ -143,10 +128,7 @@ impl Decision<'_> {
         self.state.previous = index.plus(u64::from(pages - 1));
         if !is_sequential {
             self.state.forget_windows();
-            self.bring_in(Run {
-                start: index,
-                size: pages,
-            });
+            self.bring_in(Window::unmarked(index, pages));
         } else if self.state.current.size == 0 {
             self.open(index, pages, request);
         } else {
@@ -159,7 +141,7 @@ impl Decision<'_> {
     /// Opens the current window of a stream.
     fn open(&mut self, start: PageIndex, pages: u32, request: u32) {
         let size = sizes::initial(pages, self.max_pages);
-        self.state.current = Run { start, size };
+        self.state.current = Window::unmarked(start, size);
         if self.bring_in(self.state.current) && request >= self.max_pages {
             self.look_ahead(true);
         }
@@ -188,32 +170,26 @@ impl Decision<'_> {
         let size = self.state.next_size(self.max_pages);
         let waited_for = forced || self.state.previous >= start;
         if self.read.congested && !waited_for {
-            self.state.ahead = Run::NONE;
+            self.state.ahead = NONE;
             return false;
         }
-        self.state.ahead = Run { start, size };
+        self.state.ahead = Window::unmarked(start, size);
         self.bring_in(self.state.ahead)
     }
 
-    /// Adds what of `run` lies within the file to the answer. False if all of it is there
+    /// Adds what of `whole` lies within the file to the answer. False if all of it is there
     /// already, and readahead was switched off for that.
-    fn bring_in(&mut self, run: Run) -> bool {
-        let window = Window {
-            start: run.start,
-            size: run.size,
-            async_size: 0,
-        }
-        .clip(self.read.file_pages);
-        match window {
-            Some(window) if !self.ends_readahead(run, window) => self.windows.push(window),
-            _ => self.state.found_cached(run.size),
+    fn bring_in(&mut self, whole: Window) -> bool {
+        match whole.clip(self.read.file_pages) {
+            Some(window) if !self.ends_readahead(whole, window) => self.windows.push(window),
+            _ => self.state.found_cached(whole.size),
         }
         !self.state.is_cached
     }
 
-    /// True if all of `run` is there already, and that switches readahead off.
-    fn ends_readahead(&self, run: Run, window: Window) -> bool {
-        self.state.cached_pages.saturating_add(run.size) >= CACHED_PAGES
+    /// True if all of `window` is there already, and that switches readahead off.
+    fn ends_readahead(&self, whole: Window, window: Window) -> bool {
+        self.state.cached_pages.saturating_add(whole.size) >= CACHED_PAGES
             && self.resident.next_hole(window.start, window.size).is_none()
     }
 }
