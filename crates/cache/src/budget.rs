@@ -203,9 +203,7 @@ impl Division {
             shared_inodes,
         }
     }
-}
 
-impl Division {
     /// What the buckets of the four caches take.
     #[must_use]
     pub fn heads_bytes(&self) -> u64 {

@@ -147,7 +147,7 @@ impl<const W: usize> InodeCache<W> {
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let capacity = self.table.arena().capacity().into();
-        CacheStats::of(&self.table, self.table.hash().finder(), capacity, 0)
+        CacheStats::of(&self.table, capacity, 0)
     }
 
     /// The histogram of chain lengths. Looks at every bucket.

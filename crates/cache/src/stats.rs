@@ -1,7 +1,7 @@
 //! A cache's figures.
 
-use crate::table::{Counts, HashFunction, Layout, Table};
-use crate::tables::Finder;
+use crate::table::{Counts, HashFunction, Layout, Slot, Table};
+use crate::tables::{Finder, TableHash};
 
 /// One cache's table: its size and what lookups cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -36,17 +36,19 @@ pub struct CacheStats {
 
 impl CacheStats {
     /// The figures of `table`, whose objects take `object_bytes` besides slots.
-    pub(crate) fn of<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize>(
-        table: &Table<L, H, W>,
-        finder: Finder,
+    pub(crate) fn of<L: Layout<W>, D, const W: usize>(
+        table: &Table<L, TableHash<D>, W>,
         capacity: u64,
         object_bytes: u64,
-    ) -> Self {
+    ) -> Self
+    where
+        TableHash<D>: HashFunction<L::Hashed>,
+    {
         let objects = table.objects();
         let buckets = u64::from(table.bucket_count());
-        let slot_bytes = size_of::<crate::table::Slot<W>>() as u64;
+        let slot_bytes = size_of::<Slot<W>>() as u64;
         Self {
-            finder,
+            finder: table.hash().finder(),
             buckets,
             inserted: table.inserted(),
             bytes: buckets * 4 + objects * (slot_bytes + object_bytes),

@@ -122,13 +122,7 @@ impl RecordingStats {
 
 /// Where a table tells its tape, once it has one.
 #[derive(Debug)]
-pub(crate) struct Tracepoint(OnceLock<Enabled>);
-
-#[derive(Debug)]
-struct Enabled {
-    tape: Arc<dyn Tape>,
-    cache: CacheKind,
-}
+pub(crate) struct Tracepoint(OnceLock<(Arc<dyn Tape>, CacheKind)>);
 
 impl Tracepoint {
     pub fn new() -> Self {
@@ -138,25 +132,23 @@ impl Tracepoint {
     /// Tells `tape` from now on, unless there is one already.
     pub fn enable(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         // The first one stays.
-        let _ = self.0.set(Enabled { tape, cache });
+        let _ = self.0.set((tape, cache));
     }
 
     /// Tells of `operation` on what has the key that `key` works out.
     #[inline]
     pub fn tell(&self, operation: Operation, key: impl FnOnce() -> HashKey) {
-        if let Some(enabled) = self.0.get() {
-            enabled.tell(operation, key());
+        if let Some((tape, cache)) = self.0.get() {
+            record(&**tape, *cache, operation, key());
         }
     }
 }
 
-impl Enabled {
-    #[cold]
-    fn tell(&self, operation: Operation, key: HashKey) {
-        self.tape.record(Event {
-            cache: self.cache,
-            operation,
-            key,
-        });
-    }
+#[cold]
+fn record(tape: &dyn Tape, cache: CacheKind, operation: Operation, key: HashKey) {
+    tape.record(Event {
+        cache,
+        operation,
+        key,
+    });
 }

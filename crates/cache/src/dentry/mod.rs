@@ -137,7 +137,7 @@ impl<const N: usize, const W: usize> Names<N, W> {
 
     fn stats(&self) -> CacheStats {
         let capacity = self.table.arena().capacity().into();
-        CacheStats::of(&self.table, self.table.hash().finder(), capacity, 0)
+        CacheStats::of(&self.table, capacity, 0)
     }
 
     fn check_invariants(&self) {

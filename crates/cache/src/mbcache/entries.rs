@@ -75,34 +75,21 @@ impl<P: Probe, const W: usize> Entries<P, W> {
     /// Holds the entry `index`, which the caller's lock keeps from being reused, if it has `flag`
     /// and is not claimed.
     pub fn hold(&self, index: u32, flag: u64) -> bool {
-        let fits = |state: State| state.can_pin() && state.has(flag);
-        self.exchange(index, fits, State::held).is_some()
+        let hold = |state: State| (state.can_pin() && state.has(flag)).then(|| state.held());
+        self.update(index, hold).is_some()
     }
 
     /// Takes the entry `index` out of use, so that nobody can hold it any more; returns the state that
     /// it had, unless somebody holds it, or another claimed it.
     pub fn claim(&self, index: u32) -> Option<State> {
-        self.exchange(index, State::can_claim, State::claimed)
+        self.update(index, |state| state.can_claim().then(|| state.claimed()))
     }
 
-    fn exchange(
-        &self,
-        index: u32,
-        fits: impl Fn(State) -> bool,
-        to: fn(State) -> State,
-    ) -> Option<State> {
+    fn update(&self, index: u32, to: impl Fn(State) -> Option<State>) -> Option<State> {
         let slot = self.slot(index);
-        let mut state = slot.state();
-        while fits(state) {
-            match slot.exchange(state, to(state)) {
-                Ok(()) => {
-                    self.wrote(index);
-                    return Some(state);
-                }
-                Err(now) => state = now,
-            }
-        }
-        None
+        let before = slot.update(slot.state(), to).ok()?;
+        self.wrote(index);
+        Some(before)
     }
 
     /// Gives back the slot of an entry that the caller has claimed, and that nothing leads to.

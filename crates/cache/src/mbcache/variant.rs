@@ -24,7 +24,11 @@ pub enum Variant {
 }
 
 /// A name that no variant has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no variant of mbcache: choose one of {names}",
+    names = Variant::ALL.map(Variant::as_str).join(", ")
+)]
 pub struct UnknownVariant(String);
 
 impl Variant {
@@ -71,17 +75,3 @@ impl FromStr for Variant {
         variant.ok_or_else(|| UnknownVariant(name.to_owned()))
     }
 }
-
-impl fmt::Display for UnknownVariant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Variant::ALL.map(Variant::as_str);
-        write!(
-            f,
-            "`{}` is no variant of mbcache: choose one of {}",
-            self.0,
-            names.join(", ")
-        )
-    }
-}
-
-impl std::error::Error for UnknownVariant {}

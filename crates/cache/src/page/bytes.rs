@@ -38,8 +38,7 @@ unsafe impl Sync for Page<'_> {}
 impl<'a> Page<'a> {
     #[inline]
     pub(super) fn new(frames: &'a Frames, pin: Pin<'a, PAGE_WORDS>) -> Self {
-        let start = frames.memory.address(pin.index());
-        let bytes = NonNull::slice_from_raw_parts(start, frames.frame_bytes());
+        let bytes = frames.memory.bytes(pin.index());
         Self { pin, bytes }
     }
 
@@ -126,19 +125,17 @@ impl Deref for NewPage {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let start = self.frames.memory.address(self.index);
         // SAFETY: as for `deref_mut`; a shared borrow of `self` excludes that.
-        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.frames.frame_bytes()) }
+        unsafe { self.frames.memory.bytes(self.index).as_ref() }
     }
 }
 
 impl DerefMut for NewPage {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let start = self.frames.memory.address(self.index);
         // SAFETY: the frame lies inside the mapping, which `self.frames` keeps. The
         // slot is busy until `self` is consumed, so nobody can pin it, and `self` is
         // the only one of its kind. Zeroed or filled, the bytes are initialised.
-        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.frames.frame_bytes()) }
+        unsafe { self.frames.memory.bytes(self.index).as_mut() }
     }
 }
 
@@ -194,18 +191,16 @@ impl Deref for LockedPage<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let start = self.frames.memory.address(self.index);
         // SAFETY: as for `deref_mut`; a shared borrow of `self` excludes that.
-        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.frames.frame_bytes()) }
+        unsafe { self.frames.memory.bytes(self.index).as_ref() }
     }
 }
 
 impl DerefMut for LockedPage<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let start = self.frames.memory.address(self.index);
         // SAFETY: the frame lies inside the mapping, which outlives `'a`. The slot is busy until
         // `self` is dropped, so nobody can pin it; when `self` was made no pin was left; and `self`
         // is the only one of its kind. The bytes were filled before.
-        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.frames.frame_bytes()) }
+        unsafe { self.frames.memory.bytes(self.index).as_mut() }
     }
 }

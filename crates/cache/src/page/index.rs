@@ -37,14 +37,14 @@ pub(crate) trait PageIndex: Debug + Send + Sync {
     fn check_invariants(&self);
 }
 
-/// What finds the frames of a cache. The table, which is the rule, is called directly.
+/// What finds the frames of a cache. The table, which is the rule, is called directly. Each method is
+/// as the one of [`Table`] of its name.
 #[derive(Debug)]
 pub(crate) enum FrameIndex {
     Table(FrameTable),
     Other(Box<dyn PageIndex>),
 }
 
-/// Hands a call on to either.
 macro_rules! either {
     ($self:ident, $index:ident => $call:expr) => {
         match $self {
@@ -55,33 +55,27 @@ macro_rules! either {
 }
 
 impl FrameIndex {
-    /// See [`Table::get`].
     #[inline]
     pub fn get(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
         either!(self, index => index.get(key))
     }
 
-    /// See [`Table::get_again`].
     pub fn get_again(&self, key: &PageKey) -> Option<Found<'_, PAGE_WORDS>> {
         either!(self, index => index.get_again(key))
     }
 
-    /// See [`Table::contains`].
     pub fn contains(&self, key: &PageKey) -> bool {
         either!(self, index => index.contains(key))
     }
 
-    /// See [`Table::take_flag`].
     pub fn take_flag(&self, key: &PageKey, flag: u64) -> bool {
         either!(self, index => index.take_flag(key, flag))
     }
 
-    /// See [`Table::lock`].
     pub fn lock(&self, key: &PageKey) -> Option<Taken> {
         either!(self, index => index.lock(key))
     }
 
-    /// See [`Table::get_or_insert`].
     pub fn get_or_insert<'a>(
         &'a self,
         key: &PageKey,
@@ -94,22 +88,18 @@ impl FrameIndex {
         }
     }
 
-    /// See [`Table::take_out`].
     pub fn take_out(&self, key: &PageKey) -> Option<State> {
         either!(self, index => index.take_out(key))
     }
 
-    /// See [`Table::unlink`].
     pub fn unlink(&self, frame: u32) {
         either!(self, index => index.unlink(frame));
     }
 
-    /// See [`Table::abandon`].
     pub fn abandon(&self, frame: u32) -> bool {
         either!(self, index => index.abandon(frame))
     }
 
-    /// See [`Table::set_tape`].
     pub fn set_tape(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         match self {
             Self::Table(table) => table.set_tape(tape, cache),
@@ -134,14 +124,11 @@ impl FrameIndex {
     /// The figures, where `capacity` frames of `frame_bytes` fit.
     pub fn stats(&self, capacity: u64, frame_bytes: u64) -> CacheStats {
         match self {
-            Self::Table(table) => {
-                CacheStats::of(table, table.hash().finder(), capacity, frame_bytes)
-            }
+            Self::Table(table) => CacheStats::of(table, capacity, frame_bytes),
             Self::Other(other) => other.stats(capacity, frame_bytes),
         }
     }
 
-    /// See [`Table::check_invariants`].
     pub fn check_invariants(&self) {
         match self {
             Self::Table(table) => {

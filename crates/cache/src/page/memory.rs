@@ -34,10 +34,11 @@ impl FrameMemory {
         offset
     }
 
-    /// Where `frame` starts.
+    /// The bytes of `frame`.
     #[inline]
-    pub(super) fn address(&self, frame: u32) -> NonNull<u8> {
-        self.region.at(self.offset_bytes(frame))
+    pub(super) fn bytes(&self, frame: u32) -> NonNull<[u8]> {
+        let start = self.region.at(self.offset_bytes(frame));
+        NonNull::slice_from_raw_parts(start, self.frame_bytes)
     }
 
     /// Gives the memory of `frame`, which the caller owns, back to the kernel.

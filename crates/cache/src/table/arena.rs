@@ -17,7 +17,7 @@
 //! is asked for, and tried, never waited for, while some is given back.
 
 use super::free_list::{FreeList, FreeLists};
-use super::link::NUMBERS;
+use super::link::{Link, NUMBERS};
 use super::slot::{Slot, State};
 use crate::memory::{Array, Pages};
 use crate::sync::{AcqRel, Acquire, AtomicU32, AtomicU64, Mutex, Relaxed};
@@ -175,6 +175,16 @@ impl<const W: usize> Arena<W> {
     #[inline]
     pub(crate) fn slot(&self, index: u32) -> &Slot<W> {
         &self.slots[index as usize]
+    }
+
+    /// The slots from `first` on, each linked to the next when it is passed: it may be put elsewhere.
+    pub(crate) fn chain(&self, first: Link) -> impl Iterator<Item = u32> {
+        let mut at = first;
+        std::iter::from_fn(move || {
+            let Link::Slot(index) = at else { return None };
+            at = self.slot(index).next();
+            Some(index)
+        })
     }
 
     /// The slot `index` will be read soon.

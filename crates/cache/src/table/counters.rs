@@ -98,13 +98,23 @@ impl Counters {
     /// Counts a lookup that walked so many links, at least one.
     #[inline]
     pub(crate) fn hit(&self, links: u64) {
-        self.count(|shard, add| shard.hit(links - 1, add));
+        self.count(|shard, add| {
+            add(&shard.hits, 1);
+            if links > 1 {
+                add(&shard.further_links_on_hits, links - 1);
+            }
+        });
     }
 
     /// Counts a lookup that walked so many links in vain.
     #[inline]
     pub(crate) fn miss(&self, links: u64) {
-        self.count(|shard, add| shard.miss(links, add));
+        self.count(|shard, add| {
+            add(&shard.misses, 1);
+            if links > 0 {
+                add(&shard.links_on_misses, links);
+            }
+        });
     }
 
     /// Counts an entry that was inserted.
@@ -134,15 +144,15 @@ impl Counters {
 
     /// Entries inserted.
     pub(crate) fn inserted(&self) -> u64 {
-        let inserted = |shard: &CachePadded<Shard>| shard.inserted.load(Relaxed);
-        self.shards.iter().map(inserted).sum()
+        let shards = self.shards.iter();
+        shards.map(|shard| shard.inserted.load(Relaxed)).sum()
     }
 
     /// Entries inserted and not taken out.
     pub(crate) fn objects(&self) -> u64 {
-        let removed = |shard: &CachePadded<Shard>| shard.removed.load(Relaxed);
+        let shards = self.shards.iter();
         // What goes meanwhile may have been put in since.
-        let removed: u64 = self.shards.iter().map(removed).sum();
+        let removed: u64 = shards.map(|shard| shard.removed.load(Relaxed)).sum();
         self.inserted().saturating_sub(removed)
     }
 
@@ -156,24 +166,6 @@ impl Counters {
             sum.links_on_misses += shard.links_on_misses.load(Relaxed);
         }
         sum
-    }
-}
-
-impl Shard {
-    #[inline]
-    fn hit(&self, further_links: u64, add: Add) {
-        add(&self.hits, 1);
-        if further_links > 0 {
-            add(&self.further_links_on_hits, further_links);
-        }
-    }
-
-    #[inline]
-    fn miss(&self, links: u64, add: Add) {
-        add(&self.misses, 1);
-        if links > 0 {
-            add(&self.links_on_misses, links);
-        }
     }
 }
 

@@ -79,59 +79,45 @@ impl FreeList {
 
     /// A slot, which is the caller's now.
     pub(super) fn pop<const W: usize>(&self, slots: &[Slot<W>]) -> Option<u32> {
-        let mut head = self.head.load(Acquire);
-        loop {
-            let Link::Slot(index) = link_of(head) else {
-                return None;
-            };
-            let slot = &slots[index as usize];
-            match self.exchange(head, slot.next()) {
-                Ok(()) => {
-                    slot.set_state(slot.state().claimed());
-                    return Some(index);
-                }
-                Err(now) => head = now,
-            }
-        }
+        let first = self.update(|first| match first {
+            Link::Slot(index) => Some(slots[index as usize].next()),
+            Link::End(_) => None,
+        });
+        let Link::Slot(index) = first? else {
+            return None;
+        };
+        let slot = &slots[index as usize];
+        slot.set_state(slot.state().claimed());
+        Some(index)
     }
 
     /// Adds the slot `index`, which was the caller's.
     pub(super) fn push<const W: usize>(&self, slots: &[Slot<W>], index: u32) {
         let slot = &slots[index as usize];
         slot.set_state(slot.state().with(State::FREE));
-        let mut head = self.head.load(Acquire);
-        loop {
-            slot.set_next(link_of(head));
-            match self.exchange(head, Link::Slot(index)) {
-                Ok(()) => return,
-                Err(now) => head = now,
-            }
-        }
+        self.update(|first| {
+            slot.set_next(first);
+            Some(Link::Slot(index))
+        });
     }
 
     /// Takes all slots, which are the caller's now, still marked, each with a link to the next.
     pub(super) fn take_all(&self) -> Link {
-        let mut head = self.head.load(Acquire);
-        loop {
-            match self.exchange(head, END_OF_FREE) {
-                Ok(()) => return link_of(head),
-                Err(now) => head = now,
-            }
-        }
+        self.update(|_| Some(END_OF_FREE)).unwrap_or(END_OF_FREE)
     }
 
     fn is_empty(&self) -> bool {
         link_of(self.head.load(Acquire)) == END_OF_FREE
     }
 
-    /// Lets the list start at `to`, where it was `head`.
-    fn exchange(&self, head: u64, to: Link) -> Result<(), u64> {
+    /// Lets the list start where `to` says of where it starts, and returns that; `None` if it is to stay.
+    fn update(&self, to: impl Fn(Link) -> Option<Link>) -> Option<Link> {
         const TAG: u64 = 1 << 32;
-        let to = (head & !(TAG - 1)).wrapping_add(TAG) | u64::from(to.raw());
-        match self.head.compare_exchange(head, to, AcqRel, Acquire) {
-            Ok(_) => Ok(()),
-            Err(now) => Err(now),
-        }
+        let before = self.head.fetch_update(AcqRel, Acquire, |head| {
+            let first = to(link_of(head))?;
+            Some((head & !(TAG - 1)).wrapping_add(TAG) | u64::from(first.raw()))
+        });
+        before.ok().map(link_of)
     }
 
     /// Counts the slots. Only when nobody changes the list.

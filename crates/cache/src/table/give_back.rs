@@ -55,7 +55,8 @@ impl<const W: usize> Arena<W> {
         let tail = from..self.touched().max(from);
         let taken = self.take_tail(tail.clone(), relocate);
         if taken.count < tail.end - tail.start {
-            self.each_of(taken.first, |index| drop(self.vacant(index)));
+            self.chain(taken.first)
+                .for_each(|index| drop(self.vacant(index)));
             self.grant(granted);
             return 0;
         }
@@ -92,13 +93,13 @@ impl<const W: usize> Arena<W> {
             count: 0,
         };
         for list in self.free.iter() {
-            self.each_of(list.take_all(), |index| {
+            for index in self.chain(list.take_all()) {
                 if index < tail.start {
                     list.push(&self.slots, index);
                 } else {
                     self.keep(&mut taken, index);
                 }
-            });
+            }
         }
         for index in tail.clone() {
             if self.slot(index).state().has(State::FREE) {
@@ -145,14 +146,5 @@ impl<const W: usize> Arena<W> {
         let first = first.max(self.first_generation.load(Relaxed));
         self.first_generation.store(first, Release);
         slots.for_each(|index| self.slot(index).zero());
-    }
-
-    /// Calls `visit` for the slots from `first` on, each of which it may put elsewhere.
-    fn each_of(&self, first: Link, mut visit: impl FnMut(u32)) {
-        let mut at = first;
-        while let Link::Slot(index) = at {
-            at = self.slot(index).next();
-            visit(index);
-        }
     }
 }

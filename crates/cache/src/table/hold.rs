@@ -180,31 +180,20 @@ impl<const W: usize> Arena<W> {
         if seen.has(State::LIVE) && self.slot(index).take_flag_of(seen, flag) {
             return Visit::Found(true);
         }
-        match self.see(index, seen) {
-            Visit::Found(()) => Visit::Found(false),
-            Visit::Pass => Visit::Pass,
-            Visit::Raced => Visit::Raced,
-        }
+        self.see(index, seen).map(|()| false)
     }
 
     /// Makes the entry busy that was `seen` when its key was compared, unless it is.
     pub(crate) fn lock(&self, index: u32, seen: State) -> Visit<Taken> {
-        let slot = self.slot(index);
-        let mut state = seen;
-        loop {
-            if !state.is_same_entry(seen) {
-                return Visit::Raced;
-            }
-            if !state.has(State::LIVE) {
-                return Visit::Pass;
-            }
-            if !state.can_lock() {
-                return Visit::Found(Taken::Busy(index, state));
-            }
-            match slot.exchange(state, state.locked()) {
-                Ok(()) => return Visit::Found(Taken::Locked(index, state)),
-                Err(now) => state = now,
-            }
+        let locked = self.slot(index).update(seen, |state| {
+            let can_lock = state.is_same_entry(seen) && state.can_lock();
+            can_lock.then(|| state.locked())
+        });
+        match locked {
+            Ok(state) => Visit::Found(Taken::Locked(index, state)),
+            Err(state) if !state.is_same_entry(seen) => Visit::Raced,
+            Err(state) if !state.has(State::LIVE) => Visit::Pass,
+            Err(state) => Visit::Found(Taken::Busy(index, state)),
         }
     }
 
@@ -212,23 +201,14 @@ impl<const W: usize> Arena<W> {
     /// `None` if it is held, or was claimed by another.
     pub(crate) fn claim(&self, index: u32) -> Option<State> {
         let slot = self.slot(index);
-        let mut state = slot.state();
-        while state.can_claim() {
-            match slot.exchange(state, state.claimed()) {
-                Ok(()) => return Some(state),
-                Err(now) => state = now,
-            }
-        }
-        None
+        let claim = |state: State| state.can_claim().then(|| state.claimed());
+        slot.update(slot.state(), claim).ok()
     }
 
     /// Claims the entry `index`, which the caller has made busy, and returns the state it had.
     pub(crate) fn claim_busy(&self, index: u32) -> State {
         let slot = self.slot(index);
-        let mut state = slot.state();
-        while let Err(now) = slot.exchange(state, state.claimed()) {
-            state = now;
-        }
+        let (Ok(state) | Err(state)) = slot.update(slot.state(), |state| Some(state.claimed()));
         state
     }
 }

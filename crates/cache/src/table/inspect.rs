@@ -14,7 +14,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
                 continue;
             }
             let locked = self.buckets.lock(bucket);
-            let length = self.chain(locked.first()).count();
+            let length = self.arena.chain(locked.first()).count();
             drop(locked);
             histogram.add(length as u64);
         }

@@ -456,18 +456,6 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
         }
     }
 
-    /// The slots of a locked chain.
-    fn chain(&self, first: Link) -> impl Iterator<Item = u32> {
-        let mut at = first;
-        std::iter::from_fn(move || match at {
-            Link::Slot(index) => {
-                at = self.arena.slot(index).next();
-                Some(index)
-            }
-            Link::End(_) => None,
-        })
-    }
-
     /// Inserts at the front, for readers to see.
     fn push(&self, locked: &mut Locked<'_>, vacant: Vacant<'_, W>, flags: u64) -> u32 {
         let index = Self::link(locked, vacant, flags);
@@ -494,7 +482,8 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
     /// The slot of `key` in a locked chain. It stays there, with its key, as long as the lock is held;
     /// its entry may have been evicted, or be meanwhile.
     fn find(&self, locked: &Locked<'_>, key: &L::Key<'_>) -> Option<u32> {
-        self.chain(locked.first())
+        self.arena
+            .chain(locked.first())
             .find(|&index| L::matches(key, self.arena.slot(index)))
     }
 
@@ -521,6 +510,7 @@ impl<L: Layout<W>, H: HashFunction<L::Hashed>, const W: usize> Table<L, H, W> {
             locked.set_first(after);
         } else {
             let before = self
+                .arena
                 .chain(locked.first())
                 .find(|&at| self.arena.slot(at).next() == Link::Slot(index));
             match before {

@@ -65,7 +65,7 @@ where
             None => {}
         }
         let mut oldest = None;
-        match self.arena.room(self.chain(locked.first()), chain_max) {
+        match self.arena.room(self.arena.chain(locked.first()), chain_max) {
             Room::Instead(index) if self.arena.claim(index).is_some() => {
                 self.unlink_locked(&mut locked, index);
                 evicted(index);
@@ -188,13 +188,10 @@ where
     #[inline]
     fn hold_at(&self, index: u32, seen: State, flag: u64) -> Option<Pin<'_, W>> {
         let slot = self.arena.slot(index);
-        let mut state = seen;
-        while state.is_same_entry(seen) && state.can_pin() && state.has(flag) {
-            match slot.exchange(state, state.held()) {
-                Ok(()) => return Some(Pin::adopt(slot, index)),
-                Err(now) => state = now,
-            }
-        }
-        None
+        let held = slot.update(seen, |state| {
+            let can_hold = state.is_same_entry(seen) && state.can_pin() && state.has(flag);
+            can_hold.then(|| state.held())
+        });
+        held.is_ok().then(|| Pin::adopt(slot, index))
     }
 }

@@ -252,6 +252,24 @@ impl<const W: usize> Slot<W> {
         }
     }
 
+    /// Changes the state, which the caller has `seen`, as `to` says, and returns what it was. An error
+    /// is the state that `to` left as it is.
+    #[inline]
+    pub(crate) fn update(
+        &self,
+        seen: State,
+        to: impl Fn(State) -> Option<State>,
+    ) -> Result<State, State> {
+        let mut state = seen;
+        while let Some(next) = to(state) {
+            match self.exchange(state, next) {
+                Ok(()) => return Ok(state),
+                Err(now) => state = now,
+            }
+        }
+        Err(state)
+    }
+
     /// Sets the state of a slot that the caller owns.
     pub(crate) fn set_state(&self, state: State) {
         self.state.store(state.0, Release);
@@ -294,14 +312,11 @@ impl<const W: usize> Slot<W> {
 
     /// As [`Slot::take_flag`], of the entry `seen`, which the caller need not hold.
     pub(crate) fn take_flag_of(&self, seen: State, flag: u64) -> bool {
-        let mut state = self.state();
-        while state.is_same_entry(seen) && state.has(flag) {
-            match self.exchange(state, State(state.0 & !flag)) {
-                Ok(()) => return true,
-                Err(now) => state = now,
-            }
-        }
-        false
+        let taken = self.update(self.state(), |state| {
+            let has_it = state.is_same_entry(seen) && state.has(flag);
+            has_it.then_some(State(state.0 & !flag))
+        });
+        taken.is_ok()
     }
 
     /// Waits until nobody has pinned the entry any more, which the caller has made busy, so that
@@ -323,28 +338,20 @@ impl<const W: usize> Slot<W> {
     /// Ends the filling of a busy entry with `pins` for the caller; says whether
     /// somebody is parked on it.
     pub(crate) fn fill(&self, pins: u32) -> bool {
-        let mut state = self.state();
-        loop {
+        let busy = self.update(self.state(), |state| {
             debug_assert!(state.has(State::BUSY), "filled twice");
-            match self.exchange(state, state.filled(pins)) {
-                Ok(()) => return state.has(State::WAITERS),
-                Err(now) => state = now,
-            }
-        }
+            Some(state.filled(pins))
+        });
+        busy.is_ok_and(|state| state.has(State::WAITERS))
     }
 
     /// Notes that somebody will park until the entry `seen` is no longer busy;
     /// false if it is not busy any more.
     pub(crate) fn announce_waiter(&self, seen: State) -> bool {
-        let mut state = self.state();
-        loop {
-            if !state.is_same_entry(seen) || !state.has(State::BUSY) {
-                return false;
-            }
-            match self.exchange(state, state.with(State::WAITERS)) {
-                Ok(()) => return true,
-                Err(now) => state = now,
-            }
-        }
+        let announced = self.update(self.state(), |state| {
+            let is_busy = state.is_same_entry(seen) && state.has(State::BUSY);
+            is_busy.then_some(state.with(State::WAITERS))
+        });
+        announced.is_ok()
     }
 }

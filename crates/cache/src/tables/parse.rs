@@ -7,23 +7,50 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A text that says no tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownTables {
     /// No tables have this name.
+    #[error("`{0}` is no name of tables: choose one of {names}", names = choice(&Tables::NAMED))]
     Base(String),
     /// No part of tables has this name.
+    #[error(
+        "`{0}` changes no table: say page=, buffer=, dentry= or inode=FUNCTION[/SIZE], \
+         sizes=RULE or shrink="
+    )]
     Part(String),
     /// No function of this cache has this name.
+    #[error("{cache}: {1}\n  or     larder, our own{more}", cache = .0.as_str(), more = more_functions(*.0))]
     Function(CacheKind, UnknownFunction),
     /// No table has this size.
+    #[error(
+        "`{0}` is no size of a table: choose 0 to {most}, for 2 to so many buckets, or one of {names}",
+        most = TableSize::MOST_BITS,
+        names = choice(&TableSize::RULES)
+    )]
     Size(String),
     /// No rule has this name.
+    #[error("`{0}` is no rule of sizes: choose one of {names}", names = choice(&TableSize::RULES))]
     Rule(String),
     /// Dentries are not shrunk so.
+    #[error("dentries are not shrunk `{0}`: choose one of {names}", names = choice(&Shrinking::NAMED))]
     Shrinking(String),
     /// A size for red-black trees.
+    #[error("rbtree has no size: trees have no buckets")]
     TreesHaveNoSize,
+}
+
+fn choice<T>(all: &[(&'static str, T)]) -> String {
+    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+/// What finds objects of `cache` beside functions.
+fn more_functions(cache: CacheKind) -> &'static str {
+    match cache {
+        CacheKind::Page => "; rbtree, a red-black tree for each inode",
+        _ => "",
+    }
 }
 
 const OUR_OWN: &str = "larder";
@@ -205,47 +232,3 @@ macro_rules! as_text {
 
 as_text!(Tables, UnknownTables);
 as_text!(Finder, UnknownFunction);
-
-impl fmt::Display for UnknownTables {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fn choice<T>(all: &[(&'static str, T)]) -> String {
-            let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-            names.join(", ")
-        }
-        match self {
-            Self::Base(name) => {
-                let names = choice(&Tables::NAMED);
-                write!(f, "`{name}` is no name of tables: choose one of {names}")
-            }
-            Self::Part(part) => write!(
-                f,
-                "`{part}` changes no table: say page=, buffer=, dentry= or inode=FUNCTION[/SIZE], \
-                 sizes=RULE or shrink="
-            ),
-            Self::Function(cache, unknown) => {
-                write!(f, "{}: {unknown}\n  or     larder, our own", cache.as_str())?;
-                match cache {
-                    CacheKind::Page => f.write_str("; rbtree, a red-black tree for each inode"),
-                    _ => Ok(()),
-                }
-            }
-            Self::Size(size) => write!(
-                f,
-                "`{size}` is no size of a table: choose 0 to {}, for 2 to so many buckets, or one of {}",
-                TableSize::MOST_BITS,
-                choice(&TableSize::RULES)
-            ),
-            Self::Rule(rule) => {
-                let names = choice(&TableSize::RULES);
-                write!(f, "`{rule}` is no rule of sizes: choose one of {names}")
-            }
-            Self::Shrinking(name) => {
-                let names = choice(&Shrinking::NAMED);
-                write!(f, "dentries are not shrunk `{name}`: choose one of {names}")
-            }
-            Self::TreesHaveNoSize => f.write_str("rbtree has no size: trees have no buckets"),
-        }
-    }
-}
-
-impl std::error::Error for UnknownTables {}

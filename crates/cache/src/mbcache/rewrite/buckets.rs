@@ -92,12 +92,7 @@ impl<P: Probe> Chain<'_, P> {
 
     /// The entries from `from` on, those too that were claimed and are not yet taken out.
     fn walk(&self, from: Link) -> impl Iterator<Item = u32> {
-        let mut at = from;
-        std::iter::from_fn(move || {
-            let Link::Slot(index) = at else { return None };
-            at = self.entries.slot(index).next();
-            Some(index)
-        })
+        self.entries.arena.chain(from)
     }
 
     /// Holds the first reusable entry with `key`: of those behind the entry `after`, if there is

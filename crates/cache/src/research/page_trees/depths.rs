@@ -38,7 +38,8 @@ impl PageTrees {
             return Vec::new();
         }
         let locked = self.roots.lock(chain);
-        self.roots_from(locked.first())
+        self.arena
+            .chain(locked.first())
             .map(|root| PageLayout::hashed_in(self.arena.slot(root)).ino)
             .collect()
     }

@@ -163,22 +163,10 @@ impl PageTrees {
         Hash64.bucket(inode, self.roots.bits())
     }
 
-    /// The roots of a locked chain.
-    fn roots_from(&self, first: Link) -> impl Iterator<Item = u32> {
-        let mut at = first;
-        std::iter::from_fn(move || match at {
-            Link::Slot(root) => {
-                at = self.arena.slot(root).next();
-                Some(root)
-            }
-            Link::End(_) => None,
-        })
-    }
-
     fn lock_tree(&self, inode: u64) -> LockedTree<'_> {
         let chain = self.roots.lock(self.chain_of(inode));
         let (mut before, mut root) = (None, None);
-        for other in self.roots_from(chain.first()) {
+        for other in self.arena.chain(chain.first()) {
             if PageLayout::hashed_in(self.arena.slot(other)).ino == inode {
                 root = Some(other);
                 break;
@@ -306,7 +294,7 @@ impl PageIndex for PageTrees {
         let mut objects = 0;
         let mut inodes = std::collections::HashSet::new();
         for chain in 0..self.roots.count() {
-            for root in self.roots_from(self.roots.first(chain)) {
+            for root in self.arena.chain(self.roots.first(chain)) {
                 let inode = PageLayout::hashed_in(self.arena.slot(root)).ino;
                 assert!(inodes.insert(inode), "inode {inode} has one tree");
                 assert_eq!(self.chain_of(inode), chain, "the chain of inode {inode}");
