@@ -47,6 +47,7 @@ impl Drop for Owner {
 }
 
 /// The calling thread's number: the lowest that no other thread has, or 64 if as many have one.
+#[must_use]
 #[inline]
 pub fn thread_number() -> usize {
     match assigned_number() {
