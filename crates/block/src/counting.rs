@@ -1,14 +1,14 @@
-//! A device that counts what is read from it and written to it.
+//! A device that counts its reads and writes.
 
 use crate::{BlockDevice, Result, gathered_bytes, total_bytes};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A device that counts what reaches the device below.
+/// A device that counts the requests that reach an inner device.
 ///
-/// The counters are statistics: each is exact, but a snapshot of all is not
-/// taken at one instant.
+/// The counters are statistics: each is exact, but [`CountingDevice::counts`] does not read all of
+/// them at one instant.
 #[derive(Debug)]
 pub struct CountingDevice {
     inner: Arc<dyn BlockDevice>,
@@ -19,23 +19,23 @@ pub struct CountingDevice {
     flushes: AtomicU64,
 }
 
-/// What a [`CountingDevice`] has counted. Failed reads count as well.
+/// Counts of a [`CountingDevice`]. Failed requests count as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCounts {
-    /// Reads: a vectored read is one.
+    /// Reads. A vectored read counts as one.
     pub reads: u64,
-    /// Bytes asked for.
+    /// Bytes that reads requested.
     pub bytes: u64,
-    /// Writes: a vectored write is one.
+    /// Writes. A vectored write counts as one.
     pub writes: u64,
-    /// Bytes to be written.
+    /// Bytes that writes requested.
     pub written_bytes: u64,
     /// Flushes.
     pub flushes: u64,
 }
 
 impl CountingDevice {
-    /// Counts what is asked of `inner`.
+    /// Creates a device that counts the requests to `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn BlockDevice>) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl CountingDevice {
         }
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> IoCounts {
         IoCounts {

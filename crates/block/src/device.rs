@@ -4,28 +4,28 @@ use crate::{Error, Result};
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
 
-/// An array of bytes, safe to share between threads, and perhaps writable.
+/// An array of bytes that threads can share, and that may be writable.
 ///
-/// Implementations must be free of hidden state that makes two reads of the
-/// same range differ: the caches above assume that only they write.
+/// Two reads of the same range must return the same bytes unless the range was written in between:
+/// the caches above assume that only they write.
 ///
-/// What was written is read back at once, but is durable only once a
-/// [`flush`](BlockDevice::flush) that began after the write's return has returned.
-/// A write cut short by a loss of power may have reached any of its sectors of
-/// 512 bytes; writes between two flushes may become durable in any order.
+/// Written bytes can be read back at once. They are durable only after a
+/// [`flush`](BlockDevice::flush) has returned that began after the write returned. If power is lost
+/// during a write, any of its 512-byte sectors may have been written. Writes between two flushes
+/// may become durable in any order.
 pub trait BlockDevice: Debug + Send + Sync {
-    /// Size in bytes.
+    /// Returns the size in bytes.
     fn size_bytes(&self) -> u64;
 
     /// Fills `buf` with the bytes at `offset_bytes`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the range does not lie inside the device,
-    /// [`Error::Io`] if the device fails. `buf` is then unspecified.
+    /// [`Error::OutOfRange`] if the range is not inside the device, [`Error::Io`] if the device
+    /// fails. The content of `buf` is then unspecified.
     fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<()>;
 
-    /// Fills `bufs`, one after the other, with the bytes at `offset_bytes`:
-    /// one device read where the device can scatter.
+    /// Fills `bufs`, in order, with the bytes at `offset_bytes`. This is one device read if the
+    /// device supports vectored reads.
     ///
     /// # Errors
     /// As [`BlockDevice::read_at`].
@@ -39,7 +39,7 @@ pub trait BlockDevice: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether the device can be written to. If not, every write fails.
+    /// Returns true if the device can be written to. If not, every write fails.
     fn is_writable(&self) -> bool {
         false
     }
@@ -47,15 +47,15 @@ pub trait BlockDevice: Debug + Send + Sync {
     /// Writes `buf` at `offset_bytes`.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::OutOfRange`], or [`Error::Write`] if the device
-    /// fails; any part of the range may then have been written.
+    /// [`Error::ReadOnly`], [`Error::OutOfRange`], or [`Error::Write`] if the device fails. Any
+    /// part of the range may then have been written.
     fn write_at(&self, buf: &[u8], offset_bytes: u64) -> Result<()> {
         let _ = (buf, offset_bytes);
         Err(Error::ReadOnly)
     }
 
-    /// Writes `bufs`, one after the other, at `offset_bytes`: one device write
-    /// where the device can gather.
+    /// Writes `bufs`, in order, at `offset_bytes`. This is one device write if the device supports
+    /// vectored writes.
     ///
     /// # Errors
     /// As [`BlockDevice::write_at`].
@@ -69,16 +69,16 @@ pub trait BlockDevice: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Makes durable all that was written before.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// [`Error::Flush`]; what of it is durable is then unknown.
+    /// [`Error::Flush`]. It is then unknown which writes are durable.
     fn flush(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Gives back the space below `len_bytes` from `offset_bytes` on, whose content is
-    /// then unspecified until it is written again. False if the device cannot.
+    /// Discards `len_bytes` at `offset_bytes`. The content of the range is unspecified until it is
+    /// written again. Returns false if the device does not support this.
     ///
     /// # Errors
     /// As [`BlockDevice::write_at`].
@@ -88,19 +88,19 @@ pub trait BlockDevice: Debug + Send + Sync {
     }
 }
 
-/// The length of all of `bufs` together.
+/// Returns the total length of `bufs`.
 #[must_use]
 pub fn gathered_bytes(bufs: &[IoSlice<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
-/// The length of all of `bufs` together.
+/// Returns the total length of `bufs`.
 #[must_use]
 pub fn total_bytes(bufs: &[IoSliceMut<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
-/// Checks that a range lies inside a device of `size_bytes`.
+/// Checks that a range is inside a device of `size_bytes`.
 ///
 /// # Errors
 /// [`Error::OutOfRange`].

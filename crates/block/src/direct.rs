@@ -1,18 +1,17 @@
-//! A device in a regular file or on a kernel block device, read and written past the kernel's page
-//! cache.
+//! A device in a regular file or on a kernel block device that bypasses the kernel's page cache.
 //!
-//! Model: `O_DIRECT`. What is read is cached above, and nowhere else; the kernel reads nothing
-//! ahead, so that what reaches the device is what was asked for. A small read costs a whole trip to
-//! the device, which the page cache would have saved.
+//! Model: `O_DIRECT`. Content is cached by the layers above, and nowhere else. The kernel does no readahead,
+//! so exactly the requested ranges reach the device. A small read costs a full trip to the device, which the
+//! page cache would have avoided.
 //!
-//! Direct I/O wants offsets, lengths and memory on [`ALIGN_BYTES`]. Pages and buffers lie so;
-//! whatever does not takes a way through memory that does. Of a block that is written in part, the
-//! rest is read first. A last block that the file has only a part of cannot be written directly
-//! without making the file longer: it is written through the page cache, always.
+//! Direct I/O requires offsets, lengths and memory that are aligned to [`ALIGN_BYTES`]. Pages and buffers
+//! are. Other requests go through aligned bounce memory. If a block is written in part, the rest of it is
+//! read first. If the file ends inside its last block, direct I/O on that block would extend the file.
+//! Therefore that block always goes through the page cache.
 //!
-//! Locking: `edges` is held while blocks written in part are read and written, so that two who write
-//! different parts of a block do not undo each other's. Nothing else needs it: who writes a whole
-//! block and who writes a part of it write the same bytes, and have to keep apart themselves.
+//! Locking: `edges` is held while partial blocks are read and written back, so that two writers of different
+//! parts of one block do not undo each other's writes. Nothing else takes the lock. A write of a whole block
+//! and a write of a part of it touch the same bytes, so the callers must serialize them.
 
 use crate::lock::Access;
 use crate::{BlockDevice, FileDevice, FileRange, Result, check_range, gathered_bytes, total_bytes};
@@ -20,7 +19,7 @@ use parking_lot::Mutex;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
 
-/// Enough for every block device whose blocks Linux can cache.
+/// The alignment of direct I/O, sufficient for every block device whose blocks Linux can cache.
 const ALIGN_BYTES: usize = 4096;
 
 /// A regular file or block device, or a part of one, with `O_DIRECT`.
@@ -31,12 +30,12 @@ pub struct DirectDevice {
     tail: Option<Tail>,
 }
 
-/// The last block, where the file has only a part of it.
+/// The last block, if the file contains only a part of it.
 #[derive(Debug)]
 struct Tail {
-    /// The device without direct I/O.
+    /// The same device without direct I/O.
     buffered: FileDevice,
-    /// Where in the device the block begins; 0 if before the device.
+    /// Offset of the block in the device; 0 if the block starts before the device.
     start_bytes: u64,
 }
 
@@ -44,7 +43,8 @@ impl DirectDevice {
     /// Opens the file or block device at `path` for reading.
     ///
     /// # Errors
-    /// As [`FileDevice::open`]; [`Error::Open`](crate::Error::Open) too where the file system has no direct I/O.
+    /// As [`FileDevice::open`]; also [`Error::Open`](crate::Error::Open) if the file system does not support
+    /// direct I/O.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
         Ok(Self {
             file: FileDevice::open_direct(path, range, Access::Read)?,
@@ -53,7 +53,7 @@ impl DirectDevice {
         })
     }
 
-    /// Opens the file or block device at `path` for reading and writing, alone.
+    /// Opens the file or block device at `path` for reading and writing, with exclusive access.
     ///
     /// # Errors
     /// As [`DirectDevice::open`] and [`FileDevice::open_writable`].
@@ -76,8 +76,8 @@ impl DirectDevice {
         })
     }
 
-    /// Writes `bytes`, which end before the tail, by way of aligned memory, reading first what of
-    /// its blocks stays.
+    /// Writes `bytes`, which end before the tail, through aligned memory. The remaining bytes of partial
+    /// blocks are read first.
     fn write_around(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
         let position_bytes = self.file.position_bytes(offset_bytes);
         let ahead = usize::try_from(position_bytes % ALIGN_BYTES as u64).unwrap_or(0);
@@ -95,7 +95,7 @@ impl DirectDevice {
         self.file.write_direct(aligned, ahead, offset_bytes)
     }
 
-    /// Fills `bufs` by way of aligned memory.
+    /// Fills `bufs` through aligned memory.
     fn read_around(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
         let len = usize::try_from(total_bytes(bufs)).unwrap_or(usize::MAX);
         let position_bytes = self.file.position_bytes(offset_bytes);
@@ -190,7 +190,8 @@ mod tests {
     use crate::Error;
     use std::io::Write;
 
-    /// A file on the disk, where direct I/O is: not every folder for temporary files has it.
+    /// Returns a device in this crate's folder, or `None` if direct I/O is not supported there. Many
+    /// folders for temporary files do not support it.
     fn device(len: usize, offset_bytes: u64) -> Option<(tempfile::NamedTempFile, DirectDevice)> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut file = tempfile::NamedTempFile::new_in(folder).unwrap();

@@ -1,4 +1,4 @@
-//! What can go wrong below the file system.
+//! Errors of devices.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,65 +6,65 @@ use std::path::PathBuf;
 /// The result of a device operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed device operation: what failed and where.
+/// A failed device operation, with its cause and location.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The image or device could not be opened. Errno: the cause's.
+    /// The image or device could not be opened. Errno: that of the cause.
     #[error("cannot open {path}: {source}")]
     Open {
-        /// The path as given.
+        /// The path as given by the caller.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// Another process holds a lock that excludes ours. Errno: `EBUSY`.
+    /// Another process holds a conflicting lock. Errno: `EBUSY`.
     #[error("{path} is locked by another process")]
     Locked {
-        /// The path as given.
+        /// The path as given by the caller.
         path: PathBuf,
     },
-    /// A loop device is attached to the image, and writes it behind our back. Errno: `EBUSY`.
+    /// A loop device is attached to the image and could write to it. Errno: `EBUSY`.
     #[error("{path} is attached to loop device {device}")]
     Attached {
-        /// The path as given.
+        /// The path as given by the caller.
         path: PathBuf,
         /// The loop device.
         device: PathBuf,
     },
-    /// The range does not lie inside the device. Errno: `EIO`.
+    /// The range is not inside the device. Errno: `EIO`.
     #[error(
         "{len_bytes} bytes at byte {offset_bytes} pass the end of the device at byte {size_bytes}"
     )]
     OutOfRange {
-        /// First byte asked for.
+        /// First byte of the request.
         offset_bytes: u64,
-        /// Bytes asked for.
+        /// Length of the request.
         len_bytes: u64,
         /// Size of the device.
         size_bytes: u64,
     },
-    /// The device failed. Errno: the cause's, `EIO` if it has none.
+    /// A read from the device failed. Errno: that of the cause, or `EIO` if it has none.
     #[error("read of {len_bytes} bytes at byte {offset_bytes} failed: {source}")]
     Io {
-        /// First byte asked for.
+        /// First byte of the request.
         offset_bytes: u64,
-        /// Bytes asked for.
+        /// Length of the request.
         len_bytes: u64,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// A write to the device failed. Errno: the cause's, `EIO` if it has none.
+    /// A write to the device failed. Errno: that of the cause, or `EIO` if it has none.
     #[error("write of {len_bytes} bytes at byte {offset_bytes} failed: {source}")]
     Write {
         /// First byte of the write.
         offset_bytes: u64,
-        /// Bytes to be written.
+        /// Length of the write.
         len_bytes: u64,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// What was written could not be made durable. Errno: `EIO`.
+    /// Earlier writes could not be made durable. Errno: `EIO`.
     #[error("flushing the device failed: {0}")]
     Flush(io::Error),
     /// The device was opened for reading only. Errno: `EROFS`.

@@ -1,15 +1,14 @@
 //! A device in a regular file or on a kernel block device.
 //!
-//! Opened for reading, it may lie on read-only storage, and a shared lock lets readers share it
-//! while whoever wants it alone is kept out. Opened for writing, the lock is exclusive, and a
-//! block device that the system has mounted is refused.
+//! A device that is opened for reading may be on read-only storage. Its lock is shared, so other
+//! readers are allowed and writers are not. A device that is opened for writing has an exclusive
+//! lock. A block device that the system has mounted is refused then.
 //!
-//! A write never extends the file: what does not lie inside the device is refused.
+//! A write never extends the file: a range that is not inside the device is refused.
 //!
-//! The kernel's own readahead on the file stays on. The page cache above reads
-//! ahead in each file, but only the kernel sees that small files which lie side
-//! by side are read one after the other: telling it that reads are random made
-//! a cold `tar` of 54,000 files take up to twice as long.
+//! The kernel's own readahead on the file stays enabled. The page cache above reads ahead within
+//! each file, but only the kernel can detect that small, adjacent files are read one after the
+//! other. With advice of random reads, a cold `tar` of 54,000 files took up to twice as long.
 
 use crate::lock::{self, Access};
 use crate::loops;
@@ -21,10 +20,10 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// The most buffers that one vectored read or write takes.
+/// The largest number of buffers in one vectored read or write.
 const MAX_BUFFERS: usize = 1024;
 
-/// No block of a device is smaller.
+/// The smallest block size of any device.
 const SECTOR_BYTES: usize = 512;
 
 /// A regular file or block device, or a part of one.
@@ -36,12 +35,12 @@ pub struct FileDevice {
     size_bytes: u64,
 }
 
-/// Which part of a file is the device: an image may lie inside a larger file.
+/// The part of a file that is the device: an image may be stored inside a larger file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileRange {
-    /// Where the image starts.
+    /// Offset of the image in the file.
     pub offset_bytes: u64,
-    /// How long the image is; up to the end of the file if not given.
+    /// Length of the image. `None` means up to the end of the file.
     pub size_bytes: Option<u64>,
 }
 
@@ -49,23 +48,23 @@ impl FileDevice {
     /// Opens the file or block device at `path` for reading.
     ///
     /// # Errors
-    /// [`Error::Open`] if it cannot be opened or is neither a regular file nor
-    /// a block device, [`Error::Locked`] if another process has locked it for
-    /// itself, [`Error::OutOfRange`] if `range` does not lie inside it.
+    /// - [`Error::Open`] if it cannot be opened, or is neither a regular file nor a block device.
+    /// - [`Error::Locked`] if another process has it open for writing.
+    /// - [`Error::OutOfRange`] if `range` is not inside it.
     pub fn open(path: &Path, range: FileRange) -> Result<Self> {
         Self::open_with(path, range, Access::Read, OFlags::empty())
     }
 
-    /// Opens the file or block device at `path` for reading and writing, alone.
+    /// Opens the file or block device at `path` for reading and writing, with exclusive access.
     ///
     /// # Errors
-    /// As [`FileDevice::open`]; [`Error::Locked`] too if another process reads it, or
-    /// the system has mounted it; [`Error::Attached`] if a loop device has it.
+    /// As [`FileDevice::open`]; also [`Error::Locked`] if another process reads it or the system
+    /// has mounted it, and [`Error::Attached`] if a loop device is attached to it.
     pub fn open_writable(path: &Path, range: FileRange) -> Result<Self> {
         Self::open_with(path, range, Access::Write, OFlags::empty())
     }
 
-    /// Opens it for direct I/O, for [`DirectDevice`](crate::DirectDevice).
+    /// Opens the file or block device for direct I/O, for [`DirectDevice`](crate::DirectDevice).
     pub(crate) fn open_direct(path: &Path, range: FileRange, access: Access) -> Result<Self> {
         Self::open_with(path, range, access, OFlags::DIRECT)
     }
@@ -105,7 +104,7 @@ impl FileDevice {
         })
     }
 
-    /// The same device, opened once more without direct I/O and without a lock of its own.
+    /// Opens the same device again, without direct I/O and without a lock of its own.
     pub(crate) fn reopen_buffered(&self) -> Result<Self> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let (file, _) = open_file(Path::new(&path), self.access, OFlags::empty())?;
@@ -131,7 +130,8 @@ impl FileDevice {
         Ok(())
     }
 
-    /// Writes at most [`MAX_BUFFERS`] buffers; what a short write leaves out, one by one.
+    /// Writes at most [`MAX_BUFFERS`] buffers. After a short write, the rest is written one buffer
+    /// at a time.
     fn write_batch(&self, bufs: &[IoSlice<'_>], offset_bytes: u64) -> Result<()> {
         let at_bytes = self.position_bytes(offset_bytes);
         let mut done = retry(|| rustix::io::pwritev(&self.file, bufs, at_bytes))
@@ -146,13 +146,14 @@ impl FileDevice {
         Ok(())
     }
 
-    /// Where in the file `offset_bytes` of the device is.
+    /// Returns the offset in the file of `offset_bytes` of the device.
     pub(crate) fn position_bytes(&self, offset_bytes: u64) -> u64 {
         self.start_bytes + offset_bytes
     }
 
-    /// Reads `len` bytes from `offset_bytes` on into `buf`, to its byte `ahead`. What `buf` has
-    /// before and behind makes it a direct read, and what lies behind the end of the file is left.
+    /// Reads `len` bytes at `offset_bytes` into `buf`, starting at index `ahead` of `buf`. The
+    /// bytes of `buf` before and after them align the read. Those past the end of the file are left
+    /// unchanged.
     pub(crate) fn read_direct(
         &self,
         buf: &mut [u8],
@@ -167,7 +168,7 @@ impl FileDevice {
             let read =
                 retry(|| rustix::io::pread(&self.file, &mut buf[done..], at_bytes + done as u64))
                     .map_err(|errno| failed(errno.into()))?;
-            // Short of the end, only whole blocks are read.
+            // Before the end of the file, a read returns only whole blocks.
             if read == 0 || (done + read < ahead + len && !read.is_multiple_of(SECTOR_BYTES)) {
                 return Err(failed(shrunk()));
             }
@@ -176,7 +177,8 @@ impl FileDevice {
         Ok(())
     }
 
-    /// Writes `buf`, whose byte `ahead` belongs at `offset_bytes`, as it lies.
+    /// Writes all of `buf`, whose byte at index `ahead` belongs at `offset_bytes`, without copying
+    /// it.
     pub(crate) fn write_direct(&self, buf: &[u8], ahead: usize, offset_bytes: u64) -> Result<()> {
         let failed = |errno| write_error(offset_bytes, (buf.len() - ahead) as u64, errno);
         let at_bytes = self.position_bytes(offset_bytes) - ahead as u64;
@@ -204,8 +206,8 @@ impl FileDevice {
         Ok(())
     }
 
-    /// Reads into at most [`MAX_BUFFERS`] buffers; what a short read leaves
-    /// out, one by one.
+    /// Reads into at most [`MAX_BUFFERS`] buffers. After a short read, the rest is read one buffer
+    /// at a time.
     fn read_batch(&self, bufs: &mut [IoSliceMut<'_>], offset_bytes: u64) -> Result<()> {
         let at_bytes = self.start_bytes + offset_bytes;
         let mut done = retry(|| rustix::io::preadv(&self.file, bufs, at_bytes))
@@ -268,7 +270,7 @@ impl BlockDevice for FileDevice {
         }
     }
 
-    /// Punches a hole, which block devices take too.
+    /// Punches a hole. Block devices support this too.
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
         self.check_write(offset_bytes, len_bytes)?;
         if len_bytes == 0 {
@@ -278,7 +280,7 @@ impl BlockDevice for FileDevice {
         let at_bytes = self.position_bytes(offset_bytes);
         match retry(|| rustix::fs::fallocate(&self.file, mode, at_bytes, len_bytes)) {
             Ok(()) => Ok(true),
-            // INVAL: less than the device's own blocks.
+            // EINVAL: the range is smaller than the device's own blocks.
             Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => Ok(false),
             Err(errno) => Err(write_error(offset_bytes, len_bytes, errno)),
         }
@@ -295,13 +297,14 @@ fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat
         Access::Read => OFlags::RDONLY,
         Access::Write => OFlags::RDWR,
     };
-    // Without NONBLOCK, opening a FIFO would wait for a writer.
+    // Without `O_NONBLOCK`, opening a FIFO would wait for a writer.
     let flags = direction | OFlags::CLOEXEC | OFlags::NONBLOCK | more;
     let open = |flags| retry(|| rustix::fs::open(path, flags, Mode::empty()));
     let file = open(flags).map_err(|errno| failed(errno.into()))?;
     let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
     match FileType::from_raw_mode(stat.st_mode) {
-        // EXCL is for devices alone: it is refused while one is mounted.
+        // `O_EXCL` without `O_CREAT` is defined for block devices only. It fails while one is
+        // mounted.
         FileType::BlockDevice if access == Access::Write && is_read_only(stat.st_rdev) => {
             Err(failed(Errno::ROFS.into()))
         }
@@ -321,14 +324,15 @@ fn open_file(path: &Path, access: Access, more: OFlags) -> Result<(OwnedFd, Stat
     }
 }
 
-/// Whether the block device takes no writes, although it can be opened for them.
+/// Returns true if the block device rejects writes although it can be opened for writing.
 fn is_read_only(device: rustix::fs::Dev) -> bool {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let read_only = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
     read_only.is_ok_and(|text| text.trim() == "1")
 }
 
-/// Something was written: who writes nothing, and says so without an error, would go on for ever.
+/// Returns an error if nothing was written. Otherwise a writer that makes no progress would loop
+/// forever.
 fn some(written: usize) -> rustix::io::Result<usize> {
     if written == 0 {
         Err(Errno::IO)
@@ -353,7 +357,7 @@ fn write_error(offset_bytes: u64, len_bytes: u64, errno: Errno) -> Error {
     }
 }
 
-/// Why a read inside the device found the end of the file.
+/// The error of a read inside the device that reached the end of the file.
 fn shrunk() -> io::Error {
     io::Error::new(
         io::ErrorKind::UnexpectedEof,

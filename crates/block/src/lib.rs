@@ -1,16 +1,16 @@
-//! Block devices: where an image's bytes come from.
+//! Block devices, which store the bytes of an image.
 //!
-//! Everything above this crate reads and writes through [`BlockDevice`], which is
-//! the seam for fault injection and recording (`larder-instruments`). A device is a flat
-//! array of bytes; offsets and lengths are in bytes and need no alignment.
+//! Everything above this crate reads and writes through [`BlockDevice`], which is the seam for fault
+//! injection and recording (`larder-instruments`). A device is a flat array of bytes. Offsets and lengths
+//! are in bytes and need no alignment.
 //!
 //! | device | bytes from | for |
 //! |---|---|---|
 //! | [`FileDevice`] | a regular file or a kernel block device | every mount |
-//! | [`DirectDevice`] | the same, past the kernel's page cache | mounts with `direct_device` |
+//! | [`DirectDevice`] | the same, bypassing the kernel's page cache | mounts with `direct_device` |
 //! | [`MemoryDevice`] | a vector | tests, images made in memory |
-//! | [`RemapDevice`] | another device, some blocks from elsewhere on it | journal recovery without writing |
-//! | [`CountingDevice`] | another device, reads and bytes counted | statistics |
+//! | [`RemapDevice`] | another device, with some blocks redirected to other blocks of it | journal recovery without writing |
+//! | [`CountingDevice`] | another device, with reads and bytes counted | statistics |
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! Locks on images, so that nobody changes what another reads.
+//! Locks on images, which prevent one process from changing an image while another uses it.
 //!
-//! Model: flock(2) on the image: shared to read, exclusive to write. The lock ends with the
-//! process, however it ends. It is advisory: losetup, the kernel's mount and e2fsck do not look.
+//! Model: flock(2) on the image: shared for reading, exclusive for writing. The lock ends with the
+//! process, however the process ends. It is advisory: losetup, the kernel's mount and e2fsck ignore
+//! it.
 
 use crate::retry::retry;
 use crate::{Error, Result};
@@ -12,12 +13,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What an image is opened for.
+/// The kind of access for which an image is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Reading, beside other readers.
+    /// Reading. Other readers are allowed.
     Read,
-    /// Reading and writing, alone.
+    /// Reading and writing, with exclusive access.
     Write,
 }
 
@@ -25,9 +26,9 @@ pub(crate) enum Access {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockHolder {
-    /// Its process number.
+    /// Its process ID.
     pub pid: u32,
-    /// The name that its program was called by; empty if unknown.
+    /// The name of its program, or empty if unknown.
     pub name: String,
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn take(file: &OwnedFd, path: &Path, access: Access) -> Result<()> {
         Err(Errno::WOULDBLOCK) => Err(Error::Locked {
             path: path.to_owned(),
         }),
-        // Some network and user-space file systems have no locks.
+        // Some network and user-space file systems do not support locks.
         Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
         Err(errno) => Err(Error::Open {
             path: path.to_owned(),
@@ -50,7 +51,7 @@ pub(crate) fn take(file: &OwnedFd, path: &Path, access: Access) -> Result<()> {
     }
 }
 
-/// Who has locked the file at `path`, as far as the system tells.
+/// Returns the process that has locked the file at `path`, if the system reports it.
 #[must_use]
 pub fn lock_holder(path: &Path) -> Option<LockHolder> {
     let metadata = fs::metadata(path).ok()?;
@@ -74,8 +75,8 @@ pub fn lock_holder(path: &Path) -> Option<LockHolder> {
     })
 }
 
-/// The process of a line such as `7: FLOCK  ADVISORY  WRITE 1234 08:02:131 0 EOF`, whose device
-/// number is in hexadecimal, if it is about the file and names a process that we can see.
+/// Parses a line such as `7: FLOCK  ADVISORY  WRITE 1234 08:02:131 0 EOF`, whose device number is
+/// in hexadecimal. Returns the process ID if the line is about the file and we can see the process.
 fn holder_in(line: &str, device: (u32, u32), ino: u64) -> Option<u32> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     if fields.next()? != "FLOCK" {
@@ -114,7 +115,7 @@ mod tests {
     fn process_that_writes_an_image_is_its_holder() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let device = FileDevice::open_writable(file.path(), FileRange::default()).unwrap();
-        // Some file systems tell another device number in stat(2) than the lock has.
+        // On some file systems, stat(2) reports another device number than the lock has.
         if let Some(holder) = lock_holder(file.path()) {
             assert_eq!(holder.pid, std::process::id());
         }

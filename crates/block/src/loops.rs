@@ -1,7 +1,7 @@
-//! Loop devices of the system that have an image attached: no lock tells of them.
+//! Loop devices of the system to which an image is attached. Locks do not show them.
 //!
-//! Each has its file's path under `/sys/block`. What is deleted, or lies where the path leads
-//! nowhere (another mount namespace), is not found.
+//! Each has the path of its file under `/sys/block`. An image is not found if it was deleted, or if
+//! the path leads nowhere in this mount namespace.
 
 use rustix::fs::Stat;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A loop device that is attached to the file, if there is one.
+/// Returns a loop device that is attached to the file, if there is one.
 pub(crate) fn attached_to(file: &Stat) -> Option<PathBuf> {
     let devices = fs::read_dir("/sys/block").ok()?;
     devices.flatten().find_map(|device| {

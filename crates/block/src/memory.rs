@@ -3,7 +3,7 @@
 use crate::{BlockDevice, Result, check_range};
 use parking_lot::RwLock;
 
-/// A device whose contents are a vector of bytes. Writable; a flush does nothing.
+/// A writable device whose content is a vector of bytes. A flush does nothing.
 #[derive(Debug, Default)]
 pub struct MemoryDevice {
     size_bytes: u64,
@@ -11,7 +11,7 @@ pub struct MemoryDevice {
 }
 
 impl MemoryDevice {
-    /// A device that holds `bytes`.
+    /// Creates a device that contains `bytes`.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self {
@@ -20,14 +20,14 @@ impl MemoryDevice {
         }
     }
 
-    /// A copy of what it holds.
+    /// Returns a copy of the content.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.bytes.read().clone()
     }
 }
 
-/// Where a range that lies inside the vector starts in it.
+/// Returns the index in the vector of an offset that is inside it.
 fn index(offset_bytes: u64) -> usize {
     usize::try_from(offset_bytes).expect("lies inside a vector")
 }

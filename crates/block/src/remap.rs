@@ -1,17 +1,16 @@
-//! A device on which some blocks are read from elsewhere: what a journal's
-//! replay would have written, without writing it.
+//! A device that redirects reads of some blocks. It shows the result of a journal replay without
+//! writing.
 //!
-//! Model: jbd2 copies a block from the journal to its home when it recovers.
-//! Here the home is redirected to the copy in the journal instead, so that the
-//! image can stay read-only. Where the journal had to blank the first four
-//! bytes of a block (they looked like one of its own), the redirection carries
-//! them.
+//! Model: when jbd2 recovers, it copies a block from the journal to its home. Here the home is
+//! redirected to the copy in the journal instead, so the image can stay read-only. The journal
+//! blanks the first four bytes of a block if they look like one of its own. The redirection then
+//! records those bytes.
 //!
-//! Invariants: redirects are sorted by home, each home once; homes and sources
-//! lie inside the device. A source is read as it is, even if it is itself the
-//! home of another redirect: there are no chains.
+//! Invariants: redirects are sorted by home, and each home occurs once. Homes and sources are
+//! inside the device. A source is read without translation, even if it is the home of another
+//! redirect: there are no chains.
 //!
-//! Cost: 24 bytes a redirect; a read without one inside costs one binary
+//! Cost: 24 bytes for each redirect. A read that contains no redirected block costs one binary
 //! search and is passed on whole.
 
 use crate::{BlockDevice, Result, check_range, total_bytes};
@@ -19,18 +18,18 @@ use std::io::IoSliceMut;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// A block that is read from another block of the same device.
+/// A block whose content is read from another block of the same device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// The block asked for.
+    /// The requested block.
     pub home: u64,
-    /// The block read instead.
+    /// The block that is read instead.
     pub source: u64,
     /// The block's first four bytes, if they differ from the source's.
     pub first_bytes: Option<[u8; 4]>,
 }
 
-/// A device with some blocks redirected.
+/// A device that redirects reads of some blocks.
 #[derive(Debug)]
 pub struct RemapDevice {
     inner: Arc<dyn BlockDevice>,
@@ -38,7 +37,7 @@ pub struct RemapDevice {
     redirects: Vec<Redirect>,
 }
 
-/// A piece of a read that one read of the inner device serves.
+/// A part of a read that one read of the inner device serves.
 struct Piece {
     len_bytes: usize,
     inner_offset_bytes: u64,
@@ -46,11 +45,10 @@ struct Piece {
 }
 
 impl RemapDevice {
-    /// Redirects blocks of `inner`. If a home is there several times, the last
-    /// of them holds.
+    /// Redirects blocks of `inner`. If a home occurs several times, the last redirect applies.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`] if a source does not lie inside `inner`.
+    /// [`crate::Error::OutOfRange`] if a source is not inside `inner`.
     pub fn new(
         inner: Arc<dyn BlockDevice>,
         block_size_bytes: NonZeroU32,
@@ -71,7 +69,7 @@ impl RemapDevice {
         })
     }
 
-    /// The redirects whose home touches the bytes of a read, as a range of indices.
+    /// Returns the redirects whose homes overlap the bytes of a read, as a range of indices.
     fn touched(&self, offset_bytes: u64, len_bytes: u64) -> std::ops::Range<usize> {
         let first_block = offset_bytes / self.block_size_bytes;
         let end_block = offset_bytes
@@ -84,8 +82,8 @@ impl RemapDevice {
         start..start + count
     }
 
-    /// The first piece of a read of `len` bytes: up to the next redirected
-    /// block, or a run of redirected blocks whose sources adjoin.
+    /// Returns the first piece of a read of `len` bytes. It ends at the next redirected block, or
+    /// contains a run of redirected blocks whose sources are adjacent.
     fn piece(&self, offset_bytes: u64, len: usize, touched: std::ops::Range<usize>) -> Piece {
         let block = offset_bytes / self.block_size_bytes;
         let within_bytes = offset_bytes % self.block_size_bytes;
@@ -119,8 +117,8 @@ impl RemapDevice {
         }
     }
 
-    /// Puts the first bytes of redirected blocks where `buf`, which was read
-    /// for `offset_bytes`, covers them.
+    /// Stores the first bytes of redirected blocks in `buf`, which was read at `offset_bytes`, as
+    /// far as it covers them.
     fn patch(&self, buf: &mut [u8], offset_bytes: u64, patches: std::ops::Range<usize>) {
         for redirect in &self.redirects[patches] {
             let Some(first_bytes) = redirect.first_bytes else {

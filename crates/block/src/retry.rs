@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-/// Calls again as long as a signal interrupts.
+/// Repeats a system call as long as a signal interrupts it.
 pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     loop {
         match call() {

@@ -1,4 +1,4 @@
-//! What a remapped device reads, and in which pieces.
+//! Tests of what a remapped device reads, and in which pieces.
 
 use std::io::IoSliceMut;
 use std::num::NonZeroU32;
@@ -17,7 +17,7 @@ fn redirect(home: u64, source: u64) -> Redirect {
     }
 }
 
-/// Every byte of block n is n.
+/// A device of `blocks` blocks, in which every byte of block n is n.
 fn numbered(blocks: u8) -> Vec<u8> {
     (0..blocks).flat_map(|block| [block; 16]).collect()
 }

@@ -3,43 +3,43 @@
 use crate::TraceEvent;
 use larder_cache::tape::{CacheKind, Operation};
 
-/// Events, each column on its own, as Parquet has them.
+/// Events in columns, as Parquet stores them.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Nanoseconds since the recording began.
     pub time: Vec<i64>,
-    /// The cache.
+    /// The cache of the event.
     pub cache: Vec<CacheKind>,
-    /// What happened.
+    /// The operation.
     pub operation: Vec<Operation>,
     /// The device.
     pub device: Vec<i32>,
     /// The inode.
     pub inode: Vec<i64>,
-    /// Page, block, or inode of the directory.
+    /// The page, the block, or the inode of the directory.
     pub index: Vec<i64>,
     /// The hash of the name.
     pub name_hash: Vec<i64>,
 }
 
 impl Batch {
-    /// Number of events.
+    /// Returns the number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.time.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.time.is_empty()
     }
 
-    /// The events, in the order of the trace.
+    /// Returns the events in the order of the trace.
     #[must_use]
     pub fn events(&self) -> impl ExactSizeIterator<Item = TraceEvent> + '_ {
         let rows = self.len();
-        // Slices of one length, so that bounds are checked once.
+        // Slices of equal length, so that bounds are checked once.
         let (time, cache, operation) = (
             &self.time[..rows],
             &self.cache[..rows],
@@ -58,7 +58,7 @@ impl Batch {
         })
     }
 
-    /// Adds `event` at the end.
+    /// Appends `event`.
     #[inline]
     pub(crate) fn push(&mut self, event: &TraceEvent) {
         self.time.push(event.time_ns.cast_signed());
@@ -70,7 +70,7 @@ impl Batch {
         self.name_hash.push(event.name_hash.cast_signed());
     }
 
-    /// Forgets the events, and keeps the memory.
+    /// Removes the events and keeps the memory.
     pub fn clear(&mut self) {
         self.time.clear();
         self.cache.clear();

@@ -1,29 +1,29 @@
-//! Checkpoints: what stands behind each row group, so that a trace without a footer can be read.
+//! Checkpoints: records after each row group, so that a trace without a footer can be read.
 //!
 //! # Layout
-//! What a Parquet footer would say if the row group in front were the only one, and behind it, in
+//! A Parquet footer as if the preceding row group were the only one, followed by these fields in
 //! little endian:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | 8 | where the row group starts, which is where the checkpoint before it ends |
+//! | 8 | start of the row group, which is the end of the previous checkpoint |
 //! | 4 | length of the footer |
-//! | 4 | CRC-32C of the footer and these fields, without it and the mark |
+//! | 4 | CRC-32C of the footer and of the fields before this one |
 //! | 8 | [`MARK`] |
 //!
-//! So checkpoints are a list, from the last to the first. A footer that knew of all row groups, each
-//! time, would take bytes by the square of their number.
+//! Thus checkpoints form a list, from the last to the first. If each of them described all row
+//! groups, their total size would grow with the square of the number of row groups.
 
 use crate::{Error, TraceInfo, footer};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 
-/// What a checkpoint ends with.
+/// The last bytes of a checkpoint.
 pub const MARK: &[u8; 8] = b"larderRG";
-/// Length of the fields behind the footer.
+/// Length of the fields after the footer.
 pub const TAIL_BYTES: usize = 24;
 
-/// The bytes to write behind a row group that starts at `start` and has the CRC-32C `sum`.
+/// Encodes the checkpoint of a row group that starts at `start` and has the CRC-32C `sum`.
 pub(crate) fn encode(
     row_group: RowGroupMetaData,
     start: u64,

@@ -1,18 +1,18 @@
 //! The columns of a trace.
 //!
-//! | column | type | what |
+//! | column | type | content |
 //! |---|---|---|
-//! | `time` | INT64 | nanoseconds since the recording began; never goes back within a thread |
+//! | `time` | INT64 | nanoseconds since the recording began; never decreases within a thread |
 //! | `cache` | INT32 (`UINT_8`) | 0 page, 1 buffer, 2 dentry, 3 inode |
 //! | `operation` | INT32 (`UINT_8`) | 0 lookup, 1 insert, 2 remove |
-//! | `device` | INT32 (`UINT_32`) | `major << 20 \| minor`, or 0 if it is not known |
+//! | `device` | INT32 (`UINT_32`) | `major << 20 \| minor`, or 0 if unknown |
 //! | `inode` | INT64 (`UINT_64`) | page, inode: the inode; else 0 |
-//! | `index` | INT64 (`UINT_64`) | page: which page; buffer: block; dentry: the directory's inode; inode: 0 |
-//! | `name_hash` | INT64 (`UINT_64`) | dentry: the name's hash; else 0 |
-//! | `hit` | BOOLEAN | lookups: whether it was there; else false |
+//! | `index` | INT64 (`UINT_64`) | page: index of the page; buffer: block; dentry: the directory's inode; inode: 0 |
+//! | `name_hash` | INT64 (`UINT_64`) | dentry: hash of the name; else 0 |
+//! | `hit` | BOOLEAN | lookups: whether the entry was found; else false |
 //!
-//! None is ever null. Numbers that grow by little from row to row, in most traces, are encoded as
-//! differences; the rest, of which a row group has few, by a dictionary.
+//! No value is ever null. Columns whose numbers grow slowly from row to row in most traces are delta-encoded.
+//! The others have few distinct values in a row group and use a dictionary.
 
 use larder_cache::tape::{CacheKind, Operation};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as PhysicalType};
@@ -21,20 +21,20 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use std::sync::Arc;
 
-/// What a trace says of its writer, up to the version.
+/// The prefix of [`CREATED_BY`], up to the version.
 pub const WRITER: &str = "larder ";
-/// What a trace says of its writer.
+/// The writer's name and version, as Parquet's `created_by`.
 pub(crate) const CREATED_BY: &str = concat!("larder ", env!("CARGO_PKG_VERSION"));
 
-/// The names of the values of `cache`, in their order.
+/// The names of the values of `cache`, in order.
 pub const CACHES: [&str; 4] = ["page", "buffer", "dentry", "inode"];
-/// The names of the values of `operation`, in their order.
+/// The names of the values of `operation`, in order.
 pub const OPERATIONS: [&str; 3] = ["lookup", "insert", "remove"];
 
-/// Name, type, bits of an unsigned number, and whether differences are stored.
+/// Name, type, bits of an unsigned number, and whether it is delta-encoded.
 pub type Column = (&'static str, PhysicalType, Option<i8>, bool);
 
-/// The columns, in their order.
+/// The columns, in order.
 pub const COLUMNS: [Column; 8] = [
     ("time", PhysicalType::INT64, None, true),
     ("cache", PhysicalType::INT32, Some(8), false),
@@ -46,10 +46,10 @@ pub const COLUMNS: [Column; 8] = [
     ("hit", PhysicalType::BOOLEAN, None, false),
 ];
 
-/// The schema of a trace.
+/// Returns the schema of a trace.
 ///
 /// # Errors
-/// None, as long as [`COLUMNS`] is right.
+/// None, if [`COLUMNS`] is valid.
 pub fn schema() -> Result<TypePtr, ParquetError> {
     let fields = COLUMNS.iter().map(|&(name, physical, bits, _)| {
         let logical = bits.map(|bits| LogicalType::integer(bits, false));
@@ -65,7 +65,7 @@ pub fn schema() -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(schema))
 }
 
-/// How a trace is written.
+/// Returns the writer settings of a trace.
 pub(crate) fn properties() -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(CREATED_BY.to_owned())
@@ -86,7 +86,8 @@ pub(crate) fn properties() -> WriterProperties {
     properties.build()
 }
 
-/// Queries ask for spans of time and for one cache; least and greatest of the others tell little.
+/// Returns the statistics to store for `column`. Queries select spans of time and one cache; minimum and
+/// maximum of the other columns are of little use.
 fn statistics_of(column: &str) -> EnabledStatistics {
     match column {
         "time" | "cache" => EnabledStatistics::Chunk,
@@ -94,7 +95,7 @@ fn statistics_of(column: &str) -> EnabledStatistics {
     }
 }
 
-/// The name of the value of `operation`.
+/// Returns the name of an operation in the column `operation`.
 #[must_use]
 pub fn name_of_operation(operation: Operation) -> &'static str {
     let [lookup, insert, remove] = OPERATIONS;
@@ -105,7 +106,7 @@ pub fn name_of_operation(operation: Operation) -> &'static str {
     }
 }
 
-/// The value of `cache`.
+/// Returns the value of `cache` in its column.
 pub(crate) fn code_of_cache(cache: CacheKind) -> i32 {
     match cache {
         CacheKind::Page => 0,
@@ -115,7 +116,7 @@ pub(crate) fn code_of_cache(cache: CacheKind) -> i32 {
     }
 }
 
-/// What the value of `cache` stands for.
+/// Returns the cache of a value of the column `cache`.
 #[must_use]
 pub fn cache_of_code(code: i32) -> Option<CacheKind> {
     match code {
@@ -127,7 +128,7 @@ pub fn cache_of_code(code: i32) -> Option<CacheKind> {
     }
 }
 
-/// The values of `operation` and `hit`.
+/// Returns the values of the columns `operation` and `hit`.
 pub(crate) fn code_of_operation(operation: Operation) -> (i32, bool) {
     match operation {
         Operation::Lookup { hit } => (0, hit),
@@ -136,7 +137,7 @@ pub(crate) fn code_of_operation(operation: Operation) -> (i32, bool) {
     }
 }
 
-/// What the values of `operation` and `hit` stand for.
+/// Returns the operation of the values of the columns `operation` and `hit`.
 #[must_use]
 pub fn operation_of_code(code: i32, hit: bool) -> Option<Operation> {
     match code {

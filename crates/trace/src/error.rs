@@ -1,22 +1,22 @@
-//! What keeps a trace from being written.
+//! Errors of writing a trace.
 
 use parquet::errors::ParquetError;
 use std::io;
 
-/// A trace cannot be written.
+/// An error that prevents a trace from being written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Parquet's writer refused.
+    /// Parquet's writer failed.
     #[error("cannot write the trace: {0}")]
     Write(ParquetError),
 }
 
 impl From<ParquetError> for Error {
-    /// Keeps the system's own message where a system call failed.
+    /// Keeps the system's own message if a system call failed.
     fn from(error: ParquetError) -> Self {
         match error {
             ParquetError::External(source) => match source.downcast::<io::Error>() {

@@ -1,29 +1,30 @@
-//! An event of a trace: what happened, when, in which cache, to what.
+//! An event of a trace: its time, cache, operation and key.
 
 use larder_cache::hash::HashKey;
 use larder_cache::tape::{CacheKind, Event, Operation};
 
-/// A row of a trace. Numbers that mean nothing for its cache are 0.
+/// A row of a trace. Numbers that do not apply to its cache are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceEvent {
-    /// Nanoseconds since the recording began; never goes back within a thread.
+    /// Nanoseconds since the recording began; never decreases within a thread.
     pub time_ns: u64,
     /// The cache.
     pub cache: CacheKind,
-    /// What happened.
+    /// The operation.
     pub operation: Operation,
-    /// The device: `major << 20 | minor`, or 0 if it is not known.
+    /// The device: `major << 20 | minor`, or 0 if unknown.
     pub device: u32,
-    /// Page, inode: the inode.
+    /// Page, inode: the inode number.
     pub inode: u64,
-    /// Page: which page of the file. Buffer: the block. Dentry: the directory's inode.
+    /// Page: the index of the page in the file. Buffer: the block. Dentry: the directory's inode.
     pub index: u64,
     /// Dentry: the hash of the name.
     pub name_hash: u64,
 }
 
 impl TraceEvent {
-    /// What a tape was told of, at `time_ns`; `device` is what the key does not say.
+    /// Creates the row of an event that a tape reported at `time_ns`. `device` is needed because
+    /// the key does not contain it.
     #[must_use]
     #[inline]
     pub fn new(time_ns: u64, device: u32, event: Event) -> Self {
@@ -62,7 +63,7 @@ impl TraceEvent {
         }
     }
 
-    /// What hash functions see of it.
+    /// Returns the key that hash functions use.
     #[must_use]
     #[inline]
     pub fn key(&self) -> HashKey {

@@ -1,9 +1,9 @@
-//! The footer: what a trace says of itself and of its row groups, as Parquet has it.
+//! The Parquet footer, which describes the trace and its row groups.
 //!
 //! # Layout
-//! In front of the footer, where Parquet's readers do not look: its CRC-32C, in little endian, and
-//! [`MARK`]. One that we wrote must have them. Another tool writes neither, and may have copied the sums of
-//! the row groups that it read, which are not those of the ones that it wrote.
+//! Before the footer, where readers of Parquet do not look, are its CRC-32C in little endian and [`MARK`].
+//! Every footer that Larder wrote has them. Other tools write neither. They may have copied the checksums
+//! of the row groups that they read, which do not match the row groups that they wrote.
 
 use crate::columns::{self, CREATED_BY};
 use crate::{Error, TraceInfo};
@@ -13,16 +13,16 @@ use parquet::file::metadata::{
 use parquet::schema::types::SchemaDescriptor;
 use std::sync::Arc;
 
-/// What a file of Parquet starts and ends with.
+/// The first and last bytes of a Parquet file.
 pub const MAGIC: &[u8; 4] = b"PAR1";
-/// What stands in front of a footer, behind its sum.
+/// The bytes between the checksum and the footer.
 pub const MARK: &[u8; 4] = b"lard";
-/// Length of what ends a file: the footer's length, and [`MAGIC`].
+/// Length of the end of a file: the footer's length, and [`MAGIC`].
 pub const END_BYTES: usize = 8;
-/// Length of sum and mark.
+/// Length of the checksum and the mark.
 pub const SUM_BYTES: usize = 8;
 
-/// A footer, without what ends a file.
+/// Encodes a footer without the end of the file.
 pub(crate) fn encode(
     row_groups: Vec<RowGroupMetaData>,
     sums: &[u32],
@@ -33,7 +33,7 @@ pub(crate) fn encode(
     Ok(bytes)
 }
 
-/// A footer, with all that is to end a trace.
+/// Encodes a footer with everything that ends a trace.
 pub(crate) fn encode_end(
     row_groups: Vec<RowGroupMetaData>,
     sums: &[u32],

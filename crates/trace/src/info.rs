@@ -1,4 +1,4 @@
-//! What a trace says of itself, in the key-value metadata of its footer.
+//! The description of a trace, in the key-value metadata of its footer.
 
 use crate::Error;
 use crate::columns::{CACHES, OPERATIONS};
@@ -7,7 +7,7 @@ use parquet::file::metadata::KeyValue;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The schema's version. A trace of another one is refused.
+/// The version of the schema. A trace of another version is refused.
 pub const VERSION: &str = "1";
 
 /// The key of [`VERSION`].
@@ -19,35 +19,36 @@ const OPERATIONS_KEY: &str = "larder.trace.operation";
 /// The key of the CRC-32C of each row group, in JSON.
 pub const SUMS_KEY: &str = "larder.trace.crc32c";
 
-/// What was recorded.
+/// The description of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceInfo {
-    /// From what, for people.
+    /// A human-readable name of the source.
     pub source: String,
-    /// When the recording began, in seconds since 1970; `None` if it is not known.
+    /// The start of the recording, in seconds since 1970; `None` if unknown.
     pub began_unix_s: Option<i64>,
-    /// Whether inserts and removals are recorded too, so that a replay knows exactly what was cached.
+    /// Whether insertions and removals are recorded too, so that a replay knows exactly what was
+    /// cached.
     pub tells_changes: bool,
-    /// The tables that were asked; those not known are missing.
+    /// The recorded tables. Unknown ones are missing.
     pub tables: BTreeMap<CacheKind, TableInfo>,
-    /// Events that were not kept, since they came faster than they were written.
+    /// Events that were lost because they arrived faster than they were written.
     pub lost: u64,
-    /// Whether the end is missing: the trace was salvaged.
+    /// Whether the end is missing, because the trace was salvaged.
     pub is_cut_short: bool,
 }
 
 /// A table that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableInfo {
-    /// Its hash function, by name.
+    /// The name of its hash function.
     pub function: String,
-    /// It has 2^`bits` buckets.
+    /// The table has 2^`bits` buckets.
     pub bits: u32,
 }
 
 impl TraceInfo {
-    /// As metadata, with the sums of the row groups that it is for.
+    /// Encodes this as metadata, with the checksums of the row groups that it describes.
     pub(crate) fn to_metadata(&self, sums: &[u32]) -> Result<Vec<KeyValue>, Error> {
         let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
         let json = |what: serde_json::Result<String>| what.map_err(|error| Error::Io(error.into()));

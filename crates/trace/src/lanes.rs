@@ -1,29 +1,30 @@
-//! Lanes: where threads put events, for one thread to collect.
+//! Lanes: buffers that threads fill with events, and that one thread collects.
 //!
 //! # Model
-//! The per-CPU buffers of `perf` and ftrace. A thread has a lane by its number; so many threads as
-//! there are lanes do not meet.
+//! The per-CPU buffers of `perf` and ftrace. The number of a thread selects its lane, so up to [`LANES`]
+//! threads do not contend.
 //!
 //! # Order
-//! Events are stamped while their lane is locked. What is collected in a round and was stamped
-//! before it began is therefore complete: whatever a lane was given after it was collected was
-//! stamped later. So [`Lanes::collect`] gives all events in the order of their time, whichever
-//! thread they come from. Of one key, a table tells while its bucket is locked: the clock, which is
-//! the same for all processors, keeps their order.
+//! Events get their time while their lane is locked. Therefore a round of collection has every event whose
+//! time is before the start of the round: an event that enters a lane after the lane was collected has a
+//! later time. So [`Lanes::collect`] returns all events of all threads in the order of their time. A table
+//! reports the events of one key while its bucket is locked. The clock is the same for all processors, so
+//! it preserves their order.
 //!
-//! The clock is asked for each change. Lookups between which nothing changed have the time of the
-//! first of up to [`LOOKUPS`] of them; those of a lane keep their order, and no lookup comes before a
-//! change that was told when it was.
+//! The clock is read for each change. Up to [`LOOKUPS`] lookups without a change between them have the
+//! time of the first. Lookups of one lane keep their order, and no lookup is ordered before a change that
+//! was reported earlier.
 //!
 //! # Locking
-//! One lane at a time, for one event, or to take all that it holds. Nothing else is locked or
-//! awaited meanwhile, but room, where that is asked for.
+//! One lane is locked at a time, to add one event or to take all of its events. No other lock is taken
+//! meanwhile, and no thread waits with the lock held. A thread that waits for room ([`Overflow::Wait`])
+//! releases the lock.
 //!
 //! # Cost
-//! A lock that is free, for each event, and a look at the clock for each change. The latest events of a
-//! lane lie in memory that stays in the processor's cache: what is written for each event is there
-//! when the lock is left, which waits for it. 32 bytes an event, 4 MiB a lane, and as much again where
-//! they are collected: 132 MiB at most, beside the caches' budget, if 16 threads fill their lanes.
+//! One uncontended lock for each event, and one read of the clock for each change. The latest events of a
+//! lane are in memory that stays in the processor's cache, because the release of the lock waits for the
+//! stores before it. An event takes 32 bytes, a lane 4 MiB, and collection as much again: at most 132 MiB,
+//! in addition to the caches' budget, if 16 threads fill their lanes.
 
 use larder_cache::sync::thread_number;
 use larder_cache::tape::{Event, Operation};
@@ -33,28 +34,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Lanes.
+/// Number of lanes.
 const LANES: usize = 16;
-/// Events that a lane holds at most, but for the latest.
+/// The largest number of events in a lane, not counting the latest.
 const LANE_EVENTS: usize = 1 << 17;
-/// With so many in a lane they are collected soon: what is filled is small enough to stay in a processor's
-/// cache.
+/// A lane with this many events requests collection. This many still fit into a processor's cache.
 const HURRY_EVENTS: usize = 1 << 14;
-/// The latest events of a lane, which divide [`HURRY_EVENTS`].
+/// The number of latest events of a lane. It divides [`HURRY_EVENTS`].
 const LATEST_EVENTS: usize = 64;
-/// Lookups in a row that have one time.
+/// The largest number of consecutive lookups with one time.
 const LOOKUPS: u32 = 16;
 
-/// What to do where events come faster than they are written.
+/// Action when events arrive faster than they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// Lose them, and count how many.
+    /// Lose events, and count them.
     Lose,
-    /// Wait until there is room. The trace must not lie in the volume that is recorded.
+    /// Wait until there is room. The trace must not be stored in the volume that is recorded.
     Wait,
 }
 
-/// An event, and when it was told.
+/// An event and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timed {
     pub(crate) time_ns: u64,
@@ -67,12 +67,12 @@ pub(crate) struct Lanes {
     began: Instant,
     overflow: Overflow,
     all: [Lane; LANES],
-    /// Nothing is taken any more.
+    /// No more events are accepted.
     is_closed: AtomicBool,
     changes: Changes,
 }
 
-/// How many changes were told, on a cache line of its own.
+/// Number of changes reported, on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Changes(AtomicU64);
@@ -88,24 +88,24 @@ struct Lane {
 #[derive(Debug, Default)]
 struct Held {
     events: Vec<Timed>,
-    /// What came behind these.
+    /// The events after `events`.
     latest: Vec<Timed>,
     lost: u64,
     stamp: Stamp,
 }
 
-/// The time that was looked at last.
+/// The last time that was read from the clock.
 #[derive(Debug, Default)]
 struct Stamp {
     time_ns: u64,
-    /// Changes that were told before.
+    /// Changes that were reported before.
     changes: u64,
-    /// Lookups that may have the same time, if nothing more changed.
+    /// Lookups that may still use this time if nothing changes.
     lookups: u32,
 }
 
 impl Held {
-    /// Puts the latest events behind the others.
+    /// Moves the latest events to the end of `events`.
     fn settle(&mut self) {
         self.events.append(&mut self.latest);
     }
@@ -113,7 +113,7 @@ impl Held {
 
 impl Lane {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        // What is held is right at all times.
+        // The state is consistent at all times, so a poisoned lock is safe to use.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,8 +133,8 @@ impl Lanes {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Takes `event`. Calls `hurry` if whoever collects is to do so soon. What comes when nothing is taken
-    /// any more is lost.
+    /// Adds `event`. Calls `hurry` if the lanes should be collected soon. The event is lost if the lanes
+    /// are closed.
     pub(crate) fn put(&self, event: Event, hurry: impl Fn()) {
         let lane = &self.all[thread_number() % LANES];
         let mut held = lane.lock();
@@ -156,7 +156,8 @@ impl Lanes {
         }
     }
 
-    /// The time of what is told now: if it is a lookup, as late as that of all changes that were told.
+    /// Returns the time of a new event. The time of a lookup is not before that of any change reported so
+    /// far.
     fn time_ns(&self, stamp: &mut Stamp, is_lookup: bool) -> u64 {
         let changes = self.changes.0.load(Acquire);
         if !is_lookup || stamp.lookups == 0 || stamp.changes != changes {
@@ -170,7 +171,7 @@ impl Lanes {
         stamp.time_ns
     }
 
-    /// Makes room for later events than the latest; `None` if there is none, and one is lost.
+    /// Makes room for more latest events. Returns `None` if there is no room, and counts one lost event.
     #[cold]
     fn settle<'l>(
         &self,
@@ -200,11 +201,12 @@ impl Lanes {
         Some(held)
     }
 
-    /// Takes nothing any more, and lets nobody wait; what is held is still to be collected.
+    /// Closes the lanes: no event is accepted, and no thread waits for room. Events in the lanes can still
+    /// be collected.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Release);
         for lane in &self.all {
-            // Whoever found it open waits by now.
+            // A thread that found the lanes open has added its event by now, or waits.
             drop(lane.lock());
             lane.has_room.notify_all();
         }
@@ -214,14 +216,14 @@ impl Lanes {
         self.is_closed.load(Acquire)
     }
 
-    /// Moves all that the lanes hold to `late`, sorted by time, and returns how many of these, from the
-    /// first on, have none before them that is still to come.
+    /// Moves all events of the lanes to `late`, sorted by time. Returns the number of events at its start
+    /// that no later event can precede.
     pub(crate) fn collect(&self, late: &mut Vec<Timed>, spare: &mut Vec<Timed>) -> usize {
         let until = self.now_ns();
         for lane in &self.all {
             let mut held = lane.lock();
             held.settle();
-            // What comes from now on is stamped anew.
+            // The next event gets a new time.
             held.stamp.lookups = 0;
             mem::swap(&mut held.events, spare);
             drop(held);
@@ -232,7 +234,7 @@ impl Lanes {
         late.partition_point(|timed| timed.time_ns < until)
     }
 
-    /// Events that were lost so far.
+    /// Returns the number of events lost so far.
     pub(crate) fn lost(&self) -> u64 {
         self.all.iter().map(|lane| lane.lock().lost).sum()
     }

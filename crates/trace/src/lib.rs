@@ -1,8 +1,8 @@
-//! Traces: what caches were asked, kept in a Parquet file, a row an event.
+//! Traces: operations of caches in a Parquet file, one event in each row.
 //!
 //! # Model
-//! `perf record`, for the tables of caches: recorded once ([`TraceRecorder`] from our own caches),
-//! read by anything that reads Parquet, replayed as often as one likes.
+//! `perf record`, for the tables of caches: recorded once ([`TraceRecorder`] records Larder's own
+//! caches), readable by any Parquet reader, replayed any number of times.
 //!
 //! # Layout
 //!
@@ -10,14 +10,15 @@
 //! PAR1 | row group | checkpoint | row group | checkpoint | ... | footer | PAR1
 //! ```
 //!
-//! The columns are those of [`columns`]. A [`checkpoint`] describes the row group in front of it, so
-//! that a trace whose writer was killed, and which has no footer, can be read up to the last whole
-//! row group. Readers of Parquet start from the footer and see no checkpoints. Footer and checkpoints
-//! have the CRC-32C of row groups, and one of their own: what was damaged is told, not decoded.
+//! The columns are those of [`columns`]. A [`checkpoint`] describes the row group before it. If the
+//! writer was killed, the trace has no footer, but it can be read up to its last complete row group.
+//! Readers of Parquet start at the footer and do not see checkpoints. Footer and checkpoints contain
+//! the CRC-32C of row groups, and one of their own. Damage is reported as an error, and damaged data
+//! is not decoded.
 //!
 //! # Cost
-//! Writing keeps one row group of 512 Ki rows and its pages, some 50 MB, however long the
-//! trace is, and a kilobyte for each row group.
+//! The writer keeps one row group of 512 Ki rows and its pages in memory, about 50 MB regardless of
+//! the length of the trace, and one kilobyte for each row group.
 
 #![forbid(unsafe_code)]
 

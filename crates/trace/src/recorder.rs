@@ -1,14 +1,15 @@
-//! Recording from our own caches: a tape whose events a thread of its own writes to a trace.
+//! Recording of Larder's own caches: a tape whose events are written to a trace by a separate thread.
 //!
 //! # Model
-//! `perf record`: the threads that use the caches fill [`lanes`](crate::lanes), one thread empties
-//! them into the file. What it cannot keep up with is lost and counted, or, if asked for, waited for.
-//! Where the file cannot be written any more, the trace ends there; those who use the caches go on, and what
-//! they tell is counted.
+//! `perf record`: the threads that use the caches fill [`lanes`](crate::lanes), and one thread empties them
+//! into the file. If that thread cannot keep up, events are lost and counted, or the other threads wait if
+//! so configured. If the file can no longer be written, the trace ends there. The threads that use the
+//! caches continue, and their events are counted as lost.
 //!
 //! # Cost
-//! To those who use the caches, what [`lanes`](crate::lanes) cost; the writer encodes. What was told
-//! is in the file [`ROW_GROUP_AGE`] later, and stays there if the process is killed.
+//! For the threads that use the caches, the cost of [`lanes`](crate::lanes); the writer thread does the
+//! encoding. An event is in the file after about [`ROW_GROUP_AGE`], and stays there if the process is
+//! killed.
 
 use crate::lanes::{Lanes, Overflow};
 use crate::{Error, TableInfo, TraceEvent, TraceInfo, TraceWriter};
@@ -19,34 +20,34 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often the lanes are emptied, unless one of them fills.
+/// The interval at which the lanes are emptied, unless one of them fills.
 const ROUND: Duration = Duration::from_millis(100);
-/// A row group is written so often, full or not.
+/// The longest time between two row groups. A row group is then written even if it is not full.
 const ROW_GROUP_AGE: Duration = Duration::from_secs(5);
 
-/// What was recorded.
+/// The result of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Events in the trace.
     pub events: u64,
-    /// Events that are not.
+    /// Events that were lost.
     pub lost: u64,
 }
 
-/// A recording. Dropped, it ends as by [`TraceRecorder::finish`].
+/// A recording. Dropping it ends it as [`TraceRecorder::finish`] does.
 #[derive(Debug)]
 pub struct TraceRecorder {
     tape: Arc<RecorderTape>,
     writer: Option<JoinHandle<Result<Recorded, Box<Failed>>>>,
 }
 
-/// A trace that cannot be written any more, and why.
+/// A trace that can no longer be written, and the error.
 struct Failed {
     error: Error,
     writer: TraceWriter,
 }
 
-/// What the caches tell.
+/// The tape to which the caches report events.
 #[derive(Debug)]
 struct RecorderTape {
     file: String,
@@ -56,12 +57,12 @@ struct RecorderTape {
     writer: OnceLock<Thread>,
 }
 
-/// How far the writer is.
+/// The progress of the writer.
 #[derive(Clone, Debug, Default)]
 struct Progress {
-    /// Events that it took from the lanes.
+    /// Events taken from the lanes.
     taken: u64,
-    /// Of these, those that it could not write.
+    /// Of these, the events that could not be written.
     unwritten: u64,
     failure: Option<String>,
 }
@@ -107,10 +108,10 @@ impl Tape for RecorderTape {
 }
 
 impl TraceRecorder {
-    /// Records to a new file at `path`. `source` says of what, for people.
+    /// Starts a recording to a new file at `path`. `source` is a human-readable name of what is recorded.
     ///
     /// # Errors
-    /// If there is such a file already, or it or the thread cannot be made.
+    /// If the file already exists, or if the file or the thread cannot be created.
     pub fn start(path: &Path, source: &str, overflow: Overflow) -> Result<Self, Error> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let seconds = now.ok().and_then(|now| i64::try_from(now.as_secs()).ok());
@@ -135,7 +136,7 @@ impl TraceRecorder {
                 let _closes = Closes(&told.lanes);
                 write(&told, writer)
             })?;
-        // Only here.
+        // This is the only place that sets it.
         let _ = tape.writer.set(thread.thread().clone());
         Ok(Self {
             tape,
@@ -143,22 +144,22 @@ impl TraceRecorder {
         })
     }
 
-    /// What the caches are to tell.
+    /// Returns the tape to which the caches report events.
     #[must_use]
     pub fn tape(&self) -> Arc<dyn Tape> {
         self.tape.clone()
     }
 
-    /// Says which tables are recorded: replayed with the same, a trace does the same.
+    /// Sets the description of the recorded tables. A replay with the same tables has the same results.
     pub fn set_tables(&self, tables: BTreeMap<CacheKind, TableInfo>) {
         *self.tape.lock_tables() = tables;
     }
 
-    /// Ends the recording: writes what was told, and the footer. Nothing is recorded from then on.
+    /// Ends the recording: writes the remaining events and the footer. Nothing is recorded after that.
     ///
     /// # Errors
-    /// The first that the writer met. The trace ends with the last whole row group before it, and says how
-    /// much was lost, if there is room for that.
+    /// The first error of the writer. The trace then ends with the last complete row group before the error,
+    /// and records the number of lost events if there is space for that.
     pub fn finish(mut self) -> Result<Recorded, Error> {
         self.end()
     }
@@ -174,7 +175,7 @@ impl TraceRecorder {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written.map_err(|failed| {
             let Failed { error, mut writer } = *failed;
-            // Without it, the checkpoints tell what there is.
+            // If this fails, the trace can still be read by its checkpoints.
             let _ = writer.cut_short(self.tape.recorded().lost);
             error
         })
@@ -183,13 +184,12 @@ impl TraceRecorder {
 
 impl Drop for TraceRecorder {
     fn drop(&mut self) {
-        // Who wants to know of errors calls `finish`; the log has them.
+        // Callers that need the error call `finish`. The log has it too.
         let _ = self.end();
     }
 }
 
-/// Closes the lanes when the writer ends, by a panic too: nobody is to wait for room that nobody
-/// makes.
+/// Closes the lanes when the writer ends, also by a panic, so that no thread waits for room forever.
 struct Closes<'l>(&'l Lanes);
 
 impl Drop for Closes<'_> {
@@ -198,7 +198,7 @@ impl Drop for Closes<'_> {
     }
 }
 
-/// Writes what `tape` is told, until the lanes are closed, or nothing can be written any more.
+/// Writes the events that `tape` collects, until the lanes are closed or the trace can no longer be written.
 fn write(tape: &RecorderTape, mut writer: TraceWriter) -> Result<Recorded, Box<Failed>> {
     match write_rounds(tape, &mut writer) {
         Ok(()) => Ok(tape.recorded()),
@@ -237,7 +237,7 @@ fn write_rounds(tape: &RecorderTape, writer: &mut TraceWriter) -> Result<(), Err
     }
 }
 
-/// Takes nothing any more, says so, and ends the trace where it is whole.
+/// Closes the lanes, logs the error, and ends the trace after its last complete row group.
 fn give_up(tape: &RecorderTape, writer: &mut TraceWriter, error: &Error) {
     tape.lanes.close();
     let mut rest = Vec::new();

@@ -1,4 +1,4 @@
-//! Writing a trace, a row group at a time.
+//! Writing of a trace, one row group at a time.
 
 use crate::columns::{code_of_cache, code_of_operation, properties, schema};
 use crate::{Batch, Error, TraceEvent, TraceInfo, checkpoint, footer};
@@ -11,28 +11,29 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a row group.
+/// Rows in a row group.
 pub const ROW_GROUP_ROWS: usize = 1 << 19;
 
-/// A trace that is being written. Until [`TraceWriter::finish`] it is one that was cut short.
+/// A trace that is being written. Until [`TraceWriter::finish`] returns, the file is a trace that was cut
+/// short.
 #[derive(Debug)]
 pub struct TraceWriter {
     file: SerializedFileWriter<Summed>,
     info: TraceInfo,
     rows: Batch,
-    /// Of the row groups that are whole in the file.
+    /// Checksums of the row groups that are complete in the file.
     sums: Vec<u32>,
-    /// Events in these.
+    /// Events in these row groups.
     kept: u64,
-    /// Where the last of their checkpoints ends.
+    /// The end of the last checkpoint of these row groups.
     kept_bytes: u64,
 }
 
 impl TraceWriter {
-    /// Makes the file at `path`, which only its owner may read, since it tells what was done.
+    /// Creates the file at `path`. Only its owner may read it, because a trace reveals what was accessed.
     ///
     /// # Errors
-    /// If there is such a file already, or it cannot be made.
+    /// If the file already exists or cannot be created.
     pub fn create(path: &Path, info: &TraceInfo) -> Result<Self, Error> {
         let file = OpenOptions::new()
             .write(true)
@@ -40,7 +41,7 @@ impl TraceWriter {
             .mode(0o600)
             .open(path)?;
         Self::new(file, info).inspect_err(|_| {
-            // Of no use, and in the way of another try.
+            // The file is useless, and would prevent another attempt.
             let _ = std::fs::remove_file(path);
         })
     }
@@ -52,7 +53,7 @@ impl TraceWriter {
             is_sealed: false,
         };
         let mut file = SerializedFileWriter::new(sink, schema()?, Arc::new(properties()))?;
-        // What it is can be told from the start.
+        // From now on the file can be recognized as a trace.
         file.flush()?;
         let kept_bytes = file.bytes_written() as u64;
         Ok(Self {
@@ -65,7 +66,7 @@ impl TraceWriter {
         })
     }
 
-    /// Adds `event`.
+    /// Appends `event`.
     ///
     /// # Errors
     /// If a row group is full and cannot be written.
@@ -78,16 +79,16 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// What is said of the trace from the next checkpoint on.
+    /// Returns the description of the trace that the next checkpoint will store.
     pub fn info_mut(&mut self) -> &mut TraceInfo {
         &mut self.info
     }
 
-    /// Writes what was added as a row group of its own, and its checkpoint. What is written is kept
-    /// by the system, even if this process is killed.
+    /// Writes the pending events as a row group, followed by its checkpoint. The system keeps written data
+    /// even if this process is killed.
     ///
     /// # Errors
-    /// The system's, for want of room most likely.
+    /// Those of the system, most likely because there is no space.
     pub fn write_row_group(&mut self) -> Result<(), Error> {
         if self.rows.is_empty() {
             return Ok(());
@@ -112,23 +113,24 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Events in the row groups that are whole in the file: all that are left if it can be written no more.
+    /// Returns the number of events in row groups that are complete in the file. If writing fails, only these
+    /// remain.
     pub(crate) fn kept(&self) -> u64 {
         self.kept
     }
 
-    /// Ends the trace behind its last whole row group: what came then could not be written, and makes room for a
-    /// footer, which says that the end is missing and how many events were `lost`. May be called again, when
-    /// more are lost. Nothing else is written from then on.
+    /// Ends the trace after its last complete row group. The part after that could not be written; it is cut
+    /// off, which makes room for a footer. The footer records that the end is missing and how many events
+    /// were `lost`. This can be called again if more events are lost. Nothing else is written after this.
     ///
     /// # Errors
-    /// The system's. Then there is no footer.
+    /// Those of the system. The file then has no footer.
     pub(crate) fn cut_short(&mut self, lost: u64) -> Result<(), Error> {
         self.info.lost = lost;
         self.info.is_cut_short = true;
         let whole = self.file.flushed_row_groups().iter().take(self.sums.len());
         let end = footer::encode_end(whole.cloned().collect(), &self.sums, &self.info)?;
-        // What could not be written is not to follow once there is room again.
+        // Data that could not be written must not follow if space becomes available.
         let sink = self.file.inner_mut();
         sink.is_sealed = true;
         sink.file.set_len(self.kept_bytes)?;
@@ -136,15 +138,15 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Writes the rest and the footer.
+    /// Writes the pending events and the footer.
     ///
     /// # Errors
-    /// The system's, for want of room most likely.
+    /// Those of the system, most likely because there is no space.
     pub fn finish(mut self) -> Result<(), Error> {
         self.write_end()
     }
 
-    /// What [`Self::finish`] does, for whom it may fail.
+    /// Does what [`Self::finish`] does, and keeps the writer if it fails.
     pub(crate) fn write_end(&mut self) -> Result<(), Error> {
         self.write_row_group()?;
         let row_groups = self.file.flushed_row_groups().to_vec();
@@ -155,7 +157,7 @@ impl TraceWriter {
     }
 }
 
-/// Writes `rows` in the order of the schema.
+/// Writes `rows` in the column order of the schema.
 fn write_columns(
     row_group: &mut SerializedRowGroupWriter<'_, Summed>,
     rows: &Batch,
@@ -188,12 +190,12 @@ fn write_column<T: DataType>(
     Ok(column.close()?)
 }
 
-/// A file, and the CRC-32C of what was written to it since that was last 0.
+/// A file, and the CRC-32C of all bytes written since the checksum was last set to 0.
 #[derive(Debug)]
 struct Summed {
     file: File,
     sum: u32,
-    /// Whether everything is refused.
+    /// Whether all writes are refused.
     is_sealed: bool,
 }
 
@@ -233,7 +235,8 @@ mod tests {
         }
     }
 
-    /// A trace with a row group of 10 events and 5 more, in a file that grows no more; and its path.
+    /// Returns a trace with a row group of 10 events and 5 pending events, in a file that cannot grow, and
+    /// its path.
     fn full() -> (TraceWriter, PathBuf) {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("trace", flags).unwrap());
@@ -253,7 +256,7 @@ mod tests {
         assert!(matches!(error, Error::Io(_)), "{error:?}");
         assert!(!error.to_string().contains("External"), "{error}");
         assert_eq!(writer.kept(), 10);
-        // Not even a footer has room.
+        // There is not even space for a footer.
         writer.cut_short(5).unwrap_err();
         let opened = TraceReader::open(&path, Tolerance::Whole);
         assert!(matches!(opened, Err(trace::Error::CutShort)), "{opened:?}");
@@ -268,7 +271,7 @@ mod tests {
         let mut writer = TraceWriter::create(&path, &TraceInfo::default()).unwrap();
         (0..10).for_each(|number| writer.push(&event(number)).unwrap());
         writer.write_row_group().unwrap();
-        // As if half of the next row group had found room.
+        // Simulates a next row group of which only half was written.
         writer.file.write_all(b"half of a row group").unwrap();
         for lost in [5, 7] {
             writer.cut_short(lost).unwrap();
