@@ -1,11 +1,11 @@
-//! What a mount can be asked that changes the volume.
+//! Operations that change the volume.
 //!
-//! The kernel has checked permissions. What is left to decide here is which set-id bits a file keeps:
-//! the kernel leaves that to the server (`FUSE_HANDLE_KILLPRIV_V2`), and does not say whether the
-//! caller is in the file's group.
+//! The kernel has checked permissions. The server only decides which set-id bits a file keeps: the
+//! kernel leaves that to the server (`FUSE_HANDLE_KILLPRIV_V2`), and does not pass whether the caller
+//! is in the file's group.
 //!
-//! With `-o sync`, a change is durable when it is answered ([`Operations::settled`]). Writes are not
-//! among those: the kernel, which knows of the option, sends an fsync after each.
+//! With `-o sync`, a change is durable before the reply is sent ([`Operations::settled`]). Writes are
+//! an exception: the kernel, which knows the option, sends an fsync after each write.
 
 use crate::node::NodeId;
 use crate::operations::{Answer, Entry, Operations, inode_of};
@@ -15,31 +15,31 @@ use larder::{
 };
 use rustix::io::Errno;
 
-/// The most that one request copies; a program that is told of less asks again.
+/// Maximum number of bytes that one request copies. A program continues after a short count.
 const COPY_BYTES: u64 = 64 << 20;
 /// The set-group-id bit of a mode.
 const SET_GROUP_ID: u16 = 0o2000;
 /// The attribute that holds an access control list.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
-/// What the writer makes of the count of bytes written.
+/// How the writer uses the count of bytes written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
-    /// It goes on where a short write ended, as programs do.
+    /// The writer continues after a short write, as programs do.
     Short,
-    /// It only sees errors: for what the kernel writes back of its cache, mapped stores among it,
-    /// nothing but an error reaches msync(2) and fsync(2).
+    /// The writer sees only errors. The kernel writes back its cache, which includes stores to
+    /// mappings, and only an error reaches msync(2) and fsync(2).
     All,
 }
 
-/// Who asks.
+/// The process that sent a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The user.
+    /// The user id.
     pub uid: u32,
-    /// The group.
+    /// The group id.
     pub gid: u32,
-    /// The thread that called; 0 if it has no number here.
+    /// The calling thread; 0 if it has no number in this pid namespace.
     pub thread: u32,
 }
 
@@ -48,15 +48,15 @@ impl Caller {
         self.uid == 0
     }
 
-    /// Whether the caller is in group `gid`. The protocol does not pass supplementary groups: they
-    /// are read from /proc, and a caller who cannot be found there has none.
+    /// Returns whether the caller is in group `gid`. The protocol does not pass supplementary groups:
+    /// they are read from /proc. A caller that is not found there has none.
     fn is_in_group(self, gid: u32) -> bool {
         self.gid == gid
             || std::fs::read_to_string(format!("/proc/{}/status", self.thread))
                 .is_ok_and(|status| groups_of(&status).any(|group| group == gid))
     }
 
-    /// Who the caller is to the file with `metadata`.
+    /// Returns the role of the caller for the file with `metadata`.
     fn role_for(self, metadata: &Metadata) -> ChangedBy {
         if self.is_root() {
             ChangedBy::Privileged
@@ -73,12 +73,12 @@ impl Caller {
 pub(crate) struct Name<'a> {
     /// The directory.
     pub parent: NodeId,
-    /// Any bytes but `/` and NUL.
+    /// Any bytes except `/` and NUL.
     pub name: &'a [u8],
 }
 
 impl Operations {
-    /// Fails with `EROFS` on a mount that cannot be written.
+    /// Fails with `EROFS` on a read-only mount.
     fn check_writable(&self) -> Answer<()> {
         if self.can_write() {
             Ok(())
@@ -87,7 +87,7 @@ impl Operations {
         }
     }
 
-    /// Runs `change` on a node's inode, and makes that durable if the mount is synchronous.
+    /// Runs `change` on a node's inode, and makes the change durable if the mount is synchronous.
     fn change<T>(
         &self,
         operation: &'static str,
@@ -99,7 +99,7 @@ impl Operations {
         self.settled(node, answer)
     }
 
-    /// Makes a file.
+    /// Creates a directory, a symbolic link or a special file.
     pub(crate) fn make(&self, place: Name<'_>, what: Make<'_>, new: &NewFile) -> Answer<Entry> {
         let Name { parent, name } = place;
         let operation = match what {
@@ -113,7 +113,7 @@ impl Operations {
         made.map(entry_of)
     }
 
-    /// Gives a file one more name.
+    /// Adds a name to a file.
     pub(crate) fn link(&self, node: NodeId, place: Name<'_>) -> Answer<Entry> {
         self.check_writable()?;
         let parent = inode_of(place.parent)?;
@@ -123,7 +123,7 @@ impl Operations {
         self.settled(place.parent, entry_of(linked))
     }
 
-    /// Removes a name of what is no directory.
+    /// Removes the name of a file that is not a directory.
     pub(crate) fn unlink(&self, place: Name<'_>) -> Answer<()> {
         self.change("unlink", place.parent, |volume, parent| {
             volume.unlink(parent, place.name).map(drop)
@@ -137,7 +137,7 @@ impl Operations {
         })
     }
 
-    /// Renames, with the flags of renameat2(2).
+    /// Renames a file, with the flags of renameat2(2).
     pub(crate) fn rename(&self, old: Name<'_>, new: Name<'_>, flags: u32) -> Answer<()> {
         self.check_writable()?;
         let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
@@ -148,10 +148,12 @@ impl Operations {
         self.settled(new.parent, ())
     }
 
-    /// Sets what stat(2) returns. Where chown(2) is given neither an owner nor a group, the kernel asks
-    /// for no attribute, or for the time of the change alone: for the owner, that takes set-id bits
-    /// off. It asks the same of others, whom ext4 would refuse, and before root's writes, which
-    /// take none off.
+    /// Sets the attributes that stat(2) returns.
+    ///
+    /// When chown(2) passes neither an owner nor a group, the kernel requests no attribute, or only the
+    /// change time. If the owner of the file calls it, this removes set-id bits. The kernel sends the
+    /// same request for other users, to whom ext4 would deny it, and before root's writes, which remove
+    /// no bits.
     pub(crate) fn set_attributes(
         &self,
         caller: Caller,
@@ -173,8 +175,8 @@ impl Operations {
         })
     }
 
-    /// Writes `buf` at an offset in bytes, and returns how much of it. `unprivileged` is who wrote it, if the kernel says
-    /// that they may not keep the set-id bits.
+    /// Writes `buf` at an offset in bytes, and returns the number of bytes written. `unprivileged` is
+    /// the writer, if the kernel says that the set-id bits must be removed.
     pub(crate) fn write(
         &self,
         unprivileged: Option<Caller>,
@@ -188,7 +190,7 @@ impl Operations {
         }
         self.with_inode("write", node, |volume, ino| {
             if unprivileged.is_none() && self.direct_io {
-                // Elsewhere the kernel removes capabilities before a privileged write.
+                // Without direct I/O, the kernel removes capabilities before a privileged write.
                 volume.remove_privileges(ino, ChangedBy::Privileged)?;
             }
             match count {
@@ -217,7 +219,7 @@ impl Operations {
         })
     }
 
-    /// Copies at most `len_bytes`, and returns how many it were.
+    /// Copies at most `len_bytes`, and returns the number of bytes copied.
     pub(crate) fn copy_range(
         &self,
         caller: Caller,
@@ -233,7 +235,7 @@ impl Operations {
         })
     }
 
-    /// Makes a file or a directory durable. On a read-only mount everything is.
+    /// Makes a file or a directory durable. On a read-only mount it has nothing to do.
     pub(crate) fn sync(&self, node: NodeId, data_only: bool) -> Answer<()> {
         if !self.can_write() {
             return Ok(());
@@ -243,8 +245,8 @@ impl Operations {
         })
     }
 
-    /// Sets an attribute. A new access control list takes the set-group-id bit from a file of
-    /// another group, as chmod(2) would.
+    /// Sets an extended attribute. A new access control list removes the set-group-id bit if the caller
+    /// is not in the file's group, as chmod(2) would.
     pub(crate) fn set_xattr(
         &self,
         caller: Caller,
@@ -271,7 +273,7 @@ impl Operations {
         })
     }
 
-    /// Removes an attribute.
+    /// Removes an extended attribute.
     pub(crate) fn remove_xattr(&self, node: NodeId, name: &[u8]) -> Answer<()> {
         self.change("removexattr", node, |volume, ino| {
             volume.remove_xattr(ino, name)
@@ -283,13 +285,13 @@ impl Operations {
         self.change("ioctl", node, |volume, ino| volume.set_flags(ino, flags))
     }
 
-    /// Sets the label.
+    /// Sets the label of the volume.
     pub(crate) fn set_label(&self, label: &[u8]) -> Answer<()> {
         self.check_writable()?;
         self.with_inode("ioctl", NodeId::ROOT, |volume, _| volume.set_label(label))
     }
 
-    /// Discards free space; returns the bytes discarded.
+    /// Discards free space, and returns the number of bytes discarded.
     pub(crate) fn trim(&self, bytes: std::ops::Range<u64>, min_bytes: u64) -> Answer<u64> {
         self.check_writable()?;
         self.with_inode("ioctl", NodeId::ROOT, |volume, _| {
@@ -297,8 +299,8 @@ impl Operations {
         })
     }
 
-    /// What a change is answered with, once it is durable if the mount is synchronous. `node` is
-    /// what was changed: a file, or the directory of a name.
+    /// Returns `answer`, after the change is durable if the mount is synchronous. `node` is what was
+    /// changed: a file, or the directory that contains a name.
     fn settled<T>(&self, node: NodeId, answer: T) -> Answer<T> {
         if self.sync {
             self.sync(node, false)?;
@@ -306,7 +308,8 @@ impl Operations {
         Ok(answer)
     }
 
-    /// Takes off a file what it may not keep when `caller` changes its content.
+    /// Removes the set-id bits and capabilities that a file must lose when `caller` changes its
+    /// content.
     fn remove_privileges(&self, caller: Caller, node: NodeId) -> Answer<()> {
         self.with_inode("setattr", node, |volume, ino| {
             let by = caller.role_for(&volume.metadata(ino)?);
@@ -315,7 +318,7 @@ impl Operations {
     }
 }
 
-/// The supplementary groups in /proc/PID/status.
+/// Returns the supplementary groups in the text of /proc/PID/status.
 fn groups_of(status: &str) -> impl Iterator<Item = u32> {
     let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
     let words = groups.unwrap_or_default().split_ascii_whitespace();

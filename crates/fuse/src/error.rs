@@ -1,4 +1,4 @@
-//! What can go wrong with a mount, and what to do about it.
+//! Errors of mounts.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,27 +13,27 @@ pub enum Error {
     /// The mount point does not exist. Errno: `ENOENT`.
     #[error("mount point {} does not exist", .0.display())]
     NoMountpoint(PathBuf),
-    /// What is taken for a mount does not exist. Errno: `ENOENT`.
+    /// The mount to unmount does not exist. Errno: `ENOENT`.
     #[error("{} does not exist", .0.display())]
     Absent(PathBuf),
     /// The mount point is not a directory. Errno: `ENOTDIR`.
     #[error("mount point {} is not a directory", .0.display())]
     NotDirectory(PathBuf),
-    /// The mount point holds files. Errno: `ENOTEMPTY`.
+    /// The mount point contains files. Errno: `ENOTEMPTY`.
     #[error("mount point {} is not empty", .0.display())]
     NotEmpty(PathBuf),
-    /// A larder mount is already there. Errno: `EBUSY`.
+    /// A larder mount already exists there. Errno: `EBUSY`.
     #[error("{} is already a larder mount of {source_name}", .mountpoint.display())]
     InUse {
         /// The mount point.
         mountpoint: PathBuf,
-        /// What is mounted there.
+        /// The source of the existing mount.
         source_name: String,
     },
-    /// A FUSE mount without a server is there. Errno: `ENOTCONN`.
+    /// A FUSE mount without a server exists there. Errno: `ENOTCONN`.
     #[error("{} is a mount whose server is gone", .0.display())]
     ServerGone(PathBuf),
-    /// The mount point cannot be looked at. Errno: the cause's.
+    /// The mount point cannot be examined. Errno: the cause's.
     #[error("cannot use mount point {}: {source}", .mountpoint.display())]
     Mountpoint {
         /// The mount point.
@@ -44,22 +44,22 @@ pub enum Error {
     /// The kernel's FUSE device is missing. Errno: `ENODEV`.
     #[error("/dev/fuse does not exist: this system has no FUSE")]
     NoFuseDevice,
-    /// The kernel's FUSE device is closed to this user. Errno: `EACCES`.
+    /// The user has no permission to open the kernel's FUSE device. Errno: `EACCES`.
     #[error("no permission to open /dev/fuse")]
     DeviceClosed,
     /// The program that mounts for users other than root is missing. Errno: `ENOENT`.
     #[error("fusermount3 was not found in PATH or /usr/bin, and without root it is what mounts")]
     NoFusermount,
-    /// `allow_other` or `allow_root` without the administrator's leave. Errno: `EPERM`.
+    /// `allow_other` or `allow_root` is not permitted by the administrator. Errno: `EPERM`.
     #[error("the option {0} needs root, or the line user_allow_other in /etc/fuse.conf")]
     AllowOther(&'static str),
-    /// `suid` or `dev` asked for by someone who is not root. Errno: `EPERM`.
+    /// `suid` or `dev` was requested by a user other than root. Errno: `EPERM`.
     #[error("the option {0} needs root")]
     NeedsRoot(&'static str),
-    /// fusermount3 refused. Errno: `EPERM`.
+    /// fusermount3 failed. Errno: `EPERM`.
     #[error("{0}")]
     Fusermount(String),
-    /// More threads than a mount may have. Errno: `EINVAL`.
+    /// More threads than the maximum were requested. Errno: `EINVAL`.
     #[error(
         "{0} threads are too many: the maximum is {most}",
         most = crate::MountOptions::MOST_THREADS
@@ -73,15 +73,15 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
-    /// The path is no mount point. Errno: `EINVAL`.
+    /// The path is not a mount point. Errno: `EINVAL`.
     #[error("{} is not mounted", .0.display())]
     NotMounted(PathBuf),
-    /// What is mounted there is not ours. Errno: `EINVAL`.
+    /// The mount is not a larder mount. Errno: `EINVAL`.
     #[error("{} is a mount of type {fs_type}, not of larder", .mountpoint.display())]
     NotOurs {
         /// The mount point.
         mountpoint: PathBuf,
-        /// The type of what is mounted there.
+        /// The file-system type of the mount.
         fs_type: String,
     },
     /// Files of the mount are in use. Errno: `EBUSY`.
@@ -98,40 +98,40 @@ pub enum Error {
     /// The session with the kernel failed. Errno: the cause's.
     #[error("the FUSE session failed: {0}")]
     Session(io::Error),
-    /// The server could not get ready to answer. Errno: the cause's.
+    /// The server failed to start. Errno: the cause's.
     #[error("the server cannot start: {0}")]
     NotReady(io::Error),
     /// The volume could not be closed cleanly. Errno: the cause's.
     #[error("what was written last may be lost: {0}")]
     Close(larder::Error),
-    /// The server of a mount that is gone said that it could not close its volume. Errno: `EIO`.
+    /// The volume was unmounted, but its server reported that the close failed. Errno: `EIO`.
     #[error("{} is unmounted, but: {what}", .mountpoint.display())]
     ServerClose {
-        /// Where it was mounted.
+        /// The former mount point.
         mountpoint: PathBuf,
-        /// What the server said.
+        /// The server's message.
         what: String,
     },
-    /// The server of a mount that is gone closed its volume, but had not recorded all. Errno: `EIO`.
+    /// The volume was unmounted and closed, but the server's recording is incomplete. Errno: `EIO`.
     #[error("{} is unmounted, and all is on the image, but: {what}", .mountpoint.display())]
     Unrecorded {
-        /// Where it was mounted.
+        /// The former mount point.
         mountpoint: PathBuf,
-        /// What the server said.
+        /// The server's message.
         what: String,
     },
     /// The list of mounts could not be read. Errno: the cause's.
     #[error("cannot read /proc/self/mountinfo: {0}")]
     MountInfo(io::Error),
-    /// The mount that is to go belongs to someone else. Errno: `EPERM`.
+    /// The mount belongs to another user. Errno: `EPERM`.
     #[error("{} was mounted by user {owner}", .mountpoint.display())]
     NotYours {
         /// The mount point.
         mountpoint: PathBuf,
-        /// The user id of the one who mounted it.
+        /// The id of the user who mounted it.
         owner: u32,
     },
-    /// The mount's server cannot be asked. Errno: the cause's.
+    /// The mount's server cannot be queried. Errno: the cause's.
     #[error(transparent)]
     Observe(#[from] larder_observe::Error),
 }

@@ -1,8 +1,8 @@
-//! Failures of operations, each told once.
+//! Failures of operations, each logged once.
 //!
-//! A damaged inode fails as often as it is asked for. The first failure of an
-//! inode with an errno is logged; the rest only at the debug level. What was told
-//! is remembered for [`REMEMBERED`] failures, then forgotten all at once.
+//! A damaged inode fails on every access. The first failure of an inode with an errno is logged as a
+//! warning or error, later ones only at the debug level. The log remembers [`REMEMBERED`] failures,
+//! then forgets all of them at once.
 
 use larder::Error;
 use parking_lot::Mutex;
@@ -11,14 +11,14 @@ use std::collections::HashSet;
 
 const REMEMBERED: usize = 1024;
 
-/// What has been told.
+/// The failures that were logged.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorLog {
     told: Mutex<HashSet<(u64, i32)>>,
 }
 
 impl ErrorLog {
-    /// Logs that `operation` failed on `node`, and returns the errno to answer with.
+    /// Logs that `operation` failed on `node`, and returns the errno for the reply.
     pub(crate) fn failed(&self, operation: &'static str, node: u64, error: &Error) -> Errno {
         let errno = error.errno();
         if is_ordinary(errno) {
@@ -42,7 +42,7 @@ impl ErrorLog {
     }
 }
 
-/// Whether programs meet the errno in daily work, on a healthy image.
+/// Returns whether programs often meet the errno on a healthy image.
 fn is_ordinary(errno: Errno) -> bool {
     matches!(
         errno,

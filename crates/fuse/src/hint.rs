@@ -1,13 +1,13 @@
-//! What to do about an error.
+//! Hints for errors.
 
 use crate::{Error, mount_of};
 
-/// How to find out what there is to give.
+/// How to list mounts.
 const LIST_MOUNTS: &str =
     "give the directory that an image is mounted on; findmnt -t fuse.larder lists them";
 
 impl Error {
-    /// What the user can do about it, if that is known.
+    /// Returns what the user can do about the error, if that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -1,13 +1,13 @@
 //! Larder volumes as FUSE mounts.
 //!
-//! - [`Server`] mounts a [`Volume`](larder::Volume) and answers the kernel's
-//!   requests until the mount goes away, read-only or for writing too.
-//! - [`unmount`] takes a mount away, also one whose server was killed.
-//! - [`MountEntry::server`] leads to the statistics of a mount, by the crate [`larder_observe`].
+//! - [`Server`] mounts a [`Volume`](larder::Volume), read-only or writable, and answers the kernel's
+//!   requests until the volume is unmounted.
+//! - [`unmount`] unmounts a volume, even if its server was killed.
+//! - [`MountEntry::server`] gives access to the statistics of a mount, with the crate
+//!   [`larder_observe`].
 //!
-//! The layers, top down: [`Server`] owns the mount; `transport` speaks the FUSE
-//! protocol (today through the crate `fuser`, and nothing outside that module
-//! knows it); `operations` answers in terms of the volume.
+//! The layers, from the top: [`Server`] owns the mount. `transport` implements the FUSE protocol; only
+//! this module uses the crate `fuser`. `operations` runs the requests on the volume.
 
 #![forbid(unsafe_code)]
 

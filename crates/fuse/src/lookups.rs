@@ -1,23 +1,24 @@
-//! How many lookups the kernel has of each node, on a mount that can be written.
+//! Lookup counts of the nodes that the kernel refers to, on a writable mount.
 //!
-//! Model: `nlookup` of the kernel's FUSE inodes. Each answer that names a node counts once, and
-//! a `FORGET` takes counts back. Between the two the kernel may use the node, even when it has no
-//! name any more, so the volume holds the inode.
+//! Model: `nlookup` of the kernel's FUSE inodes. Each reply that names a node adds one, and a `FORGET`
+//! subtracts. Until the count is zero, the kernel may use the node even when it has no name, so the
+//! volume holds the inode.
 //!
-//! Cost: 10 to 20 bytes a node, and as much for the volume's count.
+//! Cost: 10 to 20 bytes for each node, and the same for the volume's count.
 //!
-//! Locking: a shard's lock guards its counts. The volume's hold is taken under it, so that no other
-//! thread can count a node up and let it go again before it is held; the release needs no lock.
+//! Locking: the lock of a shard guards its counts. The volume's hold is taken under this lock.
+//! Otherwise another thread could find the node counted and forget it before it is held. The release
+//! needs no lock.
 
 use larder::Ino;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// A power of two, more than there are threads.
+/// A power of two, larger than the number of threads.
 const SHARDS: usize = 64;
 
-/// Counts of the nodes that the kernel knows.
+/// Lookup counts of the nodes that the kernel refers to.
 #[derive(Debug)]
 pub(crate) struct Lookups {
     shards: [Mutex<HashMap<u32, u32>>; SHARDS],
@@ -36,8 +37,8 @@ impl Lookups {
         &self.shards[ino.0 as usize % SHARDS]
     }
 
-    /// Counts a lookup of `ino` that is about to be answered; `hold` keeps the inode from the first one on.
-    /// On an error, the answer must be that error.
+    /// Counts a lookup of `ino` whose reply is about to be sent. The first lookup calls `hold` to hold
+    /// the inode. On an error, the reply must be that error.
     pub(crate) fn remember(
         &self,
         ino: Ino,
@@ -53,7 +54,7 @@ impl Lookups {
         Ok(())
     }
 
-    /// Takes `count` lookups back. True if none is left: the caller then releases the inode.
+    /// Subtracts `count` lookups. Returns true if none is left: the caller then releases the inode.
     #[must_use]
     pub(crate) fn forget(&self, ino: Ino, count: u64) -> bool {
         let mut shard = self.shard(ino).lock();
@@ -62,7 +63,8 @@ impl Lookups {
         };
         let left = u64::from(*known.get()).saturating_sub(count);
         match u32::try_from(left) {
-            // It may be more than could be counted: kept until the kernel is gone.
+            // The counter saturated, so the real count is unknown: the node is kept until the
+            // connection ends.
             _ if *known.get() == u32::MAX => false,
             Ok(left) if left > 0 => {
                 *known.get_mut() = left;
@@ -75,7 +77,7 @@ impl Lookups {
         }
     }
 
-    /// Takes all lookups back, once the kernel is gone. The caller releases each inode.
+    /// Removes all counts, when the connection to the kernel has ended. The caller releases each inode.
     pub(crate) fn forget_all(&self) -> Vec<Ino> {
         let shards = self.shards.iter();
         shards

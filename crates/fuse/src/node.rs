@@ -1,12 +1,12 @@
 //! FUSE node numbers and inode numbers.
 //!
-//! They are the same, so that nothing needs to be remembered or forgotten, but
-//! for two: FUSE calls the root 1, ext4 calls it 2. Ext4's inode 1 keeps the bad
-//! blocks and is not a file; its place, node 2, is never a valid file.
+//! The two are the same with two exceptions, so no table is needed. FUSE calls the root 1, ext4 calls
+//! it 2. Inode 1 of ext4 contains the bad blocks and is not a file. Node 2, which is free for it, is
+//! never a valid file.
 
 use larder::Ino;
 
-/// A file, as the kernel numbers it on a FUSE mount.
+/// The number of a file on a FUSE mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeId(pub u64);
 
@@ -16,7 +16,7 @@ impl NodeId {
     /// A node that is never valid: every request for it fails.
     pub(crate) const INVALID: Self = Self(2);
 
-    /// The inode, if the number can be one.
+    /// Returns the inode, if the number can be an inode number.
     pub(crate) fn ino(self) -> Option<Ino> {
         match self {
             Self::ROOT => Some(Ino::ROOT),
@@ -25,7 +25,7 @@ impl NodeId {
         }
     }
 
-    /// The node for an inode; [`NodeId::INVALID`] for inodes 0 and 1.
+    /// Returns the node of an inode; [`NodeId::INVALID`] for inodes 0 and 1.
     pub(crate) fn of(ino: Ino) -> Self {
         match ino {
             Ino::ROOT => Self::ROOT,

@@ -1,9 +1,9 @@
-//! The files that the kernel has open, by the handle that it was given for each.
+//! The files that the kernel has open, by their handles.
 //!
-//! Model: the file table, with numbers that are never used again. On most mounts it stays empty:
-//! there the kernel opens files without asking, and reads them by their node.
+//! Model: the file table, with numbers that are never reused. On most mounts it is empty: there the
+//! kernel opens files without a request, and reads them by their node.
 //!
-//! Locking: one lock, held to find, add or drop an entry, never during a read.
+//! Locking: one lock. It is taken to find, add or remove an entry, and never held during a read.
 
 use larder::OpenFile;
 use parking_lot::RwLock;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct Handle(pub u64);
 
 impl Handle {
-    /// What the kernel names where it opened the file without asking.
+    /// The handle that the kernel passes when it opened the file without a request.
     pub(crate) const NONE: Self = Self(0);
 }
 
@@ -28,14 +28,14 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// A handle for `file`.
+    /// Adds `file`, and returns its handle.
     pub(crate) fn add(&self, file: OpenFile) -> Handle {
         let handle = Handle(self.last.fetch_add(1, Relaxed) + 1);
         self.files.write().insert(handle, Arc::new(file));
         handle
     }
 
-    /// The file of `handle`, if it is open.
+    /// Returns the file of `handle`, if it is open.
     pub(crate) fn get(&self, handle: Handle) -> Option<Arc<OpenFile>> {
         if handle == Handle::NONE {
             return None;

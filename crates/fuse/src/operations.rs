@@ -1,13 +1,13 @@
-//! What a mount can be asked, answered from the volume, in no protocol's terms.
-//! What changes the volume is in [`crate::changes`].
+//! The operations of a mount on its volume, independent of the protocol. Operations that change the
+//! volume are in [`crate::changes`].
 //!
 //! Invariants:
-//! 1. Nobody changes the image but the kernel that asks, so every answer, also that a name does
-//!    not exist, may be kept by it for ever ([`FOREVER`]), unless who may see it is
-//!    decided here, request by request (`allow_root`).
-//! 2. On a read-only mount no node is ever forgotten, since nothing is remembered: see
-//!    [`crate::node`]. On one that can be written, every node that an answer names is counted
-//!    before the answer goes out ([`Operations::remember_node`]).
+//! 1. Only requests of this kernel change the image. Therefore the kernel may cache every reply forever
+//!    ([`FOREVER`]), including negative lookups. The exception is a mount that checks the caller of
+//!    each request (`allow_root`).
+//! 2. On a read-only mount, nodes are not counted and never forgotten: see [`crate::node`]. On a
+//!    writable mount, every node that a reply names is counted before the reply is sent
+//!    ([`Operations::remember_node`]).
 
 use crate::MountOptions;
 use crate::error_log::ErrorLog;
@@ -20,37 +20,37 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than any mount: 100 years. The kernel turns it into clock
-/// ticks and caps what does not fit.
+/// 100 years, longer than any mount. The kernel converts it to clock ticks and limits it to the
+/// maximum.
 pub(crate) const FOREVER: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// What Linux reads ahead, unless told otherwise.
+/// Linux's default readahead.
 const DEFAULT_READAHEAD_BYTES: usize = 128 << 10;
 
-/// The longest name in bytes, as statfs(2) tells it.
+/// The maximum length of a name in bytes, as statfs(2) returns it.
 pub(crate) const NAME_BYTES: usize = 255;
 
-/// A file as an answer to the kernel.
+/// A file in a reply to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// Its node.
     pub node: NodeId,
-    /// What stat(2) tells.
+    /// The attributes that stat(2) returns.
     pub metadata: Metadata,
 }
 
-/// An entry of a listing with what is known of its file.
+/// An entry of a listing, with the attributes of its file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listed {
-    /// `.` or `..`: the kernel wants no more than the number.
+    /// `.` or `..`: the kernel needs only the number.
     Dot,
     /// The file can be read.
     Known(Entry),
-    /// The file cannot be read: it is listed, and asking for it tells why.
+    /// The file cannot be read. It is listed; a request for it returns the error.
     Unreadable(NodeId),
 }
 
-/// Where lseek(2) looks for.
+/// What lseek(2) searches for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seek {
     /// Data.
@@ -59,21 +59,21 @@ pub(crate) enum Seek {
     Hole,
 }
 
-/// The volume behind a mount.
+/// The volume of a mount.
 #[derive(Debug)]
 pub(crate) struct Operations {
     volume: Arc<Volume>,
     open_files: OpenFiles,
-    /// The kernel keeps no pages of what it reads, so that ours have to.
+    /// The kernel caches no pages of files, so Larder's page cache must.
     pub(crate) direct_io: bool,
-    /// Changes are durable when they are answered.
+    /// Changes are durable before the reply is sent.
     pub(crate) sync: bool,
-    /// What the kernel knows; on a read-only mount nobody counts.
+    /// The lookup counts; `None` on a read-only mount.
     lookups: Option<Lookups>,
     log: ErrorLog,
 }
 
-/// What was asked for, or the errno to answer with.
+/// The requested value, or the errno for the reply.
 pub(crate) type Answer<T> = Result<T, Errno>;
 
 impl Operations {
@@ -92,12 +92,12 @@ impl Operations {
         &self.volume
     }
 
-    /// Whether the mount can be written.
+    /// Returns whether the mount is writable.
     pub(crate) fn can_write(&self) -> bool {
         self.lookups.is_some()
     }
 
-    /// Logs a failure, and returns the errno to answer with.
+    /// Logs a failure, and returns the errno for the reply.
     pub(crate) fn failed(
         &self,
         operation: &'static str,
@@ -107,7 +107,7 @@ impl Operations {
         self.log.failed(operation, node.0, error)
     }
 
-    /// Runs `run` on a node's inode; a failure is logged as one of `operation`.
+    /// Runs `run` on a node's inode, and logs a failure under the name `operation`.
     pub(crate) fn with_inode<T>(
         &self,
         operation: &'static str,
@@ -117,14 +117,14 @@ impl Operations {
         run(&self.volume, inode_of(node)?).map_err(|error| self.failed(operation, node, &error))
     }
 
-    /// Counts the lookup of a file that the kernel is about to be answered with. `ESTALE` if it was
-    /// deleted since, and the answer must not name it.
+    /// Counts a lookup whose reply is about to be sent. Fails with `ESTALE` if the file was deleted in
+    /// the meantime; then the reply must not name it.
     pub(crate) fn remember(&self, entry: &Entry) -> Answer<()> {
         self.remember_node(entry.node)?;
         if !self.can_write() {
             return Ok(());
         }
-        // From here on the number cannot become another file's.
+        // From here on, the number cannot be reused for another file.
         let metadata = self.metadata(entry.node);
         if metadata.is_ok_and(|now| now.generation == entry.metadata.generation) {
             return Ok(());
@@ -133,7 +133,7 @@ impl Operations {
         Err(Errno::STALE)
     }
 
-    /// As [`Operations::remember`], whichever file has the node now.
+    /// Counts a lookup as [`Operations::remember`] does, for whichever file has the node now.
     fn remember_node(&self, node: NodeId) -> Answer<()> {
         let (Some(lookups), Some(ino)) = (&self.lookups, node.ino()) else {
             return Ok(());
@@ -142,7 +142,7 @@ impl Operations {
         held.map_err(|error| self.failed("lookup", node, &error))
     }
 
-    /// Takes `count` lookups of a node back.
+    /// Subtracts `count` lookups of a node.
     pub(crate) fn forget(&self, node: NodeId, count: u64) {
         if let (Some(lookups), Some(ino)) = (&self.lookups, node.ino())
             && lookups.forget(ino, count)
@@ -151,7 +151,7 @@ impl Operations {
         }
     }
 
-    /// Takes all lookups back, once the kernel is gone.
+    /// Removes all lookup counts, when the connection to the kernel has ended.
     pub(crate) fn forget_all(&self) {
         for ino in self.lookups.iter().flat_map(Lookups::forget_all) {
             self.release_inode(ino);
@@ -164,10 +164,9 @@ impl Operations {
         }
     }
 
-    /// The file that `name` names in `parent`; `None` if there is none.
+    /// Returns the file named `name` in `parent`; `None` if it does not exist.
     ///
-    /// `.` and `..` are asked for by a server that exports the mount and holds
-    /// only a file's handle.
+    /// An NFS server that exports the mount and has only a file handle looks up `.` and `..`.
     pub(crate) fn lookup(&self, parent: NodeId, name: &[u8]) -> Answer<Option<Entry>> {
         if name.len() > NAME_BYTES {
             return Err(Errno::NAMETOOLONG);
@@ -185,18 +184,18 @@ impl Operations {
         found.map(entry).transpose()
     }
 
-    /// What stat(2) tells of a node.
+    /// Returns the attributes that stat(2) returns.
     pub(crate) fn metadata(&self, node: NodeId) -> Answer<Metadata> {
         self.entry("getattr", node).map(|entry| entry.metadata)
     }
 
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     pub(crate) fn read_link(&self, node: NodeId) -> Answer<Vec<u8>> {
         self.with_inode("readlink", node, Volume::read_link)
     }
 
-    /// Opens a file for a reader of its own; on a mount that can be written, readers of a file
-    /// share what it is.
+    /// Opens a file with readahead state of its own. On a writable mount, all readers of a file share
+    /// the state of the inode.
     pub(crate) fn open(&self, node: NodeId) -> Answer<Handle> {
         self.with_inode("open", node, |volume, ino| {
             if self.can_write() {
@@ -211,11 +210,11 @@ impl Operations {
         self.open_files.remove(handle);
     }
 
-    /// Fills `buf` from a file; less only at its end.
+    /// Fills `buf` from a file. The count is short only at the end of the file.
     ///
-    /// Without direct I/O, the kernel keeps what it asks for, so that we need not. Where it asks
-    /// for more than it reads ahead by default, it was allowed to read ahead further, and does
-    /// without our readahead too.
+    /// Without direct I/O, the kernel caches what it reads, so Larder does not keep the pages. A
+    /// request larger than the kernel's default readahead shows that the limit was raised: then the
+    /// kernel reads ahead far enough without Larder's readahead.
     pub(crate) fn read(
         &self,
         node: NodeId,
@@ -238,8 +237,8 @@ impl Operations {
 
     /// Lists a directory from `cookie` on, until `emit` breaks.
     ///
-    /// A failure after the first entry ends the listing there; the kernel asks
-    /// again behind the last entry, and then gets the error.
+    /// A failure after the first entry ends the listing there. The kernel continues after the last
+    /// entry, and then gets the error.
     pub(crate) fn read_dir(
         &self,
         node: NodeId,
@@ -257,8 +256,8 @@ impl Operations {
         })
     }
 
-    /// What is known of the file behind an entry of a listing, of which the kernel is about to be
-    /// told.
+    /// Returns the file of a directory entry that is about to be sent to the kernel, and counts the
+    /// lookup.
     pub(crate) fn listed(&self, entry: &DirEntry<'_>) -> Listed {
         if matches!(entry.name, b"." | b"..") {
             return Listed::Dot;
@@ -271,13 +270,13 @@ impl Operations {
         }
     }
 
-    /// The value of an attribute, if it is set.
+    /// Returns the value of an extended attribute, if it is set.
     pub(crate) fn xattr(&self, node: NodeId, name: &[u8]) -> Answer<Option<Vec<u8>>> {
         self.with_inode("getxattr", node, |volume, ino| volume.xattr(ino, name))
     }
 
-    /// The names of all attributes, each ended by a NUL. Those of the
-    /// administrator (`trusted.`) are for root's eyes only.
+    /// Returns the names of all extended attributes, each followed by a NUL. Only root sees those of
+    /// the administrator (`trusted.`).
     pub(crate) fn xattrs(&self, node: NodeId, is_root: bool) -> Answer<Vec<u8>> {
         let names = self.with_inode("listxattr", node, Volume::xattrs)?;
         let mut list = Vec::new();
@@ -290,7 +289,7 @@ impl Operations {
         Ok(list)
     }
 
-    /// The next data or hole at or behind an offset.
+    /// Returns the offset of the next data or hole at or after an offset.
     pub(crate) fn seek(&self, node: NodeId, what: Seek, offset_bytes: u64) -> Answer<u64> {
         self.with_inode("lseek", node, |volume, ino| match what {
             Seek::Data => volume.seek_data(ino, offset_bytes),
@@ -304,14 +303,14 @@ impl Operations {
     }
 }
 
-/// The inode of a node; a node that cannot have one is damage in the image,
-/// since the kernel only names nodes that it was told of.
+/// Returns the inode of a node. A node without an inode means damage in the image, since the kernel
+/// only sends nodes that a reply named.
 pub(crate) fn inode_of(node: NodeId) -> Answer<Ino> {
     node.ino().ok_or(Errno::UCLEAN)
 }
 
-/// The node of a directory's entry. Only `..` may name the root: the kernel
-/// refuses a root that is its own child.
+/// Returns the node of a directory entry. Only `..` may refer to the root: the kernel rejects a root
+/// that is its own child.
 fn child_node(name: &[u8], ino: Ino) -> NodeId {
     if ino == Ino::ROOT && name != b".." {
         NodeId::INVALID

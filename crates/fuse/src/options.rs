@@ -1,4 +1,4 @@
-//! How a volume is mounted.
+//! Options of a mount.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -12,42 +12,42 @@ use std::num::NonZeroUsize;
     reason = "mount(8) has as many switches"
 )]
 pub struct MountOptions {
-    /// What mount(8) shows as the source. Default: empty, shown as `larder`.
+    /// The source that mount(8) shows. Default: empty, shown as `larder`.
     pub fs_name: OsString,
-    /// The part of the file-system type behind `fuse.`; `None` makes the type
-    /// exactly `fuse`. Default: `larder`.
+    /// The part of the file-system type after `fuse.`; with `None` the type is exactly `fuse`. Default:
+    /// `larder`.
     pub subtype: Option<String>,
-    /// Mount for writing too: the volume must have been opened so. Default: false.
+    /// Mount for writing. The volume must have been opened for writing. Default: false.
     pub read_write: bool,
-    /// Make every change, of content, names and attributes, durable before it returns. Default: false.
+    /// Make every change of content, names and attributes durable before it returns. Default: false.
     pub sync: bool,
-    /// Let everyone who gets in do everything, as root may. Default: false.
+    /// Give every user who has access root's permissions. Default: false.
     pub fakeroot: bool,
-    /// Let every user in. Default: false, only the one who mounts.
+    /// Give all users access. Default: false, only the user who mounts.
     pub allow_other: bool,
-    /// Let root in, beside the one who mounts. Default: false.
+    /// Give root access, as well as the user who mounts. Default: false.
     pub allow_root: bool,
-    /// Honour set-user-id bits; only root may ask. Default: false.
+    /// Honour set-user-id bits; needs root. Default: false.
     pub suid: bool,
-    /// Honour device files; only root may ask. Default: false.
+    /// Honour device files; needs root. Default: false.
     pub dev: bool,
     /// Refuse to execute programs. Default: false.
     pub noexec: bool,
     /// Mount over a directory that is not empty. Default: false.
     pub nonempty: bool,
-    /// Let the kernel cache no pages of files: every read is answered from the volume's page
-    /// cache, and its readahead policy sees each one as the program made it. Default: false.
+    /// Do not let the kernel cache pages of files. Every read is answered from the volume's page cache,
+    /// and its readahead policy sees the reads exactly as the program issued them. Default: false.
     pub direct_io: bool,
-    /// Let the kernel gather what programs write before it sends it: cheaper for programs that
-    /// write a few bytes at a time; but what goes wrong (no space, say) shows at close(2) or fsync(2)
-    /// instead of write(2), and each new or removed file costs one more request. Default: false.
+    /// Let the kernel collect written data before it sends it. This is cheaper for programs that write
+    /// a few bytes at a time. But errors such as a full device are returned by close(2) or fsync(2)
+    /// instead of write(2), and each file created or removed costs one more request. Default: false.
     pub writeback_cache: bool,
-    /// Threads that answer requests, [`MountOptions::MOST_THREADS`] at most.
-    /// Default: 16 if the mount can be written, so that many may wait for one commit; else twice
-    /// the processors, at least 4 and at most 8.
+    /// Threads that answer requests, at most [`MountOptions::MOST_THREADS`]. Default: 16 if the mount
+    /// is writable, so that many threads can wait for one commit; otherwise twice the number of
+    /// processors, at least 4 and at most 8.
     pub threads: Option<NonZeroUsize>,
-    /// What the kernel may read ahead, in bytes; set only as root.
-    /// Default: 1 MiB (Linux: 128 KiB).
+    /// The kernel's maximum readahead, in bytes; set only if the server runs as root. Default: 1 MiB
+    /// (Linux: 128 KiB).
     pub kernel_readahead_bytes: u64,
 }
 
@@ -74,10 +74,10 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
-    /// The most threads that may answer requests.
+    /// The maximum number of threads that answer requests.
     pub const MOST_THREADS: usize = 256;
 
-    /// The number of threads that answer requests.
+    /// Returns the number of threads that answer requests.
     #[must_use]
     pub fn thread_count(&self) -> usize {
         self.threads.map_or_else(

@@ -1,4 +1,4 @@
-//! A mounted volume and the threads that answer for it.
+//! A mounted volume and the threads that answer its requests.
 
 use crate::mount::attach::{Attached, attach};
 use crate::mount::unmount::unmount_own;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// A mounted volume.
 ///
-/// Requests wait in the kernel until [`Server::serve`] runs. Dropped before, the
-/// mount goes away.
+/// Requests wait in the kernel until [`Server::serve`] runs. If the server is dropped before that, the
+/// volume is unmounted.
 #[derive(Debug)]
 pub struct Server {
     session: Session,
@@ -24,21 +24,21 @@ pub struct Server {
     guard: Unserved,
 }
 
-/// Takes a server's mount away, from any thread.
+/// Unmounts a server's mount, from any thread.
 #[derive(Clone, Debug)]
 pub struct Unmounter {
     entry: MountEntry,
 }
 
 impl Unmounter {
-    /// Takes the mount away, or detaches it if it is in use; then
-    /// [`Server::serve`] returns once its last user is gone.
+    /// Unmounts the mount, or detaches it if it is in use. A detached mount ends, and [`Server::serve`]
+    /// returns, when its last user has closed it.
     pub fn unmount(&self) -> Result<Unmounted> {
         unmount_own(&self.entry)
     }
 }
 
-/// Takes the mount away when dropped, unless it went away while it was served.
+/// Unmounts the mount when dropped, unless it was unmounted while it was served.
 #[derive(Debug)]
 struct Unserved(Option<Unmounter>);
 
@@ -73,31 +73,32 @@ impl Server {
         })
     }
 
-    /// Where the volume is mounted, as the kernel names it.
+    /// Returns the mount point, as the kernel names it.
     #[must_use]
     pub fn mountpoint(&self) -> &Path {
         &self.unmounter.entry.mountpoint
     }
 
-    /// Something that can take the mount away while [`Server::serve`] runs.
+    /// Returns an [`Unmounter`], which can unmount while [`Server::serve`] runs.
     #[must_use]
     pub fn unmounter(&self) -> Unmounter {
         self.unmounter.clone()
     }
 
-    /// Answers requests until the mount is gone. `ready` is called once, when
-    /// the threads are about to start and the statistics socket answers. What it
-    /// returns is dropped when the mount is gone; if it fails, the mount goes away unserved.
+    /// Answers requests until the volume is unmounted.
     ///
-    /// The volume is closed before the socket goes away, so that a socket where
-    /// nobody listens tells that the image is free; whoever asked through the
-    /// socket is told how the closing went, and what `end_recording` returns, which is called
-    /// when the volume is closed: why not all was recorded.
+    /// `ready` is called once, when the threads are about to start and the statistics socket answers.
+    /// Its value is dropped after the unmount. If it fails, the volume is unmounted without being
+    /// served.
+    ///
+    /// The volume is closed before the socket is removed, so that a socket without a listener shows
+    /// that the image is free. Clients that wait on the socket receive the result of the close, and the
+    /// result of `end_recording`: the reason why the recording is incomplete. It is called after the
+    /// close.
     ///
     /// # Errors
-    /// [`Error::Session`] if the connection to the kernel broke;
-    /// [`Error::NotReady`] if `ready` failed; [`Error::Close`] if what was written
-    /// could not all be brought to the image.
+    /// [`Error::Session`] if the connection to the kernel broke; [`Error::NotReady`] if `ready` failed;
+    /// [`Error::Close`] if some written data did not reach the image.
     pub fn serve<T>(
         self,
         ready: impl FnOnce() -> io::Result<T>,
@@ -119,7 +120,7 @@ impl Server {
         let outcome = match ready() {
             Ok(_served) => session.run(),
             Err(error) => {
-                // Whoever waits for an answer is told that there will be none.
+                // Programs that wait for a reply get an error.
                 drop(session);
                 Err(Error::NotReady(error))
             }
@@ -142,8 +143,7 @@ impl Server {
     }
 }
 
-/// Lets the kernel read ahead more than its 128 KiB: only root may, and only on
-/// a real /sys.
+/// Raises the kernel's readahead above its default of 128 KiB. This needs root and a real /sys.
 fn raise_kernel_readahead(entry: &MountEntry, wanted_bytes: u64) {
     if !rustix::process::geteuid().is_root() {
         return;

@@ -1,4 +1,4 @@
-//! Attaching a mount: root asks the kernel, everyone else asks fusermount3.
+//! Attaching a mount: root calls the kernel, other users run fusermount3.
 
 use super::{fusermount, info, unmount};
 use crate::{Error, MountEntry, MountOptions, Result};
@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 /// The kernel's FUSE device.
 pub(crate) const DEVICE: &str = "/dev/fuse";
 
-/// A mount that nobody serves yet.
+/// A mount that is not served yet.
 #[derive(Debug)]
 pub(crate) struct Attached {
     /// The connection to the kernel.
     pub device: OwnedFd,
-    /// What the kernel says of it.
+    /// The kernel's description of the mount.
     pub entry: MountEntry,
 }
 
-/// Checks what can be checked before a volume is opened for a mount: that there is FUSE, that the
-/// mount point can be mounted on, and that the caller may have the options.
+/// Checks in advance whether a volume can be mounted: whether FUSE is available, the mount point is
+/// usable, and the caller may use the options.
 ///
 /// # Errors
 /// As [`Server::mount`](crate::Server::mount).
@@ -31,7 +31,7 @@ pub fn check_mount(mountpoint: &Path, options: &MountOptions) -> Result<()> {
     checked(mountpoint, options).map(|_| ())
 }
 
-/// The canonical mount point, if everything that can be checked is well.
+/// Returns the canonical mount point after all checks.
 fn checked(mountpoint: &Path, options: &MountOptions) -> Result<PathBuf> {
     if !Path::new(DEVICE).exists() {
         return Err(Error::NoFuseDevice);
@@ -56,7 +56,7 @@ pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attach
     let path = checked(mountpoint, options)?;
     let device = if is_root {
         match mount_directly(&path, options) {
-            // Root of a container may lack the right that set-user-id gives.
+            // Root in a container may lack permissions that a set-user-id program gains.
             Err(Error::Mount { source, .. })
                 if source.kind() == io::ErrorKind::PermissionDenied
                     && fusermount::find().is_ok() =>
@@ -72,7 +72,7 @@ pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attach
     match found.and_then(|entry| entry.ok_or_else(|| Error::NotMounted(path.clone()))) {
         Ok(entry) => Ok(Attached { device, entry }),
         Err(error) => {
-            // Nobody would serve it, nor know that it is there.
+            // An unserved mount must not remain.
             if let Err(left) = unmount::detach(&path, true) {
                 tracing::warn!("{} may stay mounted: {left}", path.display());
             }
@@ -81,7 +81,7 @@ pub(crate) fn attach(mountpoint: &Path, options: &MountOptions) -> Result<Attach
     }
 }
 
-/// Checks that something can be mounted there, and returns the canonical path.
+/// Checks that the mount point is usable, and returns the canonical path.
 fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf> {
     let failed = |source: io::Error| match Errno::from_io_error(&source) {
         Some(Errno::NOENT) => Error::NoMountpoint(mountpoint.to_owned()),
@@ -94,7 +94,7 @@ fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf
     let path = info::canonical_mountpoint(mountpoint).map_err(failed)?;
     let present = info::mounted_at(&path)?.filter(MountEntry::is_fuse);
     if let Some(entry) = present {
-        // Asked first: of a mount without a server nothing else can be asked.
+        // Checked first: on a mount without a server, all other checks fail.
         if unmount::is_server_gone(&path) {
             return Err(Error::ServerGone(path));
         }
@@ -111,7 +111,7 @@ fn checked_mountpoint(mountpoint: &Path, may_hold_files: bool) -> Result<PathBuf
     if !is_directory {
         return Err(Error::NotDirectory(path));
     }
-    // Without permission to look inside, the kernel has the last word.
+    // If the directory cannot be read, the kernel decides.
     let holds_files = fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some());
     if holds_files && !may_hold_files {
         return Err(Error::NotEmpty(path));
@@ -176,7 +176,7 @@ fn kernel_flags(options: &MountOptions) -> MountFlags {
 fn mount_through_fusermount(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd> {
     let program = fusermount::find()?;
     let mut text = OsString::from(if options.read_write { "rw" } else { "ro" });
-    // Only root gets as far with `suid` or `dev`.
+    // Only root can get here with `suid` or `dev`.
     text.push(if options.suid { ",suid" } else { ",nosuid" });
     text.push(if options.dev { ",dev" } else { ",nodev" });
     if options.sync {

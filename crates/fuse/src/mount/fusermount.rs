@@ -1,8 +1,8 @@
 //! fusermount3, the set-user-id program that mounts for users other than root.
 //!
-//! It is told the number of one end of a socket pair, mounts, and sends back the
-//! descriptor of `/dev/fuse` over it. Our end of the pair goes to it as its
-//! standard input, so that no descriptor has to be made inheritable here.
+//! It receives the number of one end of a socket pair, mounts, and sends the descriptor of `/dev/fuse`
+//! back over it. Its end of the pair is its standard input, so that no descriptor has to be made
+//! inheritable here.
 
 use crate::{Error, Result};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -18,13 +18,13 @@ use std::process::{Command, Stdio};
 
 const PROGRAM: &str = "fusermount3";
 
-/// Where to look beside PATH, which mount(8) and systemd clear.
+/// Directories to search as well as PATH, which mount(8) and systemd clear.
 const USUAL_DIRECTORIES: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 
 /// Finds fusermount3: in the directories of PATH, then in the usual ones.
 ///
 /// # Errors
-/// [`Error::NoFusermount`] if none of them has it.
+/// [`Error::NoFusermount`] if it is not found.
 pub(super) fn find() -> Result<PathBuf> {
     find_in(&env::var_os("PATH").unwrap_or_default())
 }
@@ -67,10 +67,10 @@ pub(super) fn mount(program: &Path, mountpoint: &Path, options: &OsStr) -> Resul
     }
 }
 
-/// Unmounts; with `lazy`, detaches now and unmounts when the last user is gone.
+/// Unmounts a mount; with `lazy`, detaches it immediately and unmounts when the last user has closed
+/// it.
 ///
-/// # Errors
-/// The program's own words.
+/// # Errors The program's message.
 pub(super) fn unmount(program: &Path, mountpoint: &Path, lazy: bool) -> io::Result<()> {
     let output = Command::new(program)
         .arg("-u")
@@ -91,7 +91,7 @@ pub(super) fn unmount(program: &Path, mountpoint: &Path, lazy: bool) -> io::Resu
     Err(io::Error::new(kind, words))
 }
 
-/// Writes an option's value so that commas in it do not end it.
+/// Escapes commas in the value of an option.
 pub(super) fn escaped(value: &OsStr) -> OsString {
     let mut bytes = Vec::with_capacity(value.len());
     for &byte in value.as_bytes() {

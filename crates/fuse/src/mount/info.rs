@@ -1,7 +1,7 @@
-//! The list of mounts, as `/proc/self/mountinfo` tells it.
+//! The list of mounts in `/proc/self/mountinfo`.
 //!
-//! stat(2) on a mount point asks the mount itself, which answers only its owner
-//! and, when its server is dead, nobody. The kernel's own list answers always.
+//! stat(2) on a mount point calls the mount's server, which answers only the user who mounted it, and
+//! fails if the server is dead. The kernel's list is always available.
 
 use crate::{Error, Result};
 use larder_observe::Mount;
@@ -19,25 +19,25 @@ pub struct MountEntry {
     pub device_major: u32,
     /// Minor part of the device number.
     pub device_minor: u32,
-    /// Where it is mounted.
+    /// The mount point.
     pub mountpoint: PathBuf,
     /// File-system type, such as `fuse.larder`.
     pub fs_type: String,
-    /// What is mounted.
+    /// The source.
     pub source: OsString,
     /// Options of the file system, such as `user_id=1000`.
     pub super_options: String,
 }
 
 impl MountEntry {
-    /// Whether it is a FUSE mount that larder may have made: the subtype is the
-    /// user's choice, so the type cannot tell for sure.
+    /// Returns whether it is a FUSE mount that larder may have created. The user can choose the
+    /// subtype, so the type does not decide it.
     #[must_use]
     pub fn is_fuse(&self) -> bool {
         self.fs_type == "fuse" || self.fs_type.starts_with("fuse.")
     }
 
-    /// The user id of the one who mounted it, for a FUSE mount.
+    /// Returns the id of the user who mounted it, for a FUSE mount.
     #[must_use]
     pub fn owner(&self) -> Option<u32> {
         self.super_options
@@ -46,10 +46,10 @@ impl MountEntry {
             .and_then(|uid| uid.parse().ok())
     }
 
-    /// Returns what identifies the statistics socket of the mount.
+    /// Returns the identity of the mount's statistics socket.
     ///
     /// # Errors
-    /// [`Error::NotOurs`] if it is no FUSE mount.
+    /// [`Error::NotOurs`] if it is not a FUSE mount.
     pub fn server(&self) -> Result<Mount> {
         let owner = self.owner().filter(|_| self.is_fuse());
         let owner = owner.ok_or_else(|| Error::NotOurs {
@@ -64,7 +64,7 @@ impl MountEntry {
     }
 }
 
-/// Finds the mount at `mountpoint`, the topmost if there are several.
+/// Returns the mount at `mountpoint`, the topmost if there are several.
 ///
 /// # Errors
 /// [`Error::NotMounted`] if nothing is mounted there.
@@ -79,7 +79,7 @@ pub fn find_mount(mountpoint: &Path) -> Result<MountEntry> {
     mounted_at(&path)?.ok_or(Error::NotMounted(path))
 }
 
-/// Whether there is a FUSE mount of `source` in this mount namespace.
+/// Returns whether a FUSE mount of `source` exists in this mount namespace.
 ///
 /// # Errors
 /// [`Error::MountInfo`].
@@ -88,17 +88,17 @@ pub fn is_mounted(source: &OsStr) -> Result<bool> {
     Ok(entries()?.iter().any(is_it))
 }
 
-/// The topmost mount at `path`, which must be canonical.
+/// Returns the topmost mount at `path`, which must be canonical.
 pub(crate) fn mounted_at(path: &Path) -> Result<Option<MountEntry>> {
     let mut entries = entries()?;
     entries.retain(|entry| entry.mountpoint == path);
     Ok(entries.pop())
 }
 
-/// The mount that `path` lies in, or is the root of.
+/// Returns the mount that contains `path`.
 ///
 /// # Errors
-/// [`Error::Mountpoint`] if there is no such path, [`Error::MountInfo`].
+/// [`Error::Mountpoint`] if the path does not exist, [`Error::MountInfo`].
 pub fn mount_of(path: &Path) -> Result<Option<MountEntry>> {
     let path = fs::canonicalize(path).map_err(|source| Error::Mountpoint {
         mountpoint: path.to_owned(),
@@ -106,24 +106,24 @@ pub fn mount_of(path: &Path) -> Result<Option<MountEntry>> {
     })?;
     let mut entries = entries()?;
     entries.retain(|entry| path.starts_with(&entry.mountpoint));
-    // Of several at the same place, the last is on top.
+    // The last of several mounts at the same place is on top.
     Ok(entries
         .into_iter()
         .max_by_key(|entry| entry.mountpoint.as_os_str().len()))
 }
 
-/// All mounts, each behind those that it lies on.
+/// Returns all mounts, each after the mounts below it.
 fn entries() -> Result<Vec<MountEntry>> {
     let list = fs::read("/proc/self/mountinfo").map_err(Error::MountInfo)?;
     let lines = list.split(|&byte| byte == b'\n');
     Ok(lines.filter_map(parse_line).collect())
 }
 
-/// The mount point as the kernel names it: symbolic links followed, but with no
-/// question to a file system that may be mounted there.
+/// Returns the mount point as the kernel names it. Symbolic links are followed, but without a request
+/// to a file system that may be mounted there.
 pub(crate) fn canonical_mountpoint(path: &Path) -> io::Result<PathBuf> {
-    // A symbolic link to the mount point is followed by its text; asking for the
-    // text of a mount's root fails, as it must, without involving a dead server.
+    // Symbolic links to the mount point are followed by reading their text. readlink(2) on the root of
+    // a mount fails, as intended, without involving a dead server.
     let mut path = std::path::absolute(path)?;
     for _ in 0..40 {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -143,8 +143,8 @@ pub(crate) fn canonical_mountpoint(path: &Path) -> io::Result<PathBuf> {
     ))
 }
 
-/// Reads one line: `id parent major:minor root mountpoint options [tags] - type
-/// source super-options`, with blanks in names written in octal.
+/// Parses one line: `id parent major:minor root mountpoint options [tags] - type source super-options`.
+/// Blanks in names are written in octal.
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|&byte| byte == b' ');
     let device = std::str::from_utf8(fields.nth(2)?).ok()?;
@@ -164,7 +164,7 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     })
 }
 
-/// Undoes the kernel's `\040` for blanks, tabs, newlines and backslashes.
+/// Replaces the kernel's escapes such as `\040` for blanks, tabs, newlines and backslashes.
 fn unescape(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -1,4 +1,4 @@
-//! Mounts: attaching one, finding one, taking one away.
+//! Mounts: attaching, finding and unmounting them.
 
 pub(crate) mod attach;
 mod fusermount;

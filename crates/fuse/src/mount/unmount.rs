@@ -1,4 +1,4 @@
-//! Taking a mount away, also one whose server was killed.
+//! Unmounting, also if the server was killed.
 
 use super::{fusermount, info};
 use crate::{Error, MountEntry, Result};
@@ -9,29 +9,27 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long an unmount waits for the server to let go of its image.
+/// How long an unmount waits for the server to release its image.
 const SERVER_EXIT: Duration = Duration::from_secs(5);
 
-/// How a mount went away.
+/// The result of an unmount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmounted {
-    /// It is gone.
+    /// The mount has ended.
     Now,
-    /// It is gone from the tree; what still uses it keeps it alive.
+    /// The mount is detached from the tree; it ends when its last user has closed it.
     WhenUnused,
 }
 
-/// Takes away the mount at `mountpoint`, and waits until its server has written
-/// what was not on the image yet and let go of it.
+/// Unmounts the mount at `mountpoint`, and waits until its server has written unwritten data to the
+/// image and closed it.
 ///
-/// With `lazy`, a mount in use is detached from the tree now and ends with its
-/// last user. A mount whose server was killed is detached in any case, and the
-/// socket that the server left behind is removed.
+/// With `lazy`, a mount in use is detached from the tree immediately and ends with its last user. A
+/// mount whose server was killed is always detached, and the server's socket is removed.
 ///
-/// # Errors
-/// [`Error::NotMounted`], [`Error::NotOurs`], [`Error::Busy`],
-/// [`Error::ServerClose`] if it is unmounted but not all was written,
-/// [`Error::Unrecorded`] if its recording ended early, or what the system said.
+/// # Errors [`Error::NotMounted`], [`Error::NotOurs`], [`Error::Busy`], [`Error::ServerClose`] if it is
+/// unmounted but some data was not written, [`Error::Unrecorded`] if its recording ended early, or the
+/// system's error.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     let entry = info::find_mount(mountpoint)?;
     let server = entry.server()?;
@@ -48,22 +46,22 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {
     Ok(outcome)
 }
 
-/// Waits until the server has closed the volume that was mounted at `path`. Returns what went wrong, if
-/// the server reports a failure.
+/// Waits until the server has closed the volume that was mounted at `path`. Returns the failure that
+/// the server reports, if any.
 fn close_failure(closing: Closing, path: &Path) -> Option<Error> {
     let mountpoint = path.to_owned();
     let what = match closing.wait() {
         Ok(Answer::Closed(failure)) => failure?,
         Ok(Answer::Unrecorded(what)) => return Some(Error::Unrecorded { mountpoint, what }),
-        // A server that cannot be asked so has nothing to write.
+        // A server that does not know this request has nothing to write.
         Ok(_) => return None,
         Err(error) => format!("its server did not tell of its end: {error}"),
     };
     Some(Error::ServerClose { mountpoint, what })
 }
 
-/// Takes away our own mount, unless it already is: something else may be
-/// mounted at its place by now.
+/// Unmounts this server's own mount, unless that has already happened. Another mount may be at its
+/// place by now.
 pub(crate) fn unmount_own(entry: &MountEntry) -> Result<Unmounted> {
     let path = &entry.mountpoint;
     let is_ours = info::mounted_at(path)?.is_some_and(|present| {
@@ -75,7 +73,7 @@ pub(crate) fn unmount_own(entry: &MountEntry) -> Result<Unmounted> {
     take_away(path, true)
 }
 
-/// Unmounts the topmost mount at `path`. Detaches a mount in use if `lazy` is set or its server is gone.
+/// Unmounts the topmost mount at `path`. Detaches a mount in use if `lazy` is set or its server has ended.
 fn take_away(path: &Path, lazy: bool) -> Result<Unmounted> {
     let outcome = match detach(path, false) {
         Err(error) if is_busy(&error) && (lazy || is_server_gone(path)) => {
@@ -86,7 +84,7 @@ fn take_away(path: &Path, lazy: bool) -> Result<Unmounted> {
     outcome.map_err(|source| failure(path, source))
 }
 
-/// Takes away the topmost mount at `path`; with `lazy`, also one in use.
+/// Unmounts the topmost mount at `path`; with `lazy`, also a mount in use.
 pub(super) fn detach(path: &Path, lazy: bool) -> io::Result<()> {
     let mut flags = UnmountFlags::NOFOLLOW;
     flags.set(UnmountFlags::DETACH, lazy);
@@ -104,8 +102,8 @@ fn is_busy(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ResourceBusy
 }
 
-/// Whether a mount has no server any more: the first who asks is told that the
-/// connection was cut, all others that there is none.
+/// Returns whether a mount has no server any more: the first request fails with `ECONNABORTED`, later
+/// ones with `ENOTCONN`.
 pub(super) fn is_server_gone(path: &Path) -> bool {
     let Err(error) = std::fs::metadata(path) else {
         return false;
@@ -114,7 +112,7 @@ pub(super) fn is_server_gone(path: &Path) -> bool {
     matches!(errno, Some(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
-/// The user who mounted what is at `path`, if that is somebody else and we are not root.
+/// Returns the user who mounted what is at `path`, if it is another user and the caller is not root.
 fn other_owner(path: &Path) -> Option<u32> {
     let us = rustix::process::geteuid();
     let owner = info::mounted_at(path).ok()??.owner()?;

@@ -1,4 +1,4 @@
-//! What stat(2) tells and what is to be set, in the protocol's form and in the volume's.
+//! Conversion of attributes between the protocol and the volume.
 
 use crate::node::NodeId;
 use crate::operations::Entry;
@@ -7,16 +7,16 @@ use larder::{DeviceNumber, Fallocate, FileKind, Make, Metadata, SetTime, Timesta
 use rustix::fs::FallocateFlags;
 use std::time::{Duration, SystemTime};
 
-/// Preferred size of a read in bytes, for programs that ask.
+/// The preferred size of a read in bytes, as stat(2) returns it.
 const BLOCK_SIZE_BYTES: u32 = 4096;
 
-/// The attributes in an answer that names a node: there, the protocol's
-/// transport takes the node's number for the inode's.
+/// Returns the attributes in a reply that names a node. In such replies, `fuser` uses the inode number
+/// as the node number.
 pub(super) fn of_entry(entry: &Entry) -> FileAttr {
     of_metadata(entry.node.0, &entry.metadata)
 }
 
-/// The attributes under the inode number `ino`.
+/// Returns the attributes with the inode number `ino`.
 pub(super) fn of_metadata(ino: u64, metadata: &Metadata) -> FileAttr {
     FileAttr {
         size: metadata.size_bytes,
@@ -33,8 +33,8 @@ pub(super) fn of_metadata(ino: u64, metadata: &Metadata) -> FileAttr {
     }
 }
 
-/// Attributes of a node of which nothing is known but its type: a node's number
-/// of 0 says that there is no such file.
+/// Returns attributes of a node of which only the type is known. Node 0 means that the file does not
+/// exist.
 pub(super) fn unknown(node: NodeId, kind: FileType) -> FileAttr {
     FileAttr {
         ino: INodeNo(node.0),
@@ -43,7 +43,7 @@ pub(super) fn unknown(node: NodeId, kind: FileType) -> FileAttr {
         atime: SystemTime::UNIX_EPOCH,
         mtime: SystemTime::UNIX_EPOCH,
         ctime: SystemTime::UNIX_EPOCH,
-        // Linux's protocol has no place for it here.
+        // Linux's protocol has no field for it.
         crtime: SystemTime::UNIX_EPOCH,
         kind,
         perm: 0,
@@ -68,8 +68,8 @@ pub(super) fn file_type(kind: FileKind) -> FileType {
     }
 }
 
-/// The kernel's 32-bit device number: 12 bits of major between the low 8 and the
-/// high 12 bits of minor.
+/// Returns the kernel's 32-bit device number: the low 8 bits of the minor, 12 bits of the major, the
+/// high 12 bits of the minor.
 fn device_number(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | ((major & 0xfff) << 8) | ((minor & 0xf_ff00) << 12)
 }
@@ -81,7 +81,7 @@ fn device_of(number: u32) -> DeviceNumber {
     }
 }
 
-/// What mknod(2) is to make, by the type in its mode; no type means a regular file.
+/// Returns what mknod(2) creates, by the type in its mode. No type means a regular file.
 pub(super) fn node_to_make(mode: u32, device: u32) -> Option<Make<'static>> {
     let (kind, is_device) = match rustix::fs::FileType::from_raw_mode(mode) {
         rustix::fs::FileType::RegularFile => (FileKind::Regular, false),
@@ -98,7 +98,7 @@ pub(super) fn node_to_make(mode: u32, device: u32) -> Option<Make<'static>> {
     })
 }
 
-/// What fallocate(2) asks for, if the volume has it.
+/// Returns the operation that fallocate(2) requests, if the volume supports it.
 pub(super) fn fallocate_mode(mode: i32) -> Option<Fallocate> {
     let flags = FallocateFlags::from_bits(mode.cast_unsigned())?;
     let keep_size = flags.contains(FallocateFlags::KEEP_SIZE);
@@ -112,7 +112,7 @@ pub(super) fn fallocate_mode(mode: i32) -> Option<Fallocate> {
     }
 }
 
-/// What the flags of setxattr(2) ask for.
+/// Returns the mode that the flags of setxattr(2) request.
 pub(super) fn xattr_mode(flags: i32) -> Option<XattrMode> {
     match flags {
         0 => Some(XattrMode::Any),
@@ -129,7 +129,7 @@ pub(super) fn set_time(time: TimeOrNow) -> SetTime {
     }
 }
 
-/// A time as seconds, rounded down, and nanoseconds behind them.
+/// Returns a time as seconds, rounded down, and the nanoseconds after them.
 pub(super) fn timestamp(time: SystemTime) -> Timestamp {
     let whole = |since: Duration| i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
     match time.duration_since(SystemTime::UNIX_EPOCH) {

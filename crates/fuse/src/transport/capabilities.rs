@@ -1,16 +1,16 @@
-//! What the kernel is asked for at the first handshake.
+//! The capabilities that are requested in the first handshake.
 
 use crate::MountOptions;
 use fuser::{InitFlags, KernelConfig};
 
-/// The most that the kernel asks for, or sends, at once, in bytes.
+/// The maximum size of a request in bytes.
 const REQUEST_BYTES: u32 = 1 << 20;
-/// Requests that nobody waits for, under way at once. Linux's default: 12.
+/// The maximum number of background requests in progress. Linux's default: 12.
 const MAX_BACKGROUND: u16 = 128;
-/// Of these, how many until the kernel takes the device for congested.
+/// The number of background requests from which on the kernel treats the device as congested.
 const CONGESTION_THRESHOLD: u16 = 96;
 
-/// Asked for on every mount, where the kernel has them.
+/// Requested on every mount, if the kernel supports them.
 const ALWAYS: [InitFlags; 11] = [
     InitFlags::FUSE_ASYNC_READ,
     InitFlags::FUSE_MAX_PAGES,
@@ -22,29 +22,28 @@ const ALWAYS: [InitFlags; 11] = [
     InitFlags::FUSE_HAS_IOCTL_DIR,
     InitFlags::FUSE_NO_OPEN_SUPPORT,
     InitFlags::FUSE_NO_OPENDIR_SUPPORT,
-    // The kernel keeps a mapping and what goes past it alike.
+    // The kernel keeps a mapping and direct I/O consistent.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
-/// Asked for where the mount can be written. Not among them is `FUSE_SETXATTR_EXT`, which the
-/// transport cannot parse.
+/// Requested on a writable mount. `FUSE_SETXATTR_EXT` is not included, because `fuser` cannot parse it.
 const WRITING: [InitFlags; 2] = [
-    // The umask is for the volume to apply, as a default access control list replaces it.
+    // The volume applies the umask, because a default access control list replaces it.
     InitFlags::FUSE_DONT_MASK,
-    // Set-id bits go when we change the file. Otherwise the kernel looks for capabilities in the
-    // file's attributes at every write.
+    // The server removes set-id bits when it changes the file. Otherwise the kernel looks for
+    // capabilities in the file's attributes at every write.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];
 
-/// Asks for what the kernel has.
+/// Requests the capabilities that the kernel supports.
 pub(super) fn negotiate(config: &mut KernelConfig, options: &MountOptions) {
     let more = [
-        // The kernel invalidates cached pages when a direct write returns, but not when an
-        // asynchronous one completes: pages that were read meanwhile would stay stale. The server
-        // cannot invalidate them before it answers, since that waits for reads under way, which
-        // may be queued behind direct writes.
+        // The kernel invalidates cached pages when a direct write returns, but not when an asynchronous
+        // one completes: pages read in the meantime would stay stale. The server cannot invalidate them
+        // before it replies, since that waits for reads in progress, which may be queued after direct
+        // writes.
         (InitFlags::FUSE_ASYNC_DIO, !options.read_write),
-        // This makes the kernel check permissions whatever the mount's options say.
+        // This makes the kernel check permissions regardless of the mount options.
         (InitFlags::FUSE_POSIX_ACL, !options.fakeroot),
         (
             InitFlags::FUSE_WRITEBACK_CACHE,
@@ -63,7 +62,7 @@ pub(super) fn negotiate(config: &mut KernelConfig, options: &MountOptions) {
             tracing::debug!(?missing, "the kernel lacks a capability");
         }
     }
-    // Each of these says what it would take instead, if ours is too much.
+    // Each of these returns the largest accepted value if the requested one is too large.
     let _ = config.set_max_write(REQUEST_BYTES);
     if let Err(most) = config.set_max_readahead(REQUEST_BYTES) {
         let _ = config.set_max_readahead(most);

@@ -1,16 +1,16 @@
 //! The requests of a mount, one method each: hence the length of this file.
 //!
-//! Model: the kernel's own caches do the work wherever it lets them. It is told
-//! to keep names (also absent ones), attributes, link targets, pages and listings
-//! for ever, and not to tell us of opening and closing at all: `open` and
-//! `opendir` answer that they do not exist, whereupon it stops asking and keeps
-//! pages and listings by itself. Only where it has to ask at each `open`, for
-//! direct I/O or for `allow_root`, do readers of one file have handles of their own.
+//! Model: the kernel's caches do the work where possible. The replies let it cache names (including
+//! negative lookups), attributes, link targets, pages and listings forever. `open` and `opendir` reply
+//! that they are not implemented; then the kernel stops sending them and keeps pages and listings
+//! itself. It sends `open` only for direct I/O or `allow_root`. Only then do the readers of a file have
+//! handles of their own.
 //!
-//! On a mount that can be written, the kernel collects writes too (`FUSE_WRITEBACK_CACHE`), and
-//! keeps sizes and times of files itself until then. It would make and open a file by one request
-//! (`create`); told that there is none, it makes it by `mknod` and need not tell us of its end.
-//! Every answer that names a node is counted ([`Operations::remember`]).
+//! On a writable mount with `writeback_cache`, the kernel also collects writes
+//! (`FUSE_WRITEBACK_CACHE`), and maintains sizes and times of files itself until it writes them back.
+//! Without `open`, `create`, which creates and opens a file in one request, is not implemented either:
+//! the kernel uses `mknod` instead, and sends no `release`. Every reply that names a node is counted
+//! ([`Operations::remember`]).
 
 use super::turns::Turns;
 use super::{attributes, capabilities, ioctl};
@@ -42,7 +42,7 @@ const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
 thread_local! {
-    /// What a read is gathered in: one a thread, as large as its largest request.
+    /// The buffer for reads: one for each thread, as large as the thread's largest request.
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -56,29 +56,31 @@ macro_rules! answered {
     };
 }
 
-/// A volume as the kernel sees it.
+/// A volume, as a handler of the kernel's requests.
 #[derive(Debug)]
 pub(super) struct Requests {
     operations: Operations,
-    /// Whose turn it is to wait for requests, on a mount that can be written.
+    /// The scheduling of threads that wait for requests, on a writable mount.
     turns: Option<Turns>,
-    /// What the kernel is asked for at the first handshake.
+    /// The options, for the first handshake.
     options: MountOptions,
-    /// How long the kernel may keep answers.
+    /// How long the kernel may cache replies.
     ttl: Duration,
-    /// Whether the kernel can do without `open`, and without `opendir`.
+    /// Whether the kernel can omit `open`, and `opendir`.
     skips_open: bool,
     skips_opendir: bool,
-    /// How the kernel is to treat a file that it opened.
+    /// The flags in replies to `open`.
     open_flags: FopenFlags,
-    /// Sends notifications to the kernel, from the end of the handshake on.
+    /// Sends notifications to the kernel; set at the end of the handshake.
     notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl Requests {
-    /// With `checks_each_request`, who may see what is decided request by
-    /// request, so that the kernel may not answer from its caches or open a
-    /// file without asking. With `direct_io`, every read comes here.
+    /// Creates the handler.
+    ///
+    /// With `checks_each_request`, access is decided for each request, so the kernel may neither answer
+    /// from its caches nor open a file without a request. With `direct_io`, the kernel sends every
+    /// read.
     pub(super) fn new(
         operations: Operations,
         turns: Option<Turns>,
@@ -105,17 +107,17 @@ impl Requests {
         }
     }
 
-    /// Where the session puts its notifier.
+    /// Returns the cell in which the session stores its notifier.
     pub(super) fn notifier(&self) -> Arc<OnceLock<Notifier>> {
         Arc::clone(&self.notifier)
     }
 
-    /// Makes the kernel ask for the attributes of a file again.
+    /// Makes the kernel drop its cached attributes of a file.
     ///
-    /// Called before the request that changed them is answered, which keeps the node in use.
-    /// The kernel drops attributes without waiting for requests under way, unlike pages.
+    /// Called before the reply to the request that changed them, which keeps the node in use. The
+    /// kernel drops attributes without waiting for requests in progress, unlike pages.
     fn invalidate_attributes(&self, ino: INodeNo) {
-        // A negative offset: the pages stay.
+        // With a negative offset, the kernel keeps the pages.
         let invalidated = self
             .notifier
             .get()
@@ -125,7 +127,7 @@ impl Requests {
         }
     }
 
-    /// The type of a listed file: from the directory, else from the inode.
+    /// Returns the type of a listed file: from the directory, otherwise from the inode.
     fn listed_type(&self, entry: &larder::DirEntry<'_>) -> FileType {
         if matches!(entry.name, b"." | b"..") {
             return FileType::Directory;
@@ -146,8 +148,8 @@ impl Requests {
         reply.entry(&self.ttl_of(&entry.metadata), &attr, generation);
     }
 
-    /// How long the kernel may keep what it is told of a file. Set-id bits go when somebody writes,
-    /// and the kernel, which told us to take them off, does not ask whether we did.
+    /// Returns how long the kernel may cache the attributes of a file. A write removes set-id bits: the
+    /// kernel asks the server to remove them, but does not read the attributes again.
     fn ttl_of(&self, metadata: &Metadata) -> Duration {
         let may_lose_bits =
             metadata.kind == FileKind::Regular && metadata.permissions & 0o6000 != 0;
@@ -158,14 +160,14 @@ impl Requests {
         }
     }
 
-    /// Here the inode's own number is told: the root is 2, as on disk.
+    /// Replies with the attributes under the inode's number in the image: the root is 2.
     fn reply_attributes(&self, reply: ReplyAttr, metadata: Answer<Metadata>) {
         let metadata = answered!(reply, metadata);
         let attr = attributes::of_metadata(metadata.ino.0.into(), &metadata);
         reply.attr(&self.ttl_of(&metadata), &attr);
     }
 
-    /// Adds a name with what is known of its file to a listing; true if there is no room for it.
+    /// Adds an entry with the attributes of its file to a listing. Returns true if the listing is full.
     fn add_plus(&self, reply: &mut ReplyDirectoryPlus, entry: &larder::DirEntry<'_>) -> bool {
         let (attr, generation, ttl, told) = match self.operations.listed(entry) {
             Listed::Known(known) => {
@@ -177,14 +179,14 @@ impl Requests {
                     Some(known.node),
                 )
             }
-            // The kernel makes no node of it.
+            // The kernel creates no node for it.
             Listed::Dot => (
                 attributes::unknown(NodeId(entry.ino.0.into()), FileType::Directory),
                 Generation(0),
                 Duration::ZERO,
                 None,
             ),
-            // Kept for no time: the kernel asks again, and is told what is wrong.
+            // The kernel may not cache it: it looks the file up again, and gets the error.
             Listed::Unreadable(node) => (
                 attributes::unknown(node, self.listed_type(entry)),
                 Generation(0),
@@ -225,7 +227,7 @@ fn name(parent: INodeNo, name: &OsStr) -> Name<'_> {
     }
 }
 
-/// What a new file starts with. The protocol's mode has the permissions in its low 12 bits.
+/// Returns the attributes of a new file. The low 12 bits of the protocol's mode are the permissions.
 fn new_file(request: &Request, mode: u32, umask: u32) -> NewFile {
     let low_bits = |mode: u32| u16::try_from(mode & 0o7777).unwrap_or(0);
     NewFile {
@@ -256,7 +258,7 @@ fn flow(is_full: bool) -> ControlFlow<()> {
     }
 }
 
-/// Answers a question for an attribute: its size if that is what was asked.
+/// Replies with the value of an extended attribute, or with its size if the request is for the size.
 fn reply_xattr(reply: ReplyXattr, value: &[u8], room_bytes: u32) {
     match u32::try_from(value.len()) {
         Ok(len) if room_bytes == 0 => reply.size(len),
@@ -290,7 +292,7 @@ impl Filesystem for Requests {
         if let Some(entry) = answered!(reply, found) {
             return self.reply_entry(reply, Ok(entry));
         }
-        // Node 0: no such name, and the kernel may remember that.
+        // Node 0: the name does not exist, and the kernel may cache that.
         let none = attributes::unknown(NodeId(0), FileType::RegularFile);
         reply.entry(&self.ttl, &none, Generation(0));
     }

@@ -1,7 +1,7 @@
 //! ioctl(2) on files of a mount: flags, project, label, discarding free space.
 //!
-//! The kernel passes on what its number says the direction and size of, and has checked who may
-//! set flags. Who may set the label or discard is checked here: root, and who mounted.
+//! The kernel derives the direction and size from the request number, and has checked who may set
+//! flags. This module checks who may set the label or discard: root, and the user who mounted.
 
 use crate::changes::Caller;
 use crate::node::NodeId;
@@ -21,14 +21,14 @@ const SET_LABEL: u32 = 0x4100_9432;
 /// `FITRIM`.
 const TRIM: u32 = 0xc018_5879;
 
-/// The size of `struct fsxattr`, and where in it the project is.
+/// The size of `struct fsxattr`, and the offset of the project in it.
 const EXTENDED_BYTES: usize = 28;
 const PROJECT_OFFSET: usize = 12;
-/// What a label takes in a request, ended by zeros.
+/// The size of a label in a request, padded with zeros.
 const LABEL_BYTES: usize = 256;
 
-/// Flags as `FS_IOC_GETFLAGS` has them, beside those of `struct fsxattr`: synchronous, immutable,
-/// append-only, not dumped, without access time, project inherited.
+/// Flags of `FS_IOC_GETFLAGS`, each paired with its flag in `struct fsxattr`: synchronous, immutable,
+/// append-only, not dumped, no access time, project inherited.
 const EXTENDED_FLAGS: [(u32, u32); 6] = [
     (0x8, 0x20),
     (0x10, 0x8),
@@ -38,12 +38,13 @@ const EXTENDED_FLAGS: [(u32, u32); 6] = [
     (0x2000_0000, 0x200),
 ];
 
-/// Whether request `number`, once it succeeded, has changed the file, of which the kernel takes no note.
+/// Returns whether request `number` changes the file when it succeeds. The kernel does not notice such
+/// a change.
 pub(super) fn changes_file(number: u32) -> bool {
     SET_FLAGS.contains(&number) || number == SET_EXTENDED
 }
 
-/// The bytes to answer with.
+/// Returns the bytes of the reply.
 pub(super) fn answer(
     operations: &Operations,
     caller: Caller,
@@ -89,7 +90,7 @@ pub(super) fn answer(
     }
 }
 
-/// Root may, and who mounted.
+/// Fails unless the caller is root or the user who mounted.
 fn check_privilege(caller: Caller) -> Answer<()> {
     if caller.uid == 0 || caller.uid == rustix::process::geteuid().as_raw() {
         Ok(())
@@ -98,7 +99,7 @@ fn check_privilege(caller: Caller) -> Answer<()> {
     }
 }
 
-/// `struct fsxattr` of a file.
+/// Returns the `struct fsxattr` of a file.
 fn extended(metadata: &Metadata) -> [u8; EXTENDED_BYTES] {
     let set = EXTENDED_FLAGS
         .iter()
@@ -110,7 +111,7 @@ fn extended(metadata: &Metadata) -> [u8; EXTENDED_BYTES] {
     bytes
 }
 
-/// Sets the flags that `struct fsxattr` has. The project stays.
+/// Sets the flags that `struct fsxattr` can express. The project cannot be changed.
 fn set_extended(operations: &Operations, node: NodeId, input: &[u8]) -> Answer<()> {
     let metadata = operations.metadata(node)?;
     if u32::from_ne_bytes(bytes(input, PROJECT_OFFSET)?) != metadata.project_id {
@@ -135,7 +136,8 @@ fn set_extended(operations: &Operations, node: NodeId, input: &[u8]) -> Answer<(
     operations.set_flags(node, flags)
 }
 
-/// `struct fstrim_range`: start, length, least run; answered with what was discarded as length.
+/// Runs `FITRIM` with a `struct fstrim_range`: start, length, minimum run. In the reply, the length is
+/// the number of bytes discarded.
 fn trim(operations: &Operations, input: &[u8]) -> Answer<Vec<u8>> {
     let start_bytes = u64::from_ne_bytes(bytes(input, 0)?);
     let end_bytes = start_bytes.saturating_add(u64::from_ne_bytes(bytes(input, 8)?));
@@ -146,7 +148,7 @@ fn trim(operations: &Operations, input: &[u8]) -> Answer<Vec<u8>> {
     Ok(output)
 }
 
-/// The bytes of a number at an offset.
+/// Returns the bytes of a number at an offset.
 fn bytes<const N: usize>(input: &[u8], at: usize) -> Answer<[u8; N]> {
     let bytes = input.get(at..).and_then(<[u8]>::first_chunk);
     bytes.copied().ok_or(Errno::INVAL)

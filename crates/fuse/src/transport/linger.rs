@@ -1,35 +1,33 @@
-//! Lingering: a thread looks for the next request for a moment before it sleeps until one comes.
+//! Lingering: a thread polls briefly for the next request before it sleeps.
 //!
-//! # Model
-//! The halt polling of guests and hosts. A program that does one thing after the other sends its
-//! next request some microseconds after the last answer. To wake a thread that went to sleep meanwhile
-//! takes longer than most answers do, above all on a virtual processor, which halts.
+//! # Model Halt polling of guests and hosts. A program that works sequentially sends its next request
+//! some microseconds after the last reply. Waking a thread that sleeps takes longer than most replies,
+//! especially on a virtual processor, which halts.
 //!
-//! Where the moment passes in vain, or others had the processor meanwhile, nobody gains: then a number
-//! of requests is answered without lingering, twice as many each time. So it stays off where
-//! processors are short, and on where they idle.
+//! Polling has no benefit if no request arrives, or if other threads needed the processor. After such
+//! a failure, the thread does not poll for a number of requests, which doubles with each failure.
+//! Therefore polling stays off on a loaded machine, and on if processors are idle.
 //!
-//! # Cost
-//! A [`MOMENT`] of processor time a request at most; where it is of no use, one in
-//! [`MOST_SKIPPED`] requests.
+//! # Cost At most one [`MOMENT`] of processor time for each request; if polling never succeeds, for one
+//! in [`MOST_SKIPPED`] requests.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long a thread looks for the next request.
+/// How long a thread polls for the next request.
 const MOMENT: Duration = Duration::from_micros(50);
-/// Requests without lingering after one that did not come in time: at least, and at most.
+/// The minimum and maximum number of requests without polling after a failed poll.
 const LEAST_SKIPPED: u32 = 256;
 const MOST_SKIPPED: u32 = 1 << 16;
 
-/// Whether to linger. One thread at a time does; should two, they count wrong by one.
+/// The decision whether to poll. One thread polls at a time; if two do, the counts are off by one.
 #[derive(Debug)]
 pub(super) struct Linger {
-    /// Requests until the next try.
+    /// The number of requests before the next poll.
     skip: AtomicU32,
-    /// How many that will be after the next one in vain.
+    /// The value of `skip` after the next failed poll.
     penalty: AtomicU32,
 }
 
@@ -41,8 +39,8 @@ impl Linger {
         }
     }
 
-    /// Returns when there is something to read from `connection`, or a moment has passed; at once
-    /// if that was in vain lately.
+    /// Polls until `connection` is readable or a [`MOMENT`] has passed. Returns immediately if recent
+    /// polls failed.
     pub(super) fn wait(&self, connection: impl AsFd) {
         let skip = self.skip.load(Relaxed);
         if skip > 0 {
@@ -56,7 +54,7 @@ impl Linger {
         self.count(start.elapsed() < MOMENT);
     }
 
-    /// Counts a moment, in which the request came or not.
+    /// Records a poll, and whether a request arrived during it.
     fn count(&self, came: bool) {
         let penalty = self.penalty.load(Relaxed);
         let next = if came {

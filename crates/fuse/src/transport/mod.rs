@@ -1,8 +1,8 @@
-//! The protocol: requests from the kernel, answers to it.
+//! The protocol: requests from the kernel and the replies.
 //!
-//! Everything that knows the crate `fuser` is in this module, so that another
-//! transport (a ring shared with the kernel, or virtio-fs) can take its place:
-//! it has to offer [`start`] and [`Session::run`], and ask [`Operations`].
+//! Only this module uses the crate `fuser`, so that another transport (a ring shared with the kernel,
+//! or virtio-fs) can replace it. A transport provides [`start`] and [`Session::run`], and calls
+//! [`Operations`].
 
 mod attributes;
 mod capabilities;
@@ -21,13 +21,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use turns::Turns;
 
-/// A connection to the kernel, past the first handshake.
+/// A connection to the kernel after the first handshake.
 #[derive(Debug)]
 pub(crate) struct Session {
     inner: fuser::Session<Requests>,
 }
 
-/// Shakes hands with the kernel over `device`.
+/// Performs the handshake with the kernel over `device`.
 pub(crate) fn start(
     volume: Arc<Volume>,
     device: OwnedFd,
@@ -36,16 +36,15 @@ pub(crate) fn start(
     let threads = options.thread_count();
     let mut config = fuser::Config::default();
     config.n_threads = Some(threads);
-    // A descriptor of its own for each thread, where the device can be opened
-    // again; where only fusermount3 may open it, the threads share one.
+    // Each thread gets its own descriptor if the process may open the device. If only fusermount3 may
+    // open it, the threads share one.
     config.clone_fd = threads > 1
         && OpenOptions::new()
             .read(true)
             .write(true)
             .open(DEVICE)
             .is_ok();
-    // Who gets in is the kernel's business, but for `allow_root`, which it does
-    // not know.
+    // The kernel decides which users have access, except with `allow_root`, which it does not know.
     let who = if options.allow_root && !options.allow_other {
         fuser::SessionACL::RootAndOwner
     } else {
@@ -69,7 +68,7 @@ pub(crate) fn start(
 }
 
 impl Session {
-    /// Answers requests, on several threads, until the mount is gone.
+    /// Answers requests, on several threads, until the volume is unmounted.
     pub(crate) fn run(self) -> Result<()> {
         self.inner.run().map_err(Error::Session)
     }

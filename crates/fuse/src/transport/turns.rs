@@ -1,23 +1,21 @@
 //! Turns: how many threads wait for the kernel's next request.
 //!
-//! # Model
-//! The kernel gives a request to the thread that has waited longest. With many threads waiting,
-//! a program whose requests follow each other wakes another one each time, on another processor,
-//! with cold caches: on two processors an untar took twice as long with eight threads as with one. So
-//! one thread waits at a time, and answers one request after the other while the others are
-//! parked here, and [lingers](Linger) before it sleeps. Another one gets its turn
+//! # Model The kernel gives a request to the thread that has waited longest. If many threads wait, each
+//! request of a sequential program wakes another thread, on another processor, with cold caches. On two
+//! processors, an untar took twice as long with eight threads as with one. Therefore only one thread
+//! waits at a time. It answers one request after the other, and [lingers](Linger) before it sleeps,
+//! while the other threads are parked here. A parked thread is called
 //!
-//! - when a request is begun that is known to take long (a sync, a read from the device);
-//! - when a watcher finds, once in [`TICK`], that nobody waits and no request was begun since: the
-//!   one under way waits for a device or a lock;
-//! - when the mount is gone, for which it looks once in [`PATIENCE`].
+//! - when a request starts that is known to take long (a sync, a read from the device);
+//! - when the watcher finds, once in [`TICK`], that no thread waits and no request has started since:
+//!   the request in progress waits for a device or a lock;
+//! - when the volume is unmounted, which it checks once in [`PATIENCE`].
 //!
 //! # Invariants
-//! 1. Each thread waits, answers, or is parked; `waiting` counts those that wait or were called to.
-//! 2. While a thread is parked, another waits, or answers and will be noticed by the watcher.
+//! 1. Each thread waits, answers, or is parked. `waiting` counts the threads that wait or were called.
+//! 2. While a thread is parked, another one waits, or answers and is observed by the watcher.
 //!
-//! # Cost
-//! Two uncontended locks a request; the watcher sleeps while there is nothing to watch.
+//! # Cost Two uncontended locks for each request. The watcher sleeps while the mount is idle.
 
 use super::linger::Linger;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -27,11 +25,11 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long a request may take until another thread is called.
+/// How long a request may take before another thread is called.
 const TICK: Duration = Duration::from_millis(1);
-/// How often a parked thread looks whether the mount is gone.
+/// How often a parked thread checks whether the volume is unmounted.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Ticks without a request after which the watcher sleeps.
+/// The number of ticks without a request after which the watcher sleeps.
 const IDLE_TICKS: u32 = 50;
 
 /// The turns of a session's threads.
@@ -43,14 +41,14 @@ pub(super) struct Turns {
 
 #[derive(Debug)]
 struct Shared {
-    /// The connection to the kernel, to look at only.
+    /// The connection to the kernel, only for poll(2).
     connection: Option<OwnedFd>,
     state: Mutex<State>,
-    /// What the thread that waits does first.
+    /// Polling before the waiting thread sleeps.
     linger: Linger,
-    /// Parked threads wait here.
+    /// Parked threads wait on this.
     called: Condvar,
-    /// The watcher waits here.
+    /// The watcher waits on this.
     begun: Condvar,
 }
 
@@ -58,20 +56,20 @@ struct Shared {
 struct State {
     waiting: usize,
     parked: usize,
-    /// Parked threads that were called and have not gone yet.
+    /// Parked threads that were called and have not left yet.
     calls: usize,
-    /// Requests begun.
+    /// The number of requests that have started.
     requests: u64,
     watcher_sleeps: bool,
     closed: bool,
 }
 
-/// One request, until this is dropped: then the thread waits for the next one, or parks.
+/// The handling of one request. When it is dropped, the thread waits for the next request, or parks.
 #[derive(Debug)]
 pub(super) struct Turn<'t>(&'t Shared);
 
 impl State {
-    /// Has a parked thread wait for requests, if there is one.
+    /// Calls a parked thread, if one exists, to wait for requests.
     fn call(&mut self, called: &Condvar) {
         if self.parked > self.calls {
             self.calls += 1;
@@ -82,7 +80,7 @@ impl State {
 }
 
 impl Turns {
-    /// The turns of `threads` threads, all of which wait for requests over `connection`.
+    /// Creates the turns of `threads` threads, all of which wait for requests on `connection`.
     pub(super) fn new(threads: usize, connection: Option<OwnedFd>) -> Self {
         let shared = Arc::new(Shared {
             connection,
@@ -107,13 +105,13 @@ impl Turns {
         }
     }
 
-    /// Begins a request that is most likely answered at once.
+    /// Starts a request that is probably answered immediately.
     pub(super) fn begin(&self) -> Turn<'_> {
         drop(self.shared.begin());
         Turn(&self.shared)
     }
 
-    /// Begins a request that may wait for the device.
+    /// Starts a request that may wait for the device.
     pub(super) fn begin_long(&self) -> Turn<'_> {
         let mut state = self.shared.begin();
         if state.waiting == 0 {
@@ -154,14 +152,14 @@ impl Shared {
         }
         state.parked -= 1;
         if state.calls > 0 {
-            // It was counted when it was called.
+            // The thread was counted as waiting when it was called.
             state.calls -= 1;
         } else {
             state.waiting += 1;
         }
     }
 
-    /// Whether the mount is gone: then all threads are to find out by themselves.
+    /// Returns whether the volume is unmounted: then all threads must notice it themselves.
     fn is_gone(&self) -> bool {
         let Some(connection) = &self.connection else {
             return true;
