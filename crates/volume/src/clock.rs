@@ -1,15 +1,15 @@
-//! Where the present comes from: the system, or a test that wants to know it.
+//! The source of the current time: the system clock, or a clock that a test controls.
 
 use crate::Timestamp;
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Tells the time that changes are stamped with.
+/// Provides the timestamps of changes.
 pub trait Clock: Debug + Send + Sync {
-    /// The present.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Waits: at open, where others may have to be given time to show that they live.
+    /// Sleeps for `time`. Used at open, to give other hosts time to show that they use the image.
     fn wait(&self, time: Duration) {
         std::thread::sleep(time);
     }
@@ -21,7 +21,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        // Before 1970 it stands still.
+        // Times before 1970 are reported as 1970.
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();

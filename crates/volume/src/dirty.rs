@@ -1,8 +1,7 @@
-//! What of a file's content is not on the device yet: which blocks, and which of them have no
-//! place there.
+//! The blocks of a file whose content is not on the device yet, and which of them are unallocated.
 //!
-//! Model: `PG_dirty` and the delayed extents of ext4's extent status tree, by block: a page that
-//! is larger than a block may be dirty in part, and what of it is a hole stays one.
+//! Model: `PG_dirty` and the delayed extents of ext4's extent status tree, but by block. A page
+//! that is larger than a block may be partly dirty, and its holes stay holes.
 //!
 //! Cost: some 50 bytes for each run of blocks.
 
@@ -12,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A set of blocks, as runs that do not touch each other.
+/// A set of blocks, stored as runs that are not adjacent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockSet {
     runs: BTreeMap<u64, u64>,
@@ -20,7 +19,7 @@ pub(crate) struct BlockSet {
 }
 
 impl BlockSet {
-    /// How many blocks it has.
+    /// Returns the number of blocks in the set.
     pub(crate) fn len(&self) -> u64 {
         self.blocks
     }
@@ -29,12 +28,12 @@ impl BlockSet {
         self.blocks == 0
     }
 
-    /// The block after its last one; 0 if it is empty.
+    /// Returns the block after the last one, or 0 if the set is empty.
     pub(crate) fn end(&self) -> u64 {
         self.runs.last_key_value().map_or(0, |(_, &end)| end)
     }
 
-    /// The run that `block` is in, or the next one.
+    /// Returns the run that contains `block`, or the next one.
     pub(crate) fn run_from(&self, block: u64) -> Option<Range<u64>> {
         if let Some((&start, &end)) = self.runs.range(..=block).next_back()
             && end > block
@@ -45,7 +44,7 @@ impl BlockSet {
         Some(start..end)
     }
 
-    /// Its runs, cut off at the ends of `range`.
+    /// Returns the runs of the set within `range`.
     pub(crate) fn runs_in(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut at = range.start;
         std::iter::from_fn(move || {
@@ -56,7 +55,7 @@ impl BlockSet {
         })
     }
 
-    /// Whether it has any block of `range`.
+    /// Returns whether the set contains any block of `range`.
     pub(crate) fn intersects(&self, range: Range<u64>) -> bool {
         self.runs_in(range).next().is_some()
     }
@@ -100,23 +99,23 @@ impl BlockSet {
     }
 }
 
-/// What of a file is not on the device.
+/// The state of a file that is not on the device.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
     /// Blocks whose content is newer in the page cache than on the device.
     pub(crate) blocks: BlockSet,
-    /// Of these, those that are mapped to nothing.
+    /// The dirty blocks that are not mapped.
     pub(crate) delayed: BlockSet,
     /// Blocks that a writer is about to make delayed.
     pub(crate) expected: BlockSet,
-    /// Blocks that have their place and no content in it, and are dirty or about to be.
+    /// Blocks that are allocated but unwritten, and are dirty or about to be.
     pub(crate) converting: BlockSet,
-    /// Space for what is delayed or expected.
+    /// Space for the delayed and expected blocks.
     pub(crate) reservation: Option<Reservation>,
-    /// Space for what will map all of these, at worst.
+    /// Space for mapping all of these, in the worst case.
     pub(crate) for_mapping: Option<MappingReservation>,
-    /// Blocks that are just being written: who wants to change them waits for the end of the
-    /// write-back rather than for its pins.
+    /// Blocks that write-back is writing now. A thread that wants to change them waits for the end
+    /// of the write-back, not for its pins.
     pub(crate) writing: Option<Range<u64>>,
 }
 
@@ -125,12 +124,12 @@ impl Dirty {
         self.blocks.is_empty()
     }
 
-    /// The blocks that something is promised to.
+    /// Returns the sets of blocks that have reservations.
     pub(crate) fn promised(&self) -> [&BlockSet; 3] {
         [&self.delayed, &self.expected, &self.converting]
     }
 
-    /// Adds to the space for what is delayed or expected.
+    /// Adds to the space for delayed and expected blocks.
     pub(crate) fn add_reservation(&mut self, more: Reservation) {
         match &mut self.reservation {
             Some(reservation) => reservation.add(more),
@@ -138,8 +137,8 @@ impl Dirty {
         }
     }
 
-    /// The pages that `blocks` touch, `per_page` to a page, and in which nothing is dirty. Runs of
-    /// their indexes.
+    /// Returns the pages that `blocks` touch and that have no dirty block, as runs of page indexes.
+    /// There are `per_page` blocks in a page.
     pub(crate) fn pages_left(&self, blocks: Range<u64>, per_page: u64) -> Vec<Range<u64>> {
         let touched = blocks.start / per_page..blocks.end.div_ceil(per_page);
         let mut left = Vec::new();
@@ -155,7 +154,7 @@ impl Dirty {
     }
 }
 
-/// The files that have something dirty, and how much all have together.
+/// The files with dirty state, and the total number of their dirty blocks.
 #[derive(Debug, Default)]
 pub(crate) struct DirtyFiles {
     files: Mutex<BTreeSet<Ino>>,
@@ -163,7 +162,7 @@ pub(crate) struct DirtyFiles {
 }
 
 impl DirtyFiles {
-    /// `ino` is dirty, by `blocks` more than before, and was perhaps clean.
+    /// Records that `ino` is dirty, with `blocks` more dirty blocks than before.
     pub(crate) fn add(&self, ino: Ino, blocks: u64, was_clean: bool) {
         self.blocks.fetch_add(blocks, Relaxed);
         if was_clean {
@@ -171,7 +170,8 @@ impl DirtyFiles {
         }
     }
 
-    /// `ino` has `blocks` fewer that are dirty, and perhaps nothing any more.
+    /// Records that `ino` has `blocks` fewer dirty blocks, and that it is clean if `is_clean` is
+    /// set.
     pub(crate) fn remove(&self, ino: Ino, blocks: u64, is_clean: bool) {
         self.blocks.fetch_sub(blocks, Relaxed);
         if is_clean {
@@ -179,28 +179,29 @@ impl DirtyFiles {
         }
     }
 
-    /// Dirty blocks of all files.
+    /// Returns the number of dirty blocks of all files.
     pub(crate) fn blocks(&self) -> u64 {
         self.blocks.load(Relaxed)
     }
 
-    /// The files, in the order of their numbers: neighbours lie near each other.
+    /// Returns the files in the order of their numbers, because neighbours are often close on the
+    /// device.
     pub(crate) fn files(&self) -> Vec<Ino> {
         self.files.lock().iter().copied().collect()
     }
 }
 
-/// How many blocks may be dirty.
+/// Limits for the number of dirty blocks.
 #[derive(Debug)]
 pub(crate) struct DirtyLimits {
-    /// The flusher writes back when more are dirty.
+    /// The flusher starts write-back above this limit.
     pub(crate) background_blocks: u64,
-    /// Writers write back themselves when more are dirty.
+    /// Writers write back themselves above this limit.
     pub(crate) writer_blocks: u64,
 }
 
 impl DirtyLimits {
-    /// Limits of a cache with room for `blocks`.
+    /// Returns the limits for a cache with room for `blocks`.
     pub(crate) fn new(blocks: u64, has_flusher: bool) -> Self {
         let background_blocks = blocks / 4;
         Self {

@@ -1,4 +1,4 @@
-//! What can go wrong with a volume, and the errno for each.
+//! Errors of a volume, and the errno for each.
 
 use larder_ext4::Ino;
 use rustix::io::Errno;
@@ -6,47 +6,48 @@ use rustix::io::Errno;
 /// The result of a volume operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed operation: what failed and where.
+/// A failed operation, with the cause and the place.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file system or the device failed. Errno: by the cause.
+    /// The file system or the device failed. Errno: depends on the cause.
     #[error(transparent)]
     Ext4(#[from] larder_ext4::Error),
-    /// No such name. Errno: `ENOENT`.
+    /// The name does not exist. Errno: `ENOENT`.
     #[error("{0}: no such file or directory")]
     NotFound(String),
     /// A path with too many symbolic links. Errno: `ELOOP`.
     #[error("{0}: too many symbolic links")]
     TooManyLinks(String),
-    /// Reading the content of a directory. Errno: `EISDIR`.
+    /// The content of a directory cannot be read as a file. Errno: `EISDIR`.
     #[error("inode {0}: is a directory")]
     IsDirectory(Ino),
-    /// Reading the content of something that has none. Errno: `EINVAL`.
+    /// The inode has no content that can be read. Errno: `EINVAL`.
     #[error("inode {0}: not a regular file")]
     NotRegular(Ino),
     /// The file's flags, or its type, forbid the operation. Errno: `EPERM`.
     #[error("inode {0}: {1}")]
     NotPermitted(Ino, &'static str),
-    /// "." and ".." are neither renamed nor replaced. Errno: `EBUSY`.
+    /// "." and ".." cannot be renamed or replaced. Errno: `EBUSY`.
     #[error("inode {0}: . and .. stay where they are")]
     Busy(Ino),
-    /// A file of one project in a directory whose files get another. Errno: `EXDEV`.
+    /// A file cannot be linked into a directory whose files belong to another project. Errno:
+    /// `EXDEV`.
     #[error("inode {0}: belongs to another project than the directory's files")]
     OtherProject(Ino),
-    /// A default access control list for what is no directory. Errno: `EACCES`.
+    /// Only a directory can have a default access control list. Errno: `EACCES`.
     #[error("inode {0}: only a directory has a default access control list")]
     DefaultAclOfFile(Ino),
-    /// No data, or no hole, behind the offset. Errno: `ENXIO`.
+    /// There is no data, or no hole, at or after the offset. Errno: `ENXIO`.
     #[error("inode {0}: no data behind the offset")]
     NoMoreData(Ino),
-    /// An option's value makes no sense. Errno: `EINVAL`.
+    /// The value of an option is invalid. Errno: `EINVAL`.
     #[error("{0}")]
     Option(String),
-    /// The caches could not be made. Errno: `ENOMEM`, or `EINVAL` for tables that are too large.
+    /// The caches could not be created. Errno: `ENOMEM`, or `EINVAL` for tables that are too large.
     #[error(transparent)]
     Cache(#[from] larder_cache::Error),
-    /// A thread could not be started. Errno: the cause's.
+    /// A thread could not be started. Errno: that of the cause.
     #[error("cannot start a readahead thread: {0}")]
     Thread(std::io::Error),
 }
@@ -62,12 +63,12 @@ impl Error {
         Self::NotFound(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Whether blocks are lacking.
+    /// Returns whether the error is a lack of free blocks.
     pub(crate) fn is_no_space(&self) -> bool {
         matches!(self, Self::Ext4(larder_ext4::Error::NoSpace))
     }
 
-    /// The errno that a system call would return.
+    /// Returns the errno that a system call would return.
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {
@@ -116,8 +117,8 @@ fn ext4_errno(error: &larder_ext4::Error) -> Errno {
         Ext4::NoAttribute(_) => Errno::NODATA,
         Ext4::NotSupported(..) => Errno::OPNOTSUPP,
         Ext4::StaleInode(_) => Errno::STALE,
-        // The device's own errno would be misread: ENOENT of a network file
-        // system says nothing of the file in the image.
+        // The device's own errno would be misleading: ENOENT of a network file system does not
+        // refer to a file in the image.
         _ => Errno::IO,
     }
 }

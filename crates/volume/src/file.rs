@@ -1,7 +1,7 @@
-//! An open file: a reader with a stream of its own.
+//! An open file: a reader with its own stream.
 //!
-//! Model: `struct file`. Several readers of one file each open it, so that each one's readahead
-//! follows its own reads; by inode number alone, all readers of a file share one stream.
+//! Model: `struct file`. If several readers of a file each open it, the readahead of each one
+//! follows its own reads. Readers that use only the inode number share one stream.
 
 use crate::live::{Inodes, check_same_file};
 use crate::read::{Keep, Reader, Stream, StreamRef, check_content};
@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 /// A regular file of a volume, opened by [`Volume::open_file`](crate::Volume::open_file).
 ///
-/// It stays the same file, and readable, when it loses its names, and when the
-/// [`Volume`](crate::Volume) is dropped, whose image then stays open. A file without names is deleted
-/// with its last `OpenFile`; after the volume was closed, by the next one that opens the image for
-/// writing.
-/// Threads that read through one `OpenFile` are one reader to readahead.
+/// It refers to the same file, and stays readable, when the file loses its names and when the
+/// [`Volume`](crate::Volume) is dropped. The image then stays open. A file without names is deleted
+/// when its last `OpenFile` is dropped. If the volume was closed before, it is deleted when the
+/// image is next opened for writing. Threads that read through the same `OpenFile` count as one
+/// reader for readahead.
 ///
 /// ```no_run
 /// # fn main() -> larder::Result<()> {
@@ -35,7 +35,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct OpenFile {
-    /// As it was when it was opened.
+    /// The inode at the time of the open.
     inode: Inode,
     stream: Stream,
     inodes: Arc<Inodes>,
@@ -43,7 +43,7 @@ pub struct OpenFile {
     _held: Held,
 }
 
-/// An inode that is held.
+/// A hold on an inode, released on drop.
 #[derive(Debug)]
 struct Held {
     writer: Arc<Writer>,
@@ -88,7 +88,7 @@ impl OpenFile {
         })
     }
 
-    /// The inode: on a volume that is written to, as it is now.
+    /// Returns the inode. On a volume that is open for writing, this is its current state.
     fn inode(&self) -> Result<Inode> {
         if self.inodes.live.is_none() {
             return Ok(self.inode);
@@ -102,38 +102,39 @@ impl OpenFile {
         self.stream.of(self.inode.ino())
     }
 
-    /// Inode number.
+    /// Returns the inode number.
     #[must_use]
     pub fn ino(&self) -> Ino {
         self.inode.ino()
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.inode().unwrap_or(self.inode).size_bytes()
     }
 
-    /// As [`Volume::read_at`](crate::Volume::read_at).
+    /// Reads like [`Volume::read_at`](crate::Volume::read_at).
     ///
     /// # Errors
-    /// What is wrong with the image. Some of `buf` may have been filled.
+    /// Returns an error if the image is damaged or cannot be read. Part of `buf` may have been
+    /// filled.
     pub fn read_at(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
         self.read(buf, offset_bytes, Keep::All)
     }
 
-    /// As [`Volume::read_once`](crate::Volume::read_once).
+    /// Reads like [`Volume::read_once`](crate::Volume::read_once).
     ///
     /// # Errors
-    /// As [`OpenFile::read_at`].
+    /// The same as for [`OpenFile::read_at`].
     pub fn read_once(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
         self.read(buf, offset_bytes, Keep::UsedAgain)
     }
 
-    /// As [`Volume::read_past_cache`](crate::Volume::read_past_cache).
+    /// Reads like [`Volume::read_past_cache`](crate::Volume::read_past_cache).
     ///
     /// # Errors
-    /// As [`OpenFile::read_at`].
+    /// The same as for [`OpenFile::read_at`].
     pub fn read_past_cache(&self, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
         self.read(buf, offset_bytes, Keep::Cached)
     }
@@ -144,16 +145,16 @@ impl OpenFile {
             .read(&inode, self.stream(), buf, offset_bytes, keep)
     }
 
-    /// Tells how the bytes of `range` will be used, as `posix_fadvise(2)` does:
+    /// Announces how the bytes of `range` will be used, like `posix_fadvise(2)`:
     ///
     /// | advice | effect |
     /// |---|---|
-    /// | [`Advice::Normal`], [`Advice::Sequential`], [`Advice::Random`] | on all further reads through this `OpenFile`, wherever: windows of the set size, of twice that, none |
-    /// | [`Advice::WillNeed`] | the readahead threads bring in the beginning of the range, as much as the largest window or 256 pages, whichever is more; nobody waits. Without such threads, nothing |
-    /// | [`Advice::DontNeed`] | pages that lie wholly inside the range leave the cache, if nobody uses them just now |
+    /// | [`Advice::Normal`], [`Advice::Sequential`], [`Advice::Random`] | applies to all further reads through this `OpenFile`, at any offset: windows of the configured size, windows of twice that size, no windows |
+    /// | [`Advice::WillNeed`] | the readahead threads read the beginning of the range in the background, up to the largest window or 256 pages, whichever is more; without such threads, no effect |
+    /// | [`Advice::DontNeed`] | pages that are entirely inside the range are evicted, unless they are in use |
     ///
-    /// The range matters to the last two alone, which do nothing where it is empty or begins behind
-    /// the end of the file. Its end may lie behind that.
+    /// The range matters only for the last two, which do nothing if it is empty or begins after the
+    /// end of the file. It may end after the end of the file.
     pub fn advise(&self, range: Range<u64>, advice: Advice) {
         self.reader.advise(
             &self.inode().unwrap_or(self.inode),

@@ -1,9 +1,8 @@
 //! Filling pages from the device.
 //!
-//! Model: `mpage_readahead`: contiguous pages of a file are mapped to runs of
-//! device blocks, and each run that is contiguous on the device is one read,
-//! scattered over the pages. Holes, unwritten extents and what lies behind the
-//! end of the file become zeros, with no read.
+//! Model: `mpage_readahead`. Contiguous pages of a file are mapped to runs of device blocks. Each
+//! run that is contiguous on the device is one read, scattered over the pages. Holes, unwritten
+//! extents and bytes past the end of the file become zeros without a read.
 
 use crate::Result;
 use crate::live::Inodes;
@@ -14,8 +13,8 @@ use std::io::IoSliceMut;
 use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
-/// Fills pages from the device: for readers, for the readahead threads, and for writers that
-/// change a part of a page.
+/// Fills pages from the device: for readers, for the readahead threads, and for writers that change
+/// a part of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct PageFiller {
     inodes: Arc<Inodes>,
@@ -30,19 +29,19 @@ impl PageFiller {
         }
     }
 
-    /// The cache of the pages.
+    /// Returns the page cache.
     #[inline]
     pub(crate) fn pages(&self) -> &PageCache {
         &self.inodes.caches.pages
     }
 
     /// Fills `pages` with the content of `inode` from `start_bytes` on, which is the start of a
-    /// block. The pages have one size; only the last may be shorter. On a volume that is written
-    /// to, what lies behind the end of the file becomes zeros, and `inode` is as
-    /// [`Inodes::with_mapping`] has it.
+    /// block. The pages have one size; only the last may be shorter. On a volume that is open for
+    /// writing, bytes past the end of the file become zeros, and `inode` must be the one that
+    /// [`Inodes::with_mapping`] passes.
     ///
     /// # Errors
-    /// The first error; the contents of the pages are then unspecified.
+    /// Returns the first error; the contents of the pages are then unspecified.
     pub(crate) fn fill<P: DerefMut<Target = [u8]>>(
         &self,
         inode: &Inode,
@@ -57,7 +56,8 @@ impl PageFiller {
                 slices.for_each(|slice| slice.fill(0));
                 continue;
             };
-            // Looked for before the device is read: what comes home meanwhile is in either.
+            // This lookup precedes the device read: a block that is checkpointed in between is
+            // found in one of the two.
             let newer = not_home(fs, bytes.clone(), offset_bytes);
             let mut slices: Vec<IoSliceMut<'_>> = slices.map(IoSliceMut::new).collect();
             let read = self.device.read_vectored_at(&mut slices, offset_bytes);
@@ -76,9 +76,9 @@ impl PageFiller {
         Ok(())
     }
 
-    /// Fills contiguous pages, together if possible, else one by one, so that
-    /// a damaged block costs only its own page. `complete_first` completes the first:
-    /// whoever waits for another finds it with no pin of ours.
+    /// Fills contiguous pages, together if possible and otherwise one by one, so that a damaged
+    /// block affects only its own page. The other pages are completed first, and keep no pin of
+    /// this thread. Then `complete_first` completes the first page.
     pub(crate) fn fill_run<R>(
         &self,
         inode: &Inode,
@@ -103,7 +103,7 @@ impl PageFiller {
     }
 }
 
-/// Makes zeros of all that lies `len_bytes` or more behind the start of `pages`.
+/// Fills the bytes of `pages` with zeros from `len_bytes` after their start.
 fn zero_behind<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
     let mut left = usize::try_from(len_bytes).unwrap_or(usize::MAX);
     for page in pages {
@@ -113,16 +113,16 @@ fn zero_behind<P: DerefMut<Target = [u8]>>(pages: &mut [P], len_bytes: u64) {
     }
 }
 
-/// Bytes of the pages, counted from the first page's start, with one source.
+/// A range of bytes of the pages that has one source. Offsets are relative to the first page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Segment {
     bytes: Range<usize>,
-    /// Where they are on the device; `None` if they are zeros.
+    /// Offset on the device; `None` for zeros.
     offset_bytes: Option<u64>,
 }
 
-/// What of `bytes` of the pages, which are at `offset_bytes` of the device, has not come home from
-/// the journal: blocks, with where they start in the pages.
+/// Returns the blocks that the journal has not written home yet, out of those at `offset_bytes` on
+/// the device, which `bytes` of the pages are read from. Each has its start in the pages.
 fn not_home(fs: &Filesystem, bytes: Range<usize>, offset_bytes: u64) -> Vec<(usize, Arc<[u8]>)> {
     let buffers = fs.buffers();
     if !fs.journals_content() || buffers.dirty_count() == 0 {
@@ -135,7 +135,7 @@ fn not_home(fs: &Filesystem, bytes: Range<usize>, offset_bytes: u64) -> Vec<(usi
         .collect()
 }
 
-/// Copies `contents` into the pages, from `start` on, and not behind `end`.
+/// Copies `contents` into the pages, from `start` up to `end` at most.
 fn put<P: DerefMut<Target = [u8]>>(pages: &mut [P], start: usize, end: usize, contents: &[u8]) {
     let mut rest = contents;
     for slice in slices(pages, start..end.min(start.saturating_add(contents.len()))) {
@@ -145,7 +145,7 @@ fn put<P: DerefMut<Target = [u8]>>(pages: &mut [P], start: usize, end: usize, co
     }
 }
 
-/// The segments that make up `pages`, in order.
+/// Returns the segments that make up `pages`, in order.
 fn segments<P: DerefMut<Target = [u8]>>(
     fs: &Filesystem,
     inode: &Inode,
@@ -154,7 +154,7 @@ fn segments<P: DerefMut<Target = [u8]>>(
 ) -> Result<Vec<Segment>> {
     let block_bytes = u64::from(fs.superblock().block_size_bytes());
     let len = pages.iter().map(|page| page.len()).sum();
-    // Blocks behind the end of the file may be there (preallocated) but are not read.
+    // Blocks past the end of the file may exist (preallocated) but are not read.
     let left = inode.size_bytes().saturating_sub(start_bytes);
     let left = usize::try_from(left).unwrap_or(usize::MAX);
     let end = left
@@ -189,7 +189,7 @@ fn segments<P: DerefMut<Target = [u8]>>(
     Ok(segments)
 }
 
-/// Appends a segment, to the last one if it goes on where that ends.
+/// Appends a segment, or extends the last one if both are contiguous on the device.
 fn push(segments: &mut Vec<Segment>, bytes: Range<usize>, offset_bytes: Option<u64>) {
     if let Some(last) = segments.last_mut() {
         let last_end = last.offset_bytes.map(|at| at + last.bytes.len() as u64);
@@ -204,7 +204,7 @@ fn push(segments: &mut Vec<Segment>, bytes: Range<usize>, offset_bytes: Option<u
     });
 }
 
-/// The parts of `pages` that cover `bytes`, counted from the first page's start.
+/// Returns the parts of `pages` that cover `bytes`, which are relative to the first page's start.
 fn slices<P: DerefMut<Target = [u8]>>(
     pages: &mut [P],
     bytes: Range<usize>,

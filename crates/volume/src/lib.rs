@@ -1,9 +1,8 @@
-//! ext2, ext3 and ext4 images, read in process through the Linux kernel's
-//! cache stack: no mount, no root, no system call on a cache hit.
+//! ext2, ext3 and ext4 images, accessed in process through the Linux kernel's cache stack: no
+//! mount, no root, no system call on a cache hit.
 //!
-//! A [`Volume`] is one open image with its page, buffer, dentry and inode
-//! caches and its readahead. It is `Send` and `Sync`: share it between threads
-//! by reference or in an `Arc`.
+//! A [`Volume`] is one open image with its page, buffer, dentry and inode caches and its readahead.
+//! It is `Send` and `Sync`: share it between threads by reference or in an `Arc`.
 //!
 //! ```no_run
 //! use larder::{OpenOptions, Volume};
@@ -19,7 +18,7 @@
 //!     ControlFlow::Continue(())
 //! })?;
 //!
-//! // Read: the first bytes of a file, then where they came from.
+//! // Read the first bytes of a file, then count the cache hits.
 //! let ino = volume.lookup(etc, b"hostname")?;
 //! let mut buf = [0; 4096];
 //! let n = volume.read_at(ino, &mut buf, 0)?;

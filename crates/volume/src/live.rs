@@ -1,48 +1,49 @@
-//! Inodes in use on a volume that is written to: their locks, and what the image does not know yet.
+//! Inodes in use on a volume that is open for writing: their locks and their unwritten state.
 //!
 //! Model: the kernel's `struct inode` with `ext4_inode_info`: `i_rwsem`, `i_data_sem`,
-//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. Different from it, the inode cache holds
-//! copies for readers; this is where they come from. A volume opened for reading has none of
-//! this.
+//! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. One difference: the inode cache holds copies
+//! for readers, which are made here. A volume opened for reading does not use this module.
 //!
 //! # Two views of an inode
-//! - [`Live::inode`] is what the next handle writes: its size ends where content is on the image.
-//! - [`Live::present`] is what stat(2) tells: with the size and the blocks that only dirty pages
-//!   know of. It is what the inode cache holds.
+//! - [`Live::inode`] is the state that the next handle writes. Its size ends where content is on
+//!   the image.
+//! - [`Live::present`] is the state that stat(2) reports, with the size and the blocks of dirty
+//!   pages. The inode cache holds this state.
 //!
 //! # How to change an inode
 //! ```text
 //! let live = volume.live(ino)?;
 //! let _alone = live.rw.write();          // of several inodes: lock_exclusively
 //! let mut handle = fs.start(credits)?;
-//! let mut inode = live.inode()?;         // behind the start: write-back changes inodes too
-//! ...                                    // change it, and what hangs below it
+//! let mut inode = live.inode()?;         // after the start: write-back changes inodes too
+//! ...                                    // change it and its blocks
 //! fs.write_inode(&mut handle, &inode)?;
 //! live.publish(&handle, &inode);         // before the stop, for the same reason
 //! handle.stop();
 //! ```
-//! Where something fails in between, nothing was published, and the handle undoes the rest.
+//! If a step in between fails, nothing was published, and the handle undoes its changes.
 //!
-//! # Who keeps an inode
-//! A caller that keeps a number from one operation to the next holds it: open files, and nodes
-//! that the kernel knows. A hold is a count and nothing else. An inode without names is deleted
-//! when nobody holds it; until then its number belongs to it. A number that is not held may be
-//! stale: its inode is deleted, or its number another file's, of another generation.
+//! # Holds
+//! A caller that keeps an inode number from one operation to the next holds the inode: open files,
+//! and nodes that the kernel refers to. A hold is only a count. An inode without names is deleted
+//! when it has no holds; until then it keeps its number. A number that is not held may be stale:
+//! its inode may be deleted, or the number may belong to another file, of another generation.
 //!
 //! # Invariants
 //! 1. The inode cache holds the present state of an inode, or nothing.
 //! 2. An inode that is dirty, locked, or without names and not deleted yet is in the table.
-//! 3. Nobody holds an inode whose deletion began, or can.
+//! 3. An inode whose deletion began has no holds and can get none.
 //!
 //! # Cost
-//! 10 to 20 bytes for an inode that is held, which the caches make room for, and some 450 for one that is in the table. Clean ones
-//! stay there only for what fsync has to know, at most [`MOST_IDLE`](table::MOST_IDLE).
+//! An inode that is held takes 10 to 20 bytes, for which the caches make room. An inode in the
+//! table takes some 450 bytes. Clean ones stay there only for the transactions that fsync waits
+//! for, at most [`MOST_IDLE`](table::MOST_IDLE).
 //!
 //! # Locking
-//! `rw`, `writeback` and `map` in this order, before the handle; what each is for, the design of
-//! writing says (`docs/design/writing.md`). The state's lock is held for a look, or while the
-//! inode is loaded, and is taken under a handle too. The locks of the table's shards are innermost,
-//! but for the state of an inode that only the table has.
+//! `rw`, `writeback` and `map`, in this order, before the handle. `docs/design/writing.md`
+//! describes the purpose of each. The lock of the state is held for a short access, or while the
+//! inode is loaded, and is also taken under a handle. The locks of the table's shards are
+//! innermost, except for the state of an inode that only the table refers to.
 
 mod charged;
 mod promises;
@@ -63,20 +64,20 @@ use std::sync::Arc;
 use table::{LiveInode, Times};
 pub(crate) use table::{LiveInodes, LiveState};
 
-/// The inodes of a volume: those in the image, as they are now, and those in use. What reads and
-/// what writes content share them, and know nothing of each other.
+/// The inodes of a volume: their current state, and those in use. The readers and the writers of
+/// content share it, and are independent of each other.
 #[derive(Debug)]
 pub(crate) struct Inodes {
     pub(crate) fs: Filesystem,
     pub(crate) caches: Caches,
-    /// Those in use, if the volume was opened for writing.
+    /// The inodes in use, if the volume was opened for writing.
     pub(crate) live: Option<LiveInodes>,
     pub(crate) dirty_files: DirtyFiles,
-    /// What happens when the image turns out to be damaged.
+    /// The action when corruption of the image is detected.
     pub(crate) errors: ErrorsMode,
 }
 
-/// An inode in use, for one operation.
+/// An inode that an operation uses.
 #[derive(Debug)]
 pub(crate) struct Live<'r> {
     pub(crate) inodes: &'r Inodes,
@@ -85,7 +86,7 @@ pub(crate) struct Live<'r> {
 }
 
 impl Inodes {
-    /// The inode `ino`, to be changed.
+    /// Returns the inode `ino`, to be changed.
     pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
         let table = self.live.as_ref();
         let table = table.ok_or(larder_ext4::Error::ReadOnly(None))?;
@@ -96,7 +97,7 @@ impl Inodes {
         Ok(self.in_use(table, ino))
     }
 
-    /// The inode `ino` as it is now.
+    /// Returns the current state of the inode `ino`.
     pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
         let inodes = &self.caches.inodes;
         if let Some(words) = inodes.get(ino.0) {
@@ -114,7 +115,7 @@ impl Inodes {
         self.caches.pages.page_bytes() as u64
     }
 
-    /// Blocks of a page: at least 1.
+    /// Returns the number of blocks in a page, at least 1.
     pub(crate) fn blocks_per_page(&self) -> u64 {
         (self.page_bytes() >> self.block_size_log2()).max(1)
     }
@@ -127,13 +128,13 @@ impl Inodes {
         u64::from(self.fs.superblock().block_size_bytes())
     }
 
-    /// The blocks that `bytes` touch.
+    /// Returns the blocks that `bytes` touch.
     pub(crate) fn blocks_touched(&self, bytes: &Range<u64>) -> Range<u64> {
         let block_bytes = self.block_bytes();
         bytes.start / block_bytes..bytes.end.div_ceil(block_bytes)
     }
 
-    /// How the first of `blocks` are mapped.
+    /// Returns the mapping of the first of `blocks`.
     pub(crate) fn mapping(
         &self,
         inode: &Inode,
@@ -145,7 +146,7 @@ impl Inodes {
         Ok(self.fs.map(inode, FileBlock(start), most)?)
     }
 
-    /// The inode `ino` of `table`.
+    /// Returns the inode `ino` of `table`.
     pub(crate) fn in_use<'r>(&'r self, table: &'r LiveInodes, ino: Ino) -> Live<'r> {
         Live {
             inodes: self,
@@ -154,8 +155,8 @@ impl Inodes {
         }
     }
 
-    /// Calls `run` with the present state of `inode`, whose mapping does not change meanwhile. Pages
-    /// that are filled by it must be complete when `run` returns.
+    /// Calls `run` with the present state of `inode`. The mapping does not change during the call.
+    /// Pages that `run` fills must be complete when it returns.
     pub(crate) fn with_mapping<R>(
         &self,
         inode: &Inode,
@@ -170,8 +171,8 @@ impl Inodes {
         })
     }
 
-    /// Calls `run` with the present state of inode `ino`, and on a volume that is written to with
-    /// its `rw` shared: names, attributes and links stay as they are meanwhile.
+    /// Calls `run` with the present state of inode `ino`. On a volume that is open for writing,
+    /// `rw` is held shared: names, attributes and links do not change during the call.
     pub(crate) fn with_inode<R>(
         &self,
         ino: Ino,
@@ -185,8 +186,7 @@ impl Inodes {
         run(&live.peek()?)
     }
 
-    /// If `error`, of a change of the image, says that the image is damaged, does what `errors=`
-    /// says.
+    /// Acts as `errors=` specifies if `error`, the error of a change, reports damage of the image.
     ///
     /// Model: `ext4_handle_error`.
     pub(crate) fn handle_damage(&self, error: &Error) {
@@ -217,7 +217,7 @@ impl Deref for Live<'_> {
 }
 
 impl Live<'_> {
-    /// Its number.
+    /// Returns the inode number.
     pub(crate) fn ino(&self) -> Ino {
         self.inode.ino
     }
@@ -233,7 +233,7 @@ impl Live<'_> {
         let ino = self.ino();
         let inodes = &self.inodes.caches.inodes;
         let image = match inodes.get(ino.0) {
-            // Idle until now: what is present is what is on the image.
+            // It was idle until now, so its present state equals the image's.
             Some(words) => Inode::from_words(ino, words),
             None => self.inodes.fs.inode(ino)?,
         };
@@ -241,15 +241,15 @@ impl Live<'_> {
         Ok(image)
     }
 
-    /// The inode as the next handle is to write it. Asked for with the handle open, if it is to be
-    /// changed.
+    /// Returns the inode as the next handle must write it. If the inode is to be changed, the
+    /// handle must be open already.
     pub(crate) fn inode(&self) -> Result<Inode> {
         let mut state = self.state();
         let image = self.load(&mut state)?;
         Ok(state.with_times(image))
     }
 
-    /// The inode as it is now.
+    /// Returns the present state of the inode.
     pub(crate) fn present(&self) -> Result<Inode> {
         let mut state = self.state();
         let present = self.present_in(&mut state)?;
@@ -260,19 +260,19 @@ impl Live<'_> {
         Ok(present)
     }
 
-    /// As [`Live::present`], past the inode cache.
+    /// Returns the same as [`Live::present`], and bypasses the inode cache.
     pub(crate) fn peek(&self) -> Result<Inode> {
         self.present_in(&mut self.state())
     }
 
-    /// Calls `run` with the present state, whose mapping stays meanwhile. Pages that are filled by it
-    /// must be complete when it returns.
+    /// Calls `run` with the present state. The mapping does not change during the call. Pages that
+    /// `run` fills must be complete when it returns.
     pub(crate) fn with_mapping<R>(&self, run: impl FnOnce(&Inode) -> Result<R>) -> Result<R> {
         let _stays = self.inode.map.read();
         run(&self.peek()?)
     }
 
-    /// Whether the page cache has content in `bytes` that the device lacks.
+    /// Returns whether the page cache has content in `bytes` that is not on the device.
     pub(crate) fn is_dirty_in(&self, bytes: Range<u64>) -> bool {
         let log2 = self.inodes.block_size_log2();
         let blocks = bytes.start >> log2..(bytes.end.saturating_sub(1) >> log2) + 1;
@@ -293,8 +293,8 @@ impl Live<'_> {
         Ok(present)
     }
 
-    /// Changes the inode, and what hangs below it, in one handle with `credits`, and writes it. With
-    /// `rw` held exclusively.
+    /// Changes and writes the inode, and its blocks, in one handle with `credits`. The caller holds
+    /// `rw` exclusively.
     pub(crate) fn change<R>(
         &self,
         credits: u32,
@@ -302,7 +302,7 @@ impl Live<'_> {
     ) -> Result<R> {
         let fs = &self.inodes.fs;
         let mut handle = fs.start(credits)?;
-        // Behind the start: write-back changes inodes too.
+        // After the start, because write-back changes inodes too.
         let mut inode = self.inode()?;
         let changed = change(&mut handle, &mut inode)?;
         fs.write_inode(&mut handle, &inode)?;
@@ -312,8 +312,9 @@ impl Live<'_> {
         Ok(changed)
     }
 
-    /// `handle`, about to stop, has written `inode`: fsync and fdatasync wait for its transaction,
-    /// and readers get it. With `rw` held exclusively.
+    /// Publishes `inode`, which `handle` has written: fsync and fdatasync wait for the handle's
+    /// transaction, and readers see the new state. The handle is about to stop. The caller holds
+    /// `rw` exclusively.
     pub(crate) fn publish(&self, handle: &Handle<'_>, inode: &Inode) {
         let mut state = self.state();
         state.times = None;
@@ -321,14 +322,15 @@ impl Live<'_> {
         self.publish_in(&mut state, handle, inode);
     }
 
-    /// As [`Live::publish`], and the file is `size_bytes` long from now on, whatever was written to
-    /// it: more than `inode` says if what is dirty reaches further.
+    /// Publishes like [`Live::publish`], and sets the size of the file to `size_bytes`. This is
+    /// more than the size in `inode` if dirty content ends later.
     pub(crate) fn publish_size(&self, handle: &Handle<'_>, inode: &Inode, size_bytes: u64) {
         self.state().size_bytes = Some(size_bytes);
         self.publish(handle, inode);
     }
 
-    /// As [`Live::publish`], where reading the content of a file back needs nothing of it.
+    /// Publishes a change like [`Live::publish`]. Except for directories, fdatasync does not wait
+    /// for it.
     pub(crate) fn publish_attributes(&self, handle: &Handle<'_>, inode: &Inode) {
         if inode.is_directory() {
             return self.publish(handle, inode);
@@ -338,8 +340,9 @@ impl Live<'_> {
         self.publish_in(&mut state, handle, inode);
     }
 
-    /// As [`Live::publish`], with `writeback` held instead of `rw`: what was written since the
-    /// handle looked stays. `mapped` are mapped from now on.
+    /// Publishes like [`Live::publish`] for write-back, with `writeback` held instead of `rw`.
+    /// Writes since the handle read the inode are kept. `mapped` are the blocks that are mapped
+    /// now.
     pub(crate) fn publish_written_back(
         &self,
         handle: &Handle<'_>,
@@ -375,7 +378,7 @@ impl Live<'_> {
         self.refresh(state);
     }
 
-    /// Puts the present state into the inode cache. `state` is loaded.
+    /// Inserts the present state into the inode cache. `state` must be loaded.
     pub(crate) fn refresh(&self, state: &mut LiveState) {
         let inodes = &self.inodes.caches.inodes;
         match self.present_in(state) {
@@ -384,9 +387,9 @@ impl Live<'_> {
         }
     }
 
-    /// `blocks` of the file have new content in pages that the caller has for himself, up to the
-    /// byte `end_bytes` of the file; those that are expected to are delayed now. With `rw` held
-    /// exclusively; [`Live::wrote`] follows.
+    /// Marks `blocks` of the file as dirty. The caller has exclusive access to their pages, and the
+    /// new content ends at the byte `end_bytes` of the file. Expected blocks among them become
+    /// delayed. The caller holds `rw` exclusively, and calls [`Live::wrote`] afterwards.
     pub(crate) fn mark_dirty(&self, blocks: Range<u64>, end_bytes: u64) {
         let mut state = self.state();
         let holes: Vec<_> = state.dirty.expected.runs_in(blocks.clone()).collect();
@@ -404,8 +407,8 @@ impl Live<'_> {
         self.inodes.dirty_files.add(self.ino(), more, was_clean);
     }
 
-    /// The content of `blocks` is on the device, or nowhere any more, and their pages are the
-    /// caller's: pinned, or gone.
+    /// Marks `blocks` as clean. Their content is on the device, or was discarded. Their pages are
+    /// pinned by the caller, or evicted.
     pub(crate) fn mark_clean(&self, blocks: Range<u64>) {
         let mut state = self.state();
         let delayed = state.dirty.delayed.len();
@@ -415,7 +418,8 @@ impl Live<'_> {
         }
     }
 
-    /// As [`Live::mark_clean`], by write-back, which holds the blocks since it gathered them.
+    /// Marks blocks as clean like [`Live::mark_clean`], for write-back, which has held them since
+    /// it gathered them.
     pub(crate) fn mark_written_back(&self, blocks: Range<u64>) -> Result<()> {
         let is_held = {
             let state = self.state();
@@ -450,7 +454,7 @@ impl Live<'_> {
             .remove(self.ino(), fewer, state.is_clean());
     }
 
-    /// Content was written at `now`; with `rw` held exclusively.
+    /// Records that content was written at `now`. The caller holds `rw` exclusively.
     pub(crate) fn wrote(&self, now: Timestamp) {
         let mut state = self.state();
         let was_clean = state.is_clean();
@@ -462,25 +466,25 @@ impl Live<'_> {
         self.refresh(&mut state);
     }
 
-    /// Whether something is known that no handle has written.
+    /// Returns whether there is state that no handle has written.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.state().is_clean()
     }
 
-    /// A commit of `tid` covers what was not known to be durable.
+    /// Records that a commit of `tid` covers state that was not known to be durable.
     pub(crate) fn set_sync_tid(&self, tid: Tid) {
         let mut state = self.state();
         state.sync.get_or_insert(tid);
         state.data_sync.get_or_insert(tid);
     }
 
-    /// Whether content or inode were changed at a time that no handle has written.
+    /// Returns whether there are times of changes that no handle has written.
     pub(crate) fn has_times(&self) -> bool {
         self.state().times.is_some()
     }
 
-    /// The transaction that fsync, or with `data_only` fdatasync, has to wait for; `None` if that
-    /// is not known.
+    /// Returns the transaction that fsync, or with `data_only` fdatasync, must wait for, or `None`
+    /// if it is unknown.
     pub(crate) fn sync_tid(&self, data_only: bool) -> Option<Tid> {
         let state = self.state();
         if data_only {
@@ -490,14 +494,15 @@ impl Live<'_> {
         }
     }
 
-    /// Nobody can hold it from now on, until [`Live::forget`]. False if somebody does.
+    /// Starts the deletion, unless the inode is held. Then no thread can hold it until
+    /// [`Live::forget`]. Returns false if it is held.
     #[must_use]
     pub(crate) fn begin_deletion(&self) -> bool {
         self.table.begin_deletion(self.ino())
     }
 
-    /// Drops content that is in memory only, and all pages: of a file that is deleted, before its
-    /// blocks are given up. With `rw` held exclusively.
+    /// Drops all pages and all content that is only in memory. Used for a file that is deleted,
+    /// before its blocks are freed. The caller holds `rw` exclusively.
     pub(crate) fn discard_content(&self) {
         let _alone = self.inode.writeback.lock();
         self.discard_all_pages();
@@ -505,13 +510,13 @@ impl Live<'_> {
         self.state().size_bytes = None;
     }
 
-    /// Drops the `pages`, whatever they hold.
+    /// Drops `pages` and their content.
     pub(crate) fn discard_pages(&self, pages: Range<u64>) {
         let ino = self.ino().0.into();
         self.inodes.caches.pages.discard_range(ino, pages);
     }
 
-    /// Drops the pages of a regular file; behind its end, none can be but zeros.
+    /// Drops the pages of a regular file. Pages past its end contain only zeros.
     fn discard_all_pages(&self) {
         let end_bytes = match self.peek() {
             Ok(inode) if inode.kind() == FileKind::Regular => inode.size_bytes(),
@@ -521,9 +526,9 @@ impl Live<'_> {
         self.discard_pages(0..end_bytes.div_ceil(self.inodes.page_bytes()));
     }
 
-    /// The inode was deleted, or its making undone: nothing of it is known any more. Its pages are
-    /// gone already, but for those that somebody still read: `map` is held exclusively if there
-    /// can be any.
+    /// Drops all state of an inode that was deleted, or whose creation was undone. Its pages have
+    /// been dropped already, except for those that were still being read. If there can be such
+    /// pages, the caller holds `map` exclusively.
     pub(crate) fn forget(&self) {
         self.discard_all_pages();
         let mut state = self.state();
@@ -536,9 +541,9 @@ impl Live<'_> {
     }
 }
 
-/// Locks `rw` of all these exclusively, in the order of their numbers, so that no two threads wait for
-/// each other, whatever the directories of a damaged image contain. The same inode may come twice.
-/// A thread that holds one `rw` must not lock another.
+/// Locks `rw` of all of `lives` exclusively, in the order of their numbers, so that no two threads
+/// wait for each other, whatever the directories of a damaged image contain. The same inode may
+/// occur twice. A thread that holds one `rw` must not lock another.
 pub(crate) fn lock_exclusively<'l, 'r: 'l>(
     lives: impl IntoIterator<Item = &'l Live<'r>>,
 ) -> Vec<RwLockWriteGuard<'l, ()>> {
@@ -554,7 +559,8 @@ impl Drop for Live<'_> {
     }
 }
 
-/// Whether no name may lead to an inode: who wrote to the journal as to a file would destroy it.
+/// Returns whether `ino` is an inode that no name may refer to. For example, a write to the journal
+/// as to a file would destroy it.
 fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
     let is_reserved = ino.0 < sb.first_ino.0 && ino != Ino::ROOT;
     is_reserved
@@ -562,7 +568,7 @@ fn belongs_to_file_system(sb: &Superblock, ino: Ino) -> bool {
         || sb.quota_inos.contains(&ino)
 }
 
-/// That `present` is the file that had its number when `before` was read.
+/// Checks that `present` is the same file as `before`, by the generation.
 pub(crate) fn check_same_file(before: &Inode, present: &Inode) -> Result<()> {
     if before.generation() != present.generation() {
         return Err(larder_ext4::Error::StaleInode(before.ino()).into());

@@ -1,7 +1,8 @@
-//! What names stand for: from the dentry cache, and from the directory on a miss.
+//! Name lookups, in the dentry cache and, on a miss, in the directory.
 //!
-//! The dentry cache is changed with the names, under the directory's `rw`: what a name stands for is
-//! put there, and that it is gone. Lookups that miss fill it with the same lock shared.
+//! The dentry cache changes together with the names, under the directory's `rw`: a new name is
+//! inserted as a positive dentry, a removed name as a negative one. Lookups that miss insert their
+//! result with the same lock held shared.
 
 use crate::live::Inodes;
 use crate::{Error, Result};
@@ -9,11 +10,11 @@ use larder_cache::dentry::Dentry;
 use larder_ext4::ondisk::features::Incompat;
 use larder_ext4::{FileTypeByte, Ino, Inode, Place};
 
-/// What a name stands for.
+/// The target of a name.
 pub(crate) type Entry = (Ino, FileTypeByte);
 
 impl Inodes {
-    /// What `name` stands for in the directory `parent`.
+    /// Looks up `name` in the directory `parent`.
     pub(crate) fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Option<Entry>> {
         if let Some(dentry) = self.caches.dentries.get(parent.0, name) {
             return Ok(entry_in(dentry));
@@ -25,7 +26,7 @@ impl Inodes {
         })
     }
 
-    /// As [`Inodes::lookup`], in `dir`, whose `rw` is held.
+    /// Looks up like [`Inodes::lookup`] in `dir`, whose `rw` is held.
     pub(crate) fn lookup_locked(&self, dir: &Inode, name: &[u8]) -> Result<Option<Entry>> {
         match self.caches.dentries.get(dir.ino().0, name) {
             Some(dentry) => Ok(entry_in(dentry)),
@@ -33,7 +34,7 @@ impl Inodes {
         }
     }
 
-    /// As [`Inodes::lookup_locked`], of a name that must be there.
+    /// Looks up like [`Inodes::lookup_locked`] a name that must exist.
     pub(crate) fn existing_entry(&self, dir: &Inode, name: &[u8]) -> Result<Entry> {
         let entry = self.lookup_locked(dir, name)?;
         let (ino, file_type) = entry.ok_or_else(|| Error::not_found(name))?;
@@ -41,7 +42,8 @@ impl Inodes {
         Ok((ino, file_type))
     }
 
-    /// Puts into the cache what `name` in `dir`, whose `rw` is held, stands for from now on.
+    /// Inserts the new target of `name` in `dir` into the dentry cache. The caller holds `rw` of
+    /// `dir`.
     pub(crate) fn remember(&self, dir: Ino, name: &[u8], entry: Option<Entry>) {
         let has_types = self.fs.superblock().incompat.contains(Incompat::FILETYPE);
         let dentry = match entry {
@@ -54,13 +56,13 @@ impl Inodes {
         self.caches.dentries.insert(dir.0, name, dentry);
     }
 
-    /// Forgets what ".." stands for in `dir`.
+    /// Removes ".." of `dir` from the dentry cache.
     pub(crate) fn forget_parent(&self, dir: Ino) {
         self.caches.dentries.remove(dir.0, b"..");
     }
 }
 
-/// What a name with `dentry` stands for.
+/// Returns the target that `dentry` records.
 fn entry_in(dentry: Dentry) -> Option<Entry> {
     match dentry {
         Dentry::Positive { ino, file_type } => Some((Ino(ino), FileTypeByte(file_type))),
@@ -68,12 +70,13 @@ fn entry_in(dentry: Dentry) -> Option<Entry> {
     }
 }
 
-/// The entry of a name that leads to `inode`.
+/// Returns the directory entry for a name of `inode`.
 pub(crate) fn entry_of(inode: &Inode) -> Entry {
     (inode.ino(), FileTypeByte::of(inode.kind()))
 }
 
-/// Refuses an entry that leads back to its own directory: only damage does, and its lock is held.
+/// Refuses an entry that refers to its own directory. Only damage causes this, and the directory's
+/// lock is already held.
 pub(crate) fn check_not_itself(ino: Ino, dir: Ino) -> Result<()> {
     if ino == dir {
         let what = "entry leads to its own directory";

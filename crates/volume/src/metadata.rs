@@ -1,4 +1,4 @@
-//! What a volume says of its files and of itself.
+//! Metadata of files, and information about a volume.
 
 use larder_ext4::journal::{Recovery, RecoveryCounts};
 use larder_ext4::ondisk::features::{Compat, Incompat, RoCompat};
@@ -6,7 +6,7 @@ use larder_ext4::ondisk::superblock::{State, Superblock};
 use larder_ext4::ondisk::time::Timestamp;
 use larder_ext4::{FileKind, Filesystem, Ino, Inode, Statfs};
 
-/// What stat(2) tells of a file.
+/// The attributes of a file that stat(2) reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {
@@ -24,9 +24,9 @@ pub struct Metadata {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Device number's major part, for devices.
+    /// Major number, for device files.
     pub rdev_major: u32,
-    /// Device number's minor part, for devices.
+    /// Minor number, for device files.
     pub rdev_minor: u32,
     /// Size in bytes.
     pub size_bytes: u64,
@@ -71,31 +71,31 @@ impl Metadata {
     }
 }
 
-/// An entry of a directory, while it is listed.
+/// An entry of a directory listing.
 #[derive(Clone, Copy, Debug)]
 pub struct DirEntry<'a> {
-    /// The name: any bytes but `/` and NUL.
+    /// The name: any bytes except `/` and NUL.
     pub name: &'a [u8],
-    /// The inode that it names.
+    /// The inode that the name refers to.
     pub ino: Ino,
     /// The file's type, if the directory records it.
     pub kind: Option<FileKind>,
-    /// Pass this to [`Volume::read_dir`](crate::Volume::read_dir) to go on behind this entry.
+    /// Cookie for [`Volume::read_dir`](crate::Volume::read_dir) to continue after this entry.
     pub next_cookie: u64,
 }
 
-/// What the journal held when the volume was opened.
+/// The state of the journal when the volume was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum JournalState {
     /// The image has no journal.
     None,
-    /// The journal is clean: nothing to recover.
+    /// The journal is clean: it needed no recovery.
     Clean,
     /// The journal is on another device, and clean.
     External,
-    /// The journal needed recovery, and its blocks are seen in place, from memory.
+    /// The journal needed recovery. Its blocks are read from memory in place of those on the image.
     Recovered {
         /// Transactions replayed.
         transactions: u32,
@@ -109,7 +109,8 @@ pub enum JournalState {
 }
 
 impl JournalState {
-    /// Of a file system that was opened for writing: what was to be recovered is home.
+    /// Returns the state for a file system that was opened for writing, where recovery has written
+    /// the blocks home.
     pub(crate) fn of_writable(fs: &Filesystem) -> Self {
         let recovered = fs.recovered();
         if recovered.transactions > 0 || recovered.fast_commits > 0 {
@@ -141,7 +142,7 @@ impl JournalState {
     }
 }
 
-/// What the superblock says of a volume.
+/// Information about a volume, from its superblock.
 #[derive(Clone, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct Info {
@@ -151,30 +152,30 @@ pub struct Info {
     pub label: String,
     /// UUID, in the usual form.
     pub uuid: String,
-    /// Where it was last mounted; empty if unknown.
+    /// The last mount point; empty if unknown.
     pub last_mounted: String,
-    /// Names of the features, as mke2fs names them.
+    /// The features, by the names that mke2fs uses.
     pub features: Vec<String>,
     /// Block size in bytes.
     pub block_size_bytes: u32,
-    /// Allocation unit in bytes: more than a block with bigalloc.
+    /// Allocation unit in bytes: larger than a block with bigalloc.
     pub cluster_size_bytes: u32,
     /// Inode size in bytes.
     pub inode_size_bytes: u32,
-    /// All blocks.
+    /// Total blocks.
     pub blocks: u64,
     /// Free blocks.
     pub blocks_free: u64,
-    /// All inodes.
+    /// Total inodes.
     pub inodes: u32,
     /// Free inodes.
     pub inodes_free: u32,
     /// Whether the file system was unmounted cleanly and no error is recorded.
     pub clean: bool,
-    /// Bytes that the image lacks at its end, if it was cut short.
+    /// Bytes missing at the end of the image, if it is truncated.
     pub missing_bytes: u64,
-    /// What is wrong with the first superblock, and which backup was taken instead, if that was
-    /// so when the volume was opened.
+    /// The damage of the primary superblock when the volume was opened, and the backup that was
+    /// used instead.
     pub superblock_repair: Option<String>,
     /// The journal.
     pub journal: JournalState,
@@ -214,8 +215,8 @@ impl Info {
     }
 }
 
-/// The kind of file system, as blkid tells it: what only ext4 has makes ext4,
-/// a journal ext3.
+/// Returns the kind of file system as blkid reports it: a feature that only ext4 has means ext4,
+/// and otherwise a journal means ext3.
 fn kind(sb: &Superblock) -> &'static str {
     let ext3_incompat = Incompat::FILETYPE | Incompat::RECOVER | Incompat::META_BG;
     let ext3_ro_compat = RoCompat::SPARSE_SUPER | RoCompat::LARGE_FILE | RoCompat::BTREE_DIR;

@@ -1,7 +1,7 @@
-//! Multiple-mount protection of a volume: held from before the first write to behind the last,
-//! by a thread that shows in time that we live.
+//! Multiple-mount protection of a volume: held from before the first write until after the last, by
+//! a thread that renews it in time.
 //!
-//! Model: the kernel's `kmmpd`. Where somebody else has taken the image meanwhile, the file
+//! Model: the kernel's `kmmpd`. If another host has acquired the image in the meantime, the file
 //! system is aborted, and nothing more is written to it.
 
 use crate::live::Inodes;
@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What others are told in place of a device: an image has none.
+/// The device name that other hosts see: an image has none.
 const DEVICE: &[u8] = b"larder";
 
 /// This machine.
@@ -41,7 +41,7 @@ impl MmpHost for Host {
     }
 }
 
-/// An image that is ours; given back when this is dropped.
+/// An image that this process has acquired; released on drop.
 #[derive(Debug)]
 pub(crate) struct HeldImage {
     mmp: Mmp,
@@ -49,7 +49,7 @@ pub(crate) struct HeldImage {
 }
 
 impl HeldImage {
-    /// Takes the image, if it is to be protected: this may take some seconds.
+    /// Acquires the image if it has the protection enabled. This can take some seconds.
     pub(crate) fn acquire(
         sb: &Superblock,
         device: &Arc<dyn BlockDevice>,
@@ -71,11 +71,11 @@ impl Drop for HeldImage {
     }
 }
 
-/// The thread that keeps an image held. Stopped and joined, and the image given back, when this
-/// is dropped.
+/// The thread that keeps an image acquired. On drop, the thread is stopped and joined, and the
+/// image is released.
 #[derive(Debug)]
 pub(crate) struct MmpKeeper {
-    /// Dropped, it ends the thread.
+    /// Dropping it stops the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -103,7 +103,7 @@ fn keep(inodes: &Inodes, held: &HeldImage, stopped: &Receiver<()>) {
                 inodes.fs.abort(&error);
                 return;
             }
-            // The next time may do; others wait for longer than one interval.
+            // The next renewal may succeed; other hosts wait for longer than one interval.
             Err(error) => tracing::error!(%error, "the multiple-mount protection was not renewed"),
         }
     }

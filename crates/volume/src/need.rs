@@ -1,16 +1,16 @@
-//! How much space blocks need that have no place yet.
+//! The space that unallocated blocks need.
 
 use crate::dirty::{BlockSet, Dirty};
 use larder_ext4::{Filesystem, Inode, MappingLevel};
 
-/// What is promised for some blocks, in clusters.
+/// The space reserved for some blocks, in clusters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Need {
     pub(crate) content: u64,
     pub(crate) mapping: u64,
 }
 
-/// What `blocks` of the file need, beyond what `promised` has already.
+/// Returns the space that `blocks` of the file need, in addition to the reservations of `promised`.
 pub(crate) fn need_of(
     fs: &Filesystem,
     inode: &Inode,
@@ -28,7 +28,8 @@ pub(crate) fn need_of(
     }
 }
 
-/// How many spans of `level` the `blocks` touch in which nothing has a promise.
+/// Returns the number of spans of `level` that `blocks` touch and in which no block has a
+/// reservation.
 fn spans(level: MappingLevel, blocks: &BlockSet, promised: Option<&Dirty>) -> u64 {
     let MappingLevel { first, span_log2 } = level;
     let is_promised = |span: u64| {
@@ -40,7 +41,7 @@ fn spans(level: MappingLevel, blocks: &BlockSet, promised: Option<&Dirty>) -> u6
         })
     };
     let mut count = 0;
-    // The span behind the last that was looked at.
+    // The span after the last one that was counted.
     let mut next = 0;
     for run in blocks.runs_in(first..u64::MAX) {
         let touched =
@@ -48,7 +49,7 @@ fn spans(level: MappingLevel, blocks: &BlockSet, promised: Option<&Dirty>) -> u6
         next = touched.end.max(next);
         let is_apart = promised.is_none() || span_log2 == 0;
         count += if is_apart {
-            // A block has no promise that it shares with others.
+            // A block shares its reservation with no other.
             touched.end.saturating_sub(touched.start)
         } else {
             touched.filter(|span| !is_promised(*span)).count() as u64

@@ -22,10 +22,10 @@ use larder_readahead::{PolicyName, max_pages_from_bytes};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Dirty metadata takes at most this part of the size of the caches, beside it.
+/// The part of the caches' size that dirty metadata may take in addition: one over this number.
 const DIRTY_METADATA_PART: u64 = 4;
 
-/// The file or block device at `path`, from `options.offset_bytes` on.
+/// Opens the file or block device at `path`, from `options.offset_bytes` on.
 pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>> {
     let range = FileRange {
         offset_bytes: options.offset_bytes,
@@ -39,32 +39,32 @@ pub(crate) fn file(path: &Path, options: &OpenOptions) -> Result<Arc<dyn BlockDe
     })
 }
 
-/// A file system that was opened: its parts.
+/// The parts of an opened file system.
 pub(crate) struct Opened {
     pub(crate) inodes: Arc<Inodes>,
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
     pub(crate) origin: Origin,
-    /// What protects it from being mounted twice.
+    /// The multiple-mount protection.
     pub(crate) held: Option<HeldImage>,
 }
 
-/// Where a volume comes from, and how it was opened.
+/// The image of a volume, and how it was opened.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    /// The image, as it is.
+    /// The image itself, without replayed blocks.
     pub(crate) image: Arc<CountingDevice>,
-    /// What its journal held.
+    /// The state of its journal at open.
     pub(crate) journal: JournalState,
-    /// How the superblock was damaged, and what was taken instead.
+    /// How the superblock was damaged, and the backup that was used instead.
     pub(crate) superblock_repair: Option<String>,
     pub(crate) cache_size_bytes: u64,
     pub(crate) tables: Tables,
-    /// Who is told what the caches are asked, if anybody is.
+    /// The tape that receives the events of the caches.
     pub(crate) tape: Option<Arc<dyn Tape>>,
 }
 
-/// The file system on `device`.
+/// Opens the file system on `device`.
 pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Opened> {
     let policy: PolicyName = options
         .readahead
@@ -141,7 +141,7 @@ pub(crate) fn device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Res
     })
 }
 
-/// What the caches of the file system of `superblock` get.
+/// Returns the memory budget for the caches of the file system with `superblock`.
 fn budget(superblock: &Superblock, options: &OpenOptions) -> BudgetConfig {
     let variant = |is_needed| {
         if is_needed && options.read_write {
@@ -161,19 +161,19 @@ fn budget(superblock: &Superblock, options: &OpenOptions) -> BudgetConfig {
     }
 }
 
-/// What the journal says: the superblock and the device to read, and what is
-/// to be read instead of them.
+/// The superblock and the device to read, and the blocks to read instead of them, after the journal
+/// was considered.
 struct Replayed {
     superblock: Superblock,
     device: Arc<dyn BlockDevice>,
     overlay: Option<Overlay>,
     journal: JournalState,
-    /// What is in place of a damaged superblock.
+    /// The replacement of a damaged superblock.
     repair: Option<SuperblockRepair>,
 }
 
 impl Replayed {
-    /// Nothing is replayed.
+    /// Returns the file system without a replay.
     fn as_is(superblock: Superblock, device: Arc<dyn BlockDevice>, journal: JournalState) -> Self {
         Self {
             superblock,
@@ -185,8 +185,9 @@ impl Replayed {
     }
 }
 
-/// The file system on `device`: as it is if it is to be written to, which begins with the replay
-/// on the image, else as the replay would leave it.
+/// Reads the file system on `device`. If it is to be written, it is returned without a replay,
+/// because the open for writing replays the journal on the image. Otherwise it is returned as after
+/// the replay.
 fn replayed(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Replayed> {
     let (superblock, repair) = Superblock::read_or_restore(&*device)?;
     if let Some(repair) = &repair {

@@ -1,4 +1,4 @@
-//! How a volume is opened.
+//! Options for opening a volume.
 
 use crate::clock::{Clock, SystemClock};
 use larder_cache::mbcache::Variant;
@@ -7,7 +7,7 @@ use larder_cache::tape::Tape;
 use larder_ext4::ondisk::superblock::Superblock;
 use std::sync::Arc;
 
-/// Options of [`Volume::open`](crate::Volume::open), one field each.
+/// Options of [`Volume::open`](crate::Volume::open).
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -15,75 +15,75 @@ use std::sync::Arc;
 )]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Where the file system starts inside the file or device, in bytes. Default: 0.
+    /// Offset of the file system in the file or device, in bytes. Default: 0.
     pub offset_bytes: u64,
     /// Memory that all caches share, in bytes. Default: 256 MiB.
     pub cache_size_bytes: u64,
     /// Readahead policy by name, one of [`PolicyName::ALL`](crate::PolicyName::ALL): `off`,
     /// `legacy`, `ondemand` or `modern`. Default: `ondemand`.
     pub readahead: String,
-    /// The most that is read ahead at once, in bytes; 0 reads nothing ahead.
-    /// Default: 1 MiB (Linux: 128 KiB).
+    /// The largest readahead window, in bytes; 0 disables readahead. Default: 1 MiB (Linux: 128
+    /// KiB).
     pub readahead_max_bytes: u64,
-    /// Threads that read ahead, [`OpenOptions::MOST_READAHEAD_THREADS`] at most; with none, nothing
-    /// is read ahead. Default: 4.
+    /// Readahead threads, at most [`OpenOptions::MOST_READAHEAD_THREADS`]; 0 disables readahead.
+    /// Default: 4.
     pub readahead_threads: usize,
-    /// Read the image past the host's page cache (`O_DIRECT`): nothing is cached twice, and only
-    /// the readahead policy reads ahead. Default: false.
+    /// Bypass the host's page cache (`O_DIRECT`): nothing is cached twice, and only the readahead
+    /// policy reads ahead. Default: false.
     pub direct_device: bool,
     /// Ignore the journal, even if it needs recovery. Default: false.
     pub noload: bool,
     /// Open for writing, with an exclusive lock. Default: false.
     pub read_write: bool,
-    /// Seconds between commits of the journal. Default: 5, as Linux.
+    /// Seconds between commits of the journal. Default: 5, as in Linux.
     pub commit_seconds: u32,
-    /// How content and metadata keep together over a crash. Default: [`DataMode::Ordered`].
+    /// Ordering of content and metadata in a crash. Default: [`DataMode::Ordered`].
     pub data: DataMode,
-    /// What happens when the image turns out to be damaged. Default: what the superblock says.
+    /// Action when corruption is detected. Default: the value in the superblock.
     pub errors: Option<ErrorsMode>,
-    /// Write back and commit in the background, by a thread of its own, as age and memory ask for
-    /// it. Without, only the callers' own operations do. Default: true.
+    /// Write back and commit in a background thread, depending on age and memory. If false, only
+    /// the callers' own operations do this. Default: true.
     pub background: bool,
-    /// What finds attributes that another file has already, so that both share them. Default:
+    /// The cache that finds equal attributes of another file, so that both share them. Default:
     /// [`Variant::default`].
     pub mbcache: Variant,
     /// The tables of the caches: hash functions, sizes, and how dentries are shrunk. Default:
     /// [`Tables::LARDER`].
     pub tables: Tables,
-    /// What changes are stamped with. Default: the system's time.
+    /// The clock for the timestamps of changes. Default: the system clock.
     pub clock: Arc<dyn Clock>,
-    /// What is told of every lookup, insert and removal of pages, buffers, dentries and inodes, from
-    /// the first on. Default: nothing.
+    /// The tape that receives every lookup, insertion and removal of pages, buffers, dentries and
+    /// inodes, from the first on. Default: none.
     pub tape: Option<Arc<dyn Tape>>,
 }
 
-/// How content and metadata keep together over a crash (`data=`).
+/// Ordering of content and metadata in a crash (`data=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataMode {
-    /// Content is on the device before what leads to it is committed.
+    /// Content is on the device before the metadata that refers to it is committed.
     #[default]
     Ordered,
-    /// Content may come later. (Here it does not: content is always written first.)
+    /// Content may be written later. (Larder always writes content first.)
     Writeback,
-    /// Content goes through the journal too.
+    /// Content is written through the journal too.
     Journal,
 }
 
-/// What happens when an operation that changes a volume finds the image damaged (`errors=`). With
-/// each, the operation fails, and the superblock says where and when.
+/// Action when an operation that changes a volume detects corruption (`errors=`). In every mode,
+/// the operation fails, and the place and time are recorded in the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorsMode {
     /// Only the operation fails.
     Continue,
-    /// The volume turns read-only: the journal is aborted, as the kernel does, so that what was not
-    /// committed yet is lost.
+    /// The volume becomes read-only. The journal is aborted, as in the kernel, so that uncommitted
+    /// changes are lost.
     RemountReadOnly,
-    /// As [`ErrorsMode::RemountReadOnly`]; the kernel panics.
+    /// The same as [`ErrorsMode::RemountReadOnly`]; the kernel panics in this mode.
     Abort,
 }
 
 impl ErrorsMode {
-    /// What the superblock asks for; as in the kernel, what it does not know is taken for
+    /// Returns the mode that the superblock specifies. As in the kernel, an unknown value means
     /// read-only.
     pub(crate) fn of_superblock(superblock: &Superblock) -> Self {
         match superblock.errors {
@@ -95,7 +95,7 @@ impl ErrorsMode {
 }
 
 impl OpenOptions {
-    /// The most threads that may read ahead.
+    /// The maximum number of readahead threads.
     pub const MOST_READAHEAD_THREADS: usize = 256;
 }
 

@@ -1,4 +1,4 @@
-//! What the caches and the device did, counted since the volume was opened.
+//! Statistics of the caches and the device since the volume was opened.
 
 use larder_cache::CacheStats;
 use larder_cache::mbcache::{self, Variant};
@@ -7,27 +7,27 @@ use larder_cache::tape::{CacheKind, RecordingStats};
 use larder_readahead::PolicyName;
 use serde::{Deserialize, Serialize};
 
-/// How readahead is set, and what it did.
+/// Readahead settings and statistics.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ReadaheadStats {
-    /// The policy: `off` where there is no thread, or no window, to read ahead with.
+    /// The policy: `off` if there are no readahead threads or the largest window is 0.
     #[serde(with = "by_name")]
     pub policy: PolicyName,
-    /// The largest window in bytes, as set: whole pages.
+    /// The configured largest window in bytes, in whole pages.
     pub max_bytes: u64,
-    /// Threads that read ahead.
+    /// Readahead threads.
     pub threads: usize,
     /// Windows read ahead.
     pub windows: u64,
-    /// Pages read before anyone asked for them.
+    /// Pages read before they were requested.
     pub pages_ahead: u64,
-    /// Of these, pages that were used.
+    /// Pages read ahead and then used.
     pub pages_used: u64,
-    /// Of these, pages evicted before use.
+    /// Pages read ahead and evicted before use.
     pub pages_wasted: u64,
 }
 
-/// What was read from the device, and written to it.
+/// Device I/O statistics.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceStats {
     /// Device reads.
@@ -42,42 +42,43 @@ pub struct DeviceStats {
     pub flushes: u64,
 }
 
-/// How writing stands.
+/// The state of writing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WritingStats {
     /// Content that is not on the device yet, in bytes.
     pub dirty_bytes: u64,
-    /// Metadata that is not in its place on the device yet, in bytes: kept in memory beside the
-    /// caches, at most about a quarter of their size.
+    /// Metadata that is not at its home on the device yet, in bytes. It is kept in memory beside
+    /// the caches, at most about a quarter of their size.
     #[serde(default)]
     pub dirty_metadata_bytes: u64,
-    /// Why nothing is written any more, if something failed.
+    /// The reason why the volume became read-only, if a write failed.
     pub read_only_because: Option<String>,
 }
 
 /// Attributes that files share, since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct AttributeStats {
-    /// What finds attributes that another file has already.
+    /// The cache that finds equal attributes of another file.
     pub variant: Variant,
     /// The cache of attribute blocks.
     pub blocks: mbcache::Stats,
-    /// The cache of inodes that hold values.
+    /// The cache of inodes that contain values.
     pub inodes: mbcache::Stats,
-    /// Files that were given a block, and entries that were given an inode, that was there already.
+    /// Files that share an existing attribute block, and entries that share an existing value
+    /// inode.
     pub shares: u64,
-    /// Space on the image that these would take, as far as they still share, in bytes. Who leaves what was
-    /// shared before the volume was opened takes as much off, down to 0.
+    /// Space on the image that is saved by sharing, in bytes. When a file stops using something
+    /// that was shared before the volume was opened, this also decreases, to 0 at the lowest.
     pub saved_bytes: u64,
 }
 
-/// Everything that is counted.
+/// All statistics.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// The memory budget of all caches, in bytes.
     pub cache_size_bytes: u64,
-    /// The tables of the caches, as they were chosen.
+    /// The tables of the caches, as configured.
     #[serde(default)]
     pub tables: Tables,
     /// The page cache.
@@ -95,22 +96,22 @@ pub struct Stats {
     /// Shared attributes, if the volume was opened for writing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributeStats>,
-    /// Writing, if the volume was opened for it.
+    /// Writing, if the volume was opened for writing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writing: Option<WritingStats>,
-    /// What the caches are asked, if that is recorded.
+    /// The recording of cache events, if enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingStats>,
 }
 
 impl Stats {
-    /// The four caches.
+    /// Returns the statistics of the four caches.
     #[must_use]
     pub fn caches(&self) -> [(CacheKind, &CacheStats); 4] {
         CacheKind::ALL.map(|kind| (kind, self.cache(kind)))
     }
 
-    /// One of them.
+    /// Returns the statistics of one cache.
     #[must_use]
     pub fn cache(&self, kind: CacheKind) -> &CacheStats {
         match kind {
@@ -122,7 +123,7 @@ impl Stats {
     }
 }
 
-/// A policy as its name.
+/// Serializes a policy as its name.
 mod by_name {
     use larder_readahead::PolicyName;
     use serde::de::Error;

@@ -1,9 +1,9 @@
 //! An open image: names, metadata, attributes.
 //!
-//! Model: the kernel's VFS as ext4 sees it: dentries and inodes come from their
-//! caches, and from the file system on a miss. Content is in [`crate::read`].
+//! Model: the kernel's VFS with ext4. Dentries and inodes are looked up in their caches, and in the
+//! file system on a miss. Content is in [`crate::read`].
 //!
-//! Locking: none of its own. Every hit is a lookup that takes no lock.
+//! Locking: none of its own. A lookup that hits takes no lock.
 
 use crate::live::{Inodes, Live};
 use crate::mmp::MmpKeeper;
@@ -23,10 +23,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Symbolic links followed in one path, as in Linux.
+/// The maximum number of symbolic links followed in one path, as in Linux.
 const MAX_LINKS: u32 = 40;
 
-/// Entries of a directory that is written to, that are read at once.
+/// The number of entries that are read at once from a directory on a volume open for writing.
 const PART_ENTRIES: usize = 256;
 
 /// An open ext2, ext3 or ext4 image.
@@ -39,7 +39,7 @@ pub struct Volume {
     origin: Origin,
     /// Writes back in the background.
     pub(crate) flusher: Mutex<Option<Flusher>>,
-    /// Protects the image from being mounted twice.
+    /// Renews the multiple-mount protection.
     pub(crate) keeper: Mutex<Option<MmpKeeper>>,
     pub(crate) is_closed: AtomicBool,
 }
@@ -53,20 +53,19 @@ impl Drop for Volume {
 }
 
 impl Volume {
-    /// Opens the image at `path`, a regular file or a block device, read-only
-    /// and with a shared lock. A journal that needs recovery is replayed in
-    /// memory; the image is never written.
+    /// Opens the image at `path`, a regular file or a block device, read-only and with a shared
+    /// lock. A journal that needs recovery is replayed in memory; the image is never written.
     ///
     /// # Errors
-    /// What is wrong with the image, the file or the options.
+    /// Returns an error if the image, the file or the options are invalid.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         Self::open_device(open::file(path.as_ref(), options)?, options)
     }
 
-    /// As [`Volume::open`], on any device; `options.offset_bytes` is not looked at.
+    /// Opens any device like [`Volume::open`]. `options.offset_bytes` is ignored.
     ///
     /// # Errors
-    /// As [`Volume::open`].
+    /// The same as for [`Volume::open`].
     pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Self> {
         let Opened {
             inodes,
@@ -102,12 +101,12 @@ impl Volume {
         &self.inodes.fs
     }
 
-    /// The inode `ino`, to be changed.
+    /// Returns the inode `ino`, to be changed.
     pub(crate) fn live(&self, ino: Ino) -> Result<Live<'_>> {
         self.inodes.live(ino)
     }
 
-    /// What the superblock says.
+    /// Returns information from the superblock.
     #[must_use]
     pub fn info(&self) -> Info {
         let mut info = Info::new(
@@ -118,38 +117,38 @@ impl Volume {
         );
         info.superblock_repair
             .clone_from(&self.origin.superblock_repair);
-        // All else stays what it was at open.
+        // The other fields keep their values from the open.
         if let Ok(label) = self.label() {
             info.label = String::from_utf8_lossy(&label).into_owned();
         }
         info
     }
 
-    /// Free and used space.
+    /// Returns the free and used space.
     #[must_use]
     pub fn statfs(&self) -> Statfs {
         self.fs().statfs()
     }
 
-    /// The inode at `path`, from the root, following symbolic links in the
-    /// middle and at the end. Leading, doubled and trailing slashes are ignored.
+    /// Returns the inode at `path`, from the root, following symbolic links in the middle and at
+    /// the end. Leading, doubled and trailing slashes are ignored.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::TooManyLinks`], or what is wrong with the image.
+    /// [`Error::NotFound`], [`Error::TooManyLinks`], or an error of the image.
     pub fn resolve(&self, path: &[u8]) -> Result<Ino> {
         self.walk(path, true)
     }
 
-    /// As [`Volume::resolve`], but a symbolic link at the end is not followed.
+    /// Returns the same as [`Volume::resolve`], but does not follow a symbolic link at the end.
     ///
     /// # Errors
-    /// As [`Volume::resolve`].
+    /// The same as for [`Volume::resolve`].
     pub fn resolve_no_follow(&self, path: &[u8]) -> Result<Ino> {
         self.walk(path, false)
     }
 
     fn walk(&self, path: &[u8], follow_last: bool) -> Result<Ino> {
-        // What is left to walk, the next name last; a link pushes its target's names.
+        // The remaining names, the next one last; a link pushes the names of its target.
         let mut rest: Vec<Vec<u8>> = Vec::new();
         let mut names = components(path).peekable();
         let mut at = Ino::ROOT;
@@ -185,10 +184,10 @@ impl Volume {
         }
     }
 
-    /// The inode that `name` names in the directory `parent`.
+    /// Returns the inode of `name` in the directory `parent`.
     ///
     /// # Errors
-    /// [`Error::NotFound`], or what is wrong with the image.
+    /// [`Error::NotFound`], or an error of the image.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         let found = self.inodes.lookup(parent, name)?;
         Ok(found.ok_or_else(|| Error::not_found(name))?.0)
@@ -208,10 +207,10 @@ impl Volume {
         self.inodes.inode(ino)
     }
 
-    /// What stat(2) tells.
+    /// Returns the attributes that stat(2) reports.
     ///
     /// # Errors
-    /// What is wrong with the image.
+    /// An error of the image.
     pub fn metadata(&self, ino: Ino) -> Result<Metadata> {
         Ok(self.metadata_of(&self.inode(ino)?))
     }
@@ -220,43 +219,43 @@ impl Volume {
         Metadata::new(inode, self.fs().superblock().block_size_bytes())
     }
 
-    /// Opens a regular file for a reader of its own, who [holds](Volume::hold) it.
+    /// Opens a regular file for a reader with its own stream, which [holds](Volume::hold) the file.
     ///
     /// # Errors
-    /// [`Error::IsDirectory`], [`Error::NotRegular`], `ESTALE`, or what is wrong with the image.
+    /// [`Error::IsDirectory`], [`Error::NotRegular`], `ESTALE`, or an error of the image.
     pub fn open_file(&self, ino: Ino) -> Result<OpenFile> {
         OpenFile::new(&self.inodes, &self.reader, &self.writer, ino)
     }
 
-    /// Fills `buf` from `offset_bytes` of a regular file and returns the
-    /// number of bytes read: less than asked only at the end of the file.
+    /// Fills `buf` from `offset_bytes` of a regular file and returns the number of bytes read,
+    /// which is less than requested only at the end of the file.
     ///
-    /// All who read a file by its number are one reader to readahead; who wants
-    /// to be one by himself [opens](Volume::open_file) it.
+    /// For readahead, all callers that read a file by its number are one reader. A caller that
+    /// needs its own readahead state [opens](Volume::open_file) the file.
     ///
     /// # Errors
-    /// [`Error::IsDirectory`], [`Error::NotRegular`], or what is wrong with the
-    /// image. Some of `buf` may have been filled.
+    /// [`Error::IsDirectory`], [`Error::NotRegular`], or an error of the image. Part of `buf` may
+    /// have been filled.
     pub fn read_at(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
         self.read(ino, buf, offset_bytes, Keep::All)
     }
 
-    /// As [`Volume::read_at`], for callers that keep what they read: a page that
-    /// is handed over whole does not stay cached here after its first use.
+    /// Reads like [`Volume::read_at`], for callers that cache the data themselves: a page that is
+    /// returned completely is not kept in the page cache after its first use.
     ///
     /// # Errors
-    /// As [`Volume::read_at`].
+    /// The same as for [`Volume::read_at`].
     pub fn read_once(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
         self.read(ino, buf, offset_bytes, Keep::UsedAgain)
     }
 
-    /// As [`Volume::read_once`], for callers that also read ahead themselves: from
-    /// the first page on that is not cached here, all is read into `buf` in one go,
-    /// not cached, and nothing is read ahead. Where that page does not begin with
-    /// a block, or a part cannot be read, the rest is as with `read_once`.
+    /// Reads like [`Volume::read_once`], for callers that also read ahead themselves. From the
+    /// first uncached page on, the rest is read into `buf` directly, without caching and without
+    /// readahead. If that page does not begin at a block boundary, or a part cannot be read, the
+    /// rest is read as by `read_once`.
     ///
     /// # Errors
-    /// As [`Volume::read_at`].
+    /// The same as for [`Volume::read_at`].
     pub fn read_past_cache(&self, ino: Ino, buf: &mut [u8], offset_bytes: u64) -> Result<usize> {
         self.read(ino, buf, offset_bytes, Keep::Cached)
     }
@@ -267,11 +266,11 @@ impl Volume {
         self.reader.read(&inode, stream, buf, offset_bytes, keep)
     }
 
-    /// As [`OpenFile::advise`], on the reads of all who read the file by its number. How they
-    /// read is forgotten when too many other files were read since.
+    /// Announces a use like [`OpenFile::advise`], for all reads of the file by its number. The
+    /// advice and the reading pattern are forgotten after too many other files were read.
     ///
     /// # Errors
-    /// As [`Volume::open_file`].
+    /// The same as for [`Volume::open_file`].
     pub fn advise(&self, ino: Ino, range: Range<u64>, advice: Advice) -> Result<()> {
         let inode = self.inode(ino)?;
         check_content(&inode)?;
@@ -280,12 +279,12 @@ impl Volume {
         Ok(())
     }
 
-    /// Calls `emit` for each entry of the directory from `cookie` on, 0 being
-    /// the start, until it breaks or the listing ends.
+    /// Calls `emit` for each entry of the directory from `cookie` on, until it breaks or the
+    /// listing ends. Cookie 0 is the start.
     ///
     /// # Errors
-    /// What is wrong with the image. A damaged block does not end a listing:
-    /// the entries behind it are emitted, and the error returned at the end.
+    /// An error of the image. A damaged block does not end a listing: the following entries are
+    /// emitted, and the error is returned at the end.
     pub fn read_dir(
         &self,
         ino: Ino,
@@ -307,7 +306,7 @@ impl Volume {
         Ok(())
     }
 
-    /// As [`Volume::read_dir`], in parts, so that what `emit` does may take locks too.
+    /// Lists like [`Volume::read_dir`], in parts, so that `emit` may take locks too.
     fn read_changing_dir(
         &self,
         ino: Ino,
@@ -346,55 +345,56 @@ impl Volume {
         }
     }
 
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
-    /// What is wrong with the image, or that it is no link.
+    /// An error if the inode is not a symbolic link, or an error of the image.
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
         self.inodes
             .with_inode(ino, |inode| Ok(self.fs().read_link(inode)?))
     }
 
-    /// The value of the attribute `name` (with its prefix, as in `user.tag`), if set.
+    /// Returns the value of the attribute `name` (with its prefix, as in `user.tag`), if set.
     ///
     /// # Errors
-    /// What is wrong with the image.
+    /// An error of the image.
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inodes.with_inode(ino, |inode| {
             Ok(self.fs().xattr(inode, name, XattrOffer::UnderLock)?)
         })
     }
 
-    /// The names of all attributes.
+    /// Returns the names of all attributes.
     ///
     /// # Errors
-    /// What is wrong with the image.
+    /// An error of the image.
     pub fn xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.inodes.with_inode(ino, |inode| {
             Ok(self.fs().xattrs(inode, XattrOffer::UnderLock)?)
         })
     }
 
-    /// The first byte of data at or behind `offset_bytes`, as lseek(2)'s `SEEK_DATA`.
+    /// Returns the first byte of data at or after `offset_bytes`, like lseek(2) with `SEEK_DATA`.
     ///
     /// # Errors
-    /// [`Error::NoMoreData`] if only a hole follows, or what is wrong with the image.
+    /// [`Error::NoMoreData`] if only a hole follows, or an error of the image.
     pub fn seek_data(&self, ino: Ino, offset_bytes: u64) -> Result<u64> {
         let found = self.inodes.seek_data(&self.inode(ino)?, offset_bytes)?;
         found.ok_or(Error::NoMoreData(ino))
     }
 
-    /// The first byte of a hole at or behind `offset_bytes`, as lseek(2)'s
-    /// `SEEK_HOLE`; the end of the file counts as one.
+    /// Returns the first byte of a hole at or after `offset_bytes`, like lseek(2) with `SEEK_HOLE`.
+    /// The end of the file counts as a hole.
     ///
     /// # Errors
-    /// [`Error::NoMoreData`] behind the end, or what is wrong with the image.
+    /// [`Error::NoMoreData`] past the end, or an error of the image.
     pub fn seek_hole(&self, ino: Ino, offset_bytes: u64) -> Result<u64> {
         let found = self.inodes.seek_hole(&self.inode(ino)?, offset_bytes)?;
         found.ok_or(Error::NoMoreData(ino))
     }
 
-    /// Counts since the volume was opened. Looks at every bucket of the caches, and every page in trees.
+    /// Returns the statistics since the volume was opened. Visits every bucket of the caches, and
+    /// every page in trees.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.counts();
@@ -406,8 +406,8 @@ impl Volume {
         stats
     }
 
-    /// [`Volume::stats`] without the longest chains, for which every bucket would be looked at: cheap
-    /// however large the caches are.
+    /// Returns the same as [`Volume::stats`] without the longest chains, which require a visit of
+    /// every bucket. Fast for caches of any size.
     #[must_use]
     pub fn counts(&self) -> Stats {
         let (caches, fs) = (&self.inodes.caches, self.fs());
@@ -448,9 +448,9 @@ impl Volume {
         }
     }
 
-    /// The bucket histogram of a cache, or the depths of its trees. Displayed, it has the form of the
-    /// published ones. Looks at every bucket, or page in trees, and locks those in use for a moment,
-    /// one after the other.
+    /// Returns the bucket histogram of a cache, or the depths of its trees. It is displayed in the
+    /// form of the published ones. Visits every bucket, or every page in trees, and locks those in
+    /// use for a moment, one after the other.
     #[must_use]
     pub fn histogram(&self, cache: CacheKind) -> HistogramReport {
         let caches = &self.inodes.caches;
@@ -463,7 +463,7 @@ impl Volume {
     }
 }
 
-/// The names in `path`, without slashes.
+/// Returns the names in `path`, without slashes.
 fn components(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/')
         .filter(|name| !name.is_empty())

@@ -1,8 +1,8 @@
-//! A count whose memory the caches make room for.
+//! A count whose memory is taken from the caches.
 //!
-//! What the kernel or a program holds cannot be evicted. So the caches give up a frame for as many
-//! inodes as take the memory of one, as far as [`budget`] allows: pages make room for them, and the
-//! process does not grow.
+//! Inodes that the kernel or a program holds cannot be evicted. Therefore the caches give up one
+//! frame for every group of inodes that takes the memory of a frame, as far as [`budget`] allows.
+//! Pages make room for them, and the process does not grow.
 //!
 //! [`budget`]: larder_cache::budget
 
@@ -11,22 +11,22 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How many inodes are held.
+/// The number of inodes that are held.
 pub(crate) struct ChargedCount {
     charge: Arc<dyn Charge>,
     count: AtomicU64,
-    /// Frames given up for it.
+    /// Frames that were given up for it.
     charged: Mutex<u64>,
     most: u64,
-    /// Inodes for each frame.
+    /// Inodes per frame.
     per_frame: u64,
 }
 
 impl ChargedCount {
-    /// What a hold takes at most, in this crate's table and in that of a mount together.
+    /// The maximum memory of a hold, in this crate's table and in the mount's table together.
     const HOLD_BYTES: u64 = 64;
 
-    /// A count of 0, for which `charge` gives up at most `most` frames of `frame_bytes`.
+    /// Creates a count of 0, for which `charge` gives up at most `most` frames of `frame_bytes`.
     pub(crate) fn new(charge: Arc<dyn Charge>, most: u64, frame_bytes: u64) -> Self {
         Self {
             charge,
@@ -37,19 +37,20 @@ impl ChargedCount {
         }
     }
 
-    /// One more. True if [`ChargedCount::settle`] is due, once no lock is held.
+    /// Increments the count. Returns true if the caller must call [`ChargedCount::settle`] when it
+    /// holds no lock.
     pub(crate) fn increment(&self) -> bool {
         let before = self.count.fetch_add(1, Relaxed);
         before.is_multiple_of(self.per_frame)
     }
 
-    /// One less, of those that there are. True as for [`ChargedCount::increment`].
+    /// Decrements the count, which is not 0. Returns the same as [`ChargedCount::increment`].
     pub(crate) fn decrement(&self) -> bool {
         let before = self.count.fetch_sub(1, Relaxed);
         before % self.per_frame == 1 || self.per_frame == 1
     }
 
-    /// Gives up or takes back frames until they fit the count.
+    /// Takes frames from the caches, or returns them, until they match the count.
     pub(crate) fn settle(&self) {
         let mut charged = self.charged.lock();
         let due = self.count.load(Relaxed).div_ceil(self.per_frame);

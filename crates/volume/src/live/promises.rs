@@ -1,5 +1,5 @@
-//! What is promised to the blocks of an inode in use that have no place yet, given back as far as it
-//! is not needed.
+//! The reservations of the unallocated blocks of an inode in use. The part that is not needed is
+//! released.
 
 use super::{Live, LiveState};
 use crate::need::{Need, need_of};
@@ -7,7 +7,7 @@ use larder_ext4::Reservation;
 use std::ops::Range;
 
 impl Live<'_> {
-    /// The writer is done with `blocks`: what of them did not become dirty needs no space.
+    /// Ends a write of `blocks`: those that did not become dirty need no space.
     pub(crate) fn end_expecting(&self, blocks: Range<u64>) {
         let mut state = self.state();
         let dirty = &mut state.dirty;
@@ -25,7 +25,8 @@ impl Live<'_> {
         self.keep_needed(&mut state);
     }
 
-    /// Gives up what is promised beyond what is delayed or expected to be.
+    /// Releases the space that is reserved for more than the delayed, expected and converting
+    /// blocks.
     pub(crate) fn keep_needed(&self, state: &mut LiveState) {
         let dirty = &state.dirty;
         let is_needed = dirty.promised().iter().any(|set| !set.is_empty());
@@ -54,8 +55,8 @@ impl Live<'_> {
         }
     }
 
-    /// Promises again what was claimed for delayed blocks and not mapped, and gives up what
-    /// is promised beyond what is needed. With `writeback` held.
+    /// Reserves space again for delayed blocks that were claimed and not mapped, and releases
+    /// surplus reservations. The caller holds `writeback`.
     pub(crate) fn settle_reservation(&self) {
         let mut state = self.state();
         if let Some(inode) = state.loaded() {

@@ -1,4 +1,4 @@
-//! The table of inodes in use, and what is known of each.
+//! The table of inodes in use, and their state.
 
 use super::charged::ChargedCount;
 use crate::Ino;
@@ -12,31 +12,31 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Parts of the table, each with its lock.
+/// The number of shards of the table, each with its own lock.
 const SHARDS: usize = 64;
 
-/// The most clean inodes that stay in the table for a while although no operation needs them.
+/// The maximum number of clean inodes that stay in the table while no operation uses them.
 pub(super) const MOST_IDLE: usize = 4096;
 
-/// A part of the table.
+/// A shard of the table.
 #[derive(Debug, Default)]
 struct Shard {
     inodes: HashMap<Ino, Arc<LiveInode>>,
-    /// How many uses that outlast an operation each inode has: none that has 0.
+    /// The number of uses of each inode that outlast an operation. Inodes with 0 are removed.
     holds: HashMap<Ino, u32>,
-    /// Inodes whose deletion began.
+    /// Inodes whose deletion has begun.
     deleting: HashSet<Ino>,
-    /// Inodes that are idle, or were: the first is the next to go.
+    /// Inodes that are idle, or were. The first is removed next.
     idle: VecDeque<Ino>,
 }
 
 /// The inodes in use.
 #[derive(Debug)]
 pub(crate) struct LiveInodes {
-    /// Held while the tree of directories changes its shape, before all other locks.
+    /// Held while the shape of the directory tree changes. Taken before all other locks.
     renames: Mutex<()>,
     shards: Box<[Mutex<Shard>]>,
-    /// How many inodes are held: all keys of `holds`.
+    /// The number of inodes that are held: all keys of `holds`.
     held: ChargedCount,
 }
 
@@ -44,40 +44,41 @@ pub(crate) struct LiveInodes {
 #[derive(Debug)]
 pub(crate) struct LiveInode {
     pub(super) ino: Ino,
-    /// Names of a directory: shared to look them up, exclusive to change them. Content and
-    /// attributes of other files: exclusive to change them, shared to read what is no page.
+    /// For a directory, protects the names: shared for a lookup, exclusive for a change. For other
+    /// files, exclusive for changes of content and attributes, and shared for reads that bypass
+    /// pages.
     pub(crate) rw: RwLock<()>,
-    /// Held during one write-back, and to cut the file.
+    /// Held during one write-back, and while the file is truncated.
     pub(crate) writeback: Mutex<()>,
-    /// Shared while pages are filled, exclusive to change the mapping.
+    /// Shared while pages are filled, exclusive for changes of the mapping.
     pub(crate) map: RwLock<()>,
     pub(super) state: Mutex<LiveState>,
-    /// Whether it is among the idle ones of its shard, whose lock is held to change it.
+    /// Whether it is in the `idle` list of its shard. Changed under the shard's lock.
     is_listed: AtomicBool,
 }
 
-/// What is known of an inode in use.
+/// The state of an inode in use.
 #[derive(Debug, Default)]
 pub(crate) struct LiveState {
-    /// As handles left it; `None` if nobody has asked yet.
+    /// The inode as handles last wrote it; `None` until it is first needed.
     pub(super) image: Option<Inode>,
-    /// The size, where it is not the image's.
+    /// The size, if it differs from the image's.
     pub(super) size_bytes: Option<u64>,
-    /// Changes of content and inode that no handle has written.
+    /// Times of changes that no handle has written.
     pub(super) times: Option<Times>,
     /// Content that is not on the device.
     pub(crate) dirty: Dirty,
-    /// The transactions that fsync and fdatasync have to wait for. `None` since the inode is in
-    /// use: they take the running one.
+    /// The transactions that fsync and fdatasync must wait for. `None` if the inode has not changed
+    /// since it entered the table: they then wait for the running one.
     pub(super) sync: Option<Tid>,
     pub(super) data_sync: Option<Tid>,
-    /// It had content and was cut to nothing: what is written to it is written back at once, until
-    /// somebody made it durable, so that no commit shows it empty for longer than its
-    /// writer has it so.
+    /// Whether the file had content and was truncated to zero. Each write to it is then written
+    /// back before it returns, until the file is synced. Thus no commit shows the file empty for
+    /// longer than its writer leaves it empty.
     pub(crate) is_replaced: bool,
 }
 
-/// When the content, and the inode, were changed.
+/// The times when the content, and the inode, were changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) modified: Timestamp,
@@ -85,8 +86,8 @@ pub(super) struct Times {
 }
 
 impl LiveInodes {
-    /// None. Those that will be held take the memory of up to `most_frames` frames of `frame_bytes`,
-    /// which `charge` gives up.
+    /// Creates an empty table. The inodes that will be held take the memory of up to `most_frames`
+    /// frames of `frame_bytes`, which `charge` gives up.
     pub(crate) fn new(charge: Arc<dyn Charge>, most_frames: u32, frame_bytes: u64) -> Self {
         Self {
             renames: Mutex::default(),
@@ -95,7 +96,7 @@ impl LiveInodes {
         }
     }
 
-    /// Keeps the tree of directories as it is.
+    /// Prevents changes in the shape of the directory tree.
     pub(crate) fn lock_renames(&self) -> MutexGuard<'_, ()> {
         self.renames.lock()
     }
@@ -104,7 +105,7 @@ impl LiveInodes {
         self.shards[ino.0 as usize % SHARDS].lock()
     }
 
-    /// One more use of `ino` that outlasts an operation. False if its deletion began.
+    /// Adds a use of `ino` that outlasts an operation. Returns false if its deletion has begun.
     #[must_use]
     pub(crate) fn hold(&self, ino: Ino) -> bool {
         let mut shard = self.shard(ino);
@@ -121,7 +122,7 @@ impl LiveInodes {
         true
     }
 
-    /// Ends `count` such uses. False if there are others.
+    /// Removes `count` such uses. Returns false if others remain.
     pub(crate) fn release(&self, ino: Ino, count: u64) -> bool {
         let mut shard = self.shard(ino);
         if let Entry::Occupied(mut holds) = shard.holds.entry(ino) {
@@ -140,7 +141,7 @@ impl LiveInodes {
         true
     }
 
-    /// How many inodes are in the table, and how many are held.
+    /// Returns the number of inodes in the table, and the number that are held.
     #[cfg(test)]
     pub(super) fn count(&self) -> (usize, usize) {
         let shards = self.shards.iter().map(|shard| shard.lock());
@@ -149,7 +150,8 @@ impl LiveInodes {
         })
     }
 
-    /// Nobody can hold `ino` until [`Live::forget`](super::Live::forget). False if somebody does.
+    /// Starts the deletion of `ino` unless it is held. Then no thread can hold it until
+    /// [`Live::forget`](super::Live::forget). Returns false if it is held.
     #[must_use]
     pub(crate) fn begin_deletion(&self, ino: Ino) -> bool {
         let mut shard = self.shard(ino);
@@ -160,7 +162,7 @@ impl LiveInodes {
         !is_held
     }
 
-    /// The inode `ino`, in use until [`LiveInodes::end_use`].
+    /// Returns the inode `ino`, which is in use until [`LiveInodes::end_use`].
     pub(super) fn begin_use(&self, ino: Ino) -> Arc<LiveInode> {
         let mut shard = self.shard(ino);
         let inode = shard.inodes.entry(ino).or_insert_with(|| {
@@ -176,11 +178,11 @@ impl LiveInodes {
         Arc::clone(inode)
     }
 
-    /// Ends a use of `inode`, which leaves the table if it was the last one and nothing has to be
-    /// remembered.
+    /// Ends a use of `inode`, and removes it from the table if this was the last use and it has no
+    /// state to keep.
     pub(super) fn end_use(&self, inode: &Arc<LiveInode>) {
         let mut shard = self.shard(inode.ino);
-        // The table's and this one: nobody else can come by another but through the shard.
+        // One reference is the table's, one is this one. A new one requires the lock of the shard.
         if Arc::strong_count(inode) > 2 {
             return;
         }
@@ -196,41 +198,41 @@ impl LiveInodes {
         }
     }
 
-    /// The deletion of `ino` is over.
+    /// Records that the deletion of `ino` ended.
     pub(super) fn end_deletion(&self, ino: Ino) {
         self.shard(ino).deleting.remove(&ino);
     }
 }
 
 impl LiveState {
-    /// Whether the image says all that is known.
+    /// Returns whether the image contains the whole state.
     pub(super) fn is_clean(&self) -> bool {
         self.size_bytes.is_none() && self.times.is_none() && self.dirty.is_empty()
     }
 
-    /// Whether nothing is known that cannot be found out again.
+    /// Returns whether the state contains nothing that cannot be read from the image again.
     fn is_idle(&self, is_held: bool) -> bool {
-        // What has no names cannot be told from what is deleted by its inode on the image.
+        // On the image, an inode without names looks the same as a deleted one.
         let is_orphan = self.image.is_some_and(|image| image.links() == 0);
         self.is_clean() && !is_orphan && !(is_held && self.is_replaced)
     }
 
-    /// Whether it is known which transactions fsync waits for.
+    /// Returns whether the transactions that fsync waits for are known.
     fn has_sync_tids(&self) -> bool {
         self.sync.is_some() || self.data_sync.is_some()
     }
 
-    /// The size that the image has, if anybody has asked.
+    /// Returns the size on the image, if the inode was loaded.
     pub(super) fn image_size(&self) -> Option<u64> {
         self.image.map(|image| image.size_bytes())
     }
 
-    /// As handles left it, if anybody has asked.
+    /// Returns the inode as handles last wrote it, if it was loaded.
     pub(crate) fn loaded(&self) -> Option<Inode> {
         self.image
     }
 
-    /// `image` with the times of what was written since.
+    /// Returns `image` with the times of later writes.
     pub(super) fn with_times(&self, mut image: Inode) -> Inode {
         if let Some(times) = self.times {
             image.set_mtime(times.modified);
@@ -241,8 +243,8 @@ impl LiveState {
 }
 
 impl Shard {
-    /// Keeps `inode`, which is idle, until enough others are: fsync waits for the running transaction
-    /// then, rather than for the last one that changed it.
+    /// Keeps `inode`, which is idle, until enough others are idle. After that, fsync waits for the
+    /// running transaction instead of the last one that changed the inode.
     fn keep_for_a_while(&mut self, inode: &LiveInode) {
         if inode.is_listed.swap(true, Relaxed) {
             return;
@@ -257,7 +259,7 @@ impl Shard {
         let is_held = self.holds.contains_key(&first);
         if let Some(inode) = self.inodes.get(&first) {
             inode.is_listed.store(false, Relaxed);
-            // The table's alone: its state is not locked.
+            // Only the table refers to it, so its state is not locked.
             if Arc::strong_count(inode) == 1 && inode.state.lock().is_idle(is_held) {
                 self.inodes.remove(&first);
             }

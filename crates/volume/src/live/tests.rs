@@ -1,4 +1,4 @@
-//! What stays in the table.
+//! Inodes that stay in the table.
 
 use super::table::MOST_IDLE;
 use crate::{Ino, NewFile, OpenOptions, SetAttributes, Volume};
@@ -59,14 +59,14 @@ fn inode_that_is_held_and_clean_does_not_stay_in_the_table() {
             .unwrap();
     }
     assert_eq!(count(), (MOST_IDLE, FILES), "some are kept for fsync");
-    // What is dirty stays, and goes when it is clean.
+    // A dirty inode stays, and is removed when it is clean.
     for &ino in &inodes {
         volume.write_at(ino, b"dirty", 0).unwrap();
     }
     assert_eq!(count(), (FILES, FILES));
     volume.sync().unwrap();
     assert_eq!(count(), (MOST_IDLE, FILES));
-    // What has no names stays until it is deleted.
+    // An inode without names stays until it is deleted.
     for number in 0..FILES {
         volume
             .unlink(Ino::ROOT, number.to_string().as_bytes())
