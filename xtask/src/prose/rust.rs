@@ -125,7 +125,7 @@ impl Reader {
             .tokens
             .iter()
             .cloned()
-            .chain([source.len()..source.len()]);
+            .chain(std::iter::once(source.len()..source.len()));
         for token in ends.collect::<Vec<_>>() {
             let gap = source.get(start..token.start).unwrap_or_default();
             for (number, content) in (line..).zip(gap.split('\n')) {

@@ -22,6 +22,7 @@ pub enum Step {
 
 /// What steps cost, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Prices {
     /// A lock or line that this processor had last.
     pub own_ns: u64,

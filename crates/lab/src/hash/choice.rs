@@ -27,6 +27,7 @@ enum Choice {
 
 impl Functions {
     /// All that there are for a cache.
+    #[must_use]
     pub fn all() -> Self {
         Self(vec![Choice::All])
     }

@@ -51,6 +51,7 @@ pub struct Row {
 
 /// How objects are spread over chains.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Chains {
     /// How much more is walked on a lookup than if chance spread the keys, as a share of it.
     pub over_chance: f64,

@@ -139,14 +139,14 @@ pub fn replay(
 fn group_size(surveys: &Surveys, combinations: &[Combination]) -> usize {
     let mut bytes = 0_u64;
     let fitting = combinations.iter().take_while(|combination| {
-        bytes = bytes.saturating_add(table_bytes(surveys, combination));
+        bytes = bytes.saturating_add(table_bytes(surveys, **combination));
         bytes <= GROUP_BYTES
     });
     fitting.count().max(1)
 }
 
 /// What the table of `combination` takes when it has the most objects.
-fn table_bytes(surveys: &Surveys, combination: &Combination) -> u64 {
+fn table_bytes(surveys: &Surveys, combination: Combination) -> u64 {
     let objects = peak_objects(surveys, combination.cache);
     (BUCKET_BYTES << combination.bits) + OBJECT_BYTES * objects
 }

@@ -51,6 +51,7 @@ pub struct Cost {
 
 /// What functions cost on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Costs {
     /// Bits of the tables that buckets were chosen in.
     pub bits: u32,

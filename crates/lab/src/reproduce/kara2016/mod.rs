@@ -100,6 +100,7 @@ impl Kara2016 {
     }
 
     /// The table from `source`, if it was made.
+    #[must_use]
     pub fn table(&self, source: Source) -> Option<&Grid> {
         let found = self.ours.iter().find(|(of, _)| *of == source);
         found.map(|(_, grid)| grid)

@@ -20,6 +20,7 @@ const USERS: u32 = 64;
 
 /// Nanoseconds of one operation, as medians of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names are keys of the JSON")]
 pub struct Misses {
     /// A name that the dentry cache lacks.
     pub dentry_miss_ns: f64,
