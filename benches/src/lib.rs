@@ -26,6 +26,7 @@ pub mod floor;
 pub mod hash_table;
 pub mod in_process;
 pub mod measure;
+mod named;
 pub mod origin;
 pub mod outcome;
 pub mod peer;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::named::named;
 use crate::peer::Peer;
 
 /// In what a measure is counted, and which way is better.
@@ -45,22 +46,12 @@ const READERS: &[Peer] = &[Larder, Fuse2fs, Kernel, Floor, Device];
 /// Defines [`Measure`] by a table: variant, name, unit, peers, targets.
 macro_rules! measures {
     ($($(#[$doc:meta])* $variant:ident: $name:literal, $unit:ident, $peers:expr, $targets:expr;)*) => {
-        /// One measure of a run.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Measure {
-            $($(#[$doc])* $variant,)*
+        named! {
+            /// One measure of a run. `--only` takes its name.
+            Measure { $($(#[$doc])* $variant: $name,)* }
         }
 
         impl Measure {
-            /// All measures, in the order in which they are printed.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
-
-            /// The name, as `--only` takes it.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
             /// Its unit.
             #[must_use]
             pub const fn unit(self) -> Unit {

@@ -6,48 +6,34 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use larder_testkit::requirement::{can_loop_mount, is_root};
 use larder_testkit::{Access, Attached, LoopMount, tool};
-use serde::Serialize;
 
 use crate::child;
+use crate::named::named;
 use crate::server::Server;
 use crate::tree::Tree;
 use crate::user::User;
 
-/// One side of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Peer {
-    /// `larder mount`.
-    Larder,
-    /// fuse2fs.
-    Fuse2fs,
-    /// The kernel's ext4 on a loop device.
-    Kernel,
-    /// The FUSE server that answers from a constant.
-    Floor,
-    /// The image file itself, where its file system is not asked.
-    Device,
-    /// The library `larder` in process.
-    Volume,
-    /// The system call that does the same.
-    Syscall,
+named! {
+    /// One side of a comparison.
+    Peer {
+        /// `larder mount`.
+        Larder: "larder",
+        /// fuse2fs.
+        Fuse2fs: "fuse2fs",
+        /// The kernel's ext4 on a loop device.
+        Kernel: "kernel",
+        /// The FUSE server that answers from a constant.
+        Floor: "floor",
+        /// The image file itself, where its file system is not asked.
+        Device: "device",
+        /// The library `larder` in process.
+        Volume: "volume",
+        /// The system call that does the same.
+        Syscall: "syscall",
+    }
 }
 
 impl Peer {
-    /// The name as it is printed.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Larder => "larder",
-            Self::Fuse2fs => "fuse2fs",
-            Self::Kernel => "kernel",
-            Self::Floor => "floor",
-            Self::Device => "device",
-            Self::Volume => "volume",
-            Self::Syscall => "syscall",
-        }
-    }
-
     /// Whether what it serves is the image, and can be checked.
     #[must_use]
     pub const fn has_content(self) -> bool {

@@ -10,10 +10,10 @@ use larder_cache::tape::CacheKind;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, LogNormal, Zipf};
 use rand_pcg::Pcg64;
-use serde::Serialize;
 
 use crate::hash_table::plan::Plan;
 use crate::hash_table::recorded;
+use crate::named::named;
 
 /// Most pages that one reader asks for in a row.
 const RUN_PAGES: usize = 32;
@@ -21,44 +21,23 @@ const RUN_PAGES: usize = 32;
 /// Names in a directory.
 const DIRECTORY_NAMES: u64 = 40;
 
-/// Keys like those of a cache, and the order in which a machine at work asks for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// Pages of files, most of them small; some files are read often, all in runs of pages.
-    Page,
-    /// Hashes of names in directories, few of which are asked for often.
-    Dentry,
-    /// The pages, each as likely as the other: what processor caches help least with.
-    Uniform,
-    /// What the page cache was asked while it was recorded.
-    RecordedPage,
-    /// What the dentry cache was asked.
-    RecordedDentry,
+named! {
+    /// Keys like those of a cache, and the order in which a machine at work asks for them.
+    Workload {
+        /// Pages of files, most of them small; some files are read often, all in runs of pages.
+        Page: "page",
+        /// Hashes of names in directories, few of which are asked for often.
+        Dentry: "dentry",
+        /// The pages, each as likely as the other: what processor caches help least with.
+        Uniform: "uniform",
+        /// What the page cache was asked while it was recorded.
+        RecordedPage: "recorded-page",
+        /// What the dentry cache was asked.
+        RecordedDentry: "recorded-dentry",
+    }
 }
 
 impl Workload {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Page,
-        Self::Dentry,
-        Self::Uniform,
-        Self::RecordedPage,
-        Self::RecordedDentry,
-    ];
-
-    /// The name as it is printed.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Page => "page",
-            Self::Dentry => "dentry",
-            Self::Uniform => "uniform",
-            Self::RecordedPage => "recorded-page",
-            Self::RecordedDentry => "recorded-dentry",
-        }
-    }
-
     /// The cache whose events in a trace it is.
     #[must_use]
     pub const fn recorded(self) -> Option<CacheKind> {

@@ -1,38 +1,23 @@
 //! The sides of the comparison.
 
-use serde::Serialize;
-
+use crate::named::named;
 use crate::peer::Peer;
 
-/// One of those that are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Side {
-    /// `larder mount`.
-    Larder,
-    /// The same, where nothing is shared.
-    LarderOff,
-    /// fuse2fs.
-    Fuse2fs,
-    /// The kernel's ext4 on a loop device.
-    Kernel,
+named! {
+    /// One of those that are compared.
+    Side {
+        /// `larder mount`.
+        Larder: "larder",
+        /// The same, where nothing is shared.
+        LarderOff: "larder-off",
+        /// fuse2fs.
+        Fuse2fs: "fuse2fs",
+        /// The kernel's ext4 on a loop device.
+        Kernel: "kernel",
+    }
 }
 
 impl Side {
-    /// All of them, in the order in which they are printed.
-    pub const ALL: [Self; 4] = [Self::Larder, Self::LarderOff, Self::Fuse2fs, Self::Kernel];
-
-    /// The name as it is printed.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Larder => "larder",
-            Self::LarderOff => "larder-off",
-            Self::Fuse2fs => "fuse2fs",
-            Self::Kernel => "kernel",
-        }
-    }
-
     /// Who mounts the image.
     #[must_use]
     pub const fn peer(self) -> Peer {
