@@ -52,18 +52,6 @@ impl<'a> PowerCuts<'a> {
         self
     }
 
-    /// How many changes had returned.
-    #[must_use]
-    pub fn position(&self) -> usize {
-        self.position
-    }
-
-    /// How many changes are surely on the medium.
-    #[must_use]
-    pub fn durable_end(&self) -> usize {
-        self.durable_end
-    }
-
     /// Moves on to where `position` changes have returned; at most to the end, never back.
     ///
     /// # Errors
