@@ -130,8 +130,8 @@ mod tests {
     fn output_of_fio_and_sysbench_tells_bytes_and_seconds() {
         let json = br#"{"jobs": [{"error": 0, "read": {"io_bytes": 65536, "runtime": 258}}]}"#;
         let read = |bytes, seconds| Reading {
-            bytes,
             seconds,
+            bytes,
             ..Reading::default()
         };
         assert_eq!(fio_result(json).unwrap(), read(65536, 0.258));

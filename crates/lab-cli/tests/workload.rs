@@ -1,7 +1,6 @@
 //! `larder lab sdm`, and the tables that its recorded operations reproduce.
 
 #[path = "../../fuse/tests/mounted/mod.rs"]
-#[allow(dead_code, reason = "one volume is used by path alone")]
 mod mounted;
 mod support;
 

@@ -10,6 +10,7 @@ use larder_testkit::{Access, LoopMount, Requirement, skip};
 use rustix::fs::{XattrFlags, lsetxattr};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -137,7 +138,10 @@ fn attributes_of_any_size_fit_or_fail_as_by_the_kernel() {
 
 /// How many of the files have each block of attributes, as debugfs shows it.
 fn users_by_block(image: &ImageFile, inos: &[Ino]) -> BTreeMap<u64, u64> {
-    let script: String = inos.iter().map(|ino| format!("stat <{ino}>\n")).collect();
+    let mut script = String::new();
+    for ino in inos {
+        writeln!(script, "stat <{ino}>").unwrap();
+    }
     let text = debugfs_script(image.path(), Access::ReadOnly, &script).unwrap();
     let mut users = BTreeMap::new();
     for line in text.lines() {
