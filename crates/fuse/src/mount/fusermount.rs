@@ -70,7 +70,8 @@ pub(super) fn mount(program: &Path, mountpoint: &Path, options: &OsStr) -> Resul
 /// Unmounts a mount; with `lazy`, detaches it immediately and unmounts when the last user has closed
 /// it.
 ///
-/// # Errors The program's message.
+/// # Errors
+/// The program's message.
 pub(super) fn unmount(program: &Path, mountpoint: &Path, lazy: bool) -> io::Result<()> {
     let output = Command::new(program)
         .arg("-u")

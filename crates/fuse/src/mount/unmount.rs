@@ -27,7 +27,8 @@ pub enum Unmounted {
 /// With `lazy`, a mount in use is detached from the tree immediately and ends with its last user. A
 /// mount whose server was killed is always detached, and the server's socket is removed.
 ///
-/// # Errors [`Error::NotMounted`], [`Error::NotOurs`], [`Error::Busy`], [`Error::ServerClose`] if it is
+/// # Errors
+/// [`Error::NotMounted`], [`Error::NotOurs`], [`Error::Busy`], [`Error::ServerClose`] if it is
 /// unmounted but some data was not written, [`Error::Unrecorded`] if its recording ended early, or the
 /// system's error.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<Unmounted> {

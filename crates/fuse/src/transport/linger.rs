@@ -1,15 +1,17 @@
 //! Lingering: a thread polls briefly for the next request before it sleeps.
 //!
-//! # Model Halt polling of guests and hosts. A program that works sequentially sends its next request
-//! some microseconds after the last reply. Waking a thread that sleeps takes longer than most replies,
+//! # Model
+//! Halt polling of guests and hosts. A program that works sequentially sends its next request some
+//! microseconds after the last reply. Waking a thread that sleeps takes longer than most replies,
 //! especially on a virtual processor, which halts.
 //!
 //! Polling has no benefit if no request arrives, or if other threads needed the processor. After such
 //! a failure, the thread does not poll for a number of requests, which doubles with each failure.
 //! Therefore polling stays off on a loaded machine, and on if processors are idle.
 //!
-//! # Cost At most one [`MOMENT`] of processor time for each request; if polling never succeeds, for one
-//! in [`MOST_SKIPPED`] requests.
+//! # Cost
+//! At most one [`MOMENT`] of processor time for each request; if polling never succeeds, for one in
+//! [`MOST_SKIPPED`] requests.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;

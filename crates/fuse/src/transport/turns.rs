@@ -1,7 +1,8 @@
 //! Turns: how many threads wait for the kernel's next request.
 //!
-//! # Model The kernel gives a request to the thread that has waited longest. If many threads wait, each
-//! request of a sequential program wakes another thread, on another processor, with cold caches. On two
+//! # Model
+//! The kernel gives a request to the thread that has waited longest. If many threads wait, each request
+//! of a sequential program wakes another thread, on another processor, with cold caches. On two
 //! processors, an untar took twice as long with eight threads as with one. Therefore only one thread
 //! waits at a time. It answers one request after the other, and [lingers](Linger) before it sleeps,
 //! while the other threads are parked here. A parked thread is called
@@ -15,7 +16,8 @@
 //! 1. Each thread waits, answers, or is parked. `waiting` counts the threads that wait or were called.
 //! 2. While a thread is parked, another one waits, or answers and is observed by the watcher.
 //!
-//! # Cost Two uncontended locks for each request. The watcher sleeps while the mount is idle.
+//! # Cost
+//! Two uncontended locks for each request. The watcher sleeps while the mount is idle.
 
 use super::linger::Linger;
 use parking_lot::{Condvar, Mutex, MutexGuard};
