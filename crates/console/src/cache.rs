@@ -1,4 +1,4 @@
-//! The caches, as options name them.
+//! The names of the caches in options.
 
 use clap::ValueEnum;
 use larder::CacheKind;

@@ -2,7 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-/// Reads a whole number with an optional suffix: k for thousands or m for millions, upper or lower case.
+/// Parses a whole number with an optional suffix: k for thousands or m for millions, upper or lower
+/// case.
 fn parse(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match &text[digits.len()..] {
@@ -17,7 +18,7 @@ fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is not a count: write a whole number, or as in 50k or 2m"))
 }
 
-/// Reads one that lies in a range.
+/// Returns a parser for counts in a range.
 pub fn within<T: TryFrom<u64> + Into<u64> + Copy + Send + Sync + 'static>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync {

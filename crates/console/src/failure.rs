@@ -1,28 +1,28 @@
-//! Failures as the user sees them: a line `error:` and, if something can be done
-//! about it, a line `hint:`.
+//! Failures as messages for the user: a line `error:` and, if the user can do something about it, a
+//! line `hint:`.
 
 use crate::name;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Why a command ends early.
+/// The reason why a command ends early.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something to tell.
+    /// A failure with a message.
     Told {
         /// What failed.
         message: String,
-        /// What can be done about it.
+        /// What the user can do about it.
         hint: Option<String>,
     },
-    /// Arguments that make no sense together.
+    /// Invalid arguments.
     Usage {
-        /// What is wrong with them.
+        /// What is wrong with the arguments.
         message: String,
-        /// What can be done about it.
+        /// What the user can do about it.
         hint: Option<String>,
     },
-    /// Whoever read our output has had enough.
+    /// The reader of standard output closed it.
     BrokenPipe,
 }
 
@@ -30,7 +30,7 @@ pub enum Failure {
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
-    /// A failure of a command.
+    /// Returns a failure with a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self::Told {
             message: message.into(),
@@ -38,7 +38,7 @@ impl Failure {
         }
     }
 
-    /// Arguments that make no sense.
+    /// Returns the failure for invalid arguments.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// Arguments that make no sense, and what can be done about it.
+    /// Returns the failure for invalid arguments, with a hint.
     pub fn usage_with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
@@ -54,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// A failure, and what can be done about it.
+    /// Returns a failure with a message and a hint.
     pub fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Told {
             message: message.into(),
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// The same failure, with the path inside the image that it befell.
+    /// Returns the same failure with the path inside the image where it occurred.
     #[must_use]
     pub fn at(self, path: &[u8]) -> Self {
         match self {
@@ -74,7 +74,8 @@ impl Failure {
         }
     }
 
-    /// Tells the user, and returns the exit code; `failed` is the one for plain failures.
+    /// Prints the failure, and returns the exit code. `failed` is the code of failures other than
+    /// invalid arguments.
     #[expect(
         clippy::must_use_candidate,
         reason = "the caller may have an exit code of its own"
@@ -94,7 +95,7 @@ impl Failure {
     }
 }
 
-/// Prints one line `error:` and lets the command go on.
+/// Prints one line `error:`; the command continues.
 pub fn tell_error(message: &str) {
     tell("error", message);
 }
@@ -115,7 +116,7 @@ pub fn tell_note(message: &str) {
 }
 
 fn tell(what: &str, message: &str) {
-    // There is nowhere left to report that standard error is closed.
+    // If standard error is closed, the failure cannot be reported.
     let _ = writeln!(io::stderr(), "{what}: {message}");
 }
 

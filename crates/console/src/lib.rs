@@ -1,5 +1,5 @@
-//! What the programs `larder` and `larder-lab` share: how they read sizes and counts, and how they
-//! print failures, names, times and JSON.
+//! Functions that the programs `larder` and `larder-lab` share: they parse sizes and counts, and print
+//! failures, names, times and JSON.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The log: to standard error, or to a file.
+//! The log, to standard error or to a file.
 
 use crate::{Failure, Result};
 use std::env::VarError;
@@ -10,10 +10,10 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{fmt, util::SubscriberInitExt};
 
-/// What is logged, as in `info` or `larder_fuse=debug`.
+/// The environment variable that sets what is logged, such as `info` or `larder_fuse=debug`.
 pub const VARIABLE: &str = "LARDER_LOG";
 
-/// Starts the log. Without a file, it ends when a server leaves its terminal.
+/// Starts the log. Without a file, the log ends when a server leaves its terminal.
 pub fn start(file: Option<&Path>) -> Result<()> {
     let filter = match std::env::var(VARIABLE) {
         Ok(value) if !value.is_empty() => value.parse(),

@@ -1,10 +1,10 @@
-//! Names from an image: any bytes, so that some of them would confuse a terminal.
+//! Names from an image. They can contain any bytes, including some that would confuse a terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
-/// The name with everything that is not printable text escaped, as `ls -b` does:
-/// `\n`, `\033`, `\\`.
+/// Returns the name with all characters that are not printable escaped, as `ls -b` does: `\n`, `\033`,
+/// `\\`.
 #[must_use]
 pub fn escaped(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
@@ -27,7 +27,7 @@ pub fn escaped(name: &[u8]) -> String {
     text
 }
 
-/// Control characters, and those that turn the direction of what follows.
+/// Returns whether `c` is a control character, or changes the direction of the following text.
 fn is_unsafe_to_show(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -35,19 +35,19 @@ fn is_unsafe_to_show(c: char) -> bool {
 
 fn escape_bytes(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "\\{byte:03o}");
     }
 }
 
-/// How names are written to standard output.
+/// The format of names on standard output.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
     is_terminal: bool,
 }
 
 impl Names {
-    /// Escaped on a terminal, as they are otherwise.
+    /// Escapes names on a terminal, and writes them unchanged otherwise.
     #[must_use]
     pub fn for_stdout() -> Self {
         Self {

@@ -1,15 +1,15 @@
-//! Times of files, in the local zone.
+//! Times of files, in the local time zone.
 
 use jiff::tz::TimeZone;
 use larder::Timestamp;
 
-/// To the minute, as in `ls -l`: `2024-05-01 12:34`.
+/// Formats a time to the minute, as in `ls -l`: `2024-05-01 12:34`.
 #[must_use]
 pub fn short(timestamp: Timestamp) -> String {
     formatted(timestamp, "%Y-%m-%d %H:%M")
 }
 
-/// To the nanosecond with the zone, as in stat(1).
+/// Formats a time to the nanosecond with the zone, as in stat(1).
 #[must_use]
 pub fn full(timestamp: Timestamp) -> String {
     formatted(timestamp, "%Y-%m-%d %H:%M:%S.%9f %z")
@@ -22,7 +22,7 @@ fn formatted(timestamp: Timestamp, format: &str) -> String {
             .to_zoned(TimeZone::system())
             .strftime(format)
             .to_string(),
-        // Out of the calendar's range: the number itself.
+        // A time outside the calendar's range is shown as a number.
         Err(_) => format!("@{}", timestamp.seconds),
     }
 }

@@ -1,9 +1,9 @@
-//! Help, the version, and arguments that make no sense.
+//! Output of help, the version, and errors for invalid arguments.
 
 use std::process::ExitCode;
 
-/// Prints what clap has to say: help and the version to standard output, for which the exit code is
-/// 0. For arguments that make no sense it is `usage_failed`.
+/// Prints clap's message, and returns the exit code. Help and the version are printed to standard
+/// output, with exit code 0. Invalid arguments give `usage_failed`.
 #[must_use]
 pub fn tell_usage(error: &clap::Error, usage_failed: u8) -> ExitCode {
     // A closed pipe does not count as a failure.
