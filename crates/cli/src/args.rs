@@ -266,7 +266,7 @@ pub(crate) struct MountArgs {
     pub log: Option<PathBuf>,
 }
 
-/// The names that `--readahead` takes.
+/// Returns the parser for the names of `--readahead`.
 fn policy_names() -> impl TypedValueParser<Value = PolicyName> {
     let names = PolicyName::ALL.iter().map(|name| name.as_str());
     PossibleValuesParser::new(names).try_map(|name| name.parse::<PolicyName>())
@@ -470,7 +470,7 @@ mod tests {
     fn every_command_has_examples() {
         let mut cli = Cli::command();
         cli.build();
-        // The program larder-lab has its own.
+        // The program larder-lab has its own help.
         let others = ["help", "lab"];
         let commands = cli.get_subcommands();
         for command in commands.filter(|command| !others.contains(&command.get_name())) {
@@ -483,7 +483,7 @@ mod tests {
         }
     }
 
-    /// A terminal of 80 columns, and a manual page, which indents them, show rows as they are.
+    /// On a terminal of 80 columns, and in an indented manual page, the rows must not wrap.
     #[test]
     fn table_of_mount_options_fits_manual_pages() {
         let cli = Cli::command();
@@ -509,7 +509,7 @@ mod tests {
         for (name, tables) in &Tables::NAMED {
             let (_, entry) = help.split_once(&format!("\n    {name} ")).expect(name);
             let lines = entry.lines().enumerate();
-            // What follows is indented less.
+            // The following entry is indented less.
             let lines = lines.take_while(|(at, line)| *at == 0 || line.starts_with("         "));
             let words = lines.flat_map(|(_, line)| line.split([' ', ',']));
             let mut told: Vec<String> = words

@@ -1,9 +1,8 @@
-//! Going into the background, once the mount is there.
+//! Moving into the background after mounting.
 //!
-//! The command starts itself again as a child that mounts, with the child's
-//! standard output as a pipe to the parent. The child tells of failures on the
-//! standard error that both share, and ends. When it has mounted, it writes a
-//! line to the pipe, leaves its terminal, and the parent ends.
+//! The command starts itself again as a child that mounts. The child's standard output is a pipe to the
+//! parent. The child reports failures on the shared standard error, and ends. After a successful mount,
+//! it writes a line to the pipe and leaves its terminal, and the parent ends.
 
 use larder_console::{Failure, Result};
 use rustix::process::setsid;
@@ -15,25 +14,25 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the program is called, unless by another name.
+/// The default name of the program.
 pub(crate) const NAME: &str = "larder";
 
-/// Tells the child that it is the child.
+/// The environment variable that identifies the child.
 const MARK: &str = "_LARDER_BACKGROUND";
 const READY: &[u8] = b"ready\n";
 
-/// Whether this process is the child.
+/// Returns whether this process is the child.
 pub(crate) fn is_child() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Names the process as its program was called: the kernel named it `exe`, after the last part of the
-/// path that it was started by.
+/// Sets the name of the process to the name of the program. The kernel named it `exe`, after the last
+/// part of the path from which it was started.
 pub(crate) fn take_name() {
     let program = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&program).file_name().unwrap_or(NAME.as_ref());
     if let Ok(name) = CString::new(name.as_bytes()) {
-        // The name is for people to see: the server runs without it too.
+        // The name is informational: the server runs without it too.
         let _ = rustix::thread::set_name(&name);
     }
 }
@@ -64,12 +63,12 @@ pub(crate) fn run_child() -> io::Result<u8> {
         )));
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    // A child that ends without a word is a failure, whatever its code says.
+    // A child that ends without the ready line has failed, whatever its exit code is.
     Ok(code.unwrap_or(1).max(1))
 }
 
-/// What the child needs to leave its terminal, had before it mounts: a mount whose
-/// server cannot leave is of no use.
+/// The resources that the child needs to leave its terminal. They are acquired before it mounts,
+/// because a server that cannot leave must not mount.
 #[derive(Debug)]
 pub(crate) struct Departure {
     null: File,
@@ -82,15 +81,14 @@ impl Departure {
         Ok(Self { null })
     }
 
-    /// Lets go of the terminal and of the current directory, and tells the parent
-    /// to end. What fails before that is the parent's to know: it is returned, and
-    /// the child has to end.
+    /// Leaves the terminal and the current directory, and lets the parent end. An earlier failure is
+    /// returned, because the parent reports it; then the child must end.
     pub(crate) fn leave(self) -> io::Result<()> {
-        // Fails only if this is the leader of a group already, which is as good.
+        // This fails only if the process is already a group leader, which is sufficient.
         let _ = setsid();
         std::env::set_current_dir("/")?;
         let mut stdout = io::stdout();
-        // A parent that was killed does not keep the mount from being served.
+        // The mount is served even if the parent was killed.
         let _ = stdout.write_all(READY).and_then(|()| stdout.flush());
         rustix::stdio::dup2_stdin(&self.null)?;
         rustix::stdio::dup2_stdout(&self.null)?;

@@ -1,24 +1,24 @@
-//! Failures of images and of paths inside them, as the user sees them.
+//! Failures of images and of paths inside them, with messages for the user.
 
 use crate::opening;
 use larder_console::{Failure, name};
 use std::io;
 use std::path::Path;
 
-/// What to do with an image that cannot be written.
+/// The hint for an image that cannot be written.
 const READ_IT: &str =
     "to read it only, mount it with -o ro; ls, cat, stat and cp look inside without a mount";
 
-/// What an image is opened for.
+/// The access for which an image is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Reading alone.
+    /// Read only.
     Read,
-    /// Writing too.
+    /// Read and write.
     Write,
 }
 
-/// An image that cannot be opened: what is wrong with it, and which flag helps.
+/// Returns the failure for an image that cannot be opened: what is wrong with it, and which flag helps.
 pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> Failure {
     use larder_block::Error as Device;
     use larder_ext4::Error as Ext4;
@@ -91,7 +91,7 @@ pub(crate) fn of_image(image: &Path, access: Access, error: &larder::Error) -> F
     }
 }
 
-/// An image that somebody else uses.
+/// Returns the failure for an image that another process uses.
 fn of_lock(image: &Path, access: Access) -> Failure {
     let path = image.display();
     let holder = larder_block::lock_holder(image);
@@ -126,7 +126,7 @@ fn of_lock(image: &Path, access: Access) -> Failure {
     )
 }
 
-/// A failure at a path inside an image.
+/// Returns the failure for a path inside an image.
 pub(crate) fn of_path(path: &[u8], error: &larder::Error) -> Failure {
     let path = name::escaped(path);
     match error {
@@ -144,7 +144,8 @@ pub(crate) fn of_path(path: &[u8], error: &larder::Error) -> Failure {
     }
 }
 
-/// What went wrong, for those who name the path: which inode it is they need to know of damage alone.
+/// Returns the error's message for users who named the path. They need the inode number only for a
+/// damaged image.
 pub(crate) fn without_inode(error: &larder::Error) -> String {
     use larder_ext4::Error as Ext4;
     let message = error.to_string();

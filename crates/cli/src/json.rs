@@ -1,4 +1,4 @@
-//! What `--json` writes: stable keys, one object.
+//! The output of `--json`: one object with stable keys.
 
 use crate::mode;
 use larder::tables::TreeDepths;
@@ -6,10 +6,10 @@ use larder::{FileKind, HistogramReport, Metadata, Timestamp};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// A name: as text, and if it is none, the bytes too.
+/// A name as text, and its bytes if they are not UTF-8.
 #[derive(Debug, Serialize)]
 pub(crate) struct Name {
-    /// The name, with U+FFFD for what is not UTF-8.
+    /// The name, with U+FFFD for bytes that are not UTF-8.
     name: String,
     /// The bytes in hexadecimal, if they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ impl From<Timestamp> for Time {
     }
 }
 
-/// What stat tells of a file.
+/// The attributes of a file that `larder stat` shows.
 #[derive(Debug, Serialize)]
 pub(crate) struct File {
     ino: u32,
@@ -76,7 +76,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// `target` is the target of a symbolic link.
+    /// Returns the attributes; `target` is the target of a symbolic link.
     pub(crate) fn new(metadata: &Metadata, target: Option<&[u8]>) -> Self {
         let is_device = mode::is_device(metadata.kind);
         Self {
@@ -105,7 +105,7 @@ impl File {
     }
 }
 
-/// Chain lengths of a cache's table, beside what chance would give.
+/// The chain lengths of a cache's table, with those that chance would give.
 #[derive(Debug, Serialize)]
 pub(crate) struct Histogram {
     cache: &'static str,
@@ -139,7 +139,7 @@ struct DepthRow {
 /// The buckets with chains of one length.
 #[derive(Debug, Serialize)]
 struct HistogramRow {
-    /// Null in the last row, of all that are longer.
+    /// Null in the last row, which counts all longer chains.
     length: Option<u64>,
     buckets: u64,
     objects: u64,
@@ -151,7 +151,7 @@ impl Histogram {
         let (counts, histogram) = (&report.counts, &report.histogram);
         let trees = report.trees.as_ref();
         let rows = histogram.rows().zip(report.poisson);
-        // Of chains that there are not, all rows would be 0.
+        // Without chains, all rows would be 0.
         let rows = rows.filter(|_| trees.is_none());
         let row = |((length, buckets, objects), poisson_buckets)| HistogramRow {
             length,

@@ -1,13 +1,12 @@
 //! The command `larder`: arguments and output, nothing else.
 //!
-//! A library so that the manual pages and the shells' completions are made from
-//! the same definition, [`command`], that parses.
+//! It is a library, so that the manual pages and the shell completions are generated from the
+//! definition that also parses: [`command`].
 //!
-//! Exit codes: 0 for success, 1 for failure, 2 for arguments that make no sense.
-//! Called as `mount.larder`, by mount(8), those that mount(8) documents: 1 for
-//! arguments, 32 for a failed mount; the same called as `fuse2fs`. A failure prints a line `error:` and, where
-//! something can be done, a line `hint:` to standard error. A reader that closes
-//! the pipe early is no failure.
+//! Exit codes: 0 for success, 1 for failure, 2 for invalid arguments. When called as `mount.larder` by
+//! mount(8), those that mount(8) documents: 1 for invalid arguments, 32 for a failed mount. `fuse2fs`
+//! uses the same codes. A failure prints a line `error:` and, if the user can do something about it, a
+//! line `hint:` to standard error. A reader that closes the pipe early is not a failure.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +37,7 @@ pub fn command() -> clap::Command {
     args::Cli::command()
 }
 
-/// Runs the command with `args`, the first of which is the program's name.
+/// Runs the command with `args`. The first argument is the program's name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     let program = args.first().map(Path::new).and_then(Path::file_name);
@@ -48,7 +47,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if program == Some(OsStr::new(commands::fuse2fs::NAME)) {
         return commands::fuse2fs::run_standalone(args);
     }
-    // What `larder help lab` prints is larder-lab's to know.
+    // larder-lab prints the output of `larder help lab`.
     let done = if let [_, help, name, rest @ ..] = &*args
         && help == "help"
         && name == lab::NAME

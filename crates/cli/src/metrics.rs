@@ -1,10 +1,10 @@
-//! Where the metrics of a mount are served.
+//! The address where the metrics of a mount are served.
 
 use larder_console::{Result, tell_note};
 use larder_observe::Metrics;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Reads an address, or a port alone, which is one of this machine's loopback.
+/// Parses an address, or only a port, which is then on this machine's loopback.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:").unwrap_or(text);
     if let Ok(port) = port.parse() {
@@ -17,7 +17,8 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Takes the address, and tells of what its user cannot know: the port that was free, who can ask.
+/// Binds the address, and reports what the user cannot know: the port that was chosen, and who can
+/// connect.
 pub(crate) fn bind(wanted: SocketAddr) -> Result<Metrics> {
     let metrics = Metrics::bind(wanted)?;
     let address = metrics.address();

@@ -2,7 +2,7 @@
 
 use larder::{FileKind, Metadata};
 
-/// The ten characters of `ls -l`.
+/// Returns the type and permissions in the ten characters of `ls -l`.
 pub(crate) fn string(metadata: &Metadata) -> String {
     let bits = metadata.permissions;
     let mut text = String::with_capacity(10);
@@ -37,7 +37,7 @@ fn letter(kind: FileKind) -> char {
     }
 }
 
-/// The type in words, as in JSON.
+/// Returns the type as a word, as in JSON.
 pub(crate) fn word(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "regular",
@@ -50,12 +50,12 @@ pub(crate) fn word(kind: FileKind) -> &'static str {
     }
 }
 
-/// Whether the file stands for a device.
+/// Returns whether the file is a device.
 pub(crate) fn is_device(kind: FileKind) -> bool {
     matches!(kind, FileKind::CharDevice | FileKind::BlockDevice)
 }
 
-/// Reads permissions in octal.
+/// Parses permissions in octal.
 pub(crate) fn parse(text: &str) -> Result<u16, String> {
     match u16::from_str_radix(text, 8) {
         Ok(permissions) if permissions <= 0o7777 => Ok(permissions),

@@ -1,4 +1,4 @@
-//! `mount.larder`, as mount(8) calls it:
+//! `mount.larder`, with the arguments of mount(8):
 //! `mount.larder SPEC DIR [-sfnv] [-N namespace] [-o options] [-t type]`.
 //!
 //! With it in `/sbin`, `mount -t larder` and lines of fstab(5) work.
@@ -12,12 +12,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The name that it is called by.
+/// The name under which it is called.
 pub(crate) const NAME: &str = "mount.larder";
 
-/// What mount(8) expects of a mount that failed.
+/// The exit code that mount(8) expects for a failed mount.
 const MOUNT_FAILED: u8 = 32;
-/// And of arguments that make no sense.
+/// The exit code for invalid arguments.
 const USAGE_FAILED: u8 = 1;
 
 /// Called by mount(8) for the type larder; see larder mount --help
@@ -66,17 +66,17 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Mounts, unless the arguments are to be checked only; the exit code.
+/// Mounts the image, or only checks the arguments. Returns the exit code.
 fn mounted(args: &HelperArgs) -> Result<u8> {
     let mut options = Options::default();
-    // mount(8) passes what differs from its defaults, which are suid and dev.
+    // mount(8) passes the differences from its defaults, which are suid and dev.
     let is_root = rustix::process::geteuid().is_root();
     options.mount.suid = is_root;
     options.mount.dev = is_root;
     for list in &args.options {
         options.add_list(list, args.sloppy)?;
     }
-    // mount(8) passes `rw` where nobody asked for it, and then falls back to reading itself.
+    // mount(8) passes `rw` even if it was not requested, and then falls back to read-only itself.
     options.access = options.access.filter(|access| *access == Access::Read);
     if args.verbose > 0 && (args.no_mtab || args.namespace.is_some() || args.fs_type.is_some()) {
         tell_note("-n, -N and -t make no difference here");

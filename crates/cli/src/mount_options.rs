@@ -13,8 +13,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What mount(8), fstab(5) and libfuse pass along, and what makes no difference here: access times
-/// are never touched by reading, and the rest is always on, or somebody else's business.
+/// Options that mount(8), fstab(5) and libfuse pass, and that have no effect here: reads never change
+/// access times, and the others are always on or handled by other programs.
 const IGNORED: &[&str] = &[
     "defaults",
     "auto",
@@ -57,7 +57,7 @@ const IGNORED: &[&str] = &[
     "journal_checksum",
 ];
 
-/// Options that make no sense without a value.
+/// Options that require a value.
 const VALUED: &[&str] = &[
     "fsname",
     "subtype",
@@ -75,32 +75,32 @@ const VALUED: &[&str] = &[
     "tables",
 ];
 
-/// What is told of an option that would give up promises for speed.
+/// The note on an option that would weaken guarantees for speed.
 const NO_BARRIER: &str = "barriers stay on: what is synced is flushed to the device";
 
-/// The longest time between commits.
+/// The maximum time between commits.
 const MOST_COMMIT_SECONDS: u32 = 24 * 3600;
 
-/// Options of the same kind whose value makes no difference either.
+/// Options with a value that have no effect either.
 const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment=", "user=", "loop="];
 
-/// Everything that decides how an image is mounted.
+/// All settings of a mount.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     /// How the image is opened.
     pub volume: OpenOptions,
-    /// How it is mounted.
+    /// How the volume is mounted.
     pub mount: MountOptions,
-    /// Where metrics are served.
+    /// The address where metrics are served.
     pub metrics: Option<SocketAddr>,
-    /// The trace that the caches are recorded to.
+    /// The trace to which the caches are recorded.
     pub record: Option<PathBuf>,
-    /// What was asked for by `ro` or `rw`.
+    /// The access that `ro` or `rw` requests.
     pub access: Option<Access>,
 }
 
 impl Options {
-    /// From `-o`, then from the flags, which win.
+    /// Returns the settings of `-o` and of the flags, which take precedence.
     pub(crate) fn of(args: &MountArgs) -> Result<Self> {
         let mut options = Self::default();
         for list in &args.options {
@@ -131,7 +131,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Makes what follows from other options fit them. A journal that is ignored cannot be written.
+    /// Sets the options that depend on others. A mount that ignores the journal cannot be written.
     fn settle(&mut self) {
         let read_write = self.access != Some(Access::Read) && !self.volume.noload;
         self.volume.read_write = read_write;
@@ -139,7 +139,7 @@ impl Options {
         self.mount.kernel_readahead_bytes = self.volume.readahead_max_bytes;
     }
 
-    /// Adds a list as `-o` takes it. With `is_sloppy`, what is not known is ignored.
+    /// Adds a list in the format of `-o`. With `is_sloppy`, unknown options are ignored.
     pub(crate) fn add_list(&mut self, list: &OsStr, is_sloppy: bool) -> Result<()> {
         for option in split(list) {
             if option.is_empty() {
@@ -153,7 +153,7 @@ impl Options {
         Ok(())
     }
 
-    /// Adds one option; false if it is not known.
+    /// Adds one option. Returns false if it is unknown.
     fn add(&mut self, option: &OsStr) -> Result<bool> {
         let bytes = option.as_bytes();
         if let Some(at) = bytes.iter().position(|&byte| byte == b'=') {
@@ -193,7 +193,7 @@ impl Options {
             "direct_device" => self.volume.direct_device = true,
             "noload" | "norecovery" => self.volume.noload = true,
             "nobarrier" => tell_note(NO_BARRIER),
-            // ext4's names for it.
+            // ext4's names for this option.
             "no_mbcache" | "nombcache" => self.volume.mbcache = MbCacheVariant::Off,
             "suid" => self.mount.suid = true,
             "nosuid" => self.mount.suid = false,
@@ -206,7 +206,7 @@ impl Options {
         true
     }
 
-    /// Adds one with a value; false if it is not known.
+    /// Adds an option with a value. Returns false if it is unknown.
     fn add_value(&mut self, key: &str, value: &OsStr) -> Result<bool> {
         match key {
             "fsname" => value.clone_into(&mut self.mount.fs_name),
@@ -234,7 +234,7 @@ impl Options {
     }
 }
 
-/// How an image is opened, for the commands that do not mount.
+/// Returns the options to open an image, for the commands that do not mount.
 pub(crate) fn open_options(args: &VolumeArgs) -> OpenOptions {
     let mut options = OpenOptions::default();
     apply_volume(&mut options, args);
@@ -254,12 +254,12 @@ fn replace<T>(option: &mut T, flag: Option<T>) {
     }
 }
 
-/// Whether `option` is one of `names`, or begins with one of `prefixes`.
+/// Returns whether `option` is one of `names`, or begins with one of `prefixes`.
 pub(crate) fn is_among(option: &str, names: &[&str], prefixes: &[&str]) -> bool {
     names.contains(&option) || prefixes.iter().any(|prefix| option.starts_with(prefix))
 }
 
-/// Splits at commas; a backslash takes the special meaning from what follows.
+/// Splits a list at commas. A backslash removes the special meaning of the next character.
 fn split(list: &OsStr) -> Vec<OsString> {
     let mut options = vec![Vec::new()];
     let mut bytes = list.as_bytes().iter().copied();
@@ -287,14 +287,14 @@ fn parsed<T>(key: &str, value: &OsStr, parse: fn(&str) -> Result<T, String>) -> 
     parse(text(key, value)?).map_err(|error| refused(format!("option {key}: {error}")))
 }
 
-/// One of several, by its name.
+/// Parses the name of one of several values.
 fn named<T: FromStr<Err: Display>>(key: &str, value: &OsStr) -> Result<T> {
     text(key, value)?
         .parse()
         .map_err(|error| refused(format!("option {key}: {error}")))
 }
 
-/// As the kernel: 0 stands for the default.
+/// Parses a commit interval. As for the kernel, 0 means the default.
 fn commit_seconds(value: &OsStr) -> Result<u32> {
     let seconds = text("commit", value)?
         .parse()
@@ -317,7 +317,7 @@ fn data_mode(value: &OsStr) -> Result<DataMode> {
     }
 }
 
-/// A mount does not bring its machine down: what is `panic` for the kernel gives the volume up.
+/// Parses `errors=`. A mount must not stop its machine: the kernel's `panic` is treated as `abort`.
 fn errors_mode(value: &OsStr) -> Result<ErrorsMode> {
     match value.to_str() {
         Some("continue") => Ok(ErrorsMode::Continue),
@@ -335,7 +335,7 @@ fn bad_value(key: &str, wanted: &str) -> Failure {
     refused(format!("option {key} wants {wanted}"))
 }
 
-/// An option that makes no sense.
+/// Returns the failure for an invalid option.
 fn refused(message: impl Into<String>) -> Failure {
     Failure::Usage {
         message: message.into(),
@@ -344,7 +344,7 @@ fn refused(message: impl Into<String>) -> Failure {
 }
 
 fn unknown(option: &OsStr) -> Failure {
-    /// How similar the name of an option must be: 1 is the same.
+    /// The minimum similarity of a suggested name: 1 is equality.
     const SIMILAR: f64 = 0.8;
     let option = option.to_string_lossy();
     let name = option.split('=').next().unwrap_or_default();
@@ -362,8 +362,8 @@ fn unknown(option: &OsStr) -> Failure {
     ))
 }
 
-/// The subtype goes into the kernel's name of the type, where blanks and dots
-/// would confuse those who read the list of mounts.
+/// Checks the subtype. It becomes part of the kernel's name of the type, where blanks and dots would
+/// confuse programs that parse the list of mounts.
 fn checked_subtype(subtype: &str) -> Result<Option<String>> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     match subtype {

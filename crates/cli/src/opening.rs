@@ -1,4 +1,4 @@
-//! Opening images: waits for a server that is about to end, and falls back to reading.
+//! Opening images: waits for a server that is about to end, and falls back to read-only access.
 
 use crate::commands::fuse2fs;
 use crate::failure::{self, Access};
@@ -12,18 +12,18 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a command waits for a server whose mount is gone.
+/// How long a command waits for a server that was unmounted.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it looks meanwhile.
+/// The interval between attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens `image` as `options` say.
+/// Opens `image` with `options`.
 pub(crate) fn open(image: &Path, options: &OpenOptions) -> Result<Volume> {
     open_when_free(image, options).map_err(|error| describe(image, options, &error))
 }
 
-/// As [`open`], but an image that cannot be written is opened for reading, with a warning;
-/// `options` then say so.
+/// Opens `image` as [`open`] does, but opens an image that cannot be written read-only, with a warning,
+/// and changes `options` accordingly.
 pub(crate) fn open_or_read(image: &Path, options: &mut OpenOptions) -> Result<Volume> {
     let error = match open_when_free(image, options) {
         Ok(volume) => return Ok(volume),
@@ -50,7 +50,7 @@ fn describe(image: &Path, options: &OpenOptions, error: &larder::Error) -> Failu
     failure::of_image(image, access, error)
 }
 
-/// Opens `image`, once a server whose mount is gone has written everything to it.
+/// Opens `image`, after a server that was unmounted has written everything to it.
 fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume> {
     let start = Instant::now();
     let mut is_told = false;
@@ -66,7 +66,7 @@ fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume>
             return opened;
         }
         match lock_holder(image) {
-            // It may just have ended.
+            // The holder may have just ended.
             None => return Volume::open(image, options),
             Some(holder) if !is_ending(image, &holder) => return opened,
             Some(holder) if !is_told => {
@@ -84,8 +84,8 @@ fn open_when_free(image: &Path, options: &OpenOptions) -> larder::Result<Volume>
     }
 }
 
-/// Whether `holder` is larder without a mount of `image`: a server whose mount is gone, and which
-/// still writes or waits for files that are open, or a command that does not mount.
+/// Returns whether `holder` is larder without a mount of `image`: a server that was unmounted, and that
+/// still writes or waits for open files, or a command that does not mount.
 pub(crate) fn is_ending(image: &Path, holder: &LockHolder) -> bool {
     let names = [background::NAME, mount_helper::NAME, fuse2fs::NAME];
     let source = fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
@@ -93,7 +93,7 @@ pub(crate) fn is_ending(image: &Path, holder: &LockHolder) -> bool {
         && larder_fuse::is_mounted(source.as_os_str()).is_ok_and(|is_mounted| !is_mounted)
 }
 
-/// Why an image can be read at best, if that is what `error` says.
+/// Returns why an image can only be read, if `error` has that cause.
 fn why_unwritable(error: &larder::Error) -> Option<&str> {
     let larder::Error::Ext4(error) = error else {
         return None;

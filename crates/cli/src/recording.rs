@@ -1,4 +1,4 @@
-//! A mount's recording: `--record`.
+//! The recording of a mount: `--record`.
 
 use larder::{OpenOptions, Stats};
 use larder_console::{Failure, Result};
@@ -7,11 +7,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file of a recording whose mount is not served yet. Dropped, the file goes: nothing is in it.
+/// The file of a recording whose mount is not served yet. It is empty, and removed when this is
+/// dropped.
 pub(crate) struct Unserved(Option<PathBuf>);
 
 impl Unserved {
-    /// The mount is served: the file stays.
+    /// Keeps the file, because the mount is served.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
@@ -27,17 +28,17 @@ impl Drop for Unserved {
     }
 }
 
-/// A recording that goes on. Dropped, the trace holds what was recorded so far.
+/// A recording in progress. When it is dropped, the trace contains what was recorded until then.
 pub(crate) struct Recording {
     path: PathBuf,
     recorder: TraceRecorder,
 }
 
 impl Recording {
-    /// Begins to record what the caches of `image` are asked to a new file at `path`, which does not lie
-    /// in `mountpoint`.
+    /// Starts to record the cache operations of `image` to a new file at `path`, which must not be
+    /// inside `mountpoint`.
     pub(crate) fn start(path: &Path, image: &Path, mountpoint: &Path) -> Result<Self> {
-        // Told by that name to whoever asks from wherever.
+        // Programs with other working directories receive this path.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         if is_inside(&path, mountpoint) {
             return Err(Failure::with_hint(
@@ -46,24 +47,25 @@ impl Recording {
             ));
         }
         let source = format!("mount of {}", image.display());
-        // A mount goes on, whatever becomes of its recording.
+        // A mount continues even if its recording fails.
         match TraceRecorder::start(&path, &source, Overflow::Lose) {
             Ok(recorder) => Ok(Self { path, recorder }),
             Err(error) => Err(cannot_record(&path, &error)),
         }
     }
 
-    /// Its file, until the mount is served.
+    /// Returns a guard for the file until the mount is served.
     pub(crate) fn unserved(&self) -> Unserved {
         Unserved(Some(self.path.clone()))
     }
 
-    /// Has a volume opened with `options` recorded.
+    /// Records a volume that is opened with `options`.
     pub(crate) fn attach(&self, options: &mut OpenOptions) {
         options.tape = Some(self.recorder.tape());
     }
 
-    /// Says in the trace which tables are recorded. Trees are none.
+    /// Writes the description of the recorded tables to the trace. Trees are not hash tables, so they
+    /// are left out.
     pub(crate) fn describe(&self, stats: &Stats) {
         let tables = stats.caches().into_iter().filter(|(_, of)| of.buckets > 0);
         let described = tables.map(|(cache, of)| {
@@ -74,7 +76,7 @@ impl Recording {
         self.recorder.set_tables(described.collect());
     }
 
-    /// Ends it, and tells what was lost. Returns why it ended before, if it did.
+    /// Ends the recording, and reports lost events. Returns the reason if it had ended early.
     pub(crate) fn finish(self) -> Option<String> {
         let Self { path, recorder } = self;
         let (path, tape) = (path.display(), recorder.tape());
@@ -97,7 +99,7 @@ impl Recording {
     }
 }
 
-/// Whether a new file at `path` would lie in `folder`.
+/// Returns whether a new file at `path` would be inside `folder`.
 fn is_inside(path: &Path, folder: &Path) -> bool {
     let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
     parent

@@ -1,10 +1,10 @@
-//! The system's clock, for opening images to be written: waiting is told.
+//! The system's clock for opening images for writing: it reports waits.
 
 use larder::{Clock, SystemClock, Timestamp};
 use larder_console::tell_note;
 use std::time::Duration;
 
-/// As [`SystemClock`], but who waits at the terminal is told why.
+/// Works as [`SystemClock`], and prints on the terminal why it waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TellingClock;
 

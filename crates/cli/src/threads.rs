@@ -1,4 +1,4 @@
-//! Numbers of threads, as options take them.
+//! Numbers of threads on the command line.
 
 use larder::OpenOptions;
 use larder_fuse::MountOptions;
@@ -6,12 +6,12 @@ use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-/// Reads how many threads answer requests.
+/// Parses the number of threads that answer requests.
 pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {
     within(text, NonZeroUsize::MIN, MountOptions::MOST_THREADS)
 }
 
-/// Reads how many threads read ahead.
+/// Parses the number of threads that read ahead.
 pub(crate) fn parse_readahead(text: &str) -> Result<usize, String> {
     within(text, 0, OpenOptions::MOST_READAHEAD_THREADS)
 }

@@ -1,4 +1,4 @@
-//! The arguments of the commands that change an image and nothing else.
+//! The arguments of the commands that change an image.
 
 use super::{FilesArgs, ImageArgs, VolumeArgs};
 use crate::mode;

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-/// What is read and written at once, in bytes.
+/// The size of one read and write in bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
 pub(super) fn run(args: &CatArgs) -> Result<ExitCode> {

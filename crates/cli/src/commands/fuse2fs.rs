@@ -1,8 +1,8 @@
-//! `larder fuse2fs`, also called as `fuse2fs`: the arguments of that program, for those who call it.
+//! `larder fuse2fs`, also called as `fuse2fs`: takes the arguments of that program, for its callers.
 //!
-//! Model: fuse2fs of e2fsprogs. What it says of itself in `--help` is accepted; what makes no
-//! difference here is ignored. Different: the kernel checks permissions unless `fakeroot` is given,
-//! the journal is written, and the image is locked.
+//! Model: fuse2fs of e2fsprogs. Options in its `--help` are accepted; options without an effect here
+//! are ignored. Differences: the kernel checks permissions unless `fakeroot` is given, the journal is
+//! written, and the image is locked.
 
 use super::mount;
 use crate::mount_options::{Options, is_among};
@@ -14,14 +14,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The name that it is called by.
+/// The name under which it is called.
 pub(crate) const NAME: &str = "fuse2fs";
 
-/// The exit code of a failed mount, and of arguments that make no sense.
+/// The exit codes for a failed mount, and for invalid arguments.
 const MOUNT_FAILED: u8 = 32;
 const USAGE_FAILED: u8 = 1;
 
-/// Options of fuse2fs and of libfuse that make no difference here.
+/// Options of fuse2fs and of libfuse that have no effect here.
 const IGNORED: [&str; 17] = [
     "debug",
     "fuse2fs_debug",
@@ -42,7 +42,7 @@ const IGNORED: [&str; 17] = [
     "clone_fd",
 ];
 
-/// The same, with values.
+/// Options with values that have no effect here.
 const IGNORED_VALUES: [&str; 6] = [
     "max_read=",
     "max_write=",
@@ -110,7 +110,7 @@ struct Standalone {
     args: Fuse2fsArgs,
 }
 
-/// Runs under the name `fuse2fs`.
+/// Runs the program under the name `fuse2fs`.
 pub(crate) fn run_standalone(args: Vec<OsString>) -> ExitCode {
     match Standalone::try_parse_from(args) {
         Ok(standalone) => {
@@ -140,7 +140,7 @@ pub(super) fn run(args: &Fuse2fsArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(if code == 0 { 0 } else { MOUNT_FAILED }))
 }
 
-/// The options of a mount for what fuse2fs was asked.
+/// Returns the mount options that correspond to the arguments of fuse2fs.
 fn options(args: &Fuse2fsArgs) -> Result<Options> {
     let mut options = Options::default();
     options.mount.subtype = Some("ext4".to_owned());

@@ -11,7 +11,7 @@ pub(crate) const NAME: &str = "lab";
 
 const PROGRAM: &str = "larder-lab";
 
-/// Replaces this process by larder-lab, from the directory of this program or else from PATH.
+/// Replaces this process by larder-lab, from this program's directory or else from PATH.
 pub(crate) fn run(args: &[OsString]) -> Result<ExitCode> {
     let beside = std::env::current_exe()?.with_file_name(PROGRAM);
     for program in [beside.as_os_str(), PROGRAM.as_ref()] {

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-/// A listed file. What cannot be read of it stays unknown, and is told.
+/// A listed file. Attributes that cannot be read are left unknown, and the failure is reported.
 struct Entry {
     name: Vec<u8>,
     ino: Ino,
@@ -25,7 +25,7 @@ pub(super) fn run(args: &LsArgs) -> Result<ExitCode> {
     let volume = open(&args.source)?;
     let path = args.path.as_bytes();
     let failed = |error| of_path(path, &error);
-    // As in ls(1): a link given by name is followed, but not where it would be shown.
+    // As in ls(1), a link named on the command line is followed, except where it would be shown.
     let shows_links = (args.long || args.json) && !path.ends_with(b"/");
     let ino = if shows_links {
         volume.resolve_no_follow(path)
@@ -97,7 +97,7 @@ fn print_names(entries: &[Entry]) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// One line a file, the columns as wide as their widest.
+/// Prints one line for each file. Each column is as wide as its widest cell.
 fn print_long(entries: &[Entry]) -> Result<()> {
     let rows: Vec<[String; 6]> = entries.iter().map(columns).collect();
     let mut widths = [0; 6];
@@ -122,7 +122,7 @@ fn print_long(entries: &[Entry]) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Mode, links, owner, group, size or device number, time.
+/// Returns mode, links, owner, group, size or device number, and time.
 fn columns(entry: &Entry) -> [String; 6] {
     let Some(metadata) = &entry.metadata else {
         return ["??????????", "?", "?", "?", "?", "?"].map(str::to_owned);

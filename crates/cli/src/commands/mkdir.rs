@@ -35,7 +35,7 @@ fn make(volume: &Volume, path: &[u8], permissions: u16) -> Result<()> {
     Ok(())
 }
 
-/// Makes what is missing of the path, as mkdir(1) with `-p`.
+/// Creates the missing directories of the path, as mkdir(1) does with `-p`.
 fn make_all(volume: &Volume, path: &[u8], permissions: u16) -> Result<()> {
     let failed = |error| of_path(path, &error);
     let mut at = Ino::ROOT;
@@ -60,7 +60,7 @@ fn make_all(volume: &Volume, path: &[u8], permissions: u16) -> Result<()> {
     Ok(())
 }
 
-/// Where each name of a path ends.
+/// Returns the offsets where the names of a path end.
 fn ends(path: &[u8]) -> impl Iterator<Item = usize> {
     (1..=path.len())
         .filter(|&end| path[end - 1] != b'/' && path.get(end).is_none_or(|&byte| byte == b'/'))

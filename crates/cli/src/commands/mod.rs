@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 /// Runs one subcommand.
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
-    // A server and larder-lab choose their logs themselves.
+    // A server and larder-lab configure their logs themselves.
     if !matches!(
         command,
         Command::Mount(_) | Command::Fuse2fs(_) | Command::Lab(_)

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<ExitCode> {
     in_background(&args.image, &args.mountpoint, options, log).map(ExitCode::from)
 }
 
-/// Mounts, and returns while a child serves; or serves, in that child.
+/// Starts a child that mounts, and returns when the child serves; in that child, serves.
 pub(crate) fn in_background(
     image: &Path,
     mountpoint: &Path,
@@ -44,7 +44,7 @@ pub(crate) fn in_background(
         .map_err(|error| Failure::new(format!("cannot start the server: {error}")))
 }
 
-/// Mounts, and serves until the mount is gone.
+/// Mounts a volume, and serves it until it is unmounted.
 pub(super) fn serve(
     image: &Path,
     mountpoint: &Path,
@@ -64,7 +64,7 @@ pub(super) fn serve(
             .into_os_string();
     }
     let departure = in_background.then(Departure::prepare).transpose()?;
-    // Opening for writing writes: what cannot be mounted is not to be touched.
+    // Opening for writing changes the image, so check first whether it can be mounted.
     check_mount(mountpoint, &mount)?;
     let metrics = metrics.map(metrics::bind).transpose()?;
     volume.clock = Arc::new(TellingClock);
@@ -84,7 +84,7 @@ pub(super) fn serve(
     if let Some(recording) = &recording {
         recording.describe(&volume.stats());
     }
-    // From here on, a signal unmounts instead of leaving a mount without a server.
+    // From here on, a signal unmounts, so that no mount without a server remains.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let figures = Arc::downgrade(&volume);
     let server = Server::mount(volume, mountpoint, &mount)?;
@@ -116,8 +116,8 @@ pub(super) fn serve(
     })
 }
 
-/// The first signal unmounts; a second one, while files are still open, ends the
-/// server and with it the mount.
+/// Unmounts at the first signal. A second signal, while files are still open, ends the server and with
+/// it the mount.
 fn unmount_on_signal(mut signals: Signals, unmounter: Unmounter) -> io::Result<()> {
     std::thread::Builder::new()
         .name("larder-signals".to_owned())

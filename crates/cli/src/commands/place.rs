@@ -1,4 +1,4 @@
-//! Places in an image, as `IMAGE:/path`, and what the commands that change images share.
+//! Places in an image, as `IMAGE:/path`, and functions that the commands that change images share.
 
 use crate::args::{ImageArgs, VolumeArgs};
 use crate::failure::of_path;
@@ -22,7 +22,7 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Reads `IMAGE:/path`: the path begins behind the first colon that a slash follows.
+    /// Parses `IMAGE:/path`. The path begins after the first colon that is followed by a slash.
     pub(super) fn parse(text: &'a OsStr) -> Option<Self> {
         let bytes = text.as_bytes();
         let at = bytes.windows(2).position(|pair| pair == b":/")?;
@@ -32,7 +32,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// The image, to be opened with the options `volume`.
+    /// Returns the image, with the options `volume` to open it.
     pub(super) fn source(&self, volume: &VolumeArgs) -> ImageArgs {
         ImageArgs {
             volume: volume.clone(),
@@ -40,7 +40,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// As [`Place::parse`], for an argument that has to be one.
+    /// Parses an argument as [`Place::parse`] does, and fails if it is not a place.
     pub(super) fn required(text: &'a OsStr) -> Result<Self> {
         Self::parse(text).ok_or_else(|| Failure::Usage {
             message: format!(
@@ -52,8 +52,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Opens an image, has `change` change it, and brings all of it to the image: what fails then is
-/// a failure too.
+/// Opens an image, runs `change`, and writes all changes to the image. A failure of that last step is a
+/// failure of the command.
 pub(super) fn change(
     args: &ImageArgs,
     change: impl FnOnce(&Volume) -> Result<ExitCode>,
@@ -76,7 +76,7 @@ pub(super) fn change(
     closed.map(|()| code)
 }
 
-/// What a new file starts with: it is the caller's.
+/// Returns the attributes of a new file, which belongs to the caller.
 pub(super) fn new_file(permissions: u16) -> NewFile {
     NewFile {
         permissions,
@@ -86,7 +86,8 @@ pub(super) fn new_file(permissions: u16) -> NewFile {
     }
 }
 
-/// The caller's umask, which can only be had by setting it: once, before there are threads.
+/// Returns the caller's umask. It can only be read by setting it, so this is called once, before other
+/// threads start.
 pub(super) fn umask() -> u16 {
     let present = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(present);
@@ -98,12 +99,12 @@ pub(super) fn umask() -> u16 {
 pub(super) struct Target {
     /// The directory.
     pub parent: Ino,
-    /// The name, there or not.
+    /// The name, whether it exists or not.
     pub name: Vec<u8>,
 }
 
 impl Target {
-    /// Where `path` leads: its last name in the directory before it, which must be there.
+    /// Returns the target at `path`: its last name in the directory before it, which must exist.
     pub(super) fn of(volume: &Volume, path: &[u8]) -> Result<Self> {
         let (directory, name) = split(path)
             .ok_or_else(|| Failure::new(format!("{}: names no file", name::escaped(path))))?;
@@ -116,7 +117,8 @@ impl Target {
         })
     }
 
-    /// As cp(1) and mv(1): below `path` under `name` if that is a directory, else `path` itself.
+    /// Returns the target as cp(1) and mv(1) do: `name` in `path` if that is a directory, otherwise
+    /// `path` itself.
     pub(super) fn in_or_at(volume: &Volume, path: &[u8], name: Option<&[u8]>) -> Result<Self> {
         match (directory(volume, path), name) {
             (Some(parent), Some(name)) => Ok(Self {
@@ -127,10 +129,10 @@ impl Target {
         }
     }
 
-    /// Where `path`, which leads to a file that is there, leads through symbolic links at its end.
+    /// Returns the target of `path`, an existing file, after following symbolic links at its end.
     pub(super) fn followed(volume: &Volume, path: &[u8]) -> Result<Self> {
         let mut path = path.to_vec();
-        // As many links as resolving it followed.
+        // The number of links is limited, because resolving the path has followed them before.
         loop {
             let target = Self::of(volume, &path)?;
             let present = target.present(volume);
@@ -141,14 +143,14 @@ impl Target {
             let to = volume
                 .read_link(link.ino)
                 .map_err(|error| of_path(&path, &error))?;
-            // From the directory that the link is in, unless it begins with a slash.
+            // A target without a leading slash is relative to the link's directory.
             let directory = split(&path).map_or(0, |(directory, _)| directory.len());
             path.truncate(if to.starts_with(b"/") { 0 } else { directory });
             path.extend_from_slice(&to);
         }
     }
 
-    /// What is there already.
+    /// Returns the file that exists at the target.
     pub(super) fn present(&self, volume: &Volume) -> larder::Result<Option<larder::Metadata>> {
         match volume.lookup(self.parent, &self.name) {
             Ok(ino) => volume.metadata(ino).map(Some),
@@ -158,14 +160,15 @@ impl Target {
     }
 }
 
-/// The directory at `path`, if there is one.
+/// Returns the directory at `path`, if it exists.
 pub(super) fn directory(volume: &Volume, path: &[u8]) -> Option<Ino> {
     let ino = volume.resolve(path).ok()?;
     let metadata = volume.metadata(ino).ok()?;
     (metadata.kind == FileKind::Directory).then_some(ino)
 }
 
-/// A path without its last name, and that name; `None` where there is no name to make or remove.
+/// Splits a path into its directory and last name; `None` if the last name cannot be created or
+/// removed.
 pub(super) fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = path.iter().rposition(|&byte| byte != b'/')? + 1;
     let start = path[..end]

@@ -1,7 +1,7 @@
-//! `larder put`: the content of one file, or of standard input, into an image.
+//! `larder put`: writes the content of one file, or of standard input, into an image.
 //!
-//! The content goes to a file without a name, which takes the name when it is whole: whatever
-//! fails before, or cuts the command short, leaves the image as it was.
+//! The content is written to a file without a name, which gets the name when it is complete. A failure
+//! or an interruption before that leaves the image unchanged.
 
 use super::place::{self, Place, Target, new_file};
 use super::unnamed::Unnamed;
@@ -18,10 +18,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What is read and written at once, in bytes.
+/// The size of one read and write in bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Flags that chattr(1) sets, but for those that forbid to replace the file.
+/// Flags that chattr(1) sets, except those that forbid replacing the file.
 const KEPT_FLAGS: InodeFlags = InodeFlags::SECRM
     .union(InodeFlags::UNRM)
     .union(InodeFlags::COMPR)
@@ -31,10 +31,10 @@ const KEPT_FLAGS: InodeFlags = InodeFlags::SECRM
     .union(InodeFlags::JOURNAL_DATA)
     .union(InodeFlags::NOTAIL);
 
-/// Where the content comes from.
+/// The source of the content.
 struct Source {
     input: Box<dyn Read>,
-    /// The name that it has, if it has one.
+    /// The name of the source, if it has one.
     name: Option<Vec<u8>>,
     permissions: u16,
 }
@@ -74,7 +74,8 @@ impl Source {
     }
 }
 
-/// A file that is replaced leaves its owner, permissions and attributes to the new one.
+/// Writes `source` to `path`. A replaced file passes its owner, permissions and attributes to the new
+/// one.
 fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
     let failed = |error: larder::Error| of_path(path, &error);
     let target = match volume.resolve(path) {
@@ -123,7 +124,7 @@ fn put(volume: &Volume, source: Source, path: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Gives the file `new` what `replaced` has beside its content.
+/// Copies everything except the content from the file `replaced` to the file `new`.
 fn keep(volume: &Volume, replaced: &Metadata, new: Ino) -> larder::Result<()> {
     let owner = SetAttributes {
         uid: Some(replaced.uid),
@@ -132,7 +133,7 @@ fn keep(volume: &Volume, replaced: &Metadata, new: Ino) -> larder::Result<()> {
     };
     volume.set_attributes(new, &owner)?;
     let names = volume.xattrs(replaced.ino)?;
-    // What it has from the directory.
+    // Attributes that it inherited from the directory.
     for name in volume.xattrs(new)? {
         if !names.contains(&name) {
             volume.remove_xattr(new, &name)?;

@@ -24,7 +24,7 @@ pub(super) fn run(args: &RmArgs) -> Result<ExitCode> {
     })
 }
 
-/// Removes what is at `path`; false if some of it stayed, and was told.
+/// Removes the file at `path`. Returns false if a part of it remains; the reason was reported.
 fn remove(volume: &Volume, args: &RmArgs, path: &[u8]) -> Result<bool> {
     let failed = |error| of_path(path, &error);
     let Some((directory, name)) = split(path) else {
@@ -59,12 +59,12 @@ struct Level {
     parent: Ino,
     name: Vec<u8>,
     path: Vec<u8>,
-    /// What is in it and not removed yet.
+    /// Entries that are not removed yet.
     left: Vec<(Vec<u8>, Ino)>,
 }
 
-/// Removes a tree, depth first; what cannot be removed is told and left. No directory is entered
-/// twice, so that loops of a damaged image end.
+/// Removes a tree, depth first. Files that cannot be removed are reported and left. No directory is
+/// entered twice, so loops in a damaged image end.
 fn remove_tree(volume: &Volume, parent: Ino, name: &[u8], ino: Ino, path: &[u8]) -> bool {
     let mut is_whole = true;
     let mut tell = |path: &[u8], error: &larder::Error| {

@@ -39,7 +39,7 @@ pub(super) fn run(args: &StatsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a note on why nothing, or no page, was looked up yet.
+/// Prints a note on why there were no lookups, or no lookups of pages, yet.
 fn tell_why_no_lookups(stats: &Stats) {
     if stats.caches().iter().all(|(_, cache)| cache.lookups == 0) {
         tell_note(
@@ -148,7 +148,7 @@ fn print_attributes(out: &mut dyn Write, attributes: &AttributeStats) -> io::Res
         "attributes {variant}, {shares} shares, {saved} saved on the image"
     )?;
     print_mbcache(out, "blocks", &attributes.blocks)?;
-    // Only an image with ea_inode has the other one.
+    // Only an image with ea_inode has shared inodes.
     if attributes.inodes.limit_entries > 0 {
         print_mbcache(out, "inodes", &attributes.inodes)?;
     }
@@ -217,7 +217,7 @@ fn print_cache(out: &mut dyn Write, name: &str, cache: &CacheStats) -> io::Resul
     )
 }
 
-/// A share with some decimals; `None` of nothing.
+/// Returns a quotient with some decimals; `None` if `whole` is 0.
 #[expect(clippy::cast_precision_loss, reason = "shown with two decimals")]
 fn ratio(part: u64, whole: u64, decimals: usize) -> Option<String> {
     (whole > 0).then(|| format!("{:.decimals$}", part as f64 / whole as f64))

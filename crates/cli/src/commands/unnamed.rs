@@ -1,10 +1,10 @@
-//! Files of an image that have no name until they are whole.
+//! Files of an image that have no name until they are complete.
 
 use super::place::Target;
 use larder::{Ino, Metadata, Volume};
 
-/// A file without a name, deleted when this is dropped unless it has got one: by then, or after a
-/// crash at the next open of the image for writing.
+/// A file without a name. If it does not get one, it is deleted when this is dropped or, after a crash,
+/// when the image is next opened for writing.
 #[derive(Debug)]
 pub(super) struct Unnamed<'a> {
     volume: &'a Volume,
@@ -12,7 +12,7 @@ pub(super) struct Unnamed<'a> {
 }
 
 impl<'a> Unnamed<'a> {
-    /// Takes the file that `make` makes.
+    /// Holds the file that `make` creates.
     pub(super) fn new(
         volume: &'a Volume,
         make: impl FnOnce(&Volume) -> larder::Result<Metadata>,
@@ -26,7 +26,7 @@ impl<'a> Unnamed<'a> {
         self.ino
     }
 
-    /// Gives it the name of `target`, in place of the file that has it, if any.
+    /// Gives the file the name of `target`, and replaces the file that has it, if any.
     pub(super) fn give_name(&self, target: &Target) -> larder::Result<()> {
         self.volume
             .link_replacing(self.ino, target.parent, &target.name)

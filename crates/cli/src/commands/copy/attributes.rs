@@ -1,9 +1,8 @@
-//! What a copy keeps of a file beside its content: owner, attributes,
-//! permissions, times, in this order, since each may change those before it.
+//! The metadata that a copy keeps of a file: owner, attributes, permissions, times. They are set in
+//! this order, since each may change the earlier ones.
 //!
-//! Owners need root, and so do some attributes: what is not permitted is left
-//! out, and set-id bits with the owner that they would have stood for. An
-//! attribute that does not fit is told, once all else is set.
+//! Owners and some attributes need root. What is not permitted is left out; without the owner, set-id
+//! bits are left out too. An attribute that does not fit is reported after everything else is set.
 
 use super::content::written;
 use larder::{FileKind, Metadata, Timestamp, Volume};
@@ -17,12 +16,12 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// Messages on attributes that could not be set, kept until all else is set.
+/// Messages about attributes that could not be set, kept until everything else is set.
 #[derive(Debug, Default)]
 struct Failed(Vec<String>);
 
 impl Failed {
-    /// Notes a failure, but for what the destination or our rights do not allow.
+    /// Records a failure, unless the destination or the user's rights do not allow the attribute.
     fn note(&mut self, name: &[u8], set: Result<(), Errno>) {
         let name = name::escaped(name);
         match set {
@@ -48,7 +47,7 @@ impl Failed {
 /// The set-id bits of a mode.
 const SET_ID: u16 = 0o6000;
 
-/// Sets what an open file or directory keeps.
+/// Sets the metadata of an open file or directory.
 pub(super) fn set_open(volume: &Volume, metadata: &Metadata, file: impl AsFd) -> Result<()> {
     let file = file.as_fd();
     let owned = permitted(fchown(file, owner(metadata), group(metadata)))?;
@@ -62,8 +61,8 @@ pub(super) fn set_open(volume: &Volume, metadata: &Metadata, file: impl AsFd) ->
     failed.result()
 }
 
-/// Sets what a special file or a symbolic link keeps, which was just made as `name` in `parent`. A
-/// symbolic link has no permissions.
+/// Sets the metadata of a special file or a symbolic link that was just created as `name` in `parent`.
+/// A symbolic link has no permissions.
 pub(super) fn set_unopened(
     volume: &Volume,
     metadata: &Metadata,
@@ -88,7 +87,8 @@ pub(super) fn set_unopened(
     failed.result()
 }
 
-/// Attributes that can be read; the image's damage is told, not a reason to stop.
+/// Returns the attributes that can be read. Damage in the image is reported, and does not stop the
+/// copy.
 fn attributes(volume: &Volume, metadata: &Metadata) -> Vec<(Vec<u8>, Vec<u8>)> {
     let read = volume.xattrs(metadata.ino).and_then(|names| {
         names
@@ -109,7 +109,7 @@ fn attributes(volume: &Volume, metadata: &Metadata) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn owner(metadata: &Metadata) -> Option<Uid> {
-    // All ones would mean "as it is".
+    // All ones would mean "unchanged".
     (metadata.uid != u32::MAX).then(|| Uid::from_raw(metadata.uid))
 }
 
@@ -137,11 +137,11 @@ fn times(metadata: &Metadata) -> Timestamps {
     }
 }
 
-/// True if done, false if not permitted.
+/// Returns true if the call succeeded, false if it is not permitted.
 fn permitted(result: Result<(), Errno>) -> Result<bool> {
     match result {
         Ok(()) => Ok(true),
-        // EINVAL: an owner that this user namespace does not know.
+        // `EINVAL`: this user namespace does not map the owner.
         Err(Errno::PERM | Errno::INVAL) => Ok(false),
         Err(errno) => Err(written(errno)),
     }

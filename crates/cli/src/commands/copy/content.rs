@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
-/// What is read and written at once, in bytes.
+/// The size of one read and write in bytes.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
-/// Writes the data of `ino` to `output`, an empty file, and leaves its holes out.
+/// Writes the data of `ino` to `output`, an empty file, and keeps its holes.
 pub(super) fn copy(
     volume: &Volume,
     ino: Ino,
@@ -39,8 +39,7 @@ pub(super) fn copy(
     Ok(())
 }
 
-/// Writes the data of `ino` to `output`, holes as zeros: a pipe or a device cannot
-/// leave anything out.
+/// Writes the data of `ino` to `output`, with zeros for holes: pipes and devices have no holes.
 pub(super) fn stream(
     volume: &Volume,
     ino: Ino,
@@ -60,8 +59,8 @@ pub(super) fn stream(
     }
 }
 
-/// Copies a range of data, and returns where it ended: before the range's end at
-/// the end of the file.
+/// Copies a range of data, and returns where it ended: at the end of the range or, if that is earlier,
+/// at the end of the file.
 fn copy_range(
     volume: &Volume,
     ino: Ino,
@@ -89,12 +88,12 @@ fn copy_range(
     Ok(at_bytes)
 }
 
-/// The failure that an error amounts to.
+/// Returns an error as a failure.
 pub(super) fn failure(error: impl Display) -> Failure {
     Failure::new(error.to_string())
 }
 
-/// The failure of a system call on a copy.
+/// Returns the failure of a system call on a copy.
 pub(super) fn written(error: impl Into<io::Error>) -> Failure {
     let error = error.into();
     match error.kind() {

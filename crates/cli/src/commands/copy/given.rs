@@ -1,7 +1,7 @@
-//! What a file of the system gives to its copy in an image beside its content: owner, attributes,
-//! permissions, times, in this order, since each may change those before it.
+//! The metadata that a copy in an image keeps of a file of the system: owner, attributes, permissions,
+//! times. They are set in this order, since each may change the earlier ones.
 //!
-//! No privilege is asked for: who may write an image may write any owner into it.
+//! No privilege is required: a user who may write an image may set any owner in it.
 
 use crate::failure::without_inode;
 use larder::{Ino, SetAttributes, SetTime, Timestamp, Volume, XattrMode};
@@ -14,14 +14,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The longest list of names, and the longest value, that Linux has.
+/// Linux's maximum length of a list of names, and of a value.
 const MOST_BYTES: usize = 64 << 10;
 
-/// What could not be kept.
+/// Metadata that could not be kept.
 #[derive(Debug)]
 pub(super) struct Lost {
     pub message: String,
-    /// The image has no room for it.
+    /// The image has no space for it.
     pub is_no_space: bool,
 }
 
@@ -34,10 +34,10 @@ impl Lost {
     }
 }
 
-/// Sets what `copy` keeps of the file at `path`.
+/// Sets the metadata of `copy` to that of the file at `path`.
 ///
 /// # Errors
-/// What could not be kept; everything else is.
+/// The metadata that could not be kept; all other metadata is set.
 pub(super) fn set(
     volume: &Volume,
     copy: Ino,
@@ -69,7 +69,7 @@ pub(super) fn set(
     })
 }
 
-/// Sets the times that `copy` keeps.
+/// Sets the times of `copy`.
 pub(super) fn set_times(volume: &Volume, copy: Ino, metadata: &Metadata) -> larder::Result<()> {
     let times = SetAttributes {
         atime: Some(time(metadata.atime(), metadata.atime_nsec())),
@@ -79,7 +79,7 @@ pub(super) fn set_times(volume: &Volume, copy: Ino, metadata: &Metadata) -> lard
     volume.set_attributes(copy, &times).map(drop)
 }
 
-/// Sets all attributes that can be read; says which could not be set.
+/// Sets all attributes that can be read. Returns those that could not be set.
 fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<Lost> {
     let mut names = vec![0; MOST_BYTES];
     let len = match llistxattr(path, names.as_mut_slice()) {
@@ -100,7 +100,7 @@ fn set_xattrs(volume: &Volume, copy: Ino, path: &Path) -> Vec<Lost> {
     {
         let len = match lgetxattr(path, OsStr::from_bytes(name), value.as_mut_slice()) {
             Ok(len) => len,
-            // Gone since, or not for our eyes.
+            // The attribute was removed in the meantime, or this user may not read it.
             Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::NOTSUP) => continue,
             Err(errno) => {
                 lost.push(Lost {

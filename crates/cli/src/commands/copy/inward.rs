@@ -1,9 +1,10 @@
-//! `larder cp` into an image: files of the system's file system, with all that they keep.
+//! `larder cp` into an image: copies files of the system with their metadata.
 //!
 //! Invariants:
-//! 1. A symbolic link of the source is copied, never followed, but for one given by name without `-r`.
-//! 2. A file is made without a name and gets it when it is whole, attributes included. What has the
-//!    name until then is replaced by that if it is no directory; a directory is entered.
+//! 1. A symbolic link of the source is copied, never followed, except for one named on the command line
+//!    without `-r`.
+//! 2. A file is created without a name, and gets it when it is complete, including its attributes. It
+//!    then replaces the file that has the name. An existing directory is entered instead.
 //! 3. The image is not copied into itself.
 
 use super::given;
@@ -26,16 +27,16 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What is read and written at once, in bytes.
+/// The size of one read and write in bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A copy under way.
+/// A copy in progress.
 struct InwardCopy<'a> {
     volume: &'a Volume,
     progress: &'a ProgressBar,
-    /// The image itself, by device and inode.
+    /// The image file, by device and inode.
     image: Option<(u64, u64)>,
-    /// Files with several names, and their copies, which stay whatever becomes of the names.
+    /// Files with several names, and their copies, which remain whatever happens to the names.
     linked: HashMap<(u64, u64), Unnamed<'a>>,
     piece: Vec<u8>,
     has_failed: bool,
@@ -117,7 +118,7 @@ impl Level {
 }
 
 impl<'a> InwardCopy<'a> {
-    /// Copies one source, with all that is in it.
+    /// Copies one source; a directory with everything in it.
     fn source(&mut self, source: &Path, destination: &[u8], is_recursive: bool) -> Result<()> {
         let metadata = if is_recursive {
             fs::symlink_metadata(source)
@@ -132,7 +133,7 @@ impl<'a> InwardCopy<'a> {
             ));
         }
         let name = own_name(source);
-        // A tree without a name, such as `.`, goes into the directory itself.
+        // A tree without a name, such as `.`, is copied into the directory itself.
         let into =
             directory(self.volume, destination).filter(|_| metadata.is_dir() && name.is_none());
         let first = if let Some(copy) = into {
@@ -174,7 +175,7 @@ impl<'a> InwardCopy<'a> {
         }
     }
 
-    /// Copies one file; a directory is made, and returned to be gone through.
+    /// Copies one file. A directory is created and returned, to be walked.
     fn entry(
         &mut self,
         path: &Path,
@@ -226,7 +227,7 @@ impl<'a> InwardCopy<'a> {
         Ok(None)
     }
 
-    /// Makes a directory with all that it keeps of the one at `path`, or none.
+    /// Creates a directory with the metadata of the one at `path`; on failure, removes it.
     fn directory(&mut self, path: &Path, metadata: &Metadata, target: &Target) -> Result<Ino> {
         let made = self
             .volume
@@ -242,7 +243,7 @@ impl<'a> InwardCopy<'a> {
         )))
     }
 
-    /// Sets what `copy` keeps of the file at `path`.
+    /// Sets the metadata of `copy` to that of the file at `path`.
     fn keep(&mut self, copy: Ino, path: &Path, metadata: &Metadata) -> Result<()> {
         let what = match given::set(self.volume, copy, path, metadata) {
             Ok(()) => return Ok(()),
@@ -252,7 +253,7 @@ impl<'a> InwardCopy<'a> {
         Err(Failure::new(what.message))
     }
 
-    /// A directory is done: what was made in it has changed its times.
+    /// Finishes a directory: creating its entries has changed its times.
     fn leave(&mut self, level: &Level) {
         if let Err(error) = given::set_times(self.volume, level.copy, &level.metadata) {
             let failure = self.written(&error);
@@ -260,7 +261,7 @@ impl<'a> InwardCopy<'a> {
         }
     }
 
-    /// Makes what is no directory, without a name.
+    /// Creates any file except a directory, without a name.
     fn file(&mut self, path: &Path, metadata: &Metadata, parent: Ino) -> Result<Unnamed<'a>> {
         let new = new(metadata);
         let kind = metadata.file_type();
@@ -286,16 +287,16 @@ impl<'a> InwardCopy<'a> {
         made.map_err(|error| self.written(&error))
     }
 
-    /// Makes a regular file with the data of another, and its holes.
+    /// Creates a regular file with the data and holes of another.
     fn regular(&mut self, path: &Path, parent: Ino, new: &NewFile) -> Result<Unnamed<'a>> {
-        // Without NONBLOCK, a FIFO that took the file's place would wait for a writer.
+        // Without NONBLOCK, opening a FIFO that replaced the file would wait for a writer.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::options()
             .read(true)
             .custom_flags(flags.bits().cast_signed())
             .open(path)
             .or_else(|error| match Errno::from_io_error(&error) {
-                // A link given by name is followed.
+                // A link named on the command line is followed.
                 Some(Errno::LOOP) => File::open(path),
                 _ => Err(error),
             })
@@ -315,7 +316,7 @@ impl<'a> InwardCopy<'a> {
             let (start_bytes, end_bytes) = match data_run(file, at_bytes, size_bytes) {
                 Ok(Some(run)) => run,
                 Ok(None) => {
-                    // It ends in a hole.
+                    // The file ends in a hole.
                     at_bytes = size_bytes;
                     let grown = self.volume.truncate(copy, size_bytes);
                     grown.map_err(|error| self.written(&error))?;
@@ -329,7 +330,7 @@ impl<'a> InwardCopy<'a> {
                 return Ok(());
             }
         }
-        // It may have more: it grows, or does not know its size, as files in /proc.
+        // There may be more data: the file grows, or its size is not known, as for files in /proc.
         self.run(file, copy, at_bytes, u64::MAX).map(drop)
     }
 
@@ -366,7 +367,8 @@ impl<'a> InwardCopy<'a> {
     }
 }
 
-/// The next run of data at or behind `at_bytes`. Where the file system tells of no holes, all is data.
+/// Returns the next run of data at or after `at_bytes`. If the file system does not report holes,
+/// everything is data.
 fn data_run(file: &File, at_bytes: u64, size_bytes: u64) -> Result<Option<(u64, u64)>, Errno> {
     let start_bytes = match rustix::fs::seek(file, SeekFrom::Data(at_bytes)) {
         Ok(start_bytes) => start_bytes,
@@ -378,7 +380,7 @@ fn data_run(file: &File, at_bytes: u64, size_bytes: u64) -> Result<Option<(u64, 
     Ok(Some((start_bytes, end_bytes.min(size_bytes))).filter(|(start, end)| start < end))
 }
 
-/// The name of a source; `None` if it stands for the content of a directory, as `.` does.
+/// Returns the name of a source; `None` if it means the content of a directory, such as `.`.
 fn own_name(source: &Path) -> Option<&[u8]> {
     let bytes = source.as_os_str().as_bytes();
     let name = bytes
@@ -387,7 +389,7 @@ fn own_name(source: &Path) -> Option<&[u8]> {
     (!matches!(name, b"." | b"..")).then_some(name)
 }
 
-/// A file is closed to others until it has all that it keeps.
+/// Returns the attributes of a new file. Other users have no access until its metadata is complete.
 fn new(metadata: &Metadata) -> NewFile {
     NewFile {
         permissions: if metadata.is_dir() { 0o700 } else { 0o600 },
@@ -413,7 +415,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Bytes of data in a tree, as far as they can be counted.
+/// Returns the bytes of data in a tree, as far as they can be counted.
 fn tree_bytes(root: &Path) -> u64 {
     let mut total_bytes = 0_u64;
     let mut left = vec![root.to_owned()];
@@ -425,7 +427,7 @@ fn tree_bytes(root: &Path) -> u64 {
             let stored_bytes = metadata.blocks().saturating_mul(512);
             total_bytes = total_bytes.saturating_add(metadata.len().min(stored_bytes));
         } else if metadata.is_dir() {
-            // What cannot be listed is told when it is copied.
+            // Directories that cannot be listed are reported when they are copied.
             let entries = fs::read_dir(&path).into_iter().flatten();
             left.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
         }

@@ -1,17 +1,16 @@
-//! `larder cp`: files out of an image, into the system's file system; into an image, [`inward`].
+//! `larder cp`: copies files out of an image into the system's file system. The other direction is
+//! [`inward`].
 //!
-//! The image is hostile: its names, links and loops must not lead outside the
-//! destination or to an endless copy.
+//! The image is hostile: its names, links and loops must not lead outside the destination or to an
+//! endless copy.
 //!
 //! Invariants:
-//! 1. Everything below the destination is reached from an open directory by one
-//!    name, never through a symbolic link, and a name is none of `.`, `..`, empty,
-//!    or with a slash.
-//! 2. What is in the way is replaced by a whole copy if it is no directory, never written
-//!    into; a directory in the way is entered only if it really is one. The destination
-//!    itself is the user's choice: a device, a FIFO or a symbolic link there is
-//!    written into, as cp(1) does, and never removed for a regular file.
-//! 3. No directory of the image is entered twice, so that loops end.
+//! 1. Everything below the destination is reached from an open directory by one name, never through a
+//!    symbolic link. The name is not empty, `.` or `..`, and contains no slash.
+//! 2. An existing file is replaced by a complete copy, never written into. An existing directory is
+//!    entered only if it really is one. The destination itself is the user's choice: a device, a FIFO
+//!    or a symbolic link there is written into, as cp(1) does, and never replaced by a regular file.
+//! 3. No directory of the image is entered twice, so loops end.
 
 mod attributes;
 mod content;
@@ -36,11 +35,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use tree::TreeCopy;
 
-/// Where one source goes.
+/// The target of one source.
 struct Target<'a> {
-    /// The directory that holds it.
+    /// The directory that contains it.
     parent: OwnedFd,
-    /// Its name there; `None` for the directory itself.
+    /// The name in the directory; `None` for the directory itself.
     name: Option<&'a OsStr>,
 }
 
@@ -61,7 +60,7 @@ pub(super) fn run(args: &CpArgs) -> Result<ExitCode> {
     }
 }
 
-/// Copies out of an image.
+/// Copies files out of an image.
 fn outward(
     args: &CpArgs,
     image: &Path,
@@ -108,7 +107,7 @@ fn outward(
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
-/// Copies one source; false if some of it could not be copied, and was told.
+/// Copies one source. Returns false if some of it could not be copied; the reason was reported.
 fn copy_one(
     volume: &Volume,
     source: &[u8],
@@ -149,7 +148,8 @@ fn copy_one(
     Ok(!copy.has_failed())
 }
 
-/// As cp(1): links given by name are followed, but not where trees are copied.
+/// Resolves a source. As in cp(1), links named on the command line are followed, except when trees are
+/// copied.
 fn resolve(volume: &Volume, source: &[u8], is_recursive: bool) -> Result<Ino> {
     if is_recursive {
         volume.resolve_no_follow(source)
@@ -159,7 +159,7 @@ fn resolve(volume: &Volume, source: &[u8], is_recursive: bool) -> Result<Ino> {
     .map_err(|error| of_path(source, &error))
 }
 
-/// As cp(1): into the destination if it is a directory, else in its place.
+/// Returns the target as cp(1) does: in the destination if it is a directory, otherwise in its place.
 fn target<'a>(source: &'a [u8], destination: &'a Path) -> Result<Target<'a>> {
     if destination.is_dir() {
         return Ok(Target {
@@ -183,8 +183,8 @@ fn target<'a>(source: &'a [u8], destination: &'a Path) -> Result<Target<'a>> {
     })
 }
 
-/// A device or FIFO in a directory is neither replaced by a regular file, since it
-/// may be the system's, nor written into, since it may be the image's.
+/// Fails if the target is a device or FIFO in a directory. It is not replaced by a regular file, since
+/// it may be the system's, and not written into, since it may come from the image.
 fn check_not_special(target: &Target<'_>) -> Result<()> {
     let Some(name) = target.name else {
         return Ok(());
@@ -210,8 +210,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd> {
         .map_err(|errno| Failure::new(format!("cannot open directory {}: {errno}", path.display())))
 }
 
-/// The last name of a path inside the image; `None` for the root, and for names
-/// that stand for a directory elsewhere.
+/// Returns the last name of a path inside the image; `None` for the root, and for names such as `..`.
 fn last_name(path: &[u8]) -> Option<&OsStr> {
     path.split(|&byte| byte == b'/')
         .rfind(|name| !name.is_empty())
@@ -219,7 +218,7 @@ fn last_name(path: &[u8]) -> Option<&OsStr> {
         .map(OsStr::from_bytes)
 }
 
-/// A tree keeps one descriptor open a level: take all that the system grants.
+/// Raises the limit of open files to the maximum: a tree keeps one descriptor open for each level.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 
-/// Returns a bar of how much has been copied, hidden unless standard error is a terminal. `total_bytes`
-/// walks the tree, so it is called only for a visible bar.
+/// Returns a progress bar, hidden unless standard error is a terminal. `total_bytes` walks the tree, so
+/// it is called only for a visible bar.
 pub(super) fn bar(total_bytes: impl FnOnce() -> u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -20,7 +20,7 @@ pub(super) fn bar(total_bytes: impl FnOnce() -> u64) -> ProgressBar {
     }
 }
 
-/// Bytes of data below an inode, as far as they can be counted.
+/// Returns the bytes of data below an inode, as far as they can be counted.
 pub(super) fn tree_bytes(volume: &Volume, root: Ino) -> u64 {
     let mut total_bytes = 0_u64;
     let mut seen = HashSet::from([root]);
@@ -35,7 +35,7 @@ pub(super) fn tree_bytes(volume: &Volume, root: Ino) -> u64 {
                 total_bytes = total_bytes.saturating_add(metadata.size_bytes.min(stored_bytes));
             }
             FileKind::Directory => {
-                // What cannot be listed is told when it is copied.
+                // Directories that cannot be listed are reported when they are copied.
                 let _ = volume.read_dir(ino, 0, &mut |entry| {
                     let goes_up = entry.name == b"..";
                     if !goes_up && seen.insert(entry.ino) {

@@ -1,8 +1,8 @@
-//! A destination that the user named and that is no regular file, as `/dev/stdout`:
-//! written into, never removed. It keeps its owner, permissions and times.
+//! Destinations that the user named and that are not regular files, such as `/dev/stdout`. They are
+//! written into, never removed, and keep their owner, permissions and times.
 //!
-//! Only for a destination of the user's own choice: what a copy made, or finds
-//! below a directory, may be the image's doing.
+//! This applies only to a destination that the user chose: files that a copy created, or found below a
+//! directory, may come from the image.
 
 use super::content;
 use indicatif::ProgressBar;
@@ -13,14 +13,14 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens the destination of `source`, if that is to be written into: a device, a
-/// FIFO, or a symbolic link to anything but a directory.
+/// Opens the destination of `source`, if it is to be written into: a device, a FIFO, or a symbolic link
+/// to anything except a directory.
 ///
 /// # Errors
-/// If it cannot be opened, or if `source` is no regular file and would replace a
-/// file of another kind.
+/// If it cannot be opened, or if `source` is not a regular file and would replace a file of another
+/// kind.
 pub(super) fn opened(source: &Metadata, destination: &Path) -> Result<Option<File>> {
-    // What cannot be looked at is told when the copy is made.
+    // A destination that cannot be examined is reported when the copy is made.
     let Ok(present) = fs::symlink_metadata(destination) else {
         return Ok(None);
     };
@@ -54,7 +54,7 @@ pub(super) fn opened(source: &Metadata, destination: &Path) -> Result<Option<Fil
     })
 }
 
-/// Writes the content of a regular file into what [`opened`] opened.
+/// Writes the content of a regular file into the file from [`opened`].
 pub(super) fn write(
     volume: &Volume,
     source: &Metadata,
@@ -70,7 +70,7 @@ pub(super) fn write(
     }
 }
 
-/// Refuses to write over the image that is read.
+/// Fails if the destination is the image that is read.
 pub(super) fn check_not_image(image: &Path, destination: &Path) -> Result<()> {
     let (Ok(image), Ok(present)) = (fs::metadata(image), fs::metadata(destination)) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A tree, directory by directory, depth first, with no recursion.
+//! Copies a tree, directory by directory, depth first, without recursion.
 
 use super::attributes;
 use super::content::{self, failure, written};
@@ -17,21 +17,21 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// Entries of a directory that are held at once.
+/// The maximum number of entries of a directory in memory.
 const BATCH: usize = 1024;
 
-/// A copy under way.
+/// A copy in progress.
 #[derive(Debug)]
 pub(super) struct TreeCopy<'a> {
     volume: &'a Volume,
     progress: &'a ProgressBar,
-    /// The directory that the whole copy goes into.
+    /// The directory that receives the whole copy.
     root: BorrowedFd<'a>,
-    /// Directories entered: none is entered twice.
+    /// The directories that were entered: none is entered twice.
     entered: HashSet<Ino>,
     /// Files with several names, and the path from the root of their first copy.
     linked: HashMap<Ino, Vec<u8>>,
-    /// What content is gathered in.
+    /// The buffer for content.
     piece: Vec<u8>,
     has_failed: bool,
 }
@@ -40,19 +40,19 @@ pub(super) struct TreeCopy<'a> {
 struct Level {
     metadata: Metadata,
     copy: OwnedFd,
-    /// Its path in the image, for messages.
+    /// The path in the image, for messages.
     source: Vec<u8>,
-    /// Its path from the copy's root.
+    /// The path from the copy's root.
     target: Vec<u8>,
     batch: VecDeque<(Vec<u8>, Ino)>,
     next_cookie: u64,
     is_listed: bool,
 }
 
-/// Whether a file that was copied has kept all that it should.
+/// Whether all metadata of a copied file was kept.
 type Kept = Result<()>;
 
-/// Whether a name can be made in a directory and stays there.
+/// Returns whether a file with this name can be created in a directory, and is in that directory.
 pub(super) fn is_plain_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
 }
@@ -70,7 +70,7 @@ impl<'a> TreeCopy<'a> {
         }
     }
 
-    /// Whether something could not be copied, and was told.
+    /// Returns whether something could not be copied; the reason was reported.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -81,7 +81,7 @@ impl<'a> TreeCopy<'a> {
         self.walk(first, source);
     }
 
-    /// Copies what is in the directory `ino` into the root itself.
+    /// Copies the content of the directory `ino` into the root itself.
     pub(super) fn copy_into(&mut self, ino: Ino, source: &[u8]) {
         let root = self.root.try_clone_to_owned();
         let first = root.map_err(failure).and_then(|root| {
@@ -113,7 +113,7 @@ impl<'a> TreeCopy<'a> {
         }
     }
 
-    /// The next entry of a directory; what cannot be copied is told and passed over.
+    /// Returns the next entry of a directory. Entries that cannot be copied are reported and skipped.
     fn next_entry(&mut self, level: &mut Level) -> Option<(Vec<u8>, Ino)> {
         loop {
             if level.batch.is_empty() && !level.is_listed {
@@ -146,7 +146,7 @@ impl<'a> TreeCopy<'a> {
                 ControlFlow::Break(())
             }
         });
-        // A listing that does not get on is at its end, or would never be.
+        // A listing without progress is treated as complete, because it would never end.
         level.is_listed = level.batch.len() < BATCH || level.next_cookie == from;
         if let Err(error) = listed {
             level.is_listed = true;
@@ -154,7 +154,7 @@ impl<'a> TreeCopy<'a> {
         }
     }
 
-    /// Copies one file; a directory is made, and returned to be gone through.
+    /// Copies one file. A directory is created and returned, to be walked.
     fn entry(
         &mut self,
         ino: Ino,
@@ -213,15 +213,16 @@ impl<'a> TreeCopy<'a> {
         })
     }
 
-    /// A directory is done: only now may it become read-only and old.
+    /// Sets the metadata of a finished directory. Before this, it must be writable, and its times
+    /// change.
     fn leave(&mut self, level: &Level) {
         if let Err(error) = attributes::set_open(self.volume, &level.metadata, &level.copy) {
             self.tell(&level.source, &error);
         }
     }
 
-    /// Makes another name of a file that is copied already; false if there is
-    /// none, or the destination cannot.
+    /// Creates another name for a file that was copied before. Returns false if there was none, or if
+    /// the destination does not support it.
     fn link(&self, ino: Ino, parent: BorrowedFd<'_>, name: &OsStr) -> bool {
         let Some(first) = self.linked.get(&ino) else {
             return false;
@@ -303,7 +304,7 @@ impl<'a> TreeCopy<'a> {
     }
 }
 
-/// Makes a directory, or enters the one that is there.
+/// Creates a directory, or enters an existing one.
 fn made_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
     match mkdirat(parent, name, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -319,14 +320,15 @@ fn made_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
     })
 }
 
-/// A file that has a name of ours until it is whole; removed when dropped, unless it has got its own.
+/// A file with a temporary name until it is complete. It is removed when dropped, unless it was
+/// renamed.
 struct Unfinished<'d> {
     parent: BorrowedFd<'d>,
     name: OsString,
 }
 
 impl<'d> Unfinished<'d> {
-    /// A name that nothing in `parent` has.
+    /// Returns a name that no file in `parent` has.
     fn new(parent: BorrowedFd<'d>) -> Self {
         let process = std::process::id();
         let mut number = 0_u32;
@@ -339,7 +341,7 @@ impl<'d> Unfinished<'d> {
         }
     }
 
-    /// Gives it its name, and replaces what has that.
+    /// Renames the file to its final name, and replaces the file that has it.
     fn give_name(self, name: &OsStr) -> Result<()> {
         renameat(self.parent, &self.name, self.parent, name).map_err(|errno| match errno {
             Errno::ISDIR => replaces_directory(),
@@ -350,12 +352,12 @@ impl<'d> Unfinished<'d> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        // Not there any more if it has its name, but for a link to the file that had it.
+        // After the rename, the name does not exist, except if both names were links to the same file.
         let _ = unlinkat(self.parent, &self.name, AtFlags::empty());
     }
 }
 
-/// Refuses a file where a directory is, before anything is copied.
+/// Fails if a file would replace a directory, before anything is copied.
 fn check_replaceable(parent: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
     match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(present) if FileType::from_raw_mode(present.st_mode).is_dir() => {

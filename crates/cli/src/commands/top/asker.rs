@@ -1,4 +1,4 @@
-//! The questions to the server of a mount.
+//! Queries to the server of a mount.
 
 use larder::{CacheKind, HistogramReport, Stats};
 use larder_fuse::{Result, find_mount};
@@ -7,20 +7,21 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Every how many times one of the caches that are not chosen is looked at too.
+/// The number of refreshes after which the histogram of another cache is queried as well.
 const SELDOM: u64 = 10;
 
-/// What a server said, and when.
+/// A reply of the server, and its time.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub at: Instant,
-    /// All longest chains, and depths of trees, are known; those of caches that were not asked for are as of a while ago.
+    /// The counts of all caches. Longest chains and depths of trees are always known; those of caches
+    /// that were not queried in this refresh are older.
     pub stats: Stats,
-    /// Of the chosen cache.
+    /// The histogram of the chosen cache.
     pub report: HistogramReport,
 }
 
-/// Asks again and again, and remembers what it does not ask each time.
+/// Queries the server repeatedly, and keeps the values that it does not query each time.
 #[derive(Debug)]
 pub(super) struct Asker {
     mountpoint: PathBuf,
@@ -38,7 +39,7 @@ impl Asker {
         }
     }
 
-    /// Asks for all counts and for the histogram of the chosen cache.
+    /// Queries all counts and the histogram of the chosen cache.
     pub(super) fn ask(&mut self, chosen: CacheKind) -> Result<Sample> {
         let mut stats = if self.asked == 0 {
             self.mount()?.stats()?
@@ -73,7 +74,7 @@ impl Asker {
         })
     }
 
-    /// The mount, if it is still there.
+    /// Returns the mount, if it still exists.
     fn mount(&self) -> Result<Mount> {
         find_mount(&self.mountpoint)?.server()
     }

@@ -1,11 +1,11 @@
-//! What happened between two answers of a server.
+//! The difference between two replies of a server.
 
 use super::Sample;
 use larder::{CacheKind, CacheStats, Stats};
 use serde::Serialize;
 use std::time::Duration;
 
-/// An answer, and the one before it to compare with.
+/// A reply, and the previous one for comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change<'a> {
     before: Option<&'a Sample>,
@@ -17,24 +17,25 @@ impl<'a> Change<'a> {
         Self { before, now }
     }
 
-    /// The time between the two.
+    /// Returns the time between the two replies.
     pub(super) fn elapsed(&self) -> Option<Duration> {
         let elapsed = self.now.at.saturating_duration_since(self.before?.at);
         (!elapsed.is_zero()).then_some(elapsed)
     }
 
-    /// By how much a count grew. A mount that was made anew counts from 0.
+    /// Returns the growth of a count. The counts of a new mount start at 0, so a smaller count is
+    /// returned as a growth of 0.
     fn growth(&self, count: impl Fn(&Stats) -> u64) -> Option<u64> {
         let before = count(&self.before?.stats);
         Some(count(&self.now.stats).saturating_sub(before))
     }
 
-    /// How fast a count grew, in a second.
+    /// Returns the growth of a count per second.
     pub(super) fn rate(&self, count: impl Fn(&Stats) -> u64) -> Option<f64> {
         Some(as_f64(self.growth(count)?) / self.elapsed()?.as_secs_f64())
     }
 
-    /// How much one count grew for each one that another grew.
+    /// Returns the growth of one count divided by the growth of another.
     pub(super) fn ratio(
         &self,
         part: impl Fn(&Stats) -> u64,
@@ -43,7 +44,7 @@ impl<'a> Change<'a> {
         ratio(self.growth(part)?, self.growth(whole)?)
     }
 
-    /// What happened in a cache.
+    /// Returns the activity of a cache.
     pub(super) fn cache(&self, kind: CacheKind) -> CacheChange {
         let rate = |count: fn(&CacheStats) -> u64| self.rate(|stats| count(stats.cache(kind)));
         let ratio = |part: fn(&CacheStats) -> u64, whole: fn(&CacheStats) -> u64| {
@@ -63,20 +64,20 @@ impl<'a> Change<'a> {
     }
 }
 
-/// What happened in one cache between two answers; each `None` if there is nothing to divide by.
+/// The activity of one cache between two replies; a value is `None` if its divisor is 0.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct CacheChange {
-    /// Lookups in a second.
+    /// Lookups per second.
     #[serde(rename = "lookups_s")]
     pub rate: Option<f64>,
     /// 0 to 1.
     pub hit_rate: Option<f64>,
     pub links_per_hit: Option<f64>,
     pub links_per_miss: Option<f64>,
-    /// Objects inserted in a second.
+    /// Objects inserted per second.
     #[serde(rename = "inserted_s")]
     pub came: Option<f64>,
-    /// Objects evicted or removed in a second.
+    /// Objects evicted or removed per second.
     #[serde(rename = "removed_s")]
     pub went: Option<f64>,
 }
@@ -85,7 +86,7 @@ pub(super) fn misses(cache: &CacheStats) -> u64 {
     cache.lookups.saturating_sub(cache.hits)
 }
 
-/// `part` of `whole`; nothing of nothing.
+/// Returns `part` divided by `whole`; `None` if `whole` is 0.
 pub(super) fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| as_f64(part) / as_f64(whole))
 }

@@ -1,6 +1,6 @@
-//! What `?` shows.
+//! The text that `?` shows.
 
-/// No longer than what there is room for on the smallest screen.
+/// It fits into the smallest screen.
 pub(super) const HELP: &str = "\
 q, Esc, Ctrl-C  leave
 arrow keys      choose the cache whose histogram is shown, marked with >

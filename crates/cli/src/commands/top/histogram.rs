@@ -8,10 +8,11 @@ use ratatui::text::Line;
 
 /// Columns before the bars.
 const LABEL_COLUMNS: usize = 24;
-/// As many, of depths.
+/// Columns before the bars of depths.
 const DEPTH_LABEL_COLUMNS: usize = 15;
 
-/// Rows of chain lengths, at most `most`, with what is longer in the last; each `width` columns wide.
+/// Returns at most `most` rows of chain lengths, each `width` columns wide. The last row includes all
+/// longer chains.
 pub(super) fn bars(report: &HistogramReport, most: usize, width: usize) -> Vec<Line<'static>> {
     draw(&gathered(report, most), width, LABEL_COLUMNS, |row| {
         let (buckets, poisson) = (short(row.buckets), short(row.poisson));
@@ -19,13 +20,14 @@ pub(super) fn bars(report: &HistogramReport, most: usize, width: usize) -> Vec<L
     })
 }
 
-/// Rows of depths, at most `most`, with what lies less deep in the first; each `width` columns wide.
+/// Returns at most `most` rows of depths, each `width` columns wide. The first row includes all smaller
+/// depths.
 pub(super) fn depth_bars(trees: &TreeDepths, most: usize, width: usize) -> Vec<Line<'static>> {
     let all: Vec<(u64, f64)> = trees
         .rows()
         .map(|(depth, pages)| (depth, as_f64(pages)))
         .collect();
-    // Half of all pages lie on the lowest levels.
+    // The lowest levels contain half of all pages, so the upper ones are combined.
     let gathered = match all.len() {
         depths if depths > most => depths - most.saturating_sub(1),
         _ => 0,
@@ -49,7 +51,7 @@ pub(super) fn depth_bars(trees: &TreeDepths, most: usize, width: usize) -> Vec<L
     })
 }
 
-/// Draws rows `width` columns wide: a label each, and a bar.
+/// Draws rows `width` columns wide, each a label and a bar.
 fn draw(
     rows: &[Row],
     width: usize,
@@ -61,7 +63,7 @@ fn draw(
     });
     let columns = width.saturating_sub(label_columns);
     let line = |row: &Row| {
-        // Less than half a bucket is none.
+        // Less than half a bucket counts as 0.
         let by_chance = if row.poisson < 0.5 { 0.0 } else { row.poisson };
         let bar = bar(row.buckets / largest, by_chance / largest, columns);
         Line::raw(format!("{} {bar}", label(row)))
@@ -69,15 +71,16 @@ fn draw(
     rows.iter().map(line).collect()
 }
 
-/// The buckets with chains of one length, or longer; or the pages at one depth, or above.
+/// The buckets with chains of one length, or of all longer ones; or the pages at one depth, or at all
+/// smaller ones.
 struct Row {
     length: String,
     buckets: f64,
-    /// What chance would give.
+    /// The count that chance would give.
     poisson: f64,
 }
 
-/// The rows that say something: not those behind both the longest chain and what chance would give.
+/// Returns the rows up to the longest chain, or to the longest that chance would give.
 fn gathered(report: &HistogramReport, most: usize) -> Vec<Row> {
     let all: Vec<(Option<u64>, f64, f64)> = report
         .histogram
@@ -114,7 +117,8 @@ fn gathered(report: &HistogramReport, most: usize) -> Vec<Row> {
     rows
 }
 
-/// `#` for what there is and `:` for what chance would have beyond; `|` where chance ends.
+/// Draws `#` for the count, `:` for the expected count by chance beyond it, and `|` where the expected
+/// count ends.
 fn bar(found: f64, by_chance: f64, columns: usize) -> String {
     let (found, by_chance) = (cells(found, columns), cells(by_chance, columns));
     let cell = |at| match at {
@@ -130,7 +134,7 @@ fn bar(found: f64, by_chance: f64, columns: usize) -> String {
         .to_owned()
 }
 
-/// How many of `columns` a share takes: one at least, of more than nothing.
+/// Returns how many of `columns` a share takes: at least one if it is not 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

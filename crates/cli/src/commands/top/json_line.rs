@@ -1,4 +1,4 @@
-//! A refresh as a line of JSON.
+//! A refresh as one line of JSON.
 
 use super::change::{CacheChange, Change};
 use crate::json;
@@ -26,7 +26,7 @@ struct Rates {
     device: Fields<5>,
 }
 
-/// An object: its keys and what they stand for, in this order.
+/// An object: its keys and values, in this order.
 #[derive(Debug)]
 struct Fields<const N: usize>([(&'static str, Option<f64>); N]);
 

@@ -1,12 +1,13 @@
-//! `larder top`: what the caches behind a mount do, now and since it was mounted.
+//! `larder top`: cache activity of a mount, now and since it was mounted.
 //!
 //! # Model
-//! top(1), of a mount. [`asker`] asks the mount's server, [`change`] compares two answers, [`screen`]
-//! lays them out, and [`view`] keeps that on a terminal. Elsewhere the same screen is written as text.
+//! top(1), for a mount. [`asker`] queries the mount's server, [`change`] compares two replies,
+//! [`screen`] lays them out, and [`view`] shows the result on a terminal. Without a terminal, the same
+//! screen is written as text.
 //!
 //! # Cost
-//! A refresh asks for all counts and for one histogram. The histogram is what costs: its server looks at
-//! every bucket of that cache, and at those of the other caches only now and then.
+//! A refresh queries all counts and one histogram. The histogram dominates the cost: the server visits
+//! every bucket of that cache. It visits the buckets of the other caches only occasionally.
 
 mod asker;
 mod change;
@@ -80,7 +81,7 @@ fn print(args: &TopArgs, change: &Change<'_>, is_next: bool) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// The rows of a buffer as text, with nothing behind the last.
+/// Returns the rows of a buffer as text, without trailing blanks.
 fn lines(buffer: &Buffer) -> Vec<String> {
     let row = |y| {
         let cells = buffer

@@ -1,4 +1,4 @@
-//! The screen: which figure is where.
+//! The layout of the screen.
 
 use super::change::{Change, as_f64, misses, ratio};
 use super::help::HELP;
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Columns and rows that everything fits into.
+/// The smallest size in columns and rows into which everything fits.
 pub(super) const SMALLEST: Size = Size::new(80, 24);
 
 /// Columns of the figures to the right of the histogram.
@@ -22,7 +22,7 @@ const RIGHT_COLUMNS: u16 = 34;
 /// Columns of the memory's bar.
 const MEMORY_COLUMNS: usize = 16;
 
-/// What is to be shown.
+/// The content of the screen.
 #[derive(Debug)]
 pub(super) struct Screen<'a> {
     pub mountpoint: &'a Path,
@@ -31,9 +31,9 @@ pub(super) struct Screen<'a> {
     /// Why the figures are old.
     pub notice: Option<&'a str>,
     pub shows_help: bool,
-    /// Whether there are keys to press.
+    /// Whether keys are accepted.
     pub has_keys: bool,
-    /// Colours only stress what words say.
+    /// Whether colours are used. They only emphasize what the text says.
     pub has_colours: bool,
 }
 
@@ -100,7 +100,7 @@ impl Screen<'_> {
         let tables = self.stats().tables.to_string();
         let base = tables.split('+').next().unwrap_or_default();
         let interval = format!("every {} s", self.interval.as_secs_f64());
-        // What does not fit is left out: the mount point tells one view from another.
+        // What does not fit is left out. The mount point distinguishes the views.
         let room = usize::from(area.width).saturating_sub(title.width() + 2);
         let texts = [
             format!("tables {tables}, {interval}"),
@@ -132,7 +132,7 @@ impl Screen<'_> {
         ))
     }
 
-    /// What the figures alone do not tell.
+    /// Returns the line for a condition that the figures do not show.
     fn notice(&self) -> Line<'static> {
         let writing = self.stats().writing.as_ref();
         let read_only = writing.and_then(|writing| writing.read_only_because.as_deref());
@@ -148,7 +148,7 @@ impl Screen<'_> {
         Line::raw(text).style(self.alarm())
     }
 
-    /// The table of caches.
+    /// Returns the table of caches.
     fn caches(&self) -> Vec<Line<'static>> {
         let head = format!(
             "  {:<7}{:>9}{:>10}{:>9}{:>11}{:>12}{:>9}{:>11}",
@@ -185,7 +185,7 @@ impl Screen<'_> {
         lines
     }
 
-    /// The chosen cache.
+    /// Returns the chosen cache and its histogram.
     fn histogram(&self, area: Rect) -> Vec<Line<'static>> {
         let report = &self.change.now.report;
         let cache = self.stats().cache(report.cache);
@@ -232,7 +232,7 @@ impl Screen<'_> {
         lines
     }
 
-    /// What goes through: readahead, the device, shared attributes.
+    /// Returns the activity of readahead, the device and shared attributes.
     fn flows(&self) -> Vec<Line<'static>> {
         let stats = self.stats();
         let head = format!("{:<14}{:>9}{:>11}", "", "per s", "in all");
@@ -283,7 +283,7 @@ impl Screen<'_> {
         Line::raw(format!("{label:<12}{rate:>11}{in_all:>11}"))
     }
 
-    /// Which share of the pages whose fate is known was wasted.
+    /// Returns the share of wasted pages among those that are known to be used or wasted.
     fn wasted(&self) -> Line<'static> {
         let wasted = |stats: &Stats| stats.readahead.pages_wasted;
         let fated = |stats: &Stats| stats.readahead.pages_used + stats.readahead.pages_wasted;
@@ -320,7 +320,7 @@ impl Screen<'_> {
     }
 }
 
-/// How far a recording is: its file at the end, since that may be long.
+/// Returns the progress of a recording. The file is at the end, since its name may be long.
 fn progress(recording: &RecordingStats) -> String {
     format!(
         "recording {} events, {} lost, to {}",
@@ -338,7 +338,7 @@ fn or_none(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), shown)
 }
 
-/// A share as a percentage; only all is 100%.
+/// Returns a share as a percentage, rounded down: only the whole is 100%.
 fn percent(share: f64) -> String {
     format!("{:.1}%", (share * 1000.0).floor() / 10.0)
 }
@@ -347,7 +347,7 @@ fn two_decimals(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// A count in seven columns at most: `0.3`, `123`, `45.6k`.
+/// Returns a count in at most seven columns: `0.3`, `123`, `45.6k`.
 pub(super) fn short(count: f64) -> String {
     if count < 9.95 && count.fract() != 0.0 {
         return format!("{count:.1}");

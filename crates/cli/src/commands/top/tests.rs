@@ -1,4 +1,4 @@
-//! Screens of made-up figures, on a backend that keeps what is drawn.
+//! Screens of made-up figures, on a backend that keeps the drawn cells.
 
 use super::asker::Sample;
 use super::change::Change;
@@ -15,7 +15,7 @@ use ratatui::style::{Color, Modifier};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Figures `seconds` after the first.
+/// Returns the figures `seconds` after the first ones.
 pub(super) fn sample(seconds: u64, cache: &str) -> Sample {
     let counted = |a_second: u64| a_second * (seconds + 100);
     let mut stats = Stats::default();
@@ -68,7 +68,7 @@ pub(super) fn sample(seconds: u64, cache: &str) -> Sample {
     }
 }
 
-/// 262144 buckets with 200000 objects, a little worse than chance.
+/// Returns a histogram of 262144 buckets with 200000 objects, slightly worse than chance.
 fn report(cache: &str) -> HistogramReport {
     let text = format!(
         r#"{{"cache": "{cache}",
@@ -131,7 +131,7 @@ fn first_screen_has_no_rates_and_marks_the_chosen_cache() {
     assert_shows(&terminal, include_str!("golden/first.txt"));
 }
 
-/// Pages of a mount with `-o tables=D+page=rbtree` on its smallest screen.
+/// Tests the pages of a mount with `-o tables=D+page=rbtree` on the smallest screen.
 #[test]
 fn trees_show_how_deep_their_pages_lie_and_as_many_columns() {
     let mut now = sample(0, "page");
@@ -176,7 +176,7 @@ fn screen_that_is_too_small_says_so() {
         let expected = format!("needs 80 columns and 24 rows; here are {width} and {height}.");
         assert!(shown.contains(&expected), "{shown}");
     }
-    // A terminal may be of any size, also none.
+    // A terminal may have any size, including 0.
     drawn(1, 1, screen(&change));
 }
 

@@ -1,9 +1,8 @@
 //! The view on a terminal.
 //!
 //! # Model
-//! One thread draws. Three others tell it what keys were pressed, what the server said, and that a
-//! signal came: it answers keys while the server takes its time, and whatever the way out is, the
-//! terminal is given back on it, by [`Restored`].
+//! One thread draws. Three other threads send it keys, replies of the server, and signals. It therefore
+//! handles keys while the server is slow. [`Restored`] restores the terminal however the view ends.
 
 use super::asker::{Asker, Sample};
 use super::change::Change;
@@ -21,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// What the drawing thread is told.
+/// A message to the drawing thread.
 #[derive(Debug)]
 enum Told {
     Input(io::Result<Event>),
@@ -29,16 +28,16 @@ enum Told {
     Signal(i32),
 }
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Leave,
     Help,
-    /// The cache so many places further down, around the end.
+    /// Choose the cache this many places further down, and wrap around at the end.
     Choose(usize),
 }
 
-/// Shows the view until it is left.
+/// Shows the view until the user leaves it.
 pub(super) fn run(args: &TopArgs, asker: Asker, first: Sample) -> Result<ExitCode> {
     let (tell, told) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
@@ -66,7 +65,7 @@ pub(super) fn run(args: &TopArgs, asker: Asker, first: Sample) -> Result<ExitCod
                 Some(Wish::Help) => view.shows_help = !view.shows_help,
                 Some(Wish::Choose(step)) => {
                     view.chosen = further(view.chosen, step);
-                    // The asker ends with this process alone.
+                    // The asker thread ends only with this process.
                     let _ = choose.send(view.chosen);
                 }
                 None => {}
@@ -75,7 +74,7 @@ pub(super) fn run(args: &TopArgs, asker: Asker, first: Sample) -> Result<ExitCod
             Ok(Told::Signal(signal)) => {
                 return Ok(ExitCode::from(128 | u8::try_from(signal).unwrap_or(0)));
             }
-            // The other end of the channel is here too.
+            // This cannot happen: this thread also has a sender of the channel.
             Err(_) => break,
         }
     }
@@ -83,7 +82,7 @@ pub(super) fn run(args: &TopArgs, asker: Asker, first: Sample) -> Result<ExitCod
     view.outcome()
 }
 
-/// Gives the terminal back when dropped, also by a panic.
+/// Restores the terminal when dropped, also during a panic.
 struct Restored;
 
 impl Drop for Restored {
@@ -92,7 +91,7 @@ impl Drop for Restored {
     }
 }
 
-/// Starts a thread that tells of what it is there for, until nobody listens.
+/// Starts a thread that sends messages until the receiver is dropped.
 fn start(
     name: &str,
     tell: &Sender<Told>,
@@ -106,7 +105,7 @@ fn start(
         .map(drop)
 }
 
-/// Asks the server at each interval, and at once when another cache is chosen.
+/// Queries the server at each interval, and immediately when another cache is chosen.
 fn ask(
     mut asker: Asker,
     mut cache: CacheKind,
@@ -147,16 +146,16 @@ fn further(cache: CacheKind, step: usize) -> CacheKind {
     from_here.nth(step).unwrap_or(cache)
 }
 
-/// What is shown, and what was chosen.
+/// The current figures and settings of the view.
 #[derive(Debug)]
 struct View<'a> {
     args: &'a TopArgs,
-    /// What the last answer is compared with.
+    /// The reply with which the last one is compared.
     before: Option<Sample>,
     now: Sample,
     refreshes: u64,
     chosen: CacheKind,
-    /// Why there was no answer the last time.
+    /// Why the last query failed.
     lost: Option<Error>,
     shows_help: bool,
     has_colours: bool,
@@ -181,7 +180,7 @@ impl<'a> View<'a> {
         match answer {
             Ok(sample) => {
                 let last = std::mem::replace(&mut self.now, sample);
-                // An answer between two refreshes tells too little of what happens in a second.
+                // A reply between two refreshes covers too short a time to compute rates per second.
                 let is_regular = self.now.at.duration_since(last.at) > self.args.interval / 2;
                 if is_regular || self.before.is_none() {
                     self.before = Some(last);
@@ -209,7 +208,7 @@ impl<'a> View<'a> {
         frame.render_widget(screen, frame.area());
     }
 
-    /// A mount that is gone is told of, now that the view is. One that was unmounted has come to its end.
+    /// Reports a lost mount, after the view has ended. If the mount was unmounted, that is a success.
     fn outcome(self) -> Result<ExitCode> {
         match self.lost {
             None => Ok(ExitCode::SUCCESS),
