@@ -1,4 +1,5 @@
-//! An access control list in its form on disk: at most doubled by the form of programs.
+//! An access control list in its on-disk form. Conversion to the user-space form at most doubles
+//! its size.
 #![no_main]
 
 use larder_ext4::ondisk::acl::Acl;

@@ -1,4 +1,4 @@
-//! A block of attributes.
+//! An attribute block.
 #![no_main]
 
 use larder_ext4::ondisk::xattr::{ValuePlace, XattrEntries, split_checksum};

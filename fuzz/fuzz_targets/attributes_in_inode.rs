@@ -1,11 +1,11 @@
-//! Attributes behind an inode's fixed fields.
+//! Attributes after an inode's fixed fields.
 #![no_main]
 
 use larder_ext4::ondisk::xattr::{NameIndex, ValuePlace, XattrEntries};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    // An entry has 16 bytes at least, so that there is an end to them.
+    // An entry has at least 16 bytes, so the number of entries is limited.
     let mut left = data.len() / 16;
     for entry in XattrEntries::in_inode(data).map_while(Result::ok) {
         left = left.checked_sub(1).expect("more entries than fit");

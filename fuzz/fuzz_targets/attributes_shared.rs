@@ -1,6 +1,5 @@
-//! Two attribute blocks of which a file may come to share one: what their headers say, and what is
-//! written of the attributes in them. The input is a number of users (4), and the blocks, one behind
-//! the other.
+//! Two attribute blocks that files may share: their headers, and their attributes written again. The
+//! input is a number of users (4 bytes), and the two blocks.
 #![no_main]
 
 use larder_ext4::ondisk::checksum::Crc32c;
@@ -10,7 +9,7 @@ use larder_ext4::ondisk::xattr::{
 };
 use libfuzzer_sys::fuzz_target;
 
-/// The attributes in `block`, up to one that makes no sense.
+/// Returns the attributes in `block`, up to the first invalid one.
 fn attributes(block: &[u8]) -> Vec<StoredXattr> {
     let entries = XattrEntries::in_block(block).into_iter().flatten();
     let whole = entries.map_while(Result::ok);

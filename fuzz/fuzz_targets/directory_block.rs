@@ -1,4 +1,4 @@
-//! A block of directory entries: each lies behind the one before, inside the block.
+//! A block of directory entries. Each entry follows the previous one, inside the block.
 #![no_main]
 
 use larder_ext4::FileTypeByte;

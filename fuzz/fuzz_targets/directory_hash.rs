@@ -1,4 +1,4 @@
-//! The hash of any name: even, and never the one that marks a directory's end.
+//! The hash of any name: it is even, and never the value that marks the end of a directory.
 #![no_main]
 
 use larder_ext4::ondisk::hash::HashVersion;

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: &[u8]| {
     let _ = checksum_is_right(data, Crc32c::START);
     let Ok(node) = Node::parse(data) else { return };
-    // An entry is found by its order, so that order is checked first.
+    // The search for an entry relies on the order, so the order is checked first.
     if node.check_order().is_err() {
         let _ = node.find(FileBlock(1000), &(0..FILE_BLOCKS));
         return;

@@ -1,5 +1,5 @@
-//! A whole image whose journal holds one fast commit of any tags, with the right
-//! checksum: the input is the tags.
+//! A complete image whose journal contains one fast commit with a valid checksum. The input is its
+//! tags.
 #![no_main]
 
 use larder_ext4::ondisk::checksum::Crc32c;
@@ -14,7 +14,7 @@ static BASE: LazyLock<(BaseImage, u64)> = LazyLock::new(|| {
     (BaseImage::read("fast-commit.img"), offset_bytes)
 });
 
-/// Header, features and transaction of a head; header and transaction of a tail.
+/// Header, features and transaction of a head tag; then header and transaction of a tail tag.
 const HEAD: [u8; 12] = [9, 0, 8, 0, 0, 0, 0, 0, 1, 0, 0, 0];
 const TAIL_BYTES: usize = 12;
 

@@ -1,4 +1,4 @@
-//! A group descriptor under any superblock: its inode table lies in the file system.
+//! A group descriptor under any superblock: its inode table is inside the file system.
 #![no_main]
 
 use larder_ext4::GroupNo;

@@ -1,4 +1,4 @@
-//! A root or node of a directory's hash tree: a search answers with an entry that exists.
+//! A root or node of a directory's hash tree: a search returns an existing entry.
 #![no_main]
 
 use larder_ext4::ondisk::checksum::Crc32c;

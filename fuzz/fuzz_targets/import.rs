@@ -1,4 +1,5 @@
-//! A file of another program: the input is the format, which cache keys alone are of, and the file.
+//! A file of another program. The input is the format, the cache for formats that contain only
+//! keys, and the file.
 #![no_main]
 
 use larder_cache::tape::{CacheKind, Operation};
@@ -7,7 +8,7 @@ use larder_lab::trace::import::{Format, import};
 use libfuzzer_sys::fuzz_target;
 use std::io;
 
-/// More than the lines of small inputs are to ask for. A line may ask for 2^19 pages.
+/// The limit of events of one input. A single line may request 2^19 pages.
 const MOST_EVENTS: u64 = 1 << 22;
 
 fuzz_target!(|data: &[u8]| {
@@ -17,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
     let format = Format::ALL[usize::from(format) % Format::ALL.len()];
     let cache = CacheKind::ALL.get(usize::from(cache)).copied();
     let mut told = 0;
-    // What was read is left out of account if it is too much: the target is to be quick.
+    // The import stops at the limit, so that the target stays fast. Its result is ignored.
     let _ = import(format, cache, file, &mut |event| {
         assert_eq!(event.operation, Operation::Lookup { hit: false });
         told += 1;

@@ -1,4 +1,4 @@
-//! A block of block numbers, and the way to any file block.
+//! A block of block numbers, and the path to any file block.
 #![no_main]
 
 use larder_ext4::FileBlock;

@@ -1,4 +1,4 @@
-//! A descriptor block of the log: no more tags than have room in it.
+//! A descriptor block of the log: it has no more tags than fit into it.
 #![no_main]
 
 use larder_ext4::ondisk::jbd2::{BlockKind, Tid, log_block};

@@ -1,4 +1,4 @@
-//! A revoke block of the log: no more revocations than have room in it.
+//! A revoke block of the log: it has no more revocations than fit into it.
 #![no_main]
 
 use larder_ext4::ondisk::jbd2::BlockKind;

@@ -1,4 +1,4 @@
-//! The journal's superblock: the log and the fast commits lie inside the journal.
+//! The journal's superblock: the log and the fast commits are inside the journal.
 #![no_main]
 
 use larder_ext4::ondisk::jbd2::JournalSuperblock;

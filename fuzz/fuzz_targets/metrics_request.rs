@@ -1,4 +1,4 @@
-//! The head of an HTTP request to the server of metrics, as it arrives.
+//! The head of an HTTP request to the metrics server.
 #![no_main]
 
 use larder_observe::http::{HEAD_BYTES, answer};

@@ -1,5 +1,6 @@
-//! A page of the kernel's ring buffer, and the texts that say how it and its events are laid out: the
-//! input is which of them are the kernel's own, then texts, an empty line, and the page.
+//! A page of the kernel's ring buffer, and the descriptions of the layout of the page and its events.
+//! The input is a selection of the descriptions that are the kernel's own, then other descriptions,
+//! an empty line, and the page.
 #![no_main]
 
 use larder_fuzz::{EVENT_FORMAT, PAGE_HEADER};
@@ -16,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
     let header = if own & 1 == 0 { PAGE_HEADER } else { &text };
     let format = if own & 2 == 0 { EVENT_FORMAT } else { &text };
     if let Some(events) = events_in_page(header, format, page) {
-        // Each has a word in front of it.
+        // Each event has a word before it.
         assert!(events <= page.len() / 4);
     }
 });

@@ -1,4 +1,4 @@
-//! The superblock: what parses has numbers that fit each other.
+//! The superblock: if it parses, its numbers are consistent.
 #![no_main]
 
 use larder_ext4::GroupNo;

@@ -1,4 +1,4 @@
-//! The text of `-o tables=`: what parses is printed as what parses to the same.
+//! The text of `-o tables=`: a valid text is printed as a text that parses to the same value.
 #![no_main]
 
 use larder_cache::tables::Tables;

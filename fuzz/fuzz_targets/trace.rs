@@ -1,4 +1,5 @@
-//! A whole trace: its sums are made right first, so that what they protect is made sense of.
+//! A complete trace. Its checksums are corrected first, so that the data that they protect is
+//! parsed.
 #![no_main]
 
 use larder_fuzz::sealed_trace;
@@ -10,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{LazyLock, Mutex};
 use tempfile::NamedTempFile;
 
-/// More rows than a small input can hold, unless they are all the same.
+/// More rows than a small input can contain, unless all rows are equal.
 const MOST_ROWS: usize = 1 << 20;
 
 static FILE: LazyLock<Mutex<NamedTempFile>> =

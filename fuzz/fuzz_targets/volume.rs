@@ -1,5 +1,5 @@
-//! A whole image with damaged metadata: the input is which image, then patches
-//! of eight bytes each: block of metadata, place in it (2), length, new bytes (4).
+//! A complete image with damaged metadata. The input is the number of the image, then patches of
+//! eight bytes each: block of metadata, offset in it (2), length, new bytes (4).
 #![no_main]
 
 use larder_fuzz::{BaseImage, open_and_walk, patch};

@@ -1,5 +1,5 @@
-//! A whole image with damaged metadata that is written to: the input is which image, how many patches of
-//! eight bytes as in `volume`, these, and changes of eight bytes each.
+//! Writes to a complete image with damaged metadata. The input is the number of the image, the number of
+//! patches, patches of eight bytes as in `volume`, and changes of eight bytes each.
 #![no_main]
 
 use larder::{Fallocate, Ino, NewFile, RenameFlags, Volume, XattrMode};
@@ -7,7 +7,7 @@ use larder_fuzz::{WritableImage, open_for_writing};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-/// Changes of one input at most.
+/// The largest number of changes in one input.
 const MOST_CHANGES: usize = 32;
 
 static BASES: LazyLock<Vec<WritableImage>> = LazyLock::new(|| {
@@ -15,7 +15,7 @@ static BASES: LazyLock<Vec<WritableImage>> = LazyLock::new(|| {
     names.into_iter().map(WritableImage::read).collect()
 });
 
-/// What there is in the images, and what may come.
+/// Names that exist in the images, and names that changes may create.
 const NAMES: [&[u8]; 16] = [
     b"inline",
     b"large",
@@ -59,13 +59,13 @@ fuzz_target!(|data: &[u8]| {
         inodes.extend(volume.lookup(Ino::ROOT, name));
     }
     for change in changes.iter().take(MOST_CHANGES) {
-        // What fails is of no account: what is damaged is refused.
+        // Errors are ignored: damaged structures are refused.
         inodes.extend(make(&volume, &inodes, *change).ok().flatten());
     }
     let _ = volume.close();
 });
 
-/// Does what `change` says; returns the inode that it made.
+/// Performs `change`. Returns the inode that it created.
 fn make(volume: &Volume, inodes: &[Ino], change: [u8; 8]) -> larder::Result<Option<Ino>> {
     let [kind, which, name, other, low, high, size, more] = change;
     let inode = |number: u8| inodes[usize::from(number) % inodes.len()];

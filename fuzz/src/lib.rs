@@ -1,6 +1,6 @@
-//! What the fuzz targets share: inputs made valid where a checksum or a few
-//! fixed numbers would otherwise hide the parser behind them, and the base
-//! images of the targets that open whole images.
+//! Code that the fuzz targets share. It makes inputs valid if a checksum or a few fixed numbers would
+//! otherwise prevent the parser from reading them, and it provides base images for targets that open
+//! complete images.
 
 mod trace;
 mod writable;
@@ -19,22 +19,21 @@ use larder_testkit::mutate::{WalkLimits, walk};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes of a block of the base images.
+/// Block size of the base images, in bytes.
 pub const BLOCK_BYTES: usize = 1024;
 
-/// Device reads that a walk over a base image may take: many times what it takes
-/// on a sound one.
+/// The limit of device reads for a walk over a base image: many times what a walk of an undamaged image
+/// needs.
 const READ_LIMIT: u64 = 50_000;
 
-/// Splits a superblock off `data`, makes its magic number and checksum right and
-/// parses it.
+/// Splits a superblock off `data`, corrects its magic number and checksum, and parses it.
 #[must_use]
 pub fn split_superblock(data: &[u8]) -> Option<(Superblock, &[u8])> {
     let (head, rest) = data.split_first_chunk::<SUPERBLOCK_BYTES>()?;
     Some((Superblock::parse(&sealed_superblock(head)).ok()?, rest))
 }
 
-/// `bytes` with the magic number, type of checksum and checksum of a superblock.
+/// Returns `bytes` with a superblock's magic number, checksum type and checksum.
 #[must_use]
 pub fn sealed_superblock(bytes: &[u8; SUPERBLOCK_BYTES]) -> [u8; SUPERBLOCK_BYTES] {
     let mut sealed = *bytes;
@@ -45,7 +44,7 @@ pub fn sealed_superblock(bytes: &[u8; SUPERBLOCK_BYTES]) -> [u8; SUPERBLOCK_BYTE
     sealed
 }
 
-/// `bytes` with the magic number and checksum of a journal's superblock.
+/// Returns `bytes` with a journal superblock's magic number and checksum.
 #[must_use]
 pub fn sealed_journal_superblock(bytes: &[u8; 1024]) -> [u8; 1024] {
     let mut sealed = *bytes;
@@ -57,7 +56,7 @@ pub fn sealed_journal_superblock(bytes: &[u8; 1024]) -> [u8; 1024] {
     sealed
 }
 
-/// The layout of a journal's blocks with the incompatible features `features`.
+/// Returns the layout of a journal's blocks with the incompatible features `features`.
 #[must_use]
 pub fn journal_format(features: u8) -> Option<Format> {
     let mut bytes = [0; 1024];
@@ -74,19 +73,19 @@ pub fn journal_format(features: u8) -> Option<Format> {
     Some(JournalSuperblock::parse(&sealed).ok()?.format())
 }
 
-/// A small image without checksums of metadata, made by the example `seeds`.
+/// A small image without metadata checksums, made by the example `seeds`.
 #[derive(Debug)]
 pub struct BaseImage {
     device: Arc<dyn BlockDevice>,
-    /// Where its blocks of metadata start, in bytes.
+    /// Offsets of its metadata blocks, in bytes.
     pub metadata_offsets: Vec<u64>,
 }
 
 impl BaseImage {
-    /// The image `name` of the directory `images`.
+    /// Reads the image `name` from the folder `images`.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it does not exist.
     #[must_use]
     pub fn read(name: &str) -> Self {
         let bytes = image_bytes(name);
@@ -96,21 +95,21 @@ impl BaseImage {
         }
     }
 
-    /// The image, to be patched.
+    /// Returns the image as a device that can be patched.
     #[must_use]
     pub fn device(&self) -> PatchedDevice {
         PatchedDevice::new(Arc::clone(&self.device))
     }
 }
 
-/// The image `name` of the directory `images`.
+/// Reads the image `name` from the folder `images`.
 fn image_bytes(name: &str) -> Vec<u8> {
     std::fs::read(images().join(name)).expect("cargo run --example seeds")
 }
 
-/// Where the blocks of metadata of an image start, in bytes.
+/// Returns the offsets of the metadata blocks of an image, in bytes.
 fn metadata_offsets(image: &[u8]) -> Vec<u64> {
-    /// The content of files is one byte a block: more is metadata.
+    /// A content block has one byte value only. A block with more values is metadata.
     const CONTENT_BYTES_SET: usize = 1;
     let bytes_set = |block: &[u8]| block.iter().filter(|&&byte| byte != 0).count();
     (0..)
@@ -120,8 +119,8 @@ fn metadata_offsets(image: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// A patch of eight bytes, as inputs have it: block of metadata, place in it (2), length, new bytes (4).
-/// Returns where it goes, and the new bytes.
+/// Decodes a patch of eight bytes: block of metadata, offset in it (2), length, new bytes (4). Returns
+/// the offset in the image, and the new bytes.
 #[must_use]
 pub fn patch<'a>(metadata_offsets: &[u64], patch: &'a [u8; 8]) -> (u64, &'a [u8]) {
     let &[block, low, high, len, ref bytes @ ..] = patch;
@@ -130,16 +129,16 @@ pub fn patch<'a>(metadata_offsets: &[u64], patch: &'a [u8; 8]) -> (u64, &'a [u8]
     (block + offset, &bytes[..=usize::from(len % 4)])
 }
 
-/// Where the base images are.
+/// Returns the folder of the base images.
 #[must_use]
 pub fn images() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("images")
 }
 
-/// Opens the image on `device` with 2 MiB of cache and asks it for everything.
+/// Opens the image on `device` with 2 MiB of cache and reads everything in it.
 ///
 /// # Panics
-/// If that takes more device reads than a walk that ends.
+/// If that takes more device reads than a walk that terminates.
 pub fn open_and_walk(device: PatchedDevice) {
     let device = FaultyDevice::new(Arc::new(device)).fail_calls(READ_LIMIT..u64::MAX);
     let device = Arc::new(device);
@@ -159,14 +158,14 @@ pub fn open_and_walk(device: PatchedDevice) {
     assert_eq!(device.failed_count(), 0, "the walk has no end");
 }
 
-/// How the kernel lays out a page of its ring buffer, as `events/header_page` says.
+/// The kernel's layout of a page of its ring buffer, as in `events/header_page`.
 pub const PAGE_HEADER: &str = "\
 \tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
 \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
 \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
 ";
 
-/// How it lays out an event of each kind that is read of, as the `format` files say.
+/// The kernel's layout of each kind of event that is read, as in the `format` files.
 pub const EVENT_FORMAT: &str = "\
 ID: 7
 format:

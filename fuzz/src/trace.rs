@@ -1,14 +1,14 @@
-//! Traces whose sums are right, whatever else is in them.
+//! Traces with correct checksums and any other content.
 
-/// What stands in front of a summed footer, behind its sum.
+/// The bytes between the checksum and the footer.
 const FOOTER_MARK: &[u8] = b"lard";
-/// What a checkpoint ends with.
+/// The last bytes of a checkpoint.
 const CHECKPOINT_MARK: &[u8] = b"larderRG";
-/// Bytes of a checkpoint's fields in front of its sum.
+/// Length of a checkpoint's fields before its checksum.
 const CHECKPOINT_FIELDS: usize = 12;
 
-/// `bytes` with the right sums of the footer at the end and of each checkpoint. Those of row groups are in
-/// footers, and stay as they are.
+/// Returns `bytes` with correct checksums of the footer at the end and of each checkpoint. The checksums
+/// of row groups, which are in footers, are not changed.
 #[must_use]
 pub fn sealed_trace(bytes: &[u8]) -> Vec<u8> {
     let mut sealed = bytes.to_vec();
@@ -21,7 +21,7 @@ pub fn sealed_trace(bytes: &[u8]) -> Vec<u8> {
     sealed
 }
 
-/// Sets the sum of the checkpoint whose mark is at `mark`, if it has a place.
+/// Sets the checksum of the checkpoint whose mark is at `mark`, if there is space for it.
 fn seal_checkpoint(bytes: &mut [u8], mark: usize) -> Option<()> {
     let sum_at = mark.checked_sub(4)?;
     let length = u32::from_le_bytes(*bytes.get(sum_at.checked_sub(4)?..)?.first_chunk()?);
@@ -31,7 +31,7 @@ fn seal_checkpoint(bytes: &mut [u8], mark: usize) -> Option<()> {
     Some(())
 }
 
-/// Sets the sum of the footer, and its mark, if they have a place.
+/// Sets the checksum and the mark of the footer, if there is space for them.
 fn seal_footer(bytes: &mut [u8]) -> Option<()> {
     let end = bytes.len().checked_sub(8)?;
     let length = u32::from_le_bytes(*bytes.get(end..)?.first_chunk()?);

@@ -1,4 +1,4 @@
-//! Images that are written to.
+//! Images for targets that write.
 
 use crate::{image_bytes, metadata_offsets, patch};
 use larder::{Clock, OpenOptions, Timestamp, Volume};
@@ -7,7 +7,7 @@ use larder_instruments::OverlayDevice;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A base image to write to, each time as it was at first.
+/// A base image that can be written to. Each use starts with its original content.
 #[derive(Debug)]
 pub struct WritableImage {
     bytes: Arc<[u8]>,
@@ -15,10 +15,10 @@ pub struct WritableImage {
 }
 
 impl WritableImage {
-    /// The image `name` of the directory `images`.
+    /// Reads the image `name` from the folder `images`.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it does not exist.
     #[must_use]
     pub fn read(name: &str) -> Self {
         let bytes = image_bytes(name);
@@ -28,10 +28,10 @@ impl WritableImage {
         }
     }
 
-    /// The image with these patches.
+    /// Returns the image with these patches.
     ///
     /// # Panics
-    /// If one does not fit, which is our own mistake.
+    /// If a patch is outside the image, which is a bug in the target.
     #[must_use]
     pub fn patched(&self, patches: &[[u8; 8]]) -> OverlayDevice {
         let device = OverlayDevice::new(Arc::clone(&self.bytes));
@@ -43,7 +43,7 @@ impl WritableImage {
     }
 }
 
-/// The same moment again and again, which nobody waits for.
+/// A clock that always returns the same time, and on which no thread waits.
 #[derive(Debug)]
 struct Standing;
 
@@ -61,7 +61,7 @@ impl Clock for Standing {
 /// Opens the image on `device` for writing, with 2 MiB of cache and no threads.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error of the image.
 pub fn open_for_writing(device: OverlayDevice) -> larder::Result<Volume> {
     let mut options = OpenOptions::default();
     options.cache_size_bytes = 2 << 20;

@@ -1,15 +1,15 @@
-//! Makes what is generated. What is installed beside the binary, from the same
-//! definitions of the command lines that the programs parse:
+//! Generates files and checks sources. It generates the files that are installed beside the binary,
+//! from the definitions of the command lines that the programs parse:
 //!
-//! - `xtask man DIR`: manual pages, `larder.1` and `larder-mount.1` and so on;
-//! - `xtask completions DIR`: completions of bash, zsh and fish, in the places
-//!   below DIR (as in `/usr/share`) where the shells look for them.
+//! - `xtask man DIR`: manual pages: `larder.1`, `larder-mount.1` and so on;
+//! - `xtask completions DIR`: completions of bash, zsh and fish, in the folders below DIR (as in
+//!   `/usr/share`) in which the shells look for them.
 //!
-//! And what tests compare with:
+//! Test data:
 //!
 //! - `xtask record-readahead DIR [GROUP…]`: what this machine's kernel reads ahead.
 //!
-//! And checks of the sources:
+//! Checks of the sources:
 //!
 //! - `xtask module-cycles [CRATE…]`: cycles among the files of a crate;
 //! - `xtask prose [PATH…]`: wording that the style rejects.
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command line of larder with that of larder-lab as its subcommand `lab`.
+/// Returns the command line of larder, with that of larder-lab as its subcommand `lab`.
 fn command() -> Command {
     larder_cli::command().mut_subcommand("lab", |_| {
         larder_lab_cli::command().name("lab").version(None)
@@ -99,8 +99,8 @@ fn manual_pages(dir: &Path) -> io::Result<()> {
     manual_page(&larder, dir)
 }
 
-/// Writes the pages of `command` and of its subcommands: with the usage that `--help` prints, which
-/// names the options' values, and with what is printed last as it is.
+/// Writes the pages of `command` and of its subcommands. The usage is as in `--help`, which names
+/// the options' values, and the text after the options is kept as it is.
 fn manual_page(command: &Command, dir: &Path) -> io::Result<()> {
     for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         manual_page(subcommand, dir)?;
@@ -117,7 +117,7 @@ fn manual_page(command: &Command, dir: &Path) -> io::Result<()> {
     }
 }
 
-/// A section of `text`: indented lines are rows, and stay so; the others are filled.
+/// Formats a section of `text`. Indented lines are rows and are kept; the other lines are filled.
 fn notes(text: &str) -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["NOTES"]);

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Records `names`, or all groups if there are none, with single-page and with large folios.
+/// Records `names`, or all groups if `names` is empty, with single-page and with large folios.
 pub fn readahead(dir: &Path, names: &[String]) -> io::Result<()> {
     if let Some(reason) = missing() {
         return Err(io::Error::other(format!("cannot record: {reason}")));

@@ -1,10 +1,11 @@
-//! What a readahead decision costs, for each policy.
+//! Measures the cost of a readahead decision for each policy.
 //!
-//! Run it with `cargo bench -p larder-readahead --bench decide`. Under the tests it runs small,
-//! to see that it works; times mean something in the bench profile only.
+//! Run it with `cargo bench -p larder-readahead --bench decide`. The tests run a small version to
+//! check that it works. Times are meaningful in the bench profile only.
 //!
-//! Each decision starts from a copy of the same state, whose cost is shown too and is part of the
-//! others. Nothing is resident, so that no policy finds a history to look at.
+//! Each decision starts from a copy of the same state. The cost of the copy is shown separately,
+//! and is included in the other figures. No page is resident, so no policy finds a history in the
+//! page cache.
 
 use std::hint::black_box;
 
@@ -20,7 +21,7 @@ impl Residency for Nothing {
     }
 }
 
-/// Reads of one page, in a large file.
+/// Returns a read of one page in a large file.
 fn read(trigger: Trigger, index: u64) -> Read {
     Read {
         trigger,
@@ -34,7 +35,7 @@ fn read(trigger: Trigger, index: u64) -> Read {
     }
 }
 
-/// What a caller does for a page that it finds, without a marker.
+/// Does what a caller does for a page that it finds without a marker.
 fn hit(policy: &dyn Policy, state: &mut FileState, read: &Read) -> Windows {
     if policy.wants_every_page(false) && policy.wants_access(state, read) {
         return policy.decide(state, read, &Nothing);
@@ -46,8 +47,8 @@ fn decide(policy: &dyn Policy, state: &mut FileState, read: &Read) -> Windows {
     policy.decide(state, read, &Nothing)
 }
 
-/// Nanoseconds of processor time for one of `times` runs of `step` from `state`, each of which
-/// has to answer with windows if `answers` is 1, and with none if it is 0.
+/// Returns the nanoseconds of processor time for one of `times` runs of `step` from `state`. Each
+/// run must return windows if `answers` is 1, and none if it is 0.
 #[expect(clippy::cast_precision_loss, reason = "for display")]
 fn time(
     name: PolicyName,
@@ -70,14 +71,15 @@ fn time(
     seconds * 1e9 / times as f64
 }
 
-/// Processor time of this thread: the machine may be busy with others.
+/// Returns the processor time of this thread. Wall time would include other processes of the
+/// machine.
 #[expect(clippy::cast_precision_loss, reason = "for display")]
 fn processor_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// A file whose first page was read, which opened a window of four pages.
+/// Returns the state of a file after a read of its first page, which opened a window of four pages.
 fn after_first_read(policy: &dyn Policy) -> FileState {
     let mut state = FileState::new(DEFAULT_MAX_PAGES);
     let first = if policy.wants_every_page(false) {
@@ -106,7 +108,7 @@ fn main() {
     for name in PolicyName::ALL.iter().copied() {
         let policy = name.policy();
         let opened = after_first_read(policy);
-        // Page 1 opens the window ahead in some policies; page 2 lies within the first window.
+        // In some policies page 1 opens the ahead window; page 2 is inside the first window.
         let mut reading = opened;
         read_page(policy, &mut reading, &read(Trigger::Access, 1));
         let copy = time(
@@ -120,7 +122,8 @@ fn main() {
         let on_hit = time(name, reading, read(Trigger::Access, 2), 0, times, hit);
         let far = read(Trigger::Miss, 1 << 20);
         let on_miss = time(name, reading, far, 1, times, decide);
-        // What asks for the next window: the marker, or page 1 itself where all are told of.
+        // The next window is requested by the marker, or by page 1 itself if the policy is
+        // consulted about every page.
         let (trigger, answers) = match name {
             PolicyName::Off => (Trigger::Marker, 0),
             PolicyName::Legacy => (Trigger::Access, 1),

@@ -1,38 +1,38 @@
 //! Advice on how a file will be used: `posix_fadvise(2)` and, for faults, `madvise(2)`.
 //!
-//! Model: Linux. `Normal`, `Sequential` and `Random` are a mode of the open file, remembered in
-//! its [`FileState`](crate::FileState); `WillNeed` and `DontNeed` are done at once and leave no trace in it, so here
-//! they are two pure questions: [`FileState::will_need`](crate::FileState::will_need) says which windows to bring in, and
-//! [`pages_inside`] which pages to drop.
+//! Model: Linux. `Normal`, `Sequential` and `Random` set a mode of the open file, which its
+//! [`FileState`](crate::FileState) stores. `WillNeed` and `DontNeed` take effect at once and do not change
+//! the state. Therefore they are two pure functions: [`FileState::will_need`](crate::FileState::will_need)
+//! returns the windows to read, and [`pages_inside`] returns the pages to drop.
 //!
 //! | advice | effect |
 //! |---|---|
 //! | `Normal` | windows of at most [`FileState::max_pages`](crate::FileState::max_pages) |
 //! | `Sequential` | the limit is doubled, until `Normal` is advised |
-//! | `Random` | a read brings in what it asks for; on a mapping, a fault brings in one page |
-//! | `WillNeed` | the range is read at once, no further than the device takes in one request |
-//! | `DontNeed` | the whole pages of the range are dropped; a part of a page is kept, except at the end of the file |
+//! | `Random` | a read brings in the requested pages only; on a mapping, a fault brings in one page |
+//! | `WillNeed` | the range is read at once, up to the largest request of the device |
+//! | `DontNeed` | the whole pages of the range are dropped; a partial page is kept, except at the end of the file |
 
 use std::ops::Range;
 
 /// How the user of a file will use it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Advice {
-    /// Nothing special.
+    /// No particular pattern.
     #[default]
     Normal,
     /// From lower to higher offsets.
     Sequential,
-    /// In no order.
+    /// In random order.
     Random,
-    /// A range will be wanted soon.
+    /// A range will be needed soon.
     WillNeed,
-    /// A range will not be wanted again soon.
+    /// A range will not be needed again soon.
     DontNeed,
 }
 
-/// The pages that bytes of a file touch: what `WillNeed` is about. `len_bytes` of 0 means to the
-/// end of the file.
+/// Returns the pages that a range of bytes touches, for `WillNeed`. A `len_bytes` of 0 means to the end of
+/// the file.
 #[must_use]
 pub fn pages_touched(offset_bytes: u64, len_bytes: u64, page_bytes: u64) -> Range<u64> {
     let page_bytes = page_bytes.max(1);
@@ -40,9 +40,8 @@ pub fn pages_touched(offset_bytes: u64, len_bytes: u64, page_bytes: u64) -> Rang
     offset_bytes / page_bytes..end
 }
 
-/// The pages that lie wholly inside a range of bytes, the partial last page of the file counted as
-/// whole if the range reaches its end: what `DontNeed` drops. `len_bytes` of 0 means to the end of
-/// the file.
+/// Returns the pages that are completely inside a range of bytes, for `DontNeed`. The partial last page of
+/// the file counts as whole if the range reaches its end. A `len_bytes` of 0 means to the end of the file.
 #[must_use]
 pub fn pages_inside(
     offset_bytes: u64,

@@ -1,9 +1,9 @@
-//! The policies by name.
+//! Policies selected by name.
 
 use crate::{Legacy, Modern, Off, OnDemand, Policy, PolicyName};
 
 impl PolicyName {
-    /// The policy of this name.
+    /// Returns the policy of this name.
     #[must_use]
     pub fn policy(self) -> &'static dyn Policy {
         match self {

@@ -3,46 +3,44 @@
 //! Model: `filemap_get_pages`, with `page_cache_sync_ra` for a missing page and
 //! `page_cache_async_ra` for a marked one. The driver is generic over [`CachedFile`], which is the
 //! page cache and the device of one file as one reader sees them. A volume, the simulator and the
-//! tests of this crate are its instances.
+//! tests of this crate implement it.
 //!
 //! # One page of a request
 //! [`Driver::page`] is called for each page in turn:
 //!
-//! 1. If the policy [wants every page](Policy::wants_every_page) and
-//!    [this one](Policy::wants_access), it is consulted with [`Trigger::Access`], before the
-//!    lookup.
-//! 2. The page is looked up. On a hit without the marker the driver is done: it costs one lookup,
-//!    and no call of the policy.
-//! 3. A page that is missing is claimed, which says what becomes of it:
-//!    - It is there by now: as a hit.
-//!    - It is in flight: the reader waits for it, and the policy is not consulted.
-//!    - The reader has to bring it in: the policy is consulted with [`Trigger::Miss`]. A page that
-//!      is in none of the windows of the answer is brought in alone.
-//! 4. If the page carries the marker, the marker is taken off, and then the policy is consulted
-//!    with [`Trigger::Marker`], whatever it answers. So one reader sets off one window. This applies
-//!    to a hit, to a page in flight, and to a page that the reader's own miss has just brought in:
-//!    where a request fills its window, the marker is on the first page. A page in flight is
-//!    checked before the wait, so that the next window is on its way during the wait, and again
-//!    after it.
-//! 5. The reader waits for the page. If the read failed that it waited for, it starts again at 3.
+//! 1. If the policy [wants every page](Policy::wants_every_page) and [this
+//!    one](Policy::wants_access), it is consulted with [`Trigger::Access`], before the lookup.
+//! 2. The page is looked up. On a hit without the marker the driver is done: the hit costs one
+//!    lookup, and no call of the policy.
+//! 3. A missing page is claimed. The claim has one of three results: it was found by now, which is a
+//!    hit; it is in flight, so the reader waits for it and the policy is not consulted; or the
+//!    reader has to bring it in. In the last case the policy is consulted with [`Trigger::Miss`]. A
+//!    page that is in none of its windows is read alone.
+//! 4. If the page carries the marker, the marker is removed, and then the policy is consulted with
+//!    [`Trigger::Marker`]. The marker is not restored, whatever the answer, so one reader triggers
+//!    one window. This applies to a hit, to a page in flight, and to a page that the reader's own
+//!    miss has just brought in: if a request fills its window, the marker is on the first page. A
+//!    page in flight is checked before the wait, so that the next window is read during the wait,
+//!    and again after it.
+//! 5. The reader waits for the page. If the read of the page failed, the driver continues at 3.
 //!
 //! After the last page, [`Driver::end_read`] records where the request ended.
 //!
 //! # One window
-//! The policy answers with at most two windows, each within the file and, unless it is the request
-//! as it is, within [`FileState::max_pages`]. An instance that shares a cache among streams lowers
-//! that limit in [`CachedFile::with_state`]. For each window, [`CachedFile::start`] brings in its
-//! pages, and their number is reported with [`Policy::window_read`], also if it is 0.
+//! The policy returns at most two windows, each within the file. Unless a window is the request as
+//! it is, it is also within [`FileState::max_pages`]. An instance that shares a cache among streams
+//! lowers that limit in [`CachedFile::with_state`]. For each window, [`CachedFile::start`] brings in
+//! its pages, and their number is reported with [`Policy::window_read`], even if it is 0.
 //!
-//! [`start_pages`] carries out a window, or a part of one: pages that are resident or in flight are
-//! skipped, and each contiguous run of the others is submitted at once. The marker is set on
-//! [`Window::marker`] if that page is one of those brought in: a page that was there before belongs
-//! to the window that brought it in. If memory runs out, the rest of the window is left out.
+//! [`start_pages`] carries out a window, or a part of one. It skips pages that are resident or in
+//! flight, and submits each contiguous run of the others at once. It sets the marker on
+//! [`Window::marker`] if it brought in that page. A page that was present before belongs to the
+//! window that brought it in. If memory runs out, the rest of the window is skipped.
 //!
 //! # What the instance decides
-//! Which pages the reader reads itself, and which are queued. In the simulator, the device takes
-//! all of them, and the reader waits for one. In a volume, the reader reads the missing page and the
-//! pages that follow it, and queues the rest.
+//! The instance decides which pages the reader reads itself, and which are queued. In the simulator,
+//! the device takes all of them, and the reader waits for one. In a volume, the reader reads the
+//! missing page and the pages that follow it, and queues the rest.
 
 use crate::{FileState, PageIndex, Policy, Read, Residency, Trigger, Window, Windows};
 use std::ops::Range;
@@ -50,18 +48,18 @@ use std::ops::Range;
 /// Pages of a file that a reader requests at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The pages, which may go on past the end of the file.
+    /// The pages. They may extend past the end of the file.
     pub pages: Range<u64>,
-    /// The request, or the file before it, ends inside its last page.
+    /// The request ends inside its last page, or the file ends there.
     pub ends_inside_page: bool,
-    /// A page fault, not a read: the request is one page.
+    /// The request is a page fault of one page, not a read.
     pub by_fault: bool,
-    /// Pages in the file, a partial last one included.
+    /// Pages in the file, including a partial last one.
     pub file_pages: u64,
 }
 
 impl Request {
-    /// The request as a policy sees it at `index`.
+    /// Returns the request as a policy sees it at `index`.
     fn read(&self, trigger: Trigger, index: PageIndex, congested: bool) -> Read {
         let pages = self.pages.end.saturating_sub(self.pages.start);
         Read {
@@ -77,37 +75,37 @@ impl Request {
     }
 }
 
-/// A page that was found, and whether it carried the marker, which is taken off.
+/// A page that was found.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<P> {
-    /// What the reader gets.
+    /// The page as the reader gets it.
     pub page: P,
-    /// It carried the marker.
+    /// The page carried the marker, which was removed.
     pub is_marked: bool,
 }
 
 /// The state of a page that a lookup did not find.
 #[derive(Debug)]
 pub enum Claim<P> {
-    /// There is nothing to bring in: the page is there by now, or the reader does without.
+    /// There is nothing to read: the page is present by now, or the reader does without it.
     Found(Found<P>),
-    /// It is in flight.
+    /// The page is in flight.
     InFlight {
-        /// It carried the marker, which is taken off.
+        /// The page carried the marker, which was removed.
         is_marked: bool,
     },
-    /// The reader has to bring it in.
+    /// The reader has to bring in the page.
     Missing,
 }
 
 /// The result of inserting a page of a window.
 #[derive(Debug)]
 pub enum Insert<P> {
-    /// It is in the cache now, to be read.
+    /// The page was added to the cache and has to be read.
     New(P),
-    /// It was resident or in flight.
+    /// The page was already resident or in flight.
     Present,
-    /// There is no memory for it.
+    /// There is no memory for the page.
     NoMemory,
 }
 
@@ -118,18 +116,18 @@ pub struct Run<P> {
     pub first: u64,
     /// The pages, at least one.
     pub pages: Vec<P>,
-    /// The page that gets the marker, if it is one of these.
+    /// The page that gets the marker, if it is in this run.
     pub marker: Option<PageIndex>,
 }
 
 impl<P> Run<P> {
-    /// The indexes of the pages.
+    /// Returns the indexes of the pages.
     #[must_use]
     pub fn indexes(&self) -> Range<u64> {
         self.first..self.first + self.pages.len() as u64
     }
 
-    /// The page that gets the marker, if it is one of these.
+    /// Returns the page that gets the marker, if it is in this run.
     pub fn marked(&mut self) -> Option<&mut P> {
         let place = self.marker?.0.checked_sub(self.first)?;
         self.pages.get_mut(usize::try_from(place).ok()?)
@@ -138,67 +136,69 @@ impl<P> Run<P> {
 
 /// A file's page cache and device, as one reader of the file sees them.
 pub trait CachedFile {
-    /// What the reader gets for a page.
+    /// A page as the reader gets it.
     type Page;
-    /// A page to be read from the device.
+    /// A page that has to be read from the device.
     type NewPage;
 
-    /// Calls `run` with the state of the reader's stream, and with what is resident of the file.
+    /// Calls `run` with the state of the reader's stream, and with the pages of the file that are
+    /// resident.
     fn with_state<R>(&mut self, run: impl FnOnce(&mut FileState, &dyn Residency) -> R) -> R;
 
-    /// True if the device has more queued than it should.
+    /// Returns true if the queue of the device is too long.
     fn is_congested(&self) -> bool {
         false
     }
 
-    /// Looks up a page. Called for every page, and the whole cost of a hit.
+    /// Looks up a page. This is called for every page, and is the whole cost of a hit.
     fn get(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
-    /// Claims a page that was not found. After [`Claim::Missing`], [`CachedFile::bring_in_page`]
-    /// follows; after that, and after [`Claim::InFlight`], [`CachedFile::wait`].
+    /// Claims a page that was not found. After [`Claim::Missing`], the driver calls
+    /// [`CachedFile::bring_in_page`]. After that, and after [`Claim::InFlight`], it calls
+    /// [`CachedFile::wait`].
     fn claim(&mut self, page: PageIndex) -> Claim<Self::Page>;
 
-    /// Brings in the claimed page, if no window did so. Returns true if it carried the marker,
-    /// which is taken off.
+    /// Brings in the claimed page, unless a window did so. Returns true if it carried the marker,
+    /// which is removed.
     fn bring_in_page(&mut self, page: PageIndex) -> bool;
 
-    /// Waits for the claimed page. `None` if it has to be claimed again, since its read failed.
+    /// Waits for the claimed page. Returns `None` if its read failed, so it must be claimed again.
     fn wait(&mut self, page: PageIndex) -> Option<Found<Self::Page>>;
 
-    /// Notes the answer to `read`, before its windows are started.
+    /// Records the answer to `read`, before its windows are started.
     fn decided(&mut self, _read: &Read, _windows: Windows) {}
 
-    /// Starts a window of the answer to `read`, by [`start_pages`] as a rule. Returns how many of
-    /// its pages are being read for that.
+    /// Starts a window of the answer to `read`, usually with [`start_pages`]. Returns how many of
+    /// its pages are being read because of that.
     fn start(&mut self, read: &Read, window: Window) -> u32;
 
-    /// Notes that the windows of an access are started, and that the lookup follows. An instance
+    /// Records that the windows of an access are started, and that the lookup follows. An instance
     /// whose reader reads pages of such windows itself does so now.
     fn access_started(&mut self) {}
 
-    /// Inserts a page, to be submitted with the run that it belongs to.
+    /// Inserts a page, which is submitted later with its run.
     fn insert(&mut self, page: PageIndex) -> Insert<Self::NewPage>;
 
-    /// Has the pages of a run read.
+    /// Starts the read of the pages of a run.
     fn submit(&mut self, run: Run<Self::NewPage>);
 
-    /// An empty vector for the pages of a run.
+    /// Returns an empty vector for the pages of a run.
     fn run_pages(&mut self) -> Vec<Self::NewPage> {
         Vec::new()
     }
 }
 
-/// Reads files by a policy.
+/// Reads files according to a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
     policy: &'static dyn Policy,
-    /// Whether the policy wants every page of reads, and of faults: kept here, since it is needed
-    /// for every hit.
+    /// Whether the policy wants every page of reads, and of faults. It is cached here because every
+    /// hit needs it.
     wants_every_page: [bool; 2],
 }
 
 impl Driver {
-    /// A driver that consults `policy`.
+    /// Creates a driver that consults `policy`.
     #[must_use]
     pub fn new(policy: &'static dyn Policy) -> Self {
         Self {
@@ -207,20 +207,20 @@ impl Driver {
         }
     }
 
-    /// The policy that it consults.
+    /// Returns the policy.
     #[must_use]
     pub fn policy(&self) -> &'static dyn Policy {
         self.policy
     }
 
-    /// True if the policy has to be consulted about hits too.
+    /// Returns true if the policy has to be consulted about hits too.
     #[must_use]
     #[inline]
     pub fn wants_every_page(&self, by_fault: bool) -> bool {
         self.wants_every_page[usize::from(by_fault)]
     }
 
-    /// Gets a page of `request`, and brings it in if it is missing.
+    /// Returns a page of `request`, and brings it in if it is missing.
     #[inline]
     pub fn page<F: CachedFile>(
         &self,
@@ -241,7 +241,7 @@ impl Driver {
         found.page
     }
 
-    /// Records that the reader got all of `request`.
+    /// Records that the reader has received all of `request`.
     pub fn end_read<F: CachedFile>(&self, file: &mut F, request: &Request) {
         let read = request.read(Trigger::Access, PageIndex(request.pages.start), false);
         file.with_state(|state, _| self.policy.end_read(state, &read));
@@ -276,13 +276,13 @@ impl Driver {
         found.page
     }
 
-    /// Starts what the marker of a page, which was taken off, calls for.
+    /// Starts the windows for a page whose marker was removed.
     #[cold]
     fn read_ahead<F: CachedFile>(&self, file: &mut F, request: &Request, index: PageIndex) {
         self.consult(file, request, Trigger::Marker, index);
     }
 
-    /// Consults the policy, and starts the windows that it answers with.
+    /// Consults the policy, and starts the windows that it returns.
     fn consult<F: CachedFile>(
         &self,
         file: &mut F,
@@ -306,7 +306,7 @@ impl Driver {
     }
 }
 
-/// Brings in those of `pages` that are neither resident nor in flight. Returns how many.
+/// Brings in those of `pages` that are neither resident nor in flight. Returns their number.
 pub fn start_pages<F: CachedFile + ?Sized>(
     file: &mut F,
     pages: Range<u64>,

@@ -1,10 +1,11 @@
-//! Large folios: in which sizes of memory the kernel reads a window of `modern`.
+//! Large folios: the units of memory in which the kernel reads a window of `modern`.
 //!
-//! Model: Linux's page cache holds a file in folios of 2^order pages, aligned to their size, where
-//! the file system lets it. Our page cache has single pages; this is here so that `modern` can be
-//! held against any Linux, and to measure what folios change. It is behind a setting,
-//! [`FileState::set_largest_folio`](crate::FileState::set_largest_folio). What of it is public is hidden from the documentation and
-//! no promise: it is for the tests that replay a kernel's recordings, which no caller does.
+//! Model: if the file system allows it, Linux's page cache stores a file in folios of 2^order
+//! pages, aligned to their size. Larder's page cache has single pages. This module exists so that
+//! `modern` can be compared with any Linux, and to measure the effect of folios. It is enabled by
+//! [`FileState::set_largest_folio`](crate::FileState::set_largest_folio). Its public items are
+//! hidden from the documentation and are not stable: they are for the tests that replay recordings
+//! of a kernel.
 //!
 //! ```text
 //!   window 12+12, order 2:   |  12..15  |  16..19  |  20..23  |
@@ -12,50 +13,52 @@
 //!                                  ^ each folio is as large as its place allows
 //! ```
 //!
-//! A stream begins with single pages. Each window that the marker sets off may have folios of four
-//! times the pages of the one before, up to the largest folio, and none larger than the window.
-//! What folios change in the windows themselves:
+//! A stream begins with single pages. In each window that a marker triggers, folios may have four
+//! times the pages of those in the window before, up to the largest folio, and never more than the
+//! window. Folios change the windows themselves as follows:
 //!
-//! 1. The end of a window that the marker sets off is rounded down to the folio that its stream
-//!    has grown to, as far as the largest window is a multiple of it. With single pages the same
-//!    rule stays at folios of four pages.
-//! 2. The marker is on a folio, the one with the first asynchronous page, and so may lie in front
-//!    of it. Whoever reads any page of that folio asks for the next window as from its first page.
-//! 3. A window that the end of the file cuts keeps its marker's place, where one of single pages
-//!    keeps the size of its asynchronous part.
-//! 4. A folio in whose place a page is cached already cannot be: the kernel reads the rest of the
-//!    window in single pages, as a second window ([`FileState::rest_in_single_pages`](crate::FileState::rest_in_single_pages)).
+//! 1. The end of a window that a marker triggers is rounded down to a multiple of the folio size
+//!    that the stream has reached, or to the largest power of two that divides the largest window,
+//!    if that is smaller. With single pages the same rule applies, with folios of four pages.
+//! 2. The marker is on a folio, the one that contains the first asynchronous page. It can therefore
+//!    start before that page. A read of any page of that folio requests the next window as a read
+//!    of its first page would.
+//! 3. If the end of the file cuts a window, its marker stays in place. With single pages, the size
+//!    of the asynchronous part is kept instead.
+//! 4. A folio cannot be used where a page is cached already. The kernel then reads the rest of the
+//!    window in single pages, as a second window
+//!    ([`FileState::rest_in_single_pages`](crate::FileState::rest_in_single_pages)).
 
 use crate::PageIndex;
 
-/// The folios of a window grow by this at each window: to four times the pages.
+/// The increase of the order from one window to the next: to four times the pages.
 const GROWTH: u8 = 2;
 
-/// No folio has more than 2 to the power of this pages: 128 MiB in pages of 4 KiB.
+/// The largest order of a folio: 128 MiB in pages of 4 KiB.
 pub(crate) const LARGEST_ORDER: u8 = 15;
 
-/// How large the folios of a stream are.
+/// The size of the folios of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Growth {
     /// The order of the last window's folios.
     pub(crate) order: u8,
-    /// The largest order that the page cache has; 0 for single pages.
+    /// The largest order that the page cache supports; 0 for single pages.
     pub(crate) largest: u8,
 }
 
 impl Growth {
-    /// True if there are other folios than single pages.
+    /// Returns true if folios can be larger than single pages.
     pub(crate) fn has_large(self) -> bool {
         self.largest > 0
     }
 
-    /// Begins again with single pages.
+    /// Restarts with single pages.
     pub(crate) fn restart(&mut self) {
         self.order = 0;
     }
 
-    /// Goes on to a window of at most `size` pages at `start`. Returns its size, cut so that it
-    /// ends with a folio, if anything is left then.
+    /// Computes the folio order of a window of at most `size` pages at `start`. Returns its size,
+    /// reduced so that it ends with a folio unless nothing would be left.
     pub(crate) fn grow(&mut self, start: PageIndex, size: u32, max_pages: u32) -> u32 {
         let order = self.order + GROWTH;
         let alignment = 1_u64 << u32::from(order).min(max_pages.trailing_zeros());
@@ -70,30 +73,30 @@ impl Growth {
     }
 }
 
-/// A piece of memory of the page cache.
-#[doc(hidden)] // Only tests/kernel has folios of more than one page; see the module.
+/// A contiguous, aligned run of pages that the page cache handles as a unit.
+#[doc(hidden)] // Only tests/kernel uses folios of more than one page; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folio {
     /// Its first page.
     pub start: PageIndex,
-    /// It has 2 to the power of this pages.
+    /// It has 2^`order` pages.
     pub order: u8,
 }
 
 impl Folio {
-    /// How many pages it has.
+    /// Returns the number of its pages.
     #[must_use]
     pub const fn pages(&self) -> u64 {
         1 << self.order
     }
 
-    /// The page behind it.
+    /// Returns the page after it.
     #[must_use]
     pub const fn end(&self) -> PageIndex {
         self.start.plus(self.pages())
     }
 
-    /// True if `page` lies within it.
+    /// Returns true if `page` is within it.
     #[must_use]
     pub const fn contains(&self, page: PageIndex) -> bool {
         page.0 >= self.start.0 && page.0 < self.end().0

@@ -1,20 +1,20 @@
 //! Readahead policies as pure state machines (no I/O, no clock, no allocation), and the [`driver`]
 //! that carries out their windows.
 //!
-//! A reader that finds a page missing, or finds the page that carries the marker, hands the
-//! [`Policy`] one [`Read`] and gets back the [`Windows`] to bring in. Fetching the pages, setting
-//! and clearing the marker, and waiting are the driver's, which is generic over cache and device;
-//! the same code therefore runs under a mount, under a simulator and under the tests of this crate.
+//! A reader that finds a page missing, or finds the page that carries the marker, passes one
+//! [`Read`] to the [`Policy`] and gets back the [`Windows`] to bring in. The driver fetches the
+//! pages, sets and clears the marker, and waits. It is generic over cache and device, so the same
+//! code runs in a mount, in a simulator and in the tests of this crate.
 //!
-//! | policy | after | asked about | what it remembers |
+//! | policy | model | consulted about | state |
 //! |---|---|---|---|
-//! | [`Off`] | | missing pages | nothing |
+//! | [`Off`] | | missing pages | none |
 //! | [`Legacy`] | Linux 2.6.20 | every request, missing pages | a current and an ahead window |
 //! | [`OnDemand`] | Linux 2.6.23 | missing and marked pages | one window |
-//! | [`Modern`] | Linux 6.18 | missing and marked pages | one window, and looks at the page cache |
+//! | [`Modern`] | Linux 6.18 | missing and marked pages | one window, and it searches the page cache |
 //!
-//! All units are pages, of whatever size the caller's page cache has. How the generations differ,
-//! and where each is known from, is in `docs/design/readahead.md`.
+//! All units are pages, of the size that the caller's page cache has. `docs/design/readahead.md`
+//! describes how the generations differ, and names the sources.
 //!
 //! # The window
 //!
@@ -24,14 +24,14 @@
 //!   ---------+--------------------+-----------------------+--------> page index
 //!            ^                    ^                        ^
 //!          start            marker: reading it      readahead index: the next
-//!                           asks for the next       window starts here
+//!                           triggers the next       window starts here
 //!                           window ahead of time
 //! ```
 //!
-//! The pages before the marker are what the reader is about to want. The pages from the marker on
-//! are the asynchronous part: whoever reads the marked page sets off the next window while there
-//! are still `async_size` pages to consume, so that the device and the reader work at once.
-//! [`Legacy`], which is older than the marker, sees every request instead.
+//! The pages before the marker are those that the reader will need first. The pages from the marker
+//! on are the asynchronous part. A read of the marked page triggers the next window while there are
+//! still `async_size` pages to consume, so the device and the reader work in parallel. [`Legacy`],
+//! which is older than the marker, sees every request instead.
 //!
 //! # One decision
 //!
@@ -44,7 +44,7 @@
 //! let policy = "ondemand".parse::<PolicyName>()?.policy();
 //! let mut state = FileState::new(DEFAULT_MAX_PAGES);
 //!
-//! // Page 0 was looked up for a read of two pages, and is not there.
+//! // Page 0 was looked up for a read of two pages, and is not resident.
 //! let read = Read {
 //!     trigger: Trigger::Miss,
 //!     index: PageIndex(0),
@@ -65,9 +65,9 @@
 //! # Faults
 //!
 //! A page fault is a [`Read`] of one page with [`by_fault`](Read::by_fault) set. [`Legacy`] and
-//! [`OnDemand`] read around a page that a fault misses: the largest window, with that page in its
-//! middle, until misses exceed hits by more than 100; to count the hits, they are told of every
-//! page that is faulted. Such a miss leaves their windows for reads alone.
+//! [`OnDemand`] read around a page that a fault misses: they read the largest window, with that
+//! page in its middle, until misses exceed hits by more than 100. To count the hits, they are
+//! consulted about every page that is faulted. Such a miss does not change their windows for reads.
 #![forbid(unsafe_code)]
 
 mod advice;

@@ -1,9 +1,9 @@
 //! Readahead as in Linux 6.18.
 //!
-//! Model: as in [`OnDemand`](crate::OnDemand), a miss and a marker are what is asked about, and
-//! there is one window. But a stream is not known by its window alone: where the window does not
-//! fit, the page cache is looked at for traces of a stream that is not remembered, so that many
-//! readers can share one open file.
+//! Model: as in [`OnDemand`](crate::OnDemand), the policy is consulted about misses and markers,
+//! and there is one window. But a stream is not recognized by its window alone. If the window does
+//! not match, the policy searches the page cache for traces of a stream that is not remembered, so
+//! that many readers can share one open file.
 //!
 //! ```text
 //!   synchronous: a page is missing         asynchronous: a page carries the marker
@@ -16,51 +16,51 @@
 //!     |<-- initial size -->|                                 |<--- size, once up the ramp --->|
 //! ```
 //!
-//! | asked about | what was seen | window |
+//! | consulted about | what was seen | window |
 //! |---|---|---|
-//! | a miss | the file's first page; or the page where the last read ended, or the one behind it; or a request above the limit | from the page, of the initial size; asynchronous behind the request, or its second half if the request fills it |
-//! | | more cached pages just before it, without a gap, than are asked for | from the page, as many pages as those and the request, those doubled if they reach back to the start of the file; the last page asynchronous |
-//! | | none of these | the request as it is; the stream's window is left alone |
-//! | a marker | that of the last window | behind the last window, a step up the ramp and never smaller, all asynchronous |
-//! | | that of another stream | from the first page behind it that is not cached, a step up the ramp from what lies between and the request, all asynchronous; nothing if all is cached as far as a window reaches |
+//! | a miss | the file's first page; or the page where the last read ended, or the one after it; or a request above the limit | from the page, of the initial size; asynchronous after the request, or its second half if the request fills it |
+//! | | more cached pages directly before it than the request has | from the page, with the number of those pages plus the request, where those pages count twice if they reach back to the start of the file; the last page asynchronous |
+//! | | none of these | the request as it is; the stream's window is left unchanged |
+//! | a marker | that of the last window | after the last window, a step up the ramp and never smaller, all asynchronous |
+//! | | that of another stream | from the first page after it that is not cached, a step up the ramp from the distance to that page plus the request, all asynchronous; nothing if all is cached as far as a window reaches |
 //! | a miss by a fault | usually | read-around: the largest window with the page in its middle, its last quarter asynchronous |
 //! | | more than 100 misses above the hits | the page alone |
 //! | | sequential reads advised on the mapping | as by a read of the largest window |
 //! | | random reads advised on the mapping | the page alone |
 //! | a marker met by a fault | not if random reads are advised on the mapping | as by a read of the largest window |
 //!
-//! The limit is the largest window, or the request up to [`FileState::set_io_pages`], if that is
-//! more. The end of a window that a marker sets off is rounded down to 4 pages, or to what of 2
-//! and 4 the limit is a multiple of. A page is where a read ended if the read ended inside it; a
-//! read that ends with a page has ended at the next one. Where the end of the file cuts a window,
-//! its asynchronous part keeps its size and so the marker moves back; if it is larger than what is
-//! left, nothing is marked. Random reads advised on the file switch all of it off for reads: then
-//! a request is read as it is, up to the largest window or `io_pages`. A miss of a file whose
-//! largest window is 0 reads its page alone.
+//! The limit is the largest window, or the request up to [`FileState::set_io_pages`] if that is
+//! more. The end of a window that a marker triggers is rounded down to 4 pages, or to 2 if the
+//! limit is not a multiple of 4; with an odd limit it is not rounded. If a read ended inside a
+//! page, that page is where the read ended; otherwise it is the next page. If the end of the file
+//! cuts a window, its asynchronous part keeps its size, so the marker moves back. If that part is
+//! larger than the rest of the window, no page is marked. Random reads advised on the file switch
+//! all of this off for reads: a request is then read as it is, up to the largest window or
+//! `io_pages`. If the largest window of a file is 0, a miss reads its page alone.
 //!
-//! It detects neither thrashing nor backward nor strided reads.
+//! The policy detects neither thrashing nor backward nor strided reads.
 //!
 //! Deliberate differences:
-//! - Linux retries a fault once its page is there, and the retry counts as a hit, unless the page
-//!   was reclaimed from among those in use. So there read-around hardly ever ends. Here it is the
-//!   caller's choice whether to tell of the retry, as it is what counts as a fault.
-//! - A marker comes off before the policy is asked, whatever it answers. Linux leaves it on if the
-//!   largest window is 0, or by a fault if random reads are advised on the mapping.
-//! - Congestion means that of the device and only defers what a marker asks for. Linux no longer
-//!   looks at the device; where the reader's control group is congested, it does that too, and
-//!   reads a missing page alone.
+//! - Linux retries a fault once its page is present, and the retry counts as a hit, unless the page
+//!   was reclaimed from among those in use. So in Linux read-around hardly ever ends. Here the
+//!   caller chooses whether to report the retry, because the caller decides what counts as a fault.
+//! - A marker is removed before the policy is consulted, whatever the answer. Linux keeps it if the
+//!   largest window is 0, or for a fault if random reads are advised on the mapping.
+//! - Congestion means that of the device, and it defers only what a marker requests. Linux no
+//!   longer checks the device. If the reader's control group is congested, Linux does the same, and
+//!   also reads a missing page alone.
 //!
-//! Cost: a decision on a marker of the stream's own is a few comparisons. One on a miss away from
-//! the stream looks at cached pages before it, as many as the largest window at most; one on
-//! another stream's marker at those behind it. A hit without a marker costs nothing, but for
-//! faults while more have missed than hit.
+//! Cost: a decision on a marker of the stream's own is a few comparisons. A decision on a miss away
+//! from the stream looks at cached pages before it, at most as many as the largest window has. A
+//! decision on another stream's marker looks at those after it. A hit without a marker costs
+//! nothing, except for faults while more have missed than hit.
 //!
 //! Tunables: `max_pages` of [`FileState`]; `io_pages`, in pages, default `max_pages`, in Linux the
 //! device's largest request (`max_sectors_kb`).
 //!
-//! Tests: `tests/kernel` replays what a kernel chose, on several hundred patterns of reads, faults
-//! and advice; `docs/design/readahead-oracle.md` tells how it was recorded. Properties are in
-//! `tests/policies`.
+//! Tests: `tests/kernel` replays a kernel's choices, on several hundred patterns of reads, faults
+//! and advice; `docs/design/readahead-oracle.md` describes how they were recorded. Properties are
+//! in `tests/policies`.
 
 use crate::folio::LARGEST_ORDER;
 use crate::{
@@ -68,14 +68,14 @@ use crate::{
     Windows, sizes,
 };
 
-/// Readahead of today's Linux.
+/// Readahead of current Linux.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Modern;
 
-/// Read-around stops while more faults than this have missed.
+/// Read-around stops when more faults than this have missed.
 const MANY_MISSES: u16 = 100;
 
-/// No more misses than this are counted.
+/// The upper limit of the count of misses.
 const MOST_MISSES: u16 = 10 * MANY_MISSES;
 
 impl Policy for Modern {
@@ -117,18 +117,18 @@ impl Policy for Modern {
     }
 }
 
-/// The largest window for a request of `request_pages`.
+/// Returns the largest window for a request of `request_pages`.
 fn limit(state: &FileState, request_pages: u32) -> u32 {
     state.max_pages().max(request_pages.min(state.io_pages()))
 }
 
-/// The page that the last read ended in; the next one if it ended with a page.
+/// Returns the page in which the last read ended, or the next one if it ended at a page boundary.
 fn previous_position(state: &FileState) -> u64 {
     let behind = u64::from(!state.previous_ends_inside);
     state.previous.0.saturating_add(behind)
 }
 
-/// What to bring in where a page is missing that a request of `request_pages` needs.
+/// Returns the window for a missing page that a request of `request_pages` needs.
 fn synchronous(
     state: &mut FileState,
     read: &Read,
@@ -162,7 +162,7 @@ fn synchronous(
     begin(state, read.index, size, 1)
 }
 
-/// What to bring in where a page carries the marker.
+/// Returns the window for a page that carries the marker.
 fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option<Window> {
     if state.max_pages() == 0 || read.congested {
         return None;
@@ -171,7 +171,7 @@ fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) ->
         return None;
     }
     let folio = resident.folio(read.index);
-    // A read asks as from the first page of the folio, a fault as from its own.
+    // A read counts from the first page of the folio, a fault from its own page.
     let (index, request_pages) = if read.by_fault {
         (read.index, state.max_pages())
     } else {
@@ -200,12 +200,12 @@ fn asynchronous(state: &mut FileState, read: &Read, resident: &dyn Residency) ->
     Some(state.window)
 }
 
-/// The first page of the asynchronous part; the page behind the window if there is none.
+/// Returns the first page of the asynchronous part, or the page after the window if there is none.
 fn first_ahead(window: Window) -> PageIndex {
     window.start.plus((window.size - window.async_size).into())
 }
 
-/// The first window of a stream.
+/// Opens the first window of a stream.
 fn begin(state: &mut FileState, start: PageIndex, size: u32, async_size: u32) -> Window {
     state.modern.growth.restart();
     state.modern.in_folios = true;
@@ -217,7 +217,7 @@ fn begin(state: &mut FileState, start: PageIndex, size: u32, async_size: u32) ->
     state.window
 }
 
-/// What to bring in where a fault misses its page; that page alone if nothing.
+/// Returns the window for a fault that misses its page, or `None` for that page alone.
 fn fault(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option<Window> {
     let max_pages = state.max_pages();
     if max_pages == 0 || state.modern.mapping == Advice::Random {
@@ -234,7 +234,7 @@ fn fault(state: &mut FileState, read: &Read, resident: &dyn Residency) -> Option
     Some(begin(state, PageIndex(start), max_pages, max_pages / 4))
 }
 
-/// What of the window lies within the file, in folios or in single pages.
+/// Returns the part of the window that is inside the file, in folios or in single pages.
 fn clip(state: &FileState, window: Window, file_pages: u64) -> Option<Window> {
     if state.modern.in_folios && state.modern.growth.has_large() {
         window.clip(file_pages)
@@ -243,8 +243,9 @@ fn clip(state: &FileState, window: Window, file_pages: u64) -> Option<Window> {
     }
 }
 
-/// What of a window of single pages lies within the file. The asynchronous part keeps its size, so
-/// that the marker moves back; if that is more than what is left, there is none.
+/// Returns the part of a window of single pages that is inside the file. The asynchronous part
+/// keeps its size, so the marker moves back. If it is larger than the rest of the window, there is
+/// no marker.
 fn clip_single_pages(window: Window, file_pages: u64) -> Option<Window> {
     let clipped = window.clip(file_pages)?;
     let async_size = match window.async_size {
@@ -257,22 +258,22 @@ fn clip_single_pages(window: Window, file_pages: u64) -> Option<Window> {
     })
 }
 
-#[doc(hidden)] // Only tests/kernel sets and asks for these; see the module.
+#[doc(hidden)] // Only tests/kernel uses these; see the module.
 impl FileState {
-    /// Sets the order of the largest folio that the page cache has; 0, the default, for single
+    /// Sets the order of the largest folio that the page cache supports; 0, the default, for single
     /// pages.
     pub fn set_largest_folio(&mut self, order: u8) {
         self.modern.growth.largest = order.min(LARGEST_ORDER);
     }
 
-    /// True if the window that [`Modern`] has just decided on is a stream's, which
-    /// is read in large folios where there are any; a request as it is never is.
+    /// Returns true if [`Modern`] has just decided on a window of a stream, which is read in large
+    /// folios if the page cache supports them. A request as it is never uses large folios.
     #[must_use]
     pub fn reads_in_folios(&self) -> bool {
         self.modern.in_folios
     }
 
-    /// The folios in which a window is read that [`Modern`] has just decided on.
+    /// Returns the folios in which a window is read that [`Modern`] has just decided on.
     pub fn folios(&self, window: Window) -> impl Iterator<Item = Folio> + use<> {
         let most = if self.modern.in_folios {
             self.modern.growth.order
@@ -293,7 +294,8 @@ impl FileState {
         })
     }
 
-    /// The rest of the stream's last window, where it cannot go on in large folios at `from`.
+    /// Returns the rest of the stream's last window from `from`, if it cannot continue in large
+    /// folios there.
     #[must_use]
     pub fn rest_in_single_pages(&self, from: PageIndex, file_pages: u64) -> Option<Window> {
         let rest = self.window.end().0.saturating_sub(from.0);
@@ -358,7 +360,7 @@ mod tests {
         for _ in 0..2000 {
             assert!(fault_on(&mut state, Trigger::Miss, &Nothing).is_empty());
         }
-        // No more than 1000 misses are remembered, and the next one counts too.
+        // At most 1000 misses are remembered, and the next one counts too.
         for _ in 0..900 {
             assert!(fault_on(&mut state, Trigger::Access, &Everything).is_empty());
         }

@@ -1,4 +1,4 @@
-//! No readahead: the reader brings in what it was asked for and nothing else.
+//! No readahead: the reader brings in the requested pages only.
 
 use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Windows};
 

@@ -1,7 +1,7 @@
-//! On-demand readahead as it entered Linux 2.6.23 in 2007 (Fengguang Wu).
+//! On-demand readahead as introduced in Linux 2.6.23 in 2007 (Fengguang Wu).
 //!
-//! Model: one window, and a marker inside it in place of a second one. The policy is asked on
-//! demand only: for a page that is missing, and for one that carries the marker.
+//! Model: one window, and a marker inside it instead of a second one. The policy is consulted on demand only:
+//! for a missing page, and for a page that carries the marker.
 //!
 //! ```text
 //!     |<------------------ readahead size ----------------->|
@@ -12,42 +12,40 @@
 //!                         page has the marker         next window starts here
 //! ```
 //!
-//! The three parameters of a window, as the patch defines them, are those of [`Window`]: where the
-//! next readahead begins ([`end`](Window::end)), how much to read ahead ([`size`](Window::size)),
-//! and when to do the next readahead ([`async_size`](Window::async_size)).
+//! The three parameters of a window, as the patch defines them, are those of [`Window`]: where the next
+//! readahead begins ([`end`](Window::end)), how much to read ahead ([`size`](Window::size)), and when to do
+//! the next readahead ([`async_size`](Window::async_size)).
 //!
 //! | case | what was seen | window |
 //! |---|---|---|
-//! | sequential-next | the lookahead index or the readahead index of the last window, not page 0 | behind the last one, a step up the ramp, all of it lookahead |
-//! | random | a miss away from the last read, of at most the largest window | the request as it is, no marker; the stream's window is left alone |
-//! | sequential-first | a miss at the start of a new file or next to the last read, or an oversize request | from the page, of the initial size; lookahead is what exceeds the request, or all of it where nothing does |
-//! | lookahead-clueless | a marker that the last window knows nothing of: streams interleave on one file | from the next page, four times the initial size; lookahead as in sequential-first |
+//! | sequential-next | the lookahead index or the readahead index of the last window, not page 0 | after the last one, a step up the ramp, all of it lookahead |
+//! | random | a miss away from the last read, of at most the largest window | the request as it is, no marker; the stream's window is left unchanged |
+//! | sequential-first | a miss at the start of a new file or next to the last read, or an oversize request | from the page, of the initial size; lookahead is what exceeds the request, or all of it if nothing does |
+//! | lookahead-clueless | a marker that does not belong to the last window: streams interleave on one file | from the next page, four times the initial size; lookahead as in sequential-first |
 //!
-//! Reads are sequential where the page is the last one read or the one behind it, in unsigned
-//! arithmetic; before the first read, page 0 is next. A window whose pages were reclaimed before
-//! they were read (thrashing) needs no case: the next miss is sequential-first and opens a window
-//! there, so that they come back in large reads. If the page with the marker is among those lost,
-//! the miss on it is sequential-next: that page is read alone, and the others come back from the
-//! next request on. Faults are [read around](crate#faults).
+//! A read is sequential if its page is the last one read or the one after it, in unsigned arithmetic. Before
+//! the first read, page 0 is next. A window whose pages were reclaimed before they were read (thrashing)
+//! needs no case: the next miss is sequential-first and opens a window there, so the pages are read again in
+//! large reads. If the page with the marker is among those lost, the miss on it is sequential-next: that page
+//! is read alone, and the others are read again from the next request on. Faults are [read
+//! around](crate#faults).
 //!
 //! Deliberate choices:
-//! - Lookahead-clueless is that of the 2007 patch. From 2.6.24 Linux looks instead for the first
-//!   hole behind the marker and starts there, which needs a scan of the page cache;
-//!   [`Modern`](crate::Modern) does.
-//! - A marker on page 0 is never sequential-next, as in the original: the window that begins a
-//!   file with a request that fills it costs its stream one miss more, and its pages but the first
-//!   are asked for again.
+//! - Lookahead-clueless is that of the 2007 patch. From 2.6.24 Linux instead finds the first hole after the
+//!   marker and starts there, which requires a scan of the page cache. [`Modern`](crate::Modern) does this.
+//! - A marker on page 0 is never sequential-next, as in the original. Therefore, if the first request of a
+//!   file fills its window, the stream has one more miss, and all pages of that window except the first are
+//!   requested again.
 //! - The answer is clipped to the end of the file, and the remembered window is not, as in Linux.
-//! - A congested device defers only what is asked for by a marker: the reader waits for a miss.
-//! - Advice of random reads makes the largest window 0 pages, and then nothing is answered.
-//! - A fault that meets the marker sets off the next window as a read does: the caller has taken
-//!   the marker off, and nobody else would.
+//! - A congested device defers only what a marker requests, because a reader waits for a miss.
+//! - Advice of random reads makes the largest window 0 pages, and the policy then returns no window.
+//! - A fault that meets the marker triggers the next window as a read does: the caller has removed the
+//!   marker, so no other reader would.
 //!
-//! Cost: a decision is a few comparisons on 32 bytes of state. A hit without a marker costs
-//! nothing, since the policy is not asked.
+//! Cost: a decision is a few comparisons on 32 bytes of state. A hit without a marker costs nothing, since
+//! the policy is not consulted.
 //!
-//! Tests: the table in `tests/policies/ondemand.rs`, the properties in
-//! `tests/policies/properties.rs`.
+//! Tests: the table in `tests/policies/ondemand.rs`, the properties in `tests/policies/properties.rs`.
 
 use crate::{FileState, Policy, PolicyName, Read, Residency, Trigger, Window, Windows, sizes};
 
@@ -101,12 +99,12 @@ impl Policy for OnDemand {
     }
 }
 
-/// True if the page is where the stream of `last` arrives next.
+/// Returns true if the page is the one that the stream of `last` reads next.
 fn expects(last: Window, read: &Read) -> bool {
     read.index.0 != 0 && (Some(read.index) == last.marker() || read.index == last.end())
 }
 
-/// The first window of a stream: sequential-first, or lookahead-clueless at a marker.
+/// Returns the first window of a stream: sequential-first, or lookahead-clueless at a marker.
 fn open(read: &Read, request: u32, max_pages: u32) -> Window {
     let size = sizes::initial(request, max_pages);
     let async_size = if size > request { size - request } else { size };

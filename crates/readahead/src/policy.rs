@@ -5,42 +5,42 @@ use std::str::FromStr;
 
 use crate::{FileState, Read, Residency, Window, Windows};
 
-/// A readahead policy: one read in, windows out.
+/// A readahead algorithm, which turns one read into windows.
 ///
-/// What happens around a decision, in which order, is in [`driver`](crate::driver).
+/// [`driver`](crate::driver) describes the steps before and after a decision, and their order.
 ///
-/// # What the policy does
-/// It answers with at most two windows, each within the file and within [`FileState::max_pages`]
-/// (a request as it is may be larger), does no I/O, reads no clock and allocates nothing.
+/// # Requirements
+/// A policy returns at most two windows, each within the file and within [`FileState::max_pages`]
+/// (a request as it is may be larger). It does no I/O, reads no clock and allocates nothing.
 pub trait Policy: fmt::Debug + Send + Sync {
-    /// The name that selects this policy.
+    /// Returns the name that selects this policy.
     fn name(&self) -> PolicyName;
 
-    /// True if the policy has to be asked about hits without a marker too: those of page faults
-    /// if `by_fault`, otherwise those of reads.
+    /// Returns true if the policy must also be consulted about hits without a marker: those of page
+    /// faults if `by_fault`, otherwise those of reads.
     fn wants_every_page(&self, _by_fault: bool) -> bool {
         false
     }
 
-    /// True if the policy, which wants every page, wants to know of this one.
+    /// Returns true if a policy that wants every page needs to be consulted about this one.
     fn wants_access(&self, _state: &FileState, _read: &Read) -> bool {
         false
     }
 
-    /// Decides what to bring in for `read`, and remembers it in `state`.
+    /// Decides which windows to bring in for `read`, and updates `state`.
     fn decide(&self, state: &mut FileState, read: &Read, resident: &dyn Residency) -> Windows;
 
-    /// Takes note that of `window`, `new_pages` were not resident and are being read.
+    /// Records that `new_pages` of `window` were not resident and are being read.
     fn window_read(&self, _state: &mut FileState, _window: Window, _new_pages: u32) {}
 
-    /// True if a read works on a copy of the state, taken when it begins and put back when it
-    /// ends, as up to Linux 2.6.23: readers that share an open file then do not meet inside a
-    /// read, and the last one to end leaves its state. A caller may disregard it.
+    /// Returns true if a read works on a copy of the state, taken when it begins and written back
+    /// when it ends, as up to Linux 2.6.23. Readers that share an open file then do not affect each
+    /// other within a read, and the state of the last one to end remains. A caller may ignore this.
     fn copies_state(&self) -> bool {
         false
     }
 
-    /// Takes note that the reader has got the whole request.
+    /// Records that the reader has received the whole request.
     fn end_read(&self, state: &mut FileState, read: &Read) {
         state.set_previous(read.last_page(), read.ends_inside_page);
     }
@@ -57,15 +57,15 @@ pub enum PolicyName {
     /// On-demand readahead of 2007: [`OnDemand`](crate::OnDemand).
     #[default]
     OnDemand,
-    /// Readahead of today's Linux: [`Modern`](crate::Modern).
+    /// Readahead of current Linux: [`Modern`](crate::Modern).
     Modern,
 }
 
 impl PolicyName {
-    /// All names, in the order of their generations.
+    /// All names, in the order in which the policies appeared in Linux.
     pub const ALL: &'static [Self] = &[Self::Off, Self::Legacy, Self::OnDemand, Self::Modern];
 
-    /// The name as it is written.
+    /// Returns the name as written in options.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl FromStr for PolicyName {
     }
 }
 
-/// No policy has this name.
+/// An error: no policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no readahead policy is called {name:?}; there are {}", known())]
 pub struct UnknownPolicy {

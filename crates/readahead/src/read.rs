@@ -1,44 +1,44 @@
-//! What a policy sees: one read, why it is asked now, and what is resident.
+//! The input of a policy: one read, the reason for the call, and the resident pages.
 
 use crate::{Folio, PageIndex, Window};
 
-/// Why the policy is asked.
+/// The reason why the policy is consulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Trigger {
-    /// The page is about to be looked up. Only for policies that
-    /// [want every page](crate::Policy::wants_every_page).
+    /// The page is about to be looked up. Only policies that [want every
+    /// page](crate::Policy::wants_every_page) get this.
     Access,
     /// The page was looked up and is neither resident nor in flight.
     Miss,
-    /// The page is resident or in flight and carries the marker. The caller takes the marker off
-    /// before it asks, whatever the answer, so that one reader sets off one window.
+    /// The page is resident or in flight and carries the marker. The caller removes the marker
+    /// before the call, whatever the answer, so that one reader triggers one window.
     Marker,
 }
 
 /// One page of one read, as a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Read {
-    /// Why the policy is asked.
+    /// The reason why the policy is consulted.
     pub trigger: Trigger,
-    /// The page that it is asked about: within the request.
+    /// The page in question, which is within the request.
     pub index: PageIndex,
-    /// First page of the reader's request. Equal to `index` where a new request begins.
+    /// First page of the reader's request. Equal to `index` if a new request begins.
     pub request_start: PageIndex,
-    /// Pages in the reader's request, from `request_start`; 0 is taken as 1.
+    /// Pages in the reader's request, from `request_start`; 0 is treated as 1.
     pub request_pages: u32,
-    /// The request, or the file before it, ends inside its last page, not with it.
+    /// The request ends inside its last page, or the file ends there.
     pub ends_inside_page: bool,
-    /// A page fault, not a read: the request is the one page.
+    /// The request is a page fault of one page, not a read.
     pub by_fault: bool,
-    /// Pages in the file, a partial last one included.
+    /// Pages in the file, including a partial last one.
     pub file_pages: u64,
-    /// The device has more queued than it should: asynchronous readahead gives way.
+    /// The queue of the device is too long: asynchronous readahead is deferred.
     pub congested: bool,
 }
 
 impl Read {
-    /// Pages of the request from `index` to its end; at least 1.
+    /// Returns the number of pages of the request from `index` to its end; at least 1.
     #[must_use]
     pub fn rest_pages(&self) -> u32 {
         let done = self.index.0.saturating_sub(self.request_start.0);
@@ -46,30 +46,31 @@ impl Read {
         u32::try_from(rest).unwrap_or(u32::MAX)
     }
 
-    /// The last page of the request.
+    /// Returns the last page of the request.
     #[must_use]
     pub fn last_page(&self) -> PageIndex {
         self.request_start
             .plus(u64::from(self.request_pages.max(1) - 1))
     }
 
-    /// The window of the rest of the request as it is, with nothing read ahead.
+    /// Returns the rest of the request as a window, with nothing read ahead.
     pub(crate) fn as_asked(&self) -> Window {
         Window::unmarked(self.index, self.rest_pages())
     }
 }
 
-/// What of a file is resident. Pages in flight count as resident: nobody needs to ask for them.
+/// The resident pages of a file. Pages in flight count as resident, since they need not be
+/// requested again.
 ///
-/// For each window, a policy asks about at most as many pages as its largest window has. `off`,
-/// and `ondemand` for reads, ask about none.
+/// For each window, a policy queries at most as many pages as its largest window has. `off`, and
+/// `ondemand` for reads, query none.
 pub trait Residency {
-    /// True if the page is resident or in flight.
+    /// Returns true if the page is resident or in flight.
     fn is_resident(&self, page: PageIndex) -> bool;
 
-    /// The folio that holds the page, which is resident: that page alone, but in page caches with
-    /// large folios.
-    #[doc(hidden)] // Only the page cache of tests/kernel has any; the default is right elsewhere.
+    /// Returns the folio that contains a resident page. This is that page alone, except in page
+    /// caches with large folios.
+    #[doc(hidden)] // Only the page cache of tests/kernel implements it; others use the default.
     fn folio(&self, page: PageIndex) -> Folio {
         Folio {
             start: page,
@@ -77,7 +78,7 @@ pub trait Residency {
         }
     }
 
-    /// The first page at or after `from` that is not resident, among the next `scan_pages`.
+    /// Returns the first page at or after `from` that is not resident, among the next `scan_pages`.
     fn next_hole(&self, from: PageIndex, scan_pages: u32) -> Option<PageIndex> {
         (0..u64::from(scan_pages))
             .map_while(|step| from.0.checked_add(step))
@@ -85,7 +86,8 @@ pub trait Residency {
             .find(|page| !self.is_resident(*page))
     }
 
-    /// How many pages directly before `before` are resident without a gap, at most `scan_pages`.
+    /// Returns how many pages directly before `before` are resident without a gap, at most
+    /// `scan_pages`.
     fn resident_before(&self, before: PageIndex, scan_pages: u32) -> u32 {
         let run = (1..=u64::from(scan_pages))
             .map_while(|step| before.0.checked_sub(step))

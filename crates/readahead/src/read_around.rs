@@ -1,7 +1,8 @@
-//! Read-around: what page faults bring in under the policies before `modern`.
+//! Read-around: the windows of page faults under the policies before `modern`.
 //!
-//! Model: a fault tells less than a read, since neither its length nor an order is known. So the
-//! largest window is brought in, with the fault in its middle, as long as that seems to help:
+//! Model: a fault gives less information than a read, since neither its length nor an order is
+//! known. So the largest window is read, with the fault in its middle, as long as that seems to
+//! help:
 //!
 //! ```text
 //!        |<-- max/2 -->|<-- max/2 -->|
@@ -10,17 +11,16 @@
 //!      start         the page that a fault missed
 //! ```
 //!
-//! Faults that find their page count as hits, the others as misses. Once there are more than
-//! [`LOTS_OF_MISSES`] misses above the hits, a page that a fault misses is read alone, until hits
-//! have made up for it. Where faults and reads share a file, the windows of its readers stay as
-//! they are.
+//! Faults that find their page count as hits, the others as misses. When misses exceed hits by more
+//! than [`LOTS_OF_MISSES`], a page that a fault misses is read alone, until there are enough hits
+//! again. If faults and reads share a file, faults leave the windows of its readers unchanged.
 
 use crate::{Read, Residency, Trigger, Window, Windows};
 
-/// So many more misses than hits end the read-around.
+/// Read-around stops when misses exceed hits by more than this.
 const LOTS_OF_MISSES: u32 = 100;
 
-/// What is remembered of the faults on one open file.
+/// The state of the faults on one open file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     misses: u32,
@@ -28,7 +28,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// What to bring in for the fault `read`.
+    /// Returns the window to bring in for the fault `read`.
     pub(crate) fn decide(
         &mut self,
         read: &Read,
@@ -38,8 +38,8 @@ impl State {
         match read.trigger {
             Trigger::Miss => self.miss(read, max_pages).clip(read.file_pages).into(),
             Trigger::Access => {
-                // An access is told of before its page is looked up: a miss will follow where
-                // the page is not there.
+                // An access is reported before its page is looked up. If the page is absent, a miss
+                // will follow.
                 if resident.is_resident(read.index) {
                     self.hits = self.hits.saturating_add(1);
                 }

@@ -1,9 +1,10 @@
-//! How large a window is: the ramp that all generations of Linux readahead share.
+//! Window sizes: the ramp that all generations of Linux readahead share.
 
-/// Size of the first window of a stream whose request is `request_pages`.
+/// Returns the size of the first window of a stream whose request is `request_pages`.
 ///
-/// The request is rounded up to a power of two, then taken four times while it is tiny against
-/// `max_pages`, twice while it is small, and otherwise the window is as large as it may be.
+/// The request is rounded up to a power of two. It is then multiplied by four while it is tiny
+/// compared with `max_pages`, or by two while it is small. Otherwise the window has the largest
+/// size.
 pub(crate) fn initial(request_pages: u32, max_pages: u32) -> u32 {
     match request_pages.checked_next_power_of_two() {
         Some(rounded) if rounded <= max_pages / 32 => rounded * 4,
@@ -12,7 +13,8 @@ pub(crate) fn initial(request_pages: u32, max_pages: u32) -> u32 {
     }
 }
 
-/// Size of the window that follows one of `size`: four times it while small, else twice.
+/// Returns the size of the window that follows one of `size`: four times that while small, else
+/// twice.
 pub(crate) fn next(size: u32, max_pages: u32) -> u32 {
     let factor = if size < max_pages / 16 { 4 } else { 2 };
     size.saturating_mul(factor).min(max_pages)

@@ -1,12 +1,12 @@
-//! What a policy remembers of one open file, and its one tunable.
+//! The state that a policy keeps for one open file, and its one tunable.
 //!
-//! Model: Linux's `file_ra_state`. One struct serves every policy, so that a file's state does
-//! not depend on which policy runs, and a lab can switch policies between two reads.
+//! Model: Linux's `file_ra_state`. One struct serves every policy, so a file's state does not
+//! depend on which policy runs, and the lab can switch policies between two reads.
 //!
-//! Cost: at most 128 bytes a file, `Copy`; whoever holds it decides how it is locked.
+//! Cost: at most 128 bytes for each file. It is `Copy`; its owner decides how it is locked.
 //!
-//! Tunables: `max_pages`, the largest window in pages. Default [`DEFAULT_MAX_BYTES`] of 4 KiB
-//! pages, which is also Linux's (`read_ahead_kb` = 128). 0 switches readahead off for the file.
+//! Tunables: `max_pages`, the largest window in pages. The default is [`DEFAULT_MAX_BYTES`] in 4
+//! KiB pages, which is also Linux's (`read_ahead_kb` = 128). 0 switches readahead off for the file.
 
 use crate::folio::Growth;
 use crate::legacy::windows;
@@ -19,53 +19,53 @@ pub const DEFAULT_MAX_BYTES: u64 = 128 * 1024;
 /// The largest window by default, in pages of 4 KiB.
 pub const DEFAULT_MAX_PAGES: u32 = 32;
 
-/// No window is ever larger than this, whatever is configured: 256 MiB in pages of 4 KiB.
+/// The upper limit of all windows, whatever is configured: 256 MiB in pages of 4 KiB.
 pub const MAX_PAGES_LIMIT: u32 = 1 << 16;
 
-/// A window limit of `bytes` as pages of `page_size_bytes`: at least one page unless `bytes` is
-/// 0, and at most [`MAX_PAGES_LIMIT`].
+/// Converts a window limit of `bytes` to pages of `page_size_bytes`: at least one page unless
+/// `bytes` is 0, and at most [`MAX_PAGES_LIMIT`].
 #[must_use]
 pub fn max_pages_from_bytes(bytes: u64, page_size_bytes: u32) -> u32 {
     let pages = bytes.div_ceil(u64::from(page_size_bytes.max(1)));
     u32::try_from(pages).map_or(MAX_PAGES_LIMIT, |pages| pages.min(MAX_PAGES_LIMIT))
 }
 
-/// A range is brought in by windows of at most this: 2 MiB in pages of 4 KiB.
+/// The largest window for advice that a range will be needed: 2 MiB in pages of 4 KiB.
 const FORCED_WINDOW_PAGES: u64 = 512;
 
-/// What only [`Modern`](crate::Modern) remembers of a file.
+/// The state of a file that only [`Modern`](crate::Modern) uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ModernState {
-    /// The largest request that the device takes; 0 for the largest window.
+    /// The largest request that the device accepts; 0 stands for the largest window.
     io_pages: u32,
-    /// Faults that missed, less those that hit, down to 0.
+    /// Faults that missed, minus those that hit, but at least 0.
     pub(crate) mmap_miss: u16,
     /// The advice on faults.
     pub(crate) mapping: Advice,
-    /// How large the folios of the stream have grown.
+    /// The size to which the folios of the stream have grown.
     pub(crate) growth: Growth,
-    /// The last decision was a stream's window, which is read in folios of that size.
+    /// The last decision was a window of the stream, which is read in folios of that size.
     pub(crate) in_folios: bool,
 }
 
-/// What a policy remembers of one open file.
+/// The state that a policy keeps for one open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileState {
     /// The last window, not clipped to the file: empty (size 0) until there is one.
     pub(crate) window: Window,
     /// The last page of the last read; `u64::MAX` before the first, so that page 0 follows it.
     pub(crate) previous: PageIndex,
-    /// The last read ended inside that page, not with it.
+    /// The last read ended inside that page, not at its end.
     pub(crate) previous_ends_inside: bool,
-    /// What `legacy` remembers instead of `window` and `previous`.
+    /// What `legacy` uses instead of `window` and `previous`.
     pub(crate) legacy: windows::State,
-    /// How faults fare, for the policies that read around them.
+    /// Hits and misses of faults, for the policies that read around them.
     pub(crate) read_around: read_around::State,
-    /// What `modern` remembers besides `window` and `previous`.
+    /// What `modern` uses in addition to `window` and `previous`.
     pub(crate) modern: ModernState,
     /// The advice on reads: normal, sequential or random.
     pub(crate) advice: Advice,
-    /// Sequential reads were advised, and nothing normal since.
+    /// Sequential reads were advised, and `Normal` was not advised since.
     pub(crate) doubled: bool,
     max_pages: u32,
 }
@@ -87,12 +87,12 @@ impl FileState {
         }
     }
 
-    /// Sets the largest window that this file gets from now on.
+    /// Sets the largest window of this file for later reads.
     pub fn set_max_pages(&mut self, max_pages: u32) {
         self.max_pages = max_pages.min(MAX_PAGES_LIMIT);
     }
 
-    /// The largest window this file gets: twice what was set, where sequential reads are
+    /// Returns the largest window of this file: twice the configured size if sequential reads are
     /// [advised](Self::advise).
     #[must_use]
     pub fn max_pages(&self) -> u32 {
@@ -103,7 +103,8 @@ impl FileState {
         }
     }
 
-    /// The same for the policies to which advice of random reads means no readahead at all.
+    /// Returns the same, but 0 for random reads. This is for policies in which that advice disables
+    /// readahead.
     pub(crate) fn max_pages_unless_random(&self) -> u32 {
         match self.advice {
             Advice::Random => 0,
@@ -112,20 +113,21 @@ impl FileState {
     }
 
     /// Sets the last page that was read, and whether the read ended inside it.
-    /// [`Policy::end_read`](crate::Policy::end_read) does this too; a caller that keeps the page
-    /// in an atomic of its own, so that hits need no lock, brings it up to date here before it
-    /// asks for a decision.
+    /// [`Policy::end_read`](crate::Policy::end_read) does this too. A caller may keep the page in
+    /// an atomic of its own, so that hits need no lock. It then updates the page here before it
+    /// requests a decision.
     pub fn set_previous(&mut self, page: PageIndex, ends_inside: bool) {
         self.previous = page;
         self.previous_ends_inside = ends_inside;
     }
 
-    /// True if a read of `page` goes on where the last one ended, or repeats its last page.
+    /// Returns true if a read of `page` continues where the last one ended, or repeats its last
+    /// page.
     pub(crate) fn is_sequential(&self, page: PageIndex) -> bool {
         page.0.wrapping_sub(self.previous.0) <= 1
     }
 
-    /// Opens the window behind the last one, a step up the ramp, all of it asynchronous.
+    /// Opens the window after the last one, a step up the ramp, all of it asynchronous.
     pub(crate) fn push_forward(&mut self) -> Window {
         let size = sizes::next(self.window.size, self.max_pages());
         self.window = Window {
@@ -136,7 +138,7 @@ impl FileState {
         self.window
     }
 
-    /// Takes advice on reads of the file. `WillNeed` and `DontNeed` change nothing here.
+    /// Sets the advice on reads of the file. `WillNeed` and `DontNeed` have no effect here.
     pub fn advise(&mut self, advice: Advice) {
         match advice {
             Advice::Normal => self.doubled = false,
@@ -147,9 +149,9 @@ impl FileState {
         self.advice = advice;
     }
 
-    /// What to bring in on the advice that `pages` will be needed, in a file of `file_pages`.
+    /// Returns the window for the advice that `pages` will be needed, in a file of `file_pages`.
     ///
-    /// As in Linux this is the beginning of the range only, as much as the largest window or the
+    /// As in Linux, this is only the beginning of the range: as much as the largest window or the
     /// largest request of the device, whichever is more.
     pub fn will_need(
         &self,
@@ -171,7 +173,7 @@ impl FileState {
         })
     }
 
-    /// Takes advice on faults of a mapping of the file.
+    /// Sets the advice on faults of a mapping of the file.
     pub fn advise_mapping(&mut self, advice: Advice) {
         match advice {
             Advice::Normal | Advice::Sequential | Advice::Random => self.modern.mapping = advice,
@@ -179,14 +181,14 @@ impl FileState {
         }
     }
 
-    /// Sets the largest request that the device takes at once, in pages. A request that is larger
-    /// than the largest window gets a window up to this. 0, the default, means that the device
-    /// takes no more than the largest window.
+    /// Sets the largest request that the device accepts at once, in pages. A request that is larger
+    /// than the largest window gets a window up to this size. 0, the default, stands for the
+    /// largest window.
     pub fn set_io_pages(&mut self, io_pages: u32) {
         self.modern.io_pages = io_pages.min(MAX_PAGES_LIMIT);
     }
 
-    /// The largest request that the device takes at once, in pages.
+    /// Returns the largest request that the device accepts at once, in pages.
     pub(crate) fn io_pages(&self) -> u32 {
         match self.modern.io_pages {
             0 => self.max_pages(),

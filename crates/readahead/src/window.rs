@@ -1,4 +1,4 @@
-//! The window: a run of pages to bring in, and the marker that asks for the one behind it.
+//! The window: a run of pages to bring in, and the marker that triggers the next one.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use std::fmt;
 pub struct PageIndex(pub u64);
 
 impl PageIndex {
-    /// The page `count` pages further on, or the last index there is.
+    /// Returns the page `count` pages further on, or the largest index.
     #[must_use]
     pub const fn plus(self, count: u64) -> Self {
         Self(self.0.saturating_add(count))
     }
 
-    /// The page `count` pages before, or page 0.
+    /// Returns the page `count` pages before, or page 0.
     pub(crate) const fn minus(self, count: u64) -> Self {
         Self(self.0.saturating_sub(count))
     }
@@ -29,30 +29,29 @@ impl fmt::Display for PageIndex {
 ///
 /// # Invariants
 /// 1. `size` is at least 1, and `async_size` at most `size`.
-/// 2. A window that a [`Policy`](crate::Policy) answers with ends within the file, and is no
-///    larger than the limit of its [`FileState`](crate::FileState), unless it is the request as it
-///    is.
+/// 2. A window that a [`Policy`](crate::Policy) returns ends within the file. It is not larger than
+///    the limit of its [`FileState`](crate::FileState), unless it is the request as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// First page of the window.
     pub start: PageIndex,
-    /// How many pages it has.
+    /// Number of pages.
     pub size: u32,
-    /// How many pages, counted from the window's end, are ahead of what was asked for.
+    /// Number of pages at the end of the window that are ahead of the request.
     pub async_size: u32,
 }
 
 impl Window {
-    /// The page behind the window: the readahead index.
+    /// Returns the page after the window: the readahead index.
     #[must_use]
     pub const fn end(&self) -> PageIndex {
         self.start.plus(self.size as u64)
     }
 
-    /// The page that carries the marker, or `None` if reading the window shall set nothing off.
+    /// Returns the page that carries the marker, or `None` if reading the window triggers nothing.
     ///
-    /// The caller marks the page only if this window is what brought it in: a page that was
-    /// resident before belongs to whoever read it.
+    /// The caller marks the page only if this window brought it in. A page that was resident before
+    /// belongs to whichever window read it.
     #[must_use]
     pub const fn marker(&self) -> Option<PageIndex> {
         if self.async_size == 0 {
@@ -61,13 +60,13 @@ impl Window {
         Some(self.start.plus((self.size - self.async_size) as u64))
     }
 
-    /// True if `page` lies within the window.
+    /// Returns true if `page` is within the window.
     #[must_use]
     pub const fn contains(&self, page: PageIndex) -> bool {
         page.0 >= self.start.0 && page.0 < self.end().0
     }
 
-    /// `size` pages, with nothing read ahead.
+    /// Creates a window of `size` pages, with nothing read ahead.
     pub(crate) const fn unmarked(start: PageIndex, size: u32) -> Self {
         Self {
             start,
@@ -76,13 +75,14 @@ impl Window {
         }
     }
 
-    /// One page, with nothing read ahead.
+    /// Creates a window of one page, with nothing read ahead.
     pub(crate) const fn alone(page: PageIndex) -> Self {
         Self::unmarked(page, 1)
     }
 
-    /// What of the window lies within a file of `file_pages` pages. The marker keeps its page; if
-    /// that lies behind the end of the file, there is nothing left to set off and it is dropped.
+    /// Returns the part of the window that is inside a file of `file_pages` pages. The marker keeps
+    /// its page. A marker past the end of the file is dropped, since there is nothing left to
+    /// trigger.
     pub(crate) fn clip(self, file_pages: u64) -> Option<Self> {
         let room = file_pages
             .checked_sub(self.start.0)
@@ -97,8 +97,8 @@ impl Window {
     }
 }
 
-/// What a policy answers with: the windows to bring in, in this order. At most two, since a policy
-/// may open a stream's first window and the one ahead of it at once.
+/// The answer of a policy: the windows to bring in, in this order. There are at most two, since a
+/// policy may open a stream's first window and the one ahead of it at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Windows([Option<Window>; 2]);
 
@@ -106,20 +106,20 @@ impl Windows {
     /// Nothing to bring in.
     pub const NONE: Self = Self([None, None]);
 
-    /// Adds a window behind those that are there. A third one would be lost.
+    /// Appends a window. A third one would be lost.
     pub(crate) fn push(&mut self, window: Window) {
         debug_assert!(self.0[1].is_none(), "a policy answers with two windows");
         let place = usize::from(self.0[0].is_some());
         self.0[place] = Some(window);
     }
 
-    /// The first of the windows.
+    /// Returns the first window.
     #[must_use]
     pub const fn first(&self) -> Option<Window> {
         self.0[0]
     }
 
-    /// True if there is nothing to bring in.
+    /// Returns true if there is nothing to bring in.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0[0].is_none()

@@ -1,8 +1,8 @@
-//! Makes the base images and the seeds of every target, with mke2fs and debugfs:
-//! `images/` and `corpus/` beside this crate's manifest.
+//! Creates the base images and the seeds of every target with mke2fs and debugfs, in `images/` and
+//! `corpus/` beside this crate's manifest.
 //!
-//! The seeds of a parser are all structures of its kind in the images; where a
-//! block does not tell its kind by a magic number, all blocks are. Those of the other parsers are small
+//! The seeds of a parser are all structures of its kind in the images. If the kind of a block cannot be
+//! recognized by a magic number, all blocks are seeds. The seeds of the other parsers are small
 //! ([`small`]).
 
 mod small;
@@ -47,7 +47,7 @@ const IMAGES: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// Blocks of the fast-commit area of `fast-commit.img`.
+/// Blocks in the fast-commit area of `fast-commit.img`.
 const FAST_COMMIT_BLOCKS: u32 = 16;
 
 fn main() -> Result<()> {
@@ -64,7 +64,7 @@ fn main() -> Result<()> {
         }
         make_seeds(name, &path)?;
     }
-    // Each image with four patches of a byte that means nothing.
+    // Each image, with four patches of a byte that has no meaning.
     for which in 0..3 {
         let patches = [0, 0xFF, 0x03, 0, 0, 0, 0, 0].repeat(4);
         let input = [&[which], patches.as_slice()].concat();
@@ -83,7 +83,7 @@ fn main() -> Result<()> {
     )
 }
 
-/// Files that need every kind of structure, whose content is one byte a block.
+/// Creates files that need every kind of structure. Their content is one byte value for each block.
 fn make_tree(root: &Path) -> Result<()> {
     fs::write(root.join("inline"), [b'i'; 100])?;
     let large = fs::File::create(root.join("large"))?;
@@ -108,7 +108,7 @@ fn make_tree(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Of every image, and the seed of its hashes.
+/// The UUID of every image, also used as the seed of its hashes.
 const UUID: &str = "11111111-2222-3333-4444-555555555555";
 
 fn make_image(path: &Path, size_kib: &str, arguments: &str, tree: &Path) -> Result<()> {
@@ -122,12 +122,12 @@ fn make_image(path: &Path, size_kib: &str, arguments: &str, tree: &Path) -> Resu
         path,
         &["ea_set /inline user.a b", "ea_set /sparse user.c d", &long],
     )?;
-    // Gives the directory of names its index.
+    // Builds the index of the directory of names.
     e2fsck("-fyD").accept(1).arg(path).run()?;
     Ok(())
 }
 
-/// Two transactions that have not been written home.
+/// Leaves two transactions that have not been written home.
 fn leave_transactions(path: &Path, dir: &Path) -> Result<()> {
     let block = dir.join("block");
     fs::write(&block, [b'j'; BLOCK_BYTES])?;
@@ -137,8 +137,8 @@ fn leave_transactions(path: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An empty log before an area of fast commits, which the targets fill; where
-/// that is goes to `fast-commit.area`, in bytes.
+/// Leaves an empty log before an area of fast commits, which the targets fill. The offset of the area,
+/// in bytes, is stored in `fast-commit.area`.
 fn leave_fast_commits(path: &Path) -> Result<()> {
     debugfs_write(path, &["feature needs_recovery"])?;
     let fs = open(path)?;
@@ -152,7 +152,7 @@ fn leave_fast_commits(path: &Path) -> Result<()> {
     let blocks = u32::try_from(journal.size_bytes() / BLOCK_BYTES as u64)?;
     let image = fs::File::options().write(true).open(path)?;
     let start = offset_bytes(0)?;
-    // Transaction 1 would start at block 1, but is not there.
+    // Transaction 1 would start at block 1, but does not exist.
     for (at, word) in [
         (0x18, 1),
         (0x1C, 1),

@@ -1,4 +1,4 @@
-//! Seeds that are made by hand, or are the files that tests read.
+//! Seeds that are made by hand or copied from test data.
 
 use super::{Result, seed};
 use larder_cache::hash::HashKey;
@@ -8,7 +8,7 @@ use larder_fuzz::{EVENT_FORMAT, PAGE_HEADER};
 use larder_trace::{TraceEvent, TraceInfo, TraceWriter};
 use std::fs;
 
-/// The files that imports are tested with, in the order of the formats.
+/// The files of the import tests, in the order of the formats.
 const IMPORTS: [(u8, &str); 6] = [
     (0, "blkparse.txt"),
     (1, "fio-2.txt"),
@@ -18,7 +18,7 @@ const IMPORTS: [(u8, &str); 6] = [
     (5, "keys.txt"),
 ];
 
-/// What is mounted with.
+/// Values of `-o tables=`.
 const TABLES: [&str; 5] = [
     "larder",
     "D",
@@ -54,9 +54,10 @@ pub fn make() -> Result<()> {
     make_changes()
 }
 
-/// A page of the ring buffer with an event of each length, and the same behind its own texts.
+/// Creates a page of the ring buffer with an event of each length, and the same page after
+/// descriptions of its own.
 fn make_page() -> Result<()> {
-    /// An event's words: its kind, and five numbers.
+    /// The words of an event: its kind, and five numbers.
     const EVENT: [u32; 11] = [7, 0, 8 << 20, 0, 12, 0, 3, 0, 4, 0, 1];
     let words = [
         &[5 << 5 | 11],
@@ -77,7 +78,8 @@ fn make_page() -> Result<()> {
     Ok(())
 }
 
-/// Traces of two row groups: whole, without an end, and without the sums of row groups.
+/// Creates traces of two row groups: complete, without an end, and without the checksums of row
+/// groups.
 fn make_trace() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("trace");
@@ -101,7 +103,7 @@ fn make_trace() -> Result<()> {
     let whole = fs::read(&path)?;
     seed("trace", "whole", &whole)?;
     seed("trace", "cut", &whole[..whole.len() - 8])?;
-    // Under another name, nobody knows them.
+    // Under another key, the checksums are ignored.
     let mut unsummed = whole;
     let (name, other) = (b"larder.trace.crc32c", b"larder.trace.crc32x");
     for at in 0..unsummed.len() {
@@ -112,7 +114,7 @@ fn make_trace() -> Result<()> {
     seed("trace", "unsummed", &unsummed)
 }
 
-/// Of each image, one that is whole and one that is not, with some changes of each kind.
+/// Creates for each image a complete and a damaged variant, with some changes of each kind.
 fn make_changes() -> Result<()> {
     let changes: Vec<u8> = (0..16)
         .flat_map(|kind| [kind, kind / 3, 8 + kind % 4, kind % 3, kind, 0, 100, kind])

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Where a file names what another defines.
+/// A place where a file names an item that another file defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     pub line: usize,
-    /// The path as it is written there.
+    /// The path as written in the source.
     pub path: String,
 }
 
 /// The first edge from each file to each other file.
 pub type Edges = BTreeMap<(PathBuf, PathBuf), Edge>;
 
-/// The edges inside each strongly connected component of more than one file.
+/// Returns the edges inside each strongly connected component of more than one file.
 pub fn cycles(edges: &Edges) -> Vec<Vec<(PathBuf, PathBuf, Edge)>> {
     let files: BTreeSet<&PathBuf> = edges.keys().map(|(from, _)| from).collect();
     let reached: BTreeMap<_, _> = files
@@ -42,7 +42,7 @@ pub fn cycles(edges: &Edges) -> Vec<Vec<(PathBuf, PathBuf, Edge)>> {
     cycles
 }
 
-/// The files that `start` depends on, directly or not.
+/// Returns the files that `start` depends on, directly or indirectly.
 fn reach<'e>(edges: &'e Edges, start: &PathBuf) -> BTreeSet<&'e PathBuf> {
     let mut reached = BTreeSet::new();
     let mut queue = vec![start];

@@ -2,9 +2,9 @@
 //!
 //! A file depends on another when one of its paths, in a `use` or anywhere else, names an item that
 //! the other defines. A re-export is followed to the definition, so a facade makes no cycle of its
-//! own; the file that re-exports depends on the definition too. Declaring a module is no
-//! dependency, and code for tests (`#[cfg(test)]`) is left out. Calls of methods name no path and
-//! are not seen.
+//! own. The file that re-exports also depends on the definition. The declaration of a module is not
+//! a dependency, and code for tests (`#[cfg(test)]`) is ignored. Method calls are not seen, because
+//! they contain no path.
 
 mod graph;
 mod source;
@@ -27,7 +27,7 @@ const CRATES: [&str; 9] = [
     "volume",
 ];
 
-/// Prints the cycles of `crates`, or of [`CRATES`] if none is named.
+/// Prints the cycles of `crates`, or of [`CRATES`] if that is empty.
 ///
 /// # Errors
 /// A source cannot be read or parsed, or there is a cycle.

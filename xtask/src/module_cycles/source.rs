@@ -1,4 +1,4 @@
-//! The modules of a crate: what each defines, imports and names.
+//! The modules of a crate: the definitions, imports and paths of each.
 
 use super::graph::{Edge, Edges};
 use super::located;
@@ -11,7 +11,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, ItemMacro, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
-/// Imports that are followed from one path, at most: those of macros lead to themselves.
+/// The limit of imports that are followed from one path. Imports of macros can refer to themselves.
 const MOST_IMPORTS: u32 = 32;
 
 type ReadFile<'r> = &'r dyn Fn(&Path) -> io::Result<String>;
@@ -19,7 +19,7 @@ type ReadFile<'r> = &'r dyn Fn(&Path) -> io::Result<String>;
 /// A module, in a file of its own or in a part of one.
 #[derive(Debug, Default)]
 struct Module {
-    /// Of the file, from the crate's directory of sources on.
+    /// The path of the file, relative to the crate's folder of sources.
     file: PathBuf,
     parent: usize,
     children: HashMap<String, usize>,
@@ -36,16 +36,16 @@ struct Mention {
     path: Vec<String>,
 }
 
-/// What a path names.
+/// The item that a path names.
 enum Target<'s> {
     Module(usize),
     /// An item, or a part of one, in this file.
     Item(&'s Path),
-    /// Something of another crate.
+    /// An item of another crate.
     External,
 }
 
-/// The modules of a crate, of which the first is its root.
+/// The modules of a crate. The first is its root.
 #[derive(Debug, Default)]
 pub struct Sources {
     modules: Vec<Module>,
@@ -98,7 +98,7 @@ impl Sources {
         Ok(())
     }
 
-    /// What each file needs of each other file.
+    /// Returns the edges from each file to each other file.
     pub fn edges(&self) -> Edges {
         let mut edges = Edges::new();
         for Mention { module, line, path } in &self.mentions {
@@ -128,7 +128,8 @@ impl Sources {
                     let is_last = index + 1 == path.len();
                     match self.member(at, name, is_last, imports) {
                         Some(Target::Module(child)) => at = child,
-                        // What a macro defines is not seen: it is in the module that is named.
+                        // Definitions made by a macro are not seen. Such an item is attributed to
+                        // the module that the path names.
                         None if index > 0 => return Some(Target::Item(&self.modules[at].file)),
                         other => return other,
                     }
@@ -139,7 +140,7 @@ impl Sources {
         (!is_inside).then_some(Target::Module(at))
     }
 
-    /// What `name` is in `module`.
+    /// Returns what `name` refers to in `module`.
     fn member(&self, module: usize, name: &str, is_last: bool, imports: u32) -> Option<Target<'_>> {
         let within = &self.modules[module];
         let child = within
@@ -171,13 +172,13 @@ impl Sources {
     }
 }
 
-/// Collects what one file has.
+/// Collects the contents of one file.
 struct Collector<'s> {
     sources: &'s mut Sources,
     module: usize,
-    /// Where the files of the module's children are.
+    /// The folder of the files of the module's children.
     folder: PathBuf,
-    /// Modules in other files: with the file that it is in unless that does not exist, and the
+    /// Modules in other files: the index, the file of the module unless it does not exist, and the
     /// folder of its children.
     declared: Vec<(usize, PathBuf, PathBuf)>,
 }
@@ -224,7 +225,7 @@ impl Collector<'_> {
         self.mention(line, path);
     }
 
-    /// The paths in what a macro is called with.
+    /// Collects the paths in the arguments of a macro.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let (mut line, mut colons, mut is_field) = (0, 0, false);
@@ -339,7 +340,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 }
 
-/// The attributes of `item`, and the name that it has in its module unless it is a module.
+/// Returns the attributes of `item`, and its name in its module unless it is a module.
 fn attributes_and_name(item: &Item) -> (&[Attribute], Option<String>) {
     let (attrs, name) = match item {
         Item::Const(item) => (&item.attrs, Some(&item.ident)),
@@ -359,7 +360,7 @@ fn attributes_and_name(item: &Item) -> (&[Attribute], Option<String>) {
     (attrs, name.map(ToString::to_string))
 }
 
-/// Whether `attrs` have a `cfg` that asks for tests.
+/// Returns true if `attrs` contain a `cfg` that requires tests.
 fn is_for_tests(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| {
         let cfg = attr

@@ -12,7 +12,7 @@ fn edges(files: &[(&str, &str)]) -> Edges {
     Sources::load(Path::new(""), &read).unwrap().edges()
 }
 
-/// Edges as `from:line to`.
+/// Returns the edges as `from:line to`.
 fn shown(files: &[(&str, &str)]) -> Vec<String> {
     let edges = edges(files);
     let show = |((from, to), edge): (&(std::path::PathBuf, std::path::PathBuf), &super::Edge)| {

@@ -2,7 +2,8 @@
 
 use super::{Kind, Text};
 
-/// The paragraphs of `source`: consecutive lines of text, list items and table rows among them.
+/// Returns the paragraphs of `source`: runs of consecutive lines of text, including list items and
+/// table rows.
 pub fn texts(source: &str) -> Vec<Text> {
     let mut texts: Vec<Text> = Vec::new();
     let mut fenced = false;

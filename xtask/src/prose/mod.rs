@@ -18,13 +18,13 @@ use std::process::Command;
 /// A piece of text to check: a paragraph, a comment, a string or a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// The line of its first character, from 1.
+    /// The line of its first character, starting at 1.
     pub line: usize,
     pub kind: Kind,
     pub content: String,
 }
 
-/// What a text is, which decides the rules that apply to it.
+/// The kind of a text, which decides the rules that apply to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Running text: Markdown, comments and documentation.
@@ -35,9 +35,9 @@ pub enum Kind {
     Name,
 }
 
-/// Prints what the rules reject in `paths`, or in every tracked file if there are none.
+/// Prints what the rules reject in `paths`, or in every tracked file if `paths` is empty.
 ///
-/// With `summary`, only the number of findings for each rule and each folder is printed.
+/// With `summary`, prints only the number of findings for each rule and each folder.
 ///
 /// # Errors
 /// A file cannot be read or parsed, or something was found.
@@ -69,7 +69,7 @@ pub fn check(paths: &[PathBuf], summary: bool) -> io::Result<()> {
     }
 }
 
-/// The files of the repository that git tracks, below `paths` if there are any.
+/// Returns the files of the repository that git tracks, below `paths` if it is not empty.
 fn tracked_files(root: &Path, paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .arg("-C")
@@ -86,7 +86,7 @@ fn tracked_files(root: &Path, paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     Ok(names.filter(|path| root.join(path).exists()).collect())
 }
 
-/// The texts of the file at `path`, or `None` if the lint does not read files of its kind.
+/// Returns the texts of the file at `path`, or `None` if the lint does not read files of its kind.
 fn texts_of(root: &Path, path: &Path) -> io::Result<Option<Vec<Text>>> {
     let located =
         |error: &dyn std::fmt::Display| Error::other(format!("{}: {error}", path.display()));

@@ -7,17 +7,17 @@ use std::fmt::{self, Display, Formatter};
 /// Files that quote what the rules reject.
 pub const EXEMPT_FILES: [&str; 2] = ["xtask/src/prose", "CONTRIBUTING.md"];
 
-/// A rule as it is written down.
+/// The source form of a rule.
 struct Definition {
-    /// What is wrong, and what to write instead.
+    /// The problem, and what to write instead.
     advice: &'static str,
-    /// Matches in lower case text, with white space as one blank.
+    /// Matches lower-case text in which white space is one blank.
     pattern: &'static str,
     /// Established phrases that the pattern also matches.
     except: &'static str,
 }
 
-/// Phrases that neither prose nor strings may have.
+/// Phrases that are rejected in prose and in strings.
 const PHRASES: &[Definition] = &[
     Definition {
         advice: "a clause as the subject: name the thread, program or person",
@@ -96,21 +96,21 @@ const PHRASES: &[Definition] = &[
     },
 ];
 
-/// Phrases that strings may not have, since users see them.
+/// Phrases that are rejected in strings, since users see them.
 const FIRST_PERSON: Definition = Definition {
     advice: "the first person in a text for users",
     pattern: r"\b(i|we|our|ours|us|my)\b",
     except: r"\bi/o\b|\bi\.e\.",
 };
 
-/// Words that names may not have.
+/// Words that are rejected in names.
 const NAMES: Definition = Definition {
     advice: "private slang in a name: use the term of the field",
     pattern: r"\b(tells?|told|telling|asks?|asked|asking|who|whose|whom|comes?|came|goes|gone|went|lies|lain|stands?|stood|behind|nobody|bring in|brought|hears?|heard|mends?|mended)\b",
     except: "",
 };
 
-/// What a rule found.
+/// A phrase that a rule rejects.
 #[derive(Debug)]
 pub struct Finding {
     pub line: usize,
@@ -140,7 +140,7 @@ impl Rule {
         }
     }
 
-    /// The places in `text` that this rule rejects.
+    /// Returns the places in `text` that this rule rejects.
     fn find<'t>(&self, text: &'t str) -> impl Iterator<Item = (usize, &'t str)> {
         let excepted: Vec<_> = self
             .except
@@ -175,7 +175,7 @@ impl Rules {
         }
     }
 
-    /// What the rules reject in `text`.
+    /// Returns what the rules reject in `text`.
     pub fn check(&self, text: &Text) -> Vec<Finding> {
         let (content, rules): (String, Vec<&Rule>) = match text.kind {
             Kind::Name => (words(&text.content), vec![&self.names]),
@@ -198,7 +198,7 @@ impl Rules {
         found.collect()
     }
 
-    /// `text` in lower case and without code, each byte where it was.
+    /// Returns `text` in lower case and without code. Each byte keeps its position.
     fn plain(&self, text: &str) -> String {
         let blank = |code: &regex::Captures<'_>| "_".repeat(code[0].len());
         let text = self.code.replace_all(text, blank);
@@ -206,7 +206,7 @@ impl Rules {
     }
 }
 
-/// The words of a name in snake case, camel case or capitals, with blanks between them.
+/// Returns the words of a name in snake case, camel case or capitals, separated by blanks.
 fn words(name: &str) -> String {
     let mut words = String::new();
     let mut lower = false;

@@ -1,19 +1,19 @@
 //! The texts of a Rust source: comments, documentation, string literals and names.
 //!
-//! The compiler's tokens have no comments, so a comment is what lies between two tokens and is no
-//! white space. Documentation is a token: the attribute that it stands for.
+//! The compiler's tokens do not include comments, so a comment is any text between two tokens that
+//! is not white space. Documentation is a token: the attribute that it stands for.
 
 use super::{Kind, Text, markdown};
 use proc_macro2::{Delimiter, LexError, Literal, Span, TokenStream, TokenTree};
 use std::ops::Range;
 use syn::Lit;
 
-/// The words after which a name is defined.
+/// The keywords that precede the name in a definition.
 const DEFINING: [&str; 10] = [
     "fn", "struct", "enum", "trait", "type", "mod", "const", "static", "let", "union",
 ];
 
-/// The texts of `source`.
+/// Returns the texts of `source`.
 ///
 /// # Errors
 /// `source` cannot be divided into tokens.
@@ -29,7 +29,7 @@ pub fn texts(source: &str) -> Result<Vec<Text>, LexError> {
 
 #[derive(Default)]
 struct Reader {
-    /// The bytes that are tokens, in order.
+    /// The byte ranges of the tokens, in order.
     tokens: Vec<Range<usize>>,
     /// Lines of comments and of documentation: their numbers and contents.
     comment_lines: Vec<(usize, String)>,
@@ -68,7 +68,7 @@ impl Reader {
                 TokenTree::Ident(ident) => {
                     self.covers(ident.span());
                     let name = ident.to_string();
-                    // A field or an argument is followed by a colon, which is not one of a path.
+                    // A field or an argument is followed by a colon that is not part of a path.
                     let typed = matches!(tokens.peek(), Some(TokenTree::Punct(colon))
                         if colon.as_char() == ':' && colon.spacing() == proc_macro2::Spacing::Alone);
                     if (defines && name != "mut") || typed {
@@ -117,7 +117,7 @@ impl Reader {
         });
     }
 
-    /// Collects the comments of `source`: what is outside all tokens.
+    /// Collects the comments of `source`: the text outside all tokens.
     fn comments(&mut self, source: &str) {
         let mut start = 0;
         let mut line = 1;
@@ -142,7 +142,7 @@ impl Reader {
     }
 }
 
-/// The text of a documentation comment, if `attribute` is one.
+/// Returns the text of a documentation comment if `attribute` is one.
 fn documentation(attribute: &TokenStream) -> Option<String> {
     let mut tokens = attribute.clone().into_iter();
     match (tokens.next()?, tokens.next()?, tokens.next()?) {
@@ -158,7 +158,7 @@ fn documentation(attribute: &TokenStream) -> Option<String> {
     }
 }
 
-/// The paragraphs of comments: lines that follow one another make one text.
+/// Returns the paragraphs of comments: consecutive lines are one text.
 fn joined(mut lines: Vec<(usize, String)>) -> Vec<Text> {
     lines.sort_by_key(|(number, _)| *number);
     let mut blocks: Vec<(usize, String)> = Vec::new();

@@ -2,17 +2,18 @@
 
 use crate::{PageIndex, Read, Residency, Window, Windows, sizes};
 
-/// No ahead window is smaller than this after thrashing, unless the largest is: 16 KiB in pages
+/// The smallest ahead window after thrashing, unless the largest window is smaller: 16 KiB in pages
 /// of 4 KiB.
 pub(super) const LEAST_PAGES: u32 = 4;
 
-/// So many pages found in the cache, with none read between, switch readahead off.
+/// The number of pages that switches readahead off if they are found in the cache, with none read
+/// between.
 pub(super) const CACHED_PAGES: u32 = 256;
 
-/// No window. None is clipped to the file before it is answered, and none has a marker.
+/// No window. A stored window is not clipped to the file, and has no marker.
 const NONE: Window = Window::unmarked(PageIndex(0), 0);
 
-/// What is remembered of one open file. In parentheses, what 2.6.20 called it.
+/// The state of one open file. The names of 2.6.20 are in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     /// (`start`, `size`)
@@ -22,11 +23,11 @@ pub(crate) struct State {
     /// The last page accounted for; `u64::MAX` before the first, so that page 0 is next.
     /// (`prev_page`)
     previous: PageIndex,
-    /// Pages that readahead found there, since it last read one. (`cache_hit`)
+    /// Pages that readahead found resident since it last read one. (`cache_hit`)
     cached_pages: u32,
     /// Readahead is switched off, since the file is cached. (`RA_FLAG_INCACHE`)
     is_cached: bool,
-    /// A page was missing: the next window shall be smaller. (`RA_FLAG_MISS`)
+    /// A page was missing: the next window will be smaller. (`RA_FLAG_MISS`)
     has_missed: bool,
 }
 
@@ -73,14 +74,14 @@ impl State {
             self.cached_pages = 0;
             return;
         }
-        // What lay behind the end of the file counts too.
+        // Pages past the end of the file count too.
         let whole = [self.current, self.ahead]
             .into_iter()
             .find(|whole| whole.start == window.start && whole.size > 0);
         self.found_cached(whole.unwrap_or(window).size);
     }
 
-    /// Takes note that a readahead of `pages` pages had nothing to read.
+    /// Records that a readahead of `pages` pages had nothing to read.
     fn found_cached(&mut self, pages: u32) {
         self.cached_pages = self.cached_pages.saturating_add(pages);
         if self.cached_pages >= CACHED_PAGES {
@@ -89,7 +90,7 @@ impl State {
         }
     }
 
-    /// Size of the window behind the current one.
+    /// Returns the size of the window after the current one.
     fn next_size(&mut self, max_pages: u32) -> u32 {
         if std::mem::take(&mut self.has_missed) {
             let less = self.current.size.saturating_sub(2);
@@ -99,7 +100,7 @@ impl State {
     }
 }
 
-/// One decision while it is made.
+/// The state of one decision.
 pub(super) struct Decision<'a> {
     pub(super) state: &'a mut State,
     pub(super) read: &'a Read,
@@ -147,7 +148,7 @@ impl Decision<'_> {
         }
     }
 
-    /// Follows the reader, who has a current window.
+    /// Moves the windows of a reader that has a current window.
     fn advance(&mut self) {
         if self.state.ahead.size == 0 && !self.look_ahead(false) {
             return;
@@ -157,14 +158,15 @@ impl Decision<'_> {
         }
         self.state.current = self.state.ahead;
         if self.look_ahead(false) {
-            // The rest of the request is another call's.
+            // The rest of the request is left to another call.
             let last = self.state.ahead.end().minus(1);
             self.state.previous = self.state.previous.min(last);
         }
     }
 
-    /// Opens the ahead window, whose pages are waited for if `forced` or if the request reaches
-    /// them. False if there is none: for congestion, or because readahead was switched off.
+    /// Opens the ahead window. The reader waits for its pages if `forced`, or if the request
+    /// reaches them. Returns false if no window was opened because of congestion, or because
+    /// readahead was switched off.
     fn look_ahead(&mut self, forced: bool) -> bool {
         let start = self.state.current.end();
         let size = self.state.next_size(self.max_pages);
@@ -177,8 +179,8 @@ impl Decision<'_> {
         self.bring_in(self.state.ahead)
     }
 
-    /// Adds what of `whole` lies within the file to the answer. False if all of it is there
-    /// already, and readahead was switched off for that.
+    /// Adds the part of `whole` that is inside the file to the answer. Returns false if all of it
+    /// was resident already and that switched readahead off.
     fn bring_in(&mut self, whole: Window) -> bool {
         match whole.clip(self.read.file_pages) {
             Some(window) if !self.ends_readahead(whole, window) => self.windows.push(window),
@@ -187,7 +189,7 @@ impl Decision<'_> {
         !self.state.is_cached
     }
 
-    /// True if all of `window` is there already, and that switches readahead off.
+    /// Returns true if all of `window` is resident already, and that switches readahead off.
     fn ends_readahead(&self, whole: Window, window: Window) -> bool {
         self.state.cached_pages.saturating_add(whole.size) >= CACHED_PAGES
             && self.resident.next_hole(window.start, window.size).is_none()

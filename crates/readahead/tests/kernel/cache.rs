@@ -1,14 +1,14 @@
-//! The kernel's page cache of one file, as far as readahead sees it.
+//! The kernel's page cache of one file, as far as it affects readahead.
 
 use crate::walk::Walk;
 use larder_readahead::{Folio, PageIndex, Residency};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What is cached of a file.
+/// The cached folios of a file.
 #[derive(Debug, Default)]
 pub struct Cache {
-    /// By first page.
+    /// Folios by their first page.
     folios: BTreeMap<u64, Cached>,
 }
 
@@ -19,13 +19,13 @@ pub struct Cached {
 }
 
 impl Cache {
-    /// The folio that holds the page.
+    /// Returns the folio that contains the page.
     fn get(&self, page: PageIndex) -> Option<&Cached> {
         let (_, cached) = self.folios.range(..=page.0).next_back()?;
         cached.folio.contains(page).then_some(cached)
     }
 
-    /// True if a page from the start of `folio` to its end is cached.
+    /// Returns true if a page of `folio` is cached.
     pub fn overlaps(&self, folio: Folio) -> bool {
         let before_end = self.folios.range(..folio.end().0).next_back();
         before_end.is_some_and(|(_, cached)| cached.folio.end() > folio.start)
@@ -35,7 +35,7 @@ impl Cache {
         self.folios.insert(folio.start.0, Cached { folio, marked });
     }
 
-    /// Takes the marker off the folio that holds the page. True if it was there.
+    /// Removes the marker from the folio that contains the page. Returns true if it was set.
     pub fn unmark(&mut self, page: PageIndex) -> bool {
         let cached = self.folios.range_mut(..=page.0).next_back();
         cached.is_some_and(|(_, cached)| {
@@ -43,7 +43,7 @@ impl Cache {
         })
     }
 
-    /// Drops the folios that lie wholly in the range, and returns them.
+    /// Drops the folios that are completely inside the range, and returns them.
     pub fn drop_inside(&mut self, pages: Range<u64>) -> Vec<Folio> {
         let inside = self.folios.range(pages.clone());
         let dropped: Vec<Folio> = inside
@@ -56,7 +56,7 @@ impl Cache {
         dropped
     }
 
-    /// The folios that begin in the range, by their first page.
+    /// Returns the folios that begin in the range, by their first page.
     pub fn beginning_in(&self, pages: Range<u64>) -> impl Iterator<Item = Folio> {
         self.folios.range(pages).map(|(_, cached)| cached.folio)
     }

@@ -1,8 +1,8 @@
-//! The `modern` policy against the kernel: the same reads must choose the same windows.
+//! Compares the `modern` policy with the kernel: the same reads must produce the same windows.
 //!
-//! What the kernel chose is in `tests/golden`, one file for a group of patterns, written by
-//! `make record-readahead`. The replay plays the rest of the kernel, page cache, reads, faults
-//! and advice, through the [driver](larder_readahead::driver).
+//! The kernel's choices are in `tests/golden`, one file for each group of patterns, written by
+//! `make record-readahead`. The replay simulates the rest of the kernel (page cache, reads, faults
+//! and advice) with the [driver](larder_readahead::driver).
 
 mod cache;
 mod replay;
@@ -15,7 +15,7 @@ use larder_testkit::tell_skipped;
 use replay::Replay;
 use std::path::PathBuf;
 
-/// All golden files of a folder, by name.
+/// Returns all golden files of a folder, by name.
 fn goldens(folios: Folios) -> Vec<(String, Golden)> {
     let folder = folder(folios);
     let mut names: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -44,7 +44,7 @@ fn read(path: &std::path::Path) -> Golden {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What was compared and what differed.
+/// What was compared, and the differences.
 #[derive(Default)]
 struct Comparison {
     patterns: usize,
@@ -53,7 +53,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Replays each pattern up to the first difference, since what follows depends on it.
+    /// Replays each pattern up to the first difference, since later results depend on it.
     fn add(&mut self, group: &str, golden: &Golden) {
         for (pattern, outcomes) in &golden.recordings {
             self.patterns += 1;
@@ -138,7 +138,7 @@ fn recordings_of_both_kinds_of_folios_hold_the_same_patterns() {
     );
 }
 
-/// The seeds of the patterns that are recorded while the test runs.
+/// The seed of the patterns that are recorded while the test runs.
 const LIVE_SEED: u64 = 0x6_1844;
 
 #[test]

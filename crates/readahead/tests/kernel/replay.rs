@@ -1,4 +1,5 @@
-//! Plays the kernel around the policy: a page cache, and what reads, faults and advice do to it.
+//! Simulates the kernel around the policy: a page cache, and the effect of reads, faults and advice
+//! on it.
 
 use crate::cache::Cache;
 use larder_readahead::driver::{
@@ -13,7 +14,7 @@ use larder_testkit::readahead::{
 };
 use std::ops::Range;
 
-/// The order of the largest folio of the kernel: 2 MiB.
+/// The order of the kernel's largest folio: 2 MiB.
 const LARGEST_FOLIO: u8 = 9;
 
 /// An open file.
@@ -26,13 +27,13 @@ struct Stream {
     random_faults: bool,
 }
 
-/// A pattern while it is replayed.
+/// A pattern during its replay.
 #[derive(Debug)]
 pub struct Replay {
     file_bytes: u64,
     streams: Vec<Stream>,
     cache: Cache,
-    /// The page cache has large folios.
+    /// The page cache supports large folios.
     large: bool,
     outcome: Outcome,
 }
@@ -59,7 +60,7 @@ impl Replay {
         }
     }
 
-    /// What the policy makes of the operation.
+    /// Performs the operation, and returns the result of the policy.
     pub fn perform(&mut self, operation: &Operation) -> Outcome {
         let stream = usize::from(operation.stream);
         match operation.action {
@@ -106,7 +107,8 @@ impl Replay {
         driver.end_read(&mut file, &request);
     }
 
-    /// A fault that misses is retried once its page is there, and the retry is a hit.
+    /// Takes a fault on `page`. A fault that misses is retried once its page is present, and the
+    /// retry is a hit.
     fn fault(&mut self, stream: usize, page: u64) {
         let request = Request {
             pages: page..page + 1,
@@ -153,7 +155,7 @@ impl Replay {
         }
     }
 
-    /// Drops the folios that lie wholly in the range.
+    /// Drops the folios that are completely inside the range.
     fn drop_pages(&mut self, pages: Range<u64>) {
         for folio in self.cache.drop_inside(pages) {
             self.outcome.dropped_pages += folio.pages();
@@ -175,11 +177,11 @@ impl Replay {
     }
 }
 
-/// The file, as one stream reads it.
+/// The file as one stream reads it.
 struct Reader<'a> {
     replay: &'a mut Replay,
     stream: usize,
-    /// Where faults are advised to be random, the kernel leaves markers alone.
+    /// Faults are advised to be random, so the kernel leaves markers in place.
     leaves_markers: bool,
 }
 
@@ -192,13 +194,14 @@ impl Reader<'_> {
         !self.leaves_markers && self.replay.cache.unmark(page)
     }
 
-    /// Brings in the pages of a window that are not there, one by one.
+    /// Brings in the absent pages of a window, one by one.
     fn start_single(&mut self, window: Window) -> u32 {
         self.replay.tell(window, None);
         start_pages(self, window.start.0..window.end().0, window.marker())
     }
 
-    /// The kernel tells of what is forced in pieces of 2 MiB; the policy answers with one window.
+    /// Starts a window in pieces of 2 MiB, as the kernel reports forced reads. The policy returns
+    /// one window.
     fn start_pieces(&mut self, window: Window) -> u32 {
         let (mut start, mut new_pages) = (window.start, 0);
         while start < window.end() {
@@ -213,8 +216,8 @@ impl Reader<'_> {
         new_pages
     }
 
-    /// Brings in a window in large folios. Where one does not fit between what is cached, the rest
-    /// of the window comes in single pages.
+    /// Brings in a window in large folios. If a folio does not fit between cached pages, the rest
+    /// of the window is read in single pages.
     fn start_folios(&mut self, window: Window) -> u32 {
         self.replay.tell(window, Some(0));
         let mut new_pages = 0;
@@ -294,12 +297,12 @@ impl CachedFile for Reader<'_> {
     }
 }
 
-/// What the kernel told, in the terms of the policy.
+/// Returns the kernel's outcome in the terms of the policy.
 ///
-/// - Of single pages, an asynchronous part larger than the window has no marker, since the window
+/// - With single pages, an asynchronous part larger than the window has no marker, since the window
 ///   was cut at the end of the file.
-/// - Of large folios, the kernel tells of the window before it is cut, also where nothing is left,
-///   and of an order that it has not limited yet: the folios themselves are what is compared.
+/// - With large folios, the kernel reports the window before it is cut, even if nothing is left of
+///   it, and an order that is not limited yet. Therefore the folios themselves are compared.
 pub fn as_judged(kernel: &Outcome, pattern: &Pattern) -> Outcome {
     let file_pages = pattern.file_bytes.div_ceil(PAGE_BYTES);
     let mut outcome = kernel.clone();

@@ -1,20 +1,20 @@
-//! How Linux searches its page cache for holes, which large folios lead astray.
+//! Simulates Linux's search for holes in its page cache, which large folios mislead.
 //!
-//! The kernel keeps a file's pages in a tree: a leaf has a place for each of 64 pages, the node
-//! above has a place for each leaf, or for 64 pages of a folio that is as large. A walk keeps the
-//! index that it has reached apart from the place that it looks at. Where all folios are single
-//! pages the two agree. But a walk that begins inside a large folio begins at the folio's first
-//! place, and they differ from then on, until a new leaf is entered: that is done by the index.
+//! The kernel keeps a file's pages in a tree. A leaf has a slot for each of 64 pages. The node
+//! above has a slot for each leaf, or for 64 pages of a folio that is as large. A walk stores the
+//! index that it has reached separately from the slot that it looks at. If all folios are single
+//! pages, the two agree. But a walk that begins inside a large folio begins at the folio's first
+//! slot. The two then differ until the walk enters a new leaf, which it selects by the index.
 //!
 //! ```text
-//!   from page 6 on: folio 4..7 is here, then a hole at 8
+//!   from page 6 on: folio 4..7 is present, then a hole at 8
 //!   index      6   7   8   9  10   -> the hole seems to be at 10
-//!   place      4   5   6   7   8
+//!   slot       4   5   6   7   8
 //! ```
 //!
-//! So the next hole seems to lie farther on than it does, or too far to be looked for, and the
-//! history of pages before a read seems shorter or longer than it is. It costs some pages, or a
-//! window that is not opened; `modern` itself asks for true answers.
+//! So the next hole seems to be farther on than it is, or beyond the range of the search, and the
+//! history of pages before a read seems shorter or longer than it is. The cost is some pages, or a
+//! window that is not opened. `modern` itself relies on correct answers.
 
 use crate::cache::Cache;
 use larder_readahead::{PageIndex, Residency};
@@ -25,12 +25,12 @@ const LEAF_PAGES: u64 = 64;
 /// The order of folios that have places in the node above the leaves.
 const LEAF_ORDER: u8 = 6;
 
-/// What a walk looks at.
+/// The slot that a walk looks at.
 #[derive(Clone, Copy)]
 enum Place {
-    /// The place of this page in its leaf.
+    /// The slot of this page in its leaf.
     Page(u64),
-    /// The place of this leaf in the node above; there is a large folio, or nothing.
+    /// The slot of this leaf in the node above, which contains a large folio or nothing.
     Leaf(u64),
 }
 
@@ -60,7 +60,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The page that the walk takes itself to be at.
+    /// Returns the page that the walk assumes to be its position.
     pub fn index(&self) -> PageIndex {
         PageIndex(self.index)
     }
@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// False where the tree begins.
+    /// Moves one slot back. Returns false at the start of the tree.
     pub fn backward(&mut self) -> bool {
         let Some(index) = self.index.checked_sub(1) else {
             return false;
@@ -108,7 +108,7 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Goes to the place of a leaf, and into it if there is one.
+    /// Moves to the slot of a leaf, and into the leaf if there is one.
     fn enter(&mut self, leaf: u64) {
         let first = leaf * LEAF_PAGES;
         let mut folios = self.cache.beginning_in(first..first + LEAF_PAGES);

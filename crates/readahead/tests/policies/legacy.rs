@@ -1,5 +1,4 @@
-//! Tables for `legacy`: each row is a read (first page, pages) and the windows (start, size) that
-//! it asks for.
+//! Tables for `legacy`: each row is a read (first page, pages) and its windows (start, size).
 
 use larder_readahead::{Advice, PolicyName};
 
@@ -86,7 +85,7 @@ fn request_as_large_as_a_window_may_be_forces_the_ahead_window_at_once() {
         (64, 32, &[(96, 32)]),
     ];
     assert_reads(&mut file(32), &rows);
-    // A request of two windows comes in two parts.
+    // A request of two windows is handled in two parts.
     let rows: [Row; 2] = [
         (0, 64, &[(0, 32), (32, 32), (64, 32)]),
         (64, 64, &[(96, 32), (128, 32)]),
@@ -153,7 +152,8 @@ fn seek_and_return_forgets_the_windows_and_asks_for_cached_pages_again() {
     ];
     let mut file = file(32);
     assert_reads(&mut file, &rows);
-    // Pages 2 to 11 were there, and all windows since the return covered them.
+    // Pages 2 to 11 were resident, and the windows since the stream went back have covered them
+    // all.
     assert_eq!(file.log.pages_asked_again, 1 + 4 + 5);
 }
 
@@ -205,7 +205,7 @@ fn thrashed_pages_come_back_alone_and_shrink_the_next_window() {
         (56, 23, &[]),
         (79, 1, &[(79, 1)]),
         (80, 1, &[(110, 28)]),
-        // Nothing was lost since.
+        // No page was lost since.
         (81, 30, &[(138, 32)]),
     ];
     assert_reads(&mut file, &rows);
@@ -259,12 +259,13 @@ fn cached_file_switches_readahead_off_after_256_pages_found() {
         (157, 32, &[(220, 32)]),
     ];
     assert_reads(&mut file, &rows);
-    // 4 + 8 + 16 + 7 times 32 pages were found: the window behind, 252 to 283, would make 284.
+    // 4 + 8 + 16 + 7 times 32 pages were found. The next window, 252 to 283, would make 284.
     assert_eq!(file.log.decisions, 10);
     assert_reads(&mut file, &[(189, 32, &[]), (221, 32, &[])]);
-    // One call for the first; since readahead is off, one for each page of the second.
+    // One call for the first request. Readahead is then off, so there is one call for each page of
+    // the second.
     assert_eq!(file.log.decisions, 10 + 1 + 32);
-    // A page that is missing switches it on again, with a window for a thrashing reader next.
+    // A missing page switches readahead on again, with a window for a thrashing reader next.
     file.reclaim(253, 1);
     let rows: [Row; 3] = [
         (253, 1, &[(253, 1)]),
@@ -283,8 +284,8 @@ fn cached_file_of_200_pages_is_read_to_its_end_before_readahead_is_off() {
     }
     assert_eq!(file.log.pages_asked_again, 200);
     assert_eq!(file.log.decisions, 200);
-    // What lies behind the end counts too: of the window at 188, and of the one at 220. That
-    // makes 4 + 8 + 16 + 7 times 32 pages, and the next four are too many.
+    // Pages past the end count too: those of the window at 188, and those of the one at 220. That
+    // makes 4 + 8 + 16 + 7 times 32 pages, and the next four exceed the limit.
     assert_reads(&mut file, &[(10, 3, &[(10, 3)]), (50, 1, &[])]);
 }
 

@@ -1,6 +1,6 @@
-//! The policies from outside: for each of those that Linux no longer has, tables of reads to
-//! windows, worked out by hand from the rules in the module's documentation; and properties of
-//! all of them, over a page cache reduced to what a policy sees of it.
+//! Tests of the policies through their public interface. For each policy that Linux no longer has,
+//! there are tables of reads and windows, worked out by hand from the rules in the module's
+//! documentation. Properties of all policies are tested with a minimal page cache.
 
 mod legacy;
 mod off;

@@ -8,14 +8,14 @@ use proptest::sample::select;
 
 use crate::toy::{Log, ToyFile, check};
 
-/// Where the properties start unless `LARDER_SEED` says otherwise; each prints the one it used.
+/// The default seed, unless `LARDER_SEED` sets another. Each property prints the seed that it used.
 const SEED: u64 = 2007;
 
 fn any_policy() -> impl Strategy<Value = PolicyName> {
     select(PolicyName::ALL)
 }
 
-/// One thing that a file's users may do. Pages are taken modulo the file.
+/// One action of a file's users. Page numbers are taken modulo the length of the file.
 #[derive(Clone, Debug)]
 enum Action {
     Read { start: u64, pages: u32 },
@@ -36,7 +36,7 @@ fn any_action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Plays the actions; the toy checks each window on the way.
+/// Performs the actions. The toy checks each window.
 fn play(mut file: ToyFile, file_pages: u64, actions: &[Action]) -> Log {
     let mut next = 0;
     for action in actions {
@@ -60,7 +60,7 @@ fn play(mut file: ToyFile, file_pages: u64, actions: &[Action]) -> Log {
     file.log
 }
 
-/// A page cache of which every other page of some scrambled order is there.
+/// A page cache in which a pseudo-random half of the pages is resident.
 struct Scrambled(u64);
 
 impl Residency for Scrambled {
@@ -69,7 +69,7 @@ impl Residency for Scrambled {
     }
 }
 
-/// Reads a file of 6000 pages from `start` to its end, by requests of `request` pages.
+/// Reads a file of 6000 pages from `start` to its end, in requests of `request` pages.
 fn read_sequentially(policy: PolicyName, max_pages: u32, start: u64, request: u32) -> ToyFile {
     let mut file = ToyFile::new(policy, FILE_PAGES, max_pages);
     file.read_to_end(start, &[request]);
@@ -85,9 +85,9 @@ fn any_start() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(proptest_config!(SEED))]
 
-    /// No window exceeds the limit, unless it is the request as it is, or the file; its marker
-    /// lies inside it; the windows of an answer have no page in common; and the same actions give
-    /// the same windows.
+    /// No window exceeds the limit, unless it is the request as it is, or the file. Its marker is
+    /// inside it. The windows of an answer have no page in common. The same actions produce the
+    /// same windows.
     #[test]
     fn windows_of_any_actions_keep_the_contract_and_come_out_the_same_again(
         policy in any_policy(),
@@ -101,7 +101,7 @@ proptest! {
         prop_assert_eq!(log, play(file(), file_pages, &actions));
     }
 
-    /// Also where the policy is another one at each call, since they share a file's state.
+    /// This also holds if the policy changes at each call, since policies share a file's state.
     #[test]
     fn decision_on_any_numbers_does_not_overflow(
         max_pages in any::<u32>(),
@@ -140,10 +140,10 @@ proptest! {
         }
     }
 
-    /// From the start of a file, a reader under `ondemand` stalls for the first window, and once
-    /// more if the first request fills that window, since a marker on page 0 is not expected (the
-    /// window that it opens begins with page 1, which is there and so takes no marker); from
-    /// inside a file, its second request opens the first window.
+    /// A sequential reader under `ondemand` stalls for the first window. From the start of a file,
+    /// it stalls once more if the first request fills that window, since a marker on page 0 is not
+    /// expected: the window that it opens begins with page 1, which is resident and so gets no
+    /// marker. From inside a file, its second request opens the first window.
     #[test]
     fn sequential_reader_under_ondemand_stalls_at_most_once_after_the_first_window(
         start in any_start(),
@@ -157,9 +157,9 @@ proptest! {
         prop_assert_eq!(log.stalls, log.misses);
     }
 
-    /// Under `modern`, a window that its request fills has the marker in its middle, so that there
-    /// is no such exception: the first window is the only stall. A limit of one page leaves no room
-    /// for a marker, though: then every page stalls.
+    /// Under `modern`, a window that its request fills has the marker in its middle, so there is no
+    /// such exception: the first window is the only stall. But a limit of one page leaves no room
+    /// for a marker, so every page stalls.
     #[test]
     fn sequential_reader_under_modern_stalls_for_the_first_window_only(
         start in any_start(),
@@ -172,11 +172,12 @@ proptest! {
         prop_assert_eq!(log.stalls, log.misses);
     }
 
-    /// Under `legacy`, a reader never misses a page: the policy is asked before each page that it
-    /// did not account for. It stalls for the first window, and from inside a file once before,
-    /// for the request that was not known to be sequential. Where that request is larger than the
-    /// largest window, the first window is made for what was left of it: the next requests outrun
-    /// the windows, by twice a step up the ramp each time, until those are large enough.
+    /// Under `legacy`, a reader never misses a page: the policy is consulted before each page that
+    /// it did not account for. The reader stalls for the first window. From inside a file, it also
+    /// stalls once before that, for the request that was not yet known to be sequential. If that
+    /// request is larger than the largest window, the first window is sized for the rest of it. The
+    /// next requests then outrun the windows, by twice a step up the ramp each time, until those
+    /// are large enough.
     #[test]
     fn sequential_reader_under_legacy_stalls_for_the_first_window_only(
         start in any_start(),
@@ -206,14 +207,14 @@ proptest! {
         prop_assert_eq!(u64::from(log.stalls), requests);
     }
 
-    /// As long as nothing is reclaimed, a sequential reader asks for no page twice, whether it is
-    /// still in flight or there. The one exception is `ondemand` at the start of a file, if the
-    /// first request fills its window: then the marker is on page 0 and opens a window of the
-    /// largest size at page 1, of which only the last page is new.
+    /// As long as nothing is reclaimed, a sequential reader requests no page twice, whether in
+    /// flight or resident. The one exception is `ondemand` at the start of a file, if the first
+    /// request fills its window: then the marker is on page 0 and opens a window of the largest
+    /// size at page 1, of which only the last page is new.
     ///
-    /// This is for one reader of a cold file. Where streams share an open file, reads are random,
-    /// pages fault or were reclaimed, windows may cover pages in flight, which the caller leaves
-    /// out.
+    /// This applies to one reader of a cold file. If streams share an open file, reads are random,
+    /// or pages are faulted or were reclaimed, windows may cover pages in flight, which the caller
+    /// skips.
     #[test]
     fn sequential_reader_asks_for_pages_again_only_under_ondemand_at_the_start(
         policy in any_policy(),
@@ -236,7 +237,7 @@ proptest! {
         prop_assert_eq!(file.log.pages_asked_again, want);
     }
 
-    /// `ondemand` turns back for pages that were reclaimed before they were read.
+    /// `ondemand` goes back for pages that were reclaimed before they were read.
     #[test]
     fn thrashed_pages_under_ondemand_come_back_by_readahead(
         request in 1_u32..16,
@@ -245,14 +246,14 @@ proptest! {
     ) {
         let (misses, windows) = reread_thrashed(PolicyName::OnDemand, request, reads_before, lost_pages);
         // A reclaimed marker, the rest of its request and markers of the old windows each cost a
-        // miss; beyond those, pages come back in windows and not one by one.
+        // miss. All other pages are read again in windows and not one by one.
         prop_assert!(misses <= 8 && (lost_pages < 64 || misses * 8 <= lost_pages), "{misses}");
         if lost_pages > 64 {
             prop_assert!(windows >= 2);
         }
     }
 
-    /// `legacy` does not: each of those pages that its windows had covered is missed by itself.
+    /// `legacy` does not go back: each lost page that its windows had covered is a separate miss.
     #[test]
     fn thrashed_pages_under_legacy_come_back_one_by_one(
         request in 1_u32..16,
@@ -265,8 +266,8 @@ proptest! {
     }
 }
 
-/// Reads, loses pages that were read ahead and as many behind them, and reads on over them: how
-/// many misses and windows that costs.
+/// Reads, loses pages that were read ahead and as many after them, and reads over them. Returns the
+/// number of misses and of windows that this costs.
 fn reread_thrashed(
     policy: PolicyName,
     request: u32,

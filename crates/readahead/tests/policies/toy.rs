@@ -1,5 +1,5 @@
-//! A page cache reduced to which pages of one file are there, in flight and marked, read by the
-//! driver.
+//! A minimal page cache for the driver: it records which pages of one file are resident, in flight
+//! and marked.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use larder_readahead::{
 /// One window of an answer: start, size, asynchronous size.
 pub type Asked = (u64, u32, u32);
 
-/// A sequence without pattern, from a seed.
+/// A pseudo-random sequence from a seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -30,18 +30,18 @@ impl Random {
     }
 }
 
-/// What has happened to a file so far.
+/// The events of a file so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The windows of all answers, as they were given.
+    /// The windows of all answers, as the policy returned them.
     pub windows: Vec<Asked>,
     /// Calls of the policy's `decide`.
     pub decisions: u32,
-    /// Decisions about a page that was neither there nor in flight: the reader waits.
+    /// Decisions about a page that was neither resident nor in flight, for which the reader waits.
     pub stalls: u32,
-    /// Decisions about a page that was looked up in vain.
+    /// Decisions about a page that a lookup did not find.
     pub misses: u32,
-    /// Pages of windows that were there or in flight already.
+    /// Pages of windows that were already resident or in flight.
     pub pages_asked_again: u64,
 }
 
@@ -55,12 +55,12 @@ pub struct ToyFile {
     resident: Resident,
     in_flight: BTreeSet<u64>,
     marked: BTreeSet<u64>,
-    /// When pages in flight arrive: at once if there is none.
+    /// The order in which pages in flight arrive; `None` if they arrive at once.
     arrivals: Option<Random>,
     pub log: Log,
 }
 
-/// The pages that are there or in flight.
+/// The pages that are resident or in flight.
 #[derive(Debug, Default)]
 struct Resident(BTreeSet<u64>);
 
@@ -85,7 +85,7 @@ impl ToyFile {
         }
     }
 
-    /// The same, with a device that is slow in an order that depends on the seed.
+    /// Makes the device slow, with an order of arrival that depends on the seed.
     pub fn with_slow_device(self, seed: u64) -> Self {
         Self {
             arrivals: Some(Random::new(seed)),
@@ -101,12 +101,12 @@ impl ToyFile {
         self.congested = congested;
     }
 
-    /// Puts pages there that no readahead has read.
+    /// Makes pages resident that no readahead has read.
     pub fn cache(&mut self, from: u64, pages: u64) {
         self.resident.0.extend(from..from + pages);
     }
 
-    /// Takes pages away, but not those in flight.
+    /// Removes pages, except those in flight.
     pub fn reclaim(&mut self, from: u64, pages: u64) {
         for page in from..from + pages {
             if !self.in_flight.contains(&page) {
@@ -116,12 +116,12 @@ impl ToyFile {
         }
     }
 
-    /// Reads `pages` pages from `start`; the windows that this asked for.
+    /// Reads `pages` pages from `start`. Returns the resulting windows.
     pub fn read(&mut self, start: u64, pages: u32) -> &[Asked] {
         self.request(start, pages, false)
     }
 
-    /// Reads from `start` to the end of the file, by requests of each of `pages` in turn.
+    /// Reads from `start` to the end of the file, with requests of each of `pages` in turn.
     pub fn read_to_end(&mut self, start: u64, pages: &[u32]) {
         let mut at = start;
         for pages in pages.iter().cycle() {
@@ -133,7 +133,7 @@ impl ToyFile {
         }
     }
 
-    /// Takes a fault on `page`; the windows that this asked for.
+    /// Takes a fault on `page`. Returns the resulting windows.
     pub fn fault(&mut self, page: u64) -> &[Asked] {
         self.request(page, 1, true)
     }
@@ -155,7 +155,7 @@ impl ToyFile {
         &self.log.windows[before..]
     }
 
-    /// The reader waits for the page, and time passes.
+    /// Makes the reader wait for the page while time passes.
     fn arrive(&mut self, page: PageIndex) -> Found<()> {
         self.in_flight.remove(&page.0);
         match &mut self.arrivals {
@@ -235,7 +235,7 @@ impl CachedFile for ToyFile {
     }
 }
 
-/// What holds of each window that answers `read`.
+/// Checks the properties of each window that answers `read`.
 pub fn check(window: Window, read: &Read, max_pages: u32) {
     let as_asked =
         window.start == read.index && window.size <= read.rest_pages() && window.async_size == 0;
