@@ -1,7 +1,7 @@
-//! Content: from the page cache, and into it.
+//! Reading content through the page cache.
 //!
-//! Model: `filemap_read`. A page that is cached is pinned, copied and released, with no lock. What
-//! a miss and a readahead marker set off is in [`streamed_file`].
+//! Model: `filemap_read`. A cached page is pinned, copied and released, without a lock. The
+//! handling of misses and readahead markers is in [`streamed_file`].
 
 mod queue;
 mod share;
@@ -25,8 +25,8 @@ pub(crate) use stream::{Stream, StreamRef};
 use streamed_file::{BATCH_PAGES, StreamedFile};
 use threads::ReadaheadThreads;
 
-/// Reads the content of a volume's files. It writes nothing: where no page is free, it reads past
-/// the cache.
+/// Reads the content of a volume's files. It writes nothing: if no page is free, it bypasses the
+/// cache.
 #[derive(Debug)]
 pub(crate) struct Reader {
     inodes: Arc<Inodes>,
@@ -35,17 +35,16 @@ pub(crate) struct Reader {
     readahead: ReadaheadThreads,
 }
 
-/// Which pages stay cached after a read.
+/// Pages that stay cached after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// All, until their memory is needed.
+    /// All pages, until their memory is needed.
     All,
-    /// Not those that were handed over whole, at their first use: whoever reads
-    /// keeps them, and their frames, still in the processor's cache, are the
-    /// next to be filled.
+    /// All except those that were returned completely, at their first use. The caller keeps their
+    /// content, and their frames, which are still in the processor's cache, are filled next.
     UsedAgain,
-    /// None that was not cached before: from the first such page on, all is read straight into the
-    /// buffer, in one go.
+    /// Only pages that were cached before. From the first other page on, everything is read
+    /// directly into the buffer, in one read.
     Cached,
 }
 
@@ -68,12 +67,12 @@ impl Reader {
         })
     }
 
-    /// Where each reader is in its stream.
+    /// Returns the streams.
     pub(crate) fn streams(&self) -> &Streams {
         &self.streams
     }
 
-    /// What readahead did.
+    /// Returns the readahead statistics.
     pub(crate) fn stats(&self) -> ReadaheadStats {
         let counts = self.filler.pages().readahead_counts();
         ReadaheadStats {
@@ -87,16 +86,16 @@ impl Reader {
         }
     }
 
-    /// The file of `inode`, as the readahead driver reads it through `stream`.
+    /// Returns the file of `inode`, as the readahead driver reads it through `stream`.
     fn streamed_file<'r>(&'r self, inode: &'r Inode, stream: StreamRef<'r>) -> StreamedFile<'r> {
         let queue = self.readahead.queue();
         StreamedFile::new(inode, stream, &self.streams, &self.filler, queue)
     }
 
-    /// Takes `advice` on the bytes of `range`.
+    /// Applies `advice` to the bytes of `range`.
     ///
-    /// Model: `posix_fadvise(2)` on Linux. The modes are the stream's; `WillNeed` and `DontNeed` act
-    /// on the page cache at once.
+    /// Model: `posix_fadvise(2)` on Linux. The modes apply to the stream; `WillNeed` and `DontNeed`
+    /// act on the page cache at once.
     pub(crate) fn advise(
         &self,
         inode: &Inode,
@@ -108,7 +107,8 @@ impl Reader {
         let page_bytes = self.inodes.page_bytes();
         let size_bytes = inode.size_bytes();
         let len_bytes = range.end.saturating_sub(range.start);
-        // Empty, as the range is; to `pages_touched` and `pages_inside`, 0 is all of the file.
+        // For `pages_touched` and `pages_inside`, a length of 0 means the whole file. Here it means
+        // an empty range.
         if len_bytes == 0 || inode.has_inline_data() {
             return;
         }
@@ -150,7 +150,7 @@ impl Reader {
         Ok(buf.len())
     }
 
-    /// As [`Reader::read_pages`], with [`Keep::Cached`].
+    /// Reads like [`Reader::read_pages`], with [`Keep::Cached`].
     fn read_past_cache(
         &self,
         inode: &Inode,
@@ -177,11 +177,12 @@ impl Reader {
         if is_read {
             return Ok(());
         }
-        // Page by page, what is damaged is told from what is not.
+        // Read page by page, so that a damaged block affects only its own page.
         self.read_pages(inode, stream, rest, at, Keep::UsedAgain)
     }
 
-    /// Reads into `buf` from the device. False if that failed, or the cache knows better.
+    /// Reads into `buf` from the device. Returns false if that failed, or if the cache has newer
+    /// content.
     fn fill_past_cache(&self, inode: &Inode, at_bytes: u64, buf: &mut [u8]) -> bool {
         let bytes = at_bytes..at_bytes + buf.len() as u64;
         let is_dirty =
@@ -193,7 +194,7 @@ impl Reader {
                 .is_ok()
     }
 
-    /// Reads content that lies in the inode; false if it does not.
+    /// Reads content that is stored in the inode. Returns false if it is not stored there.
     fn read_inline(&self, inode: &Inode, buf: &mut [u8], offset_bytes: u64) -> Result<bool> {
         if !inode.has_inline_data() {
             return Ok(false);
@@ -204,7 +205,7 @@ impl Reader {
         }
         self.inodes.with_inode(inode.ino(), |present| {
             check_same_file(inode, present)?;
-            // It may have outgrown the inode since.
+            // The content may have moved out of the inode in the meantime.
             if present.has_inline_data() {
                 self.copy_inline(present, buf, offset_bytes)?;
             }
@@ -215,7 +216,7 @@ impl Reader {
     fn copy_inline(&self, inode: &Inode, buf: &mut [u8], offset_bytes: u64) -> Result<()> {
         let data = self.inodes.fs.inline_data(inode)?;
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
-        // The part of the file behind what is stored reads as zeros.
+        // The part of the file past the stored content reads as zeros.
         buf.fill(0);
         if let Some(stored) = data.get(start..) {
             let len = stored.len().min(buf.len());
@@ -288,7 +289,7 @@ impl Reader {
     }
 }
 
-/// That the file has content, and content that can be read.
+/// Checks that the file has content, and that it can be read.
 pub(crate) fn check_content(inode: &Inode) -> Result<()> {
     match inode.kind() {
         FileKind::Regular => {}
@@ -301,7 +302,7 @@ pub(crate) fn check_content(inode: &Inode) -> Result<()> {
     Ok(())
 }
 
-/// The part of `buf` that content at `offset_bytes` can fill.
+/// Returns the part of `buf` that content at `offset_bytes` can fill.
 fn content_within<'b>(inode: &Inode, buf: &'b mut [u8], offset_bytes: u64) -> Result<&'b mut [u8]> {
     check_content(inode)?;
     let left = inode.size_bytes().saturating_sub(offset_bytes);

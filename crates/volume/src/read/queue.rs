@@ -1,7 +1,7 @@
 //! The jobs that wait for the readahead threads.
 //!
-//! Locking: the queue has one lock, taken for each run of pages, never during a read. How much
-//! waits can be seen without it.
+//! Locking: the queue has one lock, acquired for each run of pages, never during a read. The number of
+//! waiting pages can be read without it.
 
 use crate::fill::PageFiller;
 use larder_cache::page::NewPage;
@@ -10,11 +10,12 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The part of all pages that may wait for a thread; beyond it the device is congested, and
-/// asynchronous readahead gives way: what is read ahead shall not drive out what is in use.
+/// The part of all pages that may wait for a thread: one over this number. Above it, the device is
+/// congested, and asynchronous readahead stops, because pages that are read ahead must not evict
+/// pages that are in use.
 const QUEUE_SHARE: usize = 4;
 
-/// Contiguous pages that a thread shall read.
+/// Contiguous pages that a thread must read.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) inode: Inode,
@@ -24,7 +25,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Reads the pages. An error is for whoever asks for the page.
+    /// Reads the pages. An error is reported to the reader that requests the page.
     pub(super) fn run(self, filler: &PageFiller) {
         let done = filler.fill_run(&self.inode, self.first, self.pages, NewPage::complete);
         if let Err(error) = done {
@@ -33,7 +34,7 @@ impl Job {
     }
 }
 
-/// Jobs on their way to the threads.
+/// Jobs that wait for the threads.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
@@ -51,7 +52,8 @@ struct QueueState {
 }
 
 impl Queue {
-    /// A queue for so many threads, in a cache of so many pages. With no threads, it takes nothing.
+    /// Creates a queue for `threads` threads, in a cache of `cache_pages` pages. Without threads,
+    /// it accepts no jobs.
     pub(crate) fn new(threads: usize, cache_pages: usize) -> Self {
         let queue = Self {
             most_pages: cache_pages / QUEUE_SHARE,
@@ -62,23 +64,24 @@ impl Queue {
         queue
     }
 
-    /// Whether so much waits that more would only pile up.
+    /// Returns whether so many pages wait that more would only accumulate.
     pub(crate) fn is_congested(&self) -> bool {
         self.waiting_pages.load(Relaxed) > self.most_pages
     }
 
-    /// How many threads it is for.
+    /// Returns the number of threads.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Whether nobody takes jobs from it: with no threads, or none any more.
+    /// Returns whether no thread takes jobs from the queue, because none was started or it was
+    /// closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    /// Hands a job over. After [`Queue::close`] it is dropped, and its pages
-    /// are as if they had never been asked for.
+    /// Adds a job. After [`Queue::close`] it is dropped, and its pages are treated as if they had
+    /// never been requested.
     pub(crate) fn push(&self, job: Job) {
         let mut state = self.state.lock();
         if !state.closed {
@@ -88,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// Waits for the next job; `None` once the queue is closed.
+    /// Waits for the next job. Returns `None` once the queue is closed.
     pub(crate) fn pop(&self) -> Option<Job> {
         let mut state = self.state.lock();
         loop {

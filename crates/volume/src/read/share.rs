@@ -1,28 +1,28 @@
-//! How large a window may be, so that the windows of all streams fit into the cache.
+//! The limit of windows, so that the windows of all streams fit into the cache.
 //!
 //! Model: none in Linux, whose windows grow to `read_ahead_kb` however many streams share the
-//! memory, so that with enough of them pages are evicted before they are read (thrashing). A
-//! volume knows the size of its cache and who reads ahead, and a policy takes any limit; so the
-//! limit of every stream is a third of its share of the cache: a window that is read, one that is
-//! on its way, and one third for what has been read already.
+//! memory. With enough streams, pages are then evicted before they are read (thrashing). A volume
+//! knows the size of its cache and the active streams, and a policy accepts any limit. Therefore
+//! the limit of every stream is a third of its share of the cache: one third for a window that is
+//! read, one for a window in flight, and one for pages that have been read already.
 //!
-//! Who reads ahead is counted by turns. A turn ends when as many pages were read ahead as the
-//! cache has, since what was then brought in for a stream is gone. A stream takes part in a turn
-//! by reading ahead; those of the turn before, or of this one if they are more, share the cache.
-//! Files that are open and idle, or read at random, take no share.
+//! Active streams are counted by turns. A turn ends when as many pages were read ahead as the cache
+//! has, because the pages of a stream from before are then evicted. A stream takes part in a turn
+//! by reading ahead. The streams of the previous turn, or of this one if they are more, share the
+//! cache. Files that are open and idle, or read at random, take no share.
 //!
 //! Locking: one lock, taken when a window is read.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// No limit is smaller: 16 KiB in pages of 4 KiB, the least window of Linux 2.6.20.
+/// The smallest limit: 16 KiB in pages of 4 KiB, the minimum window of Linux 2.6.20.
 const LEAST_PAGES: u32 = 4;
 
-/// Windows that a stream may have in the cache.
+/// The number of windows that a stream may have in the cache.
 const WINDOWS: u64 = 3;
 
-/// The limit of windows, by who reads ahead.
+/// The limit of windows, by the number of active streams.
 #[derive(Debug)]
 pub(crate) struct Shares {
     cache_pages: u64,
@@ -33,21 +33,21 @@ pub(crate) struct Shares {
 
 #[derive(Debug)]
 struct Turn {
-    /// Counted from 1.
+    /// The number of the turn, from 1.
     number: u64,
-    /// Pages read ahead in it.
+    /// Pages read ahead in this turn.
     pages: u64,
     streams: u64,
-    /// Streams of the turn before.
+    /// Streams of the previous turn.
     streams_before: u64,
 }
 
-/// The last turn that a stream took part in; 0 before the first.
+/// The last turn in which a stream took part; 0 before the first.
 #[derive(Debug, Default)]
 pub(crate) struct LastTurn(AtomicU64);
 
 impl Shares {
-    /// Shares of a cache of `cache_pages`, of which no window gets more than `max_pages`.
+    /// Creates the shares of a cache of `cache_pages`. No window gets more than `max_pages`.
     pub(crate) fn new(cache_pages: u32, max_pages: u32) -> Self {
         let shares = Self {
             cache_pages: cache_pages.into(),
@@ -64,12 +64,12 @@ impl Shares {
         shares
     }
 
-    /// The largest window that a stream may have now.
+    /// Returns the largest window that a stream may have now.
     pub(crate) fn limit_pages(&self) -> u32 {
         self.limit_pages.load(Relaxed)
     }
 
-    /// Takes note that `pages` were read ahead for the stream of `last_turn`.
+    /// Records that `pages` were read ahead for the stream of `last_turn`.
     pub(crate) fn read_ahead(&self, last_turn: &LastTurn, pages: u32) {
         let mut turn = self.turn.lock();
         if turn.pages >= self.cache_pages {
@@ -110,7 +110,7 @@ mod tests {
         for stream in &streams {
             shares.read_ahead(stream, 60);
         }
-        // The turn is full. One stream goes on alone.
+        // The turn is full. One stream continues alone.
         for _ in 0..20 {
             shares.read_ahead(&streams[0], 60);
             assert_eq!(shares.limit_pages(), 40);

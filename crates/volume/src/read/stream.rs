@@ -1,14 +1,14 @@
-//! Where each reader is in its stream, and the policy that judges it.
+//! The position of each reader in its stream, and the policy for all streams.
 //!
 //! Model: `struct file_ra_state`. An open file has its own stream. Reads by inode number alone
-//! share one of [`STREAMS`], direct-mapped by inode: two files that meet in one disturb each
-//! other's ramp, not their data.
+//! share one of [`STREAMS`] streams, direct-mapped by inode. Two files with the same stream disturb
+//! each other's ramp, not their data.
 //!
-//! Locking: each stream has a lock of its own, taken on a miss and at a marker. A hit stores where
-//! the read ended into an atomic and takes no lock; whoever next locks the state brings it up to
-//! date. Only under a policy that wants every page does each page take the lock.
+//! Locking: each stream has its own lock, taken on a miss and at a marker. A hit stores the end of
+//! the read in an atomic and takes no lock. The next thread that locks the state updates it. Only
+//! under a policy that observes every page does each page take the lock.
 //!
-//! Cost: at most 144 bytes a stream.
+//! Cost: at most 144 bytes per stream.
 
 use super::share::{LastTurn, Shares};
 use larder_ext4::Ino;
@@ -17,21 +17,21 @@ use larder_readahead::{Advice, FileState, PageIndex, Policy, PolicyName};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Files whose streams are remembered at once, of those read by inode number.
+/// The number of streams of files that are read by inode number.
 const STREAMS: usize = 1024;
 
-/// What is remembered of one stream of reads.
+/// The state of one stream of reads.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// Whose stream it is; 0 before the first. Changes only under `state`'s lock.
+    /// The inode of the stream; 0 before the first. Changes only under `state`'s lock.
     ino: AtomicU32,
-    /// Where the last read ended, as [`End`] packs it.
+    /// The end of the last read, packed by [`End`].
     end: AtomicU64,
     last_turn: LastTurn,
     state: Mutex<FileState>,
 }
 
-/// A stream, and the file that is to be read through it.
+/// A stream, and the file that is read through it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamRef<'s> {
     stream: &'s Stream,
@@ -39,7 +39,7 @@ pub(crate) struct StreamRef<'s> {
 }
 
 impl StreamRef<'_> {
-    /// Records where a request ended: with no lock, for the next decision.
+    /// Records the end of a request, without a lock, for the next decision.
     pub(crate) fn set_end(self, end: End) {
         if self.stream.ino.load(Relaxed) == self.ino.0 {
             self.stream.end.store(end.packed(), Relaxed);
@@ -47,7 +47,7 @@ impl StreamRef<'_> {
     }
 }
 
-/// Where a read ended: its last page, and whether inside that.
+/// The end of a read: its last page, and whether it ended inside that page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) page: PageIndex,
@@ -55,10 +55,11 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Before the first read.
+    /// The value before the first read.
     const NONE: u64 = u64::MAX;
 
-    /// In one word. No file has pages enough to lose a bit here, or to look like [`End::NONE`].
+    /// Packs the end into one word. No file has enough pages to lose a bit here, or to equal
+    /// [`End::NONE`].
     fn packed(self) -> u64 {
         self.page.0 << 1 | u64::from(self.is_inside)
     }
@@ -71,7 +72,7 @@ impl End {
     }
 }
 
-/// The streams of files that are read by inode number, and the policy that judges all streams.
+/// The streams of files that are read by inode number, and the policy for all streams.
 #[derive(Debug)]
 pub(crate) struct Streams {
     by_ino: Box<[Stream]>,
@@ -83,8 +84,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Streams whose windows have at most `max_pages`, and at most their share of a cache of
-    /// `cache_pages`, on a device that takes `io_pages` at once.
+    /// Creates streams whose windows have at most `max_pages`, and at most their share of a cache
+    /// of `cache_pages`, on a device that accepts `io_pages` at once.
     pub(crate) fn new(
         policy: &'static dyn Policy,
         max_pages: u32,
@@ -103,24 +104,24 @@ impl Streams {
         }
     }
 
-    /// The stream of all who read `ino` by its number.
+    /// Returns the stream of all callers that read `ino` by its number.
     pub(crate) fn by_ino(&self, ino: Ino) -> StreamRef<'_> {
         let stream = &self.by_ino[ino.0 as usize % STREAMS];
         StreamRef { stream, ino }
     }
 
-    /// A stream for one who opens `ino`.
+    /// Returns a stream for a reader that opens `ino`.
     pub(crate) fn open(&self, ino: Ino) -> Stream {
         Stream::new(ino, self.fresh)
     }
 
-    /// The driver that reads through the streams.
+    /// Returns the driver that reads through the streams.
     #[inline]
     pub(crate) fn driver(&self) -> Driver {
         self.driver
     }
 
-    /// Records that of a window for this stream, `pages` are being read ahead.
+    /// Records that `pages` of a window for this stream are being read ahead.
     pub(crate) fn read_ahead(&self, of: StreamRef<'_>, pages: u32) {
         if pages > 0 {
             self.windows.fetch_add(1, Relaxed);
@@ -128,29 +129,29 @@ impl Streams {
         }
     }
 
-    /// Takes advice on the stream's reads; returns the state that it left.
+    /// Applies advice to the stream's reads. Returns the resulting state.
     pub(crate) fn advise(&self, of: StreamRef<'_>, advice: Advice) -> FileState {
         let mut state = self.lock(of);
         state.advise(advice);
         *state
     }
 
-    /// The policy that judges all streams.
+    /// Returns the policy for all streams.
     pub(crate) fn policy_name(&self) -> PolicyName {
         self.driver.policy().name()
     }
 
-    /// The largest window of a stream on which nothing was advised.
+    /// Returns the largest window of a stream without advice.
     pub(crate) fn max_pages(&self) -> u32 {
         self.fresh.max_pages()
     }
 
-    /// Windows of which pages were read ahead.
+    /// Returns the number of windows of which pages were read ahead.
     pub(crate) fn windows(&self) -> u64 {
         self.windows.load(Relaxed)
     }
 
-    /// The state of `ino`'s stream, which begins anew if another file had it.
+    /// Locks the state of the stream of `of`. It is reset if another file used it.
     pub(crate) fn lock<'s>(&self, of: StreamRef<'s>) -> MutexGuard<'s, FileState> {
         let StreamRef { stream, ino } = of;
         let mut state = stream.state.lock();
@@ -176,7 +177,7 @@ impl Stream {
         }
     }
 
-    /// The stream of the one who opened `ino`.
+    /// Returns this stream as a reference for `ino`, which was opened with it.
     pub(crate) fn of(&self, ino: Ino) -> StreamRef<'_> {
         StreamRef { stream: self, ino }
     }

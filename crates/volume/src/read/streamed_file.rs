@@ -1,8 +1,8 @@
 //! The page cache and the device of a file, as the readahead driver sees them.
 //!
-//! Model: `page_cache_ra_unbounded`. Of the windows for a missing page, a reader reads the one that
-//! contains the page itself, in one device read of at most [`BATCH_PAGES`] and up to a page that is
-//! resident, and of the other window what its request continues into. The rest is queued for the
+//! Model: `page_cache_ra_unbounded`. After a miss, the reader reads the window that contains the
+//! page, in one device read of at most [`BATCH_PAGES`], up to the first page that is resident. It
+//! also reads the pages of the other window that its request covers. The rest is queued for the
 //! readahead threads.
 //!
 //! ```text
@@ -12,8 +12,9 @@
 //!   read by:                 |     reader      |    threads ...       |
 //! ```
 //!
-//! So the reader waits for some pages that it did not ask for. Reading those apart, by a thread,
-//! was tried: it costs a second device read for each miss, which on a disk is a second seek.
+//! Therefore the reader waits for some pages that it did not request. An alternative was tried, in
+//! which a thread reads those pages separately. It costs a second device read for each miss, which
+//! on a disk is a second seek.
 //!
 //! Locking: a reader never waits for a page while it holds locked pages of its own, so that no two
 //! readers wait for each other.
@@ -29,16 +30,16 @@ use larder_readahead::driver::{CachedFile, Claim, Found, Insert, Run, start_page
 use larder_readahead::{FileState, PageIndex, Read, Residency, Trigger, Window};
 use std::ops::Range;
 
-/// The most pages that one reader reads at once.
+/// The maximum number of pages that one reader reads at once.
 pub(crate) const BATCH_PAGES: u32 = 256;
 
-/// Pages that a reader reads itself, locked: the one that it wants now, and those that follow.
-/// Empty where the page is there.
+/// Pages that a reader reads itself, locked: the requested page, and those that follow. Empty if
+/// the page is cached.
 #[derive(Default)]
 struct OwnPages {
     first: u64,
     pages: Vec<NewPage>,
-    /// The first page carries the marker.
+    /// Whether the first page carries the marker.
     is_marked: bool,
 }
 
@@ -61,7 +62,7 @@ impl OwnPages {
     }
 }
 
-/// A file, read through one stream.
+/// A file that is read through one stream.
 pub(super) struct StreamedFile<'r> {
     inode: &'r Inode,
     stream: StreamRef<'r>,
@@ -69,7 +70,7 @@ pub(super) struct StreamedFile<'r> {
     pages: &'r PageCache,
     /// Fills the pages that the reader reads itself.
     filler: &'r PageFiller,
-    /// Where the other pages wait for the readahead threads.
+    /// The queue of the other pages, for the readahead threads.
     queue: &'r Queue,
     own: OwnPages,
     /// A page that another reader or a thread is reading.
@@ -100,8 +101,8 @@ impl<'r> StreamedFile<'r> {
         key(self.inode.ino(), index)
     }
 
-    /// Queues those of `pages` that are neither resident nor in flight; returns how many. None once
-    /// the queue is closed.
+    /// Queues those of `pages` that are neither resident nor in flight, and returns their number.
+    /// Queues none once the queue is closed.
     pub(super) fn queue(&mut self, pages: Range<u64>, marker: Option<PageIndex>) -> u32 {
         if self.queue.is_closed() {
             return 0;
@@ -109,8 +110,8 @@ impl<'r> StreamedFile<'r> {
         start_pages(self, pages, marker)
     }
 
-    /// Adds to `own` those of `pages` that follow on it, up to one that is there. Returns the first
-    /// page that it did not look at.
+    /// Adds to `own` the contiguous `pages` that follow, up to the first that is cached. Returns
+    /// the first page that was not tried.
     fn take_own(&mut self, read: &Read, pages: &Range<u64>, marker: Option<PageIndex>) -> u64 {
         if !pages.contains(&self.own.indexes().end) {
             return self.own.indexes().end.clamp(pages.start, pages.end);
@@ -133,12 +134,12 @@ impl<'r> StreamedFile<'r> {
         self.own.indexes().end
     }
 
-    /// Brings in what of `window` is neither cached nor being read: pages that follow on `own` join
-    /// those, the others are for the threads. Returns how many, and how many of them are read
-    /// ahead.
+    /// Starts reads of the pages of `window` that are neither cached nor being read. Pages that
+    /// follow `own` are added to it, and the others are queued for the threads. Returns their
+    /// number, and the number of those that are read ahead.
     ///
-    /// A policy that answers a miss with the request as it is (no asynchronous part) is consulted
-    /// again at the next miss, so what of that is behind `own` is left till then.
+    /// A policy that answers a miss with the request itself (no asynchronous part) is consulted
+    /// again at the next miss. Pages of such a request after `own` are left until then.
     fn start_with_own(&mut self, read: &Read, window: Window) -> (u32, u32) {
         let pages = window.start.0..window.end().0;
         let marker = window.marker();
@@ -167,7 +168,7 @@ impl<'r> StreamedFile<'r> {
 }
 
 impl<'r> CachedFile for StreamedFile<'r> {
-    /// `None` if there is no room for it.
+    /// `None` if the cache has no room for it.
     type Page = Result<Option<Page<'r>>>;
     type NewPage = NewPage;
 
@@ -213,7 +214,8 @@ impl<'r> CachedFile for StreamedFile<'r> {
 
     fn wait(&mut self, _: PageIndex) -> Option<Found<Self::Page>> {
         if let Some(in_flight) = self.in_flight.take() {
-            // Without a page, its read failed: it is gone, and this reader's to try.
+            // No page means that its read failed and it was removed, so this reader tries to read
+            // it.
             return in_flight.wait().map(found);
         }
         let OwnPages { first, pages, .. } = std::mem::take(&mut self.own);
@@ -280,12 +282,13 @@ fn found(page: Page<'_>) -> Found<Result<Option<Page<'_>>>> {
     }
 }
 
-/// How many pages these are: no more than a window has.
+/// Returns the number of `pages`, which is at most that of a window.
 fn count(pages: &Range<u64>) -> u32 {
     u32::try_from(pages.end - pages.start).unwrap_or(u32::MAX)
 }
 
-/// What of `pages` lies within `window`; where nothing does, an empty range at its near end.
+/// Returns the part of `pages` within `window`. If there is none, returns an empty range at the
+/// nearer end.
 fn overlap(pages: &Range<u64>, window: &Range<u64>) -> Range<u64> {
     let start = pages.start.clamp(window.start, window.end);
     start..pages.end.clamp(start, window.end)

@@ -6,8 +6,8 @@ use crate::{Error, Result};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Closes the queue if its thread panics, so that no page waits for a thread
-/// that is gone: readers then do without readahead.
+/// Closes the queue if its thread panics, so that no page waits for a thread that has ended.
+/// Readers then work without readahead.
 struct CloseOnPanic(Arc<Queue>);
 
 impl Drop for CloseOnPanic {
@@ -18,7 +18,7 @@ impl Drop for CloseOnPanic {
     }
 }
 
-/// The readahead threads: joined when this is dropped.
+/// The readahead threads, joined on drop.
 #[derive(Debug)]
 pub(super) struct ReadaheadThreads {
     queue: Arc<Queue>,
@@ -48,7 +48,7 @@ impl ReadaheadThreads {
         Ok(started)
     }
 
-    /// Where pages wait for the threads.
+    /// Returns the queue of the threads.
     pub(super) fn queue(&self) -> &Queue {
         &self.queue
     }
@@ -58,7 +58,7 @@ impl Drop for ReadaheadThreads {
     fn drop(&mut self) {
         self.queue.close();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so; dropping a volume does not repeat it.
+            // A panic was reported by the thread; dropping a volume does not repeat it.
             let _ = thread.join();
         }
     }

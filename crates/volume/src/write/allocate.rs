@@ -1,8 +1,9 @@
 //! fallocate(2): allocating, removing and moving ranges of a file.
 //!
-//! Model: `ext4_fallocate` and what it calls. What is dirty in the range is written back first, so
-//! that all is about mappings alone. Different from it, all is done or nothing where space ends:
-//! what a change needs is promised before its first step, and comes before anything is taken away.
+//! Model: `ext4_fallocate` and its callees. Dirty content in the range is written back first, so
+//! that only mappings change. One difference: when space runs out, a change is done completely or
+//! not at all. The space that it needs is reserved before its first step, and blocks are allocated
+//! before any are removed.
 
 use super::Fallocate;
 use super::Writer;
@@ -16,11 +17,12 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, FileBlock, FileBlocks, Handle, Inode, MappingKind, Reservation};
 use std::ops::Range;
 
-/// The most blocks that are claimed at once: one extent of blocks that hold no content.
+/// The maximum number of blocks that are claimed at once: one unwritten extent.
 const CLAIM_BLOCKS: u64 = 32767;
 
 impl Writer {
-    /// Does what `mode` says with `bytes` of the file, which are some. With `rw` held exclusively.
+    /// Applies `mode` to `bytes` of the file, which are not empty. The caller holds `rw`
+    /// exclusively.
     pub(super) fn fallocate(
         &self,
         live: &Live<'_>,
@@ -66,21 +68,22 @@ impl Writer {
         }
     }
 
-    /// Commits what moved content, so that a write to where it lies now cannot show, after a crash,
-    /// where it lay before. If that fails, nothing is written any more.
+    /// Commits a move of content. Otherwise, after a crash, a write to the new place of the content
+    /// could show in its old place. If the commit fails, nothing is written any more.
     fn commit_shift(&self) -> Result<()> {
         Ok(self.fs().commit(self.fs().running_tid()?)?)
     }
 
-    /// Stamps the file, which is to be `end_bytes` long at least unless `keep_size` says otherwise.
+    /// Updates the times of the file, and extends it to at least `end_bytes` unless `keep_size` is
+    /// set.
     fn end_allocation(&self, live: &Live<'_>, end_bytes: u64, keep_size: bool) -> Result<()> {
         let size_bytes = live.peek()?.size_bytes();
         let end_bytes = if keep_size { size_bytes } else { end_bytes };
         self.grow(live, size_bytes.max(end_bytes))
     }
 
-    /// Maps those of `blocks` that are holes to blocks that hold no content; all of them, or none.
-    /// Returns which those were.
+    /// Maps the holes among `blocks` to unwritten blocks; all of them, or none. Returns the former
+    /// holes.
     fn allocate(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<Vec<FileBlocks>> {
         self.write_back.write_file(live)?;
         let mut reservation = self.reserve_content(live, blocks.clone())?;
@@ -112,7 +115,7 @@ impl Writer {
         Ok(allocated)
     }
 
-    /// Allocates as much of the hole as follows each other on the image; returns how much.
+    /// Allocates the first part of the hole that is contiguous on the image. Returns its length.
     fn allocate_once(
         &self,
         live: &Live<'_>,
@@ -133,7 +136,7 @@ impl Writer {
         mapped.map(|()| len)
     }
 
-    /// Unmaps what was allocated for nothing, the last first, as whoever came to lack space for more.
+    /// Unmaps blocks of an allocation that failed, the last first, and commits if that lacks space.
     fn give_back(&self, live: &Live<'_>, allocated: Vec<FileBlocks>) {
         for blocks in allocated.into_iter().rev() {
             let mut left = blocks;
@@ -146,15 +149,15 @@ impl Writer {
                 Ok(())
             });
             if let Err(error) = given {
-                // They hold no content, and read as the hole did.
+                // The blocks are unwritten, and read as zeros like the hole before.
                 tracing::warn!(%error, "blocks stay allocated that were not all there");
                 return;
             }
         }
     }
 
-    /// Changes how the file is mapped, in one handle with credits for `blocks` more blocks. `map` is held
-    /// exclusively.
+    /// Changes the mapping of the file, in one handle with credits for `blocks` more blocks. The
+    /// caller holds `map` exclusively.
     fn change_mapping<R>(
         &self,
         live: &Live<'_>,
@@ -165,14 +168,14 @@ impl Writer {
         live.change(credits.max(self.cut_credits(live)?) + INODE_CREDITS, change)
     }
 
-    /// The blocks that `bytes` have whole.
+    /// Returns the blocks that are entirely within `bytes`.
     fn blocks_within(&self, bytes: &Range<u64>) -> FileBlocks {
         let block_bytes = self.inodes.block_bytes();
         let (first, end) = (bytes.start.div_ceil(block_bytes), bytes.end / block_bytes);
         first..end.max(first)
     }
 
-    /// Makes zeros of the parts of blocks at both ends of `bytes`.
+    /// Fills the partial blocks at both ends of `bytes` with zeros.
     fn zero_edges(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
         let block_bytes = self.inodes.block_bytes();
         let first = bytes.start.next_multiple_of(block_bytes);
@@ -184,9 +187,9 @@ impl Writer {
         self.zero_in_block(live, last..bytes.end)
     }
 
-    /// Makes the mapping of `blocks`, whose pages go, what `step` makes of it in as many handles as it
-    /// takes, and leaves all as it was where the blocks of the mapping itself have no space. New
-    /// extents start or end at `cuts`, at most. What is dirty is written back before.
+    /// Changes the mapping of `blocks` by calls of `step`, in as many handles as necessary, and
+    /// drops the pages. If there is no space for the blocks of the mapping itself, nothing is
+    /// changed. New extents start or end only at `cuts`. Dirty content is written back before.
     fn remap(
         &self,
         live: &Live<'_>,
@@ -205,12 +208,12 @@ impl Writer {
         let block_bytes = self.inodes.block_bytes();
         let bytes = blocks.start * block_bytes..blocks.end.saturating_mul(block_bytes);
         let page_bytes = self.inodes.page_bytes();
-        // Written back, so that pages at the edges can go too.
+        // Everything was written back, so the pages at the edges can be dropped too.
         let pages = bytes.start / page_bytes..bytes.end.div_ceil(page_bytes);
         live.discard_pages(pages);
         let mut left = blocks;
         while !left.is_empty() {
-            // What was promised may have to be committed before it can be had.
+            // A commit may be necessary before reserved blocks can be claimed.
             left = retry_after_commit(self.fs(), || {
                 self.change_mapping(live, 1, |handle, inode| {
                     self.stamp(inode);
@@ -251,7 +254,7 @@ impl Writer {
         self.zero_edges(live, bytes)
     }
 
-    /// Makes `blocks`, all of which are mapped, hold no content.
+    /// Converts `blocks`, all of which are mapped, to unwritten.
     fn take_content(&self, live: &Live<'_>, blocks: FileBlocks) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
@@ -262,8 +265,9 @@ impl Writer {
         })
     }
 
-    /// Where extents come to start or to end when `blocks`, all of which are mapped, hold no content
-    /// any more: those that do may be a block longer.
+    /// Returns the block numbers at which extents start or end after `blocks`, all of which are
+    /// mapped, are converted to unwritten. A written extent may be one block longer than an
+    /// unwritten one.
     fn cuts_unwritten(&self, live: &Live<'_>, blocks: &FileBlocks) -> Result<Vec<u64>> {
         self.write_back.write_file(live)?;
         let mut cuts = vec![blocks.start, blocks.end];
@@ -278,7 +282,8 @@ impl Writer {
         Ok(cuts)
     }
 
-    /// That `bytes` are whole clusters, as moving what follows needs.
+    /// Checks that `bytes` consist of whole clusters, which a move of the following content
+    /// requires.
     fn check_whole(&self, live: &Live<'_>, bytes: &Range<u64>) -> Result<()> {
         let cluster_bytes = self.fs().superblock().cluster_size_bytes();
         if bytes.start.is_multiple_of(cluster_bytes) && bytes.end.is_multiple_of(cluster_bytes) {
@@ -300,7 +305,7 @@ impl Writer {
         let all = blocks.start..FILE_BLOCKS;
         let mut hole = blocks.clone();
         self.remap(live, all, &cuts, |handle, inode, left| {
-            // In one handle, unless there is too much of it.
+            // The hole is removed in one handle, unless it is too large.
             let mut rest_of_hole = hole.clone();
             if !hole.is_empty() {
                 rest_of_hole = self.fs().unmap(handle, inode, hole.clone())?;
@@ -314,11 +319,11 @@ impl Writer {
             if rest.is_empty() {
                 inode.set_size_bytes(size_bytes);
             }
-            // Not before: what fails is done again.
+            // Not earlier, because a step that fails is repeated.
             hole = rest_of_hole;
             Ok(rest)
         })?;
-        // Filled since the shift, the last page has what was behind the end.
+        // The last page may have been filled since the shift with content past the new end.
         let _map = live.map.write();
         let pages = bytes.start / self.inodes.page_bytes()..u64::MAX;
         live.discard_pages(pages);

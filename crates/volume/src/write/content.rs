@@ -1,4 +1,4 @@
-//! Operations on content: writing, cutting, allocating, making durable.
+//! Operations on content: write, truncate, allocate, sync.
 
 use super::Fallocate;
 use super::pages::Writing;
@@ -8,16 +8,17 @@ use crate::{Ino, Result, Volume};
 use larder_ext4::Error;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What [`Volume::copy_range`] copies at once.
+/// The number of bytes that [`Volume::copy_range`] copies at once.
 const COPY_BYTES: u64 = 1 << 20;
 
 impl Volume {
-    /// Writes `buf` at `offset_bytes` of a regular file, and returns how many bytes of it: fewer than
-    /// all where space, or something else, ended the write in the middle. What is not written is as
-    /// it was, and the file reaches no further than what is.
+    /// Writes `buf` at `offset_bytes` of a regular file, and returns the number of bytes written.
+    /// This is less than the whole length if the write ended early, for example for lack of space.
+    /// The bytes that are not written stay unchanged, and the file is not extended past those that
+    /// are.
     ///
     /// # Errors
-    /// If nothing was written: `ENOSPC`, `EFBIG`, `EIO`, `EROFS`, …, or what is wrong with the image.
+    /// If nothing was written: `ENOSPC`, `EFBIG`, `EIO`, `EROFS`, …, or an error of the image.
     pub fn write_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<usize> {
         let mut writing = Writing::new(buf, offset_bytes);
         match self.writer.change(|| self.writer.write(ino, &mut writing)) {
@@ -29,7 +30,7 @@ impl Volume {
     /// Writes all of `buf` at `offset_bytes` of a regular file.
     ///
     /// # Errors
-    /// What ended [`Volume::write_at`] before the end; what it wrote before stays.
+    /// The error that ended [`Volume::write_at`] early. The part that was written stays.
     pub fn write_all_at(&self, ino: Ino, buf: &[u8], offset_bytes: u64) -> Result<()> {
         let mut done = 0;
         while done < buf.len() {
@@ -39,10 +40,10 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes the file as long as `size_bytes`.
+    /// Sets the size of the file to `size_bytes`.
     ///
     /// # Errors
-    /// As [`Volume::write_at`].
+    /// The same as for [`Volume::write_at`].
     pub fn truncate(&self, ino: Ino, size_bytes: u64) -> Result<()> {
         self.writer.change(|| {
             let live = self.live(ino)?;
@@ -57,7 +58,7 @@ impl Volume {
     /// Allocates, removes or moves a range of a regular file.
     ///
     /// # Errors
-    /// As fallocate(2), or what is wrong with the image.
+    /// The same as for fallocate(2), or an error of the image.
     pub fn fallocate(
         &self,
         ino: Ino,
@@ -76,17 +77,17 @@ impl Volume {
             self.writer.fallocate(&live, mode, offset_bytes..end_bytes)
         };
         match mode {
-            // Half-done, the rest would be moved twice.
+            // A retry after a partial move would move the rest twice.
             Fallocate::Collapse | Fallocate::Insert => self.writer.change_once(run),
             _ => self.writer.change(run),
         }
     }
 
-    /// Copies within the volume, at most `len_bytes`; less at the end of `from`, or where space ends.
-    /// Returns the bytes copied.
+    /// Copies at most `len_bytes` within the volume; less at the end of `from`, or if space runs
+    /// out. Returns the number of bytes copied.
     ///
     /// # Errors
-    /// If nothing was copied: as `copy_file_range(2)`, or what is wrong with the image.
+    /// If nothing was copied: the same as for `copy_file_range(2)`, or an error of the image.
     pub fn copy_range(
         &self,
         from: Ino,
@@ -96,7 +97,7 @@ impl Volume {
         len_bytes: u64,
     ) -> Result<u64> {
         check_content(&self.inode(to)?)?;
-        // Where the file ends now, even if it is the same that grows by the copy.
+        // The present end of the file, even if the copy extends the same file.
         let left = self.inode(from)?.size_bytes().saturating_sub(from_bytes);
         let len_bytes = len_bytes.min(left);
         let from_end = from_bytes.saturating_add(len_bytes);
@@ -121,18 +122,18 @@ impl Volume {
         Ok(done)
     }
 
-    /// Makes the file durable: content and inode, or with `data_only` what reading the content
-    /// back needs, as fdatasync(2). A directory's names too.
+    /// Makes the file durable: content and inode, or with `data_only` only the state that a read of
+    /// the content needs, like fdatasync(2). For a directory, this includes its names.
     ///
     /// # Errors
-    /// `EIO`, and whatever went wrong earlier in the background.
+    /// `EIO`, or an earlier error of background write-back.
     pub fn sync_file(&self, ino: Ino, data_only: bool) -> Result<()> {
         self.writer.change_once(|| {
             if self.inodes.live.is_none() {
                 return Ok(());
             }
             let live = self.live(ino)?;
-            // That it is not deleted.
+            // Check that the inode was not deleted.
             live.inode()?;
             let times = if data_only {
                 Times::Left
@@ -152,10 +153,10 @@ impl Volume {
         })
     }
 
-    /// Makes everything durable, as syncfs(2).
+    /// Makes everything durable, like syncfs(2).
     ///
     /// # Errors
-    /// As [`Volume::sync_file`].
+    /// The same as for [`Volume::sync_file`].
     pub fn sync(&self) -> Result<()> {
         self.writer.change_once(|| {
             if self.inodes.live.is_none() {
@@ -165,16 +166,16 @@ impl Volume {
         })
     }
 
-    /// Writes back, commits, checkpoints, and leaves the image clean: what dropping the volume
-    /// does too, but with nobody to tell what went wrong. Nothing can be written afterwards.
+    /// Writes back, commits, checkpoints, and leaves the image clean. Dropping the volume does the
+    /// same, but cannot return an error. After this, nothing can be written.
     ///
     /// # Errors
-    /// As [`Volume::sync_file`].
+    /// The same as for [`Volume::sync_file`].
     pub fn close(&self) -> Result<()> {
         if self.inodes.live.is_none() || self.is_closed.swap(true, Relaxed) {
             return Ok(());
         }
-        // The flusher may be at it, but begins nothing new.
+        // The flusher may be running, but starts nothing new.
         drop(self.flusher.lock().take());
         let written = self.writer.write_back.write_all();
         let closed = self.fs().close();
@@ -183,13 +184,13 @@ impl Volume {
         Ok(closed?)
     }
 
-    /// Discards free space in the given bytes of the image where the file below it can give it
-    /// back, in runs of at least `min_bytes`. Returns the bytes discarded.
+    /// Discards the free space in the given bytes of the image, in runs of at least `min_bytes`, if
+    /// the underlying file or device supports it. Returns the number of bytes discarded.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where it cannot, or what is wrong with the image.
+    /// `EOPNOTSUPP` if it is not supported, or an error of the image.
     pub fn trim(&self, bytes: std::ops::Range<u64>, min_bytes: u64) -> Result<u64> {
-        // What was freed can be discarded once that is committed.
+        // Freed blocks can be discarded only after the commit.
         self.fs().commit(self.fs().running_tid()?)?;
         Ok(self.fs().trim(bytes, min_bytes)?)
     }

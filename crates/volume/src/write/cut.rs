@@ -1,7 +1,8 @@
 //! Making files shorter and longer.
 //!
-//! Model: `ext4_setattr` and `ext4_truncate`. What is cut off may need several handles; the inode is
-//! an orphan meanwhile, so that the next mount finishes what a crash cut short.
+//! Model: `ext4_setattr` and `ext4_truncate`. A truncation may need several handles. The inode is
+//! an orphan in the meantime, so that the next mount finishes a truncation that a crash
+//! interrupted.
 
 use super::Writer;
 use super::names::FIXED;
@@ -10,18 +11,18 @@ use crate::live::{Live, key};
 use larder_cache::page::Lock;
 use larder_ext4::{Error, FileBlocks, Handle, Inode, MappingKind};
 
-/// Blocks that a file can have at most.
+/// The maximum number of blocks in a file.
 pub(super) const FILE_BLOCKS: u64 = 1 << 32;
 
-/// Credits of a handle that takes blocks out of a mapping, beside those for one of them: enough that
-/// most files need one handle.
+/// Additional credits of a handle that unmaps blocks, beside the credits for one of them. With
+/// these, one handle suffices for most files.
 const CREDITS: u32 = 64;
 
 /// Credits for the inode, the orphan list or file, and the superblock.
 pub(super) const INODE_CREDITS: u32 = 6;
 
 impl Writer {
-    /// Makes the file `size_bytes` long. With `rw` held exclusively.
+    /// Sets the size of the file to `size_bytes`. The caller holds `rw` exclusively.
     pub(crate) fn truncate(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, FIXED)?;
@@ -36,18 +37,19 @@ impl Writer {
         }
         self.zero_tail(live, size_bytes)?;
         if self.fs().journals_content() {
-            // With what is to go: the zeros must not come later than the cut.
+            // This includes content that is cut off, because the zeros must be durable before the
+            // truncation.
             self.write_back.write_file(live)?;
         }
         self.cut(live, size_bytes)
     }
 
-    /// Makes the file `size_bytes` long, no less than it is.
+    /// Sets the size of the file to `size_bytes`, which is not less than its present size.
     pub(super) fn grow(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         if size_bytes > live.peek()?.size_bytes() {
             self.zero_tail(live, live.peek()?.size_bytes())?;
         }
-        // The size is not to pass content that is not on the device.
+        // The size must not pass content that is not on the device.
         self.write_back.write_file(live)?;
         live.change(INODE_CREDITS, |handle, inode| {
             self.stamp(inode);
@@ -57,7 +59,7 @@ impl Writer {
         })
     }
 
-    /// Makes the file shorter: `size_bytes` long. What its last block has behind that is zero.
+    /// Truncates the file to `size_bytes`. The rest of its last block is zero.
     fn cut(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let _alone = live.writeback.lock();
         let _map = live.map.write();
@@ -68,7 +70,7 @@ impl Writer {
         let mut handle = fs.start(self.cut_credits(live)?)?;
         let mut inode = live.inode()?;
         self.stamp(&mut inode);
-        // Not as far as content is in memory alone.
+        // The size must not pass content that is only in memory.
         inode.set_size_bytes(size_bytes.min(inode.size_bytes()));
         fs.add_orphan(&mut handle, &mut inode)?;
         let left = fs.unmap(&mut handle, &mut inode, blocks.clone())?;
@@ -89,9 +91,10 @@ impl Writer {
         self.unmap_rest(live, left)
     }
 
-    /// Writes the block at the end of a file that is to be `size_bytes` long, if it is mapped: its
-    /// zeros must not come later than the cut, or a crash could show what was cut off where
-    /// the file grows again. With `writeback` held, and `rw`, so that the page stays as it is.
+    /// Writes the block at the end of a file that is about to be `size_bytes` long, if it is
+    /// mapped. Its zeros must be written before the truncation. Otherwise, after a crash, a file
+    /// that grows again could show the content that was cut off. The caller holds `writeback` and
+    /// `rw`, so the page does not change.
     fn write_tail(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let (block_bytes, page_bytes) = (self.inodes.block_bytes(), self.inodes.page_bytes());
         let block = size_bytes / block_bytes;
@@ -116,8 +119,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes `blocks`, which are to be cut off, out of the mapping of a file that is an orphan, in as
-    /// many handles as they need. With `map` held exclusively.
+    /// Unmaps `blocks`, which are cut off from a file that is an orphan, in as many handles as
+    /// necessary. The caller holds `map` exclusively.
     pub(super) fn unmap_rest(&self, live: &Live<'_>, mut blocks: FileBlocks) -> Result<()> {
         loop {
             blocks = live.change(self.cut_credits(live)?, |handle, inode| {
@@ -133,8 +136,7 @@ impl Writer {
         }
     }
 
-    /// Takes as many of `blocks` out of the mapping of `inode` as fit into the handle; returns which
-    /// are left.
+    /// Unmaps as many of `blocks` of `inode` as fit into the handle. Returns the remaining blocks.
     pub(super) fn unmap_some(
         &self,
         handle: &mut Handle<'_>,
@@ -151,7 +153,7 @@ impl Writer {
         Ok(left)
     }
 
-    /// The file is no orphan any more, unless it has lost its last name.
+    /// Removes the inode from the orphans, unless the file has lost its last name.
     fn end_cut(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         if inode.links() > 0 {
             self.fs().remove_orphan(handle, inode)?;
@@ -165,16 +167,16 @@ impl Writer {
         Ok(one.saturating_add(CREDITS + INODE_CREDITS))
     }
 
-    /// Drops the pages behind `size_bytes` of a file that had `before_bytes`, and what one has
-    /// behind it; what was behind the end is zeros. With `map`
-    /// held exclusively, so that nothing comes back as it was.
+    /// Drops the pages past `size_bytes` of a file that had `before_bytes`, and fills the rest of
+    /// the last page with zeros. Bytes past the former end are zeros already. The caller holds
+    /// `map` exclusively, so no page is filled again with the old content.
     fn drop_pages(&self, live: &Live<'_>, size_bytes: u64, before_bytes: u64) {
         let page_bytes = self.inodes.page_bytes();
         let (ino, pages) = (live.ino(), &self.inodes.caches.pages);
         let behind = size_bytes.div_ceil(page_bytes)..before_bytes.div_ceil(page_bytes);
         pages.discard_range(ino.0.into(), behind);
         let last = key(ino, size_bytes / page_bytes);
-        // If somebody fills it, he has yet to look at what it is to hold.
+        // A thread that is filling the page has not looked up the mapping yet.
         if let Lock::Locked(mut page) = pages.lock(last, || false) {
             let kept = usize::try_from(size_bytes % page_bytes).unwrap_or(0);
             page[kept..].fill(0);

@@ -1,15 +1,17 @@
-//! Space for delayed blocks: promised before a block that is mapped to nothing becomes dirty, so that
-//! write-back cannot lack it.
+//! Space for delayed blocks. It is reserved before an unmapped block becomes dirty, so that
+//! write-back cannot run out of space.
 //!
-//! Model: `ext4_da_reserve_space`. Different from it, the blocks that the mapping will need at worst
-//! are promised too, where Linux relies on a part of the file system that it keeps back,
-//! and on a file with indirect blocks on luck. What was promised too much comes back when the
-//! file is written back: a write that finds no space writes everything back, and asks once more.
+//! Model: `ext4_da_reserve_space`. One difference: the blocks that the mapping needs in the worst
+//! case are reserved too. Linux relies on space that the file system sets aside for this, and has
+//! no guarantee for files with indirect blocks. Surplus reservations are released when the file is
+//! written back. Therefore a write that finds no space writes everything back, and tries again.
 //!
 //! # Invariants
-//! 1. What is delayed has a promise, but while its write-back has claimed it.
-//! 2. What a writer is about to make delayed ([`Dirty::expected`](crate::dirty::Dirty::expected)) has one too.
-//! 3. What is dirty and has a place without content ([`Dirty::converting`](crate::dirty::Dirty::converting)) has one for the mapping.
+//! 1. Delayed blocks have a reservation, except while write-back has claimed them.
+//! 2. Blocks that a writer is about to make delayed
+//!    ([`Dirty::expected`](crate::dirty::Dirty::expected)) have one too.
+//! 3. Unwritten blocks that are dirty ([`Dirty::converting`](crate::dirty::Dirty::converting)) have
+//!    one for the mapping.
 
 use super::Writer;
 use crate::Result;
@@ -20,18 +22,18 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Inode, MappingKind, MappingReservation, Reservation};
 use std::ops::Range;
 
-/// Blocks that are not mapped to content.
+/// Blocks that are not mapped as written.
 #[derive(Debug, Default)]
 struct Lacking {
-    /// Mapped to nothing.
+    /// Blocks that are not mapped.
     holes: BlockSet,
-    /// Mapped to blocks that hold none.
+    /// Blocks that are mapped as unwritten.
     unwritten: BlockSet,
 }
 
 impl Writer {
-    /// As [`Writer::reserve_holes`], to as many of `blocks` from the first on as there is space for;
-    /// returns where those end.
+    /// Reserves like [`Writer::reserve_holes`] for as many of `blocks` as there is space for, from
+    /// the first on. Returns the end of those blocks.
     pub(super) fn reserve_first_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<u64> {
         let Err(error) = self.reserve_holes(live, blocks.clone()) else {
             return Ok(blocks.end);
@@ -55,15 +57,16 @@ impl Writer {
         Ok(end)
     }
 
-    /// Promises space to those of `blocks` that have none, mapped or promised, or to none of them:
-    /// they are expected to become delayed. With `rw` held exclusively, and `writeback` not.
+    /// Reserves space for those of `blocks` that are neither mapped nor reserved, or for none of
+    /// them. They are then expected to become delayed. The caller holds `rw` exclusively, and does
+    /// not hold `writeback`.
     pub(super) fn reserve_holes(&self, live: &Live<'_>, blocks: Range<u64>) -> Result<()> {
         self.write_back
             .retry_after_write_back(|| self.try_reserve(live, blocks.clone()))
     }
 
-    /// Promises space for the content of those of `blocks` that are mapped to nothing, to somebody
-    /// who gives them blocks at once. The file has nothing dirty.
+    /// Reserves space for the content of those of `blocks` that are not mapped, for a caller that
+    /// allocates them at once. The file has no dirty content.
     pub(super) fn reserve_content(
         &self,
         live: &Live<'_>,
@@ -78,9 +81,9 @@ impl Writer {
         })
     }
 
-    /// Promises space for the blocks that a mapping needs at worst if extents come to start at `blocks`
-    /// in it, or to end before them: before the first step of a change that must not stop in the middle.
-    /// The file has nothing dirty.
+    /// Reserves space for the blocks that a mapping needs in the worst case if extents are made to
+    /// start, or to end, at `blocks`. Called before the first step of a change that must not stop
+    /// in the middle. The file has no dirty content.
     pub(super) fn reserve_remapping(
         &self,
         live: &Live<'_>,
@@ -88,7 +91,7 @@ impl Writer {
     ) -> Result<MappingReservation> {
         self.write_back.retry_after_write_back(|| {
             let inode = live.inode()?;
-            // Other mappings never grow where nothing is added.
+            // The other kind of mapping does not grow if no blocks are added.
             let has_extents = inode.flags().contains(InodeFlags::EXTENTS);
             let clusters = if has_extents {
                 need_of(self.fs(), &inode, blocks, None).mapping
@@ -150,7 +153,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Finds those of `blocks` that are not mapped to content.
+    /// Finds those of `blocks` that are not mapped as written.
     fn find_lacking(&self, inode: &Inode, blocks: Range<u64>, lacking: &mut Lacking) -> Result<()> {
         let mut at = blocks.start;
         while at < blocks.end {

@@ -1,19 +1,20 @@
-//! Writing content that lies in the inode, and what outgrows it.
+//! Writing content that is stored in the inode, and moving it to blocks when it no longer fits.
 //!
-//! Each write is a handle: there is nothing to delay. What no longer fits moves to a block in one
-//! handle, together with its content, so that no crash finds a file with neither.
+//! Each write is a handle, and nothing is delayed. Content that no longer fits moves to a block in
+//! one handle, so that after a crash the file has it in one of both places.
 
 use super::Writer;
 use crate::Result;
 use crate::live::Live;
 use larder_ext4::{Error, FileBlock};
 
-/// Credits beside those of a block's mapping: the inode, its attributes, the superblock.
+/// Credits in addition to those of a block's mapping: the inode, its attributes, the superblock.
 const CREDITS: u32 = 8;
 
 impl Writer {
-    /// Writes `buf` at `offset_bytes` of a file whose content lies in the inode. False if it does not
-    /// fit: the file has blocks then, and nothing of `buf` is written. With `rw` held exclusively.
+    /// Writes `buf` at `offset_bytes` of a file whose content is stored in the inode. Returns false
+    /// if it does not fit: the file then has blocks, and nothing of `buf` is written. The caller
+    /// holds `rw` exclusively.
     pub(super) fn write_inline(
         &self,
         live: &Live<'_>,
@@ -35,8 +36,8 @@ impl Writer {
         Ok(true)
     }
 
-    /// Makes a file whose content lies in the inode `size_bytes` long. False as with
-    /// [`Writer::write_inline`].
+    /// Sets the size of a file whose content is stored in the inode to `size_bytes`. Returns false
+    /// as [`Writer::write_inline`] does.
     pub(super) fn resize_inline(&self, live: &Live<'_>, size_bytes: u64) -> Result<bool> {
         let inode = live.inode()?;
         let size = usize::try_from(size_bytes).unwrap_or(usize::MAX);
@@ -57,7 +58,7 @@ impl Writer {
         })
     }
 
-    /// Moves the content out of the inode. With `rw` held exclusively.
+    /// Moves the content from the inode to a block. The caller holds `rw` exclusively.
     pub(super) fn outgrow_inode(&self, live: &Live<'_>) -> Result<()> {
         let _alone = live.writeback.lock();
         let _map = live.map.write();

@@ -1,8 +1,8 @@
-//! Operations on names: giving a file one more, or that of another file.
+//! Operations on names: adding a name to a file, or giving it the name of another file.
 //!
-//! Model: `vfs_link`. That a name is taken over in one step has no counterpart in Linux, where a
-//! program links an unnamed file under a name of its own choice first, and renames that
-//! (`AT_LINK_REPLACE` was proposed for it, but never merged).
+//! Model: `vfs_link`. Linux has no counterpart for replacing a name in one step. There, a program
+//! links an unnamed file under a temporary name first, and then renames it (`AT_LINK_REPLACE` was
+//! proposed for this, but never merged).
 
 use super::names::{
     FIXED, MAX_LINKS, NAME_CREDITS, check_changeable, check_flags, check_name, check_project,
@@ -14,23 +14,24 @@ use crate::{Error, Ino, Metadata, Result, Volume};
 use larder_ext4::Inode;
 
 impl Volume {
-    /// Gives `ino`, no directory, one more name.
+    /// Adds a name to `ino`, which is not a directory.
     ///
     /// # Errors
-    /// As [`Volume::create`], `EMLINK`, `EPERM`.
+    /// The same as for [`Volume::create`], and `EMLINK`, `EPERM`.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
         self.give_name(ino, parent, name, false)
     }
 
-    /// Gives `ino`, no directory, the name of another file, which loses it; where no file has the
-    /// name, as [`Volume::link`].
+    /// Gives `ino`, which is not a directory, the name of another file, which loses it. If no file
+    /// has the name, this is the same as [`Volume::link`].
     ///
-    /// The content of `ino` is written back first, and the name changes hands in one handle: after
-    /// a crash it belongs to the old file or to `ino` with all its content. Other names of the old
-    /// file keep it; without any, it is deleted when nobody [holds](Volume::hold) it any more.
+    /// The content of `ino` is written back first, and the name is replaced in one handle. After a
+    /// crash, the name belongs to the old file, or to `ino` with all its content. Other names of
+    /// the old file keep it. If it has none, it is deleted when it has no [holds](Volume::hold).
     ///
     /// # Errors
-    /// As [`Volume::link`], `EISDIR` if a directory has the name. Nothing has changed then.
+    /// The same as for [`Volume::link`], and `EISDIR` if a directory has the name. Nothing is
+    /// changed then.
     pub fn link_replacing(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Metadata> {
         self.give_name(ino, parent, name, true)
     }
@@ -40,7 +41,7 @@ impl Volume {
             check_name(parent, name)?;
             let (dir, live) = (self.live(parent)?, self.live(ino)?);
             loop {
-                // Not locked yet: looked up again with the locks.
+                // Looked up without locks here, and again under the locks.
                 let found = if may_replace {
                     self.inodes.lookup(parent, name)?.map(|(old, _)| old)
                 } else {
@@ -67,7 +68,8 @@ impl Volume {
         })
     }
 
-    /// Gives `live` the name, which `replaced` has. All are locked exclusively, and the link checked.
+    /// Gives `live` the name, which `replaced` has. All are locked exclusively, and the link was
+    /// checked.
     fn link_locked(
         &self,
         dir: &Live<'_>,
@@ -85,13 +87,13 @@ impl Volume {
             check_removable(&dir.inode()?, name, &inode)?;
         }
         if may_replace {
-            // So that no crash shows a file without its content.
+            // After a crash, no file has the name without its content.
             self.writer.write_back.write_file(live)?;
         }
         self.change_name(dir, name, live, replaced)
     }
 
-    /// The change itself, in one handle.
+    /// Changes the name in one handle.
     fn change_name(
         &self,
         dir_live: &Live<'_>,
@@ -134,7 +136,7 @@ impl Volume {
     }
 }
 
-/// Refuses to link what has to keep its names, or `name` where it cannot be.
+/// Refuses to link a file that must keep its names, or to add `name` where it is not allowed.
 fn check_link(dir: &Inode, name: &[u8], inode: &Inode) -> Result<()> {
     if inode.is_directory() {
         return Err(Error::NotPermitted(inode.ino(), "a directory has one name"));

@@ -1,10 +1,10 @@
 //! Writing: the operations that change an image.
 //!
-//! Model: the kernel's VFS and ext4 above the journal: an operation takes the locks of the inodes
-//! that it concerns, opens a handle, changes metadata, and stops the handle. Content goes to
-//! the page cache, and from there to the device when it is written back; only then are blocks
-//! allocated (delayed allocation), and only after the data is on the device are they mapped, so
-//! that no commit exposes what was there before.
+//! Model: the kernel's VFS and ext4 above the journal. An operation takes the locks of the inodes
+//! that it concerns, opens a handle, changes metadata, and stops the handle. Content is written to
+//! the page cache, and to the device at write-back. Blocks are allocated only then (delayed
+//! allocation), and mapped only after the data is on the device. Thus no commit exposes the
+//! previous contents of a block.
 
 mod allocate;
 mod content;
@@ -30,12 +30,12 @@ pub use larder_ext4::{DeviceNumber, FileKind, XattrMode};
 use larder_ext4::{Filesystem, Inode};
 use std::sync::Arc;
 
-/// Changes the content of a volume's files, and deletes them. What becomes dirty is in the page
-/// cache, where readers find it.
+/// Changes the content of a volume's files, and deletes files. Dirty content is in the page cache,
+/// where readers find it.
 #[derive(Debug)]
 pub(crate) struct Writer {
     inodes: Arc<Inodes>,
-    /// Fills pages of which a part is changed.
+    /// Fills pages that are changed in part.
     filler: PageFiller,
     write_back: Arc<WriteBack>,
     clock: Arc<dyn Clock>,
@@ -56,7 +56,7 @@ impl Writer {
         }
     }
 
-    /// Where dirty pages go.
+    /// Returns the write-back of dirty pages.
     pub(crate) fn write_back(&self) -> &Arc<WriteBack> {
         &self.write_back
     }
@@ -65,24 +65,24 @@ impl Writer {
         &self.inodes.fs
     }
 
-    /// What changes made now are stamped with.
+    /// Returns the timestamp for changes that are made now.
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Says that content and inode are changed now.
+    /// Sets the times of content and inode to the current time.
     fn stamp(&self, inode: &mut Inode) {
         let now = self.now();
         inode.set_mtime(now);
         inode.set_ctime(now);
     }
 
-    /// Does `run`, as [`retry_after_commit`] does. It must hold no lock.
+    /// Calls `run` like [`retry_after_commit`]. The caller holds no lock.
     fn change<R>(&self, run: impl FnMut() -> Result<R>) -> Result<R> {
         self.change_once(|| retry_after_commit(self.fs(), run))
     }
 
-    /// As [`Writer::change`], for what cannot be done again. Locks of inodes may be held.
+    /// Calls `run` like [`Writer::change`], but only once. The caller may hold locks of inodes.
     fn change_once<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<R> {
         let done = run();
         if let Err(error) = &done {
@@ -92,21 +92,21 @@ impl Writer {
     }
 }
 
-/// What [`Volume::make`](crate::Volume::make) makes.
+/// The kind of file that [`Volume::make`](crate::Volume::make) creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Make<'a> {
     /// A directory.
     Directory,
     /// A symbolic link.
     Symlink {
-        /// Where it leads.
+        /// The target of the link.
         target: &'a [u8],
     },
-    /// Anything else, as mknod(2).
+    /// Any other type, as for mknod(2).
     Node {
         /// The type.
         kind: FileKind,
-        /// Which device, for devices.
+        /// The device number, for devices.
         device: Option<DeviceNumber>,
     },
 }
@@ -118,7 +118,7 @@ impl Make<'_> {
         device: None,
     };
 
-    /// The type of what is made.
+    /// Returns the type of the new file.
     fn kind(self) -> FileKind {
         match self {
             Self::Node { kind, .. } => kind,
@@ -128,20 +128,20 @@ impl Make<'_> {
     }
 }
 
-/// What a new file starts with.
+/// Initial attributes of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewFile {
     /// Permissions and set-id bits: the lower 12 bits of the mode.
     pub permissions: u16,
-    /// Permissions that are taken away where the directory has no default access control list.
+    /// Permissions that are removed if the directory has no default access control list.
     pub umask: u16,
     /// The owner.
     pub uid: u32,
-    /// The owning group, unless the directory's set-group-id bit gives it another.
+    /// The owning group, unless the directory's set-group-id bit determines another.
     pub gid: u32,
 }
 
-/// What chmod(2), chown(2), truncate(2) and utimensat(2) set: what is `None` stays.
+/// Attributes that chmod(2), chown(2), truncate(2) and utimensat(2) set. `None` means no change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// Permissions and set-id bits.
@@ -156,64 +156,65 @@ pub struct SetAttributes {
     pub atime: Option<SetTime>,
     /// The time of the last change of the content.
     pub mtime: Option<SetTime>,
-    /// The time of the last change of the inode, for those who keep it themselves; else now.
+    /// The time of the last change of the inode, for callers that maintain it themselves; otherwise
+    /// the current time.
     pub ctime: Option<Timestamp>,
-    /// Who sets them, where that decides on the set-id bits: with a new owner or size.
+    /// The caller's rights, which decide about the set-id bits when the owner or the size changes.
     pub by: ChangedBy,
 }
 
-/// Who changes a file, as far as its set-id bits depend on it.
+/// The rights of the process that changes a file, as far as the set-id bits depend on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChangedBy {
-    /// Somebody who may set these bits (`CAP_FSETID`): they stay.
+    /// The process may set these bits (`CAP_FSETID`): they are kept.
     #[default]
     Privileged,
-    /// A member of the file's group: the set-group-id bit stays where the group cannot execute the
-    /// file, so that the bit does not make it run as the group.
+    /// A member of the file's group: the set-group-id bit is kept if the group cannot execute the
+    /// file, because then the bit does not make it run as the group.
     GroupMember,
-    /// Anybody else: both go.
+    /// Any other process: both bits are removed.
     Other,
 }
 
 /// A time to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
-    /// The present.
+    /// The current time.
     Now,
-    /// This one.
+    /// This time.
     To(Timestamp),
 }
 
 bitflags! {
-    /// How rename(2) treats what the new name leads to.
+    /// How rename(2) treats the file that has the new name.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct RenameFlags: u32 {
-        /// It must not exist.
+        /// The new name must not exist.
         const NOREPLACE = 1;
-        /// It gets the old name.
+        /// The file with the new name gets the old name.
         const EXCHANGE = 2;
         /// A whiteout (a character device 0:0) gets the old name.
         const WHITEOUT = 4;
     }
 }
 
-/// What fallocate(2) does with a range.
+/// Operations of fallocate(2) on a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallocate {
-    /// Allocates what are holes.
+    /// Allocates blocks for holes.
     Allocate {
-        /// The file's size stays.
+        /// Whether the file's size is kept.
         keep_size: bool,
     },
-    /// Makes a hole. The size stays.
+    /// Makes a hole. The size is kept.
     PunchHole,
-    /// Makes it read as zeros, allocated.
+    /// Makes the range read as zeros, and allocates it.
     ZeroRange {
-        /// The file's size stays.
+        /// Whether the file's size is kept.
         keep_size: bool,
     },
-    /// Takes it out; what follows moves up.
+    /// Removes the range; the following content moves towards the start.
     Collapse,
-    /// Opens a hole; what follows moves down.
+    /// Inserts a hole; the following content moves towards the end.
     Insert,
 }

@@ -1,9 +1,9 @@
-//! Operations on names: creating. [`super::link`] adds and replaces them, [`super::unlink`] removes
-//! them, [`super::rename`] moves them.
+//! Operations on names: creation. [`super::link`] adds and replaces names, [`super::unlink`]
+//! removes them, [`super::rename`] moves them.
 //!
-//! Model: `vfs_create` and its kin with ext4's side of them. Who may do what the
-//! kernel has decided before FUSE asks; what a directory itself forbids (immutable, append-only,
-//! removed) is decided here.
+//! Model: `vfs_create` and related functions, with ext4's part of them. The kernel has checked the
+//! permissions before it sends a FUSE request. The restrictions of the directory itself (immutable,
+//! append-only, removed) are checked here.
 
 use super::{DeviceNumber, FileKind, Make, NewFile};
 use crate::lookup::entry_of;
@@ -13,29 +13,29 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::ondisk::superblock::Superblock;
 use larder_ext4::{Handle, Inode, NewInode};
 
-/// Blocks that one operation on a name may change: a leaf and each node above it split, each
-/// with a block allocated and mapped, and the inodes.
+/// The number of blocks that one operation on a name may change: a leaf and each node above it
+/// split, each with a block allocated and mapped, and the inodes.
 pub(super) const NAME_CREDITS: u32 = 100;
 
-/// The longest name, in bytes.
+/// The maximum length of a name, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The longest target of a link, in bytes.
+/// The maximum length of the target of a link, in bytes.
 const MAX_TARGET_BYTES: usize = 4095;
 
-/// The most links of a file, and the most that a directory's count can say.
+/// The maximum link count of a file, and the largest value that a directory's count can have.
 pub(super) const MAX_LINKS: u16 = 65_000;
 
-/// What the count of a directory says that has had more subdirectories than it can say.
+/// The link count of a directory that has had more subdirectories than can be counted.
 const UNCOUNTED_LINKS: u16 = 1;
 
 pub(super) const SET_GROUP_ID: u16 = 0o2000;
 
 impl Volume {
-    /// Creates a regular file. Its name must not be there.
+    /// Creates a regular file. The name must not exist.
     ///
     /// # Errors
-    /// `EEXIST`, `ENOSPC`, `EROFS`, …, or what is wrong with the image.
+    /// `EEXIST`, `ENOSPC`, `EROFS`, …, or an error of the image.
     pub fn create(&self, parent: Ino, name: &[u8], new: &NewFile) -> Result<Metadata> {
         self.make(parent, name, Make::FILE, new)
     }
@@ -43,15 +43,15 @@ impl Volume {
     /// Creates a directory.
     ///
     /// # Errors
-    /// As [`Volume::create`].
+    /// The same as for [`Volume::create`].
     pub fn make_dir(&self, parent: Ino, name: &[u8], new: &NewFile) -> Result<Metadata> {
         self.make(parent, name, Make::Directory, new)
     }
 
-    /// Creates a symbolic link; its permissions are 0777 whatever `new` says.
+    /// Creates a symbolic link. Its permissions are 0777, regardless of `new`.
     ///
     /// # Errors
-    /// As [`Volume::create`].
+    /// The same as for [`Volume::create`].
     pub fn symlink(
         &self,
         parent: Ino,
@@ -65,7 +65,7 @@ impl Volume {
     /// Creates a file of any type.
     ///
     /// # Errors
-    /// As [`Volume::create`].
+    /// The same as for [`Volume::create`].
     pub fn make(
         &self,
         parent: Ino,
@@ -105,7 +105,7 @@ impl Volume {
         })
     }
 
-    /// Refuses what cannot be made.
+    /// Refuses a file that cannot be created.
     fn check_make(&self, parent: Ino, what: Make<'_>) -> Result<()> {
         match what {
             Make::Directory => Ok(()),
@@ -114,7 +114,7 @@ impl Volume {
         }
     }
 
-    /// Refuses what a symbolic link cannot hold.
+    /// Refuses an invalid target of a symbolic link.
     fn check_target(&self, parent: Ino, target: &[u8]) -> Result<()> {
         let block_size_bytes = self.fs().superblock().block_size_bytes() as usize;
         if target.is_empty() {
@@ -130,7 +130,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes the inode of a new file in `dir`, with everything but its name.
+    /// Creates the inode of a new file in `dir`, with everything except its name.
     pub(super) fn make_inode(
         &self,
         handle: &mut Handle<'_>,
@@ -160,7 +160,7 @@ impl Volume {
         match what {
             Make::Node { .. } => {}
             Make::Directory => {
-                // Another directory that had this number may be remembered.
+                // The dentry cache may contain "..", from another directory that had this number.
                 self.inodes.forget_parent(inode.ino());
                 fs.init_directory(handle, &mut inode, dir.ino())?;
             }
@@ -173,11 +173,12 @@ impl Volume {
         Ok(inode)
     }
 
-    /// Creates a file of any type but a directory that has no name, as `O_TMPFILE`:
-    /// [`Volume::link`] can give it one. It is deleted when nobody [holds](Volume::hold) it any more.
+    /// Creates a file without a name, as with `O_TMPFILE`. It can have any type except directory.
+    /// [`Volume::link`] can give it a name. Without one, it is deleted when it has no
+    /// [holds](Volume::hold).
     ///
     /// # Errors
-    /// As [`Volume::create`].
+    /// The same as for [`Volume::create`].
     pub fn make_unnamed(&self, parent: Ino, what: Make<'_>, new: &NewFile) -> Result<Metadata> {
         self.check_make(parent, what)?;
         if what == Make::Directory {
@@ -201,7 +202,7 @@ impl Volume {
     }
 }
 
-/// Refuses one more subdirectory of `dir` than can be.
+/// Refuses a subdirectory of `dir` if that exceeds the maximum.
 pub(super) fn check_room_for_subdirectory(sb: &Superblock, dir: &Inode) -> Result<()> {
     let may_be_uncounted =
         sb.ro_compat.contains(RoCompat::DIR_NLINK) && dir.flags().contains(InodeFlags::INDEX);
@@ -211,7 +212,7 @@ pub(super) fn check_room_for_subdirectory(sb: &Superblock, dir: &Inode) -> Resul
     Ok(())
 }
 
-/// Refuses to make as a node what is made otherwise.
+/// Refuses to create a node of a type that is created in another way.
 fn check_node(parent: Ino, kind: FileKind, device: Option<DeviceNumber>) -> Result<()> {
     if matches!(kind, FileKind::Directory | FileKind::Symlink) {
         return Err(invalid(parent, "directories and links are made otherwise"));
@@ -223,7 +224,7 @@ fn check_node(parent: Ino, kind: FileKind, device: Option<DeviceNumber>) -> Resu
     Ok(())
 }
 
-/// Counts one more subdirectory of `dir`: once they are too many, not at all.
+/// Counts one more subdirectory of `dir`. Above the maximum, subdirectories are not counted.
 pub(super) fn add_subdirectory(dir: &mut Inode) {
     match dir.links() {
         UNCOUNTED_LINKS => {}
@@ -232,14 +233,14 @@ pub(super) fn add_subdirectory(dir: &mut Inode) {
     }
 }
 
-/// Counts one subdirectory of `dir` less.
+/// Subtracts one subdirectory of `dir` from its link count.
 pub(super) fn remove_subdirectory(dir: &mut Inode) {
     if dir.links() > 2 {
         dir.set_links(dir.links() - 1);
     }
 }
 
-/// Flags that keep a file, and its names.
+/// Flags that protect a file and its names from changes.
 pub(super) const FIXED: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
 
 /// Refuses a file that has one of the flags `forbidding`.
@@ -251,7 +252,7 @@ pub(super) fn check_flags(inode: &Inode, forbidding: InodeFlags) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what is no name.
+/// Refuses an invalid name.
 pub(super) fn check_name(dir: Ino, name: &[u8]) -> Result<()> {
     if name.len() > MAX_NAME_BYTES {
         return Err(larder_ext4::Error::NameTooLong(dir).into());
@@ -262,8 +263,8 @@ pub(super) fn check_name(dir: Ino, name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses directories that are none, are removed, or must not be changed. Names that are added
-/// must be neither "." nor "..", which are always there.
+/// Refuses an inode that is not a directory, is removed, or must not be changed. A name that is
+/// added must be neither "." nor "..", which always exist.
 pub(super) fn check_changeable(dir: &Inode, name: &[u8]) -> Result<()> {
     if !dir.is_directory() {
         return Err(larder_ext4::Error::NotDirectory(dir.ino()).into());
@@ -281,7 +282,7 @@ pub(super) fn check_changeable(dir: &Inode, name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a name in `dir` for a file of another project, where files inherit the directory's.
+/// Refuses a name in `dir` for a file of another project, if files inherit the project of `dir`.
 pub(super) fn check_project(dir: &Inode, inode: &Inode) -> Result<()> {
     let inherits = dir.flags().contains(InodeFlags::PROJINHERIT);
     if inherits && dir.project_id() != inode.project_id() {

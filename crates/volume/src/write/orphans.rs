@@ -1,8 +1,8 @@
 //! Files without names, until they are deleted.
 //!
 //! Model: `ext4_evict_inode` and `ext4_orphan_cleanup`. A file that lost its last name is an orphan
-//! of the image until it is deleted: at once if nobody holds it, or when the last one releases
-//! it, or at the next mount. Deleting takes as many handles as it has blocks for.
+//! of the image until it is deleted: at once if it is not held, when its last hold is released, or
+//! at the next mount. A deletion takes as many handles as the number of blocks requires.
 
 use super::Writer;
 use super::cut::FILE_BLOCKS;
@@ -10,11 +10,12 @@ use crate::live::Live;
 use crate::{Error, Ino, Result};
 use larder_ext4::{Handle, Inode};
 
-/// Blocks that one of the handles that delete a file may change.
+/// The number of blocks that each handle of a deletion may change.
 const DELETE_CREDITS: u32 = 128;
 
 impl Writer {
-    /// `inode` has one name less: without any, it is an orphan. Writes it.
+    /// Removes one from the link count of `inode`, and writes the inode. Without names, it becomes
+    /// an orphan.
     pub(super) fn drop_name(&self, handle: &mut Handle<'_>, inode: &mut Inode) -> Result<()> {
         let left = if inode.is_directory() {
             0
@@ -29,9 +30,9 @@ impl Writer {
         Ok(self.fs().write_inode(handle, inode)?)
     }
 
-    /// Deletes `inode` if it has neither names nor users. Its `rw` is held exclusively. An error is
-    /// not one of the operation that removed the name: the file stays an orphan, for the next mount
-    /// or e2fsck.
+    /// Deletes `inode` if it has neither names nor holds. The caller holds its `rw` exclusively. An
+    /// error is not an error of the operation that removed the name: the file stays an orphan, for
+    /// the next mount or e2fsck.
     pub(super) fn delete_if_unused(&self, live: &Live<'_>, inode: &Inode) {
         if inode.links() > 0 || !live.begin_deletion() {
             return;
@@ -42,15 +43,15 @@ impl Writer {
         }
     }
 
-    /// Deletes and cuts what a crash left to be: to be called before anything else is done with a
-    /// volume that was opened for writing.
+    /// Finishes the deletions and truncations that a crash interrupted. Called before any other
+    /// operation on a volume that was opened for writing.
     ///
-    /// One that is damaged stays an orphan, and what it has stays used: e2fsck finds it there,
-    /// which nobody would who looked for it later. If the volume turns read-only because of it, the
-    /// others stay too.
+    /// A damaged orphan stays an orphan, and its blocks stay in use, so that e2fsck finds it in the
+    /// list. Otherwise they would be lost. If the volume becomes read-only because of it, the other
+    /// orphans stay too.
     ///
     /// # Errors
-    /// The device's, or what is wrong with the list of orphans.
+    /// An error of the device, or damage of the list of orphans.
     pub(crate) fn finish_orphans(&self) -> Result<()> {
         for ino in self.fs().orphans()? {
             if let Err(error) = self.change_once(|| self.finish_orphan(ino)) {
@@ -68,7 +69,7 @@ impl Writer {
 
     fn finish_orphan(&self, ino: Ino) -> Result<()> {
         let inode = self.fs().orphan_inode(ino)?;
-        // Where a live inode that nobody has asked for yet is loaded from.
+        // A live inode that has not been loaded yet is loaded from the inode cache.
         let cached = &self.inodes.caches.inodes;
         cached.insert(ino.0, &inode.words());
         let live = self.inodes.live(ino)?;
@@ -76,25 +77,26 @@ impl Writer {
         if inode.links() == 0 {
             return self.delete(&live);
         }
-        // It was being cut.
+        // A truncation was interrupted.
         let _map = live.map.write();
         let end = inode.size_bytes().div_ceil(self.inodes.block_bytes());
         self.unmap_rest(&live, end.min(FILE_BLOCKS)..FILE_BLOCKS)
     }
 
-    /// As [`Volume::hold`](crate::Volume::hold).
+    /// Holds the inode like [`Volume::hold`](crate::Volume::hold).
     pub(crate) fn hold(&self, ino: Ino) -> Result<()> {
         let Some(table) = &self.inodes.live else {
-            // On a volume that is only read, everything stays.
+            // On a volume that is only read, no inode is deleted.
             return Ok(());
         };
         if !table.hold(ino) {
             return Err(larder_ext4::Error::StaleInode(ino).into());
         }
-        // Deleted before it was held? What is damaged otherwise is for whoever uses it.
+        // Check whether the inode was deleted before it was held. Other damage is reported to the
+        // operation that uses it.
         match self.inodes.inode(ino) {
             Err(Error::Ext4(stale @ larder_ext4::Error::StaleInode(_))) => {
-                // Another file may have got the number meanwhile, and lost its names.
+                // Another file may have got the number in the meantime, and lost its names.
                 let _ = self.release(ino, 1);
                 Err(stale.into())
             }
@@ -102,7 +104,7 @@ impl Writer {
         }
     }
 
-    /// As [`Volume::release`](crate::Volume::release).
+    /// Releases holds like [`Volume::release`](crate::Volume::release).
     pub(crate) fn release(&self, ino: Ino, count: u64) -> Result<()> {
         let Some(table) = &self.inodes.live else {
             return Ok(());
@@ -117,7 +119,7 @@ impl Writer {
         let live = self.inodes.live(ino)?;
         let _alone = live.rw.write();
         let released = self.change_once(|| {
-            // Meanwhile it may have got a name, or a user.
+            // In the meantime the inode may have got a name, or a hold.
             if live.inode()?.links() == 0 && live.begin_deletion() {
                 self.delete(&live)?;
             }
@@ -129,7 +131,7 @@ impl Writer {
         }
     }
 
-    /// Deletes a file that is an orphan. Its `rw` is held exclusively.
+    /// Deletes a file that is an orphan. The caller holds its `rw` exclusively.
     fn delete(&self, live: &Live<'_>) -> Result<()> {
         live.discard_content();
         let _no_write_back = live.writeback.lock();
@@ -141,7 +143,7 @@ impl Writer {
         deleted
     }
 
-    /// Deletes a file that is an orphan and has no pages, with everything of it locked.
+    /// Deletes a file that is an orphan and has no pages. The caller holds all locks of the inode.
     fn delete_discarded(&self, live: &Live<'_>) -> Result<()> {
         let mut blocks = 0..FILE_BLOCKS;
         let fs = self.fs();
@@ -164,7 +166,7 @@ impl Writer {
     }
 }
 
-/// Whether `error` is about one file, and others can be written to nevertheless.
+/// Returns whether `error` concerns one file only, so that others can still be written.
 fn is_damage(error: &Error) -> bool {
     use larder_ext4::Error as Ext4;
     !matches!(

@@ -1,16 +1,16 @@
 //! Writing into the page cache.
 //!
-//! Model: `ext4_da_write_begin` and `ext4_da_write_end`. Each page is changed in place while nobody
-//! looks at it, and its blocks are dirty from then on; for those that are mapped to nothing space
-//! is reserved before, so that write-back cannot lack it.
+//! Model: `ext4_da_write_begin` and `ext4_da_write_end`. Each page is changed in place while no
+//! other thread uses it, and its blocks are then dirty. Space for unmapped blocks is reserved
+//! before, so that write-back cannot run out of space.
 //!
 //! # Invariants
-//! 1. What of a cached page lies behind the end of the file is zero.
-//! 2. A dirty block's page is cached.
+//! 1. The part of a cached page past the end of the file is zero.
+//! 2. The page of a dirty block is cached.
 //!
 //! # Locking
-//! `rw` is held exclusively by the callers, and `writeback` is not: where no page is free, all is
-//! written back.
+//! The callers hold `rw` exclusively, and do not hold `writeback`, because everything is written
+//! back if no page is free.
 
 use super::Writer;
 use super::names::check_flags;
@@ -22,14 +22,14 @@ use larder_ext4::ondisk::inode::InodeFlags;
 use larder_ext4::{Error, Inode, MappingKind};
 use std::ops::{Deref, DerefMut, Range};
 
-/// Writes of so many bytes and more go past the page cache: about what one device write should
-/// have at least.
+/// Writes of at least this size bypass the page cache. It is about the minimum size that one device
+/// write should have.
 const LARGE_BYTES: u64 = 256 << 10;
 
-/// Write-backs of everything that may fail to make room for one page.
+/// The number of times that everything is written back to make room for one page.
 const ROUNDS: u32 = 4;
 
-/// A page that nobody else looks at.
+/// A page that no other thread uses.
 enum OwnPage<'r> {
     Locked(LockedPage<'r>),
     New(NewPage),
@@ -37,13 +37,13 @@ enum OwnPage<'r> {
 
 /// A change of a part of a page.
 struct Change {
-    /// What of the file changes: within one page.
+    /// The bytes of the file that change, within one page.
     bytes: Range<u64>,
-    /// How long the file is at least, afterwards.
+    /// The minimum size of the file after the change.
     size_bytes: u64,
 }
 
-/// Content on its way into a file, from its start on.
+/// Content that is written to a file, from its start on.
 #[derive(Debug)]
 pub(crate) struct Writing<'b> {
     buf: &'b [u8],
@@ -52,7 +52,7 @@ pub(crate) struct Writing<'b> {
 }
 
 impl<'b> Writing<'b> {
-    /// `buf` is to be written at `offset_bytes` of a file.
+    /// Creates a write of `buf` at `offset_bytes` of a file.
     pub(crate) fn new(buf: &'b [u8], offset_bytes: u64) -> Self {
         Self {
             buf,
@@ -61,24 +61,24 @@ impl<'b> Writing<'b> {
         }
     }
 
-    /// How many bytes are written.
+    /// Returns the number of bytes that have been written.
     pub(crate) fn done(&self) -> usize {
         self.done
     }
 
-    /// Where in the file that begins which is not written.
+    /// Returns the offset in the file of the first byte that has not been written.
     pub(super) fn at(&self) -> u64 {
         self.offset_bytes.saturating_add(self.done as u64)
     }
 
-    /// What is not written, up to `until` in the file.
+    /// Returns the bytes that have not been written, up to `until` in the file.
     pub(super) fn left(&self, until: u64) -> &'b [u8] {
         let left = &self.buf[self.done..];
         let len = usize::try_from(until.saturating_sub(self.at()));
         &left[..len.map_or(left.len(), |len| len.min(left.len()))]
     }
 
-    /// All before `at` in the file is written.
+    /// Records that all bytes before `at` in the file have been written.
     pub(super) fn advance_to(&mut self, at: u64) {
         self.done += self.left(at).len();
     }
@@ -121,10 +121,10 @@ impl DerefMut for OwnPage<'_> {
 }
 
 impl Writer {
-    /// Writes what is left of `writing` into the regular file `ino`.
+    /// Writes the rest of `writing` into the regular file `ino`.
     ///
     /// # Errors
-    /// Also after a part of it was written: `writing` says how much.
+    /// An error can also occur after a part was written; `writing` records how much.
     pub(crate) fn write(&self, ino: Ino, writing: &mut Writing<'_>) -> Result<()> {
         let live = self.inodes.live(ino)?;
         let alone = live.rw.write();
@@ -139,7 +139,7 @@ impl Writer {
         written
     }
 
-    /// As [`Writer::write`], with `rw` held exclusively.
+    /// Writes like [`Writer::write`]. The caller holds `rw` exclusively.
     fn write_alone(&self, live: &Live<'_>, writing: &mut Writing<'_>) -> Result<()> {
         let inode = live.peek()?;
         self.check_changeable(&inode, InodeFlags::IMMUTABLE)?;
@@ -163,8 +163,8 @@ impl Writer {
         written
     }
 
-    /// That this is content that can be changed: of a file with none of the flags `fixed`, on a
-    /// volume that was not turned read-only by an error.
+    /// Checks that the file has content that can be changed: it has none of the flags `fixed`, and
+    /// the volume did not become read-only after an error.
     pub(super) fn check_changeable(&self, inode: &Inode, fixed: InodeFlags) -> Result<()> {
         check_content(inode)?;
         if !self.fs().is_writable() {
@@ -173,7 +173,7 @@ impl Writer {
         check_flags(inode, fixed)
     }
 
-    /// Writes what is left of `writing`, up to `end_bytes` of a file with blocks.
+    /// Writes the rest of `writing`, up to `end_bytes` of a file with blocks.
     fn write_blocks(
         &self,
         live: &Live<'_>,
@@ -186,7 +186,7 @@ impl Writer {
         if large >= LARGE_BYTES && !self.fs().journals_content() {
             self.write_pages(live, writing, whole.start)?;
             match self.write_past_cache(live, writing, whole.end, whole.end) {
-                // As much as there is space for goes into pages.
+                // The part for which there is space is written into pages.
                 Err(error) if error.is_no_space() => {}
                 written => written?,
             }
@@ -194,11 +194,11 @@ impl Writer {
         self.write_pages(live, writing, end_bytes)
     }
 
-    /// Writes what is left of `writing`, up to `until` in the file, into pages.
+    /// Writes the rest of `writing`, up to `until` in the file, into pages.
     fn write_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         while writing.at() < until {
             let blocks = self.inodes.blocks_touched(&(writing.at()..until));
-            // What is written here gives back what was promised too much, for the next round.
+            // A write-back here releases surplus reservations for the next iteration.
             let end = self.reserve_first_holes(live, blocks.clone())?;
             let written =
                 self.change_pages(live, writing, until.min(end * self.inodes.block_bytes()));
@@ -208,7 +208,7 @@ impl Writer {
         Ok(())
     }
 
-    /// As [`Writer::write_pages`], with space for what is mapped to nothing.
+    /// Writes like [`Writer::write_pages`]. Space for unmapped blocks is reserved already.
     fn change_pages(&self, live: &Live<'_>, writing: &mut Writing<'_>, until: u64) -> Result<()> {
         let page_bytes = self.inodes.page_bytes();
         while writing.at() < until {
@@ -225,7 +225,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Changes a part of a page by `edit`.
+    /// Changes a part of a page with `edit`.
     fn change_page(
         &self,
         live: &Live<'_>,
@@ -247,10 +247,10 @@ impl Writer {
             return Ok(());
         }
         if self.fs().journals_content() {
-            // Nothing may pass the journal.
+            // Content must not bypass the journal.
             return Err(Error::HandleTooLarge.into());
         }
-        // No room in the cache, even now that nothing is dirty: its blocks alone, past it.
+        // The cache has no room, although nothing is dirty any more: write the blocks without it.
         let block_bytes = self.inodes.block_bytes();
         let around = blocks.start * block_bytes..blocks.end * block_bytes;
         let mut buf = vec![0; usize::try_from(around.end - around.start).unwrap_or(0)];
@@ -261,8 +261,9 @@ impl Writer {
         self.write_past_cache(live, &mut writing, around.end, size_bytes)
     }
 
-    /// Page `index` to change: as it is cached, or filled, unless `is_whole` says that all of it will
-    /// be changed. `None` if there is no room for it.
+    /// Returns page `index` for a change: the cached page, or a new one. A new page is filled,
+    /// unless `is_whole` says that all of it will be changed. Returns `None` if the cache has no
+    /// room.
     fn own_page(&self, live: &Live<'_>, index: u64, is_whole: bool) -> Result<Option<OwnPage<'_>>> {
         let pages = &self.inodes.caches.pages;
         let key = key(live.ino(), index);
@@ -270,7 +271,7 @@ impl Writer {
         loop {
             self.wait_written(live, index);
             match pages.lock(key, || self.is_writing(live, index)) {
-                // Perhaps its write-back has begun since, and even let go of it.
+                // Its write-back may have begun since, and may even have released it.
                 Lock::Locked(page) if self.is_writing(live, index) => {
                     drop(page);
                     continue;
@@ -303,7 +304,7 @@ impl Writer {
         }
     }
 
-    /// Waits while page `index` is on its way to the device.
+    /// Waits while page `index` is being written to the device.
     fn wait_written(&self, live: &Live<'_>, index: u64) {
         if self.is_writing(live, index) {
             drop(live.writeback.lock());
@@ -318,8 +319,8 @@ impl Writer {
         writing.is_some_and(|writing| writing.start < blocks.end && blocks.start < writing.end)
     }
 
-    /// Makes zeros of `bytes` of the file, as far as anything but zeros is there: of pages, and of
-    /// what is mapped. `bytes` lie in one block.
+    /// Fills `bytes` of the file with zeros, in pages and in mapped blocks, unless they are zeros
+    /// already. `bytes` are within one block.
     pub(crate) fn zero_in_block(&self, live: &Live<'_>, bytes: Range<u64>) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -333,7 +334,7 @@ impl Writer {
         if is_content || live.state().dirty.blocks.contains(block) {
             let change = Change {
                 bytes,
-                // What lies behind the end stays there.
+                // The file keeps its size.
                 size_bytes: 0,
             };
             self.change_page(live, change, &mut |page| page.fill(0))?;
@@ -341,8 +342,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes zeros of what the block at the end of a file of `size_bytes` has behind that, so that
-    /// it is not seen when the file grows.
+    /// Fills the part of the last block past `size_bytes`, the end of the file, with zeros, so that
+    /// it does not show old content when the file grows.
     pub(crate) fn zero_tail(&self, live: &Live<'_>, size_bytes: u64) -> Result<()> {
         let end = size_bytes.next_multiple_of(self.inodes.block_bytes());
         self.zero_in_block(live, size_bytes..end)

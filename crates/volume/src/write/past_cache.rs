@@ -1,11 +1,12 @@
-//! Writing past the page cache: straight from the caller's buffer to the device.
+//! Writing past the page cache: directly from the caller's buffer to the device.
 //!
-//! Model: `ext4_dio_write_iter`, for what is large enough that a copy costs more than it brings. A
-//! FUSE kernel has gathered it already, and what comes in one piece can be allocated in one.
+//! Model: `ext4_dio_write_iter`, for writes so large that a copy costs more than it gains. A FUSE
+//! kernel has collected the content already, and content in one request can be allocated in one
+//! extent.
 //!
 //! # Locking
-//! `rw` and `writeback` throughout. Pages that are filled while the device is written to may hold a
-//! mixture: they are dropped, under `map`, before anyone can know that the write is done.
+//! `rw` and `writeback` throughout. Pages that are filled during the device write may contain a
+//! mixture. They are dropped, under `map`, before the write is reported as done.
 
 use super::Writer;
 use super::pages::Writing;
@@ -16,11 +17,11 @@ use crate::write_back::retry::retry_after_commit;
 use std::collections::VecDeque;
 
 impl Writer {
-    /// Writes what is left of `writing`, up to `until` in the file: whole blocks, in pages of which
-    /// nothing else is dirty. The file is at least `size_bytes` long afterwards.
+    /// Writes the rest of `writing`, up to `until` in the file. This must be whole blocks, in pages
+    /// of which no other block is dirty. Afterwards the file has at least `size_bytes`.
     ///
     /// # Errors
-    /// `NoSpace` before anything is written, unless more is needed than was promised.
+    /// `NoSpace` before anything is written, unless more space is needed than was reserved.
     pub(super) fn write_past_cache(
         &self,
         live: &Live<'_>,
@@ -29,7 +30,7 @@ impl Writer {
         size_bytes: u64,
     ) -> Result<()> {
         if live.inode()?.size_bytes() < writing.at() && live.is_dirty() {
-            // The size is not to pass content that is not on the device.
+            // The size must not pass content that is not on the device.
             self.write_back.write_file(live)?;
         }
         let blocks = self.inodes.blocks_touched(&(writing.at()..until));
@@ -47,7 +48,7 @@ impl Writer {
         written
     }
 
-    /// Writes what has space, and maps it. With `writeback` held.
+    /// Writes blocks for which space is reserved, and maps them. The caller holds `writeback`.
     fn write_reserved(
         &self,
         live: &Live<'_>,
@@ -72,7 +73,7 @@ impl Writer {
         let written = Written {
             live,
             pieces,
-            // Not as far as the file reaches in memory: that may not be on the device.
+            // Not the size of the file in memory: content up to there may not be on the device.
             size_bytes,
             content: None,
         };
@@ -82,7 +83,7 @@ impl Writer {
         });
         live.mark_clean(blocks.start..end);
         writing.advance_to(end * self.inodes.block_bytes());
-        // What is dirty still is what the file has.
+        // Blocks that are still dirty contain the current content of the file.
         let per_page = self.inodes.blocks_per_page();
         let stale = live.state().dirty.pages_left(blocks, per_page);
         for pages in stale {
@@ -91,8 +92,8 @@ impl Writer {
         mapped
     }
 
-    /// Writes `buf`, which starts at `start_bytes` of the file, where `pieces` say. Pieces that
-    /// follow each other are one device write.
+    /// Writes `buf`, which starts at `start_bytes` of the file, to the places of `pieces`.
+    /// Contiguous pieces are one device write.
     fn write_pieces(&self, pieces: &VecDeque<Piece>, buf: &[u8], start_bytes: u64) -> Result<()> {
         let block_bytes = self.inodes.block_bytes();
         let mut at = 0;

@@ -1,12 +1,12 @@
-//! Operations on names: moving them.
+//! Operations on names: renaming.
 //!
 //! Model: `vfs_rename` and `ext4_rename2`.
 //!
 //! # Locking
-//! A directory moves with the lock on renames held, as does everything that moves from one
-//! directory to another, so that nobody's way up to the root changes meanwhile. Then the two
-//! directories, what is moved and what is replaced, in the order of their numbers. The names are
-//! looked up before that and again with the locks held; if one changed, all begins anew.
+//! The lock on renames is held when a directory moves, and when a file moves from one directory to
+//! another, so that no path to the root changes in the meantime. Then the two directories, the
+//! moved inode and the replaced one are locked, in the order of their numbers. The names are looked
+//! up before, and again under the locks. If one changed, the operation starts again.
 
 use super::names::{
     NAME_CREDITS, add_subdirectory, check_changeable, check_name, check_project,
@@ -19,7 +19,7 @@ use crate::lookup::{Entry, check_not_itself, entry_of};
 use crate::{Error, Ino, Result, Volume};
 use larder_ext4::{DeviceNumber, FileTypeByte, Handle, Inode};
 
-/// Directories on the way up to the root: more are a loop.
+/// The maximum number of directories on the path to the root: more are a loop.
 const MAX_DEPTH: usize = 1 << 16;
 
 /// A name in a directory.
@@ -29,13 +29,13 @@ struct Name<'a> {
     name: &'a [u8],
 }
 
-/// What a rename is about.
+/// The arguments of a rename, and its directories.
 struct Rename<'v, 'a> {
     volume: &'v Volume,
     from: Name<'a>,
     to: Name<'a>,
     flags: RenameFlags,
-    /// The directories of both, the old name's first; one only if they are the same.
+    /// The directories of the old and the new name, in this order; one only if they are the same.
     dirs: Vec<Live<'v>>,
 }
 
@@ -44,15 +44,15 @@ struct Changed {
     dirs: Vec<Inode>,
     moved: Inode,
     other: Option<Inode>,
-    /// What is made in the place of the old name, if anything.
+    /// The whiteout that replaces the old name, if requested.
     whiteout: Option<Inode>,
 }
 
 impl Volume {
-    /// Renames, as renameat2(2).
+    /// Renames a file, like renameat2(2).
     ///
     /// # Errors
-    /// As rename(2), or what is wrong with the image.
+    /// The same as for rename(2), or an error of the image.
     pub fn rename(
         &self,
         parent: Ino,
@@ -106,7 +106,8 @@ impl Volume {
         })
     }
 
-    /// `dir` and the directories above it, up to the root. With the lock on renames.
+    /// Returns `dir` and the directories above it, up to the root. The caller holds the lock on
+    /// renames.
     fn way_up(&self, dir: Ino) -> Result<Vec<Ino>> {
         let mut way = vec![dir];
         let mut at = dir;
@@ -125,11 +126,12 @@ impl Volume {
 }
 
 impl Rename<'_, '_> {
-    /// False, with nothing done, if it has to be tried again with the lock on renames: a directory
-    /// moves, or a name changed before it was locked. `up` are the ways up from both directories.
+    /// Runs the rename. Returns false, with nothing done, if it must be repeated with the lock on
+    /// renames, because a directory moves or a name changed before it was locked. `up` are the
+    /// paths from both directories to the root.
     fn run(&self, up: &[Vec<Ino>; 2], is_tree_locked: bool) -> Result<bool> {
         let volume = self.volume;
-        // Not locked yet: looked up again below.
+        // Looked up without locks here, and again below under the locks.
         let moved = volume.live(volume.lookup(self.from.dir, self.from.name)?)?;
         let other = volume.inodes.lookup(self.to.dir, self.to.name)?;
         let other = other.map(|(ino, _)| volume.live(ino)).transpose()?;
@@ -157,7 +159,7 @@ impl Rename<'_, '_> {
         }
         self.check_tree(moved_ino, other_ino, up)?;
         if other_ino == Some(moved_ino) {
-            // Two names of one file: nothing to be done, as POSIX has it.
+            // Two names of one file: POSIX requires that nothing is done.
             return Ok(true);
         }
         let has_directory = |live: &Live<'_>| live.present().map(|inode| inode.is_directory());
@@ -170,12 +172,12 @@ impl Rename<'_, '_> {
         Ok(true)
     }
 
-    /// The position of the new name's directory in `dirs`; that of the old one's is 0.
+    /// Returns the position of the new name's directory in `dirs`; that of the old one's is 0.
     fn to_index(&self) -> usize {
         self.dirs.len() - 1
     }
 
-    /// Refuses to move a directory below itself, or over one that it is in.
+    /// Refuses to move a directory below itself, or to replace one that it is in.
     fn check_tree(&self, moved: Ino, other: Option<Ino>, up: &[Vec<Ino>; 2]) -> Result<()> {
         let [from_up, to_up] = up;
         if to_up.contains(&moved) {
@@ -205,7 +207,7 @@ impl Rename<'_, '_> {
             && moved_inode.kind() == FileKind::Regular
             && !self.flags.contains(RenameFlags::EXCHANGE);
         if replaces_content {
-            // So that no crash shows an empty file in the place of the old one.
+            // After a crash, no empty file has replaced the old one.
             self.volume.writer.write_back.write_file(moved)?;
         }
         let other_inode = self.change(moved, other)?;
@@ -255,7 +257,7 @@ impl Rename<'_, '_> {
         }
     }
 
-    /// The change itself, in one handle. Returns what the other inode has become.
+    /// Changes the names in one handle. Returns the other inode after the change.
     fn change(&self, moved: &Live<'_>, other: Option<&Live<'_>>) -> Result<Option<Inode>> {
         let fs = self.volume.fs();
         let mut handle = fs.start(NAME_CREDITS * 2)?;
@@ -296,7 +298,8 @@ impl Rename<'_, '_> {
         Ok(changed.other)
     }
 
-    /// Gives the new name to what has the old one. Returns what the old one stands for then.
+    /// Gives the new name to the file with the old name. Returns the target of the old name after
+    /// that.
     fn replace(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
         let (from, to) = (0, self.to_index());
@@ -327,12 +330,12 @@ impl Rename<'_, '_> {
             }
             return Ok(old_entry);
         };
-        // A directory takes the place of another: their parent has as many as before.
+        // One directory replaces another: the subdirectory count of their parent does not change.
         self.volume.writer.drop_name(handle, other)?;
         Ok(old_entry)
     }
 
-    /// Exchanges what the two names stand for. Returns what the old one stands for then.
+    /// Exchanges the targets of the two names. Returns the target of the old name after that.
     fn exchange(&self, handle: &mut Handle<'_>, changed: &mut Changed) -> Result<Option<Entry>> {
         let fs = self.volume.fs();
         let (from, to) = (0, self.to_index());
@@ -371,7 +374,7 @@ impl Rename<'_, '_> {
         Ok(())
     }
 
-    /// Makes what stands for a name that is hidden: a character device 0:0.
+    /// Creates a whiteout, which hides a name: a character device 0:0.
     fn make_whiteout(&self, handle: &mut Handle<'_>, dir: &Inode) -> Result<Inode> {
         let device = DeviceNumber { major: 0, minor: 0 };
         let what = Make::Node {

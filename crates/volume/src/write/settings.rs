@@ -1,8 +1,8 @@
-//! Operations on what is known of a file: attributes of all kinds, flags; and the label.
+//! Operations on the attributes and flags of a file, and on the label.
 //!
 //! Model: `notify_change` with `ext4_setattr`, `vfs_setxattr`, `set_posix_acl`,
-//! `ext4_ioctl_setflags`. Who may do what, the kernel has decided before FUSE asks; what the
-//! file itself forbids (immutable, append-only) is decided here.
+//! `ext4_ioctl_setflags`. The kernel has checked the permissions before it sends a FUSE request.
+//! The restrictions of the file itself (immutable, append-only) are checked here.
 
 use super::names::{FIXED, SET_GROUP_ID, check_flags};
 use super::{ChangedBy, SetAttributes, SetTime, XattrMode};
@@ -14,14 +14,14 @@ use larder_ext4::{Handle, Inode, XattrOffer};
 
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
-/// What a program may do beyond its user's rights; not kept when somebody changes the program.
+/// Rights of a program beyond those of its user; removed when the program is changed.
 const CAPABILITY: &[u8] = b"security.capability";
 
 const SET_USER_ID: u16 = 0o4000;
 const GROUP_EXECUTES: u16 = 0o010;
 const PERMISSIONS: u16 = 0o7777;
 
-/// Flags of all files that chattr(1) can set: those of a directory alone are less for others.
+/// Flags that chattr(1) can set on directories. Other files can have fewer.
 const SETTABLE: InodeFlags = InodeFlags::SECRM
     .union(InodeFlags::UNRM)
     .union(InodeFlags::COMPR)
@@ -39,14 +39,14 @@ const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
     .union(InodeFlags::TOPDIR)
     .union(InodeFlags::PROJINHERIT);
 
-/// Flags that can be set of what is neither a file with content nor a directory.
+/// Flags that can be set on files that are neither regular nor directories.
 const OF_OTHERS: InodeFlags = InodeFlags::NODUMP.union(InodeFlags::NOATIME);
 
 impl Volume {
-    /// Sets what `set` names. A new owner or size takes set-id bits and capabilities off.
+    /// Sets the attributes in `set`. A new owner or size removes set-id bits and capabilities.
     ///
     /// # Errors
-    /// `EROFS`, `EPERM` on an immutable file, …, or what is wrong with the image.
+    /// `EROFS`, `EPERM` on an immutable file, …, or an error of the image.
     pub fn set_attributes(&self, ino: Ino, set: &SetAttributes) -> Result<Metadata> {
         self.writer.change(|| {
             check_settable(&self.live(ino)?.present()?, set)?;
@@ -69,7 +69,7 @@ impl Volume {
         })
     }
 
-    /// Changes `inode` as `set` says, all but its size.
+    /// Changes `inode` as `set` specifies, except for its size.
     fn apply(&self, handle: &mut Handle<'_>, inode: &mut Inode, set: &SetAttributes) -> Result<()> {
         let now = self.writer.now();
         let time = |set: SetTime| match set {
@@ -101,7 +101,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Sets the permissions, and the access control list after them.
+    /// Sets the permissions, and changes the access control list accordingly.
     fn set_permissions(
         &self,
         handle: &mut Handle<'_>,
@@ -122,11 +122,11 @@ impl Volume {
         Ok(())
     }
 
-    /// Takes off a file what its new content must not have: capabilities, and the set-id bits
-    /// that `by` may not keep. To be called before the content changes.
+    /// Removes privileges that must not survive a change of the content: capabilities, and the
+    /// set-id bits that `by` may not keep. Called before the content changes.
     ///
     /// # Errors
-    /// `EPERM` on an immutable file, or what is wrong with the image.
+    /// `EPERM` on an immutable file, or an error of the image.
     pub fn remove_privileges(&self, ino: Ino, by: ChangedBy) -> Result<()> {
         let without = |mode| match by {
             ChangedBy::Privileged => mode,
@@ -154,7 +154,7 @@ impl Volume {
     /// Sets the attribute `name` (with its prefix). An access control list changes the mode too.
     ///
     /// # Errors
-    /// `EEXIST`, `ENODATA`, `ENOSPC`, …, or what is wrong with the image.
+    /// `EEXIST`, `ENODATA`, `ENOSPC`, …, or an error of the image.
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.writer.change(|| {
             let live = self.live(ino)?;
@@ -176,8 +176,8 @@ impl Volume {
         })
     }
 
-    /// Sets the access control list `name` to the one that programs write as `value`, or
-    /// removes it if that says no more than the mode can.
+    /// Sets the access control list `name` to the one that programs write as `value`, or removes it
+    /// if the mode can express the same.
     fn set_acl(
         &self,
         handle: &mut Handle<'_>,
@@ -213,7 +213,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Removes the attribute `name`, which need not be there.
+    /// Removes the attribute `name` if it exists.
     fn remove_if_there(
         &self,
         handle: &mut Handle<'_>,
@@ -229,7 +229,7 @@ impl Volume {
     /// Removes the attribute `name`.
     ///
     /// # Errors
-    /// `ENODATA` (but for an access control list), …, or what is wrong with the image.
+    /// `ENODATA` (except for an access control list), …, or an error of the image.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.writer.change(|| {
             self.change_inode(ino, |handle, inode| {
@@ -243,11 +243,11 @@ impl Volume {
         })
     }
 
-    /// Sets the flags that chattr(1) can set (`FS_IOC_SETFLAGS`): those of `flags` that say
-    /// how the file is stored must be as they are, or are left as they are.
+    /// Sets the flags that chattr(1) can set (`FS_IOC_SETFLAGS`). Flags that describe how the file
+    /// is stored keep their values, and `flags` must not set a new one.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` for flags that cannot be set, …, or what is wrong with the image.
+    /// `EOPNOTSUPP` for flags that cannot be set, …, or an error of the image.
     pub fn set_flags(&self, ino: Ino, flags: u32) -> Result<()> {
         self.writer.change(|| {
             let wanted = InodeFlags::from_bits_retain(flags);
@@ -259,10 +259,10 @@ impl Volume {
         })
     }
 
-    /// The label, as it is now.
+    /// Returns the current label.
     ///
     /// # Errors
-    /// What is wrong with the image.
+    /// An error of the image.
     pub fn label(&self) -> Result<Vec<u8>> {
         Ok(self.fs().label()?)
     }
@@ -270,7 +270,7 @@ impl Volume {
     /// Sets the label, at most 16 bytes.
     ///
     /// # Errors
-    /// `EINVAL`, `EROFS`, or what is wrong with the image.
+    /// `EINVAL`, `EROFS`, or an error of the image.
     pub fn set_label(&self, label: &[u8]) -> Result<()> {
         self.writer.change(|| {
             let mut handle = self.fs().start(1)?;
@@ -280,7 +280,7 @@ impl Volume {
         })
     }
 
-    /// Changes an inode by one handle, alone, and writes it if it is another than before.
+    /// Changes an inode in one handle, with its `rw` held exclusively, and writes it if it differs.
     fn change_inode(
         &self,
         ino: Ino,
@@ -291,7 +291,7 @@ impl Volume {
         self.change_and_write(&live, change)
     }
 
-    /// As [`Volume::change_inode`], with `rw` held exclusively.
+    /// Changes an inode like [`Volume::change_inode`]. The caller holds `rw` exclusively.
     fn change_and_write(
         &self,
         live: &Live<'_>,
@@ -307,7 +307,7 @@ impl Volume {
         })
     }
 
-    /// As [`Volume::change_and_write`], of what `change` writes itself.
+    /// Does the part of [`Volume::change_and_write`] for a state that `change` writes itself.
     fn change_alone(
         &self,
         live: &Live<'_>,
@@ -318,7 +318,7 @@ impl Volume {
         let mut inode = live.inode()?;
         let (before, credits) = (inode, handle.credits());
         change(&mut handle, &mut inode)?;
-        // A block of attributes may have changed alone: times may not tell two changes apart.
+        // Possibly only an attribute block has changed: two changes may have the same times.
         if inode != before || handle.credits() != credits {
             live.publish_attributes(&handle, &inode);
         }
@@ -327,8 +327,8 @@ impl Volume {
     }
 }
 
-/// A mode without what makes a program run as its owner. With `keeps_set_group_id`, that bit stays
-/// where the group may not execute the file, and where the bit does not mean that.
+/// Returns `mode` without the bits that make a program run as its owner. With `keeps_set_group_id`,
+/// that bit is kept if the group may not execute the file, because it then has another meaning.
 fn without_set_id(mode: u16, keeps_set_group_id: bool) -> u16 {
     if keeps_set_group_id && mode & GROUP_EXECUTES == 0 {
         mode & !SET_USER_ID
@@ -337,9 +337,9 @@ fn without_set_id(mode: u16, keeps_set_group_id: bool) -> u16 {
     }
 }
 
-/// Fails where the file's flags forbid to set `set`.
+/// Refuses `set` if the file's flags forbid it.
 fn check_settable(inode: &Inode, set: &SetAttributes) -> Result<()> {
-    // Times that somebody kept of changes that were made already.
+    // The caller reports times of changes that were made already.
     let is_report = set.ctime.is_some();
     let now = Some(SetTime::Now);
     let touches = set.atime == now && set.mtime == now;
@@ -355,7 +355,7 @@ fn check_settable(inode: &Inode, set: &SetAttributes) -> Result<()> {
     check_flags(inode, forbidding)
 }
 
-/// Fails where the file cannot have the attribute `name`, or its attributes cannot change.
+/// Refuses the attribute `name` if the file cannot have it, or its attributes cannot change.
 fn check_xattr(inode: &Inode, name: &[u8]) -> Result<()> {
     check_flags(inode, FIXED)?;
     let (ino, kind) = (inode.ino(), inode.kind());
@@ -371,7 +371,7 @@ fn check_xattr(inode: &Inode, name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The flags of `inode` after somebody wanted them to be `wanted`.
+/// Returns the flags of `inode` after `wanted` were requested.
 fn changed_flags(inode: &Inode, wanted: InodeFlags) -> Result<InodeFlags> {
     let old = inode.flags();
     let settable = match inode.kind() {
@@ -380,14 +380,14 @@ fn changed_flags(inode: &Inode, wanted: InodeFlags) -> Result<InodeFlags> {
         _ => OF_OTHERS,
     };
     let unknown = wanted - old - settable;
-    // Extents could be turned into block numbers and back, but not here.
+    // A conversion between extents and block numbers is possible, but not implemented here.
     let other_mapping = (wanted ^ old) & InodeFlags::EXTENTS;
     if !unknown.is_empty() || !other_mapping.is_empty() {
         let what = "a flag that cannot be set on this file";
         return Err(larder_ext4::Error::NotSupported(inode.ino(), what).into());
     }
     let new = (old - settable) | (wanted & settable);
-    // The flag must be taken off before anything else can change.
+    // This flag must be removed before any other flag can change.
     if (old & new).contains(InodeFlags::IMMUTABLE) && old != new {
         check_flags(inode, InodeFlags::IMMUTABLE)?;
     }

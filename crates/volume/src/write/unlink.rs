@@ -1,4 +1,4 @@
-//! Operations on names: removing them.
+//! Operations on names: removal.
 //!
 //! Model: `vfs_unlink` and `vfs_rmdir`.
 
@@ -11,19 +11,19 @@ use larder_ext4::Inode;
 use larder_ext4::ondisk::inode::InodeFlags;
 
 impl Volume {
-    /// Removes a name of what is no directory. The file itself goes with its last name, or
-    /// when nobody [holds](Volume::hold) it any more. Returns its inode.
+    /// Removes a name of a file that is not a directory. The file is deleted when it has neither
+    /// names nor [holds](Volume::hold). Returns its inode number.
     ///
     /// # Errors
-    /// `ENOENT`, `EISDIR`, `EPERM`, `EROFS`, …, or what is wrong with the image.
+    /// `ENOENT`, `EISDIR`, `EPERM`, `EROFS`, …, or an error of the image.
     pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         self.remove(parent, name, false)
     }
 
-    /// Removes an empty directory. Returns its inode.
+    /// Removes an empty directory. Returns its inode number.
     ///
     /// # Errors
-    /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EPERM`, `EROFS`, …, or what is wrong with the image.
+    /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EPERM`, `EROFS`, …, or an error of the image.
     pub fn remove_dir(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         match name {
             b"." => Err(invalid(parent, "a directory is not removed from within")),
@@ -37,7 +37,7 @@ impl Volume {
             check_name(parent, name)?;
             let dir_live = self.live(parent)?;
             loop {
-                // Not locked yet: looked up again with the locks.
+                // Looked up without locks here, and again under the locks.
                 let live = self.live(self.lookup(parent, name)?)?;
                 let _locked = lock_exclusively([&dir_live, &live]);
                 let (ino, _) = self.inodes.existing_entry(&dir_live.inode()?, name)?;
@@ -49,7 +49,7 @@ impl Volume {
         })
     }
 
-    /// Removes `name` in `dir_live`, which stands for `live`. Both are locked exclusively.
+    /// Removes `name` in `dir_live`, which refers to `live`. Both are locked exclusively.
     fn remove_locked(
         &self,
         dir_live: &Live<'_>,
@@ -85,10 +85,11 @@ impl Volume {
         Ok(())
     }
 
-    /// Somebody keeps the number `ino`: until as many [releases](Volume::release), it is this
-    /// inode's, which stays, names or not. A number that nobody holds may be stale, or another
-    /// file's, by the next call; [`Metadata::generation`](crate::Metadata::generation) tells files
-    /// apart that had the same number.
+    /// Holds the inode `ino`. Until as many [releases](Volume::release), the number belongs to this
+    /// inode, which is not deleted, with or without names. A number that is not held may be stale,
+    /// or belong to another file, by the next call.
+    /// [`Metadata::generation`](crate::Metadata::generation) distinguishes files that had the same
+    /// number.
     ///
     /// # Errors
     /// `ESTALE` if the inode is deleted; it is not held then.
@@ -96,17 +97,18 @@ impl Volume {
         self.writer.hold(ino)
     }
 
-    /// Ends `count` uses of `ino`; without names and uses, it is deleted. Where the volume is closed
-    /// or turned read-only, the next one that is opened for writing deletes it.
+    /// Releases `count` holds of `ino`. An inode without names and holds is deleted. If the volume
+    /// is closed or has become read-only, the inode is deleted when the image is next opened for
+    /// writing.
     ///
     /// # Errors
-    /// What is wrong with the image.
+    /// An error of the image.
     pub fn release(&self, ino: Ino, count: u64) -> Result<()> {
         self.writer.release(ino, count)
     }
 }
 
-/// Refuses to remove `inode`, which is `name` in `dir`, where one of both forbids that.
+/// Refuses to remove `inode`, which is `name` in `dir`, if either of them forbids it.
 pub(super) fn check_removable(dir: &Inode, name: &[u8], inode: &Inode) -> Result<()> {
     check_changeable(dir, name)?;
     if dir.flags().contains(InodeFlags::APPEND) {

@@ -1,5 +1,5 @@
-//! The flusher: the thread that writes back and commits what has been dirty long enough, and the
-//! limits on how much may be dirty.
+//! The flusher: the thread that writes back and commits old changes, and the limits on the number
+//! of dirty blocks.
 //!
 //! Model: `wb_workfn` and `balance_dirty_pages`, and jbd2's commit timer.
 //!
@@ -20,19 +20,19 @@ use std::time::{Duration, Instant};
 /// The longest time between two checks of the transaction's age and of the room in the log.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the flusher does next.
+/// The next action of the flusher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Stop,
     /// Writes back everything and commits.
     Commit,
-    /// Writes back everything, for room.
+    /// Writes back everything, to make room.
     WriteBack,
     /// Commits if the transaction is old, and makes room in the log.
     Check,
 }
 
-/// When everything is to be committed.
+/// The time of the next commit of everything.
 #[derive(Debug)]
 struct Schedule {
     interval: Duration,
@@ -45,13 +45,14 @@ impl Schedule {
         Self { interval, due }
     }
 
-    /// Until when the flusher may wait for a signal.
+    /// Returns the time until which the flusher may wait for a signal.
     fn deadline(&self, now: Instant) -> Instant {
         self.due.min(now + CHECK_INTERVAL)
     }
 
-    /// What is to be done at `now`. The timer precedes requests for room: a writer that is faster
-    /// than the device sends those without end, and the commit writes back too.
+    /// Returns the action at `now`. The timer has priority over requests for room, because a writer
+    /// that is faster than the device sends those continuously, and because a commit also writes
+    /// back.
     fn next(&mut self, now: Instant, signal: FlusherSignal) -> Action {
         match signal {
             FlusherSignal::Stop => Action::Stop,
@@ -65,7 +66,7 @@ impl Schedule {
     }
 }
 
-/// The flusher of a volume: stopped and joined when this is dropped.
+/// The flusher of a volume, stopped and joined on drop.
 #[derive(Debug)]
 pub(crate) struct Flusher {
     write_back: Arc<WriteBack>,
@@ -73,7 +74,7 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// Starts one that commits every `commit_seconds`; 0 is taken as the default, as Linux does.
+    /// Starts a flusher that commits every `commit_seconds`; 0 means the default, as in Linux.
     pub(crate) fn start(write_back: &Arc<WriteBack>, commit_seconds: u32) -> Result<Self> {
         let seconds = match commit_seconds {
             0 => 5,
@@ -105,7 +106,7 @@ fn run(write_back: &WriteBack, interval: Duration) {
             Action::Check => check(),
         };
         if let Err(error) = done {
-            // Whoever syncs gets it too.
+            // A thread that syncs gets the error too.
             write_back.background_failed(&error);
             if !write_back.inodes.fs.is_writable() {
                 return;

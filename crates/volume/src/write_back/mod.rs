@@ -1,12 +1,12 @@
-//! Write-back: dirty pages on their way to the device.
+//! Write-back of dirty pages to the device.
 //!
 //! Model: `ext4_writepages`. Several files are written back together, in the order of their
-//! numbers, so that what was created together is claimed, written and mapped together: pages that
-//! follow each other on the device are one device write, of whichever files, straight from the
-//! pages.
+//! numbers, so that files that were created together are claimed, written and mapped together.
+//! Pages that are contiguous on the device are one device write, whichever files they belong to,
+//! directly from the pages.
 //!
 //! ```text
-//!   dirty blocks     -> pinned pages    nobody changes them meanwhile
+//!   dirty blocks     -> pinned pages    not changed in the meantime
 //!   holes            -> claims          in memory only
 //!   content          -> device
 //!   claims           -> mapping, size   one handle for many files
@@ -14,9 +14,10 @@
 //! ```
 //!
 //! # Locking
-//! `writeback` of the files throughout, in the order of their numbers: whoever cuts a file or
-//! changes its mapping has it too, so that no page is written that was cut off meanwhile, and the
-//! mapping can be looked at without `map`. That is taken, exclusively, around the handle.
+//! `writeback` of the files throughout, in the order of their numbers. A thread that truncates a
+//! file or changes its mapping holds it too. Thus no page is written that was cut off in the
+//! meantime, and the mapping can be read without `map`. That lock is taken, exclusively, around the
+//! handle.
 
 pub(crate) mod flusher;
 pub(crate) mod place;
@@ -37,52 +38,52 @@ use std::ops::Range;
 use std::sync::Arc;
 use wakeup::{FlusherSignal, FlusherWakeup};
 
-/// The most pages that are written in one go; a small cache gives fewer.
+/// The maximum number of pages that are written in one round; less in a small cache.
 const ROUND_PAGES: u32 = 1024;
 
-/// The most files that are written back together.
+/// The maximum number of files that are written back together.
 const ROUND_FILES: usize = 64;
 
-/// The most bytes of one device write.
+/// The maximum number of bytes in one device write.
 const WRITE_BYTES: usize = 4 << 20;
 
-/// Writes back dirty pages, and bounds how many there are. It changes no page, and knows nothing of
-/// the operations that do.
+/// Writes back dirty pages, and limits their number. It changes no page, and is independent of the
+/// operations that do.
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     inodes: Arc<Inodes>,
-    /// The image, with what its journal holds in place.
+    /// The image, including the contents of its journal.
     device: Arc<dyn BlockDevice>,
     limits: DirtyLimits,
     wakeup: FlusherWakeup,
 }
 
-/// Whether times that nothing but an inode's own block needs are written too.
+/// Whether times are written if nothing else in the inode changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
-    /// They are.
+    /// They are written.
     Written,
-    /// They may wait: fdatasync.
+    /// They may be written later, as for fdatasync.
     Left,
 }
 
-/// Blocks of a file, of which those that are dirty are to be written back.
+/// A range of blocks of a file, in which the dirty ones are written back.
 type Part<'r> = (&'r Live<'r>, Range<u64>);
 
-/// The parts that a round has begun; it ends when this is dropped, also by a panic.
+/// The parts that a round has begun. The round ends on drop, also after a panic.
 struct Begun<'b, 'r>(&'b mut Vec<Part<'r>>);
 
 impl Drop for Begun<'_, '_> {
     fn drop(&mut self) {
         for (live, _) in self.0.iter() {
             live.state().dirty.writing = None;
-            // Space that was claimed and not mapped.
+            // Restore the reservation for space that was claimed and not mapped.
             live.settle_reservation();
         }
     }
 }
 
-/// What of a file is written in one go.
+/// The part of a file that is written in one round.
 struct FileRound<'r> {
     live: &'r Live<'r>,
     pages: BTreeMap<u64, Page<'r>>,
@@ -90,7 +91,7 @@ struct FileRound<'r> {
     size_bytes: u64,
 }
 
-/// What follows each other on the device.
+/// A contiguous run of bytes on the device.
 struct DeviceWrite<'p> {
     offset_bytes: u64,
     len_bytes: usize,
@@ -98,8 +99,8 @@ struct DeviceWrite<'p> {
 }
 
 impl WriteBack {
-    /// Limits and signals for the caches of `inodes`; `has_flusher` says that a flusher waits for
-    /// them.
+    /// Creates the limits and signals for the caches of `inodes`. `has_flusher` says whether a
+    /// flusher waits for the signals.
     pub(crate) fn new(
         inodes: &Arc<Inodes>,
         device: &Arc<dyn BlockDevice>,
@@ -114,7 +115,7 @@ impl WriteBack {
         }
     }
 
-    /// Writes back if too much is dirty. Writers call it after a write, with no lock held.
+    /// Writes back if too many blocks are dirty. Writers call it after a write, without locks.
     pub(crate) fn balance_dirty(&self) {
         let dirty = self.inodes.dirty_files.blocks();
         if dirty > self.limits.writer_blocks {
@@ -124,16 +125,16 @@ impl WriteBack {
         }
     }
 
-    /// Writes back everything, of whichever files. An error is not the caller's, who only needs
-    /// room: what could not be written stays dirty, and syncing it reports the error.
+    /// Writes back all files, for a caller that only needs room. Therefore no error is returned:
+    /// content that could not be written stays dirty, and a sync of it reports the error.
     pub(crate) fn write_for_room(&self) {
         if let Err(error) = self.write_all() {
             self.background_failed(&error);
         }
     }
 
-    /// Does `run`, as [`retry_after_commit`] does; after its first failure everything is written
-    /// back, which gives back what was promised too much. It must hold no `writeback`.
+    /// Calls `run` like [`retry_after_commit`]. After its first failure everything is written back,
+    /// which releases surplus reservations. The caller must not hold `writeback`.
     pub(crate) fn retry_after_write_back<R>(
         &self,
         mut run: impl FnMut() -> Result<R>,
@@ -147,16 +148,16 @@ impl WriteBack {
         }
     }
 
-    /// Records an error that no caller waits for, and does what `errors=` says of damage.
+    /// Logs an error for which no caller waits, and acts as `errors=` specifies if it is damage.
     fn background_failed(&self, error: &Error) {
         tracing::error!(%error, "writing back failed");
         self.inodes.handle_damage(error);
     }
 
-    /// Writes back all that is dirty, and commits, whichever file could not be written.
+    /// Writes back everything, and commits, even if some files could not be written.
     ///
     /// # Errors
-    /// The first error.
+    /// Returns the first error.
     pub(crate) fn write_all_and_commit(&self) -> Result<()> {
         let written = self.write_all();
         let fs = &self.inodes.fs;
@@ -164,10 +165,10 @@ impl WriteBack {
         written.and(committed.map_err(Into::into))
     }
 
-    /// Writes back all files, as they are now, in the order of their numbers.
+    /// Writes back the present content of all files, in the order of their numbers.
     ///
     /// # Errors
-    /// The first error; what other files have is written nevertheless.
+    /// Returns the first error. Other files are written nevertheless.
     pub(crate) fn write_all(&self) -> Result<()> {
         let mut result = Ok(());
         for group in self.inodes.dirty_files.files().chunks(ROUND_FILES) {
@@ -188,7 +189,7 @@ impl WriteBack {
         self.write_files(std::slice::from_ref(live), Times::Written)
     }
 
-    /// Writes content to the device. Where that fails, nothing that depends on it may be committed.
+    /// Writes content to the device. If that fails, nothing that depends on it may be committed.
     pub(crate) fn write_to_device(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
         let written = self.device.write_at(bytes, offset_bytes);
         written.map_err(|error| self.content_failed(error))
@@ -200,16 +201,17 @@ impl WriteBack {
         error.into()
     }
 
-    /// Writes back `lives`, in the order of their numbers, as far as each is dirty now: a file that
-    /// is written to as fast as it is written back would keep the others waiting without end.
+    /// Writes back the blocks of `lives` that are dirty now, in the order of their numbers. Without
+    /// this restriction, a file that is written as fast as it is written back would delay the
+    /// others forever.
     ///
     /// # Errors
-    /// The first error; what other files have is written nevertheless, and what could not be
+    /// Returns the first error. Other files are written nevertheless, and content that could not be
     /// written stays dirty.
     pub(crate) fn write_files(&self, lives: &[Live<'_>], times: Times) -> Result<()> {
         let _alone: Vec<_> = lives.iter().map(|live| live.writeback.lock()).collect();
         let mut result = Ok(());
-        // Those that are clean may even be deleted by now.
+        // Clean inodes may even have been deleted by now.
         let dirty = lives.iter().filter(|live| live.is_dirty());
         let parts = dirty.map(|live| (live, 0..live.state().dirty.blocks.end()));
         let mut queue: VecDeque<Part<'_>> = parts.collect();
@@ -219,7 +221,7 @@ impl WriteBack {
                 Ok(Some(next)) => queue.push_front(next),
                 Ok(None) => {}
                 Err(error) if !self.inodes.fs.is_writable() => return result.and(Err(error)),
-                // One of them cannot be written, and the others can.
+                // One of the files cannot be written, but the others can.
                 Err(_) => {
                     for (live, blocks) in begun {
                         result = result.and(self.write_alone(live, blocks, times));
@@ -230,8 +232,8 @@ impl WriteBack {
         result
     }
 
-    /// Writes back what is next in `queue`, as much as a round has room for; returns the rest of
-    /// the last part. `begun` are the parts that it takes from there, whatever happens.
+    /// Writes back the next parts of `queue`, as much as fits into a round. Returns the rest of the
+    /// last part. The parts that it takes from the queue are added to `begun`, even if it fails.
     fn write_next_round<'r>(
         &'r self,
         queue: &mut VecDeque<Part<'r>>,
@@ -257,7 +259,8 @@ impl WriteBack {
         Ok(rest)
     }
 
-    /// Writes back `blocks` of one file, if need be again when what was freed is committed.
+    /// Writes back `blocks` of one file. If space is lacking, it commits what was freed and tries
+    /// again.
     fn write_alone(&self, live: &Live<'_>, blocks: Range<u64>, times: Times) -> Result<()> {
         let mut next = Some((live, blocks));
         while let Some(part) = next {
@@ -269,8 +272,8 @@ impl WriteBack {
         Ok(())
     }
 
-    /// Pins pages of the file that are dirty in `blocks`, at most `room`, and places their content.
-    /// Also returns where to continue, if there is more.
+    /// Pins at most `room` pages of the file that are dirty in `blocks`, and places their content.
+    /// Also returns the block at which to continue, if there is more.
     fn gather<'r>(
         &'r self,
         live: &'r Live<'r>,
@@ -283,7 +286,7 @@ impl WriteBack {
             let present_bytes = live.present_in(&mut state)?.size_bytes();
             let is_dirty_behind = state.dirty.blocks.run_from(blocks.end).is_some();
             let (runs, next) = first_pages(&state.dirty.blocks, blocks, room as u64, per_page);
-            // Once all is written, the file is as long as it is now.
+            // Once everything is written, the size on the image is the present size.
             let size_to_bytes = (present_bytes, next.is_none() && !is_dirty_behind);
             if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
                 state.dirty.writing = Some(first.start..last.end);
@@ -321,8 +324,8 @@ impl WriteBack {
         Ok((file, stopped_at.or(next)))
     }
 
-    /// Places `runs`, up to the first block that cannot be placed before those before it are
-    /// mapped, which is returned too.
+    /// Places `runs`, up to the first block that cannot be placed before the previous blocks are
+    /// mapped. This block is returned too.
     fn place_runs(
         &self,
         live: &Live<'_>,
@@ -346,7 +349,7 @@ impl WriteBack {
         Ok((pieces, None))
     }
 
-    /// The page, which is dirty, held in place and as it is.
+    /// Returns the dirty page, pinned and thus unchanged.
     pub(crate) fn pin_dirty(&self, ino: Ino, index: u64) -> Result<Page<'_>> {
         let page = loop {
             match self.inodes.caches.pages.get_or_insert(key(ino, index)) {
@@ -366,7 +369,7 @@ impl WriteBack {
         Ok(page)
     }
 
-    /// Writes the content of a round, maps it, and says that it is clean.
+    /// Writes the content of a round, maps it, and marks it as clean.
     fn write_round(&self, mut round: Vec<FileRound<'_>>, times: Times) -> Result<()> {
         let journals_content = self.inodes.fs.journals_content();
         if !journals_content {
@@ -381,9 +384,10 @@ impl WriteBack {
         for file in &mut round {
             let live = file.live;
             if !journals_content {
-                // Who wants to change them waits for the end of the write-back.
+                // A thread that wants to change the pages waits for the end of the write-back, not
+                // for pins.
                 file.pages.clear();
-                // Overwritten in place: clean already.
+                // Blocks that were overwritten in place are clean already.
                 for piece in file.pieces.iter().filter(|piece| piece.is_mapped()) {
                     live.mark_written_back(piece.blocks.clone())?;
                 }
@@ -411,7 +415,7 @@ impl WriteBack {
         marked
     }
 
-    /// The device writes that the pieces of `round` make, in the order of their places.
+    /// Returns the device writes for the pieces of `round`, in the order of their places.
     fn device_writes<'p>(&self, round: &'p [FileRound<'_>]) -> Result<Vec<DeviceWrite<'p>>> {
         let block_bytes = self.inodes.block_bytes();
         let mut writes: Vec<DeviceWrite<'p>> = Vec::new();
@@ -447,7 +451,7 @@ impl WriteBack {
         Ok(merged)
     }
 
-    /// The bytes of `blocks` in the pages of `file`.
+    /// Returns the bytes of `blocks` in the pages of `file`.
     fn slices<'p>(&self, file: &'p FileRound<'_>, blocks: &Range<u64>) -> Vec<IoSlice<'p>> {
         let (block_bytes, page_bytes) = (self.inodes.block_bytes(), self.inodes.page_bytes());
         let bytes = blocks.start * block_bytes..blocks.end * block_bytes;
@@ -464,8 +468,8 @@ impl WriteBack {
     }
 }
 
-/// The runs of `dirty` in `blocks` that lie in the first `room` pages of those that they touch, and
-/// where to continue.
+/// Returns the runs of `dirty` in `blocks` that are in the first `room` pages that they touch, and
+/// the block at which to continue.
 fn first_pages(
     dirty: &BlockSet,
     blocks: Range<u64>,
@@ -474,7 +478,7 @@ fn first_pages(
 ) -> (Vec<Range<u64>>, Option<u64>) {
     let mut runs: Vec<Range<u64>> = Vec::new();
     let mut left = room;
-    // The page behind the last that was counted.
+    // The page after the last one that was counted.
     let mut counted = 0;
     for run in dirty.runs_in(blocks) {
         let first = (run.start / per_page).max(counted);
@@ -510,8 +514,8 @@ mod tests {
         gid: 0,
     };
 
-    /// Writes a durable file and a dirty one, calls `breaks` with the dirty one, and expects that
-    /// writing stops because of `what`, and that what was durable still is.
+    /// Writes a durable file and a dirty one, and calls `breaks` with the dirty one. Expects that
+    /// writing then stops because of `what`, and that the durable content is preserved.
     fn broken(what: &str, breaks: impl Fn(&WriteBack, &Live<'_>) -> Result<()>) {
         if skip(&["mke2fs"].map(Requirement::Tool)) {
             return;
@@ -570,7 +574,8 @@ mod tests {
         broken("was not held", |_, live| live.mark_written_back(0..1));
     }
 
-    /// Maps the first block of the file, or `changed`, to be as long as `size_bytes`.
+    /// Maps the first two blocks of the file, after `change` of their pieces, with the file size
+    /// `size_bytes`.
     fn map(
         write_back: &WriteBack,
         live: &Live<'_>,

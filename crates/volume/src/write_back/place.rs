@@ -1,9 +1,9 @@
-//! Where content goes: runs of a file's blocks with their place on the device, and the handles that
-//! map them once they have been written.
+//! The places of content: runs of a file's blocks with their place on the device, and the handles
+//! that map them after they have been written.
 //!
-//! Model: `mpage_map_one_extent` and `ext4_end_io`, but the other way round: the content is on the
-//! device before anything maps it, so that no commit exposes what was there before, and none has
-//! to wait.
+//! Model: `mpage_map_one_extent` and `ext4_end_io`, in the opposite order. The content is on the
+//! device before it is mapped, so that no commit exposes the previous contents of a block, and no
+//! commit has to wait.
 
 use super::retry::retry_after_commit;
 use crate::Result;
@@ -15,33 +15,33 @@ use larder_ext4::{
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The most credits of a handle that maps what several pieces need, where one does not need more:
+/// The maximum credits of a handle that maps several pieces, unless one piece needs more. This is
 /// far less than a transaction of the smallest journal takes.
 const HANDLE_CREDITS: u32 = 128;
 
-/// About as many blocks' content goes through the journal in one piece.
+/// The approximate number of blocks in a piece whose content is written through the journal.
 const JOURNAL_BLOCKS: u64 = 16;
 
 /// A run of a file's blocks with one place on the device.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// The file's blocks.
+    /// The blocks of the file.
     pub(crate) blocks: Range<u64>,
     target: Target,
 }
 
 #[derive(Debug)]
 enum Target {
-    /// Mapped, as content: nothing is to be done but the writing.
+    /// Mapped and written: only the content must be written.
     Written(FsBlock),
-    /// Mapped, as blocks that hold no content.
+    /// Mapped, as unwritten blocks.
     Unwritten(FsBlock),
     /// Claimed.
     Claimed(Claim),
 }
 
 impl Piece {
-    /// Its first block on the device.
+    /// Returns the first block on the device.
     pub(crate) fn start(&self) -> FsBlock {
         match &self.target {
             Target::Written(block) | Target::Unwritten(block) => *block,
@@ -49,7 +49,7 @@ impl Piece {
         }
     }
 
-    /// Whether its blocks are mapped as content already.
+    /// Returns whether the blocks are already mapped as written.
     pub(crate) fn is_mapped(&self) -> bool {
         matches!(self.target, Target::Written(_))
     }
@@ -59,26 +59,26 @@ impl Piece {
     }
 }
 
-/// What of a file was written to the device and is to be mapped.
+/// The part of a file that was written to the device and must be mapped.
 #[derive(Debug)]
 pub(crate) struct Written<'r> {
     pub(crate) live: &'r Live<'r>,
     pub(crate) pieces: VecDeque<Piece>,
-    /// Where the file ends if all is mapped.
+    /// The size of the file once everything is mapped.
     pub(crate) size_bytes: u64,
-    /// The content, by page, if it goes through the journal.
+    /// The content, by page, if it is written through the journal.
     pub(crate) content: Option<&'r BTreeMap<u64, Page<'r>>>,
 }
 
-/// A file in a handle.
+/// The change of a file in a handle.
 struct Change<'r> {
     live: &'r Live<'r>,
     inode: Inode,
     mapped: Vec<Range<u64>>,
 }
 
-/// Places for `blocks` of the file, as `inode` maps them, or claimed, out of `reservation` where
-/// there is one. With `writeback` held.
+/// Returns places for `blocks` of the file: mapped by `inode`, or claimed, from `reservation` if
+/// there is one. The caller holds `writeback`.
 pub(crate) fn place(
     inodes: &Inodes,
     inode: &Inode,
@@ -116,8 +116,8 @@ pub(crate) fn place(
     Ok(pieces)
 }
 
-/// That content may be written where `piece` says, and that a claim is of as many blocks as will
-/// be written.
+/// Checks that content may be written to the place of `piece`, and that a claim has as many blocks
+/// as will be written.
 fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
     let (start, blocks) = (piece.start(), piece.blocks.end - piece.blocks.start);
     let may_hold = inodes.fs.may_hold_content(start, blocks);
@@ -133,15 +133,15 @@ fn check_place(inodes: &Inodes, inode: &Inode, piece: &Piece) -> Result<()> {
     if may_hold {
         return Ok(());
     }
-    // The image says so: damage, not a mistake of ours.
+    // This is the mapping on the image, so it is damage, not a bug.
     let place = Place::Block(start, inode.ino());
     let what = "content is mapped to metadata of the file system";
     Err(place.corrupt(what).into())
 }
 
-/// Where a piece that starts with block `at` ends at the latest: where content goes through the
-/// journal, at the end of a cluster, since what was claimed in one must be mapped before more
-/// of it is.
+/// Returns the last possible end of a piece that starts with block `at`. If content is written
+/// through the journal, this is the end of a cluster, because a claim in a cluster must be mapped
+/// before the next claim in it.
 fn piece_end(inodes: &Inodes, at: u64, end: u64) -> u64 {
     if !inodes.fs.journals_content() {
         return end;
@@ -150,9 +150,9 @@ fn piece_end(inodes: &Inodes, at: u64, end: u64) -> u64 {
     end.min((at + JOURNAL_BLOCKS).next_multiple_of(cluster_blocks))
 }
 
-/// Maps what was written, in as few handles as their credits allow, and makes the files as
-/// long as they are by then. Each file's `map` and `writeback` are held exclusively. `done` is told what
-/// a handle that stopped has mapped, file by file.
+/// Maps the written pieces, in as few handles as their credits allow, and updates the sizes of the
+/// files. The caller holds `map` and `writeback` of each file exclusively. `done` is called, for
+/// each file, with the blocks that a stopped handle has mapped.
 pub(crate) fn map_written<'r>(
     inodes: &Inodes,
     mut files: VecDeque<Written<'r>>,
@@ -183,12 +183,12 @@ pub(crate) fn map_written<'r>(
     Ok(())
 }
 
-/// Credits for as many of `files` as a handle is to take.
+/// Returns the credits for as many of `files` as one handle should take.
 fn credits_for(fs: &Filesystem, files: &VecDeque<Written<'_>>) -> Result<u32> {
     let mut credits = 0;
     for file in files {
         let inode = file.live.inode()?;
-        // The superblock, for the first large file.
+        // The superblock changes for the first large file.
         let mut needed = fs.map_credits(&inode, 1) + 1;
         for piece in &file.pieces {
             needed = needed.saturating_add(piece_credits(fs, file, &inode, piece));
@@ -204,7 +204,7 @@ fn credits_for(fs: &Filesystem, files: &VecDeque<Written<'_>>) -> Result<u32> {
     Ok(credits)
 }
 
-/// Credits for one piece: with its content, if that goes through the journal.
+/// Returns the credits for one piece, including its content if that is written through the journal.
 fn piece_credits(fs: &Filesystem, file: &Written<'_>, inode: &Inode, piece: &Piece) -> u32 {
     let content = file.content.map_or(0, |_| piece.len());
     fs.map_credits(inode, piece.len()).saturating_add(content)
@@ -233,15 +233,15 @@ fn journal_content(
     Ok(())
 }
 
-/// Maps as much of `file` as the handle has credits for, and writes its inode. `None` if that
-/// is nothing; else also whether it is all.
+/// Maps as much of `file` as the handle has credits for, and writes its inode. Returns `None` if
+/// that is nothing, and otherwise also whether it is everything.
 fn map_some<'r>(
     inodes: &Inodes,
     handle: &mut Handle<'_>,
     file: &mut Written<'r>,
 ) -> Result<Option<(Change<'r>, bool)>> {
     let mut inode = file.live.inode()?;
-    // For the inode and the superblock, in the end.
+    // For the inode and the superblock, at the end.
     let kept = inodes.fs.map_credits(&inode, 1) + 1;
     if handle.credits() < kept {
         return Ok(None);
@@ -294,7 +294,7 @@ fn map_some<'r>(
     Ok(Some((change, is_complete)))
 }
 
-/// Maps `piece`, or a part of it from the start on; returns the rest.
+/// Maps `piece`, or a part of it from the start on. Returns the rest.
 fn map_piece(
     inodes: &Inodes,
     handle: &mut Handle<'_>,

@@ -1,19 +1,20 @@
-//! Another try where space is about to become free.
+//! Repeating an operation when space is about to become free.
 //!
-//! Model: `ext4_should_retry_alloc`. What a transaction freed can be claimed once it is
-//! committed, so that whoever finds nothing commits and looks again. Others look at the same
-//! time, and may take what one commit gave back: then there is a next one.
+//! Model: `ext4_should_retry_alloc`. Blocks that a transaction freed can be claimed once it is
+//! committed. Therefore a thread that finds no space commits and tries again. Other threads do the
+//! same at the same time, and may claim the blocks that one commit freed. Then there is a next
+//! commit.
 
 use crate::{Error, Result};
 use larder_ext4::{Error as Ext4, Filesystem};
 
-/// The most tries of one who finds nothing, each after another commit that gave blocks back. Each time
-/// somebody else had them, so that all together go on; what needs more than is left
-/// ends here.
+/// The maximum number of tries of a thread that finds no space, each after another commit that
+/// freed blocks. Each time other threads claimed them, so there is progress overall. An operation
+/// that needs more space than is left ends after these tries.
 const MOST_TRIES: u32 = 32;
 
-/// Does `run`; again while it lacks space and what was freed could be committed. It must leave
-/// nothing half-done where it fails, and hold no handle.
+/// Calls `run`, and repeats it while it lacks space and a commit can free blocks. If `run` fails,
+/// it must leave nothing half-done. The caller holds no handle.
 pub(crate) fn retry_after_commit<R>(
     fs: &Filesystem,
     mut run: impl FnMut() -> Result<R>,

@@ -1,14 +1,14 @@
-//! What wakes the flusher.
+//! The signal that wakes the flusher.
 
 use parking_lot::{Condvar, Mutex};
 use std::time::Instant;
 
-/// What the flusher was last asked for.
+/// The last request to the flusher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FlusherSignal {
     #[default]
     None,
-    /// Too much is dirty.
+    /// Too many blocks are dirty.
     WriteBack,
     Stop,
 }
@@ -29,7 +29,7 @@ impl FlusherWakeup {
         }
     }
 
-    /// Waits for a signal, until `deadline`, and takes it.
+    /// Waits for a signal until `deadline`, and takes it.
     pub(crate) fn wait(&self, deadline: Instant) -> FlusherSignal {
         let mut current = self.signal.lock();
         while *current == FlusherSignal::None {
