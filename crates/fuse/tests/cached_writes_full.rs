@@ -1,4 +1,4 @@
-//! Content in the kernel's cache that finds no space when it is written back: fsync(2) says so.
+//! Tests that fsync(2) reports cached content that finds no space when the kernel writes it back.
 
 mod mounted;
 
@@ -40,7 +40,7 @@ fn cached_content_that_finds_no_space_is_an_error_of_fsync() {
     while let Ok(len) = mounted.volume.write_at(filler, &vec![1; 65536], at) {
         at += len as u64;
     }
-    // Some blocks find space, the rest does not.
+    // There is space for some blocks only.
     mounted.volume.truncate(filler, at - 3 * 4096).unwrap();
     mounted.volume.sync().unwrap();
     let written = file.write_all_at(&vec![b'A'; CONTENT_BYTES], 0);

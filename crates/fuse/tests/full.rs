@@ -1,4 +1,4 @@
-//! write(2) on a full image, on our mount and on the kernel's own of the same image.
+//! write(2) on a full image, on a larder mount and on the kernel's mount of the same image.
 
 mod mounted;
 
@@ -26,7 +26,7 @@ fn can_mount() -> bool {
     !skip(&needed)
 }
 
-/// A folder with a small image twice: `image`, which is ours, and `kernel`.
+/// Creates a directory with two copies of a small image: `image` for larder, and `kernel`.
 fn folder() -> TempDir {
     let dir = tempfile::Builder::new()
         .prefix("larder-fuse-full-")
@@ -40,7 +40,7 @@ fn folder() -> TempDir {
     dir
 }
 
-/// Runs `run` on our mount of `image`, and unmounts it.
+/// Runs `run` on a larder mount of `image`, and unmounts it.
 fn on_ours<R>(dir: &Path, run: impl Fn(&Path) -> R) -> R {
     let mounted = Mounted::for_writing(dir, &MountOptions::default());
     let found = run(&mounted.path);
@@ -56,7 +56,7 @@ fn on_kernel<R>(dir: &Path, run: impl Fn(&Path) -> R) -> R {
     run(&mounted.path())
 }
 
-/// Takes all the space: the last by files of one block.
+/// Uses all space. Files of one block use the last of it.
 fn fill(root: &Path) {
     let filler = File::create(root.join("filler")).unwrap();
     let mut at = 0;
@@ -75,7 +75,7 @@ fn fill(root: &Path) {
     assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
 }
 
-/// Gives the blocks of one of the last files back.
+/// Frees the blocks of one of the last files.
 fn free_one(root: &Path) {
     let file = File::create(root.join("last0")).unwrap();
     file.sync_all().unwrap();
@@ -119,7 +119,7 @@ fn direct_write_that_finds_too_little_space_extends_a_file_by_what_it_wrote() {
     if !can_mount() {
         return;
     }
-    // Direct writes come from where blocks start in memory too.
+    // Direct writes need a buffer that is aligned to a block.
     let buf = vec![b'D'; (4 << 20) + 4096];
     let buf = &buf[buf.as_ptr().align_offset(4096)..][..4 << 20];
     let dir = folder();
@@ -142,7 +142,7 @@ fn direct_write_that_finds_too_little_space_extends_a_file_by_what_it_wrote() {
             let content = fs::read(&path).unwrap();
             assert_eq!(content.len(), len, "{freed} blocks freed");
             assert!(content.iter().all(|byte| *byte == b'D'));
-            // What maps them has its part.
+            // Mapping blocks use the rest.
             assert!(len as u64 >= (freed << 10) / 10 * 9, "{len} of {freed} KiB");
             len
         })

@@ -1,12 +1,12 @@
-//! Random operations on full images, through system calls on a mount, and beside it on the
-//! kernel's own mount of the same image: see [`larder_testkit::full`] for what must hold.
+//! Random operations on full images, with system calls on a larder mount and on the kernel's mount of
+//! the same image. [`larder_testkit::full`] describes what must hold.
 //!
-//! The kernel is the oracle of the tester: without direct writes, without ranges that are allocated,
-//! zeroed or moved, and without inline data, its ext4 keeps to the model in every sequence. With them
-//! it does not always, which is only reported.
+//! The kernel is the oracle of the tester. Without direct writes, without ranges that are allocated,
+//! zeroed or moved, and without inline data, its ext4 follows the model in every sequence. With them it
+//! does not always; this is only reported.
 //!
-//! `LARDER_SEED` repeats one sequence, and `LARDER_SEQUENCES` says how many are tried on each
-//! layout; a failure prints the seed and the smallest sequence.
+//! `LARDER_SEED` repeats one sequence. `LARDER_SEQUENCES` is the number of sequences for each layout. A
+//! failure prints the seed and the smallest sequence.
 
 mod mounted;
 
@@ -34,7 +34,7 @@ const LAYOUTS: [&str; 7] = [
 
 const MIX: Mix = Mix::ALL;
 
-/// Our mount of the file `image` of a folder.
+/// A larder mount of the file `image` in a directory.
 struct OurMount {
     folder: PathBuf,
     mounted: Option<Mounted>,
@@ -97,7 +97,7 @@ fn check(folder: &Path) -> Result<(), String> {
     e2fsprogs::check(&folder.join("image")).map_err(|error| error.to_string())
 }
 
-/// Takes the steps on a new mount that `mount` makes of an image with the bytes `base`.
+/// Runs the steps on a new mount, which `mount` makes of an image with the content `base`.
 fn attempt<M: Mount>(
     base: &[u8],
     limits: Limits,
@@ -115,7 +115,7 @@ fn attempt<M: Mount>(
     Ok(tally)
 }
 
-/// A folder with a mount point, in memory if there is a place.
+/// Creates a directory with a mount point, in memory if possible.
 fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() {
@@ -153,12 +153,12 @@ fn ours_follows_the_model(name: &str, seed: u64, mix: Mix) {
     });
     println!("mounted by us, {mix:?}, {}", campaign.summary());
     campaign.expect_success();
-    // Otherwise the sequences did not get where they belong.
+    // Otherwise the sequences never reached a full image.
     assert!(campaign.tally.refused > 0, "{}", campaign.summary());
 }
 
-/// Runs the sequences on the kernel's mount. Where they `must_succeed`, what fails is a mistake of
-/// the tester.
+/// Runs the sequences on the kernel's mount. If they `must_succeed`, a failure is a mistake of the
+/// tester.
 fn run_kernel(name: &str, seed: u64, mix: Mix, must_succeed: bool) {
     if skip(&[
         Requirement::Tool("mke2fs"),
@@ -213,8 +213,8 @@ test_mounts! {
     6 no_journal_4k_mounted_full_follows_the_model
 }
 
-// Without inline data: where a file has to leave its inode and there is no space for it, the write
-// is refused, but the kernel loses what the inode held.
+// Without inline data: if a file has to leave its inode and there is no space for it, the kernel
+// refuses the write, but loses the content of the inode.
 test_mounts! {
     kernel_follows_the_model Mix::PLAIN, 0x7000
     0 ext4_kernel_full_follows_the_model

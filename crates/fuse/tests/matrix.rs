@@ -1,5 +1,4 @@
-//! Whole images through a mount of ours and through the kernel's: what a walk of
-//! the one finds is what the other holds, in both directions.
+//! Compares whole images on a larder mount and on the kernel's mount, in both directions.
 
 use larder::{OpenOptions, Volume};
 use larder_fuse::{MountOptions, Server};
@@ -25,12 +24,12 @@ fn check_mount(name: &str) {
     let thread = std::thread::spawn(move || server.serve(|| Ok(()), || None));
 
     let comparison = Comparison {
-        // The protocol carries no time of creation as far as `fuser` speaks it.
+        // `fuser` does not transmit the creation time.
         fields: oracle.fields() - Fields::CREATED,
         closed: recipe.closed,
     };
     let mounted = DirectorySource::new("larder mount", folder.path());
-    // Caught, so that the mount is gone whatever the comparison finds.
+    // A panic is caught, so that the image is unmounted in every case.
     let report = std::panic::catch_unwind(|| compare(oracle.source(), &mounted, &comparison));
     unmounter.unmount().unwrap();
     thread.join().unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! A mount served in this process, seen through the kernel.
+//! Tests of a mount that this process serves, through the kernel.
 
 mod mounted;
 
@@ -16,7 +16,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A user with no rights.
+/// A user without privileges.
 const NOBODY: u32 = 65534;
 
 fn can_mount() -> bool {
@@ -29,7 +29,7 @@ fn can_mount() -> bool {
     !skip(&needed)
 }
 
-/// A folder that everyone can reach, with `tree`, `image` and `mnt`.
+/// Creates a directory that all users can access, with `tree`, `image` and `mnt`.
 fn folder() -> TempDir {
     let dir = tempfile::Builder::new()
         .prefix("larder-fuse-test-")
@@ -62,7 +62,7 @@ fn as_nobody(args: &[&std::ffi::OsStr]) -> Output {
         .unwrap()
 }
 
-/// Lists, looks at and reads everything, and asks for what is not there.
+/// Lists, examines and reads all files, and looks up a missing one.
 fn visit(directory: &Path) -> u64 {
     let mut files = 0;
     assert!(!directory.join("absent").exists());
@@ -144,12 +144,12 @@ fn directory_of_many_names_is_listed_whole() {
     make_image(dir.path());
     let mounted = mount(dir.path(), &MountOptions::default());
     for _ in 0..2 {
-        // And lost+found.
+        // The entries and lost+found.
         assert_eq!(fs::read_dir(&mounted.path).unwrap().count(), 1501);
     }
 }
 
-/// 8 MiB in which each place differs from those around.
+/// Returns 8 MiB in which adjacent ranges differ.
 fn content() -> Vec<u8> {
     (0..8_u32 << 20)
         .map(|at| ((at >> 10) ^ at).to_le_bytes()[0])
@@ -186,7 +186,7 @@ fn many_readers_at_once_get_the_right_bytes() {
     });
 }
 
-/// Readers of one file, each through a file of its own, that take turns.
+/// Reads one file with several readers in turn, each with its own open file.
 fn read_in_turns(path: &Path, readers: usize, content: &[u8]) {
     let mut piece = vec![0; 16 << 10];
     let share = content.len() / readers;
@@ -225,12 +225,12 @@ fn every_readahead_policy_serves_a_mount_and_decides_with_direct_io() {
             assert_eq!(fs::read(&path).unwrap(), content);
             let second = mounted.volume.stats();
             let what = format!("{policy}, direct_io {direct_io}: {:?}", first.readahead);
-            // What was read stays cached, by us or by the kernel.
+            // The content stays cached, by larder or by the kernel.
             assert_eq!(first.device.reads, second.device.reads, "{what}");
             let asks_us = second.page.lookups > first.page.lookups;
             assert_eq!(asks_us, direct_io, "{what}");
             if direct_io {
-                // 8 readers, and 64 pages of 32 KiB each: windows of 128 KiB.
+                // 8 MiB take 64 windows of 128 KiB; the first windows of the 8 readers may be smaller.
                 let windows = first.readahead.windows;
                 let reads_ahead = *policy != PolicyName::Off;
                 assert_eq!((64..=100).contains(&windows), reads_ahead, "{what}");
@@ -263,7 +263,7 @@ fn direct_io_reads_at_any_offset_and_past_the_end() {
         assert_eq!(&piece[..read], &content[at..end], "{len} at {at}");
     }
     assert!(fs::read(mounted.path.join("empty")).unwrap().is_empty());
-    // In the kernel, from file to file.
+    // Copies inside the kernel, from file to file.
     let copied = dir.path().join("copied");
     fs::copy(mounted.path.join("file"), &copied).unwrap();
     assert_eq!(fs::read(copied).unwrap(), content);
@@ -343,7 +343,7 @@ fn access_lists_are_enforced() {
         fs::set_permissions(tree.join(name), Permissions::from_mode(0o640)).unwrap();
         chown(tree.join(name), Some(0), Some(0)).unwrap();
     }
-    // Version 2; then tag, permissions and id of: owner, user 65534, group, mask, others.
+    // Version 2; then tag, permissions and id of owner, user 65534, group, mask, others.
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in [
         (1_u16, 6_u16, u32::MAX),
@@ -398,7 +398,7 @@ fn other_users_are_kept_out_unless_allowed() {
             ..MountOptions::default()
         };
         let mounted = mount(dir.path(), &options);
-        // What the owner has in the kernel's caches is no way in for others.
+        // Other users get no access through the kernel's cache of the owner's content.
         assert_eq!(fs::read(mounted.path.join("file")).unwrap(), b"content");
         let read = as_nobody(&["cat".as_ref(), mounted.path.join("file").as_ref()]);
         assert_eq!(read.status.success(), allowed, "{allow_other} {allow_root}");

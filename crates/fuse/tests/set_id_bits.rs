@@ -1,5 +1,5 @@
-//! Which set-id bits and capabilities a file keeps when somebody changes it through a mount: as on the
-//! kernel's own ext4, for each caller, mode and way to change a file.
+//! Compares the set-id bits and capabilities that a file keeps when it is changed through a mount with
+//! those on the kernel's ext4, for each caller, mode and kind of change.
 
 mod mounted;
 
@@ -15,12 +15,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 const OWNER: u32 = 1000;
-/// The file's group, which its owner is not in.
+/// The file's group, of which its owner is not a member.
 const GROUP: u32 = 2000;
 
 const CAPABILITY: &str = "security.capability";
 
-/// Somebody who changes a file.
+/// A caller that changes a file.
 #[derive(Debug)]
 struct Caller {
     name: &'static str,
@@ -72,10 +72,10 @@ const CHOWN_TO_NOBODY: &str = "chown to nobody";
 
 const MODES: [u32; 7] = [0o666, 0o2666, 0o2676, 0o4666, 0o6666, 0o6777, 0o2664];
 
-/// A way to change the file that the first argument has open; the second has content to copy.
+/// A change of the open file in the first argument; the second one has content to copy.
 type Change = fn(&Files) -> rustix::io::Result<()>;
 
-/// What a change may use, opened by root.
+/// The files for a change, opened by root.
 struct Files {
     file: File,
     direct: File,
@@ -86,7 +86,7 @@ fn allocate(files: &Files, flags: FallocateFlags, offset_bytes: u64) -> rustix::
     rustix::fs::fallocate(&files.file, flags, offset_bytes, 4096)
 }
 
-/// An access list that says a little more than a mode can.
+/// Returns an access list that a mode cannot express.
 fn access_list() -> Vec<u8> {
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in [
@@ -154,7 +154,7 @@ fn can_mount() -> bool {
     ])
 }
 
-/// Performs `change` as `caller`: on Linux, these system calls change one thread alone.
+/// Performs `change` as `caller`. On Linux, these system calls change only one thread.
 fn perform(caller: &Caller, files: &Files, change: Change) -> rustix::io::Result<()> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -169,7 +169,7 @@ fn perform(caller: &Caller, files: &Files, change: Change) -> rustix::io::Result
     })
 }
 
-/// What a file is after a change: how that ended, the mode, and whether there is a capability.
+/// The state of a file after a change: the result, the mode, and whether it has a capability.
 type Outcome = (Result<(), Errno>, String, bool);
 
 fn outcome(directory: &Path, caller: &Caller, mode: u32, change: Change) -> Outcome {
@@ -200,7 +200,7 @@ fn outcome(directory: &Path, caller: &Caller, mode: u32, change: Change) -> Outc
     (done, format!("{mode:o}"), has_capability)
 }
 
-/// Every caller, mode and change through a mount with `options`, beside the kernel's.
+/// Compares every caller, mode and change on a mount with `options` with the kernel's mount.
 fn compare_with_kernel(options: &MountOptions) {
     if !can_mount() {
         return;
@@ -219,7 +219,7 @@ fn compare_with_kernel(options: &MountOptions) {
     for caller in &CALLERS {
         for mode in MODES {
             for (name, change) in CHANGES {
-                // The protocol does not tell it from what the kernel asks before a write.
+                // The protocol does not distinguish this from the kernel's request before a write.
                 if *name == CHOWN_TO_NOBODY && caller.uid != OWNER {
                     continue;
                 }

@@ -1,5 +1,5 @@
-//! Attributes that many files share, set through a mount: as many blocks as perfect sharing takes, by
-//! the count of dumpe2fs; then e2fsck, then the kernel's own mount.
+//! Attributes that many files share, set through a mount. dumpe2fs must count as many blocks as perfect
+//! sharing takes; e2fsck and the kernel's mount must accept the image.
 
 mod mounted;
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 const FILES: usize = 20_000;
 const SETS: usize = 500;
-/// Files of a directory.
+/// Files in one directory.
 const DIRECTORY_FILES: usize = 500;
 
 fn can_mount() -> bool {
@@ -24,12 +24,12 @@ fn can_mount() -> bool {
     !skip(&tools) && !skip(&[Requirement::LoopMount, Requirement::Fuse])
 }
 
-/// A writable mount of ours.
+/// Returns a writable larder mount.
 fn mount(folder: &Path) -> Mounted {
     Mounted::for_writing(folder, &MountOptions::default())
 }
 
-/// A file below `root`.
+/// Returns the path of a file below `root`.
 fn file(root: &Path, number: usize) -> PathBuf {
     let directory = number / DIRECTORY_FILES;
     root.join(format!("directory-{directory}/file-{number}"))

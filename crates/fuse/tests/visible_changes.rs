@@ -1,5 +1,5 @@
-//! What stat(2) shows right after each operation through a mount: the fields that change are those
-//! that change on the kernel's own ext4, and no value is an old one from the kernel's cache.
+//! Checks what stat(2) returns right after each operation through a mount. The fields that change are
+//! those that change on the kernel's ext4, and no value is an old one from the kernel's cache.
 
 mod mounted;
 
@@ -27,10 +27,10 @@ fn can_mount() -> bool {
     ])
 }
 
-/// An operation below a directory that holds what [`prepare`] makes.
+/// An operation below a directory with the files that [`prepare`] creates.
 type Operation = fn(&Path);
 
-/// What every operation finds.
+/// The files that exist before every operation.
 const NAMES: [&str; 7] = [
     ".",
     "file",
@@ -69,7 +69,7 @@ fn set_xattr(path: &Path, name: &str, value: &[u8]) {
     rustix::fs::lsetxattr(path, name, value, XattrFlags::empty()).unwrap();
 }
 
-/// An access list that lets user 1000 read, and so changes what the mode shows as the group's rights.
+/// Returns an access list that lets user 1000 read, which changes the group's permissions in the mode.
 fn access_list() -> Vec<u8> {
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in [
@@ -233,7 +233,7 @@ const OPERATIONS: &[(&str, Operation)] = &[
     }),
 ];
 
-/// What stat(2) shows, but for the time of the last access, which a mount may leave alone.
+/// The result of stat(2), except for the access time, which a mount need not update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     mode: u32,
@@ -258,7 +258,7 @@ impl Seen {
         }
     }
 
-    /// What is kept of the file, whatever the kernel shows.
+    /// Returns the attributes in the volume, independent of the kernel's cache.
     fn kept(mounted: &Mounted, number: u64) -> Self {
         let ino = Ino(u32::try_from(number).unwrap());
         let metadata = mounted.volume.metadata(ino).unwrap();
@@ -274,8 +274,8 @@ impl Seen {
         }
     }
 
-    /// The fields that differ from `before`. The space in use is not among them: when delayed
-    /// blocks are allocated is up to the file system.
+    /// Returns the fields that differ from `before`, except for the space in use: the file system
+    /// decides when it allocates delayed blocks.
     fn differing_from(&self, before: &Self) -> Vec<&'static str> {
         [
             ("mode", self.mode != before.mode),
@@ -291,7 +291,7 @@ impl Seen {
     }
 }
 
-/// The file `name` of `directory`, whatever its name becomes.
+/// Opens the file `name` of `directory`, so that it remains accessible after a rename.
 fn held(directory: &Path, name: &str) -> File {
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     let file: OwnedFd = rustix::fs::open(directory.join(name), flags, Mode::empty()).unwrap();
@@ -303,7 +303,7 @@ fn coarse_now() -> (i64, i64) {
     (now.tv_sec, now.tv_nsec)
 }
 
-/// Prepares `directory`, performs `operation`, and returns which fields of which file changed.
+/// Prepares `directory`, performs `operation`, and returns the changed fields of each file.
 fn changes(
     directory: &Path,
     operation: Operation,
@@ -313,7 +313,7 @@ fn changes(
     let files = NAMES.map(|name| (name, held(directory, name)));
     let before = NAMES.map(|name| directory.join(name).symlink_metadata().unwrap());
     let last = before.iter().map(|before| Seen::of(before).changed).max();
-    // The kernel's times move with its clock's ticks.
+    // The kernel's timestamps advance with its clock ticks.
     while coarse_now() <= last.unwrap() {
         std::thread::yield_now();
     }
@@ -326,7 +326,7 @@ fn changes(
     changed.collect()
 }
 
-/// Every operation through a mount with `options`, beside the kernel's.
+/// Compares every operation on a mount with `options` with the kernel's mount.
 fn compare_with_kernel(options: &MountOptions) {
     if !can_mount() {
         return;
@@ -340,14 +340,14 @@ fn compare_with_kernel(options: &MountOptions) {
         let stale = RefCell::new(Vec::new());
         let ours = changes(&mounted.path.join(&directory), *operation, |file, seen| {
             let (seen, kept) = (Seen::of(seen), Seen::kept(&mounted, seen.ino()));
-            // With a writeback cache the kernel's own times and sizes are the newer ones.
+            // With a writeback cache, the kernel's times and sizes are newer.
             if seen != kept && !options.writeback_cache {
                 let text = format!("{name}: {file} shows\n{seen:?} but is\n{kept:?}\n");
                 stale.borrow_mut().push(text);
             }
         });
         if options.writeback_cache && ["chattr", "chattr that changes nothing"].contains(name) {
-            // The kernel then keeps the times of files, whatever it is told.
+            // Then the kernel keeps its own times of files, whatever the reply contains.
             continue;
         }
         let kernels = changes(&kernel.path().join(&directory), *operation, |_, _| ());

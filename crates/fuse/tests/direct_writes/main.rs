@@ -1,5 +1,5 @@
-//! Reads through the page cache beside writes that go past it: once a write has completed, they
-//! return what it wrote, as on the kernel's own ext4.
+//! Reads through the page cache, concurrent with writes that bypass it. After a write has completed,
+//! they must return its data, as on the kernel's ext4.
 
 #[path = "../mounted/mod.rs"]
 mod mounted;
@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Enough that stale reads showed each time, where there were any: after 10 to 130 rounds.
+/// Enough rounds to find stale reads: when they occurred, they did so after 10 to 130 rounds.
 const ROUNDS: u32 = 1000;
-/// The kernel's writes go to the disk.
+/// Fewer rounds, because the kernel's writes go to the disk.
 const KERNEL_ROUNDS: u32 = 100;
 
-/// A folder with `image`, `mnt`, and the program that writes and reads; `None` where that cannot run.
+/// Creates a directory with `image`, `mnt`, and the program that writes and reads; `None` if it cannot
+/// run.
 fn folder() -> Option<TempDir> {
     let tools = ["mke2fs", "gcc"].map(Requirement::Tool);
     if skip(&tools) || skip(&[Requirement::LoopMount, Requirement::Fuse]) {
@@ -34,7 +35,7 @@ fn program(folder: &TempDir) -> PathBuf {
     folder.path().join("writer")
 }
 
-/// Writes and reads below `root`; returns what was stale.
+/// Writes and reads below `root`, and returns a description of stale data.
 fn stale(folder: &TempDir, root: &Path, how: [&str; 2], rounds: u32) -> Option<String> {
     let output = Command::new(program(folder))
         .arg(root.join(how.join("-")))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tempfile::TempDir;
 
-/// A folder with `image`, made by mke2fs, a copy of it called `kernel`, and `mnt`.
+/// Creates a directory with `image`, made by mke2fs, a copy of it called `kernel`, and `mnt`.
 pub fn folder(mke2fs: &str, size: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("mnt")).unwrap();
@@ -29,7 +29,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts `image` of `folder` on its `mnt`, for writing.
+    /// Mounts `image` of `folder` on `mnt` in it, for writing.
     pub fn for_writing(folder: &Path, options: &MountOptions) -> Self {
         let mut volume = OpenOptions::default();
         volume.read_write = true;
@@ -40,7 +40,7 @@ impl Mounted {
         Self::open(folder, &volume, &options)
     }
 
-    /// Mounts `image` of `folder` on its `mnt`.
+    /// Mounts `image` of `folder` on `mnt` in it.
     pub fn open(folder: &Path, volume: &OpenOptions, options: &MountOptions) -> Self {
         let volume = Arc::new(Volume::open(folder.join("image"), volume).unwrap());
         let server = Server::mount(Arc::clone(&volume), &folder.join("mnt"), options).unwrap();
