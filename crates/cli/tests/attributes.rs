@@ -1,5 +1,5 @@
-//! Attributes that files share, through a mount with each variant of mbcache: what programs see, what
-//! it takes on the image, what `larder stats` tells.
+//! Attributes that files share, on a mount with each variant of mbcache: what programs read, how much
+//! space they use on the image, and the output of `larder stats`.
 
 mod support;
 
@@ -12,13 +12,13 @@ use support::{
     Fixture, Mountpoint, User, assert_clean, command, larder_ok, mount, ready, text, umount,
 };
 
-/// Files that get the same attribute.
+/// The number of files with the same attribute.
 const FILES: usize = 40;
-/// More than there is room for in an inode, and more than in a block.
+/// Too large for an inode, and too large for a block.
 const IN_A_BLOCK: &[u8] = &[7; 300];
 const IN_AN_INODE: &[u8] = &[8; 5000];
 
-/// A fixture whose image can keep values in inodes, and a place to mount it on.
+/// Returns a fixture whose image can store values in inodes, and a mount point.
 fn ready_for_large_values() -> Option<(Fixture, Mountpoint)> {
     let (fixture, mountpoint) = ready()?;
     fixture.make_image("ext4", "-O ea_inode -I 256");
@@ -35,7 +35,7 @@ fn value(file: &Path, name: &str) -> rustix::io::Result<Vec<u8>> {
     Ok(room[..len].to_vec())
 }
 
-/// Blocks and inodes that are free.
+/// Returns the numbers of free blocks and inodes.
 fn free(mountpoint: &Path) -> (u64, u64) {
     let statvfs = statvfs(mountpoint).unwrap();
     (statvfs.f_bfree, statvfs.f_ffree)
@@ -80,7 +80,7 @@ fn equal_attributes_take_one_block_and_one_inode_with_every_variant_but_off() {
             let saved = told["saved_bytes"].as_u64();
             assert!(saved >= Some((FILES as u64 - 1) * block_bytes), "{told}");
         }
-        // What one file changes, no other one sees.
+        // A change of one file does not affect the others.
         set(&files[0], "user.a", b"own");
         removexattr(&files[1], "user.a").unwrap();
         umount(User::Same, &at.0);
@@ -158,7 +158,7 @@ fn stats_tell_each_figure_of_shared_attributes() {
     );
     umount(User::Same, &at.0);
 
-    // Nothing is shared where nothing is written.
+    // A read-only mount shares no attributes.
     mount(User::Same, &fixture, &at.0, "ro");
     assert!(stats(&at.0).get("attributes").is_none());
     umount(User::Same, &at.0);

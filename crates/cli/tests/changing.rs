@@ -1,4 +1,4 @@
-//! `larder cp` into an image, `put`, `mkdir`, `rm` and `mv`, with no mount.
+//! `larder cp` into an image, `put`, `mkdir`, `rm` and `mv`, without a mount.
 
 mod support;
 
@@ -14,7 +14,7 @@ use support::{
     text,
 };
 
-/// A place in the fixture's image.
+/// Returns a place in the fixture's image.
 fn place(fixture: &Fixture, path: &str) -> String {
     format!("{}:{path}", fixture.image().display())
 }
@@ -23,7 +23,7 @@ fn cat(fixture: &Fixture, path: &str) -> String {
     larder_ok(["cat".as_ref(), fixture.image().as_os_str(), path.as_ref()])
 }
 
-/// Everything that find(1) tells of a tree, but for what a copy cannot keep.
+/// Returns find(1)'s description of a tree, except for what a copy cannot keep.
 fn told(tree: &Path) -> String {
     let listed = Command::new("find")
         .args([
@@ -61,7 +61,7 @@ fn tree_copied_in_and_out_again_is_the_same() {
         "mkfifo \"$1/fifo\"; chmod 1777 \"$1/dir\"; touch -d @-5.25 \"$1/hello\"",
         &[&tree],
     );
-    // Where attributes can be had.
+    // Sets an attribute if the file system supports it.
     let _ = Command::new("setfattr")
         .args(["-n", "user.note", "-v", "kept"])
         .arg(tree.join("hello"))
@@ -129,7 +129,7 @@ fn copy_into_an_image_goes_where_cp_would_put_it() {
         assert!(done.status.success(), "{}", text(&done.stderr));
         assert_eq!(cat(&fixture, at).into_bytes(), fs::read(from).unwrap());
     }
-    // The other name of what was replaced stays as it was.
+    // The other name of the replaced file is unchanged.
     assert_eq!(cat(&fixture, "/dir/again"), "hello, larder\n");
     let content = source.join(".");
     let root = place(&fixture, "/dir/deep");
@@ -282,7 +282,7 @@ fn directories_are_made_moved_and_removed() {
     assert_clean(&fixture.image());
 }
 
-/// Makes the fixture's image anew: 8 MiB with `/conf`, which has attributes of its own.
+/// Creates the fixture's image again: 8 MiB with `/conf`, which has attributes of its own.
 fn make_small_image(fixture: &Fixture) {
     let tree = fixture.directory("small", User::Same);
     fs::write(tree.join("conf"), "precious\n").unwrap();
@@ -297,7 +297,7 @@ fn make_small_image(fixture: &Fixture) {
     debugfs_write(&fixture.image(), &changes).unwrap();
 }
 
-/// What `larder stat`, `info` and `cat` print for `/conf` and the free space.
+/// Returns the output of `larder stat`, `info` and `cat` for `/conf` and the free space.
 fn all_about_conf(fixture: &Fixture) -> String {
     let image = fixture.image();
     let stat = larder_ok(["stat".as_ref(), image.as_os_str(), "/conf".as_ref()]);
@@ -331,7 +331,7 @@ fn copy_that_fails_changes_nothing() {
         ("cp", large, &new, "no space left"),
         ("put", large, &conf, "no space left"),
         ("put", large, &new, "no space left"),
-        // Reading it fails.
+        // Reading this file fails.
         ("put", "/proc/self/mem".as_ref(), &conf, "cannot read"),
         ("put", "/proc/self/mem".as_ref(), &new, "cannot read"),
     ] {
@@ -355,7 +355,7 @@ fn attribute_that_does_not_fit_leaves_what_was_there() {
     }
     let fixture = Fixture::new();
     make_small_image(&fixture);
-    // In memory, where attributes may be larger than on many disks.
+    // In memory, attributes may be larger than on many disks.
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     let source = memory.path().join("source");
     fs::write(&source, "new\n").unwrap();
@@ -435,7 +435,7 @@ fn killed_put_leaves_what_was_there() {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(&support::content(4 << 20)).unwrap();
-    // It goes to the image when it is old enough, and what has changed with it.
+    // The content is written to the image when it is old enough, and the metadata with it.
     support::wait_until("content on the image", || {
         stored() > before_bytes + (2 << 20)
     });
@@ -443,7 +443,7 @@ fn killed_put_leaves_what_was_there() {
     child.wait().unwrap();
     drop(stdin);
     assert_eq!(cat(&fixture, "/conf"), "precious\n");
-    // The next command that writes puts all in order.
+    // The next command that writes repairs the image.
     larder_ok([
         "mkdir".as_ref(),
         "-p".as_ref(),
@@ -522,7 +522,7 @@ fn put_leaves_a_new_file_what_the_old_one_had() {
     }
     let fixture = Fixture::new();
     make_small_image(&fixture);
-    // New files in the directory would not record accesses; `/conf` does.
+    // New files inherit the flag against access times from the directory; `/conf` does not have it.
     let changes = [
         "sif / flags 0x80080",
         "mkdir /etc",

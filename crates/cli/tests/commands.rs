@@ -1,4 +1,4 @@
-//! `larder ls`, `stat`, `cat`, `cp` and `info`, with no mount.
+//! `larder ls`, `stat`, `cat`, `cp` and `info`, without a mount.
 
 mod support;
 
@@ -295,7 +295,7 @@ fn cp_goes_into_a_directory_or_takes_its_place() {
     let into = fixture.directory("into", User::Same);
     larder_ok(["cp", image, "/hello", "/link", into.to_str().unwrap()]);
     assert!(into.join("hello").is_file());
-    // Without -r, a link given by name is followed.
+    // Without -r, a link named on the command line is followed.
     assert!(into.join("link").symlink_metadata().unwrap().is_file());
     let renamed = fixture.path("renamed");
     larder_ok(["cp", image, "/hello", renamed.to_str().unwrap()]);
@@ -409,7 +409,7 @@ fn cp_to_standard_output_goes_down_the_pipe() {
         return;
     }
     let fixture = Fixture::new();
-    // A link of our own: a failure must not cost the system its /dev/stdout.
+    // A private link: a failure must not remove the system's /dev/stdout.
     let stdout = fixture.path("stdout");
     symlink("/proc/self/fd/1", &stdout).unwrap();
     for to in [stdout.as_path(), Path::new("/proc/self/fd/1")] {
@@ -459,7 +459,7 @@ fn cp_that_finds_no_space_leaves_what_was_there() {
     };
     assert_eq!(names(&out), BTreeSet::from(["large".to_owned()]));
     assert_eq!(fs::read(out.join("large")).unwrap(), b"precious");
-    // What fits of a tree is there, and whole.
+    // The files of the tree that fit are present and complete.
     assert_fails(&copy("/dir", &out), 1, &["/dir/large", "No space left"]);
     let rest = ["again", "deep", "empty"].map(str::to_owned);
     assert_eq!(names(&out.join("dir")), BTreeSet::from(rest));
@@ -490,7 +490,7 @@ fn cp_names_the_attribute_that_does_not_fit_and_goes_on() {
     )
     .unwrap();
     fixture.make_image("ext4", "-O ea_inode");
-    // debugfs takes no more than 1024 bytes of a value.
+    // debugfs accepts at most 1024 bytes of a value.
     fs::write(&value, [b'x'; 1024]).unwrap();
     for number in 0..8 {
         let request = format!("ea_set -f {} /hello user.large{number}", value.display());
@@ -545,7 +545,7 @@ fn cp_of_an_image_with_a_name_twice_stays_inside() {
     fs::write(fixture.path("tree/real/file"), "content").unwrap();
     symlink(&outside, fixture.path("tree/evil")).unwrap();
     fixture.make_image("ext2", "-O ^dir_index");
-    // The directory gets a second name, which then becomes the link's.
+    // The directory gets a second name, which then becomes the name of the link.
     debugfs_write(&fixture.image(), &["link real evik"]).unwrap();
     let mut image = fs::read(fixture.image()).unwrap();
     let at = image.windows(4).position(|bytes| bytes == b"evik").unwrap();

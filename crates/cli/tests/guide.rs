@@ -1,8 +1,8 @@
-//! The console blocks of the README and the guide run as they are written.
+//! Runs the console blocks of the README and the guide.
 //!
-//! A line that starts with `$ ` is a command of an ordinary user, one that starts with `# ` a command
-//! of root, and `> ` continues the command before it. All other lines are output, which is not compared.
-//! The commands of a page run in one directory, in order; each must succeed.
+//! A line that starts with `$ ` is a command of an ordinary user, one that starts with `# ` is a
+//! command of root, and `> ` continues the previous command. All other lines are output, which is not
+//! compared. The commands of a page run in one directory, in order; each must succeed.
 
 mod support;
 
@@ -22,7 +22,7 @@ struct Session {
     script: String,
 }
 
-/// The commands of all console blocks in `page`.
+/// Returns the commands of all console blocks in `page`.
 fn sessions(page: &str) -> Vec<Session> {
     let mut sessions: Vec<Session> = Vec::new();
     let mut in_block = false;
@@ -59,7 +59,7 @@ fn sessions(page: &str) -> Vec<Session> {
     sessions
 }
 
-/// Copies the programs to a directory that every user can reach.
+/// Copies the programs to a directory that every user can access.
 fn install_programs(directory: &Path) {
     fs::create_dir(directory).unwrap();
     let lab = support::binary().with_file_name("larder-lab");
@@ -132,7 +132,7 @@ fn run_page(path: &str) {
     assert!(guard.mounts().is_empty(), "{path} leaves a mount");
 }
 
-/// A directory below which nothing stays mounted, whatever happens.
+/// A directory. When it is dropped, everything mounted below it is unmounted.
 struct MountsBelow(PathBuf);
 
 impl MountsBelow {

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use support::{assert_fails, binary, text};
 use tempfile::TempDir;
 
-/// A directory with a copy of larder, and another that is all of PATH.
+/// A directory with a copy of larder, and another one that is the whole PATH.
 struct Installed {
     beside: TempDir,
     path: TempDir,
@@ -34,7 +34,7 @@ impl Installed {
     }
 }
 
-/// Makes a larder-lab in `dir` that prints `name` and its arguments, and exits with 7.
+/// Creates a larder-lab in `dir` that prints `name` and its arguments, and exits with code 7.
 fn install_lab(dir: &Path, name: &str) {
     let lab = dir.join("larder-lab");
     let script = format!("#!/bin/sh\necho {name} \"$#:$*\"\nexit 7\n");

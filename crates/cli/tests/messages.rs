@@ -1,4 +1,4 @@
-//! Every failure that has a message of its own, with its hint and exit code.
+//! Every failure that has its own message, with its hint and exit code.
 
 mod support;
 
@@ -314,7 +314,7 @@ fn missing_fusermount_is_told() {
     if !can_mount(User::Nobody) || !has_root() || !support::in_own_namespace(name) {
         return;
     }
-    // Without PATH it is looked for in the usual directories.
+    // Without PATH, the usual directories are searched.
     support::sh(
         "for dir in /usr/bin /bin /usr/local/bin; do
              test ! -f $dir/fusermount3 || mount --bind /dev/null $dir/fusermount3
@@ -442,11 +442,11 @@ fn damaged_superblock_without_a_backup_is_told_with_a_hint() {
         return;
     }
     let fixture = Fixture::new();
-    // One group: there is no other superblock.
+    // With one group, there is no backup superblock.
     let path = fixture.path("small.ext4");
     make_image(&path, "-t ext4", "4M").unwrap();
     let image = fs::File::options().write(true).open(&path).unwrap();
-    // s_log_block_size: far too large.
+    // s_log_block_size, far too large.
     std::os::unix::fs::FileExt::write_all_at(&image, &[0xff; 4], 1024 + 24).unwrap();
     let output = larder(["info".as_ref(), path.as_os_str()]);
     assert_fails(

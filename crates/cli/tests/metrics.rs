@@ -1,4 +1,5 @@
-//! Metrics of a live mount: what they say, that a strict reader takes them, and that no client hurts.
+//! Metrics of a mount in use: their content, that a strict parser accepts them, and that clients cannot
+//! disturb the server.
 
 mod support;
 
@@ -13,10 +14,10 @@ use support::{
     mount, run, serve, text, umount,
 };
 
-/// How long a scraper would wait.
+/// How long a scraper waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A foreground server, and where it serves its metrics, as it tells.
+/// Starts a foreground server, and returns it with the address of its metrics, which it reports.
 fn serve_metrics(fixture: &Fixture, mountpoint: &Path) -> (Server, SocketAddr) {
     let mut server = serve(fixture, mountpoint, "ro,metrics=0");
     let mut note = String::new();
@@ -37,7 +38,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// The answer to a request.
+/// Returns the response to a request.
 fn ask(address: SocketAddr, request: &str) -> String {
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).unwrap();
@@ -66,7 +67,8 @@ fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_part)
 }
 
-/// The samples of a text, each by its name and labels, checked against the grammar of the format.
+/// Returns the samples of a text by name and labels, after checking them against the grammar of the
+/// format.
 fn samples(body: &str) -> BTreeMap<String, u64> {
     let mut samples = BTreeMap::new();
     assert!(body.ends_with('\n'), "{body}");
@@ -85,7 +87,7 @@ fn samples(body: &str) -> BTreeMap<String, u64> {
         let (series, value) = line.rsplit_once(' ').unwrap();
         let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
         assert!(is_name(name), "{line}");
-        // No label here has a comma or a quote in its value.
+        // No label here contains a comma or a quote in its value.
         let labels = labels
             .strip_suffix('}')
             .unwrap()
@@ -159,7 +161,7 @@ fn hostile_clients_keep_nobody_from_the_metrics() {
     let fixture = Fixture::new();
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     let (_server, address) = serve_metrics(&fixture, &mountpoint.0);
-    // More than are let in at once, silent, or with half a request.
+    // More clients than the server admits at once, silent or with half a request.
     let slow: Vec<TcpStream> = (0..100)
         .map(|at| {
             let mut stream = connect(address);
@@ -170,7 +172,7 @@ fn hostile_clients_keep_nobody_from_the_metrics() {
         })
         .collect();
     scrape(address);
-    // One that never ends, neither in its head nor behind it.
+    // Requests that never end, in the header or after it.
     for request in [
         "GET /metrics HTTP/1.1\r\nX: ",
         "GET /metrics HTTP/1.1\r\n\r\n",
@@ -178,7 +180,7 @@ fn hostile_clients_keep_nobody_from_the_metrics() {
         let mut endless = connect(address);
         endless.write_all(request.as_bytes()).unwrap();
         let more = vec![b'x'; 64 << 10];
-        // The server hangs up, if not at once: what is in the sockets' buffers still goes.
+        // The server closes the connection after a while: data in the sockets' buffers is still sent.
         let hung_up = (0..100_000).any(|_| endless.write_all(&more).is_err());
         assert!(hung_up, "the server takes 6 GB");
         scrape(address);
@@ -236,7 +238,7 @@ fn address_in_use_is_told_before_anything_is_mounted() {
         );
         assert!(!is_mounted(&second.0));
     }
-    // Another mount of the same image may have another port.
+    // Another mount of the same image can use another port.
     mount(User::Same, &fixture, &second.0, "ro,metrics=0");
     umount(User::Same, &second.0);
     umount(User::Same, &mountpoint.0);

@@ -15,7 +15,7 @@ use support::{
     signal, text, tool, umount, wait_until,
 };
 
-/// The socket of the mount at `mountpoint`, among the directories for `uid`.
+/// Returns the socket of the mount at `mountpoint`, in the directories for `uid`.
 fn socket(mountpoint: &Path, uid: u32) -> Option<PathBuf> {
     let line = mount_line(mountpoint)?;
     let device = line.split(' ').nth(2)?.replace(':', "-");
@@ -39,7 +39,7 @@ fn mounted_tree_equals_the_source() {
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Same));
     mount(User::Same, &fixture, &mountpoint.0, "ro");
     compare(&fixture.path("tree"), &mountpoint.0);
-    // Again, from the kernel's caches.
+    // The second time, the kernel's caches answer.
     compare(&fixture.path("tree"), &mountpoint.0);
     assert_eq!(fs::metadata(&mountpoint.0).unwrap().ino(), 2);
     umount(User::Same, &mountpoint.0);
@@ -338,7 +338,7 @@ fn killed_server_is_cleaned_up_after() {
     assert!(!socket.exists());
 }
 
-/// Makes the binary `/sbin/mount.larder` in this mount namespace.
+/// Installs the binary as `/sbin/mount.larder` in this mount namespace.
 fn install_mount_helper(fixture: &Fixture) {
     let sbin = fixture.directory("sbin", User::Same);
     sh(
@@ -354,7 +354,7 @@ fn system_mount<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// The options of the mount point itself, such as `rw,nosuid`.
+/// Returns the options of the mount point itself, such as `rw,nosuid`.
 fn mount_flags(path: &Path) -> Vec<String> {
     let line = mount_line(path).unwrap();
     let flags = line.split(' ').nth(5).unwrap();
@@ -397,7 +397,7 @@ fn line_of_fstab_with_user_mounts_without_root() {
     fixture.give_image(User::Nobody);
     let mountpoint = Mountpoint(fixture.directory("mnt", User::Nobody));
     install_mount_helper(&fixture);
-    // mount(8) believes a line of a user's mount in no other file.
+    // mount(8) accepts user mounts only from this file.
     let fstab = fixture.path("fstab");
     let line = format!(
         "{} {} larder noauto,user 0 0\n",
@@ -494,7 +494,7 @@ fn whole_life_of_a_mount_without_root() {
     );
     let listed = as_nobody("ls", &mountpoint.0);
     assert!(listed.stdout.starts_with(b"dir\nhello\n"));
-    // The kernel checks permissions: this directory is root's alone, and so is the root.
+    // The kernel checks permissions: this directory and the root belong to root.
     if has_root() {
         assert!(
             !as_nobody("ls", &mountpoint.0.join("dir/deep"))
@@ -536,7 +536,7 @@ fn whole_life_of_a_mount_without_root() {
     umount(User::Nobody, &mountpoint.0);
 }
 
-/// Runs a program on a path as a user with no rights.
+/// Runs a program on a path as a user without privileges.
 fn as_nobody(program: &str, path: &Path) -> Output {
     let mut command = if larder_testkit::requirement::is_root() {
         let id = support::NOBODY.to_string();

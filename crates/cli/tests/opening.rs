@@ -16,7 +16,7 @@ use support::{
     umount, wait_until,
 };
 
-/// A file that is open on a mount which is detached.
+/// Returns a file that is open on a detached mount.
 fn open_on_detached_mount(fixture: &Fixture, mountpoint: &Path) -> File {
     mount(User::Same, fixture, mountpoint, "rw");
     let path = mountpoint.join("written");
@@ -44,7 +44,7 @@ fn command_waits_for_a_server_whose_mount_is_gone() {
     stderr.read_line(&mut note).unwrap();
     let expected = format!("note: waiting for process {} (larder)", server.pid);
     assert!(note.contains(&expected), "{note}");
-    // Its last file is closed: the server writes what there is, and ends.
+    // When its last file is closed, the server writes the remaining data and ends.
     drop(file);
     let mut names = Vec::new();
     let mut stdout = listing.stdout.take().unwrap();
@@ -84,7 +84,7 @@ fn background_server_is_named_after_its_program() {
     umount(User::Same, &mountpoint.0);
 }
 
-/// Mounts the image with neither `ro` nor `rw`.
+/// Mounts the image without `ro` and `rw`.
 fn mount_plainly(user: User, image: &Path, mountpoint: &Path) -> Output {
     run(
         user,
@@ -92,7 +92,7 @@ fn mount_plainly(user: User, image: &Path, mountpoint: &Path) -> Output {
     )
 }
 
-/// Asserts that a mount succeeded, is for reading, and that a warning said why.
+/// Asserts that a mount succeeded, is read-only, and that a warning gave the reason.
 #[track_caller]
 fn assert_read_only(output: &Output, mountpoint: &Path, why: &str) {
     let stderr = text(&output.stderr);

@@ -1,4 +1,4 @@
-//! `larder top`: in a terminal that tmux plays, and where there is none.
+//! `larder top`, in a terminal that tmux emulates, and without a terminal.
 
 mod support;
 
@@ -12,17 +12,17 @@ use support::{
     signal, text, tool, umount, wait_until,
 };
 
-/// A terminal of 80 columns and 24 rows with a shell's script in it. Goes away when dropped.
+/// A terminal of 80 columns and 24 rows that runs a shell script. It is closed when dropped.
 struct Terminal {
     socket: PathBuf,
     config: PathBuf,
 }
 
 impl Terminal {
-    /// Runs `larder top` with `args` between two lines of text, the second with its exit code and
-    /// whether the terminal echoes.
+    /// Runs `larder top` with `args` between two lines of text. The second line contains its exit code
+    /// and whether the terminal echoes.
     fn watching(fixture: &Fixture, args: &str) -> Self {
-        // A server that was told to go still has its socket for a while.
+        // A server that was asked to end keeps its socket for a while.
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Relaxed);
         let terminal = Self {
@@ -68,7 +68,7 @@ impl Terminal {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// Waits until the screen has each of `parts`.
+    /// Waits until the screen contains all of `parts`.
     #[track_caller]
     fn wait_for(&self, parts: &[&str]) -> String {
         let mut screen = String::new();
@@ -79,7 +79,7 @@ impl Terminal {
         screen
     }
 
-    /// Waits until the command has left with `code`, and the terminal is as it was before.
+    /// Waits until the command has exited with `code`, and the terminal is restored.
     #[track_caller]
     fn wait_for_exit(&self, code: i32) -> String {
         let screen = self.wait_for(&[&format!("left with {code}\n"), "\nicanon\n"]);
@@ -91,7 +91,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended.
         let _ = Command::new(tool("tmux"))
             .arg("-S")
             .arg(&self.socket)
@@ -104,7 +104,7 @@ fn can_play_terminals() -> bool {
     can_mount(User::Same) && !larder_testkit::skip(&[larder_testkit::Requirement::Tool("tmux")])
 }
 
-/// A fixture, mounted to be read through our page cache.
+/// Returns a fixture and its mount, which is read through larder's page cache.
 fn mounted() -> (Fixture, Mountpoint) {
     mounted_with("tables=larder")
 }
@@ -323,7 +323,7 @@ fn pages_in_trees_are_shown_by_their_depth() {
     let rows = json["trees"]["rows"].as_array().unwrap();
     let pages = rows.iter().map(|row| row["objects"].as_u64().unwrap());
     assert_eq!(pages.sum::<u64>(), 768, "{json}");
-    // No tree of 768 is less than 10 deep, and no red-black one more than 20.
+    // A tree of 768 objects has at least 10 levels, and a red-black tree at most 20.
     let deepest = json["longest_chain"].as_u64().unwrap();
     assert!((10..=20).contains(&deepest), "{json}");
     assert_eq!(deepest, rows.len() as u64, "{json}");

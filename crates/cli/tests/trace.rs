@@ -16,7 +16,7 @@ use support::{
     is_mounted, larder, larder_ok, signal, umount, wait_until,
 };
 
-/// Looks at every file of the mount.
+/// Visits every file of the mount, and returns their number.
 fn walk(directory: &Path) -> usize {
     let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
     entries
@@ -33,7 +33,7 @@ fn info(trace: &Path) -> Value {
     serde_json::to_value(TraceSummary::of(&mut reader).unwrap()).unwrap()
 }
 
-/// A foreground server that records.
+/// Starts a foreground server that records.
 fn record(fixture: &Fixture, mountpoint: &Path, trace: &Path) -> Server {
     let child = command("larder", User::Same)
         .args(["mount", "-f", "--record"])
@@ -103,7 +103,7 @@ fn recording_ends_whole_on_ctrl_c_and_is_salvaged_after_a_kill() {
     let trace = fixture.path("killed.trace");
     let mut server = record(&fixture, &mountpoint.0, &trace);
     walk(&mountpoint.0);
-    // One is written every few seconds, and ends in this mark.
+    // A row group is written every few seconds, and ends in this mark.
     wait_until("a row group", || {
         fs::read(&trace).unwrap().ends_with(b"larderRG")
     });
@@ -119,7 +119,8 @@ fn recording_ends_whole_on_ctrl_c_and_is_salvaged_after_a_kill() {
     assert_eq!(info["info"]["is_cut_short"], true);
 }
 
-/// A background server that records, and may write no file larger than 2 KiB: no row group, but a footer.
+/// Starts a background server that records, and that may not write files larger than 2 KiB: no row
+/// group, but a footer.
 fn record_in_little_room(fixture: &Fixture, mountpoint: &Path, trace: &Path) {
     let mounted = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$0\" \"$@\""])

@@ -1,4 +1,5 @@
-//! Mounts that are written: what programs do, what is on the image afterwards, and who is kept out.
+//! Writable mounts: what programs can do, the image afterwards, and exclusion of other users of the
+//! image.
 
 mod support;
 
@@ -83,7 +84,7 @@ fn second_mount_of_a_written_image_is_refused_and_names_the_first() {
     }
     umount(User::Same, &mountpoint.0);
     drop(server);
-    // Readers share an image, and keep a writer out.
+    // Readers share an image, and exclude a writer.
     mount(User::Same, &fixture, &mountpoint.0, "ro");
     mount(User::Same, &fixture, &second.0, "ro");
     let put = command("larder", User::Same)
@@ -134,7 +135,7 @@ fn file_without_a_name_lives_as_long_as_it_is_open() {
     file.write_all(&content(1 << 20)).unwrap();
     fs::remove_file(&path).unwrap();
     assert_eq!(file.metadata().unwrap().nlink(), 0);
-    // Others take the name, and what space there is.
+    // Other files use the name and the free space.
     fs::write(&path, "another").unwrap();
     let mut read = Vec::new();
     file.seek(SeekFrom::Start(0)).unwrap();
@@ -158,7 +159,7 @@ fn deleted_file_gives_its_space_back_while_mounted() {
     File::open(&path).unwrap().sync_all().unwrap();
     let before = free();
     fs::remove_file(&path).unwrap();
-    // The kernel forgets the file when it likes, and then it goes.
+    // The kernel forgets the file at a time of its choice; then it is deleted.
     wait_until("free space", || free() > before);
     umount(User::Same, &mountpoint.0);
     assert_clean(&fixture.image());
@@ -245,7 +246,7 @@ fn synchronous_mount_has_names_and_attributes_durable_when_the_call_returns() {
         ("rmdir", "mkdir \"$1/gone\"; rmdir \"$1/gone\""),
         ("unlink", "rm \"$1/second\""),
     ] {
-        // Nothing is committed for its age meanwhile.
+        // The interval is so long that nothing is committed for its age.
         let mut server = serve(&fixture, &mountpoint.0, "rw,sync,commit=900");
         sh(change, &[&mountpoint.0]);
         signal(&server, Signal::KILL);
@@ -329,7 +330,7 @@ fn name_of_the_journal_cannot_be_written_through() {
         fs::remove_file(&path),
     ] {
         let error = result.unwrap_err();
-        // EUCLEAN, which the kernel turns into EIO where it had collected the write.
+        // `EUCLEAN`, which the kernel replaces by `EIO` if it had collected the write.
         assert!(matches!(error.raw_os_error(), Some(117 | 5)), "{error}");
     }
     umount(User::Same, &mountpoint.0);
@@ -342,7 +343,7 @@ fn mount_takes_the_arguments_of_fuse2fs() {
     let Some((fixture, mountpoint)) = ready() else {
         return;
     };
-    // As apptainer calls it, in the foreground, with the image inside a larger file.
+    // As apptainer calls it: in the foreground, with the image inside a larger file.
     let larger = fixture.path("larger");
     sh(
         "head -c 1048576 /dev/zero > \"$2\"; cat \"$1\" >> \"$2\"",
@@ -366,7 +367,7 @@ fn mount_takes_the_arguments_of_fuse2fs() {
     let line = mount_line(&mountpoint.0).unwrap();
     assert!(line.contains(" - fuse.ext4 "), "{line}");
     assert!(!line.contains("default_permissions"), "{line}");
-    // Everyone may do all, and is the owner of what he makes.
+    // All users may do everything, and own what they create.
     let done = Command::new(tool("setpriv"))
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
         .args([
@@ -391,7 +392,7 @@ fn mount_takes_the_arguments_of_fuse2fs() {
     );
     assert_clean(&fixture.image());
 
-    // In the background, and for reading.
+    // In the background, and read-only.
     let done = Command::new(binary())
         .arg0("fuse2fs")
         .args([fixture.image(), mountpoint.0.clone()])

@@ -1,4 +1,4 @@
-//! What the tests of `larder` share.
+//! Functions that the tests of `larder` share.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -9,12 +9,12 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The binary.
+/// Returns the path of the binary.
 pub fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_larder"))
 }
 
-/// A command line for the binary, called `program`: `larder` or `mount.larder`.
+/// Returns a command that calls the binary as `program`: `larder` or `mount.larder`.
 pub fn command(program: &str, user: User) -> Command {
     command_of(binary(), program, user)
 }
@@ -24,7 +24,7 @@ pub fn larder<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     command("larder", User::Same).args(args).output().unwrap()
 }
 
-/// Runs `larder`, which must succeed, and returns what it wrote.
+/// Runs `larder`, which must succeed, and returns its standard output.
 pub fn larder_ok<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
     let output = larder(args);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -61,7 +61,7 @@ pub fn umount(user: User, mountpoint: &Path) {
     assert!(!is_mounted(mountpoint));
 }
 
-/// A foreground server, mounted.
+/// Starts a foreground server, and waits until it has mounted.
 pub fn serve(fixture: &Fixture, mountpoint: &Path, options: &str) -> Server {
     let child = command("larder", User::Same)
         .args([
@@ -80,7 +80,7 @@ pub fn serve(fixture: &Fixture, mountpoint: &Path, options: &str) -> Server {
     Server(child)
 }
 
-/// A fixture and a place to mount it on; `None` if root cannot mount here.
+/// Returns a fixture and a mount point; `None` if root cannot mount here.
 pub fn ready() -> Option<(Fixture, Mountpoint)> {
     if !can_mount(User::Same) || !has_root() {
         return None;

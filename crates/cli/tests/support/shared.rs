@@ -1,5 +1,5 @@
-//! What the tests of the commands share: an image, a user, and mounts that
-//! always go away.
+//! Functions that the tests of the commands share: an image, a user, and mounts that are always
+//! unmounted.
 
 use larder_testkit::e2fsprogs::{check, make_image_of};
 use larder_testkit::requirement::is_root;
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// The user and group that tests without root run as.
+/// The user and group of commands that run without root.
 pub const NOBODY: u32 = 65534;
 
-/// A folder that everyone can reach, with a tree and an image of it.
+/// A directory that all users can access, with a tree and an image of it.
 pub struct Fixture {
     dir: TempDir,
 }
 
 impl Fixture {
-    /// Makes the folder, and the image with mke2fs.
+    /// Creates the directory, and the image with mke2fs.
     pub fn new() -> Self {
         let dir = tempfile::Builder::new()
             .prefix("larder-test-")
@@ -50,12 +50,12 @@ impl Fixture {
         fs::set_permissions(tree.join("dir/deep"), Permissions::from_mode(0o750)).unwrap();
     }
 
-    /// Makes `image` anew, of a type that mke2fs knows.
+    /// Creates `image` again, with a type that mke2fs knows.
     pub fn make_image(&self, fs_type: &str, options: &str) {
         self.make_image_with(fs_type, options, &self.path("tree"));
     }
 
-    /// Makes `image` anew, of another tree.
+    /// Creates `image` again, from another tree.
     pub fn make_image_of(&self, tree: &Path) {
         self.make_image_with("ext4", "", tree);
     }
@@ -68,19 +68,19 @@ impl Fixture {
         fs::set_permissions(&image, Permissions::from_mode(0o644)).unwrap();
     }
 
-    /// Makes the image the property of the user that commands run as.
+    /// Makes the user that runs commands the owner of the image.
     pub fn give_image(&self, user: User) {
         if user == User::Nobody && is_root() {
             std::os::unix::fs::chown(self.image(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
     }
 
-    /// A path in the folder.
+    /// Returns a path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// A new directory in the folder, of the user that commands run as.
+    /// Creates a subdirectory that belongs to the user that runs commands.
     pub fn directory(&self, name: &str, user: User) -> PathBuf {
         let path = self.path(name);
         fs::create_dir(&path).unwrap();
@@ -90,25 +90,25 @@ impl Fixture {
         path
     }
 
-    /// The image.
+    /// Returns the path of the image.
     pub fn image(&self) -> PathBuf {
         self.path("image")
     }
 }
 
-/// Where a tool is; those of the administrator are not in everyone's PATH.
+/// Returns the path of a tool. Administrators' tools are not in every user's PATH.
 pub fn tool(name: &str) -> PathBuf {
     larder_testkit::tool::find(name).unwrap_or_else(|| PathBuf::from(name))
 }
 
-/// Bytes that differ from page to page.
+/// Returns bytes that differ from page to page.
 pub fn content(len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| u8::try_from((at ^ (at >> 12)) & 0xff).unwrap())
         .collect()
 }
 
-/// A name of any bytes.
+/// Returns a name of arbitrary bytes.
 pub fn name_of(bytes: &[u8]) -> OsString {
     std::os::unix::ffi::OsStringExt::from_vec(bytes.to_vec())
 }
@@ -120,19 +120,19 @@ pub fn text(bytes: &[u8]) -> String {
 /// The user that runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
-    /// Whoever runs the tests.
+    /// The user that runs the tests.
     Same,
-    /// A user with no rights, if root runs the tests.
+    /// A user without privileges, if root runs the tests.
     Nobody,
 }
 
-/// A command line for `binary`, called `program`.
+/// Returns a command that calls `binary` as `program`.
 pub fn command_of(binary: &Path, program: &str, user: User) -> Command {
     let mut command = if user == User::Nobody && is_root() {
         let id = NOBODY.to_string();
         let mut command = Command::new(tool("setpriv"));
         command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
-        // The folder of the binary may be closed to the user; an open file is not.
+        // The user may have no access to the directory of the binary, but can use an open file.
         command.arg("/proc/self/fd/0");
         command.stdin(fs::File::open(binary).unwrap());
         command
@@ -148,8 +148,7 @@ pub fn command_of(binary: &Path, program: &str, user: User) -> Command {
     command
 }
 
-/// Asserts that a command failed with this code, and that standard error holds
-/// each of `parts`.
+/// Asserts that a command failed with this code, and that standard error contains all of `parts`.
 #[track_caller]
 pub fn assert_fails(output: &Output, code: i32, parts: &[&str]) {
     let stderr = text(&output.stderr);
@@ -165,13 +164,13 @@ pub fn signal(server: &Server, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// Asserts that e2fsck finds no fault in an image.
+/// Asserts that e2fsck finds no error in an image.
 #[track_caller]
 pub fn assert_clean(image: &Path) {
     check(image).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// A mount point: what is mounted there goes away with it, whatever happens.
+/// A mount point. When it is dropped, everything mounted there is unmounted.
 pub struct Mountpoint(pub PathBuf);
 
 impl Drop for Mountpoint {
@@ -192,7 +191,7 @@ impl Drop for Mountpoint {
     }
 }
 
-/// A process that is killed if the test ends before it does.
+/// A server process, which is killed when this is dropped.
 pub struct Server(pub Child);
 
 impl Drop for Server {
@@ -202,7 +201,7 @@ impl Drop for Server {
     }
 }
 
-/// The fields of the topmost mount at `path`, in mountinfo(5)'s form.
+/// Returns the line of the topmost mount at `path`, in the format of mountinfo(5).
 pub fn mount_line(path: &Path) -> Option<String> {
     let list = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let wanted = format!(" {} ", path.display());
@@ -215,7 +214,7 @@ pub fn is_mounted(path: &Path) -> bool {
     mount_line(path).is_some()
 }
 
-/// Waits until something holds: no test depends on how long it takes.
+/// Waits until a condition holds. No test depends on the time that this takes.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..2000 {
@@ -227,12 +226,12 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("{what}: not within 10 seconds");
 }
 
-/// Says that a test was skipped, unless images can be made here.
+/// Returns whether images can be created here, and reports a skipped test if not.
 pub fn can_make_images() -> bool {
     !larder_testkit::skip(&[larder_testkit::Requirement::Tool("mke2fs")])
 }
 
-/// Says that a test was skipped, unless `user` can mount here.
+/// Returns whether `user` can mount here, and reports a skipped test if not.
 pub fn can_mount(user: User) -> bool {
     if !can_make_images() || larder_testkit::skip(&[larder_testkit::Requirement::Fuse]) {
         return false;
@@ -247,16 +246,16 @@ pub fn can_mount(user: User) -> bool {
     !larder_testkit::skip(&needed)
 }
 
-/// Root's rights, or a word that the test was skipped.
+/// Returns whether the test runs as root, and reports a skipped test if not.
 pub fn has_root() -> bool {
     !larder_testkit::skip(&[larder_testkit::Requirement::Root])
 }
 
-/// Set in a process that runs one test in a mount namespace of its own.
+/// The environment variable of a process that runs one test in its own mount namespace.
 const IN_NAMESPACE: &str = "LARDER_TEST_IN_NAMESPACE";
 
-/// Whether the test named `test` runs in a mount namespace of its own. If not,
-/// runs it there, in a process of its own, and asserts that it passes.
+/// Returns whether the test named `test` runs in its own mount namespace. If not, runs it there, in a
+/// new process, and asserts that it passes.
 pub fn in_own_namespace(test: &str) -> bool {
     if std::env::var_os(IN_NAMESPACE).is_some() {
         return true;
@@ -273,7 +272,7 @@ pub fn in_own_namespace(test: &str) -> bool {
     false
 }
 
-/// Runs a shell script of set-up, which must succeed.
+/// Runs a shell script for set-up, which must succeed.
 #[track_caller]
 pub fn sh(script: &str, args: &[&Path]) {
     let output = Command::new("sh")
@@ -284,16 +283,16 @@ pub fn sh(script: &str, args: &[&Path]) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Whether `/dev/fuse` is open to all, as udev makes it.
+/// Returns whether all users may open `/dev/fuse`, as udev sets it.
 pub fn is_fuse_open() -> bool {
     let mode = fs::metadata("/dev/fuse").map(|metadata| metadata.permissions().mode());
     mode.is_ok_and(|mode| mode & 0o006 == 0o006)
 }
 
-/// Opens `/dev/fuse` to all users, in this mount namespace, if it is not open already.
+/// Lets all users open `/dev/fuse` in this mount namespace, if they cannot already.
 pub fn open_fuse_device() {
     if !is_fuse_open() {
-        // As udev would have it.
+        // The mode that udev sets.
         let device = Fixture::new();
         let node = device.path("fuse");
         sh(
