@@ -22,7 +22,7 @@ impl Terminal {
     /// Runs `larder top` with `args` between two lines of text. The second line contains its exit code
     /// and whether the terminal echoes.
     fn watching(fixture: &Fixture, args: &str) -> Self {
-        // A server that was asked to end keeps its socket for a while.
+        // A server that must end keeps its socket for a while.
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Relaxed);
         let terminal = Self {

@@ -21,8 +21,8 @@ pub enum Unmounted {
     WhenUnused,
 }
 
-/// Unmounts the mount at `mountpoint`, and waits until its server has written unwritten data to the
-/// image and closed it.
+/// Unmounts the mount at `mountpoint`, and waits until its server has written all data to the image
+/// and closed it.
 ///
 /// With `lazy`, a mount in use is detached from the tree immediately and ends with its last user. A
 /// mount whose server was killed is always detached, and the server's socket is removed.

@@ -5,7 +5,7 @@
 //! of a sequential program wakes another thread, on another processor, with cold caches. On two
 //! processors, an untar took twice as long with eight threads as with one. Therefore only one thread
 //! waits at a time. It answers one request after the other, and [lingers](Linger) before it sleeps,
-//! while the other threads are parked here. A parked thread is called
+//! while the other threads are parked here. A parked thread gets its turn
 //!
 //! - when a request starts that is known to take long (a sync, a read from the device);
 //! - when the watcher finds, once in [`TICK`], that no thread waits and no request has started since:

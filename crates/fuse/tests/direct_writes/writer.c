@@ -1,5 +1,5 @@
 /*
- * Writes a file over and over with O_DIRECT, while threads read it through the page cache. After each
+ * Writes a file repeatedly with O_DIRECT, while threads read it through the page cache. After each
  * round has completed, a read through the page cache must return what the round wrote.
  *
  * writer FILE (aio|pwrite) (read|mmap) ROUNDS
@@ -30,7 +30,7 @@ static void fail(const char *what) {
     exit(2);
 }
 
-/* Reads a piece: through the mapping if there is one. */
+/* Reads a piece, from the mapping if one exists. */
 static void read_piece(unsigned char *to, int piece) {
     off_t offset = (off_t)piece * PIECE_BYTES;
     if (mapped)
