@@ -1,4 +1,4 @@
-//! What can go wrong with the figures of a mount, and what to do about it.
+//! Errors of statistics queries and metrics, with hints for the user.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,26 +11,26 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The mount belongs to someone else. Errno: `EACCES`.
+    /// The mount belongs to another user. Errno: `EACCES`.
     #[error("{} was mounted by user {owner}, who alone may ask for its statistics", .mountpoint.display())]
     NotOwner {
         /// The mount point.
         mountpoint: PathBuf,
-        /// The user id of the one who mounted it.
+        /// The user ID of the owner.
         owner: u32,
     },
-    /// No server answers for the mount. Errno: `ECONNREFUSED`.
+    /// No server responds for the mount. Errno: `ECONNREFUSED`.
     #[error("no larder server answers for {}", .0.display())]
     NoServer(PathBuf),
-    /// The statistics socket failed or answered nonsense. Errno: `EPROTO`.
+    /// The statistics socket failed or returned an invalid response. Errno: `EPROTO`.
     #[error("cannot get statistics: {0}")]
     Stats(String),
-    /// Metrics cannot be served at an address. Errno: the cause's.
+    /// Metrics cannot be served at an address. Errno: that of the cause.
     #[error("cannot serve metrics at {address}: {source}")]
     Metrics {
         /// The address.
         address: SocketAddr,
-        /// The system's reason.
+        /// The cause.
         source: io::Error,
     },
     /// No directory for the statistics socket is safe to use. Errno: `EACCES`.
@@ -38,13 +38,13 @@ pub enum Error {
     SocketDirectory {
         /// The directory.
         directory: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
 }
 
 impl Error {
-    /// What the user can do about it, if that is known.
+    /// Returns what the user can do about the error, if that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

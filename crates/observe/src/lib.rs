@@ -1,11 +1,11 @@
 //! Statistics and metrics of a served volume, for other processes.
 //!
-//! - [`Mount`] asks the server of a mount what its caches did, over its statistics socket;
+//! - [`Mount`] queries the statistics of a mount from its server, over its statistics socket.
 //!   [`Listener`] is the server's end.
-//! - [`Metrics`] serves the same figures to Prometheus; [`exposition`] formats them.
+//! - [`Metrics`] serves the same statistics to Prometheus; [`exposition`] formats them.
 //!
-//! This crate does not know how the volume is served: a device number, an owner and a mount point
-//! identify a mount.
+//! This crate is independent of how the volume is served: a device number, an owner and a mount
+//! point identify a mount.
 
 #![forbid(unsafe_code)]
 

@@ -71,7 +71,7 @@ fn client_that_waits_for_the_end_is_told_how_it_went() {
         let listener = listener(&path);
         let mut waiting = UnixStream::connect(&path).unwrap();
         waiting.write_all(b"{\"ask\":\"close\"}\n").unwrap();
-        // It may not have been let in yet.
+        // The client may not have been accepted yet.
         listener.stop(&what);
         let heard = heard(&waiting).unwrap();
         let [heard, what] = [heard, what].map(|answer| serde_json::to_string(&answer).unwrap());
@@ -86,7 +86,7 @@ fn nonsense_is_answered_with_an_error() {
     let listener = listener(&path);
     assert!(matches!(ask(&path, b"hello\n").unwrap(), Answer::Error(_)));
     let endless = vec![b'x'; 2048];
-    // The listener may hang up while the rest is still being written.
+    // The listener may close the connection while the rest is still being written.
     assert!(matches!(
         ask(&path, &endless),
         Ok(Answer::Error(_)) | Err(_)

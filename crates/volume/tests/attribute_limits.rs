@@ -1,4 +1,5 @@
-//! Attributes at the limits of size, and blocks at the limit of users: as the kernel's mount has it.
+//! Attributes at the limits of size, and blocks at the limit of users, compared with the kernel's
+//! mount.
 
 use larder::{Ino, NewFile, OpenOptions, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
@@ -50,7 +51,7 @@ fn set_by_volume(device: &Arc<OverlayDevice>, block_bytes: usize) -> Outcomes {
         .map(|file| create(&volume, &file.to_string()))
         .collect();
     let outcomes = set_all(block_bytes, |file, name, value| {
-        // These the kernel refuses before it asks a file system.
+        // The kernel's VFS refuses these before it calls a file system.
         if name.len() > 255 {
             return Err(Errno::RANGE);
         }
@@ -86,7 +87,7 @@ fn attributes_of_any_size_fit_or_fail_as_by_the_kernel() {
     if skip(&tools) || skip(&[Requirement::LoopMount]) {
         return;
     }
-    // The kernel makes no values of 64 KiB that are more than its log takes at once.
+    // The kernel creates no value of 64 KiB if its log cannot take that at once.
     let ea_inode = made_by(
         "limits-ea-inode-1k",
         "-t ext4 -b 1024 -N 2048 -O ea_inode -J size=4",
@@ -136,7 +137,7 @@ fn attributes_of_any_size_fit_or_fail_as_by_the_kernel() {
     }
 }
 
-/// How many of the files have each block of attributes, as debugfs shows it.
+/// Returns the number of files that have each attribute block, as debugfs shows it.
 fn users_by_block(image: &ImageFile, inos: &[Ino]) -> BTreeMap<u64, u64> {
     let mut script = String::new();
     for ino in inos {

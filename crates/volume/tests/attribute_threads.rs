@@ -1,6 +1,6 @@
-//! Threads that set, remove and read attributes from a small pool, on files of their own, which they also
-//! delete, and on files of all, with caches that hold next to nothing: whoever wrote last is right,
-//! nothing else is ever read, and e2fsck agrees with every count.
+//! Threads that set, remove and read attributes from a small pool, with tiny caches. Each has its
+//! own files, which it also deletes, and all share some files. A read returns a value that was last
+//! written by a thread, and e2fsck confirms every count.
 
 use larder::{ChangedBy, Ino, MbCacheVariant, NewFile, OpenOptions, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
@@ -18,15 +18,16 @@ const OWN_FILES: usize = 6;
 const COMMON_FILES: usize = 4;
 
 const NAMES: [&str; 3] = ["user.one", "user.two", "trusted.three"];
-/// Values, by letter and length: the last needs an inode of its own where blocks are small.
+/// Values, by letter and length: the last needs an inode of its own if blocks are small.
 const VALUES: [(u8, usize); 4] = [(b'a', 130), (b'b', 130), (b'c', 260), (b'd', 3000)];
-/// What fills the cache beside them.
+/// Content that fills the cache in addition.
 const CONTENT_BYTES: usize = 1 << 16;
 
 /// A file: its name and its inode.
 type File = (usize, Ino);
 
-/// What was last done to an attribute, by the file's and its own name: the value, or nothing.
+/// The last change of an attribute, by the file and the attribute's name: the value, or `None` if
+/// it was removed.
 type Last = BTreeMap<(usize, &'static str), Option<Vec<u8>>>;
 
 struct Bed<'a> {
@@ -63,7 +64,7 @@ impl Bed<'_> {
                     .set_xattr(ino, name.as_bytes(), &value, XattrMode::Any);
                 match set {
                     Ok(()) => drop(self.last.insert((file, name), Some(value))),
-                    // The large one, where there are no inodes for values.
+                    // The large value, on a layout without inodes for values.
                     Err(error) => assert_eq!((error.errno(), len), (Errno::NOSPC, 3000)),
                 }
             }
@@ -128,7 +129,7 @@ fn open(layout_name: &str, variant: MbCacheVariant) -> (Arc<OverlayDevice>, Volu
     (device, volume)
 }
 
-/// Closes the volume, and has e2fsck look at the image.
+/// Closes the volume, and checks the image with e2fsck.
 fn check(device: &OverlayDevice, volume: Volume, what: &str) {
     volume.close().unwrap();
     drop(volume);
@@ -174,7 +175,7 @@ fn run(layout_name: &str, variant: MbCacheVariant, seed: Seed) {
             .unwrap();
         for name in NAMES {
             let found = reading.xattr(ino, name.as_bytes()).unwrap();
-            // Of a file of all, whoever was last; of the others, the only one.
+            // For a shared file, the last value of any thread; for others, the only one.
             let mut last = lasts.iter().filter_map(|last| last.get(&(file, name)));
             let is_untouched = last.clone().next().is_none() && found.is_none();
             assert!(
@@ -199,7 +200,7 @@ fn attributes_changed_by_many_threads_are_those_of_the_last() {
     }
 }
 
-/// The inode of the value goes with each removal, while the other thread looks for one to share.
+/// Each removal frees the value's inode, while the other thread looks for one to share.
 #[test]
 fn value_set_and_removed_by_two_threads_leaves_no_inode() {
     const ROUNDS: usize = 300;
@@ -230,7 +231,7 @@ fn value_set_and_removed_by_two_threads_leaves_no_inode() {
     }
 }
 
-/// Whoever looks for a capability offers the block that he reads, which goes at the same time.
+/// A search for a capability offers the block that it reads for sharing, while that block is freed.
 #[test]
 fn block_that_goes_while_it_is_looked_at_is_not_shared() {
     const ROUNDS: u8 = 200;
@@ -246,7 +247,8 @@ fn block_that_goes_while_it_is_looked_at_is_not_shared() {
                 for round in 0..ROUNDS {
                     let set = |ino| volume.set_xattr(ino, NAME, &[round; 300], XattrMode::Any);
                     set(seen).unwrap();
-                    // What is freed is on the device: a block that is read too late is as it was.
+                    // The freed block is on the device: a late read of the block finds its old
+                    // contents.
                     volume.sync().unwrap();
                     volume.remove_xattr(seen, NAME).unwrap();
                     set(other).unwrap();

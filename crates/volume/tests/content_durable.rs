@@ -1,5 +1,5 @@
-//! What a crash, and a full file system, leave of content: nothing that was cut off comes back,
-//! and what a write accepted is kept.
+//! Content after a crash, and on a full file system: content that was cut off does not return, and
+//! accepted writes are kept.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_block::BlockDevice;
@@ -15,7 +15,7 @@ fn is_skipped() -> bool {
     skip(&["mke2fs"].map(Requirement::Tool))
 }
 
-/// Nothing happens but what a test does.
+/// Options without background activity.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = true;
@@ -45,10 +45,10 @@ fn make(volume: &Volume, name: &str) -> Ino {
     volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap().ino
 }
 
-/// Content of the file `name` if the power went now.
+/// Returns the content of the file `name` as after a power cut now.
 fn after_crash(device: &Arc<OverlayDevice>, volume: Volume, name: &str) -> Vec<u8> {
     let content = read(device, name);
-    // Its end would write.
+    // Dropping the volume would write to the image.
     std::mem::forget(volume);
     content
 }
@@ -120,7 +120,7 @@ fn file_cut_and_grown_again_reads_as_zeros_after_a_crash() {
     volume.truncate(file, 100).unwrap();
     let other = make(&volume, "g");
     volume.sync_file(other, false).unwrap();
-    // On the image as it is now, somebody else lets it grow.
+    // Another mount of this state of the image extends the file.
     let content = after_crash(&device, volume, "f");
     assert_eq!(content, [b'A'; 100]);
     let volume = Volume::open_device(Arc::clone(&device) as _, &options()).unwrap();
@@ -140,7 +140,7 @@ fn file_replaced_by_cutting_has_its_content_when_the_log_was_full() {
     let file = make(&volume, "f");
     volume.write_at(file, &[b'o'; 8192], 0).unwrap();
     volume.sync().unwrap();
-    // As a file that is open.
+    // Held, like an open file.
     volume.hold(file).expect("held");
     volume.truncate(file, 0).unwrap();
     volume.write_at(file, &[b'n'; 8192], 0).unwrap();
@@ -150,7 +150,7 @@ fn file_replaced_by_cutting_has_its_content_when_the_log_was_full() {
     assert_eq!(after_crash(&device, volume, "f"), [b'n'; 8192]);
 }
 
-/// Writes until there is no room for another byte; returns where that ends.
+/// Writes until there is no room for another byte. Returns the end of the written content.
 fn fill(volume: &Volume, file: Ino, mut at: u64) -> u64 {
     for piece in [64 << 10, 1024] {
         let buf = vec![7; piece];

@@ -1,4 +1,5 @@
-//! An image whose file is mapped to metadata: writing to it is refused, and the metadata stays.
+//! An image with a file that is mapped to metadata: writes to it are refused, and the metadata is
+//! unchanged.
 
 use larder::{OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -25,7 +26,7 @@ fn content_mapped_to_metadata_is_not_written() {
     debugfs_write(file.path(), &[write]).unwrap();
     let journal = debugfs(file.path(), "blocks <8>").unwrap();
     let in_journal = journal.split_whitespace().nth(3).unwrap().to_owned();
-    // The superblock's group: descriptors, bitmaps, inode table; and the journal.
+    // Blocks of the superblock's group (descriptors, bitmaps, inode table) and of the journal.
     let metadata = [
         "2".to_owned(),
         "130".to_owned(),

@@ -1,5 +1,5 @@
-//! The caller's side of [`larder_readahead::Policy`]: that policies are told what they go by, and
-//! when. What they make of it is tested in their crate, and in `readahead.rs` end to end.
+//! The caller's side of [`larder_readahead::Policy`]: policies get the events that they depend on,
+//! at the right time. Their decisions are tested in their crate, and end to end in `readahead.rs`.
 
 use larder::{Advice, OpenFile, OpenOptions, PolicyName, Volume};
 use larder_block::BlockDevice;
@@ -15,14 +15,14 @@ use std::time::Duration;
 const PAGE_BYTES: u64 = 4096;
 /// The largest window in these tests.
 const MAX_PAGES: u64 = 32;
-/// How long to wait for what always comes, but for a mistake.
+/// The maximum wait for an event that always occurs unless there is a bug.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 fn tools_are_missing() -> bool {
     skip(&["mke2fs", "debugfs"].map(Requirement::Tool))
 }
 
-/// A device whose reads can be held up.
+/// A device whose reads can be blocked.
 #[derive(Debug)]
 struct GatedDevice {
     inner: Arc<dyn BlockDevice>,
@@ -36,7 +36,7 @@ struct Gate {
     held_reads: usize,
 }
 
-/// Holds up all reads until dropped.
+/// Blocks all reads until it is dropped.
 struct Closed<'d>(&'d GatedDevice);
 
 impl GatedDevice {
@@ -45,7 +45,7 @@ impl GatedDevice {
         Closed(self)
     }
 
-    /// Waits until so many reads are held up; false if they do not come.
+    /// Waits until `reads` reads are blocked. Returns false if they do not arrive.
     fn holds(&self, reads: usize) -> bool {
         let gate = self.gate.lock().unwrap();
         let waited = self
@@ -94,7 +94,7 @@ impl BlockDevice for GatedDevice {
     }
 }
 
-/// The volume of a large file on a device that can be held up and whose reads are recorded.
+/// The volume of a large file, on a device whose reads can be blocked and are recorded.
 struct Watched {
     gate: Arc<GatedDevice>,
     device: Arc<RecordingDevice>,
@@ -116,7 +116,7 @@ impl Watched {
         options.readahead_threads = 1;
         options.cache_size_bytes = 8 << 20;
         let volume = Volume::open_device(device.clone(), &options).unwrap();
-        // Walks all of the file's map, so that what is read from here on is content.
+        // Reads the whole mapping of the file, so that all later reads are of content.
         let _ = volume.seek_hole(volume.resolve(b"/large").unwrap(), 0);
         let _ = device.take_log();
         Self {
@@ -135,7 +135,7 @@ impl Watched {
         self.volume.stats().readahead.windows
     }
 
-    /// How many pages each device read since the last call had.
+    /// Returns the number of pages of each device read since the last call.
     fn reads(&self) -> Vec<u64> {
         let reads = self.device.take_log();
         reads
@@ -172,7 +172,7 @@ fn marker_of_a_page_in_flight_sets_off_the_next_window_at_once() {
         let file = watched.open();
         thread::scope(|scope| {
             let closed = watched.gate.close();
-            // Pages 0 to 3, of which page 1 has the marker.
+            // Pages 0 to 3; page 1 has the marker.
             scope.spawn(|| read_pages(&file, 0..1));
             let is_first_held = watched.gate.holds(1);
             scope.spawn(|| read_pages(&file, 1..2));
@@ -199,7 +199,7 @@ fn marker_gets_no_window_while_the_queue_is_congested() {
             for page in (1000..1000 + waiting_pages).step_by(200) {
                 file.advise(bytes(page..page + 200), Advice::WillNeed);
             }
-            // Page 1 has the marker, and is there.
+            // Page 1 has the marker, and is cached.
             read_pages(&file, 1..2);
             drop(closed);
             let what = format!("{policy}, {waiting_pages} pages");
@@ -216,7 +216,7 @@ fn legacy_readahead_is_switched_off_by_what_windows_found_cached() {
     for (cached_pages, is_off) in [(100, false), (600, true)] {
         let watched = Watched::new(PolicyName::Legacy);
         let first = watched.open();
-        // With no window, so that nothing is on its way when it is done.
+        // Without windows, so that no read is in flight at the end.
         first.advise(0..1, Advice::Random);
         read_pages(&first, 0..1000);
         let file = watched.open();
@@ -233,7 +233,7 @@ fn read_that_ends_inside_a_page_is_told_from_one_that_ends_with_it() {
     if tools_are_missing() {
         return;
     }
-    // `modern` takes the page after next for the next one where the last read ended with a page.
+    // If the last read ended with a page, `modern` treats the page after next as the next one.
     for (len_bytes, pages) in [(PAGE_BYTES, 4), (PAGE_BYTES / 2, 1)] {
         let watched = Watched::new(PolicyName::Modern);
         let file = watched.open();

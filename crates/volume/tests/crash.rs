@@ -1,10 +1,10 @@
-//! The power cut at every write of seeded workloads: see [`larder_testkit::crash`].
+//! Power cuts at every write of seeded workloads: see [`larder_testkit::crash`].
 //!
 //! Each layout has two runs. The wide run checks six states of each of sixty workloads: it finds
 //! defects that need a rare operation, but show in most states after it. The deep run checks some
 //! hundred states of one workload: it finds defects that need a rare state. With
 //! `LARDER_CRASH=full` (`make crash`) the deep run cuts the power at every write, with more
-//! reorderings, and goes on with further workloads until it has checked 12,500 states.
+//! reorderings, and continues with further workloads until it has checked 12,500 states.
 //!
 //! A failure prints the seed and the smallest sequence that fails. With that seed in `LARDER_SEED`,
 //! a test runs this one workload.
@@ -41,10 +41,11 @@ const WIDE: Plan = Plan {
     again_every: 0,
 };
 
-/// Workloads of the wide run on each layout. A rare operation is in one workload of ten to a hundred.
+/// Workloads of the wide run on each layout. A rare operation occurs in one workload of ten to a
+/// hundred.
 const BREADTH: usize = 60;
 
-/// Some hundred states a layout.
+/// Some hundred states per layout.
 const SHORT: Plan = Plan {
     cuts: Cuts::Every(2),
     reorderings: 2,
@@ -71,11 +72,11 @@ const EVERYTHING: Plan = Plan {
     again_every: 1,
 };
 
-/// States that the full run looks at, at least, on each layout.
+/// The minimum number of states that the full run checks on each layout.
 const FULL_STATES: usize = 12_500;
 
-/// Checks what power cuts leave of workloads, which `make` makes from seeds, on the file system
-/// that `begin` makes of the layout: a wide run of `breadth` workloads, then a deep run.
+/// Checks the states after power cuts in workloads, which `make` creates from seeds, on the file
+/// system that `begin` creates for the layout: a wide run of `breadth` workloads, then a deep run.
 fn survive(
     name: &str,
     seed: u64,
@@ -115,7 +116,7 @@ fn survive(
         }
     }
     println!("{name}: {workloads} workloads, {total:?}");
-    // A workload that writes next to nothing proves nothing.
+    // A workload that writes very little proves nothing.
     assert!(total.states >= 100, "{name}, seed {seed:#x}: {total:?}");
 }
 
@@ -148,7 +149,7 @@ test_layouts! {
     4 ea_inode_1k_shared_attributes_survive_power_cuts "ea-inode-1k"
 }
 
-/// Looks at all that power cuts leave of one sequence.
+/// Checks all states after power cuts in one sequence.
 fn survive_exactly(name: &str, operations: &[Operation]) {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
         return;
@@ -193,7 +194,7 @@ fn copy_within_a_file_past_its_end_survives_power_cuts() {
             offset_bytes: 0,
             len_bytes: 1630,
         },
-        // 287 bytes are there.
+        // 287 bytes exist there.
         Operation::Copy {
             from: file.clone(),
             from_bytes: 1343,
@@ -208,7 +209,7 @@ fn copy_within_a_file_past_its_end_survives_power_cuts() {
     }
 }
 
-/// Sets an attribute that a file of any type may have.
+/// Sets an attribute that is allowed on a file of any type.
 fn give(at: &NodePath, name: &[u8], len: usize) -> Operation {
     Operation::SetXattr {
         file: Target::Path(at.clone()),
@@ -239,7 +240,7 @@ fn short_link_with_a_value_in_an_inode_survives_power_cuts() {
             give(&at, b"small", 10),
             give(&at, b"in-the-block", 600),
             Operation::Sync,
-            // Leaves the value alone in the block.
+            // Only the value stays in the block.
             take(&at, b"in-the-block"),
             Operation::Sync,
             give(&at, b"in-an-inode", 2000),
@@ -302,7 +303,7 @@ fn files_of_all_types_with_attributes_survive_power_cuts() {
     }
 }
 
-/// Files that share a block of attributes, which has room for four more.
+/// Files that share an attribute block, which has room for four more.
 const CROWD: u64 = 1020;
 
 /// Operations on a crowd: each state has more than a thousand files to compare.
@@ -312,7 +313,7 @@ fn member(number: u64) -> NodePath {
     path(&number.to_string())
 }
 
-/// Makes a file, and gives it the attributes that the crowd has.
+/// Creates a file with the attributes of the crowd.
 fn join(number: u64) -> [Operation; 2] {
     [make(&member(number), NewNode::File), set(number, b'v')]
 }
@@ -326,8 +327,8 @@ fn set(number: u64, letter: u8) -> Operation {
     }
 }
 
-/// Files that join a crowd and leave it, so that its block has all the users that it can have, and
-/// a second one fills and empties.
+/// Returns operations in which files join a crowd and leave it. Its block reaches the maximum
+/// number of users, and a second block fills and empties.
 fn come_and_go(seed: Seed) -> Vec<Operation> {
     let mut random = Random::new(seed);
     let mut made = CROWD;
@@ -368,10 +369,11 @@ fn ea_inode_1k_block_with_all_its_users_survives_power_cuts() {
     survive_crowd("ea-inode-1k", 0x4201);
 }
 
-/// Where a file without a name is open.
+/// The slot in which a file without a name is open.
 const SLOT: Slot = Slot(0);
 
-/// Files with much content, each then replaced by new ones, with and without another name.
+/// Returns operations in which files with much content are replaced by new ones, with and without
+/// another name.
 fn replace_files(seed: Seed) -> Vec<Operation> {
     let mut random = Random::new(seed);
     let owned = Owned {
@@ -411,7 +413,7 @@ fn replace_files(seed: Seed) -> Vec<Operation> {
                 from: Target::Path(to),
                 to: NodePath::default().join(format!("also-{step}").as_bytes()),
             }),
-            // Takes over a name from a file that has others, too.
+            // Takes over a name from a file that also has others.
             2 => operations.push(Operation::LinkReplacing {
                 from: Target::Path(to),
                 to: member(random.below(4)),

@@ -1,10 +1,10 @@
-//! The power cut at writes to images without a journal: what e2fsck makes of what is left.
+//! Power cuts at writes to images without a journal, each followed by a repair with e2fsck.
 //!
-//! What must hold after `e2fsck -fy`, which must then find nothing more:
-//! 1. What was synced of a file is there, under its name or in `lost+found`, unless the file was
+//! Conditions after `e2fsck -fy`, after which e2fsck must find nothing more:
+//! 1. Content that was synced exists, under the file's name or in `lost+found`, unless the file was
 //!    removed.
-//! 2. No file shows a byte of another one, or of what was free: each eight bytes of content say
-//!    which file and which place they belong to.
+//! 2. No file shows a byte of another one, or of a free block: each eight bytes of content contain
+//!    the number of the file and the offset that they belong to.
 //!
 //! `LARDER_CRASH=full` (`make crash`) tries 20 workloads of each layout instead of one. A failure
 //! prints the seed; with that in `LARDER_SEED`, a test runs this one workload.
@@ -26,7 +26,7 @@ const OPERATIONS: u32 = 260;
 const STATES: usize = 24;
 const FULL_WORKLOADS: usize = 20;
 
-/// What file `id` holds from `offset_bytes` on.
+/// Returns the content of file `id` from `offset_bytes` on.
 fn content(id: u32, offset_bytes: u64, len: usize) -> Vec<u8> {
     let words = (offset_bytes / 8..).take(len / 8);
     words.flat_map(|word| word_of(id, word)).collect()
@@ -46,12 +46,12 @@ struct File {
     written: Vec<Range<u64>>,
 }
 
-/// What is durable of a file.
+/// The durable content of a file.
 #[derive(Debug)]
 struct Durable {
     id: u32,
     written: Vec<Range<u64>>,
-    /// From this change of the device on.
+    /// The change of the device after which it is durable.
     since: usize,
     /// The change with which its removal began.
     until: usize,
@@ -68,7 +68,7 @@ struct Workload<'a> {
 }
 
 fn name(id: u32) -> Vec<u8> {
-    // Long, so that directories grow and are split.
+    // Long names, so that directories grow and are split.
     format!("{id}-{}", "n".repeat(90)).into_bytes()
 }
 
@@ -123,7 +123,7 @@ impl Workload<'_> {
         self.write(self.files.len() - 1);
     }
 
-    /// Writes some blocks, apart from others, so that the mapping grows.
+    /// Writes some blocks at a distance from others, so that the mapping grows.
     fn write(&mut self, at: usize) {
         let start = self.random.below(64) * 8192;
         let len = 1024 * (1 + self.any(8));
@@ -141,7 +141,7 @@ impl Workload<'_> {
         self.note(at);
     }
 
-    /// What was written of the file is durable.
+    /// Records that the written content of the file is durable.
     fn note(&mut self, at: usize) {
         let file = &self.files[at];
         self.durable.push(Durable {
@@ -178,7 +178,7 @@ impl Workload<'_> {
     }
 }
 
-/// What a volume holds: the content of each file that has any, by who it says that it is of.
+/// Returns the content of each file in the volume that has any, by the number in the content.
 fn contents(volume: &Volume) -> Result<BTreeMap<u32, Vec<u8>>, String> {
     let mut found = BTreeMap::new();
     let mut left = vec![Ino::ROOT];
@@ -215,7 +215,7 @@ fn contents(volume: &Volume) -> Result<BTreeMap<u32, Vec<u8>>, String> {
     Ok(found)
 }
 
-/// Whose content `bytes` are, which must be of one file.
+/// Returns the number of the file that `bytes` belong to, which must be a single one.
 fn owner(name: &str, bytes: &[u8]) -> Result<Option<u32>, String> {
     let named = name
         .split_once('-')
@@ -234,7 +234,7 @@ fn owner(name: &str, bytes: &[u8]) -> Result<Option<u32>, String> {
     Ok(owner)
 }
 
-/// What is wrong with what a power cut left, once e2fsck has repaired it.
+/// Checks the state after a power cut, after a repair with e2fsck.
 fn check(state: &OverlayDevice, image: &Path, durable: &[&Durable]) -> Result<(), String> {
     let mut bytes = vec![0; usize::try_from(state.size_bytes()).expect("small")];
     state

@@ -1,5 +1,5 @@
-//! A file that cannot be deleted because it is damaged: the damage is treated as `errors=` says,
-//! whichever operation took the last name or the last user away, and the file stays an orphan.
+//! Deletion of a damaged file: the damage is treated as `errors=` specifies, whichever operation
+//! removed the last name or the last hold, and the file stays an orphan.
 
 use larder::{ErrorsMode, Ino, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -17,7 +17,7 @@ const NEW: NewFile = NewFile {
 
 const BLOCK_BYTES: usize = 1024;
 
-/// More than the inode has room for: they are in a block of their own.
+/// More extents than fit in the inode: they are in a block of their own.
 const EXTENTS: u8 = 10;
 
 fn open(bytes: Vec<u8>, errors: ErrorsMode) -> (Volume, Arc<MemoryDevice>) {
@@ -31,8 +31,8 @@ fn open(bytes: Vec<u8>, errors: ErrorsMode) -> (Volume, Arc<MemoryDevice>) {
     (volume, device)
 }
 
-/// An image with the file `damaged`, whose block of extents is no such thing, and the file `sound`.
-/// With `is_orphan`, a crash came when the first had lost its name.
+/// Returns an image with the file `damaged`, whose extent block is invalid, and the file `sound`.
+/// With `is_orphan`, there was a crash after the first had lost its name.
 fn image(is_orphan: bool) -> Vec<u8> {
     let arguments = "-t ext4 -b 1024 -O ^metadata_csum,^inline_data";
     let bytes = new_image(arguments, "8M").expect("image");
@@ -55,7 +55,7 @@ fn image(is_orphan: bool) -> Vec<u8> {
         volume.sync().expect("durable");
         bytes = device.to_bytes();
     }
-    // A header's magic number, how many entries it has, and for how many there is room.
+    // The header's magic number, the number of entries, and the maximum number of entries.
     let header = [0x0A, 0xF3, EXTENTS, 0, 84, 0, 0, 0];
     // Also in the journal, which is empty.
     let leaves = bytes.chunks_mut(BLOCK_BYTES);
@@ -67,12 +67,12 @@ fn image(is_orphan: bool) -> Vec<u8> {
     bytes
 }
 
-/// What the superblock says of the file system's errors and orphans.
+/// Returns the state of the file system, its errors and orphans in the superblock.
 fn dump(bytes: &[u8]) -> String {
     on_file(bytes, superblock).expect("dumpe2fs")
 }
 
-/// Lets `delete` take away what keeps the file, and compares what comes of it with `errors`.
+/// Calls `delete` to remove the last reference to the file, and compares the result with `errors`.
 fn check(what: &str, errors: ErrorsMode, is_orphan: bool, delete: impl Fn(&Volume)) {
     let what = format!("{what}, {errors:?}");
     let (volume, device) = open(image(is_orphan), errors);

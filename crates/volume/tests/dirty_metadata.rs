@@ -6,10 +6,10 @@ use larder_testkit::{Requirement, skip};
 
 const CACHE_BYTES: u64 = 16 << 20;
 
-/// A quarter of the caches, and what commits add while a checkpoint runs.
+/// A quarter of the caches, plus the changes of commits while a checkpoint runs.
 const BOUND_BYTES: u64 = CACHE_BYTES / 4 * 5 / 4;
 
-/// An empty file system with a journal of 512 MiB, sparse.
+/// Creates a sparse image of an empty file system with a journal of 512 MiB.
 fn image(directory: &std::path::Path) -> std::path::PathBuf {
     image_with(directory, "-J size=512")
 }
@@ -36,7 +36,7 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// Makes `count` files, calling `then` after each; returns the most metadata that was dirty.
+/// Creates `count` files and calls `then` after each. Returns the maximum size of dirty metadata.
 fn most_dirty_bytes(volume: &Volume, count: u32, then: impl Fn(Ino)) -> u64 {
     let mut most = 0;
     for number in 0..count {

@@ -1,4 +1,4 @@
-//! The errno of each kind of failure, which is what a program sees through a mount.
+//! The errno of each error, as a program sees it through a mount.
 
 use larder::{Error, Ino};
 use larder_ext4::{Error as Ext4, Place};

@@ -1,4 +1,4 @@
-//! What happens when a change finds the image damaged (`errors=`, and the superblock's wish).
+//! Actions when a change detects corruption (`errors=`, and the superblock's setting).
 
 use larder::{ErrorsMode, Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -34,7 +34,7 @@ fn bytes_of(device: &MemoryDevice) -> Vec<u8> {
     bytes
 }
 
-/// An image with a directory "d" whose entries are damaged, and what tune2fs(8) made of it.
+/// Returns an image with a directory "d" whose entries are damaged, after changes by tune2fs(8).
 fn damaged(tune: &[&str]) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     make_image(file.path(), "-t ext4 -b 1024 -O ^metadata_csum", "8M").unwrap();
@@ -48,19 +48,20 @@ fn damaged(tune: &[&str]) -> Vec<u8> {
     let is_entry = |at: &usize| bytes[*at..].starts_with(NAME);
     let entries: Vec<_> = (0..bytes.len()).filter(is_entry).collect();
     for at in entries {
-        // The length of the entry: inode (4), length (2), length of the name, type.
+        // The length of the entry, which consists of inode (4), length (2), length of the name,
+        // type.
         bytes[at - 4..at - 2].copy_from_slice(&[3, 0]);
     }
     bytes
 }
 
-/// The last error by dumpe2fs(8): its number of errors, function and inode.
+/// Returns the last error that dumpe2fs(8) reports: the number of errors, function and inode.
 fn recorded(bytes: &[u8]) -> String {
     on_file(bytes, superblock).unwrap()
 }
 
-/// Changes the damaged directory, then the sound one; returns the errno of the latter and what
-/// the superblock says.
+/// Changes the damaged directory, then the sound one. Returns the errno of the latter and the
+/// errors in the superblock.
 fn change(tune: &[&str], errors: Option<ErrorsMode>) -> (Option<Errno>, String) {
     let (volume, device) = open(damaged(tune), errors);
     let dir = volume.resolve(b"d").unwrap();

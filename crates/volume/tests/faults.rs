@@ -1,8 +1,8 @@
-//! A device that fails once, at every call of a seeded workload: no panic, no other errors than
-//! `EIO`, `ENOSPC` and `EROFS`, and what is on the device afterwards can be recovered and holds
-//! what was made durable.
+//! A device that fails once, at every call of a seeded workload. There is no panic, no errors
+//! except `EIO`, `ENOSPC` and `EROFS`, and the device can be recovered afterwards and contains all
+//! durable changes.
 //!
-//! `LARDER_CRASH=full` (`make crash`) tries every call; else some of them.
+//! `LARDER_CRASH=full` (`make crash`) tries every call; otherwise some of them.
 
 use larder_block::BlockDevice;
 use larder_instruments::{FaultyDevice, OverlayDevice};
@@ -25,15 +25,15 @@ const MIX: Mix = Mix {
 
 const SHARING: Mix = MIX.sharing();
 
-/// Calls that are tried on each layout in a short run.
+/// The number of calls that are tried on each layout in a short run.
 const SHORT_CALLS: u64 = 60;
 
 fn excused(errno: Errno) -> bool {
     matches!(errno, Errno::IO | Errno::ROFS | Errno::NOSPC)
 }
 
-/// Runs the workload on a device that fails call `number`. Returns what it left, and the calls
-/// that were made.
+/// Runs the workload on a device that fails call `number`. Returns the run, the resulting device,
+/// and the number of calls.
 fn fail_at(
     layout: &Layout,
     operations: &[Operation],
@@ -41,7 +41,7 @@ fn fail_at(
 ) -> Result<(Run, OverlayDevice, u64), String> {
     let base = layout.base().map_err(|error| error.to_string())?;
     let medium = Arc::new(OverlayDevice::new(base));
-    // Half of the faults are those of a host file with no room left.
+    // Half of the faults have the errno of a host file system without free space.
     let errno = if number.is_multiple_of(2) {
         Errno::IO
     } else {
@@ -57,7 +57,7 @@ fn fail_at(
     Ok((done, OverlayDevice::clone(&medium), faulty.call_count()))
 }
 
-/// Recovers what is left, and compares it with what must be there.
+/// Recovers the device, and compares it with the expected state.
 fn check(run: Run, medium: OverlayDevice) -> Result<(), String> {
     let medium = Arc::new(medium);
     let volume = open(Arc::clone(&medium) as _).map_err(|error| format!("recovering: {error}"))?;
@@ -87,7 +87,7 @@ fn survive(name: &str, seed: u64, mix: Mix) {
     let (_, _, calls) = fail_at(layout, &operations, u64::MAX)
         .unwrap_or_else(|what| panic!("{name}, seed {seed}, no faults: {what}"));
     let is_full = std::env::var("LARDER_CRASH").is_ok_and(|value| value == "full");
-    // Odd, so that reads, writes and flushes all have their turn.
+    // Odd, so that reads, writes and flushes are all included.
     let step = if is_full {
         1
     } else {

@@ -1,5 +1,5 @@
-//! Write-back in the background and on demand: it ends, it reports what fails, and a panic in it
-//! stops all writing instead of leaving a mount that commits nothing.
+//! Write-back in the background and on demand: it ends, it reports errors, and a panic in it stops
+//! all writing instead of leaving a mount that commits nothing.
 
 use larder::{ErrorsMode, Fallocate, Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BlockDevice, Error, MemoryDevice, Result};
@@ -22,10 +22,10 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// What one round of write-back takes.
+/// The pages of one round of write-back.
 const ROUND_PAGES: u64 = 1024;
 
-/// The most appends of a round's content that the image has room for.
+/// The maximum number of appends of a round's content for which the image has room.
 const MOST_APPENDS: u64 = 8;
 
 /// Only a hang takes this long.
@@ -35,7 +35,7 @@ type Hook = dyn Fn(Call) -> Result<()> + Send + Sync;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
-    /// Of so many bytes.
+    /// A write of this many bytes.
     Write(usize),
     Flush,
 }
@@ -122,7 +122,7 @@ fn open_layout(
     (device, Arc::new(volume))
 }
 
-/// Appends pages to `ino`, one by one: large writes go past the cache.
+/// Appends pages to `ino`, one by one, because large writes bypass the cache.
 fn append(volume: &Volume, ino: Ino, pages: u64) {
     let end = volume.metadata(ino).unwrap().size_bytes;
     for page in 0..pages {
@@ -139,7 +139,7 @@ fn is_skipped() -> bool {
     skip(&["mke2fs"].map(Requirement::Tool))
 }
 
-/// Writes pages to `ino` until `run` says that it is enough.
+/// Writes pages to `ino` until `enough` returns true.
 fn write_until(volume: &Volume, ino: Ino, enough: impl Fn(larder::Result<usize>) -> bool) {
     let since = Instant::now();
     let mut page = 0;
@@ -162,7 +162,7 @@ fn sync_while_the_file_grows_ends_with_what_was_dirty_at_its_start() {
     append(&volume, ino, ROUND_PAGES + 1);
     let appends = Arc::new(AtomicU64::new(0));
     let (count, writer) = (Arc::clone(&appends), Arc::downgrade(&volume));
-    // As fast as the device: during each round another round's content is appended.
+    // As fast as the device: during each round, the content of another round is appended.
     device.before_each(move |call| {
         if call == Call::Write(PAGE * 1024)
             && count.load(SeqCst) < MOST_APPENDS
@@ -214,7 +214,7 @@ fn flusher_that_panics_stops_writing_and_sync_and_close_say_so() {
     let error = volume.close().unwrap_err();
     assert!(error.to_string().contains("panicked"), "{error}");
     drop(volume);
-    // What was durable before still is.
+    // Content that was durable before still is.
     let again = HookedDevice::new(device.inner().to_bytes());
     let volume = Volume::open_device(again, &OpenOptions::default()).unwrap();
     let kept = volume.resolve(b"kept").unwrap();
@@ -269,7 +269,7 @@ fn collapse_and_insert_whose_commit_fails_say_so() {
     }
 }
 
-/// Where the leaves of extent trees are, their copies in the journal included.
+/// Returns the offsets of the leaves of extent trees, including their copies in the journal.
 fn leaf_offsets_bytes(bytes: &[u8]) -> Vec<usize> {
     let is_leaf = |at: &usize| bytes[*at..].starts_with(&[0x0a, 0xf3]) && bytes[at + 6] == 0;
     (0..bytes.len()).step_by(PAGE).filter(is_leaf).collect()
@@ -308,12 +308,13 @@ fn damage_found_by_background_write_back_is_treated_as_errors_mode_says() {
         for leaf in &leaves {
             device.inner().write_at(&[0; 2], *leaf as u64).unwrap();
         }
-        // Until the leaf is no longer cached.
+        // Read until the leaf is no longer cached.
         let mut buf = vec![0; 1 << 20];
         for part in 0..8 {
             volume.read_at(large, &mut buf, (part % 4) << 20).unwrap();
         }
-        // More than may be dirty: all is written back, for want of a flusher by the writer.
+        // This exceeds the limit of dirty blocks. Without a flusher, the writer writes everything
+        // back.
         for page in 0..100 {
             let written = volume.write_at(other, &[4; PAGE], page * PAGE as u64);
             assert!(written.is_ok() || !goes_on, "{written:?}");

@@ -1,5 +1,5 @@
-//! Small file systems filled until nothing more fits, by every operation that takes space, and
-//! emptied again: nothing is lost, nothing leaks.
+//! Small file systems that are filled completely, by every operation that takes space, and emptied
+//! again: nothing is lost, and nothing leaks.
 
 use larder::{Fallocate, Ino, NewFile, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
@@ -22,7 +22,7 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Whether there was room for it.
+    /// Performs the operation. Returns whether there was room for it.
     fn fits(&mut self, operation: &Operation) -> bool {
         let full = |errno| errno == Errno::NOSPC;
         let before = self.performer.model.clone();
@@ -41,7 +41,7 @@ impl Filling<'_> {
         })
     }
 
-    /// Takes space in every way, in turn, until none of them finds any.
+    /// Takes space in every way, in turn, until no operation finds any.
     fn fill(&mut self) {
         let root = NodePath::default();
         let mut number = 0_u32;
@@ -71,7 +71,7 @@ impl Filling<'_> {
                             len_bytes: 100_000,
                         })
                 }
-                // Far apart, so that mappings take space too.
+                // Writes at a distance from each other, so that mappings take space too.
                 4 => {
                     let mut all = self.make(&path, NewNode::File);
                     for part in 0..20 {
@@ -96,7 +96,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Removes all that the root directory holds.
+    /// Removes all entries of the root directory.
     fn empty(&mut self) {
         let root = self.performer.model.node(NodeId::ROOT).unwrap();
         let names: Vec<_> = root.entries().unwrap().keys().cloned().collect();
@@ -114,7 +114,7 @@ impl Filling<'_> {
     }
 }
 
-/// Free blocks and inodes.
+/// Returns the numbers of free blocks and inodes.
 fn free(volume: &Volume) -> (u64, u64) {
     let free = volume.statfs();
     (free.free_blocks, free.free_files)
@@ -130,9 +130,9 @@ fn fill_and_empty(layout: &Layout) {
         performer: Performer::new(Model::new(layout.rules)),
     };
     filling.fill();
-    // What was accepted was accepted for good.
+    // Accepted operations can be made durable.
     volume.sync().unwrap();
-    // A write that finds no room has set the times, here as in Linux.
+    // A write that finds no room sets the times, as in Linux.
     let mut differences = filling.performer.compare_all(&volume);
     differences.retain(|difference| !difference.contains("time of change"));
     assert_eq!(differences, [""; 0]);
@@ -143,7 +143,7 @@ fn fill_and_empty(layout: &Layout) {
     drop(volume);
     image.show(&device).unwrap();
     image.check().unwrap();
-    // The root directory keeps the blocks that its names took.
+    // The root directory keeps the blocks of its former names.
     let slack = 1 << 20 >> 10;
     assert_eq!(before.1, after.1, "{}: inodes", layout.name);
     assert!(
@@ -178,8 +178,8 @@ fills! {
 const THREADS: usize = 8;
 const ATTRIBUTE: &[u8] = b"user.large";
 
-/// Each thread has one block or none, and there is one for each: what is freed becomes free with
-/// the next commit, whoever makes it, so that nobody is ever refused.
+/// Each thread has one block or none, and there is one for each. A freed block becomes available
+/// with the next commit by any thread, so no thread is ever refused.
 #[test]
 fn blocks_freed_by_any_thread_are_found_by_each() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
@@ -203,7 +203,8 @@ fn blocks_freed_by_any_thread_are_found_by_each() {
             set(*ino, [letter, 0]).unwrap();
         }
         take_all(&volume, make("filler".to_owned()));
-        // What is kept back for metadata, attributes may have, but for what only mappings get.
+        // Attributes may take the space reserved for metadata, except for the part reserved for
+        // mappings.
         let more = (0..1000_u16).map(|file| (make(format!("more{file}")), file.to_le_bytes()));
         let full = more
             .map(|(ino, value)| set(ino, value))
@@ -230,7 +231,7 @@ fn blocks_freed_by_any_thread_are_found_by_each() {
     }
 }
 
-/// Allocates all that is free to `ino`.
+/// Allocates all free blocks to `ino`.
 fn take_all(volume: &Volume, ino: Ino) {
     let (mut at, mut len_bytes) = (0, 64 << 20);
     while len_bytes >= 1024 {

@@ -1,5 +1,5 @@
-//! Calls that find no space, one by one: a write says how much it wrote, everything else is done
-//! wholly or not at all, and what reads say is what the image has.
+//! Single calls that find no space: a write returns the number of bytes written, every other call
+//! is done completely or not at all, and reads return the content of the image.
 
 use larder::{Fallocate, Ino, NewFile, OpenOptions, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
@@ -26,14 +26,14 @@ const MAPPINGS: [&str; 7] = [
     "ext2-1k",
     "no-journal-4k",
 ];
-/// Those with extents, for which fallocate(2) does everything.
+/// Layouts with extents, on which all operations of fallocate(2) are supported.
 const WITH_EXTENTS: [&str; 4] = ["ext4-1k-no-checksums", "ext4", "bigalloc", "no-journal-4k"];
 
 fn is_skipped() -> bool {
     skip(&["mke2fs", "e2fsck"].map(Requirement::Tool))
 }
 
-/// A file system and what its files should hold.
+/// A file system and the expected contents of its files.
 struct Tried {
     name: &'static str,
     device: Arc<OverlayDevice>,
@@ -45,7 +45,7 @@ struct Tried {
 fn options(read_write: bool) -> OpenOptions {
     let mut options = OpenOptions::default();
     options.read_write = read_write;
-    // Nothing happens but what a test does.
+    // No background activity.
     options.background = false;
     options
 }
@@ -63,7 +63,7 @@ impl Tried {
         }
     }
 
-    /// A file of this content, durable.
+    /// Creates a durable file with this content.
     fn make(&mut self, name: &'static str, content: Vec<u8>) -> Ino {
         let ino = self.create(name);
         let written = self.volume.write_at(ino, &content, 0).unwrap();
@@ -78,7 +78,7 @@ impl Tried {
         made.unwrap().ino
     }
 
-    /// Takes all that is free for content: the last by files that need nothing else.
+    /// Takes all space that is free for content; the last of it by files that need no more blocks.
     fn fill(&self) {
         let filler = self.create("filler");
         let mut at = 0;
@@ -107,7 +107,7 @@ impl Tried {
         self.volume.sync().unwrap();
     }
 
-    /// Takes what is kept back for metadata too.
+    /// Takes the space reserved for metadata too.
     fn fill_by_attributes(&self) {
         for number in 0..2000 {
             let Ok(made) =
@@ -127,14 +127,14 @@ impl Tried {
         self.volume.sync().unwrap();
     }
 
-    /// Gives one cluster back.
+    /// Frees one cluster.
     fn free_one(&self) {
         let last = self.volume.resolve(b"last0").unwrap();
         self.volume.truncate(last, 0).unwrap();
         self.volume.sync().unwrap();
     }
 
-    /// Gives some clusters back.
+    /// Frees some clusters.
     fn free(&self, clusters: usize) {
         let filler = self.volume.resolve(b"filler").unwrap();
         let size_bytes = self.volume.metadata(filler).unwrap().size_bytes;
@@ -143,7 +143,7 @@ impl Tried {
         self.volume.sync().unwrap();
     }
 
-    /// That reads say what should be there.
+    /// Checks that reads return the expected content.
     fn compare(&self, volume: &Volume, when: &str) {
         for (name, expected) in &self.files {
             let what = format!("{}: {name}, {when}", self.name);
@@ -158,7 +158,7 @@ impl Tried {
         }
     }
 
-    /// That what reads say now is what should be there, and what the image has.
+    /// Checks that reads return the expected content, now and from the image.
     fn check(self, what: &str) {
         self.compare(&self.volume, what);
         self.volume.sync().unwrap();
@@ -171,7 +171,7 @@ impl Tried {
         ImageFile::new(&self.device).unwrap().check().unwrap();
     }
 
-    /// Writes `len` bytes of 'B' and expects fewer to fit; returns how many.
+    /// Writes `len` bytes of 'B' and expects fewer to fit. Returns the number that were written.
     fn write_too_much(&mut self, name: &'static str, offset: usize, len: usize) -> usize {
         let ino = self.volume.resolve(name.as_bytes()).unwrap();
         let written = self.volume.write_at(ino, &vec![b'B'; len], offset as u64);
@@ -187,7 +187,7 @@ impl Tried {
     }
 }
 
-/// Bytes that tell where they lie.
+/// Returns bytes that depend on their offset.
 fn pattern(len: usize) -> Vec<u8> {
     (1..=251)
         .flat_map(|byte| [byte; 7])
@@ -208,10 +208,10 @@ fn write_that_finds_too_little_space_says_how_much_it_wrote() {
             tried.fill();
             tried.free_one();
             let written = tried.write_too_much("t", 1000, len);
-            // What is there is overwritten, and what was freed may be used.
+            // Existing blocks are overwritten, and the freed one may be used.
             assert!(written >= 7192, "{name}: {written} of {len}");
             if name == "ext4-1k-no-checksums" {
-                // As the kernel: the block that was freed would need more to map it.
+                // As in the kernel: the freed block would need another block to map it.
                 assert_eq!(written, 7192);
             }
             tried.compare(&tried.volume, "after the first");
@@ -240,7 +240,7 @@ fn large_write_that_does_not_fit_writes_what_fits_and_no_failed_write_extends_a_
         );
         assert_eq!(tried.write_too_much("t", written, len), 0, "{name}");
         tried.make("u", Vec::new());
-        // What needs no block to map it.
+        // Only content that needs no block for its mapping.
         let more = tried.write_too_much("u", 0, 2 << 20);
         assert!(more <= 4096 * 4, "{name}: {more}");
         tried.check("large writes");
@@ -268,7 +268,7 @@ fn large_write_over_fragments_writes_no_less_than_fits() {
         tried.fill();
         tried.free(40);
         let written = tried.write_too_much("t", 0, 600 * cluster);
-        // Half of it lies where something was, and the rest needs some more to map it.
+        // Half of the range is allocated, and the rest needs some more blocks for its mapping.
         assert!(written >= 40 * cluster, "{name}: {written}");
         tried.check("fragments");
     }
@@ -303,8 +303,8 @@ const ZERO: Fallocate = Fallocate::ZeroRange { keep_size: false };
 const ALLOCATE: Fallocate = Fallocate::Allocate { keep_size: false };
 
 impl Tried {
-    /// Does what `mode` says with a range of the file `name`, or nothing where that finds no space;
-    /// true if it did.
+    /// Applies `mode` to a range of the file `name`. Returns false, with nothing done, if there is
+    /// no space.
     fn fallocate(&mut self, name: &'static str, mode: Fallocate, at: usize, len: usize) -> bool {
         let ino = self.volume.resolve(name.as_bytes()).unwrap();
         let before = self.volume.metadata(ino).unwrap().blocks_512;
@@ -353,7 +353,7 @@ fn zero_range_that_finds_no_space_keeps_everything() {
             let mode = Fallocate::ZeroRange { keep_size };
             assert!(!tried.fallocate("t", mode, 100_000, 900_000), "{name}");
             tried.compare(&tried.volume, "zeroed");
-            // What needs no space is done.
+            // A call that needs no space succeeds.
             assert!(tried.fallocate("t", mode, 100_001, 200_000), "{name}");
             tried.check("zeroed within");
         }
@@ -386,8 +386,8 @@ fn allocation_that_finds_no_space_allocates_nothing() {
     }
 }
 
-/// All modes in the middle of extents, at many places of a file that has many of them, where not
-/// even metadata finds a block.
+/// All modes in the middle of extents, at many places of a file that has many of them, when no
+/// block is free even for metadata.
 #[test]
 fn fallocate_where_nothing_is_left_is_done_wholly_or_not_at_all() {
     if is_skipped() {
@@ -452,7 +452,7 @@ fn cut_of_a_file_on_a_full_image_frees_space() {
     }
 }
 
-/// Each write makes an extent of its own of what was one, which takes blocks of the mapping.
+/// Each write splits an extent, which takes blocks for the mapping.
 #[test]
 fn content_of_what_was_allocated_has_space_however_full_the_image_is() {
     if is_skipped() {
@@ -479,7 +479,7 @@ fn content_of_what_was_allocated_has_space_however_full_the_image_is() {
     }
 }
 
-/// The inode maps four extents by itself; one more at the file's start needs a block.
+/// The inode itself has room for four extents; one more at the file's start needs a block.
 #[test]
 fn first_block_of_a_file_that_has_extents_behind_it_is_accepted_for_good() {
     if is_skipped() {

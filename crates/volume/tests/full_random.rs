@@ -1,8 +1,8 @@
-//! Random operations on full images, through a volume in this process: see
-//! [`larder_testkit::full`] for what must hold.
+//! Random operations on full images, through a volume in this process. The conditions are in
+//! [`larder_testkit::full`].
 //!
-//! `LARDER_SEED` repeats one sequence, and `LARDER_SEQUENCES` says how many are tried on each
-//! layout; a failure prints the seed and the smallest sequence.
+//! `LARDER_SEED` repeats one sequence, and `LARDER_SEQUENCES` sets the number of sequences on each
+//! layout. A failure prints the seed and the smallest sequence.
 
 use larder_instruments::OverlayDevice;
 use larder_testkit::crash::{ImageFile, layout};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const MIX: Mix = Mix::ALL;
 
-/// Takes the steps on a new file system, whose bytes before are `base`.
+/// Performs the steps on a new file system with the initial contents `base`.
 fn attempt(base: &Arc<[u8]>, limits: Limits, steps: &[Step]) -> Result<Tally, String> {
     let device = Arc::new(OverlayDevice::new(Arc::clone(base)));
     let mut session = Session::new(InProcess::new(&device)?, limits)?;
@@ -29,7 +29,7 @@ fn attempt(base: &Arc<[u8]>, limits: Limits, steps: &[Step]) -> Result<Tally, St
     Ok(session.tally)
 }
 
-/// Compares with the kernel's mount of the image, where there is one.
+/// Compares with the kernel's mount of the image, if mounts are possible.
 fn kernel_reads_the_same(image: &ImageFile, session: &Session<InProcess>) -> Result<(), String> {
     if Requirement::LoopMount.missing().is_some() {
         return Ok(());
@@ -62,7 +62,7 @@ fn follow_the_model(name: &str, seed: u64, mix: Mix) {
     });
     println!("{}", campaign.summary());
     campaign.expect_success();
-    // Otherwise the sequences did not get where they belong.
+    // Otherwise the sequences did not fill the image.
     assert!(campaign.tally.refused > 0, "{}", campaign.summary());
 }
 

@@ -1,5 +1,5 @@
-//! Files that are open, and numbers that are kept, while their files lose their names: a handle is
-//! never another file's, and a number of a file that is deleted is stale.
+//! Open files, and inode numbers that are kept, while their files lose their names: a handle never
+//! refers to another file, and the number of a deleted file is stale.
 
 use larder::{
     Advice, ChangedBy, Clock, Fallocate, FileKind, Ino, Make, NewFile, OpenFile, OpenOptions,
@@ -30,7 +30,7 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// A clock that stands still.
+/// A clock that always returns the same time.
 #[derive(Debug)]
 struct Noon;
 
@@ -160,7 +160,7 @@ fn number_that_is_held_stays_the_files_own() {
     let ino = create(&volume, b"a", b"aaa");
     volume.hold(ino).expect("held");
     volume.unlink(Ino::ROOT, b"a").expect("unlinked");
-    // Nothing but the count keeps it from here on: what is cached goes.
+    // From here on only the count keeps it: the cached entries are evicted.
     for number in 0..3000 {
         let name = format!("other-{number}");
         let other = create(&volume, name.as_bytes(), b"other");
@@ -210,7 +210,7 @@ fn call<T>(name: &'static str, run: impl Fn(&Volume, Ino) -> larder::Result<T> +
     (name, Box::new(move |volume, ino| errno(run(volume, ino))))
 }
 
-/// All that can be done with a number.
+/// Returns all operations on an inode number.
 fn calls(other: Ino) -> Vec<Call> {
     let fallocate = |name, mode| call(name, move |v, ino| v.fallocate(ino, mode, 0, 4096));
     vec![
@@ -347,13 +347,13 @@ fn number_of_a_file_that_is_deleted_is_stale_in_every_call() {
     }
 }
 
-/// What round `round` writes: never zeros, nor what another one does.
+/// Returns the content of round `round`: never zeros, and different in each round.
 fn pattern(round: u32) -> [u8; 5] {
     let [a, b, c, d] = round.to_le_bytes();
     [1, a, b, c, d]
 }
 
-/// Says that something is over, also where it fails.
+/// Sets a flag on drop, also after a failure.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -1,5 +1,5 @@
-//! Images whose power failed: what the kernel finds after its recovery is what
-//! the volume finds, and the image is not written.
+//! Images after a power cut: the volume finds the same as the kernel after its recovery, and the
+//! image is not written.
 
 use larder::{JournalState, OpenOptions, Volume};
 use larder_testkit::image::recipe;
@@ -18,7 +18,7 @@ fn image(name: &str) -> Image {
     Image::get(recipe).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A hash of all of the file's bytes.
+/// Returns a hash of all bytes of the file.
 fn fingerprint(path: &Path) -> u64 {
     let mut file = std::fs::File::open(path).unwrap();
     let mut hash = 0;
@@ -117,7 +117,7 @@ fn dirty_image_with_noload_shows_what_is_in_place() {
     let volume = Volume::open(image.path(), &options).unwrap();
     assert_eq!(volume.info().journal, JournalState::Ignored);
     let oracle = Oracle::mounted(image.path(), larder_testkit::Access::ReadOnly, None);
-    // The kernel ignores the journal too, and may find what is in place damaged.
+    // The kernel ignores the journal too, and may find the metadata in place damaged.
     let Ok(oracle) = oracle else {
         return;
     };

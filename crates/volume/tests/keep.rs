@@ -1,5 +1,5 @@
-//! Reads for callers that keep what they read: the same bytes, and what stays
-//! in the page cache after.
+//! Reads for callers that keep the content themselves: the bytes are the same, and few pages stay
+//! in the page cache.
 
 use larder::{Ino, OpenOptions, Volume};
 use larder_testkit::image::{LargeFile, recipe};
@@ -44,7 +44,7 @@ fn bytes_of_every_read_are_those_of_read_at() {
             let mut expected = vec![0; usize::try_from(size_bytes).unwrap()];
             volume.read_at(ino, &mut expected, 0).unwrap();
             for (method, read) in READS {
-                // Nothing cached at first, something later.
+                // The cache is empty at first, and partly filled later.
                 let volume = Volume::open(image.path(), &OpenOptions::default()).unwrap();
                 for _ in 0..40 {
                     let start = random.below(size_bytes + 5) & !random.below(4096);

@@ -1,5 +1,5 @@
-//! Every configuration of the matrix: what a walk of the volume finds is what
-//! the kernel's mount holds, in both directions.
+//! Every configuration of the matrix: a walk of the volume finds the same as the kernel's mount, in
+//! both directions.
 
 use larder::{FileKind, Ino, OpenOptions, Volume};
 use larder_testkit::image::recipe;
@@ -14,7 +14,7 @@ fn named(name: &str) -> &'static Recipe {
     recipe(name).unwrap_or_else(|| panic!("no recipe {name}"))
 }
 
-/// True, after saying why, if this machine cannot make the image.
+/// Returns true, after printing why, if this machine cannot create the image.
 fn skipped(recipe: &Recipe) -> bool {
     let tools = ["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool);
     skip(&tools) || (recipe.needs_kernel() && skip(&[Requirement::LoopMount]))
@@ -54,7 +54,7 @@ fn check_walk(name: &str) {
     }
 }
 
-/// A folder that cannot be read says so by an error of its own.
+/// Checks that a lookup in a directory that cannot be read returns a specific error.
 fn check_closed(volume: &Volume, folder: &str) {
     let ino = volume.lookup(Ino::ROOT, folder.as_bytes()).unwrap();
     assert_eq!(volume.metadata(ino).unwrap().kind, FileKind::Directory);
@@ -140,7 +140,7 @@ fn walk_with_a_small_cache_equals_oracle() {
         .assert_same("2 MiB of cache");
 }
 
-/// Names by their inodes, listed `piece` entries at a time.
+/// Returns inodes by name, listed `piece` entries at a time.
 fn list_in_pieces(
     volume: &Volume,
     folder: Ino,
@@ -197,7 +197,7 @@ fn directory_in_pieces_lists_each_name_once() {
     }
 }
 
-/// In every configuration, with and without extents.
+/// Files in every configuration, with and without extents.
 const PIECEWISE: [&str; 5] = [
     "sizes/100",
     "sizes/4097",

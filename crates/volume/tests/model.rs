@@ -1,8 +1,8 @@
-//! Seeded operations through a volume, beside the model: after each operation what it touched,
-//! at the end everything, then e2fsck, then the kernel's mount.
+//! Seeded operations through a volume, compared with the model: after each operation the changed
+//! files, at the end everything, then with e2fsck, then with the kernel's mount.
 //!
-//! `LARDER_SEQUENCES` says how many sequences are tried on each layout. A failure prints the smallest
-//! sequence that fails, and the seed; with that in `LARDER_SEED`, this sequence alone is tried.
+//! `LARDER_SEQUENCES` sets the number of sequences on each layout. A failure prints the smallest
+//! sequence that fails, and the seed. With that in `LARDER_SEED`, only this sequence is tried.
 
 use larder::{Ino, OpenOptions, Volume};
 use larder_block::BlockDevice;
@@ -60,7 +60,7 @@ fn perform(
             volume = opened()?;
         }
         let before = performer.model.clone();
-        // Attributes have limits that the model does not know.
+        // Attributes have limits that the model does not include.
         let full = |errno| errno == Errno::NOSPC;
         let when = format!("after operation {} {operation:?}", performer.number());
         performer.perform(&volume, operation, full)?;
@@ -71,7 +71,7 @@ fn perform(
         .close()
         .map_err(|error| format!("closing: {error}"))?;
     drop(volume);
-    // All that is held open goes with the volume.
+    // Holds end when the volume is dropped.
     let last = operations.len().try_into().unwrap_or(u32::MAX);
     performer.model.apply(last, &Operation::Reopen);
     let reopened = opened()?;
@@ -92,7 +92,7 @@ fn attempt(layout: &Layout, operations: &[Operation]) -> Result<(), String> {
     kernel_reads_the_same(&image)
 }
 
-/// Compares with the kernel's mount of the image, where there is one.
+/// Compares with the kernel's mount of the image, if mounts are possible.
 fn kernel_reads_the_same(image: &ImageFile) -> Result<(), String> {
     if Requirement::LoopMount.missing().is_some() {
         return Ok(());

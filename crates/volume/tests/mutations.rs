@@ -10,13 +10,13 @@ use larder_testkit::mutate::Campaign;
 use larder_testkit::{Image, Requirement, Seed, skip};
 use std::sync::Arc;
 
-/// Damaged images of each kind, if `LARDER_IMAGES` does not say otherwise.
+/// Damaged images of each kind, unless `LARDER_IMAGES` is set.
 const IMAGES_EACH: u64 = 120;
-/// Caches of 4 MiB, code and test data included.
+/// Caches of 4 MiB, plus code and test data.
 const MOST_GROWTH_BYTES: u64 = 192 << 20;
 
-/// Damages images of the recipe with and without checksums: with them, damage
-/// is mostly found at once, and without, it goes deep.
+/// Damages images of the recipe with and without checksums. With checksums, damage is mostly
+/// detected at once; without them, it reaches further.
 fn survive(name: &str, number: u64) {
     let tools = ["mke2fs", "debugfs", "tune2fs", "e2fsck"].map(Requirement::Tool);
     let recipe = recipe(name).unwrap_or_else(|| panic!("no recipe {name}"));
@@ -40,7 +40,7 @@ fn survive(name: &str, number: u64) {
             campaign.map().block_count()
         );
         assert_eq!(tally.images, images);
-        // A campaign that damages nothing, or only what is never read, proves nothing.
+        // A campaign that damages nothing, or only blocks that are never read, proves nothing.
         assert!(
             tally.with_errors + tally.refused > images / 20,
             "{name}: {tally:?}"

@@ -1,4 +1,4 @@
-//! Creating, linking, removing and renaming, and what becomes of files without names.
+//! Creation, links, removal and renaming, and the fate of files without names.
 
 use larder::{
     DeviceNumber, Error, FileKind, Ino, Make, Metadata, NewFile, OpenOptions, RenameFlags,
@@ -30,7 +30,7 @@ const LAYOUTS: [&str; 6] = [
     "-t ext2 -b 2048",
 ];
 
-/// What mke2fs makes of 32 MiB; `None`, and a line that says so, without it.
+/// Returns an image of 32 MiB by mke2fs; without mke2fs, prints that and returns `None`.
 fn image(arguments: &str) -> Option<Vec<u8>> {
     image_of(arguments, "32M")
 }
@@ -52,7 +52,7 @@ fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {
     (volume, device)
 }
 
-/// Closes the volume; panics with what e2fsck finds.
+/// Closes the volume. Panics with the errors that e2fsck finds.
 fn close(volume: Volume, device: &MemoryDevice, what: &str) {
     volume.close().expect("closed");
     drop(volume);
@@ -387,7 +387,7 @@ fn file_without_names_stays_while_it_is_held_and_is_gone_afterwards() {
         assert_eq!(volume.statfs().free_files, free.free_files);
         close(volume, &device, &format!("{layout:?}"));
 
-        // What a crash leaves is finished by the next mount.
+        // The next mount finishes what the crash interrupted.
         let (volume, device) = open(crashed);
         assert_eq!(
             volume.statfs().free_files + 1,
@@ -439,7 +439,8 @@ fn name_goes_from_one_file_to_another_at_once() {
             let given = volume.link_replacing(ino, d, b"name").expect("replaced");
             assert_eq!((given.ino, given.links), (ino, 1), "{layout:?}");
             assert_eq!(volume.lookup(d, b"name").unwrap(), ino);
-            // The other name keeps the old file; what lost its last name is kept by the hold.
+            // The other name keeps the old file; a file that lost its last name is kept by the
+            // hold.
             assert_eq!(links(&volume, old), 1);
             if at > 0 {
                 assert_eq!(links(&volume, new[at - 1]), 0);
@@ -449,7 +450,7 @@ fn name_goes_from_one_file_to_another_at_once() {
             names(&volume, d),
             ["name", "other"].map(str::to_owned).into()
         );
-        // Once more is nothing; between names of two files, and to a new one.
+        // A repetition changes nothing. Then between names of two files, and to a new one.
         volume.link_replacing(new[4], d, b"name").expect("nothing");
         volume
             .link_replacing(new[0], d, b"other")
@@ -491,7 +492,7 @@ fn name_goes_from_one_file_to_another_at_once() {
     }
 }
 
-/// One thread's random changes of names in `dirs`, with names that the others use too.
+/// Changes names in `dirs` at random in one thread, including names that the others use.
 fn change_at_random(volume: &Volume, dirs: &[Ino], mut random: Random) {
     for _ in 0..1500 {
         let mut pick = |below: u64| usize::try_from(random.below(below)).unwrap();
@@ -547,7 +548,8 @@ fn names_changed_by_many_threads_end_in_a_whole_tree() {
         let (volume, device) = open(bytes);
         let mut dirs = Vec::new();
         for depth in 0..6 {
-            // Some below others, so that renames are also refused for making a loop.
+            // Some are below others, so that some renames are refused because they would make a
+            // loop.
             let parent = dirs.get(depth / 2).copied().unwrap_or(Ino::ROOT);
             dirs.push(dir(&volume, parent, &format!("n{depth}")));
         }

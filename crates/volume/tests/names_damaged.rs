@@ -1,6 +1,6 @@
-//! Names on damaged images: whatever directories, inodes and lists of orphans say, changing them
-//! ends, with an error or without, and never panics. On images without checksums, so that the
-//! damage gets through.
+//! Names on damaged images: changes of names end, with or without an error, and never panic,
+//! whatever directories, inodes and lists of orphans contain. The images have no checksums, so that
+//! the damage is not detected early.
 
 use larder::{FileKind, Ino, Make, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -43,7 +43,7 @@ fn open(bytes: Vec<u8>) -> Option<(Volume, Arc<MemoryDevice>)> {
     Some((volume, device))
 }
 
-/// An image with directories of several sizes and with orphans, as after a crash.
+/// Returns an image with directories of several sizes and with orphans, as after a crash.
 fn populated(arguments: &str) -> Vec<u8> {
     let bytes = new_image(arguments, "8M").expect("image");
     let (volume, device) = open(bytes).expect("writable");
@@ -59,7 +59,7 @@ fn populated(arguments: &str) -> Vec<u8> {
             volume.link(file, dir, name.as_bytes()).expect("link");
         }
     }
-    // What is at home is not overwritten by a replay.
+    // After a close, all blocks are at home, and a replay does not overwrite them.
     volume.close().expect("closed");
     drop(volume);
     let (volume, device) = open(device.to_bytes()).expect("writable");
@@ -76,7 +76,7 @@ fn populated(arguments: &str) -> Vec<u8> {
     device.to_bytes()
 }
 
-/// Where what names are made of lies: directories' blocks, the first inodes, the orphans.
+/// Returns the ranges that contain names: directories' blocks, the first inodes, the orphans.
 fn targets(bytes: &[u8]) -> Vec<Range<usize>> {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(bytes.to_vec()));
     let sb = Superblock::read(&*device).expect("superblock");
@@ -99,7 +99,7 @@ fn targets(bytes: &[u8]) -> Vec<Range<usize>> {
         if !is_target || inode.has_inline_data() {
             continue;
         }
-        // One block of the orphan file is enough: damage there is refused at once.
+        // One block of the orphan file is enough, because damage there is refused at once.
         let blocks = if inode.is_directory() { 40 } else { 1 };
         for number in 0..blocks {
             if let Ok(mapping) = fs.map(&inode, FileBlock(number), 1)
@@ -118,7 +118,7 @@ fn damage(bytes: &mut [u8], targets: &[Range<usize>], random: &mut Random) {
         let below =
             |random: &mut Random, len: usize| usize::try_from(random.below(len as u64)).unwrap();
         let target = targets[below(random, targets.len())].clone();
-        // The first bytes of a block say more than the others.
+        // The first bytes of a block are more significant than the others.
         let span = if random.below(2) == 0 { 64 } else { usize::MAX };
         let at = target.start + below(random, target.len().min(span));
         bytes[at] = match random.below(3) {
@@ -129,7 +129,7 @@ fn damage(bytes: &mut [u8], targets: &[Range<usize>], random: &mut Random) {
     }
 }
 
-/// Does something with all names of all directories that can be found.
+/// Changes all names of all directories that can be found.
 fn change_names(volume: &Volume, random: &mut Random) {
     let plain = RenameFlags::empty();
     for dir in [b"few".as_slice(), b"some", b"many", b"lost+found"] {

@@ -1,5 +1,5 @@
-//! Directories that form no tree, as on an image that somebody made to do harm: threads that change
-//! their names never wait for each other, whatever leads where.
+//! Directories that do not form a tree, as on a malicious image: threads that change their names
+//! never deadlock, whatever the names refer to.
 
 use larder::{Ino, NewFile, OpenOptions, RenameFlags, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -17,13 +17,14 @@ const NEW: NewFile = NewFile {
     gid: 0,
 };
 
-/// Operations of each thread. Where two can wait for each other, some hundred are enough.
+/// Operations of each thread. If two can wait for each other, some hundred are enough.
 const ROUNDS: u32 = 10_000;
 
-/// A deadlock is for ever: this only bounds how long a failing test takes.
+/// A deadlock never ends; this only limits the duration of a failing test.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What debugfs makes: `a` and `b` contain each other, `a` itself too, and `shared` is in both.
+/// The commands for debugfs: `a` and `b` contain each other, `a` also contains itself, and `shared`
+/// is in both.
 const COMMANDS: &str = "mkdir a\nmkdir b\nmkdir shared\n\
     ln a b/a\nln b a/b\nln a a/self\nln shared a/shared\nln shared b/shared\n";
 
@@ -48,8 +49,7 @@ fn errno<T>(result: larder::Result<T>) -> Option<Errno> {
 
 type Change = fn(&Volume, [Ino; 2]);
 
-/// Lets two threads make these changes again and again, each in its own direction, and waits for
-/// both.
+/// Runs these changes repeatedly in two threads, each in its own direction, and waits for both.
 fn change_both_ways(what: &str, changes: [Change; 2]) {
     let volume = open();
     let [a, b] = [b"a", b"b"].map(|name| volume.resolve(name).expect("directory"));
@@ -58,7 +58,7 @@ fn change_both_ways(what: &str, changes: [Change; 2]) {
         .map(|(change, dirs)| {
             let (volume, start) = (Arc::clone(&volume), Arc::clone(&start));
             let (end, ended) = channel();
-            // Not scoped: a thread that waits for ever must not keep the test from failing.
+            // Not a scoped thread: a thread that waits forever must not keep the test from failing.
             std::thread::spawn(move || {
                 start.wait();
                 for _ in 0..ROUNDS {
@@ -76,7 +76,7 @@ fn change_both_ways(what: &str, changes: [Change; 2]) {
     }
 }
 
-/// The name by which a directory contains the other one.
+/// Returns the name by which a directory contains the other one.
 fn name_of_other([here, there]: [Ino; 2]) -> &'static [u8] {
     if here < there { b"b" } else { b"a" }
 }
@@ -91,14 +91,14 @@ fn unlink_other(volume: &Volume, dirs: [Ino; 2]) {
     assert_eq!(errno(removed), Some(Errno::ISDIR));
 }
 
-/// Within the directory: no other name may be there.
+/// Renames within the directory, to a name that exists.
 fn rename_other(volume: &Volume, dirs: [Ino; 2]) {
     let flags = RenameFlags::NOREPLACE;
     let renamed = volume.rename(dirs[0], name_of_other(dirs), dirs[0], b"shared", flags);
     assert_eq!(errno(renamed), Some(Errno::EXIST));
 }
 
-/// From one directory to the other, over what is there.
+/// Renames from one directory to the other, over existing files.
 fn replace_in_other(volume: &Volume, [here, there]: [Ino; 2]) {
     let flags = RenameFlags::empty();
     let _ = volume.create(here, b"file", &NEW);
@@ -107,7 +107,7 @@ fn replace_in_other(volume: &Volume, [here, there]: [Ino; 2]) {
     let _ = volume.rename(here, b"file", there, b"shared", flags);
 }
 
-/// The other directory changes places with an empty one.
+/// Exchanges the other directory with an empty one.
 fn exchange_other(volume: &Volume, dirs: [Ino; 2]) {
     let flags = RenameFlags::EXCHANGE;
     let name = name_of_other(dirs);

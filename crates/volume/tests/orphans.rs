@@ -1,4 +1,4 @@
-//! Files without names that a crash left, by us, by e2fsck and by the kernel.
+//! Files without names after a crash, deleted by Larder, by e2fsck and by the kernel.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -42,7 +42,7 @@ fn assert_clean(path: &Path, what: &str) {
     check(path).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
-/// What a crash leaves of files that were held when they lost their names.
+/// Returns the image after a crash, with files that were held when they lost their names.
 fn with_orphans(bytes: Vec<u8>) -> Vec<u8> {
     let new = NewFile {
         permissions: 0o644,

@@ -1,4 +1,5 @@
-//! Every readahead policy over the real caches: the right bytes, and the device reads it promises.
+//! Every readahead policy over the real caches: the content is right, and the device reads are as
+//! expected.
 
 use larder::{Advice, Error, Ino, OpenFile, OpenOptions, PolicyName, Volume};
 use larder_block::MemoryDevice;
@@ -13,8 +14,8 @@ use std::thread;
 const PAGE_BYTES: u64 = 4096;
 /// The largest window in these tests.
 const MAX_PAGES: u64 = 32;
-/// More device reads than windows, at most: the first windows are small, and an indirect block
-/// interrupts the file's blocks at page 12 and each 1024 pages on.
+/// The maximum number of device reads beyond the number of windows: the first windows are small,
+/// and an indirect block interrupts the file's blocks at page 12 and after each further 1024 pages.
 const SPARE_READS: u64 = 12;
 /// Readers that take turns.
 const READERS: u64 = 64;
@@ -43,7 +44,7 @@ impl Recorded {
         let device = Arc::new(RecordingDevice::new(large.device));
         let volume = Volume::open_device(device.clone(), options).unwrap();
         let ino = volume.resolve(b"/large").unwrap();
-        // Walks all of the file's map, so that what is read from here on is content.
+        // Reads the whole mapping of the file, so that all later reads are of content.
         let _ = volume.seek_hole(ino, 0);
         let _ = device.take_log();
         Self {
@@ -58,12 +59,12 @@ impl Recorded {
         self.volume.open_file(ino).unwrap()
     }
 
-    /// The device reads since the last call.
+    /// Returns the device reads since the last call.
     fn reads(&self) -> Vec<ReadRecord> {
         self.device.take_log()
     }
 
-    /// As if all pages of the file had been reclaimed, once none is in flight.
+    /// Drops all pages of the file, as if they had been reclaimed, once none is in flight.
     fn reclaim_all(&self) {
         let ino = self.volume.resolve(b"/large").unwrap();
         while self.volume.stats().page.objects > 0 {
@@ -98,7 +99,7 @@ fn pages_of(reads: &[ReadRecord]) -> u64 {
     reads.iter().map(|read| read.len_bytes).sum::<u64>() / PAGE_BYTES
 }
 
-/// All policies that read ahead.
+/// Returns all policies that read ahead.
 fn policies() -> impl Iterator<Item = PolicyName> {
     let all = PolicyName::ALL.iter().copied();
     all.filter(|policy| *policy != PolicyName::Off)
@@ -134,7 +135,7 @@ fn sequential_reader_reads_each_page_once_and_by_whole_windows() {
     }
 }
 
-/// Readers take turns, one page each, each in its share of one file.
+/// Reads one page per reader in turn, each from its own part of one file.
 fn interleave<'a>(recorded: &Recorded, file: impl Fn(u64) -> &'a OpenFile) -> u64 {
     let share = recorded.size_bytes / PAGE_BYTES / READERS;
     for page in 0..share {
@@ -233,7 +234,7 @@ fn every_policy_in_any_cache_reads_every_byte_right() {
     }
 }
 
-/// Reads in pieces of any size, in a row or not, through a file of its own or a shared one.
+/// Reads pieces of any size, sequentially or not, through its own file or a shared one.
 fn wander(volume: &Volume, shared: &OpenFile, mut random: Random) {
     let own = volume.open_file(shared.ino()).unwrap();
     let (mut buf, mut expected) = (vec![0; 2 << 20], vec![0; 2 << 20]);
@@ -258,10 +259,10 @@ fn advice_that_pages_will_be_needed_brings_them_in_at_once() {
     for &policy in PolicyName::ALL {
         let recorded = Recorded::new(16, &options(policy));
         let file = recorded.open();
-        // The last byte of page 1040, to the first of page 1139.
+        // From the last byte of page 1040 to the first byte of page 1139.
         let range = 1041 * PAGE_BYTES - 1..1139 * PAGE_BYTES + 1;
         file.advise(range, Advice::WillNeed);
-        // In no order, so that nothing is read for any other reason.
+        // In reverse order, so that nothing is read for any other reason.
         file.advise(0..1, Advice::Random);
         for page in (1040..1140).rev() {
             read_pages(&file, page..page + 1, 1);
@@ -284,7 +285,7 @@ fn advice_that_pages_are_not_needed_drops_whole_pages_only() {
         Advice::DontNeed,
     );
     assert_eq!(recorded.volume.stats().page.objects, 8);
-    // As far as the file goes and further, which is looked up the other way round.
+    // Up to the end of the file and further, which is looked up in the opposite direction.
     file.advise(1036 * PAGE_BYTES..u64::MAX, Advice::DontNeed);
     assert_eq!(recorded.volume.stats().page.objects, 4);
     let _ = recorded.reads();
@@ -332,7 +333,7 @@ fn volume_with_no_threads_or_no_window_reads_nothing_ahead() {
             let recorded = Recorded::new(1, &options);
             let file = recorded.open();
             if threads == 0 {
-                // Nobody would read them.
+                // No thread would read the pages.
                 file.advise(0..u64::MAX, Advice::WillNeed);
             }
             assert_eq!(recorded.volume.stats().page.objects, 0, "{policy}");

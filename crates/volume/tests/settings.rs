@@ -1,5 +1,5 @@
-//! Attributes, access control lists, flags and the label set through a volume, beside the kernel
-//! doing the same to an image of its own.
+//! Attributes, access control lists, flags and the label set through a volume, compared with the
+//! kernel, which does the same on another image.
 
 use larder::{
     ChangedBy, Clock, FileKind, Ino, Make, NewFile, OpenOptions, SetAttributes, SetTime, Timestamp,
@@ -23,7 +23,7 @@ const NOATIME: u32 = 0x80;
 const TOPDIR: u32 = 0x2_0000;
 const EXTENTS: u32 = 0x8_0000;
 
-/// A clock that stands still.
+/// A clock that always returns the same time.
 #[derive(Debug)]
 struct Still;
 
@@ -40,7 +40,7 @@ impl Clock for Still {
     fn wait(&self, _: Duration) {}
 }
 
-/// An image in memory that is opened for writing, and what goes with it.
+/// An image in memory that is opened for writing, and its volume.
 struct Bed {
     volume: Volume,
     device: Arc<MemoryDevice>,
@@ -98,7 +98,7 @@ impl Bed {
         made.expect("made").ino
     }
 
-    /// Closes the volume and gives the image, which e2fsck has found clean, to the kernel.
+    /// Closes the volume, checks the image with e2fsck, and mounts it with the kernel.
     fn finish(&self) -> LoopMount {
         self.volume.close().expect("closed");
         let path = self.folder.path().join("ours");
@@ -119,7 +119,7 @@ fn errno<T: std::fmt::Debug>(done: larder::Result<T>) -> Errno {
     done.expect_err("refused").errno()
 }
 
-/// An access control list as programs write it.
+/// Returns an access control list in the format of programs.
 fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut bytes = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in entries {
@@ -132,7 +132,7 @@ fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 
 const NO_ID: u32 = u32::MAX;
 
-/// What may be done to a file's lists and mode.
+/// A change of a file's lists or mode.
 enum Step {
     Set(&'static str, Vec<u8>),
     Remove(&'static str),
@@ -151,7 +151,7 @@ fn steps() -> Vec<Step> {
             Step::Mode(0o6417),
             Step::Set(name, list(&masked)),
             Step::Mode(0o1750),
-            // Not valid.
+            // Invalid lists.
             Step::Set(name, list(&base[..2])),
             Step::Set(name, list(&[base[1], base[0], base[2]])),
             Step::Set(name, b"nonsense".to_vec()),
@@ -167,7 +167,7 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// What became of a file after a step: the errno, the mode, both lists.
+/// The state of a file after a step: the errno, the mode, both lists.
 type After = (Option<Errno>, u32, [Option<Vec<u8>>; 2]);
 
 fn by_kernel(path: &Path, step: &Step) -> After {
@@ -218,7 +218,7 @@ fn lists_and_modes_are_those_of_the_kernel_after_each_step() {
         std::fs::create_dir(mount.path().join("directory")).expect("directory");
         for (name, ino) in [("file", file), ("directory", directory)] {
             let path = mount.path().join(name);
-            // The umask had its part in how they were made.
+            // The umask affected their initial modes.
             let same = Step::Mode(0o755);
             assert_eq!(by_us(&bed.volume, ino, &same), by_kernel(&path, &same));
             for (number, step) in steps().iter().enumerate() {

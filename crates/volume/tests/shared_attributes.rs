@@ -1,5 +1,6 @@
-//! Attributes that files share, through a volume: as many blocks as perfect sharing takes, with every
-//! variant of the cache, by the count of dumpe2fs; then e2fsck, then the kernel's mount.
+//! Attributes that files share, through a volume: they take as many blocks as perfect sharing, with
+//! every variant of the cache. The blocks are counted with dumpe2fs, then e2fsck and the kernel's
+//! mount check the image.
 
 use larder::{Clock, Ino, MbCacheVariant, NewFile, OpenOptions, Timestamp, Volume, XattrMode};
 use larder_instruments::OverlayDevice;
@@ -10,7 +11,7 @@ use larder_testkit::oracle::{DirectorySource, Source};
 use larder_testkit::{Access, LoopMount, Requirement, Seed, skip, tell_skipped};
 use std::sync::Arc;
 
-/// A layout by what mke2fs is told.
+/// Returns a layout with the given options of mke2fs.
 const fn made_by(name: &'static str, mkfs: &'static str) -> Layout {
     Layout {
         name,
@@ -83,8 +84,8 @@ impl Bed {
         Self { device, inos }
     }
 
-    /// Gives the files their attributes on a copy. Returns what that took, and how many shares the
-    /// volume counts.
+    /// Sets the attributes of the files on a copy. Returns the image, the space that this took, and
+    /// the number of shares that the volume counts.
     fn deal_out(
         &self,
         variant: MbCacheVariant,
@@ -150,7 +151,7 @@ fn blocks_of_attributes_are_those_of_perfect_sharing() {
                 assert_eq!(shares, 0, "{what}");
                 deal.unshared_space(block_bytes)
             } else {
-                // All but the first of each block.
+                // All except the first of each block.
                 assert!(shares >= 1300 - 52, "{what}: {shares} shares");
                 deal.shared_space(block_bytes)
             };
@@ -158,7 +159,7 @@ fn blocks_of_attributes_are_those_of_perfect_sharing() {
             image
                 .check()
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
-            // What is on the image does not depend on which variant found it.
+            // The contents of the image do not depend on the variant.
             if by_kernel.is_none() && variant == MbCacheVariant::default() {
                 kernel_reads(&image, &deal);
             }
@@ -166,7 +167,7 @@ fn blocks_of_attributes_are_those_of_perfect_sharing() {
     }
 }
 
-/// Always the same time.
+/// A clock that always returns the same time.
 #[derive(Debug)]
 struct Stopped;
 
@@ -179,7 +180,7 @@ impl Clock for Stopped {
     }
 }
 
-/// A block that is changed in place leaves the inode as it is where the clock stands still.
+/// If the clock does not advance, a change of a block in place leaves the inode unchanged.
 #[test]
 fn attribute_changed_within_a_tick_of_the_clock_is_durable_after_fsync() {
     if skip(&[Requirement::Tool("mke2fs")]) {

@@ -1,6 +1,7 @@
-//! Blocks of attributes that lie: about their users, their hash, or by not being any. Whatever is set
-//! and removed then, no neighbour is damaged, different contents are never taken for equal, and
-//! e2fsck repairs what is left. On images without checksums, so that the lies get through.
+//! Attribute blocks with false contents: a wrong number of users, a wrong hash, or another kind of
+//! block. Whatever is set and removed then, no neighbour is damaged, different contents are never
+//! treated as equal, and e2fsck repairs the image. The images have no checksums, so that the false
+//! contents are not detected early.
 
 use larder::{ErrorsMode, Ino, NewFile, OpenOptions, Volume, XattrMode};
 use larder_block::{BlockDevice, MemoryDevice};
@@ -25,14 +26,14 @@ const LAYOUTS: [&str; 3] = [
     "-t ext4 -b 4096 -O ^metadata_csum,^has_journal",
 ];
 
-/// Where the fields are: of a block of attributes, of its first entry, of an inode.
+/// Offsets of fields: in an attribute block, in its first entry, in an inode.
 const USERS_AT: usize = 4;
 const HASH_AT: usize = 12;
 const ENTRY_HASH_AT: usize = 32 + 12;
 const FILE_ACL_AT: usize = 0x68;
 
 const NAME: &[u8] = b"user.name";
-/// The value that `a` and `b` have, that of `c`, and that of the neighbour.
+/// The value of `a` and `b`, that of `c`, and that of the neighbour.
 const SHARED: &[u8] = &[1; 300];
 const ALONE: &[u8] = &[2; 300];
 const NEIGHBOURS: &[u8] = &[3; 300];
@@ -57,7 +58,7 @@ fn content() -> Vec<u8> {
     (0..=250).cycle().take(20_000).collect()
 }
 
-/// An image, and where in it things are, in bytes.
+/// An image, and offsets in it, in bytes.
 struct Bed {
     bytes: Vec<u8>,
     block_bytes: usize,
@@ -66,7 +67,7 @@ struct Bed {
     alone: usize,
     /// The inode of `b`.
     inode: usize,
-    /// Blocks that are none of attributes.
+    /// Blocks that are not attribute blocks.
     others: Vec<(&'static str, u32)>,
 }
 
@@ -134,7 +135,7 @@ impl Bed {
         bytes
     }
 
-    /// The lies, by what they are.
+    /// Returns the damaged images with their descriptions.
     fn lies(&self) -> Vec<(String, Vec<u8>)> {
         let mut lies = Vec::new();
         for users in [0, 1, 3, 1023, 1024, 1025, u32::MAX] {
@@ -152,7 +153,7 @@ impl Bed {
     }
 }
 
-/// Nothing that the lies are about has changed.
+/// Checks that files without damage have not changed.
 fn assert_neighbours(volume: &Volume, what: &str) {
     let found = |name: &[u8]| volume.lookup(Ino::ROOT, name).unwrap();
     let data = found(b"data");
@@ -171,7 +172,7 @@ fn assert_neighbours(volume: &Volume, what: &str) {
     assert_eq!(names, [&b"."[..], b"..", b"inside"], "{what}");
 }
 
-/// The values that files have.
+/// Returns the values of the files.
 fn values(volume: &Volume, names: &[&str]) -> Vec<Option<Vec<u8>>> {
     let value = |name: &&str| {
         let ino = volume.lookup(Ino::ROOT, name.as_bytes()).unwrap();
@@ -180,7 +181,8 @@ fn values(volume: &Volume, names: &[&str]) -> Vec<Option<Vec<u8>>> {
     names.iter().map(value).collect()
 }
 
-/// Sets, reads and removes attributes of all files that are concerned; what succeeds has its effect.
+/// Sets, reads and removes attributes of all files concerned. Each call that succeeds must have its
+/// effect.
 fn change_all(volume: &Volume, what: &str) {
     let files = ["a", "b", "c", "d", "e"].map(|name| {
         let found = volume.lookup(Ino::ROOT, name.as_bytes());
@@ -202,7 +204,7 @@ fn change_all(volume: &Volume, what: &str) {
                 assert_eq!(volume.xattr(ino, NAME).unwrap(), None, "{what}");
             }
         }
-        // What was freed is used for something else meanwhile.
+        // The freed blocks are used for other content in the meantime.
         let name = format!("other-{round}");
         let written = volume.write_at(create(volume, &name), &vec![round; 50_000], 0);
         written.unwrap();
@@ -213,7 +215,7 @@ fn change_all(volume: &Volume, what: &str) {
     }
 }
 
-/// What e2fsck makes of an image; it must find nothing more then.
+/// Returns the image after a repair by e2fsck, after which it must find nothing more.
 fn repaired(bytes: &[u8], what: &str) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
@@ -243,7 +245,8 @@ fn block_that_lies_is_survived_by_its_neighbours() {
     }
 }
 
-/// Hashes only say where to look: with the hash of other contents a block is not taken for them.
+/// A hash only selects candidates: a block that has the hash of other contents is not shared for
+/// them.
 #[test]
 fn block_with_the_hash_of_another_is_not_shared_for_it() {
     if skip(&["mke2fs", "e2fsck"].map(Requirement::Tool)) {
@@ -259,7 +262,7 @@ fn block_with_the_hash_of_another_is_not_shared_for_it() {
             bed.with_word(bed.shared + ENTRY_HASH_AT, 7),
         ] {
             let (volume, device) = open(bytes);
-            // Read, they are offered for sharing.
+            // A read offers them for sharing.
             let before = values(&volume, &["a", "b", "c", "data"]);
             for (name, value) in [("d", SHARED), ("e", ALONE), ("f", SHARED)] {
                 let ino = create(&volume, name);
@@ -269,7 +272,7 @@ fn block_with_the_hash_of_another_is_not_shared_for_it() {
             assert_eq!(values(&volume, &["a", "b", "c", "data"]), before);
             volume.close().unwrap();
             drop(volume);
-            // e2fsck takes away the attributes whose own hash is wrong.
+            // e2fsck removes the attributes whose own hash is wrong.
             let (volume, _) = open(repaired(&device.to_bytes(), arguments));
             let expected = [SHARED, ALONE, SHARED].map(|value| Some(value.to_vec()));
             assert_eq!(values(&volume, &["d", "e", "f"]), expected);

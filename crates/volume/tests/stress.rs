@@ -64,7 +64,7 @@ fn eight_threads_over_1_gib_in_2_mib_of_cache_read_every_byte_right() {
                     let len = usize::try_from(len).unwrap();
                     check_bytes(volume, ino, at, &mut buf[..len], &mut expected[..len]);
                     at += len as u64;
-                    // And a page that others want too: some of a few, some of all.
+                    // Also read a page that others want: of a few pages, or of all.
                     let pages = if random.below(2) == 0 { 64 } else { 1024 << 8 };
                     let other = random.below(pages) * PAGE_BYTES as u64;
                     check_bytes(
@@ -95,7 +95,7 @@ fn holes_and_unwritten_extents_are_zeros_with_no_device_read() {
             println!("{path} is left out without root");
             continue;
         };
-        // The inode and its map are read here.
+        // The inode and its mapping are read here.
         let size_bytes = volume.metadata(ino).unwrap().size_bytes;
         let data = volume.seek_data(ino, 8192).unwrap_or(size_bytes);
         let before = device.counts();
@@ -122,7 +122,7 @@ fn missing_page_wanted_by_eight_is_read_once() {
     let device = Arc::new(RecordingDevice::new(large.device.clone()));
     let volume = Volume::open_device(device.clone(), &options(64 << 20, "off")).unwrap();
     let ino = volume.resolve(large.path.as_bytes()).unwrap();
-    // Below one indirect block, so that a map block is not counted for a page.
+    // Below one indirect block, so that no mapping block is counted as a page.
     let pages = 12..412_u64;
     volume
         .read_at(ino, &mut [0], 11 * PAGE_BYTES as u64)

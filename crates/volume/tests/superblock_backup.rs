@@ -1,4 +1,4 @@
-//! Superblocks that a power cut left half written, or that are gone: what the backups are for.
+//! Superblocks that a power cut left half written, or that are missing: the use of the backups.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_block::BlockDevice;
@@ -13,10 +13,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where the superblock lies in bytes.
+/// The location of the superblock, in bytes.
 const SUPERBLOCK: Range<usize> = 1024..2048;
 
-/// Where in it the UUID starts.
+/// The offset of the UUID in it.
 const UUID: usize = 0x68;
 
 /// With checksums and with backups, some in unusual places.
@@ -28,7 +28,7 @@ const LAYOUTS: &[&str] = &[
     "-t ext4 -b 4096 -g 2048 -O inline_data,metadata_csum_seed",
 ];
 
-/// The size of an image of which many states are made.
+/// The size of an image of which many states are created.
 const SIZE: &str = "24M";
 
 fn needs() -> bool {
@@ -67,7 +67,7 @@ fn names(volume: &Volume) -> Vec<String> {
         ControlFlow::Continue(())
     });
     listed.expect("a listing");
-    // A volume that is written to lists in another order.
+    // A volume that is open for writing lists in another order.
     names.sort();
     names
 }
@@ -89,8 +89,8 @@ fn apply(device: &OverlayDevice, change: &ChangeRecord) {
     }
 }
 
-/// What is written while a volume is opened, a file made durable, another one made, the label set,
-/// and the volume closed.
+/// Returns the changes of the device while a volume is opened, a file is made durable, another one
+/// is created, the label is set, and the volume is closed.
 fn workload(base: &OverlayDevice) -> Vec<ChangeRecord> {
     let device = Arc::new(RecordingDevice::new(Arc::new(base.clone())));
     let volume = open(Arc::clone(&device) as _, true).expect("a volume");
@@ -104,7 +104,7 @@ fn workload(base: &OverlayDevice) -> Vec<ChangeRecord> {
     device.take_changes()
 }
 
-/// Opens what a power cut left, for reading and then for writing, and checks it.
+/// Opens the state after a power cut, for reading and then for writing, and checks it.
 fn recover(state: &OverlayDevice, image: &mut ImageFile, must_have: &[&str], what: &str) {
     let opened = open(Arc::new(state.clone()), false);
     let volume = opened.unwrap_or_else(|error| panic!("{what}, for reading: {error}"));
@@ -160,12 +160,12 @@ fn superblock_of_either_half_of_every_write_recovers() {
             }
             apply(&before, change);
         }
-        // At open and at close, each half alone.
+        // At open and at close, with each half alone.
         assert!(torn >= 4, "{arguments}: {torn} torn superblocks");
     }
 }
 
-/// The names in the root as a reader sees them now.
+/// Returns the names in the root as a reader sees them now.
 fn names_on(device: &OverlayDevice) -> Vec<String> {
     names(&open(Arc::new(device.clone()), false).expect("a volume"))
 }
@@ -221,7 +221,8 @@ fn superblock_damaged_otherwise_is_taken_from_a_backup() {
         for change in &workload(&base) {
             apply(&base, change);
         }
-        // Blocks, then the block size, then the UUID, then all but the magic number.
+        // The number of blocks, then the block size, then the UUID, then everything except the
+        // magic number.
         for (damaged, byte) in [
             (4..8, 1),
             (0x18..0x1C, 9),
@@ -251,8 +252,8 @@ fn superblock_damaged_otherwise_is_taken_from_a_backup() {
     }
 }
 
-/// A file too large for memory, with no lock: one would outlive its owner in processes that other
-/// tests are about to start.
+/// A file too large for memory, without a lock: a lock would outlive its owner in processes that
+/// other tests are about to start.
 #[derive(Debug)]
 struct LargeFile {
     file: File,

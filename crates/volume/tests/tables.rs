@@ -1,12 +1,12 @@
-//! A volume with any tables is the same volume: a walk finds the same names, metadata and content,
-//! and its statistics tell the tables.
+//! A volume behaves the same with any tables: a walk finds the same names, metadata and content,
+//! and its statistics report the tables.
 
 use larder::tables::Finder;
 use larder::{Ino, OpenOptions, Tables, Volume};
 use larder_testkit::image::recipe;
 use larder_testkit::{Comparison, Fields, Image, Requirement, VolumeSource, compare, skip};
 
-/// Tables by name, and some that no name says.
+/// Returns the tables with names, and some without.
 fn all() -> Vec<Tables> {
     let changed = [
         "page=rbtree",
@@ -41,7 +41,7 @@ fn walk_finds_the_same_with_any_tables() {
         closed: &[],
     };
     for tables in all() {
-        // Much less than the image, so that everything is evicted, too.
+        // Much smaller than the image, so that everything is also evicted.
         let volume = open(2 << 20, tables);
         let sources = [&ours, &volume].map(VolumeSource::new);
         let report = compare(&sources[0], &sources[1], &comparison);
@@ -59,7 +59,7 @@ fn walk_finds_the_same_with_any_tables() {
             stats.page.hits > 0 && stats.dentry.hits > 0,
             "{tables}: {stats:?}"
         );
-        // Of trees, how deep the deepest page lies.
+        // For trees, this is the depth of the deepest page.
         assert!(stats.page.longest_chain > Some(0), "{tables}");
         let has_buckets = expected != Finder::RedBlackTrees;
         assert_eq!(stats.page.buckets > 0, has_buckets, "{tables}");

@@ -1,5 +1,5 @@
-//! Content written through a volume, beside vectors of bytes: on every layout, with a cache that
-//! holds all and one that holds next to nothing; then e2fsck, then the kernel's mount.
+//! Content written through a volume, compared with vectors of bytes: on every layout, with a cache
+//! that holds all content and with a tiny one; then with e2fsck, then with the kernel's mount.
 
 use larder::{Advice, DataMode, Error, Fallocate, Ino, NewFile, OpenOptions, Volume};
 use larder_block::BlockDevice;
@@ -35,7 +35,7 @@ fn name(index: usize) -> String {
     format!("file-{index}")
 }
 
-/// A file as it is to be.
+/// The expected state of a file.
 #[derive(Clone, Default)]
 struct Model {
     bytes: Vec<u8>,
@@ -69,7 +69,7 @@ struct Bed<'v> {
 
 impl Bed<'_> {
     fn offset(&mut self) -> u64 {
-        // Often at the edge of something.
+        // Often at a boundary.
         let near = self.random.below(MOST_BYTES);
         match self.random.below(4) {
             0 => near / 4096 * 4096,
@@ -214,7 +214,8 @@ impl Bed<'_> {
         format!("copy {from} {at} {to} {to_at} {len}")
     }
 
-    /// What is between data and the next hole is all that is not zero.
+    /// Checks that all bytes from `at` to the next data are zero, and that the next hole is in the
+    /// file or at its end.
     fn check_seeks(&self, file: usize, at: u64) {
         let (ino, bytes) = (self.inos[file], &self.models[file].bytes);
         let size = bytes.len() as u64;

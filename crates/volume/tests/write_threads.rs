@@ -1,5 +1,5 @@
-//! Many threads that write, read, cut and sync at once, with a cache that holds next to nothing and a
-//! flusher: what is read is never a mixture, and what is left is whole.
+//! Many threads that write, read, truncate and sync at once, with a tiny cache and a flusher: a
+//! read never returns a mixture, and the final contents are complete.
 
 use larder::{Ino, NewFile, OpenOptions, Volume};
 use larder_block::BlockDevice;
@@ -32,7 +32,8 @@ fn create(volume: &Volume, name: &str) -> Ino {
     volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap().ino
 }
 
-/// Writes whole units of its own, each with one byte all over; returns what each is to hold.
+/// Writes whole units of its own, each with one repeated byte. Returns the expected contents of
+/// each unit.
 fn write_units(volume: &Volume, ino: Ino, writer: u64, seed: Seed) -> Vec<(u64, u8)> {
     let mut random = Random::new(seed.part(writer));
     let mut units = vec![0; usize::try_from(UNITS).unwrap()];
@@ -65,7 +66,7 @@ fn read_units(volume: &Volume, ino: Ino, is_over: &AtomicBool, seed: Seed) {
     }
 }
 
-/// Grows and cuts a file of its own, beside the flusher.
+/// Extends and truncates its own file, concurrently with the flusher.
 fn churn(volume: &Volume, ino: Ino, seed: Seed) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut model: Vec<u8> = Vec::new();

@@ -1,10 +1,10 @@
 //! The thread that serves metrics over HTTP: a poll loop over a few connections.
 //!
 //! # Model
-//! Each connection goes one way: the head of a request comes in, the answer goes out, and what the
-//! client still sends is dropped until it hangs up, so that the answer is not lost with a reset.
-//! [`CLIENT_TIME`] after it was let in, a connection ends wherever it is; where there are
-//! [`MOST_CLIENTS`], the oldest goes for the next.
+//! Each connection has three steps. The head of a request is received, the response is sent, and
+//! further input is dropped until the client closes the connection, so that the response is not
+//! lost with a reset. A connection ends [`CLIENT_TIME`] after it was accepted, in any state. If
+//! there are [`MOST_CLIENTS`], the oldest is closed to accept the next.
 
 use super::exposition;
 use super::http::{self, HEAD_BYTES};
@@ -20,16 +20,16 @@ use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a client may take, in all.
+/// The maximum time of a connection.
 const CLIENT_TIME: Duration = Duration::from_secs(5);
-/// How many connections there may be at once.
+/// The maximum number of connections at once.
 const MOST_CLIENTS: usize = 32;
-/// How long a text is as good as new.
+/// The time for which a text is reused.
 const FRESH_TIME: Duration = Duration::from_secs(1);
-/// How long the next client waits if there was no descriptor for the last.
+/// The time until the next accept if the last failed for lack of descriptors.
 const RETRY_TIME: Duration = Duration::from_millis(100);
 
-/// An address at which metrics will be served: others cannot have it any more.
+/// An address at which metrics will be served. It is bound, so no other process can use it.
 #[derive(Debug)]
 pub struct Metrics {
     listener: TcpListener,
@@ -37,26 +37,27 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Takes the address; with port 0, a free port.
+    /// Binds the address; with port 0, a free port.
     ///
     /// # Errors
-    /// [`Error::Metrics`], if it is in use, or not this machine's.
+    /// [`Error::Metrics`] if it is in use, or is not an address of this machine.
     pub fn bind(address: SocketAddr) -> Result<Self> {
         let failed = |source| Error::Metrics { address, source };
         let listener = TcpListener::bind(address).map_err(failed)?;
-        // A client may be gone between the poll and the accept.
+        // A client may close its connection between the poll and the accept.
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address })
     }
 
-    /// The address, with the port that it got.
+    /// Returns the address, with the port that was bound.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves the statistics of the mount at `mountpoint`; `stats` returns `None` once its volume is closed.
+    /// Serves the statistics of the mount at `mountpoint`. `stats` returns `None` once its volume
+    /// is closed.
     pub fn serve(
         self,
         mountpoint: &Path,
@@ -82,10 +83,10 @@ impl Metrics {
     }
 }
 
-/// A thread that serves metrics until this is dropped.
+/// A thread that serves metrics until it is dropped.
 #[derive(Debug)]
 pub struct Exporter {
-    /// Closed to end the thread; first taken, since the thread is waited for.
+    /// Closed to end the thread. It is taken before the thread is joined.
     running: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
@@ -103,7 +104,7 @@ impl Drop for Exporter {
     }
 }
 
-/// A text that is made anew when it is old.
+/// A text that is made again when it is older than [`FRESH_TIME`].
 struct Fresh<F> {
     make: F,
     made: Option<(Instant, String)>,
@@ -150,7 +151,7 @@ fn serve(
     }
 }
 
-/// Lets in who waits; false if descriptors are short.
+/// Accepts the waiting clients. Returns false if there are not enough descriptors.
 fn admit(listener: &TcpListener, clients: &mut VecDeque<Client>) -> bool {
     loop {
         match listener
@@ -174,7 +175,7 @@ fn admit(listener: &TcpListener, clients: &mut VecDeque<Client>) -> bool {
 }
 
 fn timespec(duration: Duration) -> Timespec {
-    // Rounded up, so that a deadline is over when the poll is.
+    // Rounded up, so that the deadline has passed when the poll returns.
     let duration = duration + Duration::from_millis(1);
     Timespec {
         tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
@@ -189,13 +190,13 @@ struct Client {
     progress: Progress,
 }
 
-/// How far it is.
+/// The state of a connection.
 enum Progress {
-    /// The head of a request, as far as it has arrived.
+    /// The part of the request's head that was received.
     Asking(Vec<u8>),
-    /// The answer, and how much of it has gone.
+    /// The response, and the number of bytes that were sent.
     Answering(Vec<u8>, usize),
-    /// What comes is dropped.
+    /// Further input is dropped.
     Draining,
 }
 
@@ -221,7 +222,8 @@ impl Client {
         PollFd::new(&self.stream, flags)
     }
 
-    /// Goes on by one step, so that all have their turn; false if the connection is over.
+    /// Executes one step, so that all connections progress. Returns false if the connection has
+    /// ended.
     fn go_on(&mut self, metrics: &mut dyn FnMut() -> Option<String>) -> bool {
         self.step(metrics).unwrap_or_else(|error| {
             let kind = error.kind();
@@ -229,7 +231,7 @@ impl Client {
         })
     }
 
-    /// One read or write; false if the client has hung up.
+    /// Reads or writes once. Returns false if the client has closed the connection.
     fn step(&mut self, metrics: &mut dyn FnMut() -> Option<String>) -> io::Result<bool> {
         let mut piece = [0; 4096];
         match &mut self.progress {

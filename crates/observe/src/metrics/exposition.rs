@@ -1,4 +1,5 @@
-//! The text that Prometheus reads: one list of all figures, with their names, kinds and explanations.
+//! The text that Prometheus reads: one list of all figures, with their names, kinds and
+//! explanations.
 
 use larder::{
     AttributeStats, CacheStats, DeviceStats, MbCacheStats, ReadaheadStats, RecordingStats, Stats,
@@ -11,16 +12,16 @@ type Label<'a> = (&'a str, &'a str);
 
 /// A figure of `T`.
 struct Figure<T> {
-    /// A `counter` only grows: rates make sense. A `gauge` goes up and down.
+    /// A `counter` only increases, so that rates are meaningful. A `gauge` increases and decreases.
     kind: &'static str,
     name: &'static str,
     help: &'static str,
-    /// Returns the value; `None` where it is unknown.
+    /// Returns the value; `None` if it is unknown.
     value: fn(&T) -> Option<u64>,
 }
 
-/// Builds a table of figures. A figure is named by the prefix and its field; one whose name is no field
-/// has its value after `=`.
+/// Builds a table of figures. The name of a figure is the prefix and its field. If the name is not
+/// a field, its value follows `=`.
 macro_rules! figures {
     (@value $field:ident) => { |of| of.$field.into() };
     (@value $name:ident $value:expr) => { $value };
@@ -100,8 +101,8 @@ const MBCACHES: &[Figure<MbCacheStats>] = figures! { "larder_mbcache_"
     counter dropped_by_shrinker, "Entries that went because memory was short.";
 };
 
-/// All figures of the mount at `mountpoint`, in the text exposition format 0.0.4. Every sample has
-/// `labels`, which keep mounts apart whose texts are read together.
+/// Returns all figures of the mount at `mountpoint`, in the text exposition format 0.0.4. Every
+/// sample has `labels`, which distinguish mounts whose texts are read together.
 #[must_use]
 pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     let mut text = Text {
@@ -154,14 +155,14 @@ pub fn exposition(stats: &Stats, mountpoint: &str, labels: &[Label]) -> String {
     text.out
 }
 
-/// A text being written. That writing to a string fails cannot be: its results are dropped.
+/// A text that is written. Writing to a string cannot fail, so the results are ignored.
 struct Text<'a> {
     out: String,
     labels: &'a [Label<'a>],
 }
 
 impl Text<'_> {
-    /// A metric that says something by the labels of its samples alone.
+    /// Writes a metric whose information is only in the labels of its samples.
     fn info(&mut self, name: &str, help: &str, samples: &[&[Label]]) {
         self.head(name, "gauge", help);
         for labels in samples {
@@ -169,7 +170,8 @@ impl Text<'_> {
         }
     }
 
-    /// Each figure of all `those`, which their labels tell apart. One that is not known of any is left out.
+    /// Writes each figure for all `those`, which their labels distinguish. A figure that is unknown
+    /// for all of them is omitted.
     fn figures<T>(&mut self, figures: &[Figure<T>], those: &[(&[Label], &T)]) {
         for figure in figures {
             let suffix = if figure.kind == "counter" {
@@ -209,7 +211,7 @@ impl Text<'_> {
     }
 }
 
-/// A label's value, in which three characters mean something else.
+/// Returns a label's value with its three special characters escaped.
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")

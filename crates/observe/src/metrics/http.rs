@@ -1,18 +1,19 @@
-//! What is answered to an HTTP request, judged by its head alone.
+//! Responses to HTTP requests, which depend only on the head of the request.
 
 use httparse::{EMPTY_HEADER, Error, Request, Status};
 
-/// The longest head of a request in bytes.
+/// The maximum length of a request's head, in bytes.
 pub const HEAD_BYTES: usize = 8 << 10;
-/// The most headers of a request.
+/// The maximum number of headers in a request.
 const MOST_HEADERS: usize = 64;
 
-/// The type of Prometheus' text.
+/// The content type of Prometheus' text.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// The answer to a request of which `head` has arrived: none as long as more must come. `metrics` is
-/// asked for the text if that is what is wanted; it has none once the volume is closed.
+/// Returns the response to a request of which `head` was received, or `None` if more is needed.
+/// `metrics` is called for the text if the request is for the metrics. It returns `None` once the
+/// volume is closed.
 pub fn answer(head: &[u8], metrics: impl FnOnce() -> Option<String>) -> Option<Vec<u8>> {
     let mut headers = [EMPTY_HEADER; MOST_HEADERS];
     let mut request = Request::new(&mut headers);
@@ -45,7 +46,8 @@ fn refusal(status: &str, what: &str) -> Vec<u8> {
     response(status, PLAIN, &format!("{what}\n"), false)
 }
 
-/// `status` may have further headers behind it. Each connection is good for one response.
+/// Returns a response. `status` may be followed by further headers. Each connection is used for one
+/// response.
 fn response(status: &str, kind: &str, body: &str, is_head: bool) -> Vec<u8> {
     let len = body.len();
     let body = if is_head { "" } else { body };

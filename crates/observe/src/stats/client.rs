@@ -1,4 +1,4 @@
-//! The asking end of the socket.
+//! The client's end of the socket.
 
 use super::directory::Mount;
 use super::protocol::{ANSWER_BYTES, Answer, Question, receive, send};
@@ -10,15 +10,15 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// How long a server may take for an answer.
+/// The maximum time for a response.
 const SERVER_TIME: Duration = Duration::from_secs(10);
-/// How long a server may take to write all that is not on the image yet.
+/// The maximum time in which a server writes everything that is not on the image yet.
 const CLOSE_TIME: Duration = Duration::from_hours(1);
-/// How often it is looked whether a server has ended.
+/// The interval between checks whether a server has exited.
 const EXIT_CHECK: Duration = Duration::from_millis(5);
 
 impl Mount {
-    /// What the caches behind the mount did.
+    /// Returns the statistics of the mount.
     ///
     /// # Errors
     /// [`Error::NotOwner`], [`Error::NoServer`], or [`Error::Stats`].
@@ -26,10 +26,11 @@ impl Mount {
         self.ask_stats(Question::Stats)
     }
 
-    /// [`Mount::stats`] without the longest chains, for those who ask often: no bucket is looked at.
+    /// Returns the same as [`Mount::stats`] without the longest chains, for frequent queries: no
+    /// bucket is visited.
     ///
     /// # Errors
-    /// As [`Mount::stats`].
+    /// The same as for [`Mount::stats`].
     pub fn counts(&self) -> Result<Stats> {
         self.ask_stats(Question::Counts)
     }
@@ -41,10 +42,10 @@ impl Mount {
         }
     }
 
-    /// The bucket histogram of one cache behind the mount.
+    /// Returns the bucket histogram of one cache of the mount.
     ///
     /// # Errors
-    /// As [`Mount::stats`].
+    /// The same as for [`Mount::stats`].
     pub fn histogram(&self, cache: CacheKind) -> Result<HistogramReport> {
         match self.ask(Question::Histogram { cache })? {
             Answer::Histogram(report) => Ok(*report),
@@ -86,13 +87,14 @@ impl Mount {
         }
     }
 
-    /// Whether a larder server listens for the mount.
+    /// Returns whether a larder server listens for the mount.
     #[must_use]
     pub fn is_answering(&self) -> bool {
         self.sockets().any(|path| UnixStream::connect(path).is_ok())
     }
 
-    /// Asks the server, before an unmount, to report how it closes its volume; `None` if it cannot be asked.
+    /// Requests, before an unmount, a report from the server on how it closes its volume. Returns
+    /// `None` if the request fails.
     #[must_use]
     pub fn ask_close(&self) -> Option<Closing> {
         let mut stream = self.connect().ok()?;
@@ -101,8 +103,8 @@ impl Mount {
         Some(Closing(stream))
     }
 
-    /// Waits until the server of a mount that is gone has closed its image, which it
-    /// tells by no longer listening.
+    /// Waits until the server of a mount that was unmounted has closed its image. The server then
+    /// no longer listens.
     pub fn await_server_exit(&self, deadline: Instant) {
         while Instant::now() < deadline && self.is_answering() {
             std::thread::sleep(EXIT_CHECK);
@@ -112,11 +114,11 @@ impl Mount {
     /// Removes the socket of a server that was killed.
     pub fn remove_stale_socket(&self) {
         for socket in self.sockets() {
-            // Any other failure, such as a full queue, says nothing of the server.
+            // Any other failure, such as a full queue, does not mean that the server has exited.
             let is_stale = UnixStream::connect(&socket)
                 .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
             if is_stale {
-                // Gone already is fine: the server may have cleaned up.
+                // The server may have removed the socket already.
                 let _ = fs::remove_file(&socket);
             }
         }

@@ -1,8 +1,8 @@
-//! Where the sockets are: a directory of the user's own.
+//! The directory of the sockets, which belongs to the user.
 //!
-//! `/run/larder` for root, `$XDG_RUNTIME_DIR/larder` for others, and
-//! `/tmp/larder-UID` where those cannot be had. The last lies where everyone can
-//! write, so that each use checks owner, mode, and that it is no symbolic link.
+//! `/run/larder` for root, `$XDG_RUNTIME_DIR/larder` for other users, and `/tmp/larder-UID` if
+//! those are not available. The last is in a directory that everyone can write. Therefore each use
+//! checks the owner and the mode, and that it is not a symbolic link.
 
 use crate::{Error, Result};
 use std::env;
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 /// What identifies the statistics socket of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is mounted, for messages.
+    /// The mount point, for messages.
     pub mountpoint: PathBuf,
-    /// The major and minor part of its device number, which name the socket.
+    /// The major and minor device number, from which the socket is named.
     pub device: (u32, u32),
     /// The user who mounted it.
     pub owner: u32,
@@ -28,14 +28,14 @@ impl Mount {
         format!("{major}-{minor}.sock")
     }
 
-    /// Returns the path for a server of this process's user: in the first directory that is safe and exists
-    /// or can be made.
+    /// Returns the path for a server of this process's user: in the first directory that is safe
+    /// and exists or can be created.
     pub(super) fn own_socket(&self) -> Result<PathBuf> {
         let directory = make(rustix::process::geteuid().as_raw())?;
         Ok(directory.join(self.socket_name()))
     }
 
-    /// Sockets of the mount that lie in safe directories.
+    /// Returns the sockets of the mount in safe directories.
     pub(super) fn sockets(&self) -> impl Iterator<Item = PathBuf> {
         let safe = |directory: &PathBuf| check(directory, self.owner).is_ok();
         let directories = candidates(self.owner).into_iter().filter(safe);
@@ -43,7 +43,8 @@ impl Mount {
     }
 }
 
-/// Directories in which a server of user `uid` may have its socket, best first.
+/// Returns the directories in which a server of user `uid` may have its socket, the preferred
+/// first.
 fn candidates(uid: u32) -> Vec<PathBuf> {
     if uid == 0 {
         // XDG_RUNTIME_DIR may be that of the user who called sudo.
@@ -64,7 +65,7 @@ fn candidates(uid: u32) -> Vec<PathBuf> {
     directories
 }
 
-/// The first candidate that exists or can be made, and is safe.
+/// Returns the first candidate that is safe and exists or can be created.
 fn make(uid: u32) -> Result<PathBuf> {
     let mut made = Err(refused(&env::temp_dir(), "no candidate"));
     for directory in candidates(uid) {
@@ -85,7 +86,7 @@ fn make_one(directory: &Path, uid: u32) -> Result<()> {
     }
 }
 
-/// Checks that nobody but `uid` can have put anything into `directory`.
+/// Checks that only `uid` can have created files in `directory`.
 fn check(directory: &Path, uid: u32) -> Result<()> {
     let metadata =
         fs::symlink_metadata(directory).map_err(|error| refused(directory, error.to_string()))?;

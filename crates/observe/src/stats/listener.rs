@@ -1,10 +1,10 @@
-//! The server's end of the socket: one thread, one client at a time. Who waits for the end of the
-//! mount is put aside.
+//! The server's end of the socket: one thread, one client at a time. Clients that wait for the end
+//! of the mount are kept aside.
 //!
-//! The socket bears the mount's device number, which the kernel gives to the
-//! next mount as soon as ours is gone. That mount's server may have put its
-//! socket in the place of ours before we end; so the thread is woken by a pipe of
-//! its own, not through the file, and the file is removed only if it is ours.
+//! The socket is named after the mount's device number, which the kernel assigns to the next mount
+//! as soon as this one is unmounted. The server of that mount may have replaced the socket before
+//! this server ends. Therefore the thread is woken by a separate pipe, not through the socket's
+//! file, and the file is removed only if it belongs to this server.
 
 use super::directory::Mount;
 use super::protocol::{Answer, QUESTION_BYTES, Question, receive, send};
@@ -22,11 +22,11 @@ use std::sync::Weak;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a client may take, in all.
+/// The maximum time of a connection.
 const CLIENT_TIME: Duration = Duration::from_secs(1);
-/// How many may wait for the end of the mount.
+/// The maximum number of clients that wait for the end of the mount.
 const MOST_WAITING: usize = 16;
-/// How long the next client waits if the last could not be let in.
+/// The time until the next accept if the last failed.
 const RETRY_TIME: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -35,15 +35,15 @@ const RETRY_TIME: Timespec = Timespec {
 /// A listening socket and its thread.
 #[derive(Debug)]
 pub struct Listener {
-    /// Removed when the listener has ended.
+    /// Removed after the listener has ended.
     _socket: SocketFile,
     /// Closed to end the thread.
     running: UnixStream,
-    /// Returns who waits for the end of the mount.
+    /// Returns the clients that wait for the end of the mount.
     thread: JoinHandle<Vec<UnixStream>>,
 }
 
-/// The socket's file, removed when this is dropped.
+/// The socket's file, removed on drop.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -52,7 +52,7 @@ struct SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Gone already is fine: an unmount may have cleaned up.
+        // An unmount may have removed it already.
         if fs::symlink_metadata(&self.path).is_ok_and(|file| file.ino() == self.ino) {
             let _ = fs::remove_file(&self.path);
         }
@@ -69,7 +69,7 @@ impl Listener {
         Self::start_at(&path, move |question| answer(&volume, question))
     }
 
-    /// Listens at `path`, and answers what `answer` says.
+    /// Listens at `path`, and sends the results of `answer`.
     ///
     /// # Errors
     /// [`Error::Stats`].
@@ -78,7 +78,7 @@ impl Listener {
         answer: impl Fn(Question) -> Answer + Send + 'static,
     ) -> Result<Self> {
         let failed = |error: io::Error| Error::Stats(format!("{}: {error}", path.display()));
-        // The device number is ours now: what bears its name is stale.
+        // The device number belongs to this mount now, so an existing file of that name is stale.
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
@@ -107,7 +107,8 @@ impl Listener {
         })
     }
 
-    /// Ends the thread, tells those who wait how the volume was `closed`, and removes the socket.
+    /// Ends the thread, reports to waiting clients how the volume was `closed`, and removes the
+    /// socket.
     pub fn stop(self, closed: &Answer) {
         drop(self.running);
         let Ok(waiting) = self.thread.join() else {
@@ -121,14 +122,15 @@ impl Listener {
     }
 }
 
-/// Answers clients until the other end of `stopped` is closed, and then those who were there before.
+/// Answers clients until the other end of `stopped` is closed, and then the clients that connected
+/// before.
 fn listen(
     listener: &UnixListener,
     stopped: &UnixStream,
     answer: &dyn Fn(Question) -> Answer,
     waiting: &mut Vec<UnixStream>,
 ) -> io::Result<()> {
-    // A client may be gone between the poll and the accept.
+    // A client may close its connection between the poll and the accept.
     listener.set_nonblocking(true)?;
     loop {
         let mut polled = [
@@ -145,7 +147,7 @@ fn listen(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => {
                 tracing::debug!("a statistics client cannot be let in: {error}");
-                // Without a free descriptor, it would be there again at once.
+                // Without a free descriptor, the poll would return for it again at once.
                 let mut stop = [PollFd::new(stopped, PollFlags::IN)];
                 match poll(&mut stop, Some(&RETRY_TIME)) {
                     Ok(_) if is_stopped => return Ok(()),

@@ -1,15 +1,13 @@
-//! The statistics socket: one for each mount, its owner's alone.
+//! The statistics socket: one for each mount, accessible only to its owner and root.
 //!
-//! A server listens on a Unix socket that is named after the mount's device
-//! number, in a directory that nobody else can write. A client sends one line of
-//! JSON, a [`Question`], and gets one line of JSON, an [`Answer`].
+//! A server listens on a Unix socket that is named after the mount's device number, in a directory
+//! that no other user can write. A client sends one line of JSON, a [`Question`], and receives one
+//! line of JSON, an [`Answer`].
 //!
 //! Invariants:
-//! 1. Only the owner of the server and root get an answer: the mode of the
-//!    directory and of the socket says so, and both ends check the other's
-//!    credentials.
-//! 2. A client can hold up the socket's own thread for a second, and the mount
-//!    not at all.
+//! 1. Only the owner of the server and root get an answer. The modes of the directory and of the
+//!    socket ensure this, and both ends check the other's credentials.
+//! 2. A client can delay the socket's own thread for a second, and cannot delay the mount.
 
 mod client;
 mod directory;

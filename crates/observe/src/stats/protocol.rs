@@ -1,4 +1,4 @@
-//! What is said over the socket, and how much of it.
+//! The messages of the socket, and their limits.
 
 use larder::{CacheKind, HistogramReport, Stats};
 use serde::de::DeserializeOwned;
@@ -7,29 +7,29 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-/// The longest question in bytes.
+/// The maximum length of a question, in bytes.
 pub(super) const QUESTION_BYTES: usize = 1024;
-/// The longest answer in bytes: a histogram has few lines.
+/// The maximum length of an answer, in bytes: a histogram has few lines.
 pub(super) const ANSWER_BYTES: usize = 4 << 20;
 
-/// What can be asked, as in `{"ask":"histogram","cache":"page"}`.
+/// A query, as in `{"ask":"histogram","cache":"page"}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase")]
 pub enum Question {
-    /// All counts, and the longest chains, for which every bucket is looked at.
+    /// All counts, and the longest chains, which require a visit of every bucket.
     Stats,
     /// All counts, without the longest chains.
     Counts,
     /// The bucket histogram of one cache.
     Histogram {
-        /// Which cache.
+        /// The cache.
         cache: CacheKind,
     },
-    /// How the volume was closed: answered when it is, once the mount is gone.
+    /// How the volume was closed. The answer is sent then, after the unmount.
     Close,
 }
 
-/// What is answered, as in `{"histogram":{"cache":"page",...}}`.
+/// An answer, as in `{"histogram":{"cache":"page",...}}`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
@@ -37,11 +37,12 @@ pub enum Answer {
     Stats(Box<Stats>),
     /// The bucket histogram.
     Histogram(Box<HistogramReport>),
-    /// The volume is closed; what went wrong, if anything did.
+    /// The volume is closed; contains the error, if there was one.
     Closed(Option<String>),
-    /// The volume is closed, and all is on the image; but its recording ended early, and why.
+    /// The volume is closed, and everything is on the image, but its recording ended early;
+    /// contains the reason.
     Unrecorded(String),
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     Error(String),
 }
 
@@ -55,8 +56,8 @@ pub(super) fn send(stream: &mut UnixStream, message: &impl Serialize) -> io::Res
 /// Receives one line of at most `limit_bytes`, until `deadline`.
 ///
 /// # Errors
-/// `TimedOut` if the line is late, however slowly it drips in; `InvalidData` if
-/// it is too long or makes no sense.
+/// `TimedOut` if the line is not complete in time, however slowly it arrives; `InvalidData` if it
+/// is too long or invalid.
 pub(super) fn receive<T: DeserializeOwned>(
     stream: &mut UnixStream,
     limit_bytes: usize,
