@@ -1,14 +1,14 @@
-//! The memory budget: how it is divided. What happens when it is used up, [`shrink`](crate::shrink) says.
+//! The division of the memory budget. [`shrink`](crate::shrink) describes what happens when it is used up.
 //!
-//! # What the budget holds
-//! Frames, their slots, and all bucket heads are accounted for from the start,
-//! resident or not. The slots of dentries, inodes and shared attributes are mapped up to a cap, but
-//! accounted for as they are touched: whenever an arena outgrows what it was
-//! granted by a frame's worth of slots, the pool gives up a frame. At
-//! its cap an arena reuses its own slots. Inodes in use are accounted for likewise, by their holder. When memory is short and as many slots are free as
-//! a frame holds, an arena gives its last ones back; then the pool has that frame again.
+//! # What the budget covers
+//! Frames, their slots, and all bucket heads are charged from the start, resident or not. The slots of
+//! dentries, inodes and shared attributes are mapped up to a cap, but charged when they are touched: whenever
+//! an arena needs more than it was granted, by as many slots as a frame holds, the pool gives up a frame. At
+//! its cap an arena reuses its own slots. Inodes in use are charged likewise, by their holder. When memory is
+//! short and at least as many slots are free as a frame holds, an arena gives back its last slots, and the
+//! pool regains that frame.
 //!
-//! Outside the budget, some 100 KiB whatever its size: counters and wait queues.
+//! Counters and wait queues are outside the budget: about 100 KiB, whatever the budget is.
 //!
 //! # Tunables
 //! See [`BudgetConfig`].
@@ -21,34 +21,34 @@ use crate::tables::{Memory, Pages, TableChoice, TableSize, Tables};
 use crate::tape::CacheKind;
 use std::hash::{BuildHasher, RandomState};
 
-/// How a budget is to be divided.
+/// The parameters of the division of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetConfig {
-    /// The budget in bytes. Below about 64 KiB the least that works is used: one
-    /// frame, and a page for each arena.
+    /// The budget in bytes. Below about 64 KiB the smallest usable amount is used: one frame, and a page for
+    /// each arena.
     pub budget_bytes: u64,
     /// Size of a file-system block in bytes: a power of two up to 64 KiB.
     pub block_size_bytes: usize,
-    /// At most one part in so many of the budget is for dentries. Default: 8.
+    /// Divisor of the budget: at most this fraction is for dentries. Default: 8.
     pub dentry_part: u64,
-    /// At most one part in so many of the budget is for inodes. Default: 8.
+    /// Divisor of the budget: at most this fraction is for inodes. Default: 8.
     pub inode_part: u64,
-    /// What the hashes of names depend on. Default: random, so that an image
-    /// cannot be made whose names share a bucket.
+    /// The seed of the hashes of names. Default: random, so that an image cannot be made whose names share a
+    /// bucket.
     pub name_seed: [u64; 2],
-    /// What finds attribute blocks to share. Default: nothing.
+    /// The cache that finds attribute blocks to share. Default: none.
     pub shared_blocks: Variant,
-    /// What finds inodes of attribute values to share. Default: nothing.
+    /// The cache that finds inodes of attribute values to share. Default: none.
     pub shared_inodes: Variant,
-    /// The tables of the caches. Default: ours.
+    /// The tables of the caches. Default: Larder's own.
     pub tables: Tables,
 }
 
 impl BudgetConfig {
-    /// The defaults for a budget and a block size, with a seed of its own.
+    /// Returns the defaults for a budget and a block size, with a random seed.
     #[must_use]
     pub fn new(budget_bytes: u64, block_size_bytes: usize) -> Self {
-        // The one source of randomness in the standard library.
+        // The only source of randomness in the standard library.
         let random = RandomState::new();
         Self {
             budget_bytes,
@@ -64,7 +64,7 @@ impl BudgetConfig {
 }
 
 impl ArenaConfig {
-    /// At most `bytes` for slots of `slot_bytes` and their buckets.
+    /// Returns the sizes of an arena and its buckets, with slots of `slot_bytes`, that take at most `bytes`.
     fn new(bytes: u64, slot_bytes: usize, frame_bytes: usize) -> Self {
         let chunk = to_number((frame_bytes / slot_bytes).max(1) as u64);
         let slots = to_number(bytes / (slot_bytes + HEAD_BYTES) as u64).max(chunk);
@@ -76,7 +76,8 @@ impl ArenaConfig {
         }
     }
 
-    /// With as many buckets as `size` says, and its part of them; ours has a size of its own.
+    /// Applies the number of buckets that `size` selects, and this table's part of them.
+    /// [`TableSize::Larder`] keeps the arena's own number.
     fn sized(self, size: TableSize, cache: CacheKind, budget_bytes: u64, part: u32) -> Self {
         let memory = Memory {
             bytes: budget_bytes,
@@ -86,7 +87,7 @@ impl ArenaConfig {
         Self { bits, ..self }
     }
 
-    /// Bytes accounted for from the start: the first chunk and the buckets.
+    /// Returns the bytes that are charged from the start: the first chunk and the buckets.
     fn prepaid_bytes(&self, frame_bytes: usize) -> u64 {
         (frame_bytes + (self.bucket_bytes << self.bits)) as u64
     }
@@ -95,15 +96,15 @@ impl ArenaConfig {
 /// The sizes of a cache of shared attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedConfig {
-    /// Entries at most.
+    /// The largest number of entries.
     pub limit_entries: u32,
-    /// What they lie in.
+    /// The arena of the entries.
     pub arena: ArenaConfig,
 }
 
 impl SharedConfig {
-    /// For `variant` in at most a 64th of `budget_bytes`, or what its least takes; none if it needs
-    /// no memory.
+    /// Returns the sizes for `variant` in at most 1/64 of `budget_bytes`, or the smallest possible ones;
+    /// `None` if the variant needs no memory.
     fn new(variant: Variant, budget_bytes: u64, frame_bytes: usize) -> Option<Self> {
         let sizes = Sizes::of(variant)?;
         let config = Config::new(variant, sizes.limit_within(budget_bytes / 64));
@@ -119,7 +120,7 @@ impl SharedConfig {
     }
 }
 
-/// A budget divided.
+/// A divided budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
     /// Pages and buffers.
@@ -130,29 +131,29 @@ pub struct Division {
     pub long_names: ArenaConfig,
     /// Inodes.
     pub inodes: ArenaConfig,
-    /// Attribute blocks to share, if there is a cache of them.
+    /// Attribute blocks to share, if there is a cache for them.
     pub shared_blocks: Option<SharedConfig>,
-    /// Inodes of attribute values to share, if there is a cache of them.
+    /// Inodes of attribute values to share, if there is a cache for them.
     pub shared_inodes: Option<SharedConfig>,
 }
 
-/// At most one part in so many of the frames is given up for what cannot be evicted because it is
-/// in use: inodes that the kernel or a program holds.
+/// Divisor of the frames: at most this fraction is given up for objects that cannot be evicted because they
+/// are in use, such as inodes that the kernel or a program holds.
 pub const IN_USE_PART: u32 = 4;
 
 /// The size of a bucket head in bytes.
 const HEAD_BYTES: usize = 4;
 /// The size of a frame's slot in bytes.
 const FRAME_SLOT_BYTES: u64 = 32;
-/// Most buckets for a frame by our own sizes, of pages (4/3), in bytes, rounded up.
+/// Bucket bytes for each frame with Larder's own sizes: of pages (4/3 buckets), rounded up.
 const PAGE_HEADS_BYTES: u64 = 6;
-/// And of buffers (1/4).
+/// The same for buffers (1/4 bucket).
 const BUFFER_HEADS_BYTES: u64 = 1;
-/// Names longer than short have one part in 2 to so many of the names' memory and buckets.
+/// Long names get one part in 2^`LONG_PART` of the memory and buckets of names.
 const LONG_PART: u32 = 3;
 
 impl Division {
-    /// Divides as `config` says, for inodes in slots of `inode_slot_bytes`.
+    /// Divides the budget according to `config`, for inodes in slots of `inode_slot_bytes`.
     ///
     /// # Panics
     /// If the block size is not a power of two up to 64 KiB.
@@ -163,8 +164,8 @@ impl Division {
             block.is_power_of_two() && block <= 1 << 16,
             "a block size of {block} bytes"
         );
-        // A page of the machine, since memory is given up by those, unless that
-        // is more blocks than a slot has bits for.
+        // A frame is a page of the machine, since memory is given up in such pages, but at most as many
+        // blocks as a slot has bits for.
         let page_bytes = rustix::param::page_size().min(block * 32);
         let frame_bytes = block.max(4096).max(page_bytes);
         let names = config.budget_bytes / config.dentry_part.max(1);
@@ -204,7 +205,7 @@ impl Division {
         }
     }
 
-    /// What the buckets of the four caches take.
+    /// Returns the bytes that the buckets of the four caches take.
     #[must_use]
     pub fn heads_bytes(&self) -> u64 {
         let arenas = [self.short_names, self.long_names, self.inodes].map(|arena| arena.bits);
@@ -214,7 +215,7 @@ impl Division {
     }
 }
 
-/// As many frames as `left_bytes` have room for, and their tables; `chunks` of them may be given up.
+/// Returns as many frames as fit into `left_bytes`, and their tables. `chunks` of the frames may be given up.
 fn frames_of(
     left_bytes: u64,
     frame_bytes: usize,
@@ -230,7 +231,7 @@ fn frames_of(
         let bytes = config.budget_bytes;
         size.bits(cache, Memory { bytes, own_bits })
     };
-    // What a size takes of the memory: as much for each frame, or all at once.
+    // Memory for the buckets of a size: for each frame, and in total.
     let heads = |size, cache, own_bytes: u64| match size {
         TableSize::Larder => (own_bytes, 0),
         size => (0, (HEAD_BYTES as u64) << bits(size, cache, 0)),

@@ -14,27 +14,27 @@ use crate::tape::Tape;
 use larder_block::BlockDevice;
 use std::sync::Arc;
 
-/// The caches could not be made.
+/// An error in the creation of the caches.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel gave no address space. Errno: `ENOMEM`.
+    /// The kernel could not map the address space. Errno: `ENOMEM`.
     #[error("cannot map memory for caches of {budget_bytes} bytes: {source}")]
     Map {
-        /// The budget asked for.
+        /// The requested budget.
         budget_bytes: u64,
-        /// The system's reason.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The tables were to be larger than they can be useful. Errno: `EINVAL`.
+    /// The requested tables are too large for the budget. Errno: `EINVAL`.
     #[error(
         "tables of {bytes} bytes are more than half of the {budget_bytes} that the caches have: \
          choose fewer buckets, or more memory"
     )]
     Tables {
-        /// What their buckets would take.
+        /// The size of their buckets.
         bytes: u64,
-        /// The budget asked for.
+        /// The requested budget.
         budget_bytes: u64,
     },
 }
@@ -50,16 +50,16 @@ pub struct Caches<const W: usize = RAW_INODE_WORDS> {
     pub dentries: DentryCache,
     /// Inodes.
     pub inodes: InodeCache<W>,
-    /// Attributes that several files have.
+    /// Attributes that several files share.
     pub attributes: Arc<AttributeCaches>,
 }
 
 impl<const W: usize> Caches<W> {
-    /// Caches for `device` that together stay within the budget.
+    /// Creates caches for `device` that together stay within the budget.
     ///
     /// # Errors
-    /// [`Error::Map`] for want of address space, [`Error::Tables`] if sizes other than ours leave
-    /// too little for what is cached.
+    /// [`Error::Map`] if there is not enough address space, [`Error::Tables`] if sizes other than
+    /// Larder's own leave too little memory for the cached objects.
     ///
     /// # Panics
     /// If the block size is not a power of two from 128 bytes to 64 KiB.
@@ -152,17 +152,18 @@ impl<const W: usize> Caches<W> {
         })
     }
 
-    /// Tells `tape` of what happens from now on, but for attributes. Only the first tape is told.
+    /// Reports all further events to `tape`, except those of attributes. Only the first tape has an
+    /// effect.
     pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
         self.pages.frames().set_tape(tape);
         self.dentries.set_tape(tape);
         self.inodes.set_tape(Arc::clone(tape));
     }
 
-    /// Checks the invariants. Only when nobody else uses it.
+    /// Checks the invariants. There must be no other users meanwhile.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// If an invariant does not hold.
     pub fn check_invariants(&self) {
         self.pages.frames().check_invariants();
         self.dentries.check_invariants();

@@ -1,15 +1,14 @@
 //! The inode cache: raw inodes, found by inode number.
 //!
 //! # Model
-//! `ilookup`, but what it returns is a copy, taken without lock or reference
-//! count: 160 bytes are copied faster than two threads can pass a cache line
-//! to and fro.
+//! `ilookup`, except that the result is a copy, taken without lock or reference count. To copy 160
+//! bytes is faster than to transfer a cache line between two threads.
 //!
 //! # Pressure
-//! The table is a [`Shrinker`], as those of dentries.
+//! The table is a [`Shrinker`], as those of dentries are.
 //!
 //! # Cost
-//! 16 bytes and 8 a word: 176 bytes for a raw inode of 160, and 4 for a bucket.
+//! 16 bytes plus 8 for each word: 176 bytes for a raw inode of 160, and 4 for a bucket.
 
 use crate::hash::{Function, HashKey};
 use crate::shrink::Shrinker;
@@ -25,7 +24,7 @@ use std::sync::{Arc, Weak};
 /// Words of a raw inode of 160 bytes: 128, and the 32 that ext4 adds.
 pub const RAW_INODE_WORDS: usize = 20;
 
-/// What the hash function sees of an inode: its number.
+/// The input of the hash function: the inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hashed(u32);
 
@@ -39,14 +38,14 @@ impl From<Hashed> for u64 {
 impl From<Hashed> for HashKey {
     fn from(hashed: Hashed) -> Self {
         Self {
-            // The only volume.
+            // There is only one volume.
             object: 0,
             index: hashed.0.into(),
         }
     }
 }
 
-/// The inode number in the half word, the value in all words.
+/// The layout of a slot: the inode number is in the half word, the value in all words.
 #[derive(Debug)]
 struct InodeLayout;
 
@@ -73,7 +72,7 @@ impl<const W: usize> Layout<W> for InodeLayout {
     }
 }
 
-/// The inode cache, of `W` words an inode.
+/// The inode cache, with `W` words for each inode.
 #[derive(Debug)]
 pub struct InodeCache<const W: usize = RAW_INODE_WORDS> {
     table: Arc<Table<InodeLayout, TableHash<Hash64>, W>>,
@@ -83,11 +82,11 @@ impl<const W: usize> InodeCache<W> {
     /// Size of an inode's slot in bytes.
     pub const SLOT_BYTES: usize = size_of::<Slot<W>>();
 
-    /// A cache of the given size, which asks `charge` for memory as it grows. Inodes are found by
-    /// `function`, or by ours.
+    /// Creates a cache of the given size, which charges memory as it grows. Inodes are hashed with
+    /// `function`, or with Larder's own.
     ///
     /// # Errors
-    /// The kernel's, for want of address space most likely.
+    /// Those of the kernel, most likely because there is not enough address space.
     pub fn new(
         config: ArenaConfig,
         charge: Arc<dyn Charge>,
@@ -104,7 +103,7 @@ impl<const W: usize> InodeCache<W> {
         })
     }
 
-    /// The words of inode `ino`. Takes no lock.
+    /// Returns the words of inode `ino`. Takes no lock.
     #[must_use]
     #[inline]
     pub fn get(&self, ino: u32) -> Option<[u64; W]> {
@@ -112,8 +111,8 @@ impl<const W: usize> InodeCache<W> {
             .copy(&ino, |slot| std::array::from_fn(|i| slot.word(i)))
     }
 
-    /// Caches `words` for inode `ino`, in place of what is cached for it. If there is
-    /// no room, nothing is cached for it: never what was before.
+    /// Caches `words` for inode `ino`, and replaces a previous entry. If there is no room, no entry
+    /// remains for the inode, not even the previous one.
     pub fn insert(&self, ino: u32, words: &[u64; W]) {
         let Some(vacant) = self.table.take() else {
             self.table.remove(&ino);
@@ -126,41 +125,41 @@ impl<const W: usize> InodeCache<W> {
         });
     }
 
-    /// Drops inode `ino`; false if it is not cached.
+    /// Removes inode `ino`. Returns false if it is not cached.
     #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn remove(&self, ino: u32) -> bool {
         self.table.remove(&ino)
     }
 
-    /// Tells `tape` of what happens from now on.
+    /// Reports all further events to `tape`.
     pub fn set_tape(&self, tape: Arc<dyn Tape>) {
         self.table.set_tape(tape, CacheKind::Inode);
     }
 
-    /// What is to be asked for memory.
+    /// Returns the shrinker of the table.
     pub(crate) fn shrinker(&self) -> Weak<dyn Shrinker> {
         let table: Arc<dyn Shrinker> = self.table.clone();
         Arc::downgrade(&table)
     }
 
-    /// The table's size and what lookups cost. Looks at no bucket.
+    /// Returns the table's size and the cost of lookups. Examines no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let capacity = self.table.arena().capacity().into();
         CacheStats::of(&self.table, capacity, 0)
     }
 
-    /// The histogram of chain lengths. Looks at every bucket.
+    /// Returns the histogram of chain lengths. Examines every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
         let table = &self.table;
         Report::of(CacheKind::Inode, [(table.counts(), table.histogram())])
     }
 
-    /// Checks the invariants. Only when nobody else uses it.
+    /// Checks the invariants. There must be no other users meanwhile.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// If an invariant does not hold.
     pub fn check_invariants(&self) {
         self.table.check_invariants(|a, b| a.aux() == b.aux());
     }

@@ -1,20 +1,19 @@
-//! The kernel's caches in user space: page, buffer, dentry and inode cache, and the one of shared
+//! The kernel's caches in user space: page, buffer, dentry and inode cache, and the cache of shared
 //! attributes, on one chained hash table and one memory budget.
 //!
 //! | cache | finds | by | a hit |
 //! |---|---|---|---|
 //! | [`page`] | a page of a file | inode, index | pins the page |
 //! | [`buffer`] | a block of metadata | block | pins its frame |
-//! | [`dentry`] | what a name stands for | directory, name | copies it |
+//! | [`dentry`] | the inode of a name | directory, name | copies it |
 //! | [`inode`] | a raw inode | inode number | copies it |
-//! | [`mbcache`] | who has the same attributes | their hash | pins the entry |
+//! | [`mbcache`] | a block or inode with equal attributes | their hash | pins the entry |
 //!
-//! No hit takes a lock, except of attributes by the published variants of `mbcache`, and of pages in
-//! red-black trees ([`research`]). [`table`] describes how that works, [`page`] the memory that pages and
-//! buffers share, [`budget`] and [`shrink`] how all of it stays within a given memory, and [`tables`] which
-//! hash functions and sizes the tables have. [`hash`] names hash functions,
-//! [`tape`] tells what the tables are asked.
-//! [`Caches`] makes all of them together.
+//! No hit takes a lock, except for attributes in the published variants of `mbcache`, and for pages in
+//! red-black trees ([`research`]). [`table`] describes how that works. [`page`] describes the memory that
+//! pages and buffers share, [`budget`] and [`shrink`] how all of it stays within the memory limit, and
+//! [`tables`] the hash functions and sizes of the tables. [`hash`] contains the named hash functions.
+//! [`tape`] reports the operations of the tables. [`Caches`] creates all of them together.
 
 pub mod budget;
 pub mod buffer;

@@ -1,32 +1,32 @@
 //! Dirty buffers: metadata blocks whose contents differ from the device's.
 //!
 //! # Model
-//! `BH_Dirty` and jbd2's copies of a buffer, by other means. A frame's bytes never
-//! change while anyone may look at them ([`crate::page`]), so what a block becomes
-//! lies beside the frames, one immutable array for each version: whoever holds a
-//! version (a reader, a transaction being committed) keeps it while the next one is
-//! made. So a commit needs no frozen copy, and a reader no lock.
+//! `BH_Dirty` and jbd2's copies of a buffer, implemented differently. A frame's bytes never change
+//! while a reader may look at them ([`crate::page`]). So the new contents of a block are stored
+//! beside the frames, in one immutable array for each version. A holder of a version (a reader, or
+//! a transaction being committed) keeps it while the next one is made. So a commit needs no frozen
+//! copy, and a reader no lock.
 //!
 //! # Invariants
-//! 1. While a block is in here, nobody is given its frame: readers look here first.
-//! 2. A block leaves only when the device holds what it held here, and no frame
-//!    holds anything older.
+//! 1. While a block is dirty, no reader gets its frame: readers search here first.
+//! 2. A block leaves only when the device has the contents that it had here, and no frame has older
+//!    contents.
 //!
 //! # Locking
-//! One lock for each of [`SHARDS`] parts of the block numbers, held for one look or
-//! one edit. Who edits is alone (one journal handle at a time), so that between a look
-//! and an edit nothing changes.
+//! One lock for each of [`SHARDS`] parts of the block numbers, held for one lookup or one edit.
+//! Only one thread edits (one journal handle is open at a time), so nothing changes between a
+//! lookup and an edit.
 //!
 //! # Cost
-//! A block's size and some 60 bytes a dirty block, outside the memory budget:
-//! the journal bounds their number. Without dirty blocks, a look is one load.
+//! A block's size and about 60 bytes for each dirty block, outside the memory budget; the journal
+//! limits their number. Without dirty blocks, a lookup is one load.
 
 use crate::number_hash::NumberHash;
 use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Parts of the block numbers.
+/// Number of parts of the block numbers.
 const SHARDS: u64 = 64;
 
 type Shard = Mutex<HashMap<u64, Arc<[u8]>, NumberHash>>;
@@ -46,12 +46,12 @@ impl DirtyBuffers {
     }
 
     fn shard(&self, block: u64) -> &Shard {
-        // Neighbours are often wanted together, by one thread: one lock for 16 of them.
+        // Neighbouring blocks are often used together by one thread, so 16 of them share one lock.
         let index = (block >> 4) % SHARDS;
         &self.shards[usize::try_from(index).unwrap_or(0)]
     }
 
-    /// Number of dirty blocks.
+    /// Returns the number of dirty blocks.
     pub(super) fn len(&self) -> u64 {
         self.blocks.load(Acquire)
     }
@@ -64,7 +64,7 @@ impl DirtyBuffers {
         self.shard(block).lock().get(&block).cloned()
     }
 
-    /// Makes `contents` the block's; returns what it was here before.
+    /// Sets the contents of a block, and returns its previous dirty contents.
     pub(super) fn set(&self, block: u64, contents: Arc<[u8]>) -> Option<Arc<[u8]>> {
         let before = self.shard(block).lock().insert(block, contents);
         if before.is_none() {
@@ -73,15 +73,15 @@ impl DirtyBuffers {
         before
     }
 
-    /// Edits the block in place, or a copy of it if its present version is held by
-    /// anyone. `None` if it is not dirty.
+    /// Edits the block in place, or a copy of it if its present version is held. Returns `None` if
+    /// the block is not dirty.
     pub(super) fn edit<R>(&self, block: u64, edit: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let mut shard = self.shard(block).lock();
         let contents = shard.get_mut(&block)?;
         Some(edit(Arc::make_mut(contents)))
     }
 
-    /// Takes the block out if `may_leave` agrees to its contents.
+    /// Removes the block if `may_leave` accepts its contents.
     pub(super) fn remove(&self, block: u64, may_leave: impl FnOnce(&Arc<[u8]>) -> bool) -> bool {
         let mut shard = self.shard(block).lock();
         if !shard.get(&block).is_some_and(may_leave) {

@@ -1,27 +1,26 @@
 //! The buffer cache: metadata blocks, found by device and block number.
 //!
 //! # Model
-//! `sb_bread` over the block device's own page cache. A frame holds as many
-//! neighbouring blocks as fit, and is read at once; a bit for each block says
-//! that it was verified (its checksum, say), since a frame's blocks belong to
-//! different structures. The bits lie in the slot, so they go with the frame.
+//! `sb_bread` over the block device's own page cache. A frame contains as many neighbouring blocks as fit,
+//! and is read at once. A bit for each block records that it was verified (its checksum, for example), since
+//! the blocks of a frame belong to different structures. The bits are stored in the slot, so they are
+//! discarded with the frame.
 //!
 //! # Bad blocks
-//! If reading a frame fails, the block that was asked for is read alone, past
-//! the cache: a bad sector does not take its neighbours along.
+//! If the read of a frame fails, the requested block is read alone, bypassing the cache. So a bad sector
+//! does not make its neighbours unreadable.
 //!
 //! # Writing
-//! Blocks are changed in memory only ([`BufferCache::set_dirty`], [`BufferCache::edit_dirty`]),
-//! by a journal's handles, one at a time. Who writes them to the device, and when, is for the
-//! journal to say; once written, [`BufferCache::clean`] lets the frames have them again.
+//! Blocks are changed in memory only ([`BufferCache::set_dirty`], [`BufferCache::edit_dirty`]), by one
+//! journal handle at a time. The journal decides when they are written to the device. After that,
+//! [`BufferCache::clean`] makes the frames usable again.
 //!
 //! # The end of the device
-//! may fall inside a frame. What follows it reads as zeros in the frame, but is
-//! never handed out: a block that does not lie on the device in full is the
-//! device's error.
+//! The end of the device may be inside a frame. The bytes after it read as zeros in the frame, but are never
+//! returned: a read of a block that is not completely on the device returns the device's error.
 //!
 //! # Cost
-//! A hit is a lookup that pins, and no lock; for the rest see [`crate::page`].
+//! A hit is a lookup with a pin, without a lock; for the rest see [`crate::page`].
 
 mod dirty;
 
@@ -34,13 +33,13 @@ use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// The only device so far.
+/// The only device at present.
 const DEVICE: u64 = 0;
 
-/// Frames of a [`BufferCache::small`].
+/// Frames of [`BufferCache::small`].
 const SMALL_FRAMES: u32 = 64;
 
-/// Most bytes that [`BufferCache::prefetch`] reads for one call.
+/// The largest number of bytes that one call of [`BufferCache::prefetch`] reads.
 const PREFETCH_MAX_BYTES: usize = 1 << 20;
 
 /// The buffer cache of a device.
@@ -52,8 +51,7 @@ pub struct BufferCache {
     dirty: DirtyBuffers,
 }
 
-/// A block's contents, held in place while this lives. Exactly one file-system
-/// block long.
+/// A pinned block. Its contents are exactly one file-system block long.
 #[derive(Debug)]
 pub struct Buffer<'a> {
     contents: Contents<'a>,
@@ -63,9 +61,9 @@ pub struct Buffer<'a> {
 #[derive(Debug)]
 enum Contents<'a> {
     Cached(Page<'a>),
-    /// Read past the cache.
+    /// Read from the device, bypassing the cache.
     Own(Box<[u8]>),
-    /// As it was changed.
+    /// The dirty contents.
     Dirty(Arc<[u8]>),
 }
 
@@ -83,8 +81,8 @@ impl Deref for Buffer<'_> {
 }
 
 impl BufferCache {
-    /// A cache of its own for `device`, as large as a handful of blocks: what
-    /// reading the journal needs before the real caches exist.
+    /// Creates a separate cache of a few blocks for `device`, for reading the journal before the real caches
+    /// exist.
     ///
     /// # Panics
     /// As [`BufferCache::new`], or if there is no memory.
@@ -98,11 +96,10 @@ impl BufferCache {
         Self::new(Arc::new(frames), device, block_size_bytes)
     }
 
-    /// The buffer cache of `device` on `frames`.
+    /// Creates the buffer cache of `device` on `frames`.
     ///
     /// # Panics
-    /// If the block size is not a power of two, at least 128 bytes, and at most
-    /// the size of a frame.
+    /// If the block size is not a power of two, at least 128 bytes, and at most the size of a frame.
     #[must_use]
     pub fn new(frames: Arc<Frames>, device: Arc<dyn BlockDevice>, block_size_bytes: usize) -> Self {
         let frame_bytes = frames.frame_bytes();
@@ -120,25 +117,24 @@ impl BufferCache {
         }
     }
 
-    /// Size of a block in bytes.
+    /// Returns the size of a block in bytes.
     #[must_use]
     #[inline]
     pub fn block_size_bytes(&self) -> usize {
         self.block_size_bytes
     }
 
-    /// Size of the device in bytes.
+    /// Returns the size of the device in bytes.
     #[must_use]
     pub fn device_size_bytes(&self) -> u64 {
         self.device.size_bytes()
     }
 
-    /// The contents of `block`, read from the device if not cached.
+    /// Returns the contents of `block`, read from the device if not cached.
     ///
-    /// `verify` checks the contents (a checksum, say) and runs until it has
-    /// once succeeded for this block since it was read; a block that failed
-    /// is checked again, and so fails again, at each later call. A dirty block
-    /// is as we made it, and not checked.
+    /// `verify` checks the contents (a checksum, for example). It runs at each call until it has succeeded
+    /// once for this block since the block was read, so a damaged block fails at each call. A dirty block
+    /// was made by Larder and is not checked.
     ///
     /// # Errors
     /// The device's error, or `verify`'s.
@@ -157,7 +153,7 @@ impl BufferCache {
             });
         }
         let buffer = match self.pages.get(key) {
-            // The end of the device may cut the frame, and so the block.
+            // The end of the device may be inside the frame, and so inside the block.
             Some(frame) if self.is_inside(block) => place.buffer(frame),
             _ => self.read_slow(block, &place)?,
         };
@@ -174,16 +170,15 @@ impl BufferCache {
         Ok(buffer)
     }
 
-    /// Whether `block` is cached or being read, without counting as a lookup.
+    /// Returns true if `block` is cached or being read. This does not count as a lookup.
     #[must_use]
     pub fn contains(&self, block: u64) -> bool {
         let frame = self.place(block).frame;
         self.pages.contains(frame_key(frame))
     }
 
-    /// Hints that `count` blocks from `block` on will be read soon: they are
-    /// read from the device together if they are not cached. Errors are left
-    /// for [`BufferCache::read`] to find. Long ranges are cut.
+    /// Hints that `count` blocks from `block` on will be read soon. Those that are not cached are read from
+    /// the device together. Errors are left for [`BufferCache::read`] to report. Long ranges are truncated.
     pub fn prefetch(&self, block: u64, count: u32) {
         let frame_bytes = self.pages.page_bytes();
         let Some(last) = u64::from(count)
@@ -192,7 +187,7 @@ impl BufferCache {
         else {
             return;
         };
-        // Not so much that it pushes itself out.
+        // The limit keeps a prefetch from evicting its own frames.
         let most = (PREFETCH_MAX_BYTES / frame_bytes)
             .min(self.pages.frames().capacity() as usize / 4)
             .max(1);
@@ -217,20 +212,19 @@ impl BufferCache {
         self.fill(run, run_start);
     }
 
-    /// The contents of `block` if it is dirty.
+    /// Returns the contents of `block` if it is dirty.
     #[must_use]
     pub fn dirty(&self, block: u64) -> Option<Arc<[u8]>> {
         self.dirty.get(block)
     }
 
-    /// How many blocks are dirty.
+    /// Returns the number of dirty blocks.
     #[must_use]
     pub fn dirty_count(&self) -> u64 {
         self.dirty.len()
     }
 
-    /// Makes `contents`, a block's size of bytes, those of `block`, which is dirty
-    /// from now on. Returns its contents before if it was dirty.
+    /// Sets the contents of `block`, which becomes dirty. Returns its previous dirty contents.
     ///
     /// # Panics
     /// If `contents` are not as long as a block.
@@ -239,15 +233,13 @@ impl BufferCache {
         self.dirty.set(block, contents)
     }
 
-    /// Changes `block` if it is dirty, `None` if not. Versions of it that others
-    /// hold stay as they are.
+    /// Changes `block` if it is dirty; returns `None` if not. Versions of it that others hold do not change.
     pub fn edit_dirty<R>(&self, block: u64, edit: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         self.dirty.edit(block, edit)
     }
 
-    /// The device holds `written` as the contents of `block`: unless it was changed
-    /// since, it is clean. False, with nothing done, if it was, or if somebody just
-    /// looks at its frame, which holds what it was before.
+    /// Makes `block` clean after `written` was written to the device. Returns false and does nothing if the
+    /// block was changed since, or if a reader holds its frame, which has the previous contents.
     pub fn clean(&self, block: u64, written: &Arc<[u8]>) -> bool {
         self.dirty.remove(block, |contents| {
             let may_leave = Arc::ptr_eq(contents, written) && self.drop_frame(block);
@@ -258,8 +250,8 @@ impl BufferCache {
         })
     }
 
-    /// Caches `contents` of `block`, which the device has too, so that they need not be read again; if there
-    /// is room, and the frame has no other blocks.
+    /// Caches `contents` of `block`, which equal the device's, to avoid a read. Does nothing if there is no
+    /// room, or if the frame has other blocks.
     fn keep(&self, block: u64, contents: &[u8]) {
         if self.block_size_bytes != self.pages.page_bytes() {
             return;
@@ -273,27 +265,27 @@ impl BufferCache {
         }
     }
 
-    /// Forgets what `block` was changed to: by a handle that failed, where the device
-    /// holds what it was before; or because it was freed, and nobody reads it again.
-    /// True if it was dirty.
+    /// Drops the dirty contents of `block`. Either the handle that changed it failed and the device has the
+    /// previous contents, or the block was freed and will not be read again. Returns true if the block was
+    /// dirty.
     pub fn forget_dirty(&self, block: u64) -> bool {
         self.dirty.remove(block, |_| true)
     }
 
-    /// Drops the frame of `block`, so that it is read from the device anew; false if
-    /// somebody holds it.
+    /// Drops the frame of `block`, so that it is read from the device again. Returns false if the frame is
+    /// held.
     fn drop_frame(&self, block: u64) -> bool {
         let key = frame_key(self.place(block).frame);
         self.pages.remove(key) || !self.pages.contains(key)
     }
 
-    /// The table's size and what lookups cost. Looks at no bucket.
+    /// Returns the table's size and the cost of lookups. Examines no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.pages.stats()
     }
 
-    /// The histogram of chain lengths. Looks at every bucket.
+    /// Returns the histogram of chain lengths. Examines every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
         self.pages.report()
@@ -328,10 +320,10 @@ impl BufferCache {
         }
     }
 
-    /// Reads one block past the cache.
+    /// Reads one block, bypassing the cache.
     fn read_alone(&self, block: u64) -> larder_block::Result<Buffer<'_>> {
         let mut bytes = vec![0; self.block_size_bytes].into_boxed_slice();
-        // An offset that cannot be is beyond every device: its error to give.
+        // An offset that overflows is past the end of every device, which then returns the error.
         let offset_bytes = block.saturating_mul(self.block_size_bytes as u64);
         self.device.read_at(&mut bytes, offset_bytes)?;
         Ok(Buffer {
@@ -347,8 +339,7 @@ impl BufferCache {
         self.device.read_at(inside, self.offset_bytes(frame))
     }
 
-    /// Fills neighbouring frames with one device read. On failure they are
-    /// dropped, and so taken back.
+    /// Fills neighbouring frames with one device read. If that fails, the frames are dropped and so removed.
     fn fill(&self, mut run: Vec<NewPage>, first: u64) {
         if run.is_empty() {
             return;
@@ -367,12 +358,12 @@ impl BufferCache {
         }
     }
 
-    /// Where frame number `frame` starts on the device, or beyond every device.
+    /// Returns the offset of frame number `frame` on the device, or an offset past the end of every device.
     fn offset_bytes(&self, frame: u64) -> u64 {
         frame.saturating_mul(self.pages.page_bytes() as u64)
     }
 
-    /// How much of frame number `frame` lies on the device.
+    /// Returns how many bytes of frame number `frame` are on the device.
     fn frame_len_bytes(&self, frame: u64) -> usize {
         let left = self
             .device
@@ -383,7 +374,7 @@ impl BufferCache {
             .min(self.pages.page_bytes())
     }
 
-    /// Whether all of `block` lies on the device.
+    /// Returns true if all of `block` is on the device.
     #[inline]
     fn is_inside(&self, block: u64) -> bool {
         block < self.device.size_bytes() / self.block_size_bytes as u64
@@ -404,7 +395,7 @@ impl BufferCache {
     }
 }
 
-/// Where a block lies.
+/// The location of a block.
 struct Place {
     /// The frame's number on the device.
     frame: u64,

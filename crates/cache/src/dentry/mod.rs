@@ -1,23 +1,22 @@
-//! The dentry cache: what a name in a directory stands for, found by the
-//! directory's inode number and the name.
+//! The dentry cache: maps a directory's inode number and a name to an inode.
 //!
 //! # Model
-//! `d_lookup`, with negative dentries: that a name does not exist is cached,
-//! too. A lookup copies the answer out, without lock or reference count. There
-//! is no tree of dentries: nothing here needs a parent to stay.
+//! `d_lookup`, with negative dentries: the fact that a name does not exist is cached, too. A lookup
+//! copies the result, without lock or reference count. There is no tree of dentries: no entry needs
+//! its parent to be cached.
 //!
 //! # Names
-//! Names up to 39 bytes lie in the slot, which is one cache line of 64 bytes.
-//! Longer ones have a table of their own, with slots that hold 255. A name with a zero, which no
-//! directory can have, is never cached.
+//! Names up to 39 bytes are stored in the slot, which is one cache line of 64 bytes. Longer ones
+//! have a separate table, with slots for 255 bytes. A name that contains a zero byte, which is
+//! invalid in a directory, is never cached.
 //!
 //! # Pressure
-//! Each of the two tables is a [`Shrinker`]: entries that were not found since the clock hand passed
-//! go, and whole frames of slots go back to the budget. [`crate::tables::Shrinking`] says when they
-//! are asked.
+//! Each of the two tables is a [`Shrinker`]. Entries that were not found since the clock hand passed
+//! are evicted, and whole frames of slots return to the budget. [`crate::tables::Shrinking`]
+//! describes when the tables are shrunk.
 //!
 //! # Cost
-//! 64 bytes a dentry and 4 for a bucket; 280 with a long name.
+//! 64 bytes for a dentry and 4 for a bucket; 280 for a dentry with a long name.
 
 mod name;
 mod name_hash;
@@ -45,21 +44,21 @@ pub(crate) const SHORT_BYTES: usize = size_of::<Slot<SHORT_WORDS>>();
 /// Size of a slot with a long name in bytes.
 pub(crate) const LONG_BYTES: usize = size_of::<Slot<LONG_WORDS>>();
 
-/// What a name stands for.
+/// The result of a lookup of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dentry {
-    /// The inode of that number, with the directory entry's file type byte.
+    /// The name exists. This is its inode, with the file type byte of the directory entry.
     Positive {
         /// Inode number; not 0.
         ino: u32,
         /// File type as in the directory entry.
         file_type: u8,
     },
-    /// Nothing: the name does not exist.
+    /// The name does not exist.
     Negative,
 }
 
-/// A name, in the form of the table where it belongs.
+/// A name, in the form of its table.
 #[expect(
     clippy::large_enum_variant,
     reason = "lives on the stack, for one lookup"
@@ -70,7 +69,7 @@ enum KeyedName {
 }
 
 impl KeyedName {
-    /// `None` for a name that no directory can have.
+    /// Converts `name`. Returns `None` for a name that is invalid in a directory.
     #[inline]
     fn new(hash: NameHash, parent: u32, name: &[u8]) -> Option<Self> {
         match Name::new(hash, parent, name) {
@@ -85,7 +84,7 @@ impl KeyedName {
     }
 }
 
-/// A table of names that fit in `N` words; `W` is `N` + 1.
+/// A table of names that fit into `N` words; `W` is `N` + 1.
 #[derive(Debug)]
 struct Names<const N: usize, const W: usize> {
     table: Arc<Table<NameLayout<N>, TableHash<SeededHash>, W>>,
@@ -154,11 +153,11 @@ pub struct DentryCache {
 }
 
 impl DentryCache {
-    /// A cache of the given sizes, which asks the charges for memory as it grows.
-    /// Dentries are found by `function`, or by ours, which depends on `seed`.
+    /// Creates a cache of the given sizes, which charges memory as it grows. Dentries are hashed
+    /// with `function`, or with Larder's own function, which depends on `seed`.
     ///
     /// # Errors
-    /// The kernel's, for want of address space most likely.
+    /// Those of the kernel, most likely because there is not enough address space.
     pub fn new(
         short: (ArenaConfig, Arc<dyn Charge>),
         long: (ArenaConfig, Arc<dyn Charge>),
@@ -174,8 +173,7 @@ impl DentryCache {
         })
     }
 
-    /// What `name` in directory `parent` stands for, if that is cached. Takes no
-    /// lock.
+    /// Returns the cached entry of `name` in directory `parent`. Takes no lock.
     #[must_use]
     #[inline]
     pub fn get(&self, parent: u32, name: &[u8]) -> Option<Dentry> {
@@ -185,9 +183,8 @@ impl DentryCache {
         }
     }
 
-    /// Caches what `name` in directory `parent` stands for, in place of what is
-    /// cached for it. If there is no room, nothing is cached for it: never what was
-    /// before. Does nothing with a name that no directory can have.
+    /// Caches the entry of `name` in directory `parent`, and replaces a previous one. If there is no
+    /// room, no entry remains for the name, not even the previous one. An invalid name is ignored.
     pub fn insert(&self, parent: u32, name: &[u8], dentry: Dentry) {
         match KeyedName::new(self.hash, parent, name) {
             Some(KeyedName::Short(name)) => self.short.insert(&name, dentry),
@@ -196,7 +193,7 @@ impl DentryCache {
         }
     }
 
-    /// Drops `name` in directory `parent`; false if it is not cached.
+    /// Removes `name` in directory `parent`. Returns false if it is not cached.
     #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn remove(&self, parent: u32, name: &[u8]) -> bool {
         match KeyedName::new(self.hash, parent, name) {
@@ -206,7 +203,7 @@ impl DentryCache {
         }
     }
 
-    /// Tells `tape` of what happens from now on, in both tables.
+    /// Reports all further events of both tables to `tape`.
     pub fn set_tape(&self, tape: &Arc<dyn Tape>) {
         self.short
             .table
@@ -216,18 +213,18 @@ impl DentryCache {
             .set_tape(Arc::clone(tape), CacheKind::Dentry);
     }
 
-    /// What is to be asked for memory.
+    /// Returns the shrinkers of the tables.
     pub(crate) fn shrinkers(&self) -> [Weak<dyn Shrinker>; 2] {
         [self.short.shrinker(), self.long.shrinker()]
     }
 
-    /// The tables' sizes and what lookups cost, of both tables together. Looks at no bucket.
+    /// Returns the size and the cost of lookups, of both tables together. Examines no bucket.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.short.stats().and(self.long.stats())
     }
 
-    /// The histogram of chain lengths, of both tables together. Looks at every bucket.
+    /// Returns the histogram of chain lengths, of both tables together. Examines every bucket.
     #[must_use]
     pub fn report(&self) -> Report {
         let tables = [
@@ -237,10 +234,10 @@ impl DentryCache {
         Report::of(CacheKind::Dentry, tables)
     }
 
-    /// Checks the invariants. Only when nobody else uses it.
+    /// Checks the invariants. There must be no other users meanwhile.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// If an invariant does not hold.
     pub fn check_invariants(&self) {
         self.short.check_invariants();
         self.long.check_invariants();

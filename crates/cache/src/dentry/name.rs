@@ -1,42 +1,44 @@
-//! Names in directories: how they are hashed, and how they lie in a slot.
+//! Names in directories: their hashes, and their layout in a slot.
 //!
 //! # Model
-//! `struct qstr`. A name lies in whole words, padded with zeros, so one that contains a zero, which
-//! no valid name does, is no name here.
+//! `struct qstr`. A name is stored in whole words, padded with zeros. Therefore a name that contains
+//! a zero byte, which is invalid anyway, is not accepted.
 //!
 //! # Hash
-//! An image's author chooses names and inode numbers. So that they cannot choose them to share a
-//! bucket, whose chain every lookup would have to walk, names are hashed with a seed that is
+//! The author of an image chooses names and inode numbers. If they could make many of them share a
+//! bucket, every lookup would have to walk its chain. Therefore names are hashed with a seed that is
 //! drawn when the caches are made
-//! ([`BudgetConfig::name_seed`](crate::budget::BudgetConfig::name_seed)). Where a function by name
-//! finds dentries, names are hashed as in the kernels that it was published for, with no seed. A tape
-//! is always told that hash, which is worked out anew from the words when there is one.
+//! ([`BudgetConfig::name_seed`](crate::budget::BudgetConfig::name_seed)). If a function chosen by
+//! name hashes dentries, names are hashed as in the kernels for which that function was published,
+//! without a seed. A tape always gets the hash without a seed, which is computed again from the words
+//! for each event.
 
 use super::name_hash::{self, name_hash};
 use crate::hash::HashKey;
 use crate::table::{Layout, SeededHash, Slot};
 
-/// How names are hashed.
+/// The hash function of names.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NameHash {
     /// With a seed.
     Seeded(SeededHash),
-    /// As in Linux 2.2.
+    /// As in Linux 2.2, without a seed.
     Published,
 }
 
-/// A name in a directory, ready to be compared and hashed. `N` words hold it, less one byte.
+/// A name in a directory, ready to be compared and hashed. It has at most `N` words minus one byte.
 #[derive(Debug)]
 pub(super) struct Name<const N: usize> {
     parent: u32,
     hash: u32,
     words: [u64; N],
-    /// Words that are not all padding.
+    /// Number of words that are not only padding.
     used: usize,
 }
 
 impl<const N: usize> Name<N> {
-    /// `None` if the name does not fit, or cannot be told from another.
+    /// Converts `name`. Returns `None` if it does not fit, or is ambiguous because it contains a zero
+    /// byte.
     #[inline]
     pub fn new(hash: NameHash, parent: u32, name: &[u8]) -> Option<Self> {
         if name.is_empty() || name.len() >= N * 8 || name.contains(&0) {
@@ -69,7 +71,7 @@ impl<const N: usize> Name<N> {
     }
 }
 
-/// What the hash function sees of a name.
+/// The part of a name that the hash function uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hashed {
     parent: u32,
@@ -92,8 +94,9 @@ impl From<Hashed> for HashKey {
     }
 }
 
-/// Parent in the upper half of the first word, inode number in the lower; the name in the others,
-/// whose last byte is the file type; the name's hash in the half word.
+/// The layout of a slot. The first word has the parent in its upper half and the inode number in its
+/// lower half. The name is in the other words; the last byte of these is the file type. The name's
+/// hash is in the half word.
 #[derive(Debug)]
 pub(super) struct NameLayout<const N: usize>;
 
@@ -128,8 +131,8 @@ impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
 
     #[inline]
     fn matches(key: &Name<N>, slot: &Slot<W>) -> bool {
-        // Beyond the name's words are zeros: where the last one has none, one
-        // word more tells a longer name.
+        // The words after the name are zeros. If its last word has no padding, one more word is
+        // compared to rule out a longer name.
         slot.aux() == key.hash
             && upper(slot.word(0)) == key.parent
             && (0..(N - 1).min(key.used + 1)).all(|i| slot.word(i + 1) == key.words[i])
@@ -145,7 +148,7 @@ impl<const N: usize, const W: usize> Layout<W> for NameLayout<N> {
     }
 }
 
-/// What a tape is told of the name in `words` in the directory `parent`.
+/// Returns the key that a tape gets for the name in `words` in the directory `parent`.
 #[cold]
 fn told(parent: u32, words: impl Iterator<Item = u64>) -> HashKey {
     Hashed {
@@ -155,14 +158,14 @@ fn told(parent: u32, words: impl Iterator<Item = u64>) -> HashKey {
     .into()
 }
 
-/// Whether two slots, of `N` words for names, have the same name in the same directory.
+/// Returns true if two slots, of `N` words for names, have the same name in the same directory.
 pub(super) fn is_same<const N: usize, const W: usize>(a: &Slot<W>, b: &Slot<W>) -> bool {
     upper(a.word(0)) == upper(b.word(0))
         && (1..N).all(|i| a.word(i) == b.word(i))
         && name_of_last(a.word(N)) == name_of_last(b.word(N))
 }
 
-/// Writes inode number and file type beside the name of `key`, which lies in `slot`.
+/// Writes inode number and file type beside the name of `key`, which is stored in `slot`.
 pub(super) fn set_value<const N: usize, const W: usize>(
     key: &Name<N>,
     slot: &Slot<W>,
@@ -173,14 +176,14 @@ pub(super) fn set_value<const N: usize, const W: usize>(
     slot.set_word(N, key.words[N - 1] | u64::from(file_type) << 56);
 }
 
-/// Inode number and file type in `slot`.
+/// Returns the inode number and file type in `slot`.
 #[inline]
 pub(super) fn value_in<const W: usize>(slot: &Slot<W>) -> (u32, u8) {
     let [.., file_type] = slot.word(W - 1).to_le_bytes();
     (lower(slot.word(0)), file_type)
 }
 
-/// The part of the last word that is the name's.
+/// Returns the part of the last word that belongs to the name.
 #[inline]
 fn name_of_last(word: u64) -> u64 {
     word & ((1 << 56) - 1)

@@ -1,17 +1,19 @@
-//! The hash of a name in the kernels that Lever measured.
+//! The hash of names in the kernels that Lever measured.
 //!
 //! # Model
 //! `full_name_hash` of Linux 2.2, "a simplified CRC algorithm on the target entry's name" (Lever
-//! 2000, section 3.3, which does not print it): each byte rotates the hash by half a byte, and
-//! is xored in. A name's last eight bytes lie side by side, and those before lie over them.
+//! 2000, section 3.3, which does not print it): for each byte, the hash is rotated by half a byte,
+//! and the byte is xored in. The last eight bytes of a name occupy different positions of the hash,
+//! and earlier bytes overlap them.
 
-/// The hash of `name`, in words of 32 bits.
+/// Returns the hash of `name`, in words of 32 bits.
 #[must_use]
 pub fn name_hash(name: &[u8]) -> u32 {
     of_bytes(name.iter().copied())
 }
 
-/// The hash of the name that lies in `words`, padded with zeros, of which it has none.
+/// Returns the hash of the name in `words`, which are padded with zeros. The name contains no zero
+/// byte.
 pub(super) fn of_words(words: impl Iterator<Item = u64>) -> u32 {
     of_bytes(
         words

@@ -1,24 +1,24 @@
-//! The published hash functions of the buffer cache: of a device and a block.
+//! The published hash functions of the buffer cache, of a device and a block.
 //!
 //! # Model
-//! Lever 2000, section 3.2. Only the reference kernel's looks at the device.
+//! Lever 2000, section 3.2. Only the function of the reference kernel uses the device.
 
 use super::HashKey;
 use super::word::Word;
 
-/// The reference kernel's: device xor block, masked.
+/// The function of the reference kernel: device xor block, masked.
 #[inline]
 pub(super) fn reference<W: Word>(key: HashKey, bits: u32) -> u32 {
     (W::new(key.object) ^ W::new(key.index)).masked(bits)
 }
 
-/// The multiplicative one: the product, shifted right by `SHIFT`, masked.
+/// The multiplicative function: the product, shifted right by `SHIFT`, masked.
 #[inline]
 pub(super) fn multiplicative<W: Word, const SHIFT: u32>(key: HashKey, bits: u32) -> u32 {
     W::new(key.index).multiplied().right(SHIFT).masked(bits)
 }
 
-/// P. Steiner's shift-add, which multiplies by the Mersenne prime 127.
+/// P. Steiner's shift-add function, which multiplies by the Mersenne prime 127.
 #[inline]
 pub(super) fn steiner<W: Word>(key: HashKey, bits: u32) -> u32 {
     let block = W::new(key.index);

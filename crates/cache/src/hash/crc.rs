@@ -2,10 +2,10 @@
 
 use super::HashKey;
 
-/// CRC-32C of both numbers, 16 bytes, little-endian.
+/// Returns the CRC-32C of both numbers, as 16 bytes in little endian.
 ///
-/// The instruction is used where the processor has it, which is asked at each call; the library
-/// that does so is made for long inputs.
+/// The instruction is used if the processor has it, which is tested at each call. The library is
+/// optimized for long inputs.
 #[inline]
 pub(super) fn crc32c(key: HashKey, bits: u32) -> u32 {
     let mut bytes = [0; 16];

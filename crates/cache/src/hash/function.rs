@@ -1,4 +1,4 @@
-//! The functions by name.
+//! The hash functions by name.
 
 use super::word::{Word, Word32, Word64};
 use super::{HashKey, buffer, crc, dentry, golden, inode, mixer, page, random_table};
@@ -7,7 +7,7 @@ use crate::tape::CacheKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What is known of a function beside its formula.
+/// The properties of a function other than its formula.
 struct Description {
     name: &'static str,
     caches: &'static [CacheKind],
@@ -32,18 +32,18 @@ impl<F: Fn(HashKey, u32) -> u32 + Send + Sync> HashFunction<HashKey> for Formula
     }
 }
 
-/// Code to be compiled for each function, see [`Function::visit`].
+/// Generic code that is compiled for each function, see [`Function::visit`].
 pub trait FunctionVisitor {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// Is called with the function's own type.
+    /// Runs with the function's own type.
     fn visit<H: HashFunction<HashKey> + Copy + 'static>(self, hash: H) -> Self::Output;
 }
 
-/// Makes [`Function`]. The published functions are there in words of 32 bits and, as `NAME-64`, of
-/// 64: `Name, Name64 = "name": formula[parameter], cache, source or source of 64 bits, about;`.
-/// Today's functions follow: `Name = "name": formula, source, about;`.
+/// Defines [`Function`]. The published functions exist in words of 32 bits and, as `NAME-64`, of
+/// 64: `Name, Name64 = "name": formula[parameter], cache, source or source of 64 bits, about;`. The
+/// functions of today follow: `Name = "name": formula, source, about;`.
 macro_rules! functions {
     (
         published {
@@ -56,7 +56,7 @@ macro_rules! functions {
                 $todays_formula:expr, $todays_source:literal, $todays_about:literal;)*
         }
     ) => {
-        /// A hash function that has a name.
+        /// A hash function with a name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "&'static str")]
         pub enum Function {
@@ -66,7 +66,7 @@ macro_rules! functions {
         }
 
         impl Function {
-            /// All of them, the published ones first, cache by cache.
+            /// All functions. The published ones are first, cache by cache.
             pub const ALL: &[Self] =
                 &[$(Self::$variant,)* $(Self::$variant64,)* $(Self::$todays,)*];
 
@@ -185,31 +185,31 @@ todays {
 }
 
 impl Function {
-    /// The name by which users choose it.
+    /// Returns the name by which users choose it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.description().name
     }
 
-    /// What it does, in a line.
+    /// Returns a description of one line.
     #[must_use]
     pub fn about(self) -> &'static str {
         self.description().about
     }
 
-    /// Where it is published.
+    /// Returns the publication.
     #[must_use]
     pub fn source(self) -> &'static str {
         self.description().source
     }
 
-    /// The caches that it was published for.
+    /// Returns the caches for which it was published.
     #[must_use]
     pub fn caches(self) -> &'static [CacheKind] {
         self.description().caches
     }
 
-    /// Its name without that of the cache that it was published for.
+    /// Returns its name without that of the cache for which it was published.
     pub(super) fn short_name(self) -> &'static str {
         let name = self.as_str();
         let short = |cache: &CacheKind| name.strip_prefix(cache.as_str())?.strip_prefix('-');
@@ -217,7 +217,7 @@ impl Function {
     }
 }
 
-/// The bucket by the function that it visits.
+/// A visitor that computes the bucket of a key.
 struct Bucket {
     key: HashKey,
     bits: u32,
@@ -239,7 +239,8 @@ impl HashFunction<HashKey> for Function {
     }
 }
 
-/// What the published multiplicative function of `cache` multiplies, in words of 64 bits.
+/// Returns the multiplicand of the published multiplicative function of `cache`, in words of 64
+/// bits.
 #[must_use]
 pub fn multiplicand(cache: CacheKind, key: HashKey) -> u64 {
     let word: Word64 = match cache {

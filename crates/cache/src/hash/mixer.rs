@@ -1,13 +1,13 @@
 //! Mixers: rounds of xor with the upper bits and multiplication, until each bit of the key changes
 //! each bit of the hash about half the time.
 //!
-//! The shifts and multipliers are as their authors published them. Since every bit is mixed, the
-//! lower ones are the bucket.
+//! The shifts and multipliers are as published. Since every bit is mixed, the lower bits are the
+//! bucket.
 
 use super::HashKey;
 use super::word::{Word, Word32, Word64};
 
-/// Xor with the upper bits, a multiplication, both once more, and a last xor.
+/// Xor with the upper bits and multiplication, twice, and a last xor.
 #[inline]
 fn two_rounds<W: Word>(key: HashKey, bits: u32, shifts: [u32; 3], multipliers: [u64; 2]) -> u32 {
     let word = W::joined(key);
@@ -35,7 +35,7 @@ pub(super) fn low_bias_32(key: HashKey, bits: u32) -> u32 {
     two_rounds::<Word32>(key, bits, [16, 15, 16], [0x7feb_352d, 0x846c_a68b])
 }
 
-/// Found by D. Stafford's search, his variant 13: the finaliser of `SplitMix64`.
+/// Found by D. Stafford's search, variant 13: the finaliser of `SplitMix64`.
 #[inline]
 pub(super) fn split_mix_64(key: HashKey, bits: u32) -> u32 {
     const MULTIPLIERS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
@@ -49,7 +49,7 @@ pub(super) fn more_mur(key: HashKey, bits: u32) -> u32 {
     two_rounds::<Word64>(key, bits, [27, 33, 27], MULTIPLIERS)
 }
 
-/// The finaliser of Y. Collet's XXH3: one round, for what is mixed already.
+/// The finaliser of Y. Collet's XXH3: one round, for input that is already mixed.
 #[inline]
 pub(super) fn xxh3_avalanche(key: HashKey, bits: u32) -> u32 {
     let word = Word64::joined(key);

@@ -1,8 +1,8 @@
-//! Hash functions by name, to be chosen when a program runs: those of the published kernels, and
-//! today's.
+//! Hash functions that can be selected by name at run time: those of the published kernels, and those of
+//! today.
 //!
-//! # What a function sees
-//! Of a key of any of the four caches two numbers, [`HashKey`]:
+//! # Input
+//! The key of any of the four caches has two numbers, [`HashKey`]:
 //!
 //! | cache | `object` | `index` |
 //! |---|---|---|
@@ -12,8 +12,9 @@
 //! | inode | volume | inode number |
 //!
 //! # On the hot path
-//! Each function is a type of its own, for which a table can be compiled. [`Function`] is any of them,
-//! chosen by name: it hashes by one branch more, and [`Function::visit`] leads from the name to the type.
+//! Each function is a separate type, for which a table can be compiled. [`Function`] is any of them,
+//! selected by name. It costs one more branch for each hash; [`Function::visit`] converts the name to the
+//! type.
 
 mod buffer;
 mod crc;

@@ -1,17 +1,17 @@
-//! Hash functions driven by tables of random words, which a key's bytes choose from.
+//! Hash functions that use tables of random words, indexed by a key's bytes.
 //!
 //! # Model
 //! Lever 2000, section 5 and appendix B, a letter that explains why unpacking the bytes costs more
-//! than a multiplication. The appendix speaks of "multiple lookups with a single table" and prints
-//! no function: ours is a cyclic polynomial, which rotates between lookups, so that a byte counts
-//! for something else in each place.
+//! than a multiplication. The appendix mentions "multiple lookups with a single table" and prints
+//! no function. This one is a cyclic polynomial: it rotates between lookups, so that a byte has a
+//! different effect in each place.
 //!
-//! The words are drawn by the compiler, from seeds that are no secret.
+//! The words are computed at compile time, from seeds that are not secret.
 
 use super::HashKey;
 use super::word::Word;
 
-/// How many values a byte has.
+/// Number of values of a byte.
 const BYTES: usize = 256;
 
 /// The single table.
@@ -36,7 +36,7 @@ static TABLES: [[u32; BYTES]; 16] = {
     tables
 };
 
-/// Word `at` of the stream that `SplitMix64` draws from `seed`.
+/// Returns word `at` of the stream that `SplitMix64` generates from `seed`.
 const fn random_word(seed: u64, at: u64) -> u64 {
     let state = seed.wrapping_add((at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -44,7 +44,7 @@ const fn random_word(seed: u64, at: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The single table: a lookup for each byte of the word, rotated by one bit between them.
+/// The single table: a lookup for each byte of the word, with a rotation by one bit between them.
 #[inline]
 pub(super) fn table_driven<W: Word>(key: HashKey, bits: u32) -> u32 {
     let word = W::joined(key);
@@ -55,7 +55,7 @@ pub(super) fn table_driven<W: Word>(key: HashKey, bits: u32) -> u32 {
     hash.masked(bits)
 }
 
-/// Simple tabulation: a table of its own for each byte of both numbers, which makes any three keys
+/// Simple tabulation: a separate table for each byte of both numbers, which makes any three keys
 /// independent.
 #[inline]
 pub(super) fn tabulation(key: HashKey, bits: u32) -> u32 {

@@ -23,13 +23,13 @@ const SMALL: HashKey = HashKey {
     index: 3,
 };
 
-/// Does not fit into 32 bits, neither number.
+/// A key whose two numbers do not fit into 32 bits.
 const LARGE: HashKey = HashKey {
     object: 0x1_0000_0005,
     index: 0x12_3456_789a,
 };
 
-/// The bucket that a function's own type says.
+/// A visitor that computes the bucket by the function's own type.
 struct Bucket {
     key: HashKey,
     bits: u32,
@@ -71,12 +71,12 @@ fn every_function_is_worked_out_for_two_sizes() {
     }
 }
 
-/// The values with which the functions' authors, or their users, check them.
+/// Uses the values with which the authors or users of the functions check them.
 #[test]
 fn mixer_of_known_input_gives_known_output() {
     assert_eq!(bucket("murmur3-32", 0, 1, 29), 0x514e_28b7 & 0x1fff_ffff);
     assert_eq!(bucket("murmur3-64", 0, 1, 29), 0x34c2_cb2c & 0x1fff_ffff);
-    // The first number that SplitMix64 draws from seed 0 is 0xe220_a839_7b1d_cdaf.
+    // The first number that SplitMix64 generates from seed 0 is 0xe220_a839_7b1d_cdaf.
     let step = 0x9e37_79b9_7f4a_7c15;
     assert_eq!(bucket("splitmix64", 0, step, 29), 0x7b1d_cdaf & 0x1fff_ffff);
 }
@@ -98,7 +98,7 @@ fn hash64_of_linux_gives_buckets_of_golden_from_the_end() {
     }
 }
 
-/// The fault that the unshifted offset was added for: 16 slots of a swap device, whose entries
+/// The defect for which the unshifted offset was added: 16 slots of a swap device, whose entries
 /// differ in the lower 12 bits alone.
 #[test]
 fn reference_of_neighbouring_swap_entries_meets_and_others_part() {
@@ -108,13 +108,13 @@ fn reference_of_neighbouring_swap_entries_meets_and_others_part() {
         buckets.len()
     };
     assert_eq!(buckets("swap-reference"), 1);
-    // A word shifted left loses what lies above 11 bits: 8 steps of 256, and carries apart.
+    // A word that is shifted left loses the bits above 11: 8 steps of 256, apart from carries.
     assert!(buckets("swap-offset") >= 8, "{}", buckets("swap-offset"));
     assert_eq!(buckets("swap-mult"), 16);
 }
 
-/// Why the multiplier must suit the word: 2654435761 moves a small number nowhere near
-/// the top of 64 bits.
+/// Shows why the multiplier must suit the word: 2654435761 moves a small number nowhere near the
+/// top of 64 bits.
 #[test]
 fn multiplier_of_32_bits_in_words_of_64_leaves_small_numbers_in_one_bucket() {
     let buckets = |name| {
@@ -146,7 +146,7 @@ fn name_of_function_is_read_back_and_is_its_own() {
 fn name_of_no_function_is_refused_with_the_names() {
     let error = "sha1".parse::<Function>().unwrap_err().to_string();
     assert!(error.starts_with("`sha1` is no hash function. "), "{error}");
-    // Those in words of 64 bits share an entry with the others of their name.
+    // Functions in words of 64 bits share an entry with the others of their name.
     let words = error.split([' ', ',', '\n']);
     let named: Vec<String> = words
         .flat_map(|word| match word.strip_suffix("[-64]") {

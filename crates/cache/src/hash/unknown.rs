@@ -1,28 +1,29 @@
-//! From a name to its function. For an unknown name: what there is, and what may have been meant.
+//! Lookup of functions by name. For an unknown name, the error lists the alternatives and the most
+//! similar name.
 
 use super::Function;
 use crate::tape::CacheKind;
 use std::fmt;
 use std::str::FromStr;
 
-/// A name that no function has. Displayed, it has lines for each cache's functions.
+/// A name that no function has. Its display lists the functions of each cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFunction {
     name: String,
     choice: Vec<Function>,
 }
 
-/// What ends the name of a function in words of 64 bits.
+/// The suffix of the names of functions in words of 64 bits.
 const IN_64: &str = "-64";
 
-/// How similar a name must be to be suggested: 1 is the same.
+/// The least similarity of a suggested name: 1 means equal.
 const SIMILAR: f64 = 0.8;
 
-/// Columns of a line.
+/// Columns in a line.
 const COLUMNS: usize = 78;
 
 impl UnknownFunction {
-    /// `name`, where one of `choice` was to be named.
+    /// Creates the error for `name`, where one of `choice` was expected.
     fn new(name: &str, choice: impl IntoIterator<Item = Function>) -> Self {
         Self {
             name: name.to_owned(),
@@ -30,7 +31,7 @@ impl UnknownFunction {
         }
     }
 
-    /// The name that was most likely meant, if one is similar.
+    /// Returns the most similar name, if one is similar enough.
     fn nearest(&self) -> Option<&'static str> {
         let similarity = |function: &Function| {
             let names = [function.as_str(), function.short_name()];
@@ -38,13 +39,13 @@ impl UnknownFunction {
             similar[0].max(similar[1])
         };
         let rated = self.choice.iter().map(|one| (similarity(one), one));
-        // Of the same, the first.
+        // Of equally similar names, the first.
         let best = rated.rev().max_by(|a, b| a.0.total_cmp(&b.0));
         best.filter(|(similarity, _)| *similarity >= SIMILAR)
             .map(|(_, function)| function.as_str())
     }
 
-    /// Writes the functions that were made for `caches`.
+    /// Writes the functions that were published for `caches`.
     fn write_group(&self, f: &mut fmt::Formatter<'_>, caches: &[CacheKind]) -> fmt::Result {
         let of_group = self.choice.iter().filter(|one| one.caches() == caches);
         let names: Vec<&str> = of_group.map(|one| one.as_str()).collect();
@@ -99,11 +100,11 @@ impl fmt::Display for UnknownFunction {
 impl std::error::Error for UnknownFunction {}
 
 impl Function {
-    /// The function that users of `cache` call `name`: its whole name, or without the cache's
-    /// (`mult` for `page-mult`).
+    /// Returns the function that users of `cache` call `name`: either the whole name, or the name
+    /// without the cache's (`mult` for `page-mult`).
     ///
     /// # Errors
-    /// A function that was not published for this cache, or none at all.
+    /// If the function was not published for this cache, or does not exist.
     pub fn of_cache(cache: CacheKind, name: &str) -> Result<Self, UnknownFunction> {
         let of_cache = Self::ALL.iter().filter(|one| one.caches().contains(&cache));
         let found = of_cache

@@ -1,9 +1,9 @@
-//! Words in which the published formulas calculate, and how numbers stand for addresses in them.
+//! Words for the arithmetic of the published formulas, and the conversion of numbers to addresses.
 //!
 //! # Model
 //! The formulas are written in C's `unsigned long`: 32 bits where they were measured, 64 on the
-//! hardware that their authors wished to see them on. What does not fit into a word is lost, in
-//! C and here. C leaves open what a shift by the whole word gives; here it is 0.
+//! hardware for which their authors were planning. Overflow is lost, in C and here. In C, a shift
+//! by the whole word is undefined; here the result is 0.
 
 use super::HashKey;
 use std::fmt::Debug;
@@ -23,46 +23,47 @@ pub trait Word:
     + BitXor<Output = Self>
     + BitOr<Output = Self>
 {
-    /// How many bits it has.
+    /// Number of bits.
     const BITS: u32;
 
-    /// `number`, as far as it fits.
+    /// Converts `number`, and drops the bits that do not fit.
     fn new(number: u64) -> Self;
 
-    /// Both numbers of `key` in one word: [`HashKey::word`], its halves folded if need be.
+    /// Returns both numbers of `key` in one word: [`HashKey::word`], with its halves folded if
+    /// necessary.
     fn joined(key: HashKey) -> Self;
 
-    /// Shifted left.
+    /// Returns the word shifted left.
     #[must_use]
     fn left(self, bits: u32) -> Self;
 
-    /// Shifted right.
+    /// Returns the word shifted right.
     #[must_use]
     fn right(self, bits: u32) -> Self;
 
-    /// Rotated left.
+    /// Returns the word rotated left.
     #[must_use]
     fn rotated(self, bits: u32) -> Self;
 
-    /// The lower `bits`, 32 at most: what C's `& (SIZE - 1)` leaves.
+    /// Returns the lower `bits`, at most 32, as C's `& (SIZE - 1)` does.
     #[must_use]
     fn masked(self, bits: u32) -> u32;
 
-    /// The upper `bits`, 32 at most.
+    /// Returns the upper `bits`, at most 32.
     #[must_use]
     #[inline]
     fn upper(self, bits: u32) -> u32 {
         self.right(Self::BITS - bits).masked(bits)
     }
 
-    /// Where structure `number` lies: they lie in a row, `size_bytes` each.
+    /// Returns the address of structure `number`, in an array of structures of `size_bytes` each.
     #[must_use]
     #[inline]
     fn address(number: u64, size_bytes: u64) -> Self {
         Self::new(number.wrapping_mul(size_bytes))
     }
 
-    /// Times the published multiplier.
+    /// Returns the product with the published multiplier.
     #[must_use]
     #[inline]
     fn multiplied(self) -> Self {
@@ -111,7 +112,7 @@ macro_rules! word {
 
             #[inline]
             fn masked(self, bits: u32) -> u32 {
-                // Halved before it is masked, by a constant, so that no check is left.
+                // The constant mask comes first, so the compiler removes the check of the conversion.
                 let lower = u64::from(self.0) & u64::from(u32::MAX);
                 u32::try_from(lower).unwrap_or_default() & !u32::MAX.unbounded_shl(bits)
             }

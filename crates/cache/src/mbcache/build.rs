@@ -1,4 +1,4 @@
-//! From a variant to the cache: the one place that knows them all.
+//! Construction of a cache from its variant, the only code that knows all variants.
 
 use super::off::Off;
 use super::rewrite::{self, Referenced, Rewrite};
@@ -12,14 +12,14 @@ use std::sync::Arc;
 /// The caches of a volume's attributes.
 #[derive(Debug)]
 pub struct AttributeCaches {
-    /// Attribute blocks, by the hash in their headers.
+    /// Attribute blocks, found by the hash in their headers.
     pub blocks: Arc<dyn MbCache>,
-    /// Inodes that hold values, by the value's checksum.
+    /// Inodes that contain values, found by the value's checksum.
     pub inodes: Arc<dyn MbCache>,
 }
 
 impl Default for AttributeCaches {
-    /// Nothing is shared.
+    /// Returns caches that share nothing.
     fn default() -> Self {
         Self {
             blocks: Arc::new(Off),
@@ -29,7 +29,7 @@ impl Default for AttributeCaches {
 }
 
 impl Sizes {
-    /// Those of `variant`; `None` if it keeps no entries.
+    /// Returns the sizes of `variant`; `None` if it keeps no entries.
     pub fn of(variant: Variant) -> Option<Self> {
         match variant {
             Variant::Old => Some(old::SIZES),
@@ -40,11 +40,11 @@ impl Sizes {
     }
 }
 
-/// A cache of the given variant and size, whose entries' memory `growth` accounts for. `probe` is
-/// told what it locks and writes.
+/// Creates a cache of the given variant and size. `growth` accounts for the memory of its entries.
+/// The cache reports to `probe` what it locks and writes.
 ///
 /// # Errors
-/// The kernel's, for want of address space most likely.
+/// Those of the kernel, most likely because there is not enough address space.
 pub fn build<P: Probe>(
     variant: Variant,
     config: Config,

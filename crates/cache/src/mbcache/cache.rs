@@ -1,61 +1,62 @@
-//! What a variant provides: the contract that the [module](super) states.
+//! The interface of a variant. The [module](super) states the contract.
 
 use super::Variant;
 use crate::shrink::Shrinker;
 use crate::table::Slot;
 use std::fmt::Debug;
 
-/// What became of an entry offered.
+/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
-    /// It is in the cache now.
+    /// The entry was added.
     New,
-    /// It was there already, and stays as it was.
+    /// The entry existed already, and is unchanged.
     Existing,
-    /// It is not in the cache: all entries that could make room are held, or memory is short.
+    /// The entry was not added: all entries that could be evicted are held, or memory is short.
     NoRoom,
 }
 
-/// What became of an entry to be deleted.
+/// The result of a deletion.
 #[derive(Debug)]
 pub enum Deleted<'c> {
-    /// It is not in the cache (any more).
+    /// The entry is not in the cache, or not any more.
     Gone,
-    /// Others hold it; so does the caller now.
+    /// Other threads hold the entry, and now the caller does too.
     InUse(Held<'c>),
 }
 
-/// A cache of shared contents. See the [module](super) for what callers may rely on.
+/// A cache of shared contents. The [module](super) describes what callers may rely on.
 pub trait MbCache: Shrinker {
-    /// Which variant it is.
+    /// Returns its variant.
     fn variant(&self) -> Variant;
 
-    /// Adds an entry, which searches find if it is `reusable`. Over the limit, another goes first.
+    /// Adds an entry, which searches find if it is `reusable`. If the cache is over its limit,
+    /// another entry is evicted first.
     fn insert(&self, key: u32, value: u64, reusable: bool) -> Inserted;
 
-    /// The first reusable entry with `key`.
+    /// Returns the first reusable entry with `key`.
     fn find_first(&self, key: u32) -> Option<Held<'_>>;
 
-    /// The next reusable entry with the key of `held`, which is let go.
+    /// Returns the next reusable entry with the key of `held`, and releases `held`.
     fn find_next<'c>(&'c self, held: Held<'c>) -> Option<Held<'c>>;
 
-    /// The entry with `key` and `value`, reusable or not.
+    /// Returns the entry with `key` and `value`, reusable or not.
     fn get(&self, key: u32, value: u64) -> Option<Held<'_>>;
 
-    /// Deletes the entry with `key` and `value` if nobody holds it.
+    /// Deletes the entry with `key` and `value` if no thread holds it.
     fn delete_or_get(&self, key: u32, value: u64) -> Deleted<'_>;
 
-    /// The figures.
+    /// Returns the statistics.
     fn stats(&self) -> Stats;
 
-    /// Checks the invariants. Only when nobody else uses it.
+    /// Checks the invariants. There must be no other users meanwhile.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// If an invariant does not hold.
     fn check_invariants(&self);
 }
 
-/// An entry that stays where it is while this lives.
+/// A pinned entry, which is not evicted or deleted while this exists.
 #[derive(Debug)]
 pub struct Held<'c> {
     cache: &'c dyn Holds,
@@ -65,7 +66,8 @@ pub struct Held<'c> {
 }
 
 impl<'c> Held<'c> {
-    /// The entry in `slot`, whose number is `index`, and on which the caller has taken a pin.
+    /// Creates a guard for the entry in `slot`, whose number is `index`, and which the caller has
+    /// pinned.
     #[inline]
     pub(crate) fn new<const W: usize>(cache: &'c dyn Holds, index: u32, slot: &Slot<W>) -> Self {
         Self {
@@ -78,29 +80,29 @@ impl<'c> Held<'c> {
 }
 
 impl Held<'_> {
-    /// The hash of the contents.
+    /// Returns the hash of the contents.
     #[must_use]
     pub fn key(&self) -> u32 {
         self.key
     }
 
-    /// The block or inode that has the contents.
+    /// Returns the block or inode that has the contents.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.value
     }
 
-    /// The entry was of use: it outlives the next turn of eviction.
+    /// Marks the entry as referenced, so that it survives the next turn of eviction.
     pub fn touch(&self) {
         self.cache.touch(self.index);
     }
 
-    /// From now on, searches find the entry, or do not.
+    /// Sets whether searches find the entry.
     pub fn set_reusable(&self, reusable: bool) {
         self.cache.set_reusable(self.index, reusable);
     }
 
-    /// Parks until nobody else holds the entry.
+    /// Parks until no other thread holds the entry.
     pub fn wait_unused(&self) {
         self.cache.wait_unused(self.index);
     }
@@ -112,36 +114,36 @@ impl Drop for Held<'_> {
     }
 }
 
-/// What [`Held`] asks of its cache, by the number of an entry that the caller holds.
+/// The operations of a cache that [`Held`] uses. The caller holds the entry with the given number.
 pub(crate) trait Holds: Debug + Send + Sync {
     fn touch(&self, index: u32);
     fn set_reusable(&self, index: u32, reusable: bool);
     fn wait_unused(&self, index: u32);
-    /// Lets go of it, once.
+    /// Releases one hold.
     fn release(&self, index: u32);
 }
 
-/// What a cache holds and did.
+/// Statistics of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stats {
-    /// Entries.
+    /// Entries in the cache.
     pub entries: u64,
-    /// Entries at most.
+    /// The largest number of entries.
     pub limit_entries: u64,
     /// Buckets.
     pub buckets: u64,
-    /// Bytes that an entry takes, buckets apart.
+    /// Bytes of one entry, without buckets.
     pub entry_bytes: u64,
-    /// Bytes that the entries and all buckets take.
+    /// Bytes of the entries and all buckets.
     pub bytes: u64,
     /// Searches for a key.
     pub lookups: u64,
-    /// Searches that found an entry, whatever it turned out to be.
+    /// Searches that found an entry, even if it proved to be useless.
     pub hits: u64,
     /// Entries inserted.
     pub inserted: u64,
-    /// Entries that went because there were too many.
+    /// Entries that were evicted because there were too many.
     pub dropped_by_limit: u64,
-    /// Entries that went because memory was short.
+    /// Entries that were evicted because memory was short.
     pub dropped_by_shrinker: u64,
 }

@@ -1,13 +1,14 @@
-//! Entries in an arena, held by pins, whatever finds them and whichever goes first.
+//! Entries in an arena, held by pins. This module is independent of the search structure and of the
+//! eviction order.
 //!
 //! # Model
-//! `struct mb_cache_entry` with `e_refcnt` and its flags, in one slot of [`table`](crate::table): the
-//! pins count those who hold the entry; that the cache itself has it is the flag `LIVE`. The key
-//! is the slot's half word, the value its first word.
+//! `struct mb_cache_entry` with `e_refcnt` and its flags, in one slot of [`table`](crate::table). The pins
+//! count the holders of the entry. The flag `LIVE` records that the entry is in the cache. The key is the
+//! slot's half word, and the value is its first word.
 //!
 //! # Waiting
-//! Who waits until an entry is unused holds it himself. Others who wait for the same do not count, so
-//! that two who do never wait for one another; one returns at a time.
+//! A thread that waits until an entry is unused holds it itself. Other threads that wait for the same do
+//! not count, so two waiters never wait for each other. One waiter returns at a time.
 
 use super::probe::{Probe, Touch, place};
 use super::sizes::Sizes;
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct Entries<P: Probe, const W: usize> {
     pub arena: Arc<Arena<W>>,
     pub probe: P,
-    /// Entries at most in a chain of those with equal or colliding keys.
+    /// The largest number of entries in one chain of equal or colliding keys.
     pub chain_max: u32,
     waits: WaitQueues,
     pub dropped_by_limit: AtomicU64,
@@ -31,7 +32,7 @@ pub(crate) struct Entries<P: Probe, const W: usize> {
 }
 
 impl<P: Probe, const W: usize> Entries<P, W> {
-    /// Room for entries in slots of these `sizes`, whose memory `growth` accounts for.
+    /// Creates room for entries in slots of these `sizes`. `growth` accounts for their memory.
     pub fn new(sizes: Sizes, config: Config, growth: Growth, probe: P) -> io::Result<Self> {
         let arena = Arena::new(sizes.slots(config.limit_entries), growth)?;
         Ok(Self {
@@ -49,20 +50,20 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         self.arena.slot(index)
     }
 
-    /// The entry in slot `index`, on which the caller has taken a pin.
+    /// Returns a guard for the entry in slot `index`, which the caller has pinned.
     #[inline]
     pub fn held(&self, index: u32) -> Held<'_> {
         self.wrote(index);
         Held::new(self, index, self.slot(index))
     }
 
-    /// A slot for a new entry; `None` if another has to go first.
+    /// Returns a slot for a new entry; `None` if another entry has to be evicted first.
     pub fn take(&self) -> Option<Vacant<'_, W>> {
         self.wrote_free_list();
         self.arena.take_free()
     }
 
-    /// Makes an entry of `vacant`, held once.
+    /// Turns `vacant` into an entry that is held once.
     pub fn publish(&self, vacant: Vacant<'_, W>, reusable: bool) -> u32 {
         let index = vacant.into_index();
         let slot = self.slot(index);
@@ -72,15 +73,15 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         index
     }
 
-    /// Holds the entry `index`, which the caller's lock keeps from being reused, if it has `flag`
-    /// and is not claimed.
+    /// Holds the entry `index` if it has `flag` and is not claimed. The caller's lock keeps it from being
+    /// reused.
     pub fn hold(&self, index: u32, flag: u64) -> bool {
         let hold = |state: State| (state.can_pin() && state.has(flag)).then(|| state.held());
         self.update(index, hold).is_some()
     }
 
-    /// Takes the entry `index` out of use, so that nobody can hold it any more; returns the state that
-    /// it had, unless somebody holds it, or another claimed it.
+    /// Claims the entry `index`, so that it can no longer be held. Returns its previous state, or `None`
+    /// if it is held, or if another thread claimed it.
     pub fn claim(&self, index: u32) -> Option<State> {
         self.update(index, |state| state.can_claim().then(|| state.claimed()))
     }
@@ -92,13 +93,13 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         Some(before)
     }
 
-    /// Gives back the slot of an entry that the caller has claimed, and that nothing leads to.
+    /// Frees the slot of an entry that the caller has claimed, and to which no chain or list refers.
     pub fn free(&self, index: u32) {
         self.wrote_free_list();
         drop(self.arena.vacant(index));
     }
 
-    /// What counts entries that go so that another has room.
+    /// Returns the counter of entries that were evicted to make room.
     pub fn dropped_for_room(&self) -> &AtomicU64 {
         if self.arena.touched() == self.arena.capacity() {
             &self.dropped_by_limit
@@ -107,29 +108,30 @@ impl<P: Probe, const W: usize> Entries<P, W> {
         }
     }
 
-    /// Tells the probe that the head of the free list of the processor was written.
+    /// Reports to the probe a write to the head of the processor's free list.
     #[inline]
     pub fn wrote_free_list(&self) {
         let list = self.probe.processor() % FREE_LISTS;
         self.probe.touched(Touch::Write(place::free_list(list)));
     }
 
-    /// Tells the probe that the line of entry `index` was written.
+    /// Reports to the probe a write to the cache line of entry `index`.
     #[inline]
     pub fn wrote(&self, index: u32) {
         self.probe.touched(Touch::Write(place::entry(index)));
     }
 
-    /// Gives memory back: as many chunks as slots are free beside the `count` entries that there are,
-    /// or those behind the last entry that is held. `relocate` is to move an entry to another slot, unless
-    /// it is held, and leave its own claimed; false if it cannot. Returns the frames given back.
+    /// Gives memory back: as many chunks as there are free slots beside the `count` entries, up to the
+    /// last entry that is held. `relocate` moves an entry to another slot and leaves its own slot claimed.
+    /// It returns false if it cannot, for example because the entry is held. Returns the number of frames
+    /// given back.
     pub fn give_back(&self, count: u64, relocate: impl Fn(u32, Vacant<'_, W>) -> bool) -> u64 {
         let free = u64::from(self.arena.touched()).saturating_sub(count);
         let chunks = u32::try_from(free).unwrap_or(u32::MAX) / self.arena.chunk();
         self.arena.give_back(chunks, relocate).into()
     }
 
-    /// The figures that all variants count alike, with the bytes of the entries alone.
+    /// Returns the statistics that all variants count in the same way. `bytes` covers the entries only.
     pub fn stats(&self, counts: Counts, inserted: u64) -> Stats {
         let entry_bytes = size_of::<Slot<W>>() as u64;
         Stats {
@@ -149,7 +151,7 @@ impl<P: Probe, const W: usize> Holds for Entries<P, W> {
     #[inline]
     fn touch(&self, index: u32) {
         let slot = self.slot(index);
-        // A line that many share is written only if that changes something.
+        // A shared cache line is written only if that changes something.
         if !slot.state().has(State::REFERENCED) {
             slot.set_flags(State::REFERENCED);
             self.wrote(index);

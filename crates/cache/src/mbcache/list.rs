@@ -1,24 +1,24 @@
-//! Lists of entries.
+//! Linked lists of entries.
 //!
 //! # Model
-//! `struct list_head`, with slot numbers for pointers, and the number of the list that an entry is on.
+//! `struct list_head`, with slot numbers as pointers. Each entry also stores the number of its list.
 //!
 //! # Invariants
-//! 1. From the front and from the end, a list passes the same entries.
-//! 2. They are as many as it counts, and name it.
+//! 1. A list has the same entries in both directions.
+//! 2. Its count is the number of its entries, and each of them has its number.
 //!
 //! # Cost
-//! One word of an entry.
+//! One word in an entry.
 
 use crate::table::{Arena, Slot, State};
 
-/// No entry.
+/// The number that stands for no entry.
 const NONE: u32 = (1 << 28) - 1;
 
-/// Entries at most: what 28 bits number.
+/// The largest number of entries, limited by 28 bits.
 pub(crate) const ENTRIES_MAX: u32 = NONE;
 
-/// Lists at most, beside none: what 8 bits number.
+/// The largest number of lists, limited by 8 bits, with one value for no list.
 pub(crate) const LISTS_MAX: usize = (1 << 8) - 1;
 
 /// The second word of an entry.
@@ -31,7 +31,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// On no list.
+    /// The links of an entry that is on no list.
     pub const UNLISTED: Self = Self {
         before: NONE,
         after: NONE,
@@ -40,7 +40,7 @@ impl Links {
 
     pub fn of<const W: usize>(slot: &Slot<W>) -> Self {
         let word = slot.word(1);
-        // What is left are 28 bits at most.
+        // The remaining value has at most 28 bits.
         let bits = |from: u32, count: u32| {
             u32::try_from(word >> from & ((1 << count) - 1)).unwrap_or(NONE)
         };
@@ -67,7 +67,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// An empty list.
+    /// Creates an empty list.
     pub fn new(number: usize) -> Self {
         Self {
             number,
@@ -81,12 +81,12 @@ impl List {
         self.len
     }
 
-    /// The entry at the front.
+    /// Returns the entry at the front.
     pub fn first(&self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// Puts the entry `index`, which is on no list, at the end of this one.
+    /// Appends the entry `index`, which is on no list.
     pub fn append<const W: usize>(&mut self, slots: &Arena<W>, index: u32) {
         let links = Links {
             before: self.last,
@@ -99,7 +99,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes the entry `index` off, which is on this list. Its links stay as they were.
+    /// Removes the entry `index`, which is on this list. Its own links are not changed.
     pub fn remove<const W: usize>(&mut self, slots: &Arena<W>, index: u32) {
         let Links { before, after, .. } = Links::of(slots.slot(index));
         self.let_follow(slots, before, after);
@@ -107,8 +107,8 @@ impl List {
         self.len -= 1;
     }
 
-    /// Passes over up to `left` entries from the front, counting them off, until `goes` takes one,
-    /// which is on no list then. The others move to the end.
+    /// Passes over up to `left` entries from the front, and decrements `left` for each, until `goes`
+    /// accepts one. That entry is removed from the list. The others move to the end.
     pub fn pass_over<const W: usize>(
         &mut self,
         slots: &Arena<W>,
@@ -127,7 +127,7 @@ impl List {
         None
     }
 
-    /// Puts the entry `new`, which is on no list, where `old` is.
+    /// Replaces `old` by the entry `new`, which is on no list.
     pub fn replace<const W: usize>(&mut self, slots: &Arena<W>, old: u32, new: u32) {
         let links = Links::of(slots.slot(old));
         links.store(slots.slot(new));
@@ -135,7 +135,7 @@ impl List {
         self.let_precede(slots, links.after, new);
     }
 
-    /// Lets `before` precede `after`, or be last.
+    /// Makes `before` the predecessor of `after`, or the last entry.
     fn let_precede<const W: usize>(&mut self, slots: &Arena<W>, after: u32, before: u32) {
         if after == NONE {
             self.last = before;
@@ -146,7 +146,7 @@ impl List {
         }
     }
 
-    /// Lets `after` follow `before`, or be first.
+    /// Makes `after` the successor of `before`, or the first entry.
     fn let_follow<const W: usize>(&mut self, slots: &Arena<W>, before: u32, after: u32) {
         if before == NONE {
             self.first = after;
@@ -157,7 +157,7 @@ impl List {
         }
     }
 
-    /// Checks the invariants of this list, and that all on it are live.
+    /// Checks the invariants of this list, and that all of its entries are live.
     pub fn check_invariants<const W: usize>(&self, slots: &Arena<W>) {
         let (mut before, mut at, mut len) = (NONE, self.first, 0);
         while at != NONE {

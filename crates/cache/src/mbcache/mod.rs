@@ -1,15 +1,15 @@
-//! mbcache: finds the attribute block, or the inode of an attribute's value, that has the same
-//! contents as one about to be written, so that files with equal attributes share it.
+//! mbcache: finds the attribute block, or the inode of an attribute's value, whose contents equal those about
+//! to be written, so that files with equal attributes share it.
 //!
 //! # Model
-//! The kernel's `fs/mbcache.c`: a store of keys (hashes of contents, which need not be unique) and
-//! values (numbers of blocks or inodes, which are unique). It knows numbers only: whoever finds
-//! one compares the contents himself. An entry is a hint; losing one costs a share, no more.
+//! The kernel's `fs/mbcache.c`: a store of keys (hashes of contents, which need not be unique) and values
+//! (numbers of blocks or inodes, which are unique). It stores only numbers, so a caller that finds an entry
+//! must compare the contents. An entry is a hint: to lose one costs only a share.
 //!
 //! # Variants
-//! J. Kara, "ext\[24\]: `MBCache` rewrite", 2016, compares four ways to do this, and doing without:
+//! J. Kara, "ext\[24\]: `MBCache` rewrite", 2016, compares four designs, and operation without a cache:
 //!
-//! | name | how entries are found | which entry goes first |
+//! | name | how entries are found | eviction order |
 //! |---|---|---|
 //! | [`old`](Variant::Old) | in several indexes, under one lock; holders wait for one another | LRU list of unused entries |
 //! | [`lru`](Variant::Lru) | in buckets, each with a lock | one LRU list with a lock |
@@ -18,36 +18,34 @@
 //! | [`clock`](Variant::Clock) | in the [`table`](crate::table), without a lock | a clock hand over the arena, and the referenced bit |
 //! | [`off`](Variant::Off) | never | |
 //!
-//! A mount uses `referenced` unless another is chosen: `rewrite/`. All others are in
-//! [`research`](crate::research); of these `lru` and `list-lru` are `rewrite/` too, with another
-//! order in place of `rewrite/order.rs`. All keep their entries in an [`Arena`](crate::table::Arena), whose memory comes
-//! out of the budget and goes back to it.
+//! A mount uses `referenced` by default: `rewrite/`. All others are in [`research`](crate::research); of
+//! these, `lru` and `list-lru` also use `rewrite/`, with another order instead of `rewrite/order.rs`. All
+//! keep their entries in an [`Arena`](crate::table::Arena), whose memory is taken from the budget and
+//! returned to it.
 //!
 //! # What callers may rely on
-//! 1. An entry that is held ([`Held`]) stays, and keeps its key and value.
-//! 2. [`MbCache::delete_or_get`] either deletes, after which nobody finds the entry, or returns
-//!    it held: nobody can find it in between.
-//! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns reusable entries only,
-//!    each at most once, and ends.
-//! 4. An entry that was touched outlives one full turn of eviction, or, where a list says which goes
-//!    first, all entries that were not touched since. Not so
-//!    - in `old`, where to let go of an entry counts as its use, and a touch as none;
-//!    - in `lru` and `list-lru` of a touch before the entry is on a list, while it is being inserted;
-//!    - in `clock` when the arena has grown or given memory back since, which moves the hand, and some
-//!      entries;
-//!    - in a chain that is too long (6).
-//! 5. No lookup, and no shrinking, allocates memory or waits for memory. Waiting for an entry may: it
-//!    is noted in a list.
-//! 6. No chain has more than four times as many entries as it would if the cache were full and all were
-//!    equally long, or 64 if that is more: at Linux's limit 64, and 128 in the rewrite, whose limit may
-//!    be overrun. From then on the oldest that nobody holds goes for a new one, so that no walk is long,
-//!    whatever hashes are forged.
-//! 7. With the cache, whatever works for it has ended.
+//! 1. A held entry ([`Held`]) remains in the cache with its key and value.
+//! 2. [`MbCache::delete_or_get`] either deletes the entry, which then cannot be found, or returns it held. No
+//!    thread can find it in between.
+//! 3. A search ([`MbCache::find_first`], [`MbCache::find_next`]) returns reusable entries only, each at most
+//!    once, and terminates.
+//! 4. An entry that was touched survives one full turn of eviction. With a list as eviction order, it
+//!    survives all entries that were not touched since. There are four exceptions: (a) in `old`, the release
+//!    of an entry counts as a use, and a touch does not; (b) in `lru` and `list-lru`, a touch has no effect
+//!    while the entry is being inserted and is not on a list yet; (c) in `clock`, the arena may have grown or
+//!    given memory back since, which moves the hand and some entries; (d) the chain may be too long (6).
+//! 5. No lookup, and no shrinking, allocates memory or waits for memory. A wait for an entry may, since it is
+//!    recorded in a list.
+//! 6. No chain has more than four times the entries that it would have if the cache were full and all chains
+//!    had equal length, or more than 64 if that is larger. At Linux's limit this is 64, and 128 in the
+//!    rewrite, whose limit can be exceeded. When a chain is full, its oldest entry that is not held is
+//!    evicted for a new one. So no walk is long, whatever hashes are forged.
+//! 7. The background work for a cache ends before the cache does.
 //!
 //! # Locking
-//! What locks a variant has, its file says. All are innermost: nothing is called with one held. Who
-//! waits until an entry is unused ([`Held::wait_unused`]) must hold nothing that the other holders
-//! need before they let go.
+//! The file of each variant describes its locks. All are innermost: the variant calls no other code with one
+//! of them held. A thread that waits until an entry is unused ([`Held::wait_unused`]) must not hold anything
+//! that the other holders need before they release the entry.
 
 mod build;
 mod cache;

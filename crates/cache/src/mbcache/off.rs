@@ -1,9 +1,9 @@
-//! No cache: nothing is found, nothing is kept.
+//! The variant without a cache: no search finds an entry, and no entry is kept.
 
 use super::{Deleted, Held, Inserted, MbCache, Stats, Variant};
 use crate::shrink::Shrinker;
 
-/// See the module.
+/// The variant `off`, described in the module.
 #[derive(Debug)]
 pub(super) struct Off;
 

@@ -1,60 +1,62 @@
-//! What a variant does that other processors may have to wait for, told to whoever wants to know.
+//! The interface through which a variant reports operations for which other processors may have to
+//! wait.
 //!
-//! Two processors cannot show what 24 did to one another. So the lab runs an operation once, is told
-//! what it locked and wrote, and simulates any number of processors from that. The mount's caches
-//! have the probe `()`, which the compiler removes.
+//! Two processors cannot show the contention of 24. So the lab runs an operation once, records what
+//! it locked and wrote, and simulates any number of processors from that. The mount's caches have the
+//! probe `()`, which the compiler removes.
 //!
 //! # Numbers of places
-//! The upper half says what kind of place it is, the lower half which one:
+//! The upper half is the kind of place, the lower half its number:
 //!
 //! | upper | lower | the place |
 //! |---|---|---|
 //! | 0 | bucket | a bucket's lock |
-//! | 1 | list | the lock of a list that says which entry goes first |
+//! | 1 | list | the lock of a list that determines the eviction order |
 //! | 2 | 0 | the one lock of `old` |
-//! | 3 | slot | the line with an entry's state word, and the entry as something held |
+//! | 3 | slot | the line with an entry's state word, and the entry as a held object |
 //! | 4 | list | the head of a free list of the arena |
 //! | 5 | 0 | the count of entries, where no lock guards it |
 //!
-//! Counters that each thread has for itself are no places. Holds are told by `old` alone: in the
-//! others no hold keeps anyone waiting but who deletes.
+//! Counters that are separate for each thread are not places. Only `old` reports holds: in the
+//! others, a hold delays only a thread that deletes the entry.
 
 use crate::sync::{self, Condvar, Mutex, MutexGuard, thread_number};
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 
-/// Something done to a place that processors share. Places are numbered by the cache: the same number
-/// is the same lock, or the same cache line.
+/// An operation on a place that processors share. The cache numbers its places: the same number is
+/// the same lock, or the same cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Touch {
     /// A lock was taken.
     Lock(u64),
-    /// It was given back.
+    /// A lock was released.
     Unlock(u64),
-    /// A line was written, with no lock.
+    /// A line was written without a lock.
     Write(u64),
-    /// Whoever holds this entry excludes others, until [`Touch::Release`].
+    /// An entry was held exclusively, until [`Touch::Release`].
     HoldAlone(u64),
-    /// Whoever holds this entry excludes those that want it alone, until [`Touch::Release`].
+    /// An entry was held in shared mode, which excludes exclusive holders, until [`Touch::Release`].
     HoldShared(u64),
-    /// The entry was let go.
+    /// The entry was released.
     Release(u64),
 }
 
-/// Is told of every [`Touch`].
+/// Receives every [`Touch`].
 pub trait Probe: Clone + Debug + Send + Sync + 'static {
-    /// The caller did this.
+    /// Records an operation of the caller.
     #[inline]
     fn touched(&self, touch: Touch) {
         let _ = touch;
     }
 
-    /// Processors that there are.
+    /// Returns the number of processors.
     fn processors(&self) -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
 
-    /// The processor that the caller is on: its thread's number, since a thread seldom moves.
+    /// Returns the processor of the caller. This is its thread's number, since a thread seldom
+    /// migrates.
     #[inline]
     fn processor(&self) -> usize {
         thread_number()
@@ -63,7 +65,7 @@ pub trait Probe: Clone + Debug + Send + Sync + 'static {
 
 impl Probe for () {}
 
-/// The numbers of places. See the [module](self).
+/// The numbers of places; see the [module](self).
 pub(crate) mod place {
     pub const GLOBAL: u64 = 2 << 32;
     pub const COUNT: u64 = 5 << 32;
@@ -85,10 +87,10 @@ pub(crate) mod place {
     }
 }
 
-/// A lock that the probe is told of: held as long as this lives.
+/// A lock that is reported to the probe. It is held as long as this exists.
 #[derive(Debug)]
 pub(crate) struct Locked<'a, T, P: Probe> {
-    // Dropped first: the probe hears of it before others can take the lock.
+    // Dropped first: the probe gets the report before other threads can take the lock.
     told: Told<'a, P>,
     guard: MutexGuard<'a, T>,
 }
@@ -108,7 +110,7 @@ impl<'a, T, P: Probe> Locked<'a, T, P> {
 }
 
 impl<T, P: Probe> Locked<'_, T, P> {
-    /// Waits for `condvar`, giving up the lock meanwhile.
+    /// Waits for `condvar`, and releases the lock meanwhile.
     pub fn wait(self, condvar: &Condvar) -> Self {
         let Self { told, guard } = self;
         let (place, probe) = (told.place, told.probe);

@@ -1,5 +1,5 @@
-//! Models of what two users of a cache may do at once, run under many interleavings, for each
-//! variant. See [`crate::shuttle_tests`] for how.
+//! Models of concurrent operations of two users of a cache, run under many interleavings, for each
+//! variant. See [`crate::shuttle_tests`] for how to run them.
 
 use super::*;
 use crate::mbcache::rewrite::{Order, Referenced, Rewrite};
@@ -8,13 +8,13 @@ use crate::sync::{AcqRel, AtomicU32};
 use crate::table::{Charge, Growth};
 use std::sync::Arc;
 
-/// Interleavings tried of each model and variant, chosen at random and again by priorities.
+/// Interleavings of each model and variant: this many random ones, and as many by priorities.
 const SCHEDULES: usize = 500;
 
 /// The key of all entries.
 const KEY: u32 = 1;
 
-/// Sees two processors, whatever the machine has.
+/// A probe that reports two processors, whatever the machine has.
 #[derive(Clone, Debug, Default)]
 struct TwoProcessors(Arc<()>);
 
@@ -36,7 +36,7 @@ fn try_schedules(model: impl Fn() + Copy + Send + Sync + 'static) {
     shuttle::check_pct(model, SCHEDULES, 3);
 }
 
-/// There is always more.
+/// A memory source that never runs out.
 struct Plenty;
 
 impl Charge for Plenty {
@@ -47,7 +47,8 @@ impl Charge for Plenty {
     fn uncharge(&self) {}
 }
 
-/// A cache of one chain, with reusable entries of these values, which grows and shrinks by one entry.
+/// Creates a cache of one chain, with reusable entries of these values, which grows and shrinks by
+/// one entry.
 fn cache(variant: Variant, limit_entries: u32, values: &[u64]) -> Arc<dyn MbCache> {
     let config = Config {
         limit_entries,
@@ -67,7 +68,7 @@ fn cache(variant: Variant, limit_entries: u32, values: &[u64]) -> Arc<dyn MbCach
 
 type Act = fn(&dyn MbCache);
 
-/// Does all at once, and then looks whether the cache is whole and lets go of everything.
+/// Runs all operations concurrently. Then checks the invariants of the cache and releases everything.
 fn race<const N: usize>(cache: &Arc<dyn MbCache>, acts: [Act; N]) {
     let threads = acts.map(|act| {
         let theirs = Arc::clone(cache);
@@ -148,7 +149,7 @@ fn shuttle_mbcache_deleted_entry_is_not_found() {
     });
 }
 
-/// The entry has all the users that it can have.
+/// Marks the entry as having the largest number of users.
 fn mark_full(cache: &dyn MbCache) {
     let held = cache.get(KEY, 10).expect("nobody drops it");
     held.set_reusable(false);
@@ -157,7 +158,7 @@ fn mark_full(cache: &dyn MbCache) {
     assert!(cache.get(KEY, 10).is_some());
 }
 
-/// The two flags shared a word that was written without atomics.
+/// The two flags once shared a word that was written without atomics.
 #[test]
 fn shuttle_mbcache_flag_is_not_lost_to_another() {
     check(|variant| {
@@ -189,7 +190,8 @@ fn shuttle_mbcache_search_returns_each_entry_once_while_others_come_and_go() {
         assert!(seen.contains(&10), "it was there all along: {seen:?}");
     }
     check(|variant| race(&cache(variant, 8, &[10, 20, 30]), [renew_both, search]));
-    // Of two neighbours that go, the one behind may be in front again before the other is gone.
+    // Of two neighbours that are evicted, the second may be at the front again before the first is
+    // removed.
     let renew_behind: Act = |cache| renew(cache, 20);
     let renew_before: Act = |cache| renew(cache, 30);
     check(move |variant| {
@@ -202,7 +204,7 @@ fn shuttle_mbcache_search_returns_each_entry_once_while_others_come_and_go() {
 fn shuttle_mbcache_entry_that_moves_is_there_for_who_asks_for_it() {
     check(|variant| {
         let cache = cache(variant, 8, &[20, 10]);
-        // Its slot is where the other moves, so that memory comes back.
+        // The other entry moves to its slot, so that memory is given back.
         assert!(matches!(cache.delete_or_get(KEY, 20), Deleted::Gone));
         let give_back: Act = |cache| {
             cache.scan_objects(0);
@@ -231,7 +233,7 @@ fn shuttle_mbcache_waiter_is_woken_by_the_last_holder() {
     });
 }
 
-/// Both hold what the other waits for.
+/// Each holds the entry for which the other waits.
 #[test]
 fn shuttle_mbcache_two_who_wait_for_one_entry_both_return() {
     let wait: Act = |cache| cache.find_first(KEY).iter().for_each(Held::wait_unused);
@@ -291,7 +293,7 @@ fn shuttle_mbcache_old_holds_what_is_found_by_value_alone() {
     });
 }
 
-/// The worker drops entries while others are inserted; it has ended before the cache goes.
+/// The worker evicts entries during insertions, and ends before the cache is dropped.
 #[test]
 fn shuttle_mbcache_worker_ends_with_its_cache() {
     fn model(order: impl Order<TwoProcessors>) {
@@ -321,10 +323,10 @@ fn shuttle_mbcache_worker_ends_with_its_cache() {
     try_schedules(|| model(Referenced::new()));
 }
 
-/// The oldest entry of a full chain goes, while others want it too.
+/// The oldest entry of a full chain is evicted while other threads use it.
 #[test]
 fn shuttle_mbcache_full_chain_stays_whole() {
-    /// Entries at most in a chain of a small cache.
+    /// The largest number of entries in a chain of a small cache.
     const CHAIN_MAX: u64 = 64;
     const ACTS: [Act; 4] = [insert_new, get, delete, shrink];
     fn insert_new(cache: &dyn MbCache) {

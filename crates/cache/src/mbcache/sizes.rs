@@ -1,24 +1,25 @@
-//! How large a cache is, and what its memory is made of.
+//! The size of a cache, and its memory.
 
 use super::Variant;
 
 /// The sizes of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Entries at most.
+    /// The largest number of entries.
     pub limit_entries: u32,
     /// 2^`bits` buckets.
     pub bits: u32,
 }
 
 impl Config {
-    /// Entries at most, in Linux: 16 for each of 1,024 buckets. Our default too.
+    /// Linux's limit of entries: 16 for each of 1,024 buckets. This is also Larder's default.
     pub const LINUX_LIMIT_ENTRIES: u32 = 16 << Self::LINUX_BITS;
-    /// Linux has 2^10 buckets, whatever the limit.
+    /// Linux has 2^10 buckets, whatever the limit is.
     pub const LINUX_BITS: u32 = 10;
 
-    /// For `variant` with so many entries at most: buckets as Linux has them for what was published,
-    /// one for one or two entries for ours, and nowhere more than one an entry.
+    /// Returns the sizes for `variant` with a limit of entries. The published variants have as many
+    /// buckets as Linux, Larder's own one for each one or two entries. No variant has more than one
+    /// for each entry.
     #[must_use]
     pub fn new(variant: Variant, limit_entries: u32) -> Self {
         let bits = limit_entries.max(1).ilog2();
@@ -33,7 +34,7 @@ impl Config {
     }
 }
 
-/// The sizes of a variant that keeps entries. Each says its own.
+/// The sizes of a variant that keeps entries. Each variant defines its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// Bytes of an entry's slot.
@@ -42,18 +43,19 @@ pub(crate) struct Sizes {
     pub bucket_bytes: usize,
     /// Slots for each entry of the limit.
     pub slots_per_entry: u32,
-    /// Slots beside these.
+    /// Additional slots.
     pub spare_slots: u32,
 }
 
 impl Sizes {
-    /// Slots of a cache with so many entries at most.
+    /// Returns the slots of a cache with this limit of entries.
     pub fn slots(self, limit_entries: u32) -> u32 {
         limit_entries * self.slots_per_entry + self.spare_slots
     }
 
-    /// The limit, at most Linux's, with which slots and buckets take at most `bytes`: there is at
-    /// most one bucket an entry. At least 1, whatever that takes.
+    /// Returns the largest limit, at most Linux's, with which slots and buckets take at most
+    /// `bytes`, with at most one bucket for each entry. The result is at least 1, even if that takes
+    /// more.
     pub fn limit_within(self, bytes: u64) -> u32 {
         let slots = u64::from(self.slots_per_entry) * self.entry_bytes as u64;
         let spare = u64::from(self.spare_slots) * self.entry_bytes as u64;

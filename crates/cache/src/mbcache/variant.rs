@@ -1,10 +1,10 @@
-//! The variants by name.
+//! The names of the variants.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A way to find shared contents. The [module](super) says how they differ.
+/// An implementation of mbcache. The [module](super) describes the differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
@@ -17,13 +17,13 @@ pub enum Variant {
     /// The rewrite with a referenced bit, which Linux chose.
     #[default]
     Referenced,
-    /// Ours: no list, lookups without a lock.
+    /// Larder's own: no list, lookups without a lock.
     Clock,
-    /// Nothing is shared.
+    /// No sharing.
     Off,
 }
 
-/// A name that no variant has.
+/// An error: no variant has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no variant of mbcache: choose one of {names}",
@@ -32,7 +32,7 @@ pub enum Variant {
 pub struct UnknownVariant(String);
 
 impl Variant {
-    /// All of them, the published ones first, in their order of publication.
+    /// All variants. The published ones are first, in their order of publication.
     pub const ALL: [Self; 6] = [
         Self::Old,
         Self::Lru,
@@ -42,10 +42,10 @@ impl Variant {
         Self::Off,
     ];
 
-    /// Those that keep entries: all but the last.
+    /// The variants that keep entries: all except the last.
     pub const CACHES: &[Self] = Self::ALL.split_at(Self::ALL.len() - 1).0;
 
-    /// The name by which users choose it.
+    /// Returns the name by which users choose it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! A fixed array that starts as zeros and becomes resident where it is touched.
+//! A fixed array that starts as zeros and becomes resident when it is touched.
 #![allow(unsafe_code, reason = "views zeroed memory as an array of atomics")]
 
 pub(crate) use super::region::Pages;
@@ -6,8 +6,7 @@ use std::io;
 #[cfg(not(shuttle))]
 use std::ptr::NonNull;
 
-/// A type whose value is valid when all of its bytes are zero, and equal to its
-/// default then.
+/// A type for which all-zero bytes are a valid value, equal to its default.
 ///
 /// # Safety
 /// All-zero bytes must be a valid value, and the type must not need dropping.
@@ -18,29 +17,29 @@ unsafe impl Zeroed for crate::sync::AtomicU32 {}
 // SAFETY: a slot is a struct of atomic integers alone.
 unsafe impl<const W: usize> Zeroed for crate::table::Slot<W> {}
 
-/// `len` values of `T`, in place for good.
+/// An array of `len` values of `T`, which never moves.
 #[cfg(not(shuttle))]
 #[derive(Debug)]
 pub(crate) struct Array<T> {
     region: super::Region,
-    /// Where the region starts.
+    /// The start of the region.
     values: NonNull<T>,
     len: usize,
 }
 
-// SAFETY: it owns `len` values of `T`, which may be sent.
+// SAFETY: it owns `len` values of `T`, which is `Send`.
 #[cfg(not(shuttle))]
 unsafe impl<T: Zeroed> Send for Array<T> {}
-// SAFETY: it hands out nothing but shared references to a `T`, which may be shared.
+// SAFETY: it provides only shared references to a `T`, which is `Sync`.
 #[cfg(not(shuttle))]
 unsafe impl<T: Zeroed> Sync for Array<T> {}
 
 #[cfg(not(shuttle))]
 impl<T: Zeroed> Array<T> {
-    /// `len` zeroed values.
+    /// Creates an array of `len` zeroed values.
     ///
     /// # Errors
-    /// The kernel's, for want of address space most likely.
+    /// Those of the kernel, most likely because there is not enough address space.
     pub(crate) fn zeroed(len: usize, pages: Pages) -> io::Result<Self> {
         const { assert!(align_of::<T>() <= 4096 && !std::mem::needs_drop::<T>()) };
         let len_bytes = len
@@ -54,21 +53,22 @@ impl<T: Zeroed> Array<T> {
         })
     }
 
-    /// Tells the processor that the value at `index`, if there is one, will be read soon.
+    /// Prefetches the value at `index`, if there is one.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
         #[cfg(target_arch = "x86_64")]
         if let Some(value) = self.get(index) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: every x86-64 has the instruction, which changes nothing that a program sees.
+            // SAFETY: every x86-64 processor has the instruction, which changes nothing that a
+            // program can observe.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = index;
     }
 
-    /// Gives the memory of the values from `first` on, all of which are zero already, back to the
-    /// kernel, as far as it fills whole pages. Who reads one meanwhile sees no change.
+    /// Returns the memory of the values from `first` on to the kernel, as far as it fills whole
+    /// pages. All of these values must be zero already, so a concurrent reader sees no change.
     pub(crate) fn discard_from(&self, first: usize) {
         self.region.discard_from(first * size_of::<T>());
     }
@@ -80,15 +80,13 @@ impl<T: Zeroed> std::ops::Deref for Array<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the region is `len` values long (or longer), is aligned to
-        // pages, was zeroed, which is a valid `T`, and lives as long as `self`.
-        // No one makes exclusive references to it.
+        // SAFETY: the region has space for at least `len` values, is aligned to pages, was zeroed,
+        // which is a valid `T`, and lives as long as `self`. No exclusive references to it exist.
         unsafe { std::slice::from_raw_parts(self.values.as_ptr(), self.len) }
     }
 }
 
-/// Under the model checker atomics have state of their own, so they are made
-/// one by one.
+/// Under the model checker, atomics have state of their own, so they are created one by one.
 #[cfg(shuttle)]
 #[derive(Debug)]
 pub(crate) struct Array<T>(Box<[T]>);

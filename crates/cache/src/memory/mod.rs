@@ -1,9 +1,8 @@
-//! Memory from the kernel: zeroed, untouched until used, given back in parts.
+//! Memory from the kernel: zeroed, untouched until used, and returned in parts.
 //!
-//! The only module but [`crate::page`]'s `bytes` that has unsafe code. Rust's
-//! allocator cannot do what is needed here: aligned zeroed memory is touched
-//! (made resident) by it, and it cannot take the memory of one frame back while
-//! the others stay.
+//! Together with the module `bytes` of [`crate::page`], this is the only module that has unsafe
+//! code. Rust's allocator cannot do what is needed here. It touches aligned zeroed memory, which
+//! makes it resident, and it cannot return the memory of one frame while the others remain.
 
 mod array;
 mod region;

@@ -6,26 +6,25 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
 
-/// How the kernel should back a region.
+/// How the kernel backs a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// As large as it can: fewer misses of the translation buffer. For memory
-    /// that is accounted for as a whole.
+    /// As large as possible, to reduce TLB misses. For memory that is accounted for as a whole.
     Huge,
     /// The smallest: for memory that is accounted for as it is touched.
     Small,
 }
 
-/// A mapped region, unmapped on drop. Zeroed at first, and again wherever it was
-/// discarded; memory is resident only where it was touched.
+/// A mapped region, unmapped on drop. It is zeroed at first, and again wherever it was discarded.
+/// Memory is resident only where it was touched.
 #[derive(Debug)]
 pub(crate) struct Region {
     start: NonNull<u8>,
     len_bytes: usize,
 }
 
-// SAFETY: a region is an address range, mapped until drop whichever thread asks.
-// It gives out no references of its own: who makes one from `start` answers for it.
+// SAFETY: a region is an address range that is mapped until drop, for all threads. It provides no
+// references itself: the code that makes one from `start` is responsible for it.
 unsafe impl Send for Region {}
 // SAFETY: as for `Send`; its methods are system calls that any thread may make.
 unsafe impl Sync for Region {}
@@ -34,7 +33,7 @@ impl Region {
     /// Maps `len_bytes` of zeroed memory, aligned to the machine's pages.
     ///
     /// # Errors
-    /// The kernel's, for want of address space most likely.
+    /// Those of the kernel, most likely because there is not enough address space.
     pub(crate) fn new(len_bytes: usize, pages: Pages) -> io::Result<Self> {
         let len_bytes = len_bytes.max(1);
         // SAFETY: a new mapping at an address that the kernel chooses overlaps
@@ -61,44 +60,43 @@ impl Region {
         Ok(region)
     }
 
-    /// The byte at `offset_bytes`, which must lie inside the region.
+    /// Returns the byte at `offset_bytes`, which must be inside the region.
     #[inline]
     pub(crate) fn at(&self, offset_bytes: usize) -> NonNull<u8> {
         assert!(offset_bytes < self.len_bytes, "address outside the region");
-        // SAFETY: it lies inside the mapping, by the assertion.
+        // SAFETY: it is inside the mapping, by the assertion.
         unsafe { self.start.add(offset_bytes) }
     }
 
-    /// The region's length in bytes.
+    /// Returns the region's length in bytes.
     pub(crate) fn len_bytes(&self) -> usize {
         self.len_bytes
     }
 
-    /// Gives the memory of a part back to the kernel; it reads as zeros after.
+    /// Returns the memory of a part to the kernel. The part then reads as zeros.
     ///
-    /// The caller sees to it that nothing refers to the part meanwhile: this is
-    /// a write of zeros. It is for frames, whose owner is exclusive.
+    /// The caller must ensure that no reference to the part exists meanwhile, since this is a write
+    /// of zeros. It is for frames, whose owner is exclusive.
     ///
-    /// Only whole pages of the machine are given back: of less, the neighbours
-    /// would be zeroed too.
+    /// Only whole pages of the machine are returned: for less, the neighbours would be zeroed too.
     pub(crate) fn discard(&self, offset_bytes: usize, len_bytes: usize) {
         let page_bytes = rustix::param::page_size();
         if !(offset_bytes | len_bytes).is_multiple_of(page_bytes) {
             return;
         }
-        // Or the kernel would some day make a huge page of what is around.
+        // Otherwise the kernel could later make a huge page of the neighbourhood.
         let _ = self.advise(0, self.len_bytes, Advice::LinuxNoHugepage);
-        // Left in place if the kernel refuses: then it stays resident, no more.
+        // If the kernel refuses, the memory only stays resident.
         let _ = self.advise(offset_bytes, len_bytes, Advice::LinuxDontNeed);
     }
 
-    /// Gives the memory of the whole pages from `offset_bytes` on back to the kernel; it reads as
-    /// zeros after. For regions of small pages. See [`Region::discard`] for what the caller sees to.
+    /// Returns the memory of the whole pages from `offset_bytes` on to the kernel. It then reads as
+    /// zeros. For regions of small pages. See [`Region::discard`] for the caller's obligations.
     #[cfg(not(shuttle))]
     pub(crate) fn discard_from(&self, offset_bytes: usize) {
         let start = offset_bytes.next_multiple_of(rustix::param::page_size());
         if start < self.len_bytes {
-            // As there.
+            // If the kernel refuses, the memory only stays resident.
             let _ = self.advise(start, self.len_bytes - start, Advice::LinuxDontNeed);
         }
     }
@@ -110,7 +108,7 @@ impl Region {
             "advice outside the region"
         );
         let at = self.at(offset_bytes);
-        // SAFETY: the range lies inside this mapping, which is ours alone.
+        // SAFETY: the range is inside this mapping, which no other code uses.
         unsafe { rustix::mm::madvise(at.as_ptr().cast::<c_void>(), len_bytes, advice) }?;
         Ok(())
     }
@@ -118,8 +116,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, and what borrows from the region
-        // has ended. A failure leaves it mapped: harmless.
+        // SAFETY: the range was mapped by `new`, and what borrows from the region has ended. A
+        // failure leaves it mapped, which is harmless.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.len_bytes) };
     }
 }

@@ -1,10 +1,11 @@
-//! The published functions, worked out by hand. `K` is the multiplier, 2654435761.
+//! Expected values of the published functions, computed by hand. `K` is the multiplier, 2654435761.
 //!
-//! An inode's number times 336 is its address, a dentry's times 128, a super block's times 1024.
+//! The address of an inode is its number times 336, that of a dentry times 128, that of a
+//! superblock times 1024.
 
 use super::{Golden, LARGE, SMALL};
 
-/// Each function's buckets in words of 32 bits, and again of 64.
+/// The buckets of each function, in words of 32 bits and in words of 64.
 #[rustfmt::skip]
 pub(super) const PUBLISHED: &[Golden] = &[
     // inode 0x2a0, offset 0x3000

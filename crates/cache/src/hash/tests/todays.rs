@@ -1,7 +1,7 @@
-//! Today's functions, worked out by a program that shares nothing with them.
+//! Expected values of the functions of today, computed by a program that shares no code with them.
 //!
-//! They begin with the key's word, `index + object * OBJECT_STEP`; those of 32 bits with its
-//! halves, xor.
+//! The functions begin with the key's word, `index + object * OBJECT_STEP`; those of 32 bits begin
+//! with the xor of its halves.
 
 use super::{Golden, LARGE, SMALL};
 

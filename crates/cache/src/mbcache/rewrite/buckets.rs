@@ -1,20 +1,20 @@
-//! Buckets, each with a lock: where entries are found.
+//! Buckets of entries, each with a lock.
 //!
 //! # Model
 //! `hlist_bl_head`: a chain of entries with equal or colliding keys, the newest first.
 //!
 //! # Locking
-//! A bucket's lock guards its chain. Innermost.
+//! A bucket's lock guards its chain. It is innermost.
 //!
 //! # Cost
-//! 8 bytes a bucket.
+//! 8 bytes for each bucket.
 
 use crate::mbcache::entries::Entries;
 use crate::mbcache::probe::{Locked, Probe, place};
 use crate::sync::Mutex;
 use crate::table::{Hash64, HashFunction, Link, Room, State};
 
-/// What the chain of every bucket ends in.
+/// The link at the end of every chain.
 const END: Link = Link::End(0);
 
 /// The raw link to the first entry, in a lock.
@@ -23,7 +23,7 @@ type Head = Mutex<u32>;
 /// Bytes of a bucket.
 pub(super) const BUCKET_BYTES: usize = size_of::<Head>();
 
-/// 2^bits buckets.
+/// An array of 2^bits buckets.
 #[derive(Debug)]
 pub(super) struct Buckets {
     heads: Box<[Head]>,
@@ -48,7 +48,7 @@ impl Buckets {
         self.heads.len() as u64
     }
 
-    /// Bytes that the buckets take.
+    /// Returns the bytes that the buckets take.
     pub fn bytes(&self) -> u64 {
         size_of_val(&*self.heads) as u64
     }
@@ -68,7 +68,8 @@ impl Buckets {
         Chain { head, entries }
     }
 
-    /// Checks that each chain holds live entries alone, of its bucket. Returns how many all have.
+    /// Checks that each chain contains only live entries of its bucket. Returns the number of
+    /// entries of all chains.
     pub fn check_invariants<P: Probe>(&self, entries: &Entries<P, 2>) -> u32 {
         let mut count = 0;
         for (bucket, _) in (0..).zip(&self.heads) {
@@ -90,13 +91,14 @@ impl<P: Probe> Chain<'_, P> {
         Link::from_raw(*self.head)
     }
 
-    /// The entries from `from` on, those too that were claimed and are not yet taken out.
+    /// Returns the entries from `from` on, including those that were claimed and are not removed
+    /// yet.
     fn walk(&self, from: Link) -> impl Iterator<Item = u32> {
         self.entries.arena.chain(from)
     }
 
-    /// Holds the first reusable entry with `key`: of those behind the entry `after`, if there is
-    /// one.
+    /// Holds the first reusable entry with `key`. The search starts after the entry `after`, if
+    /// there is one.
     pub fn hold_reusable(&self, key: u32, after: Option<u32>) -> Option<u32> {
         let from = after.map_or(self.first(), |index| self.entries.slot(index).next());
         self.walk(from).find(|&index| {
@@ -104,7 +106,7 @@ impl<P: Probe> Chain<'_, P> {
         })
     }
 
-    /// The entry with `key` and `value`.
+    /// Returns the entry with `key` and `value`.
     pub fn find(&self, key: u32, value: u64) -> Option<u32> {
         self.walk(self.first()).find(|&index| {
             let slot = self.entries.slot(index);
@@ -112,7 +114,8 @@ impl<P: Probe> Chain<'_, P> {
         })
     }
 
-    /// Makes room for one entry more: what goes for it is claimed, and no longer in the chain.
+    /// Makes room for one more entry. An entry that is evicted for it is claimed, and removed from
+    /// the chain.
     pub fn make_room(&mut self) -> Room {
         let Entries {
             arena, chain_max, ..
@@ -120,7 +123,7 @@ impl<P: Probe> Chain<'_, P> {
         let room = arena.room(self.walk(self.first()), *chain_max);
         if let Room::Instead(oldest) = room {
             if self.entries.claim(oldest).is_none() {
-                // Somebody has it just now.
+                // Another thread holds or claimed it.
                 return Room::None;
             }
             self.remove(oldest);
@@ -128,13 +131,13 @@ impl<P: Probe> Chain<'_, P> {
         room
     }
 
-    /// Puts the entry `index` in front.
+    /// Adds the entry `index` at the front.
     pub fn push(&mut self, index: u32) {
         self.entries.slot(index).set_next(self.first());
         *self.head = Link::Slot(index).raw();
     }
 
-    /// Takes out the entry `index`, which is in the chain.
+    /// Removes the entry `index`, which is in the chain.
     pub fn remove(&mut self, index: u32) {
         let after = self.entries.slot(index).next();
         let is_before = |&before: &u32| self.entries.slot(before).next() == Link::Slot(index);

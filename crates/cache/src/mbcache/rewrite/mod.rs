@@ -1,27 +1,28 @@
-//! `referenced`: the rewrite of 2016, as Linux has it.
+//! `referenced`: the rewrite of 2016, as in Linux.
 //!
 //! # Model
-//! `fs/mbcache.c` as of Linux 4.6, with what was learnt later. Entries lie in buckets with a lock
-//! each, and in an [`Order`], on a list. From the limit on, each
-//! insert calls a worker that passes over a sixteenth of it; from twice the limit on, it passes over 64
-//! entries itself before. The arena has room for these and some more; if all of it is held,
-//! nothing can be inserted.
+//! `fs/mbcache.c` as of Linux 4.6, with later fixes. Entries are in buckets, each with a lock, and in an
+//! [`Order`], on a list. Above the limit, each insertion calls a worker that passes over as many entries as
+//! a sixteenth of the limit. Above twice the limit, the insertion itself first passes over 64 entries. The
+//! arena has room for these and some more. If all of them are held, no entry can be inserted.
 //!
 //! # Life of an entry
-//! It is in its bucket before it is in the order, held by its inserter meanwhile. It goes by being claimed,
-//! which needs that nobody holds it: by who deletes it, with the bucket locked, or by who passes over
-//! it on a list, with that locked. From then on nobody can hold it; who claimed it takes it out of the
-//! other place too, and then gives back the slot.
+//! An entry is added to its bucket before it is added to the order, and its inserter holds it meanwhile. To
+//! remove an entry, a thread claims it, which requires that it is not held. The thread that deletes it
+//! claims it with the bucket locked, and the thread that passes over it on a list claims it with the list
+//! locked. After that the entry cannot be held. The thread that claimed it also removes it from the other
+//! place, and then frees the slot.
 //!
 //! # Invariants
-//! 1. What is live and held by nobody is in its bucket and in the order.
-//! 2. Buckets and order have the same entries, when nobody uses the cache.
+//! 1. A live entry that is not held is in its bucket and in the order.
+//! 2. Buckets and order have the same entries when the cache is idle.
 //!
 //! # Locking
-//! A bucket, or a list, never both.
+//! A bucket or a list, never both.
 //!
 //! # Cost
-//! 32 bytes an entry, 8 a bucket. A search locks a bucket and writes each entry that it returns, twice.
+//! 32 bytes for each entry, 8 for each bucket. A search locks a bucket, and writes each entry that it
+//! returns twice.
 
 mod buckets;
 mod order;
@@ -42,13 +43,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use worker::Worker;
 
-/// The worker passes over one in so many entries of the limit.
+/// Divisor of the limit: the worker passes over this part of it.
 const WORKER_PART: u32 = 16;
 
-/// Entries that an insert passes over where there are twice too many.
+/// Entries that an insertion passes over when the cache has twice its limit.
 const INSERT_PASSES: u32 = 64;
 
-/// Twice the limit, and what an insert passes over then.
+/// Twice the limit, and the entries that an insertion then passes over.
 pub(crate) const SIZES: Sizes = Sizes {
     entry_bytes: size_of::<Slot<2>>(),
     bucket_bytes: buckets::BUCKET_BYTES,
@@ -56,14 +57,14 @@ pub(crate) const SIZES: Sizes = Sizes {
     spare_slots: INSERT_PASSES,
 };
 
-/// See the [module](self).
+/// The variant; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Rewrite<O: Order<P>, P: Probe> {
     worker: Worker<Core<O, P>>,
     core: Arc<Core<O, P>>,
 }
 
-/// All but the worker, who has it too.
+/// Everything except the worker, which shares it.
 #[derive(Debug)]
 struct Core<O: Order<P>, P: Probe> {
     entries: Entries<P, 2>,
@@ -93,13 +94,13 @@ impl<O: Order<P>, P: Probe> Rewrite<O, P> {
         })
     }
 
-    /// Whether the worker's thread was started.
+    /// Returns true if the worker's thread was started.
     #[cfg(test)]
     pub fn has_worker(&self) -> bool {
         self.worker.is_started()
     }
 
-    /// A slot for a new entry, where there are too many, or memory is short.
+    /// Returns a slot for a new entry. First evicts entries if there are too many, or if memory is short.
     fn make_room(&self) -> Option<Vacant<'_, 2>> {
         let core = &*self.core;
         let count = core.order.count();
@@ -118,24 +119,25 @@ impl<O: Order<P>, P: Probe> Rewrite<O, P> {
 }
 
 impl<O: Order<P>, P: Probe> Core<O, P> {
-    /// The bucket of `key`, locked.
+    /// Locks the bucket of `key`.
     fn chain(&self, key: u32) -> Chain<'_, P> {
         self.buckets.lock(&self.entries, key)
     }
 
-    /// What the worker does.
+    /// Does the work of the worker.
     fn drop_part(&self) {
         let part = u64::from(self.limit / WORKER_PART).max(1);
         self.drop_entries(part, &self.entries.dropped_by_limit);
     }
 
-    /// Passes over `count` entries, and counts those that it drops in `dropped`.
+    /// Passes over `count` entries, and adds the number of evicted ones to `dropped`.
     fn drop_entries(&self, count: u64, dropped: &AtomicU64) {
         let mut left = count;
         while self.drop_next(&mut left, dropped) {}
     }
 
-    /// Passes over up to `left` entries, counting them off, until it drops one; false if it does not.
+    /// Passes over up to `left` entries, and decrements `left` for each, until it evicts one. Returns false
+    /// if it evicts none.
     fn drop_next(&self, left: &mut u64, dropped: &AtomicU64) -> bool {
         let entries = &self.entries;
         let Some(index) = self.order.next_to_go(entries, left) else {
@@ -148,9 +150,9 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
         true
     }
 
-    /// A slot for a new entry. Where there is none left, others go first.
+    /// Returns a slot for a new entry. If no slot is free, evicts other entries first.
     fn take(&self) -> Option<Vacant<'_, 2>> {
-        // In the first turn all may be spared, in the second none are.
+        // In the first turn all entries may be spared, in the second none.
         let mut left = 2 * u64::from(self.order.count());
         loop {
             let vacant = self.entries.take();
@@ -160,7 +162,7 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
         }
     }
 
-    /// Makes an entry of `vacant`, which has a key and a value, unless there is one with the same.
+    /// Turns `vacant`, which has a key and a value, into an entry, unless an equal entry exists.
     fn insert(&self, vacant: Vacant<'_, 2>, reusable: bool) -> Inserted {
         let entries = &self.entries;
         let (key, value) = (vacant.slot().aux(), vacant.slot().word(0));
@@ -190,8 +192,8 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
         Inserted::New
     }
 
-    /// Moves the entry in slot `index` to `vacant`, and leaves the slot claimed, with nothing that
-    /// leads to it; false if it is held or changing.
+    /// Moves the entry in slot `index` to `vacant`. The slot is left claimed, and no chain or list refers
+    /// to it. Returns false if the entry is held or changing.
     fn relocate(&self, index: u32, vacant: Vacant<'_, 2>) -> bool {
         let entries = &self.entries;
         let slot = entries.slot(index);
@@ -200,7 +202,7 @@ impl<O: Order<P>, P: Probe> Core<O, P> {
             return false;
         }
         let mut chain = self.chain(slot.aux());
-        // If it is the same entry still, that is its bucket.
+        // If it is still the same entry, the locked bucket is the right one.
         if !slot.state().is_same_entry(seen) {
             return false;
         }
@@ -265,7 +267,7 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
         let is_below = core.order.count() < core.limit;
         let vacant = match is_below.then(|| core.entries.take()).flatten() {
             Some(vacant) => vacant,
-            // Nothing need go for what is there.
+            // An existing entry needs no room.
             None if core.chain(key).find(key, value).is_some() => return Inserted::Existing,
             None => match self.make_room() {
                 Some(vacant) => vacant,
@@ -315,7 +317,7 @@ impl<O: Order<P>, P: Probe> MbCache for Rewrite<O, P> {
                 entries.free(index);
                 return Deleted::Gone;
             }
-            // It may have been let go just now, or claimed by another.
+            // It may have been released just now, or claimed by another thread.
             if entries.hold(index, State::LIVE) {
                 return Deleted::InUse(self.held(index));
             }

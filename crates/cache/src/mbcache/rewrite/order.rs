@@ -1,16 +1,16 @@
-//! The order in which entries go.
+//! The eviction order of entries.
 //!
 //! # Model
-//! The list of J. Kara's rewrite with the referenced bit that Linux chose: new entries join the list
-//! at its end, and go from its front. One that was of use stays where it is, and is marked: at the
-//! front it loses the mark, and moves to the end.
+//! The list of J. Kara's rewrite with the referenced bit that Linux chose. New entries are added at
+//! the end of the list, and entries are evicted from its front. An entry that is used keeps its place
+//! and gets the bit. At the front it loses the bit, and moves to the end.
 //!
 //! # Invariants
-//! 1. What can be found and nobody holds is in the order.
-//! 2. The order has as many entries as it counts.
+//! 1. An entry that can be found and is not held is in the order.
+//! 2. The count is the number of entries in the order.
 //!
 //! # Locking
-//! The list's lock guards its ends, and the links of the entries on it. Innermost.
+//! The list's lock guards its ends, and the links of the entries on it. It is innermost.
 
 use crate::mbcache::entries::Entries;
 use crate::mbcache::list::List;
@@ -21,34 +21,34 @@ use crate::table::{Slot, State};
 use crossbeam_utils::CachePadded;
 use std::fmt::Debug;
 
-/// Says which entry goes first. That is all in which the variants of the rewrite differ.
+/// An eviction order, the only difference between the variants of the rewrite.
 pub(crate) trait Order<P: Probe>: Debug + Send + Sync + 'static {
-    /// The variant that has this order.
+    /// Returns the variant that has this order.
     fn variant(&self) -> Variant;
 
-    /// Entries in the order.
+    /// Returns the number of entries in the order.
     fn count(&self) -> u32;
 
-    /// Bytes that it takes, entries apart.
+    /// Returns the bytes that it takes, without entries.
     fn bytes(&self) -> u64;
 
-    /// Notes in a new entry's slot that it is not in the order.
+    /// Records in a new entry's slot that it is not in the order.
     fn init(&self, _: &Slot<2>) {}
 
-    /// Adds the entry `index`, which the caller holds and which is new.
+    /// Adds the new entry `index`, which the caller holds.
     fn add(&self, entries: &Entries<P, 2>, index: u32);
 
-    /// Takes the entry `index` out, which the caller has claimed.
+    /// Removes the entry `index`, which the caller has claimed.
     fn remove(&self, entries: &Entries<P, 2>, index: u32);
 
-    /// Puts the entry `new`, which the caller holds, where `old` is, which he has claimed.
+    /// Replaces the entry `old`, which the caller has claimed, by `new`, which the caller holds.
     fn replace(&self, entries: &Entries<P, 2>, old: u32, new: u32);
 
-    /// The entry `index`, which the caller holds, was of use.
+    /// Records a use of the entry `index`, which the caller holds.
     fn used(&self, entries: &Entries<P, 2>, index: u32);
 
-    /// Passes over `left` entries, counting them off, until one can be claimed: that is claimed then,
-    /// and not in the order.
+    /// Passes over `left` entries, and decrements `left` for each, until one can be claimed. Returns
+    /// that entry claimed and removed from the order.
     fn next_to_go(&self, entries: &Entries<P, 2>, left: &mut u64) -> Option<u32>;
 
     /// Checks the invariants.

@@ -1,17 +1,17 @@
-//! The thread that drops entries when there are too many.
+//! The thread that evicts entries when there are too many.
 //!
 //! # Model
-//! The kernel's `c_shrink_work`, which could outlive its cache until 2026. Here it is started when
-//! it is first called, and joined before what it works on goes.
+//! The kernel's `c_shrink_work`, which could outlive its cache until 2026. Here the thread starts
+//! at the first call, and is joined before its target is dropped.
 //!
 //! # Locking
-//! `is_ending` is held to look for calls and to park, `working` for the work.
+//! `is_ending` is held while the thread checks for calls and parks, `working` during the work.
 
 use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{self, AcqRel, AtomicU32, Condvar, Mutex, MutexGuard, Relaxed, Release};
 use std::sync::Arc;
 
-/// Works on a `T` in a thread of its own.
+/// Works on a `T` in a separate thread.
 #[derive(Debug)]
 pub(super) struct Worker<T> {
     desk: Arc<Desk<T>>,
@@ -30,7 +30,7 @@ struct Desk<T> {
 }
 
 impl<T: Send + Sync + 'static> Worker<T> {
-    /// Does `work` on `target` when it is called.
+    /// Creates a worker that does `work` on `target` when it is called.
     pub fn new(target: Arc<T>, work: fn(&T)) -> Self {
         Self {
             desk: Arc::new(Desk {
@@ -45,14 +45,14 @@ impl<T: Send + Sync + 'static> Worker<T> {
         }
     }
 
-    /// Has the work done once more, from its beginning, soon.
+    /// Requests that the work be done once more from its beginning, soon.
     pub fn call(&self) {
         let desk = &self.desk;
         if desk.is_called.load(Relaxed) == 1 || desk.is_called.swap(1, AcqRel) == 1 {
             return;
         }
         if self.start() {
-            // Whoever looked for calls before this one is parked once the lock is free.
+            // A thread that checked for calls before this one is parked once the lock is free.
             drop(desk.is_ending.lock());
             desk.woken.notify_one();
         } else {
@@ -61,7 +61,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
         }
     }
 
-    /// Keeps the work from being done as long as what is returned lives.
+    /// Prevents the work while the returned guard exists.
     pub fn pause(&self) -> MutexGuard<'_, ()> {
         self.desk.working.lock()
     }
@@ -71,7 +71,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
         self.thread.lock().is_some()
     }
 
-    /// Starts the thread unless it runs; false if there can be none.
+    /// Starts the thread unless it runs. Returns false if it cannot be started.
     fn start(&self) -> bool {
         let mut thread = self.thread.lock();
         if thread.is_none() {
@@ -108,7 +108,7 @@ impl<T> Drop for Worker<T> {
         *self.desk.is_ending.lock() = true;
         self.desk.woken.notify_one();
         if let Some(thread) = self.thread.lock().take() {
-            // A thread that panicked has said so.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-    /// Work that says when it starts, and ends when it is told to.
+    /// Work that reports its start, and ends on request.
     struct Task {
         started: SyncSender<()>,
         may_end: parking_lot::Mutex<Receiver<()>>,

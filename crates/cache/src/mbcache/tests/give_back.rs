@@ -1,15 +1,15 @@
-//! Memory that is short comes back, and what is in use stays.
+//! Tests that memory is given back under pressure, and that entries in use remain.
 
 use super::*;
 
 const CHUNK: u32 = 16;
 
-/// A cache that may grow by so many chunks, and how many are left.
+/// Creates a cache that may grow by a number of chunks, and the counter of the remaining chunks.
 fn cache_of(variant: Variant, chunks: u32) -> (Box<dyn MbCache>, Arc<Chunks>) {
     let chunks = Arc::new(Chunks(AtomicU32::new(chunks)));
     let config = Config {
         limit_entries: 256,
-        // Few enough that all entries may have one key.
+        // So few buckets that all entries may have one key.
         bits: 2,
     };
     let growth = Growth::Charged {
@@ -23,7 +23,7 @@ fn cache_of(variant: Variant, chunks: u32) -> (Box<dyn MbCache>, Arc<Chunks>) {
 fn memory_of_dropped_entries_comes_back_and_touched_entries_stay() {
     each(|variant| {
         let (cache, chunks) = cache_of(variant, 100);
-        // Touched entries are at the end of a list, or are passed over once.
+        // Touched entries move to the end of a list, or are passed over once.
         let passed = match variant {
             Variant::Referenced | Variant::Clock => 160,
             _ => 140,
@@ -33,7 +33,7 @@ fn memory_of_dropped_entries_comes_back_and_touched_entries_stay() {
                 assert_eq!(cache.insert(1, value, value % 2 == 0), Inserted::New);
             }
             assert_eq!(chunks.0.load(SeqCst), 100 - 9, "{variant}, round {round}");
-            // The last that were inserted have the slots that are to go.
+            // The entries inserted last occupy the slots to be given back.
             for value in 140..160 {
                 cache.get(1, value).unwrap().touch();
             }
@@ -64,7 +64,7 @@ fn entry_held_keeps_its_chunk_until_it_is_let_go() {
         for value in 0..160 {
             cache.insert(1, value, true);
         }
-        // The last inserted is found first.
+        // A search finds the entry inserted last first.
         let last = cache.find_first(1).unwrap();
         assert_eq!(cache.scan_objects(1000), 0, "{variant}");
         assert_eq!((last.key(), last.value()), (1, 159));
@@ -103,7 +103,7 @@ fn entries_that_move_keep_what_they_are() {
         for value in 0..160 {
             cache.insert(1, value, true);
         }
-        // Makes room below.
+        // Frees lower slots.
         for value in 0..120 {
             assert!(matches!(cache.delete_or_get(1, value), Deleted::Gone));
         }

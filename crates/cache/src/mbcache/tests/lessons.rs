@@ -1,4 +1,4 @@
-//! What went wrong with mbcache in the kernel, and does not here.
+//! Tests for bugs that the kernel's mbcache had, and that this one does not have.
 
 use super::*;
 use crate::mbcache::rewrite::{Order, Referenced, Rewrite};
@@ -6,7 +6,7 @@ use crate::research::mbcache::Lru;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Until 2016 the bit changed nothing: entries that had it went back to the front.
+/// Until 2016 the bit had no effect: entries that had it returned to the front.
 #[test]
 fn touched_entry_outlives_those_that_were_not() {
     each(|variant| {
@@ -129,7 +129,7 @@ fn waiter_returns_when_the_last_other_holder_let_go() {
     });
 }
 
-/// Is told nothing, but says whether the cache is still there.
+/// A probe that shows whether the cache still exists.
 #[derive(Clone, Debug)]
 struct Presence(Arc<()>);
 
@@ -166,13 +166,14 @@ fn entries_beyond_the_limit_drop_others() {
         let cache = cache(variant, 128, 4);
         for value in 0..2000_u32 {
             assert_eq!(cache.insert(value % 16, value.into(), true), Inserted::New);
-            // From the limit on a worker drops some, from twice that each insert.
+            // From the limit on, a worker evicts entries; from twice the limit on, each insertion
+            // does.
             assert!(cache.stats().entries <= 256, "{variant}");
         }
         cache.check_invariants();
         let stats = cache.stats();
         assert_eq!(stats.inserted, 2000);
-        // The worker may drop one more between the two looks.
+        // The worker may evict one more entry between the two reads.
         assert!(stats.entries + stats.dropped_by_limit >= 2000, "{variant}");
         assert!(stats.entries >= 64, "{variant}");
     });

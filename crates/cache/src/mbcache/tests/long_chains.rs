@@ -1,19 +1,19 @@
-//! Whoever forges hashes makes no walk long.
+//! Tests that forged hashes do not make walks long.
 
 use super::*;
 use crate::table::{Hash64, HashFunction};
 
-/// Of so many entries most have to go.
+/// Of this many entries most have to be evicted.
 const FORGED: u32 = 2000;
 
-/// At Linux's limit, with as many buckets as are usual.
+/// Creates a cache with Linux's limit and the usual number of buckets.
 fn cache_of(variant: Variant) -> (Box<dyn MbCache>, Config) {
     let config = Config::new(variant, Config::LINUX_LIMIT_ENTRIES);
     let cache = build(variant, config, Growth::Prepaid, ()).unwrap();
     (cache, config)
 }
 
-/// What the module's documentation promises.
+/// Returns the limit in the module's documentation.
 fn longest(variant: Variant) -> u32 {
     match variant {
         Variant::Old | Variant::Clock => 64,
@@ -62,7 +62,7 @@ fn chain_full_of_entries_held_has_no_room_until_one_is_let_go() {
             held.extend(cache.find_first(7));
         }
         assert_eq!(cache.insert(7, 1000, true), Inserted::NoRoom);
-        // By another's key there is room, unless the chain is that of the value.
+        // An entry with another key has room, unless it is in the chain of the value.
         assert_eq!(cache.insert(8, 1000, true), Inserted::New);
         let let_go = held.swap_remove(5).value();
         assert_eq!(cache.insert(7, 2000, true), Inserted::New);

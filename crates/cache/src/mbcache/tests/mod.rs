@@ -1,4 +1,4 @@
-//! What all variants have in common.
+//! Tests that all variants share.
 
 mod give_back;
 mod lessons;
@@ -11,7 +11,7 @@ use crate::table::{Charge, Growth};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-/// Memory for so many chunks more.
+/// A source of memory for a number of chunks.
 #[derive(Debug)]
 struct Chunks(AtomicU32);
 
@@ -28,7 +28,7 @@ impl Charge for Chunks {
     }
 }
 
-/// A cache with 2^`bits` buckets, which grows and shrinks by a few entries at a time.
+/// Creates a cache with 2^`bits` buckets, which grows and shrinks by a few entries at a time.
 fn cache(variant: Variant, limit_entries: u32, bits: u32) -> Box<dyn MbCache> {
     let config = Config {
         limit_entries,
@@ -41,7 +41,7 @@ fn cache(variant: Variant, limit_entries: u32, bits: u32) -> Box<dyn MbCache> {
     build(variant, config, growth, ()).unwrap()
 }
 
-/// Runs `test` with each variant, and says which one failed.
+/// Runs `test` with each variant, and prints the one that failed.
 fn each(test: impl Fn(Variant)) {
     for &variant in Variant::CACHES {
         eprintln!("{variant}");
@@ -49,7 +49,7 @@ fn each(test: impl Fn(Variant)) {
     }
 }
 
-/// What a search for `key` finds.
+/// Returns the values that a search for `key` finds.
 fn search(cache: &dyn MbCache, key: u32) -> Vec<u64> {
     let mut values = Vec::new();
     let mut found = cache.find_first(key);
@@ -61,7 +61,7 @@ fn search(cache: &dyn MbCache, key: u32) -> Vec<u64> {
     values
 }
 
-/// Entries that went without being deleted.
+/// Returns the number of entries that were evicted, not deleted.
 fn dropped(cache: &dyn MbCache) -> u64 {
     let stats = cache.stats();
     stats.dropped_by_limit + stats.dropped_by_shrinker

@@ -1,17 +1,17 @@
-//! Each variant against a map that never forgets.
+//! Compares each variant with a map that evicts nothing.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A limit that no test comes to.
+/// A limit that no test reaches.
 const ENDLESS: u32 = 1000;
 
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u32, u64, bool),
     Search(u32),
-    /// A search whose first finding is kept.
+    /// A search whose first result is kept.
     Hold(u32),
     LetGo(usize),
     Touch(usize),
@@ -38,7 +38,7 @@ fn steps(keys: u32) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..150)
 }
 
-/// What the cache was told, less what it was seen to have dropped.
+/// The entries given to the cache, minus those whose eviction was observed.
 struct Model<'c> {
     cache: &'c dyn MbCache,
     limit: u64,
@@ -55,7 +55,7 @@ impl Model<'_> {
         held.any(|held| (held.key(), held.value()) == (key, value))
     }
 
-    /// An entry of the map is not in the cache any more.
+    /// Removes an entry of the map that is no longer in the cache.
     fn vanish(&mut self, key: u32, value: u64) {
         assert!(!self.is_held(key, value), "({key}, {value}) was held");
         if self.map.remove(&(key, value)).is_some() {
@@ -64,9 +64,9 @@ impl Model<'_> {
         assert!(self.vanished <= dropped(self.cache), "dropped and not said");
     }
 
-    /// Looks whether the cache has an entry of the map.
+    /// Checks whether the cache has an entry of the map.
     fn look(&mut self, key: u32, value: u64) {
-        // By itself, `old` would wait for the caller.
+        // In one thread, `old` would wait for the caller.
         if !self.is_held(key, value) && self.cache.get(key, value).is_none() {
             self.vanish(key, value);
         }
@@ -105,7 +105,7 @@ impl Model<'_> {
         assert_eq!(found, [], "twice, or not reusable, or never inserted");
     }
 
-    /// A search passed by an entry that should be there.
+    /// Removes the entries of the map that a search should have found and did not.
     fn vanish_searched(&mut self, key: u32, value: u64) {
         assert!(!self.is_held(key, value), "({key}, {value}) was held");
         let got = self.cache.get(key, value);
@@ -122,7 +122,7 @@ impl Model<'_> {
             Deleted::Gone => {
                 assert!(!self.is_held(key, value), "({key}, {value}) was held");
                 assert!(self.cache.get(key, value).is_none());
-                // Just now, or it had been dropped.
+                // It was deleted just now, or had been evicted.
                 if self.map.remove(&(key, value)).is_some() {
                     self.deleted += 1;
                 }
@@ -161,8 +161,8 @@ impl Model<'_> {
         }
     }
 
-    /// Whether what is left, and what went, is what the cache says. A worker that is still dropping
-    /// entries may have come between.
+    /// Returns true if the cache's statistics match the remaining entries and the removed ones. A
+    /// worker that is still evicting entries may interfere.
     fn agrees(&mut self) -> bool {
         let keys: Vec<_> = self.map.keys().copied().collect();
         for (key, value) in keys {

@@ -1,9 +1,9 @@
-//! What the budget reckons with is what a cache takes.
+//! Tests that a cache takes the memory that the budget expects.
 
 use super::*;
 use crate::budget::{BudgetConfig, Division};
 
-/// As on a machine with one processor.
+/// A probe that reports one processor.
 #[derive(Clone, Debug)]
 struct OneProcessor;
 
@@ -13,7 +13,7 @@ impl Probe for OneProcessor {
     }
 }
 
-/// The head of a list, which lies outside of the budget.
+/// The head of a list, which is outside the budget.
 const LIST_BYTES: u64 = 128;
 
 #[test]
