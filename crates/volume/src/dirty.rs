@@ -99,7 +99,7 @@ impl BlockSet {
     }
 }
 
-/// The state of a file that is not on the device.
+/// The content of a file that is not on the device, and its reservations.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
     /// Blocks whose content is newer in the page cache than on the device.

@@ -37,7 +37,7 @@ pub struct Volume {
     reader: Arc<Reader>,
     pub(crate) writer: Arc<Writer>,
     origin: Origin,
-    /// Writes back in the background.
+    /// The flusher, which writes back in the background.
     pub(crate) flusher: Mutex<Option<Flusher>>,
     /// Renews the multiple-mount protection.
     pub(crate) keeper: Mutex<Option<MmpKeeper>>,

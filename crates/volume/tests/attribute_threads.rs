@@ -1,6 +1,7 @@
 //! Threads that set, remove and read attributes from a small pool, with tiny caches. Each has its
-//! own files, which it also deletes, and all share some files. A read returns a value that was last
-//! written by a thread, and e2fsck confirms every count.
+//! own files, which it also deletes, and all share some files. The final value of an attribute is
+//! the last one of some thread, no read returns a value that was not set, and e2fsck confirms every
+//! count.
 
 use larder::{ChangedBy, Ino, MbCacheVariant, NewFile, OpenOptions, Volume, XattrMode};
 use larder_instruments::OverlayDevice;

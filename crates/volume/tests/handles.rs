@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const TOOLS: [Requirement; 2] = [Requirement::Tool("mke2fs"), Requirement::Tool("e2fsck")];
 
-/// With content in blocks, and in inodes.
+/// Layouts with content in blocks, and in inodes.
 const LAYOUTS: [&str; 2] = ["^inline_data", "inline_data"];
 
 const FIFO: Make<'_> = Make::Node {

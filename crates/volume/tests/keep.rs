@@ -1,5 +1,5 @@
-//! Reads for callers that keep the content themselves: the bytes are the same, and few pages stay
-//! in the page cache.
+//! Reads for callers that keep the content themselves: the same bytes are read, and only the
+//! expected pages stay in the page cache.
 
 use larder::{Ino, OpenOptions, Volume};
 use larder_testkit::image::{LargeFile, recipe};

@@ -20,7 +20,7 @@ const NEW: NewFile = NewFile {
     gid: 100,
 };
 
-/// Layouts of names and orphans.
+/// Layouts that differ in how names and orphans are stored.
 const LAYOUTS: [&str; 6] = [
     "-t ext4 -b 1024",
     "-t ext4 -b 4096 -O inline_data,orphan_file",

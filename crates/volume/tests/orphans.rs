@@ -14,14 +14,14 @@ const TOOLS: [Requirement; 3] = [
     Requirement::Tool("dumpe2fs"),
 ];
 
-/// With a list, with an orphan file, and with one that is too small for all.
+/// Layouts with an orphan list, with an orphan file, and with one that is too small for all.
 const LAYOUTS: [&str; 3] = [
     "-t ext4 -b 1024 -N 2000 -O ^orphan_file",
     "-t ext4 -b 1024 -N 2000 -O orphan_file",
     "-t ext4 -b 1024 -N 2000 -O orphan_file -E orphan_file_size=2",
 ];
 
-/// More than two blocks of an orphan file have slots for.
+/// The number of orphans, which exceeds the slots in two blocks of an orphan file.
 const ORPHANS: usize = 600;
 
 fn open(bytes: Vec<u8>) -> (Volume, Arc<MemoryDevice>) {

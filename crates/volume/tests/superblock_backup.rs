@@ -19,7 +19,7 @@ const SUPERBLOCK: Range<usize> = 1024..2048;
 /// The offset of the UUID in it.
 const UUID: usize = 0x68;
 
-/// With checksums and with backups, some in unusual places.
+/// Layouts with checksums and with backups, some in unusual places.
 const LAYOUTS: &[&str] = &[
     "-t ext4 -b 1024",
     "-t ext4 -b 1024 -O ^has_journal",

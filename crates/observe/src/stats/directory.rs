@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What identifies the statistics socket of a mount.
+/// A mount, as identified for its statistics socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// The mount point, for messages.

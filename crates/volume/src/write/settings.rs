@@ -328,7 +328,8 @@ impl Volume {
 }
 
 /// Returns `mode` without the bits that make a program run as its owner. With `keeps_set_group_id`,
-/// that bit is kept if the group may not execute the file, because it then has another meaning.
+/// the set-group-id bit is kept if the group may not execute the file, because the bit then has
+/// another meaning.
 fn without_set_id(mode: u16, keeps_set_group_id: bool) -> u16 {
     if keeps_set_group_id && mode & GROUP_EXECUTES == 0 {
         mode & !SET_USER_ID
