@@ -162,7 +162,8 @@ pub(crate) struct DirtyFiles {
 }
 
 impl DirtyFiles {
-    /// Records that `ino` is dirty, with `blocks` more dirty blocks than before.
+    /// Records that `ino` is dirty, with `blocks` more dirty blocks than before. `was_clean` says
+    /// whether it was clean before.
     pub(crate) fn add(&self, ino: Ino, blocks: u64, was_clean: bool) {
         self.blocks.fetch_add(blocks, Relaxed);
         if was_clean {

@@ -22,7 +22,7 @@ use larder_readahead::{PolicyName, max_pages_from_bytes};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The part of the caches' size that dirty metadata may take in addition: one over this number.
+/// The caches' size divided by the limit of dirty metadata, which is kept beside the caches.
 const DIRTY_METADATA_PART: u64 = 4;
 
 /// Opens the file or block device at `path`, from `options.offset_bytes` on.

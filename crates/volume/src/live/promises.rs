@@ -25,8 +25,7 @@ impl Live<'_> {
         self.keep_needed(&mut state);
     }
 
-    /// Releases the space that is reserved for more than the delayed, expected and converting
-    /// blocks.
+    /// Releases reserved space in excess of what the delayed, expected and converting blocks need.
     pub(crate) fn keep_needed(&self, state: &mut LiveState) {
         let dirty = &state.dirty;
         let is_needed = dirty.promised().iter().any(|set| !set.is_empty());

@@ -10,9 +10,9 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The part of all pages that may wait for a thread: one over this number. Above it, the device is
-/// congested, and asynchronous readahead stops, because pages that are read ahead must not evict
-/// pages that are in use.
+/// The pages of the cache divided by the maximum number of pages that may wait for a thread. Above
+/// that number, the device is congested, and asynchronous readahead stops, because pages that are
+/// read ahead must not evict pages that are in use.
 const QUEUE_SHARE: usize = 4;
 
 /// Contiguous pages that a thread must read.
