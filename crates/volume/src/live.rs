@@ -2,7 +2,7 @@
 //!
 //! Model: the kernel's `struct inode` with `ext4_inode_info`: `i_rwsem`, `i_data_sem`,
 //! `i_disksize`, `i_sync_tid` and `i_datasync_tid`. One difference: the inode cache holds copies
-//! for readers, which are made here. A volume opened for reading does not use this module.
+//! for readers, which are made here. A volume opened for reading has no live inodes.
 //!
 //! # Two views of an inode
 //! - [`Live::inode`] is the state that the next handle writes. Its size ends where content is on
