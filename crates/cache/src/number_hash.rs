@@ -1,4 +1,4 @@
-//! A hash of one multiplication for the standard maps, where keys are numbers.
+//! A hash of one multiplication for standard maps whose keys are numbers.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 /// Drawn once, so that no image can be made whose numbers share a bucket.
 static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0) | 1);
 
-/// Hashes a number: multiplied by a secret, both halves of the product folded.
+/// Hashes a number: multiplies it by a secret, and folds both halves of the product.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberHash {
     key: u64,
@@ -30,7 +30,7 @@ impl BuildHasher for NumberHash {
     }
 }
 
-/// See [`NumberHash`].
+/// The hasher of [`NumberHash`].
 #[derive(Debug)]
 pub struct NumberHasher {
     key: u64,
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn numbers_in_any_stride_spread_over_buckets() {
-        // Drawn once too, so that the test says the same each time.
+        // A fixed value, so that the test always has the same result.
         let hash = NumberHash {
             key: 0x9e37_79b9_7f4a_7c15,
         };
@@ -80,7 +80,7 @@ mod tests {
                 .map(|index| hash.hash_one(index * stride) % 1024)
                 .collect();
             assert!(buckets.len() > 400, "{stride}: {}", buckets.len());
-            // What the standard map tells entries of a bucket apart by.
+            // The bits by which the standard map distinguishes entries of a bucket.
             let tops: HashSet<u64> = (0..1024)
                 .map(|index| hash.hash_one(index * stride) >> 57)
                 .collect();

@@ -1,60 +1,58 @@
-//! Reclaim: what happens when the memory budget is used up.
+//! Reclaim of memory when the budget is used up.
 //!
 //! # Model
-//! `do_shrink_slab` and `shrink_lruvec`: under pressure everything that caches
-//! is asked to scan a share of its objects, 1/4096 at first (priority 12), twice
-//! as much each time, in the end everything. What caches and can give frames back
-//! are the pool of pages and buffers, the caches of shared attributes, dentries and inodes. In each
-//! round shared attributes are asked before the pool; dentries and inodes behind it, and only when
-//! a quarter of the pages gave too little, since a name is worth more than a page that was read once. Where
-//! dentries are shrunk [eagerly](crate::tables::Shrinking::Eager), they are asked before all others.
+//! `do_shrink_slab` and `shrink_lruvec`: under pressure each cache scans a share of its objects. The share is
+//! 1/4096 at first (priority 12), doubles in each round, and is everything in the end. Frames can be given
+//! back by the pool of pages and buffers, and by the caches of shared attributes, dentries and inodes. In
+//! each round shared attributes are scanned before the pool. Dentries and inodes are scanned after it, and
+//! only when a quarter of the pages freed too little, since a name is worth more than a page that was read
+//! once. If dentries are shrunk [eagerly](crate::tables::Shrinking::Eager), they are scanned before all
+//! others.
 
 use std::fmt::Debug;
 use std::sync::Weak;
 
-/// Something that caches, and can be asked for memory.
+/// A cache that can give memory back.
 ///
-/// The caller asks `count_objects` and then `scan_objects` with a part of that,
-/// possibly from several threads at once and with no lock held. The callee looks
-/// at up to `count` objects, gives up those that are not in use, may not wait for
-/// I/O or for a lock that is held during an allocation of frames, and says how
-/// many frames it gave back.
+/// The caller calls `count_objects` and then `scan_objects` with a part of that, possibly from several
+/// threads at once and with no lock held. The callee scans up to `count` objects, evicts those that are not
+/// in use, and returns how many frames it gave back. It must not wait for I/O, nor for a lock that is held
+/// during an allocation of frames.
 pub trait Shrinker: Debug + Send + Sync {
-    /// Objects that could be scanned now.
+    /// Returns the number of objects that could be scanned now.
     fn count_objects(&self) -> u64;
-    /// Scans up to `count` objects; returns the number of frames given back.
+    /// Scans up to `count` objects. Returns the number of frames given back.
     fn scan_objects(&self, count: u64) -> u64;
 }
 
-/// How gently reclaim starts: with 1/4096 of the objects. Linux's
-/// `DEF_PRIORITY`.
+/// The first priority: reclaim starts with 1/4096 of the objects. Linux's `DEF_PRIORITY`.
 const PRIORITY: u32 = 12;
 
-/// The priority at which dentries and inodes are asked too: when so much of the pool was in use that a
-/// quarter of it gave too little.
+/// The priority from which dentries and inodes are scanned too: so much of the pool is in use that a quarter
+/// of it freed too little.
 const LAST_PRIORITY: u32 = 2;
 
-/// What can give memory back, beside the pool of frames.
+/// The shrinkers other than the pool of frames.
 #[derive(Debug)]
 pub(crate) struct Shrinkers {
-    /// Asked first, all of it that [`Shrinking::Eager`](crate::tables::Shrinking::Eager) says, whatever is wanted.
+    /// Scanned first, with the whole share that [`Shrinking::Eager`](crate::tables::Shrinking::Eager)
+    /// defines, however many frames are wanted.
     pub eager: Vec<Weak<dyn Shrinker>>,
-    /// Asked before the pool, which has most to give, and would leave them out.
+    /// Scanned before the pool, which has the most frames and would otherwise satisfy each request alone.
     pub before_pool: Vec<Weak<dyn Shrinker>>,
-    /// Asked from [`LAST_PRIORITY`] on, for what the pool did not give.
+    /// Scanned from [`LAST_PRIORITY`] on, for the frames that the pool did not free.
     pub last: Vec<Weak<dyn Shrinker>>,
 }
 
-/// Asks `pool` and `others` to scan ever larger shares until `want` frames are freed;
-/// returns how many were.
+/// Scans ever larger shares of `pool` and `others` until `want` frames are freed. Returns the number of freed
+/// frames.
 pub(crate) fn reclaim(pool: &dyn Shrinker, others: Option<&Shrinkers>, want: u64) -> u64 {
     let living = |shrinkers: fn(&Shrinkers) -> &[Weak<dyn Shrinker>]| {
         let all = others.map_or(&[][..], shrinkers);
         all.iter().filter_map(Weak::upgrade)
     };
     let mut freed = 0;
-    // The last two rounds are full turns: one clears what is referenced, the
-    // next takes it.
+    // The last two rounds are full turns: the first clears the referenced bits, the second evicts.
     for priority in (0..=PRIORITY).rev().chain([0]) {
         for eager in living(|others| &others.eager) {
             let share = eager.count_objects() / u64::from(priority + 1);
@@ -65,7 +63,7 @@ pub(crate) fn reclaim(pool: &dyn Shrinker, others: Option<&Shrinkers>, want: u64
         }
         freed += scan_share(pool, priority, want.saturating_sub(freed));
         if priority <= LAST_PRIORITY && freed < want {
-            // As much of each, or the first would give all.
+            // The same amount from each, or the first would give all.
             for other in living(|others| &others.last) {
                 freed += scan_share(&*other, priority, want);
             }
@@ -77,12 +75,12 @@ pub(crate) fn reclaim(pool: &dyn Shrinker, others: Option<&Shrinkers>, want: u64
     freed
 }
 
-/// Asks `shrinker` to scan its share at `priority`, until `want` frames are freed.
+/// Scans the share of `shrinker` at `priority`, until `want` frames are freed.
 fn scan_share(shrinker: &dyn Shrinker, priority: u32, want: u64) -> u64 {
     let mut freed = 0;
     let mut left = shrinker.count_objects() >> priority;
     while left > 0 && freed < want {
-        // No more than could be enough.
+        // No more objects than could be necessary.
         let batch = left.min(want - freed);
         freed += shrinker.scan_objects(batch);
         left -= batch;

@@ -1,5 +1,5 @@
-//! Pages under the model checker, which tries many interleavings, as it does with the other concurrent
-//! parts beside their code:
+//! Pages under the model checker, which tries many interleavings. The models of the other concurrent
+//! parts are beside their code. To run all of them:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test -p larder-cache --lib shuttle
@@ -14,7 +14,7 @@ use crate::tape::{Event, Operation, Tape};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Interleavings tried of each model, chosen at random and again by priorities.
+/// Interleavings of each model: this many random ones, and as many by priorities.
 const SCHEDULES: usize = 10_000;
 
 pub(crate) fn check(model: fn()) {
@@ -22,7 +22,7 @@ pub(crate) fn check(model: fn()) {
     shuttle::check_pct(model, SCHEDULES, 3);
 }
 
-/// A tape that follows what comes and goes: of each key, the one after the other.
+/// A tape that checks that insertions and removals of each key alternate.
 #[derive(Debug, Default)]
 pub(crate) struct Follower(std::sync::Mutex<HashSet<HashKey>>);
 
@@ -58,8 +58,8 @@ fn check_bytes(page: &[u8], index: u64) {
     assert_eq!(u64::from(page[4095]), index);
 }
 
-/// Reads page `index`; the first `failures` reads of the device fail. Returns
-/// whether it was this thread that read it.
+/// Reads page `index`. The first `failures` reads of the device fail. Returns true if this thread read
+/// the page.
 fn read(pages: &PageCache, index: u64, failures: &AtomicU32) -> bool {
     loop {
         if let Some(page) = pages.get(key(index)) {
@@ -90,8 +90,8 @@ fn read(pages: &PageCache, index: u64, failures: &AtomicU32) -> bool {
     }
 }
 
-/// Reads `indexes` in each of three threads; returns how often the device was
-/// read to the end. Each may hold a frame that it finds it does not need.
+/// Reads `indexes` in each of three threads. Returns how often the device was read to the end. Each
+/// thread may hold a frame that it does not need in the end.
 fn read_by_three(frames: u32, indexes: &'static [u64], failures: u32) -> usize {
     let pages = cache_of(frames);
     let failures = Arc::new(AtomicU32::new(failures));
@@ -131,14 +131,14 @@ fn shuttle_pinned_page_is_not_evicted() {
     });
 }
 
-/// What becomes of a page that two others want, and which carries the marker.
+/// The result of the read of a marked page for which two other threads wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
     Succeeds,
     Fails,
 }
 
-/// Asks for page 1 as a reader does; says whether this thread took its marker.
+/// Requests page 1 as a reader does. Returns true if this thread took its marker.
 fn take_marker(pages: &PageCache) -> bool {
     match pages.get_or_insert(key(1)) {
         Entry::Uptodate(page) => page.take_marker(),
@@ -149,8 +149,8 @@ fn take_marker(pages: &PageCache) -> bool {
     }
 }
 
-/// Fills page 1, with two who want it. If that fails, page 2 takes the frame, with a marker of
-/// its own that is nobody else's.
+/// Fills page 1, for which two threads wait. If that fails, page 2 takes the frame, with a marker of
+/// its own, which must not be mistaken for that of page 1.
 fn race_for_marker(frames: u32, reading: Reading) {
     let pages = cache_of(frames);
     let mut page = pages.insert_absent(key(1)).unwrap();
@@ -197,7 +197,7 @@ fn shuttle_marker_of_a_page_whose_read_fails_is_no_other_pages() {
     check(|| race_for_marker(3, Reading::Fails));
 }
 
-/// Makes page `index` and dirties it; false if there is no room for it.
+/// Creates page `index` and makes it dirty. Returns false if there is no room for it.
 fn make_dirty(pages: &PageCache, index: u64) -> bool {
     let Some(mut page) = pages.insert_absent(key(index)) else {
         return false;
@@ -219,7 +219,7 @@ fn shuttle_dirty_page_stays_until_one_cleans_it() {
     check(|| {
         let pages = cache_of(3);
         let (theirs, hand) = (pages.clone(), pages.clone());
-        // Cleans page 1, whose frame may be another's by then.
+        // Cleans page 1, whose frame may belong to another page by then.
         let cleaner = shuttle::thread::spawn(move || {
             let has_cleaned = theirs.set_clean(key(1));
             theirs.remove(key(1));
@@ -241,7 +241,7 @@ fn shuttle_dirty_page_stays_until_one_cleans_it() {
     });
 }
 
-/// Makes all of page 1 say `value`, in two steps; false if it is not here.
+/// Fills page 1 with `value`, in two steps. Returns false if it is not cached.
 fn change(pages: &PageCache, value: u64) -> bool {
     loop {
         match pages.lock(key(1), || false) {

@@ -1,22 +1,22 @@
-//! A cache's figures.
+//! Statistics of a cache.
 
 use crate::table::{Counts, HashFunction, Layout, Slot, Table};
 use crate::tables::{Finder, TableHash};
 
-/// One cache's table: its size and what lookups cost.
+/// The table of one cache: its size and the cost of lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CacheStats {
-    /// What finds objects: a hash function, or trees.
+    /// The search structure: a hash table with its function, or trees.
     #[serde(default)]
     pub finder: Finder,
-    /// Buckets of the hash table; none of trees.
+    /// Buckets of the hash table; 0 for trees.
     pub buckets: u64,
-    /// Objects held.
+    /// Objects in the cache.
     pub objects: u64,
-    /// Objects inserted so far; those of them that are not held any more were evicted or removed.
+    /// Objects inserted so far. Those that are no longer in the cache were evicted or removed.
     #[serde(default)]
     pub inserted: u64,
-    /// Objects that fit.
+    /// The largest number of objects.
     pub capacity: u64,
     /// Lookups.
     pub lookups: u64,
@@ -26,8 +26,7 @@ pub struct CacheStats {
     pub links_on_hits: u64,
     /// Links walked by lookups that missed.
     pub links_on_misses: u64,
-    /// Length of the longest chain now, or depth of the deepest page in trees, if they were looked at
-    /// for it.
+    /// Length of the longest chain, or depth of the deepest page in trees, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_chain: Option<u64>,
     /// Memory used, in bytes: contents, slots and buckets.
@@ -35,7 +34,7 @@ pub struct CacheStats {
 }
 
 impl CacheStats {
-    /// The figures of `table`, whose objects take `object_bytes` besides slots.
+    /// Returns the statistics of `table`, whose objects take `object_bytes` in addition to slots.
     pub(crate) fn of<L: Layout<W>, D, const W: usize>(
         table: &Table<L, TableHash<D>, W>,
         capacity: u64,
@@ -56,7 +55,7 @@ impl CacheStats {
         }
     }
 
-    /// What does not depend on how objects are found.
+    /// Returns the fields that do not depend on the search structure.
     pub(crate) fn of_lookups(counts: Counts, objects: u64, capacity: u64) -> Self {
         Self {
             objects,
@@ -69,7 +68,7 @@ impl CacheStats {
         }
     }
 
-    /// Both tables of a cache that has two.
+    /// Returns the sum of both tables of a cache that has two.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             finder: self.finder,

@@ -1,8 +1,8 @@
-//! The synchronisation primitives of this crate and of those above it: the machine's, or, under
+//! The synchronization primitives of this crate and of those above it: the machine's, or, under
 //! `cfg(shuttle)`, those of the model checker that tries many interleavings.
 //!
-//! Everything whose interleavings matter takes its atomics and locks from here.
-//! Counters do not: they are no part of any protocol. The names are those of `std` and `parking_lot`.
+//! All code whose interleavings matter takes its atomics and locks from here. Counters do not: they
+//! are not part of any protocol. The names are those of `std` and `parking_lot`.
 
 #[cfg(not(shuttle))]
 mod imp {
@@ -15,7 +15,7 @@ mod imp {
     };
     pub use std::thread;
 
-    /// Waits for `condvar`, giving up the lock meanwhile.
+    /// Waits for `condvar`, and releases the lock meanwhile.
     pub fn wait<'a, T>(condvar: &Condvar, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         condvar.wait(&mut guard);
         guard
@@ -31,7 +31,7 @@ mod imp {
     pub use shuttle::sync::{Condvar, MutexGuard};
     pub use shuttle::thread;
 
-    /// The calling thread's number.
+    /// Returns the calling thread's number.
     pub fn thread_number() -> usize {
         thread::current().id().into()
     }
@@ -41,38 +41,39 @@ mod imp {
     pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
-        /// A mutex that guards `value`.
+        /// Creates a mutex that guards `value`.
         pub fn new(value: T) -> Self {
             Self(shuttle::sync::Mutex::new(value))
         }
 
-        /// Waits for the lock.
+        /// Locks the mutex, and waits if necessary.
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap()
         }
 
-        /// The lock, if nobody has it.
+        /// Locks the mutex if it is free.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             self.0.try_lock().ok()
         }
     }
 
-    /// Waits for `condvar`, giving up the lock meanwhile.
+    /// Waits for `condvar`, and releases the lock meanwhile.
     pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         condvar.wait(guard).unwrap()
     }
 
-    /// A spinning thread lets the others run: spinning alone would never end.
+    /// The backoff of a spinning thread. It lets the others run, because spinning alone would never
+    /// end.
     #[derive(Debug, Default)]
     pub struct Backoff;
 
     impl Backoff {
-        /// Before the first look.
+        /// Creates the state before the first check.
         pub fn new() -> Self {
             Self
         }
 
-        /// Before another look.
+        /// Waits before another check.
         pub fn snooze(&self) {
             shuttle::thread::yield_now();
         }

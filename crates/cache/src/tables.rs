@@ -1,8 +1,9 @@
-//! Tables: which hash functions the caches have, how many buckets, and how dentries are shrunk.
+//! The choice of tables: hash functions, numbers of buckets, and the way in which dentries are
+//! shrunk.
 //!
 //! # Model
-//! The kernels that Lever measured, by name (Lever 2000, section 4), and what any of their tables
-//! could be replaced by. A volume is opened with one of them:
+//! The kernels that Lever measured, by name (Lever 2000, section 4), and replacements for each of
+//! their tables. A volume is opened with one of them:
 //!
 //! ```text
 //! BASE[+CACHE=FUNCTION[/SIZE]]...[+sizes=RULE][+shrink=normal|eager]
@@ -10,10 +11,10 @@
 //!
 //! | | one of |
 //! |---|---|
-//! | `BASE` | `larder` (ours, and what is meant if it is left out), `reference`, `A`, `B`, `C`, `D` |
+//! | `BASE` | `larder` (Larder's own, and the default), `reference`, `A`, `B`, `C`, `D` |
 //! | `CACHE` | `page`, `buffer`, `dentry`, `inode` |
 //! | `FUNCTION` | a [`Function`] of the cache, with or without the cache's name; `larder`; for pages, `rbtree` |
-//! | `SIZE` | 2^`SIZE` buckets, or a `RULE`; left out, as before |
+//! | `SIZE` | 2^`SIZE` buckets, or a `RULE`; by default, unchanged |
 //! | `RULE` | `larder`, `2.2.16`, `today`: [`TableSize`] |
 //!
 //! ```
@@ -23,10 +24,10 @@
 //! ```
 //!
 //! # Flooding
-//! Only our own function of dentries has a seed. By any other, an image can be made whose names all
-//! share a bucket, and each lookup then walks all of them, up to as many as the cache holds. So can,
-//! by any function, inode numbers and blocks be chosen, but an image that has many of them is
-//! as large. Do not open images of strangers with published functions.
+//! Only Larder's own function of dentries has a seed. With any other, an image can be made whose
+//! names all share a bucket. Each lookup then walks all of them, up to as many as the cache holds.
+//! With any function, inode numbers and blocks can be chosen in the same way, but an image that has
+//! many of them must be large. Do not open untrusted images with published functions.
 
 mod choice;
 mod parse;

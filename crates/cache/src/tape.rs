@@ -1,19 +1,19 @@
-//! A tape: what the tables of the caches were asked, told as it happens.
+//! The tape: the interface through which the tables of the caches report their events.
 //!
 //! # Model
-//! The tracepoints `mm_filemap_*` and `block:*`, for lookups too, which the kernel has none for.
-//! A cache tells its tape of every lookup, of every entry that comes, and of every one that goes,
-//! evicted or taken out; who keeps that, and how, is for the tape's maker to say.
+//! The tracepoints `mm_filemap_*` and `block:*`, and also lookups, for which the kernel has no
+//! tracepoints. A cache reports every lookup, every insertion, and every removal or eviction to its
+//! tape. The implementation of the tape decides whether and how to store them.
 //!
 //! # Locking
-//! An entry's coming and going is told while its bucket is locked, so that of one key they are told in
-//! their order, the one after the other; an entry that makes room for a new one of its key goes first.
-//! A lookup takes no lock, and may be told after a change that it did not see, or before one that it
-//! saw: of each change, at most one lookup of each other thread. A tape takes no lock that is held
+//! Insertions and removals are reported while the bucket is locked, so those of one key are reported
+//! in their order. If an entry makes room for a new one of its key, its removal is reported first. A
+//! lookup takes no lock. It may be reported after a change that it did not see, or before one that it
+//! saw: for each change, at most one lookup of each other thread. A tape takes no lock that is held
 //! while a cache is used.
 //!
 //! # Cost
-//! Without a tape, a load and a branch, always the same way, for each lookup.
+//! Without a tape, a load and a predictable branch for each lookup.
 
 use crate::hash::HashKey;
 use serde::{Deserialize, Serialize};
@@ -35,10 +35,10 @@ pub enum CacheKind {
 }
 
 impl CacheKind {
-    /// All of them.
+    /// All caches.
     pub const ALL: [Self; 4] = [Self::Page, Self::Buffer, Self::Dentry, Self::Inode];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,59 +50,60 @@ impl CacheKind {
     }
 }
 
-/// What happened in a table.
+/// An operation on a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// An entry was looked for.
+    /// A lookup of an entry.
     Lookup {
-        /// Whether it was there.
+        /// Whether the entry was found.
         hit: bool,
     },
-    /// An entry came.
+    /// An insertion of an entry.
     Insert,
-    /// An entry went.
+    /// A removal or eviction of an entry.
     Remove,
 }
 
-/// What happened, in which cache, to what.
+/// An operation, its cache and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
     /// The cache.
     pub cache: CacheKind,
-    /// What happened.
+    /// The operation.
     pub operation: Operation,
-    /// What hash functions by name see of the entry's key, whichever function finds it. Of a name its
-    /// [`name_hash`](crate::dentry::name_hash), so that the traces of two mounts agree.
+    /// The input of named hash functions for the entry's key, whichever function the table uses. For a
+    /// name this contains its [`name_hash`](crate::dentry::name_hash), so that the traces of two
+    /// mounts agree.
     pub key: HashKey,
 }
 
-/// What is told of events.
+/// Receives events of caches.
 pub trait Tape: Debug + Send + Sync {
-    /// Takes note of `event`, quickly: the table's user waits.
+    /// Records `event`. This must be fast, because the user of the table waits.
     fn record(&self, event: Event);
 
-    /// How the recording goes on, if it is one.
+    /// Returns the progress of the recording, if the tape is one.
     fn stats(&self) -> Option<RecordingStats> {
         None
     }
 }
 
-/// How a recording goes on.
+/// The progress of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingStats {
     /// The file.
     pub file: String,
-    /// Events in it, or about to be written.
+    /// Events in the file, or about to be written to it.
     pub events: u64,
-    /// Events that were told and are not in it.
+    /// Events that were reported and are not in the file.
     pub lost: u64,
-    /// Why nothing is recorded any more, if something failed.
+    /// The error that ended the recording, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
 impl RecordingStats {
-    /// What is to be said of a recording that failed.
+    /// Returns a message about a recording that failed.
     #[must_use]
     pub fn alarm(&self) -> Option<String> {
         let Self {
@@ -120,7 +121,7 @@ impl RecordingStats {
     }
 }
 
-/// Where a table tells its tape, once it has one.
+/// The connection of a table to its tape, if it has one.
 #[derive(Debug)]
 pub(crate) struct Tracepoint(OnceLock<(Arc<dyn Tape>, CacheKind)>);
 
@@ -129,13 +130,13 @@ impl Tracepoint {
         Self(OnceLock::new())
     }
 
-    /// Tells `tape` from now on, unless there is one already.
+    /// Connects `tape`, unless another tape is connected already.
     pub fn enable(&self, tape: Arc<dyn Tape>, cache: CacheKind) {
         // The first one stays.
         let _ = self.0.set((tape, cache));
     }
 
-    /// Tells of `operation` on what has the key that `key` works out.
+    /// Reports `operation` on the entry whose key `key` computes.
     #[inline]
     pub fn tell(&self, operation: Operation, key: impl FnOnce() -> HashKey) {
         if let Some((tape, cache)) = self.0.get() {

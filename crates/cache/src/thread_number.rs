@@ -1,21 +1,21 @@
-//! Numbers of threads, small and reused, by which threads choose what they need not share.
+//! Numbers of threads, small and reused, which select per-thread data.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
 
-/// Threads that have a number each. One bit each in [`TAKEN`].
+/// The largest number of threads with separate numbers. Each has one bit in [`TAKEN`].
 pub(crate) const NUMBERED: usize = 64;
 
-/// Which numbers have a thread.
+/// The numbers in use.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Not asked yet.
+/// The thread has no number yet.
 const UNKNOWN: usize = usize::MAX;
 
 thread_local! {
-    /// This thread's number. Has no destructor, so that access is one instruction.
+    /// This thread's number. It has no destructor, so an access is one instruction.
     static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
-    /// Gives the number back when the thread ends.
+    /// Releases the number when the thread ends.
     static OWNER: Owner = Owner::new();
 }
 
@@ -38,7 +38,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // What this thread still does while it ends is done without a number of its own.
+        // Later operations of the ending thread use the shared number.
         NUMBER.set(NUMBERED);
         if self.0 < NUMBERED {
             TAKEN.fetch_and(!(1 << self.0), AcqRel);
@@ -46,7 +46,7 @@ impl Drop for Owner {
     }
 }
 
-/// The calling thread's number: the lowest that no other thread has, or 64 if as many have one.
+/// Returns the calling thread's number: the lowest unused one, or 64 if all are in use.
 #[must_use]
 #[inline]
 pub fn thread_number() -> usize {
@@ -56,7 +56,8 @@ pub fn thread_number() -> usize {
     }
 }
 
-/// The calling thread's number; above all numbers if it was not asked for before.
+/// Returns the calling thread's number. The result is greater than all numbers if the thread has
+/// none yet.
 #[inline]
 pub(crate) fn assigned_number() -> usize {
     NUMBER.get()

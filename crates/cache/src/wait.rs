@@ -1,20 +1,20 @@
-//! Hashed wait queues: where threads park until an entry is no longer busy, or no longer held.
+//! Hashed wait queues, in which threads park until an entry is no longer busy, or no longer held.
 //!
 //! # Model
-//! `folio_wait_queue`: a fixed number of queues, a slot's number chooses one.
-//! Who fills an entry, or lets go of one, looks for its `WAITERS` flag, so nobody parked costs
-//! nothing.
+//! `folio_wait_queue`: a fixed number of queues, of which a slot's number selects one. A thread
+//! that fills or releases an entry checks its `WAITERS` flag, so queues cost nothing while no
+//! thread is parked.
 //!
 //! # Locking
-//! A queue's mutex is innermost. The flag is set, and the entry's state looked
-//! at, with it held; who ends the filling or lets go takes it before waking, so no wake is
-//! lost between the look and the parking.
+//! A queue's mutex is innermost. A waiter sets the flag and checks the entry's state with the mutex
+//! held. A thread that finishes a fill or releases an entry takes the mutex before it wakes the
+//! waiters. So no wake-up is lost between the check and the parking.
 
 use crate::sync::{self, Condvar, Mutex};
 use crate::table::{Slot, State};
 use crossbeam_utils::CachePadded;
 
-/// Queues; a power of two.
+/// Number of queues; a power of two.
 const QUEUES: usize = 64;
 
 /// The wait queues of an arena.
@@ -25,8 +25,8 @@ pub(crate) struct WaitQueues {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The slots of entries that are held by those who wait here until nobody else does, once for
-    /// each of them.
+    /// The slots of entries whose holders wait here until no other thread holds them, once for each
+    /// waiter.
     holders: Mutex<Vec<u32>>,
     woken: Condvar,
 }
@@ -51,8 +51,9 @@ impl WaitQueues {
         }
     }
 
-    /// Parks until nobody else holds the entry in `slot`, which the caller does, but for others who
-    /// wait here too. Of these one returns at a time: the next when that one has let go.
+    /// Parks until no other thread holds the entry in `slot`, which the caller holds. Holders that
+    /// wait here too do not count. One of them returns at a time: the next one after the previous
+    /// one has released its hold.
     pub(crate) fn wait_unused<const W: usize>(&self, slot: &Slot<W>, index: u32) {
         let queue = self.queue(index);
         let mut holders = queue.holders.lock();
@@ -72,8 +73,8 @@ impl WaitQueues {
         }
     }
 
-    /// Wakes who is parked on the slot `index` (and on those that share its
-    /// queue; they look again).
+    /// Wakes the threads that are parked on the slot `index`. Those on other slots of the same
+    /// queue wake too, and check again.
     pub(crate) fn wake(&self, index: u32) {
         let queue = self.queue(index);
         let guard = queue.holders.lock();

@@ -1,20 +1,20 @@
-//! The arena: the slots of one or more tables, their free lists and clock hand.
+//! The arena: the slots of one or more tables, their free lists and the clock hand.
 //!
 //! # Model
-//! A slab whose slots a reader may look at at any time, also when their memory was given
-//! back ([`give_back`](super::give_back)): `SLAB_TYPESAFE_BY_RCU`, without the RCU. And instead of an LRU
-//! list, a clock hand over the slots: an entry that was referenced since the
-//! hand last passed survives the turn, any other is evicted.
+//! A slab whose slots a reader may access at any time, even after their memory was given back
+//! ([`give_back`](super::give_back)): `SLAB_TYPESAFE_BY_RCU`, without the RCU. Instead of an LRU list
+//! there is a clock hand over the slots. An entry that was referenced since the hand last passed survives
+//! the turn; any other is evicted.
 //!
 //! # Invariants
-//! 1. A slot is in exactly one place: untouched, on a free list, owned by one
-//!    thread ([`Vacant`], or being evicted), in one chain, or retired.
-//! 2. Slots from `touched` on are not used, and zero.
-//! 3. No generation of a slot comes twice, and none that can be found is 0.
+//! 1. A slot is in exactly one of these states: untouched, on a free list, owned by one thread
+//!    ([`Vacant`], or being evicted), in one chain, or retired.
+//! 2. Slots from `touched` on are unused, and zero.
+//! 3. No generation of a slot occurs twice, and no entry that can be found has generation 0.
 //!
 //! # Locking
-//! None on the free lists, the extent and the hand; `growing` is held while memory for more slots
-//! is asked for, and tried, never waited for, while some is given back.
+//! The free lists, the extent and the hand need no lock. `growing` is held while memory for more slots is
+//! requested. To give memory back, a thread tries to lock it and never waits for it.
 
 use super::free_list::{FreeList, FreeLists};
 use super::link::{Link, NUMBERS};
@@ -25,24 +25,24 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Who accounts for the memory of an arena, a chunk of slots at a time.
+/// Accounts for the memory of an arena, one chunk of slots at a time.
 pub trait Charge: Send + Sync {
-    /// Accounts for one chunk more; false if there is no memory for it.
+    /// Accounts for one more chunk. Returns false if there is no memory for it.
     fn charge(&self) -> bool;
-    /// A chunk that was accounted for is not used any more.
+    /// Releases a chunk that was accounted for and is no longer used.
     fn uncharge(&self);
 }
 
-/// How an arena may use memory.
+/// The way in which an arena accounts for memory.
 pub enum Growth {
-    /// All of it is accounted for.
+    /// All memory is accounted for in advance.
     Prepaid,
-    /// `chunk` slots are accounted for; each time so many more are needed,
-    /// `charge` is asked, and if it refuses the arena makes do with what it has.
+    /// The first `chunk` slots are accounted for. `charge` is called each time that many more are needed.
+    /// If it refuses, the arena reuses its present slots.
     Charged {
-        /// Slots for one charge.
+        /// Slots in one chunk.
         chunk: u32,
-        /// Accounts for the chunks behind the first.
+        /// Accounts for all chunks after the first.
         charge: Arc<dyn Charge>,
     },
 }
@@ -61,10 +61,11 @@ impl fmt::Debug for Growth {
 pub struct Arena<const W: usize> {
     pub(super) slots: Array<Slot<W>>,
     pub(super) extent: AtomicU64,
-    /// The generation of slots that are touched: above all of those that were given back.
+    /// The generation of slots when they are first touched: greater than that of all slots that were
+    /// given back.
     pub(super) first_generation: AtomicU32,
     pub(super) free: FreeLists,
-    /// Slots that were given up, for as long as their arena can do without.
+    /// Slots that were given up, as long as the arena does not need them.
     retired: FreeList,
     hand: AtomicU64,
     /// Slots that are accounted for together.
@@ -72,12 +73,12 @@ pub struct Arena<const W: usize> {
     pub(super) growing: Mutex<Growth>,
 }
 
-/// How much of an arena is in use. In one word, so that growing and giving back agree.
+/// The part of an arena that is in use. It is one word, so that growing and giving back are consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Slots below have been used.
+    /// Slots below this have been used.
     pub touched: u32,
-    /// Slots below are accounted for.
+    /// Slots below this are accounted for.
     pub granted: u32,
 }
 
@@ -90,8 +91,8 @@ impl Extent {
         }
     }
 
-    /// Slots to touch next: those that share lines with one another, for one thread; when few are left,
-    /// one by one, so that nobody finds none while another has several in hand.
+    /// Returns how many slots to touch next: normally those that share cache lines, for one thread. When
+    /// few are left, only one, so that no thread fails while another keeps several in reserve.
     fn batch(self) -> u32 {
         const BATCH: u32 = 8;
         const FEW: u32 = 64;
@@ -106,8 +107,7 @@ impl Extent {
     }
 }
 
-/// A slot that the holder owns and that is in no chain. Dropped, it goes to a
-/// free list.
+/// A slot that the holder owns and that is in no chain. When dropped, it is added to a free list.
 #[derive(Debug)]
 pub struct Vacant<'a, const W: usize> {
     arena: &'a Arena<W>,
@@ -115,10 +115,10 @@ pub struct Vacant<'a, const W: usize> {
 }
 
 impl<const W: usize> Arena<W> {
-    /// An arena of `capacity` slots.
+    /// Creates an arena of `capacity` slots.
     ///
     /// # Errors
-    /// The kernel's, for want of address space most likely.
+    /// Those of the kernel, most likely because there is not enough address space.
     ///
     /// # Panics
     /// If `capacity` is more than [`NUMBERS`].
@@ -144,18 +144,18 @@ impl<const W: usize> Arena<W> {
         })
     }
 
-    /// Slots in all.
+    /// Returns the total number of slots.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         u32::try_from(self.slots.len()).unwrap_or(NUMBERS)
     }
 
-    /// Slots that are accounted for together.
+    /// Returns the number of slots that are accounted for together.
     pub(crate) fn chunk(&self) -> u32 {
         self.chunk
     }
 
-    /// Slots that are in use, or were and can be again at once.
+    /// Returns the number of slots that are in use, or that were and can be reused at once.
     #[must_use]
     pub fn touched(&self) -> u32 {
         self.extent().touched
@@ -165,7 +165,7 @@ impl<const W: usize> Arena<W> {
         Extent::from_raw(self.extent.load(Acquire))
     }
 
-    /// Changes the extent as `to` says, and returns what it was; `None` if it is to stay.
+    /// Changes the extent with `to`, and returns the previous one. Returns `None` if `to` refuses.
     pub(super) fn set_extent(&self, to: impl Fn(Extent) -> Option<Extent>) -> Option<Extent> {
         let to = |raw| to(Extent::from_raw(raw)).map(Extent::raw);
         let before = self.extent.fetch_update(AcqRel, Acquire, to);
@@ -177,7 +177,8 @@ impl<const W: usize> Arena<W> {
         &self.slots[index as usize]
     }
 
-    /// The slots from `first` on, each linked to the next when it is passed: it may be put elsewhere.
+    /// Returns the slots from `first` on. The link of each is read when the slot is passed, so the caller
+    /// may put it elsewhere.
     pub(crate) fn chain(&self, first: Link) -> impl Iterator<Item = u32> {
         let mut at = first;
         std::iter::from_fn(move || {
@@ -187,14 +188,13 @@ impl<const W: usize> Arena<W> {
         })
     }
 
-    /// The slot `index` will be read soon.
+    /// Prefetches the slot `index`.
     #[inline]
     pub(super) fn prefetch(&self, index: u32) {
         self.slots.prefetch(index as usize);
     }
 
-    /// A slot that is free or was never used; `None` if something has to be
-    /// evicted first.
+    /// Returns a slot that is free or was never used; `None` if an entry has to be evicted first.
     pub fn take_free(&self) -> Option<Vacant<'_, W>> {
         loop {
             let own = self.free.own().pop(&self.slots);
@@ -207,7 +207,7 @@ impl<const W: usize> Arena<W> {
         }
     }
 
-    /// Takes a slot that was given up back into use; false if there is none.
+    /// Makes a retired slot usable again. Returns false if there is none.
     pub(crate) fn reinstate(&self) -> bool {
         let retired = self.retired.pop(&self.slots);
         retired.is_some_and(|index| {
@@ -216,9 +216,9 @@ impl<const W: usize> Arena<W> {
         })
     }
 
-    /// Passes the hand over `count` slots: evicts what is neither referenced nor
-    /// held, and lets `unlink` take each from its chain; it gets the slot's number
-    /// and the state that the entry had. Returns how many slots were freed.
+    /// Moves the hand over `count` slots, and evicts entries that are neither referenced nor held.
+    /// `unlink` removes each of them from its chain; it gets the slot's number and the state that the
+    /// entry had. Returns the number of freed slots.
     pub(crate) fn scan(&self, count: u32, mut unlink: impl FnMut(u32, State)) -> u32 {
         let touched = u64::from(self.touched());
         if touched == 0 {
@@ -237,7 +237,7 @@ impl<const W: usize> Arena<W> {
         freed
     }
 
-    /// The hand passes over one slot; if the entry is to go, claims it.
+    /// Moves the hand over one slot. Claims the entry if it should be evicted.
     pub(super) fn pass(&self, index: u32) -> Option<State> {
         let slot = self.slot(index);
         let state = slot.state();
@@ -245,19 +245,19 @@ impl<const W: usize> Arena<W> {
             return None;
         }
         if state.has(State::REFERENCED) {
-            // If it changed meanwhile it is in use: as good as referenced.
+            // If the state changed meanwhile, the entry is in use, which counts as referenced.
             let _ = slot.exchange(state, state.unreferenced());
             return None;
         }
         slot.exchange(state, state.claimed()).ok().map(|()| state)
     }
 
-    /// The slot `index`, which the caller owns and which is in no chain.
+    /// Returns a guard for the slot `index`, which the caller owns and which is in no chain.
     pub(crate) fn vacant(&self, index: u32) -> Vacant<'_, W> {
         Vacant { arena: self, index }
     }
 
-    /// A slot that was not used, and is accounted for. What else was touched with it goes to the
+    /// Returns a slot that was never used and is accounted for. The others of its batch are added to the
     /// thread's free list.
     fn extend(&self) -> Option<u32> {
         let before = self.set_extent(|extent| {
@@ -276,7 +276,7 @@ impl<const W: usize> Arena<W> {
         Some(before.touched)
     }
 
-    /// Asks for a chunk more; false if no slots can be had without evicting.
+    /// Requests another chunk. Returns false if there are no slots without eviction.
     fn grow(&self) -> bool {
         if self.extent().granted == self.capacity() {
             return false;
@@ -287,7 +287,7 @@ impl<const W: usize> Arena<W> {
         };
         let extent = self.extent();
         if extent.touched < extent.granted || !self.free.is_empty() {
-            // Someone just did, or gave slots back.
+            // Another thread just grew the arena, or gave slots back.
             return true;
         }
         if !charge.charge() {
@@ -298,19 +298,19 @@ impl<const W: usize> Arena<W> {
         true
     }
 
-    /// Lets as many slots be used. Only with `growing` held.
+    /// Allows the use of this many slots. The caller must hold `growing`.
     pub(super) fn grant(&self, granted: u32) {
         self.set_extent(|extent| Some(Extent { granted, ..extent }));
     }
 
-    /// Counts the slots on the free lists. Only when nobody changes them.
+    /// Counts the slots on the free lists. There must be no concurrent changes.
     pub(crate) fn count_free(&self) -> u32 {
         self.free.iter().map(|list| list.count(&self.slots)).sum()
     }
 }
 
 impl<'a, const W: usize> Vacant<'a, W> {
-    /// The slot's number.
+    /// Returns the slot's number.
     #[must_use]
     pub fn index(&self) -> u32 {
         self.index
@@ -320,13 +320,13 @@ impl<'a, const W: usize> Vacant<'a, W> {
         self.arena.slot(self.index)
     }
 
-    /// Gives the slot up, until [`Arena::reinstate`].
+    /// Retires the slot until [`Arena::reinstate`].
     pub(crate) fn retire(self) {
         let arena = self.arena;
         arena.retired.push(&arena.slots, self.into_index());
     }
 
-    /// Keeps the slot from the free lists, for whoever answers for it next.
+    /// Keeps the slot from the free lists. The caller becomes responsible for it.
     pub(crate) fn into_index(self) -> u32 {
         let index = self.index;
         std::mem::forget(self);

@@ -1,11 +1,11 @@
-//! How large an arena is, and its table.
+//! The size of an arena and of its table.
 
 /// The sizes of an arena whose slots are accounted for as they are touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArenaConfig {
-    /// Slots at most.
+    /// The largest number of slots.
     pub slots: u32,
-    /// Slots for each frame given up.
+    /// Slots for each frame that the pool gives up.
     pub chunk: u32,
     /// The table has 2^`bits` buckets.
     pub bits: u32,

@@ -1,26 +1,25 @@
-//! Bucket heads: where each chain starts, and the bit that locks it.
+//! Bucket heads: the start of each chain, and the bit that locks it.
 //!
 //! # Locking
-//! Writers lock one bucket at a time, by [`LOCKED`] in its head, and hold it for
-//! one walk of the chain; nothing else is locked or awaited meanwhile. Readers
-//! do not look at the bit.
+//! Writers lock one bucket at a time, with [`LOCKED`] in its head, and hold the lock for one walk
+//! of the chain. They take no other lock and do not wait meanwhile. Readers ignore the bit.
 
 use super::link::Link;
 use crate::memory::{Array, Pages};
 use crate::sync::{Acquire, AtomicU32, Backoff, Relaxed, Release};
 use std::io;
 
-/// Set in a head whose bucket is locked.
+/// Set in the head of a locked bucket.
 const LOCKED: u32 = 1 << 31;
 
-/// The heads of 2^bits buckets. A head is 0 if the bucket is empty, otherwise
-/// the number of its first slot plus 1, so that zeroed memory is an empty table.
+/// The heads of 2^bits buckets. A head is 0 if the bucket is empty, otherwise the number of its
+/// first slot plus 1, so that zeroed memory is an empty table.
 #[derive(Debug)]
 pub(crate) struct Buckets {
     heads: Array<AtomicU32>,
     bits: u32,
-    /// Number of the first bucket: tables that share an arena number their
-    /// buckets apart, so that chains' ends differ.
+    /// Number of the first bucket. Tables that share an arena have separate bucket numbers, so that
+    /// the ends of their chains differ.
     first: u32,
 }
 
@@ -46,19 +45,19 @@ impl Buckets {
         1 << self.bits
     }
 
-    /// What marks the end of `bucket`'s chain.
+    /// Returns the mark at the end of `bucket`'s chain.
     #[inline]
     pub(crate) fn end(&self, bucket: u32) -> Link {
         Link::End(self.first + bucket)
     }
 
-    /// Where the chain of `bucket` starts.
+    /// Returns the start of the chain of `bucket`.
     #[inline]
     pub(crate) fn first(&self, bucket: u32) -> Link {
         self.decode(bucket, self.heads[bucket as usize].load(Acquire))
     }
 
-    /// The chain of `bucket` will be walked soon.
+    /// Prefetches the head of `bucket`.
     #[inline]
     pub(super) fn prefetch(&self, bucket: u32) {
         self.heads.prefetch(bucket as usize);
@@ -72,7 +71,7 @@ impl Buckets {
         }
     }
 
-    /// Locks `bucket`, excluding other writers.
+    /// Locks `bucket`, which excludes other writers.
     pub(crate) fn lock(&self, bucket: u32) -> Locked<'_> {
         let head = &self.heads[bucket as usize];
         let backoff = Backoff::new();
@@ -93,19 +92,19 @@ impl Buckets {
     }
 }
 
-/// A locked bucket; dropping it unlocks.
+/// A locked bucket. Dropping it unlocks the bucket.
 pub(crate) struct Locked<'a> {
     head: &'a AtomicU32,
     first: Link,
 }
 
 impl Locked<'_> {
-    /// Where the chain starts.
+    /// Returns the start of the chain.
     pub(crate) fn first(&self) -> Link {
         self.first
     }
 
-    /// Lets the chain start at `first`, for readers to see at once.
+    /// Sets the start of the chain, which readers see at once.
     pub(crate) fn set_first(&mut self, first: Link) {
         self.first = first;
         self.head.store(self.raw() | LOCKED, Release);

@@ -1,39 +1,39 @@
-//! The bound of chains whose hashes others choose.
+//! The bound of chains whose hashes an attacker can choose.
 //!
 //! # Model
-//! Whoever can forge hashes can have all entries in one chain, which is then walked with its bucket
-//! locked. So where that is possible the oldest entry of a chain goes for a new one, once the chain is
-//! longer than chance would have it.
+//! Forged hashes can put all entries into one chain, which is then walked with its bucket locked.
+//! Therefore, where that is possible, the oldest entry of a chain is evicted for a new one when the
+//! chain is longer than chance would make it.
 
 use super::Arena;
 
-/// A chain may have so many times as many entries as it would if the arena were full and all chains
-/// were equally long.
+/// The longest chain, as a multiple of the length if the arena were full and all chains were equally
+/// long.
 const TIMES_EQUAL: u32 = 4;
 
-/// Chains of so many entries are never too long.
+/// Chains up to this length are never too long.
 const ALWAYS: u32 = 64;
 
-/// Whether a chain has room for one entry more.
+/// Whether a chain has room for one more entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// It has.
+    /// The chain has room.
     Free,
-    /// This entry, the oldest that nobody holds, has to go first.
+    /// This entry, the oldest that is not held, has to be evicted first.
     Instead(u32),
-    /// It is full of entries that are held.
+    /// The chain is full of held entries.
     None,
 }
 
 impl<const W: usize> Arena<W> {
-    /// Entries at most in each of 2^`bits` chains.
+    /// Returns the largest number of entries in each of 2^`bits` chains.
     pub(crate) fn chain_max(&self, bits: u32) -> u32 {
         let share = self.capacity() >> bits;
         share.saturating_mul(TIMES_EQUAL).max(ALWAYS)
     }
 
-    /// Whether a chain with these entries, the newest first, has room where `most` are allowed. Only
-    /// with the chain locked.
+    /// Checks for room in a chain with these entries, the newest first, and at most `most` entries.
+    /// The chain must be locked.
     pub(crate) fn room(&self, chain: impl Iterator<Item = u32>, most: u32) -> Room {
         let (mut length, mut oldest) = (0, Room::None);
         for index in chain {

@@ -1,25 +1,25 @@
-//! Free lists: stacks of slots that nobody uses, through their links.
+//! Free lists: stacks of unused slots, connected by their links.
 //!
 //! # Model
-//! `struct kmem_cache_cpu`: a thread frees slots to a list of its own, and takes from there first, so that
-//! threads do not meet at one head.
+//! `struct kmem_cache_cpu`: a thread frees slots to its own list, and takes slots from there first, so
+//! that threads do not contend for one head.
 //!
 //! # Locking
-//! None. A head has a tag that steps with each change, so that a thread that read it and slept
-//! cannot mistake it for what it was.
+//! None. A head has a tag that is incremented with each change. Without it, a thread that was delayed
+//! after it read a head could not detect the changes (ABA).
 //!
 //! # Cost
-//! 1 KiB an arena. A thread that finds its own list empty looks at the others.
+//! 1 KiB for each arena. A thread that finds its own list empty searches the others.
 
 use super::link::{END_OF_FREE, Link};
 use super::slot::{Slot, State};
 use crate::sync::{AcqRel, Acquire, AtomicU64, thread_number};
 use crossbeam_utils::CachePadded;
 
-/// Lists of an arena. Threads whose numbers are equal but for a multiple of this have one together.
+/// Number of lists in an arena. Threads whose numbers are equal modulo this share one.
 pub(crate) const FREE_LISTS: usize = 8;
 
-/// The slots of an arena that are free.
+/// The free slots of an arena.
 #[derive(Debug)]
 pub(super) struct FreeLists {
     lists: [CachePadded<FreeList>; FREE_LISTS],
@@ -32,18 +32,18 @@ impl FreeLists {
         }
     }
 
-    /// The calling thread's.
+    /// Returns the list of the calling thread.
     pub(super) fn own(&self) -> &FreeList {
         &self.lists[thread_number() % FREE_LISTS]
     }
 
-    /// All of them, the calling thread's first.
+    /// Returns all lists, the calling thread's first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &FreeList> {
         let own = thread_number();
         (own..own + FREE_LISTS).map(|list| &*self.lists[list % FREE_LISTS])
     }
 
-    /// A slot of any list, which is the caller's now; `None` if all lists were empty at once.
+    /// Takes a slot from any list; `None` if all lists were empty at the same time.
     pub(super) fn pop<const W: usize>(&self, slots: &[Slot<W>]) -> Option<u32> {
         let heads = || self.lists.each_ref().map(|list| list.head.load(Acquire));
         loop {
@@ -51,7 +51,7 @@ impl FreeLists {
             if let Some(index) = self.iter().find_map(|list| list.pop(slots)) {
                 return Some(index);
             }
-            // A slot may have come to a list that was passed, from one that was not.
+            // A slot may have moved to a list that was already checked from one that was not.
             if heads() == before {
                 return None;
             }
@@ -63,7 +63,7 @@ impl FreeLists {
     }
 }
 
-/// Some of the slots of an arena, all of them marked as free.
+/// Some slots of an arena, all of them marked as free.
 #[derive(Debug)]
 pub(super) struct FreeList {
     /// Tag in the upper half, link to the first slot in the lower.
@@ -77,7 +77,7 @@ impl FreeList {
         }
     }
 
-    /// A slot, which is the caller's now.
+    /// Takes a slot.
     pub(super) fn pop<const W: usize>(&self, slots: &[Slot<W>]) -> Option<u32> {
         let first = self.update(|first| match first {
             Link::Slot(index) => Some(slots[index as usize].next()),
@@ -91,7 +91,7 @@ impl FreeList {
         Some(index)
     }
 
-    /// Adds the slot `index`, which was the caller's.
+    /// Adds the slot `index`, which the caller owns.
     pub(super) fn push<const W: usize>(&self, slots: &[Slot<W>], index: u32) {
         let slot = &slots[index as usize];
         slot.set_state(slot.state().with(State::FREE));
@@ -101,7 +101,7 @@ impl FreeList {
         });
     }
 
-    /// Takes all slots, which are the caller's now, still marked, each with a link to the next.
+    /// Takes all slots. They are still marked, and each has a link to the next.
     pub(super) fn take_all(&self) -> Link {
         self.update(|_| Some(END_OF_FREE)).unwrap_or(END_OF_FREE)
     }
@@ -110,7 +110,8 @@ impl FreeList {
         link_of(self.head.load(Acquire)) == END_OF_FREE
     }
 
-    /// Lets the list start where `to` says of where it starts, and returns that; `None` if it is to stay.
+    /// Sets the start of the list to the result of `to` for the present start, and returns the previous
+    /// start. Returns `None` if `to` refuses.
     fn update(&self, to: impl Fn(Link) -> Option<Link>) -> Option<Link> {
         const TAG: u64 = 1 << 32;
         let before = self.head.fetch_update(AcqRel, Acquire, |head| {
@@ -120,7 +121,7 @@ impl FreeList {
         before.ok().map(link_of)
     }
 
-    /// Counts the slots. Only when nobody changes the list.
+    /// Counts the slots. There must be no concurrent changes.
     pub(super) fn count<const W: usize>(&self, slots: &[Slot<W>]) -> u32 {
         let mut count = 0;
         let mut at = link_of(self.head.load(Acquire));
@@ -135,7 +136,7 @@ impl FreeList {
     }
 }
 
-/// The link in a head's lower half.
+/// Returns the link in a head's lower half.
 fn link_of(head: u64) -> Link {
     Link::from_raw(u32::try_from(head & u64::from(u32::MAX)).unwrap_or_default())
 }

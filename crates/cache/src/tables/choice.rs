@@ -1,4 +1,4 @@
-//! What can be chosen: the tables of each cache, and how dentries are shrunk.
+//! The choices: the tables of each cache, and the way in which dentries are shrunk.
 
 use super::TableSize;
 use crate::hash::Function;
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tables {
-    /// Whose tables these are but for what was changed: what they are called after, no more.
+    /// The named tables from which these were derived. It only affects how they are printed.
     pub base: Base,
-    /// How pages are found.
+    /// The search structure of pages.
     pub page: Pages,
-    /// How buffers are found. Their index, for the function, counts frames of the device.
+    /// The table of buffers. The index in its keys counts frames of the device.
     pub buffer: TableChoice,
-    /// How dentries are found. Names of 40 bytes or more have a table of their own, with an eighth
-    /// as many buckets.
+    /// The table of dentries. Names of 40 bytes or more have a separate table, with an eighth as
+    /// many buckets.
     pub dentry: TableChoice,
-    /// How inodes are found.
+    /// The table of inodes.
     pub inode: TableChoice,
-    /// How dentries are shrunk.
+    /// The way in which dentries are shrunk.
     pub shrinking: Shrinking,
 }
 
-/// Tables that have a name.
+/// Named tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Base {
     /// [`Tables::LARDER`].
@@ -45,18 +45,18 @@ pub enum Base {
 /// The table of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableChoice {
-    /// Its hash function; ours if none.
+    /// Its hash function; `None` for Larder's own.
     pub function: Option<Function>,
     /// Its size.
     pub size: TableSize,
 }
 
-/// How pages are found.
+/// The search structure of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// In a hash table.
+    /// A hash table.
     Hashed(TableChoice),
-    /// In a red-black tree for each inode.
+    /// A red-black tree for each inode.
     RedBlackTrees,
 }
 
@@ -66,18 +66,18 @@ impl Default for Pages {
     }
 }
 
-/// When dentries are asked for memory, and how hard.
+/// When dentries are shrunk, and by how much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shrinking {
-    /// When a quarter of the pages and buffers gave too little, for as large a share of them.
+    /// When a quarter of the pages and buffers freed too little, by as large a share of them.
     #[default]
     Normal,
-    /// Whenever memory is short, before anything else, for 1/(priority + 1) of them:
-    /// `nr_unused / (priority + 1)`, as A. Arcangeli suggested (Lever 2000, section 3.3).
+    /// Whenever memory is short, before all others, by 1/(priority + 1) of them: `nr_unused /
+    /// (priority + 1)`, as A. Arcangeli suggested (Lever 2000, section 3.3).
     Eager,
 }
 
-/// A function for the table of `cache`.
+/// Returns a table with `function` and 2^`bits` buckets.
 const fn hashed(function: Function, bits: u32) -> TableChoice {
     TableChoice {
         function: Some(function),
@@ -86,7 +86,7 @@ const fn hashed(function: Function, bits: u32) -> TableChoice {
 }
 
 impl Tables {
-    /// What is called `larder`: ours.
+    /// The tables `larder`: Larder's own.
     pub const LARDER: Self = Self {
         base: Base::Larder,
         page: Pages::Hashed(TableChoice::LARDER),
@@ -96,7 +96,7 @@ impl Tables {
         shrinking: Shrinking::Normal,
     };
 
-    /// What is called `reference`: Linux 2.2.5.
+    /// The tables `reference`: Linux 2.2.5.
     pub const REFERENCE: Self = Self {
         base: Base::Reference,
         page: Pages::Hashed(hashed(Function::PageReference, 11)),
@@ -137,7 +137,7 @@ impl Tables {
         ..Self::A
     };
 
-    /// All that have a name, by it.
+    /// All named tables, with their names.
     pub const NAMED: [(&str, Self); 6] = [
         ("larder", Self::LARDER),
         ("reference", Self::REFERENCE),
@@ -147,13 +147,13 @@ impl Tables {
         ("D", Self::D),
     ];
 
-    /// The table of `cache`; none for pages in trees.
+    /// Returns the table of `cache`; `None` for pages in trees.
     #[must_use]
     pub fn table(mut self, cache: CacheKind) -> Option<TableChoice> {
         self.table_mut(cache).copied()
     }
 
-    /// Whether a table has another size than our rule gives it.
+    /// Returns true if a table has another size than Larder's rule gives it.
     pub(crate) fn has_chosen_sizes(&self) -> bool {
         let tables = CacheKind::ALL.map(|cache| self.table(cache));
         let mut tables = tables.iter().flatten();
@@ -172,21 +172,21 @@ impl Tables {
 }
 
 impl TableChoice {
-    /// Ours.
+    /// Larder's own function and size.
     pub const LARDER: Self = Self {
         function: None,
         size: TableSize::Larder,
     };
 }
 
-/// What finds the objects of a cache.
+/// The search structure of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Finder {
-    /// Our hash function.
+    /// Larder's own hash function.
     #[default]
     Larder,
-    /// A function by name.
+    /// A hash function by name.
     Function(Function),
     /// Red-black trees.
     RedBlackTrees,

@@ -1,4 +1,4 @@
-//! Tables as text. What it looks like, the [module](super) says.
+//! Tables as text. The [module](super) describes the syntax.
 
 use super::{Finder, Pages, Shrinking, TableChoice, TableSize, Tables};
 use crate::hash::{Function, UnknownFunction};
@@ -6,11 +6,11 @@ use crate::tape::CacheKind;
 use std::fmt;
 use std::str::FromStr;
 
-/// A text that says no tables.
+/// An error: the text does not describe tables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownTables {
-    /// No tables have this name.
+    /// No named tables have this name.
     #[error("`{0}` is no name of tables: choose one of {names}", names = choice(&Tables::NAMED))]
     Base(String),
     /// No part of tables has this name.
@@ -32,10 +32,10 @@ pub enum UnknownTables {
     /// No rule has this name.
     #[error("`{0}` is no rule of sizes: choose one of {names}", names = choice(&TableSize::RULES))]
     Rule(String),
-    /// Dentries are not shrunk so.
+    /// No way of shrinking dentries has this name.
     #[error("dentries are not shrunk `{0}`: choose one of {names}", names = choice(&Shrinking::NAMED))]
     Shrinking(String),
-    /// A size for red-black trees.
+    /// A size was given for red-black trees.
     #[error("rbtree has no size: trees have no buckets")]
     TreesHaveNoSize,
 }
@@ -45,7 +45,7 @@ fn choice<T>(all: &[(&'static str, T)]) -> String {
     names.join(", ")
 }
 
-/// What finds objects of `cache` beside functions.
+/// Returns the names of search structures of `cache` other than functions.
 fn more_functions(cache: CacheKind) -> &'static str {
     match cache {
         CacheKind::Page => "; rbtree, a red-black tree for each inode",
@@ -60,13 +60,13 @@ impl Shrinking {
     const NAMED: [(&str, Self); 2] = [("normal", Self::Normal), ("eager", Self::Eager)];
 }
 
-/// What `name` stands for.
+/// Returns the value of `name`.
 fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
     let (_, value) = all.iter().find(|(one, _)| *one == name)?;
     Some(*value)
 }
 
-/// What `value` is called.
+/// Returns the name of `value`.
 fn name_of<'a, T: PartialEq>(all: &[(&'a str, T)], value: &T) -> Option<&'a str> {
     let (name, _) = all.iter().find(|(_, one)| one == value)?;
     Some(name)
@@ -101,7 +101,7 @@ impl FromStr for Tables {
 }
 
 impl Tables {
-    /// Changes what `part` says: `page=mult/13`, say.
+    /// Applies one `part` of the text, such as `page=mult/13`.
     fn change(&mut self, part: &str) -> Result<(), UnknownTables> {
         let unknown = || UnknownTables::Part(part.to_owned());
         let (key, value) = part.split_once('=').ok_or_else(unknown)?;
@@ -166,7 +166,7 @@ impl fmt::Display for TableSize {
 }
 
 impl fmt::Display for Tables {
-    /// The name of their base, and what is different.
+    /// Writes the name of the base, and the differences from it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_base = |(_, tables): &&(_, Self)| tables.base == self.base;
         let (name, base) = Self::NAMED.iter().find(is_base).ok_or(fmt::Error)?;
@@ -211,7 +211,7 @@ impl FromStr for Finder {
     }
 }
 
-/// Both are text in JSON.
+/// Both types are strings in JSON.
 macro_rules! as_text {
     ($type:ty, $error:ty) => {
         impl From<$type> for String {

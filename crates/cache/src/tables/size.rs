@@ -1,37 +1,39 @@
-//! How many buckets a table has.
+//! The number of buckets of a table.
 
 use crate::tape::CacheKind;
 
-/// How many buckets a table has. A rule takes the budget of the caches for the memory of the
-/// machine: it is all that they can fill.
+/// The number of buckets of a table. Linux's rules depend on the memory of the machine. Here they
+/// use the budget of the caches instead, which is all the memory that the caches can fill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TableSize {
-    /// By our rule: a bucket for 3/4 to 1 1/2 pages, for 4 to 8 frames where it is buffers, and for
-    /// one or two of as many dentries and inodes as fit into their part of the budget.
+    /// Larder's rule: a bucket for 3/4 to 1 1/2 pages, for 4 to 8 frames of buffers, and for one or
+    /// two dentries or inodes, of the number that fits into their part of the budget.
     #[default]
     Larder,
-    /// 2 to so many.
+    /// 2 to the power of this.
     Bits(u32),
-    /// By Linux 2.2.16's, as the printed version of Lever 2000 tells it: a bucket for each page of
-    /// memory, and else as before, 32768 of buffers, 1024 of dentries, and 256 of inodes.
+    /// The rule of Linux 2.2.16, as the printed version of Lever 2000 describes it: a bucket for
+    /// each page of memory for pages, and otherwise the earlier sizes: 32768 for buffers, 1024 for
+    /// dentries, and 256 for inodes.
     Linux2_2_16,
-    /// By today's Linux's, as its log says at start: a bucket for each 8 KiB of memory for dentries,
-    /// and for each 16 KiB for inodes. Pages and blocks have no table there any more; here a bucket
-    /// for each page of memory, as in the last Linux where they had one.
+    /// The rule of current Linux, as its log prints it at start: a bucket for each 8 KiB of memory
+    /// for dentries, and for each 16 KiB for inodes. Current Linux has no tables for pages and
+    /// blocks. Here they have a bucket for each page of memory, as in the last Linux version that
+    /// had these tables.
     LinuxToday,
 }
 
-/// What sizes are chosen by.
+/// The inputs of the rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     /// The budget of all caches.
     pub bytes: u64,
-    /// The size that our own rule gives.
+    /// The size according to Larder's own rule.
     pub own_bits: u32,
 }
 
 impl TableSize {
-    /// A table may have 2 to so many buckets: 64 MiB of them.
+    /// The log2 of the largest number of buckets: 64 MiB of them.
     pub const MOST_BITS: u32 = 24;
 
     /// The rules by name.
@@ -41,9 +43,9 @@ impl TableSize {
         ("today", Self::LinuxToday),
     ];
 
-    /// The table of `cache` has 2 to so many buckets.
+    /// Returns the log2 of the number of buckets of the table of `cache`.
     pub(crate) fn bits(self, cache: CacheKind, memory: Memory) -> u32 {
-        /// Bytes for each bucket, as powers of two.
+        /// The log2 of the bytes for each bucket.
         const PAGE: u32 = 12;
         const DENTRY: u32 = 13;
         const INODE: u32 = 14;

@@ -4,7 +4,7 @@ use super::Finder;
 use crate::hash::{Function, HashKey};
 use crate::table::HashFunction;
 
-/// The hash function of a cache's table: the cache's own, or one by name.
+/// The hash function of a cache's table: the cache's own function, or a named one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TableHash<D> {
     Own(D),
@@ -34,7 +34,7 @@ impl<T: Copy + Into<HashKey>, D: HashFunction<T>> HashFunction<T> for TableHash<
     }
 }
 
-/// Out of line, so that our own lookups stay short.
+/// Not inlined, so that lookups with Larder's own function stay short.
 #[inline(never)]
 fn bucket_of(function: Function, key: HashKey, bits: u32) -> u32 {
     function.bucket(key, bits)

@@ -1,4 +1,4 @@
-//! The published combinations, and tables as text.
+//! Tests of the published combinations, and of tables as text.
 
 use super::*;
 use crate::tape::CacheKind;
@@ -9,7 +9,7 @@ fn parsed(text: &str) -> Tables {
         .unwrap_or_else(|error: UnknownTables| panic!("{text}: {error}"))
 }
 
-/// Section 4 of the paper, kernel by kernel: buffer, page, inode, dentry.
+/// Compares with section 4 of the paper, kernel by kernel: buffer, page, inode, dentry.
 #[test]
 fn combinations_are_those_of_the_paper() {
     let kernels = [
@@ -214,7 +214,8 @@ fn rules_give_what_the_kernels_said_at_start() {
     // "64 megabytes of RAM translate to 16384 buckets".
     assert_eq!(bits(TableSize::Linux2_2_16, CacheKind::Page, 64), 14);
     assert_eq!(bits(TableSize::Linux2_2_16, CacheKind::Inode, 64), 8);
-    // Of 2 GiB: "Dentry cache hash table entries: 262144", "Inode-cache hash table entries: 131072".
+    // With 2 GiB: "Dentry cache hash table entries: 262144", "Inode-cache hash table entries:
+    // 131072".
     assert_eq!(bits(TableSize::LinuxToday, CacheKind::Dentry, 2048), 18);
     assert_eq!(bits(TableSize::LinuxToday, CacheKind::Inode, 2048), 17);
     // Rounded up.
